@@ -19,11 +19,13 @@ from reliability.command_rig import Json
 from reliability.invariants import Command, Violation
 from reliability.processes import Ended
 from reliability.rig import StackRig
+from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.daemon import CREDENTIALS_VARIABLE
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run
 from tpuflex.gcp.kinds import of_type
 from tpuflex.roles.roles import roles
+from tpuflex.settings.load import load_stack_file
 
 _PROJECT = "v1/projects/tpuflex-dev"
 #: The account that the embedded cloud's credentials are for.
@@ -76,6 +78,10 @@ class RoleRig(StackRig):
         """Let the project have a library, and in it the weights of the stack."""
         for words in (("library", "up", "--yes"), ("weights", "push", str(self.home / "model"))):
             assert self.run(*words).exit_code == 0, self.said[-1].stderr
+
+    def set_name(self) -> str:
+        """The set of weights of the stack, as `weights ls` names it."""
+        return weights_prefix(load_stack_file(self._stack_file, deploying=False).settings.model)
 
     def lose_state(self) -> None:
         """Leave nothing of the state, and all of the cloud."""

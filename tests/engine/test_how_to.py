@@ -59,6 +59,13 @@ SHOWN: dict[str, dict[str, str]] = {
         "tpuflex --stack chat weights verify": "models/google-gemma-4-e4b-it/1 matches its",
         "tpuflex --stack chat secrets put hf-token": "Added version 1 of hf-token.",
         "tpuflex --stack chat weights hash": "manifest_sha256: …",
+        "tpuflex --stack chat weights rm models/google-gemma-4-e4b-it/1 --dry-run": (
+            "To be removed from gs://…\n…2 files and the manifest…\nNothing was changed (--dry"
+        ),
+        "tpuflex --stack chat weights rm --unfinished --yes": "There is nothing to remove.",
+        "tpuflex --stack chat weights rm --unused-for 30 --yes": (
+            "Kept: models/google-gemma-4-e4b-it/1: it was used on …\nThere is nothing to remove."
+        ),
         "tpuflex memory --model-dir models/gemma-4-E4B-it --accelerator v6e-1": "Verdict: fits",
         "tpuflex memory --model-dir models/gemma-4-E4B-it --row": "models:",
     },

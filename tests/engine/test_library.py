@@ -28,6 +28,7 @@ from tpuflex.cli.steps.library import run_library_down, run_library_status, run_
 from tpuflex.cli.steps.library_engine import LibraryEngine
 from tpuflex.cli.steps.policy import planned_resources
 from tpuflex.cli.steps.weights import ensure_bucket, run_verify
+from tpuflex.cli.steps.weights_rm import Wanted, run_weights_rm
 from tpuflex.errors import AlreadyExistsError, ConflictError, NotFoundError, TpuflexError
 from tpuflex.naming import library_names
 from tpuflex.policy.storage_rules import BUCKET as BUCKET_TYPE
@@ -131,19 +132,33 @@ def test_two_stacks_share_it_and_one_goes(
     shown = library_status(embedded, capsys)["buckets"][0]
     with pytest.raises(ConflictError, match="would find no weights"):
         library_down(embedded, capsys)
+    prefix = "models/acme-tiny/1"
+    with pytest.raises(ConflictError, match="boots with it") as used:
+        run_weights_rm(*command(embedded, "one"), Wanted(prefix), dry_run=False)
+    run_weights_rm(*command(embedded, "one"), Wanted(unused_days=1), dry_run=False)
+    unused = said(capsys)
+    forget_use(embedded, prefix)
     run_down(*command(embedded, "one"), dry_run=False)
     down = said(capsys)
     run_verify(command(embedded, "two")[1], None, command(embedded, "two")[0].output)
     verified = said(capsys)
     left = library_status(embedded, capsys)["buckets"][0]
-    library_down(embedded, capsys, with_readers=True)
     run_down(*command(embedded, "two"), dry_run=False)
     last = said(capsys)
+    run_weights_rm(*command(embedded, "two"), Wanted(prefix), dry_run=True)
+    dry = said(capsys)
+    run_weights_rm(*command(embedded, "two"), Wanted(prefix), dry_run=False)
+    removed = said(capsys)
+    empty = library_status(embedded, capsys)["buckets"][0]
+    library_down(embedded, capsys)
 
     assert [len(each.sent) for each in (first, second)] == [2, 0]
     assert [each["name"] for each in buckets] == [BUCKET]
-    prefix = "models/acme-tiny/1"
     assert [(each["model"], each["revision"]) for each in shown["models"]] == [(MODEL, "1")]
+    assert [each["in_use"] for each in shown["models"]] == [True]
+    assert used.value.message.count("an endpoint's account") == 2
+    assert "--with-readers" in used.value.hint
+    assert (unused["removed"], unused["kept"][0]["prefix"]) == ([], prefix)
     assert shown["usd_per_month"] == 0.0
     assert shown["bytes"] >= first.manifest.total_bytes
     endpoints = [each for each in shown["readers"] if each["endpoint"]]
@@ -153,9 +168,21 @@ def test_two_stacks_share_it_and_one_goes(
     assert down["kept_weights"]["bytes"] == first.manifest.total_bytes
     assert verified["problems"] == []
     assert len([each for each in left["readers"] if each["endpoint"]]) == 1
-    assert left["models"] == shown["models"]
-    assert last["kept_weights"] is None
+    assert left["models"] == shown["models"]  # the day of the last use is noted by `down`, too
+    assert last["kept_weights"]["bytes"] == first.manifest.total_bytes
+    assert dry["dry_run"] is True
+    assert dry["removed"] == removed["removed"]
+    assert [each["prefix"] for each in removed["removed"]] == [prefix]
+    assert removed["in_use"] == {prefix: []}
+    assert empty["models"] == []
     assert embedded.remaining() == []
+
+
+def forget_use(embedded: Embedded, prefix: str) -> None:
+    """Let nothing say when the weights were last used, as of those that an older version pushed."""
+    path = f"storage/v1/b/{BUCKET}/o/{prefix.replace('/', '%2F')}%2FMANIFEST.json"
+    body = {"metadata": {"tpuflex-used": None}}
+    call(embedded, "PATCH", path, json=body).raise_for_status()
 
 
 def pushed(embedded: Embedded, stack: str, directory: Any) -> Any:
@@ -169,7 +196,7 @@ def test_hosts_read_their_own_model_and_nothing_else(
     embedded: Embedded, capsys: Captured, tmp_path: Any
 ) -> None:
     """Where bindings decide, an endpoint's account reads its own model, does not read another one
-    of the library, lists nothing, and writes nothing."""
+    of the library, lists nothing, and writes nothing. On request the library goes under it."""
     names = {"one": MODEL, "two": "acme/other"}
     library_up(embedded, capsys)
     for stack, model in names.items():
@@ -200,6 +227,9 @@ def test_hosts_read_their_own_model_and_nothing_else(
     assert call(embedded, "GET", f"{other}?alt=media", token=token).status_code == 403
     assert call(embedded, "GET", objects, token=token).status_code == 403
     assert call(embedded, "DELETE", own, token=token).status_code == 403
+    embedded.cloud.cloud.strictness.change({"iam": {"enforced": False}})
+    library_down(embedded, capsys, with_readers=True)
+    assert bucket_of(embedded) is None
 
 
 def test_other_weights_replace_none_that_others_serve(

@@ -23,6 +23,8 @@ class Start(StrEnum):
 
 #: Exit codes of AccessError, and of IncompleteTeardownError: what cannot be listed is perhaps left.
 ACCESS, UNPROVED = 6, 10
+#: Of ConflictError: a set of which it cannot be told who uses it is not removed.
+CONFLICT = 1
 #: Of EngineError, when `recover` could not settle something, and lists each with the reason.
 UNSETTLED = 8
 
@@ -33,7 +35,8 @@ class Situation:
 
     Attributes:
         commands: whose permissions it gets; those of the first one are taken away.
-        words: the command line; ``{slice}`` stands for its name, ``{model}`` for the weights.
+        words: the command line; ``{slice}`` stands for its name, ``{model}`` for the weights, and
+            ``{set}`` for these in their bucket.
         start: what there is.
         stack: how the stack file differs from that of the dev stack.
         change: how it differs when the command begins.
@@ -115,6 +118,15 @@ SITUATIONS: Mapping[str, Situation] = {
         change=_FROM_HUB,
         client=True,
         codes=frozenset({ACCESS, UNPROVED}),
+    ),
+    "weights rm": Situation(
+        (Command.WEIGHTS_RM,),
+        ("weights", "rm", "{set}", "--yes"),
+        Start.LIBRARY,
+        stack=_IN_LIBRARY,
+        change=_IN_LIBRARY,
+        client=True,
+        codes=frozenset({ACCESS, CONFLICT}),
     ),
     "secrets ensure of a new stack": Situation(
         (Command.SECRETS_PUT,),
@@ -220,4 +232,6 @@ def arrange(rig: RoleRig, situation: Situation) -> None:
 def _word(rig: RoleRig, word: str) -> str:
     if word == "{slice}":
         return rig.slice_name()
+    if word == "{set}":
+        return rig.set_name()
     return str(rig.home / "model") if word == "{model}" else word

@@ -22,7 +22,7 @@ from tpuflex.cli.prepare_weights import (
     remember,
     weights_directory,
 )
-from tpuflex.cli.shared_weights import require_shared
+from tpuflex.cli.shared_weights import note_weights_use, require_shared
 from tpuflex.errors import TpuflexError, WeightsError
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.weights_choice import (
@@ -160,6 +160,7 @@ class EndpointPreparation:
         choice = choose(weights, trust)
         if choice is Choice.SERVE and weights.found is not None and self._complete(weights):
             remember(self.cloud, weights.found)
+            note_weights_use(self.cloud, self.say)
             return weights.found
         if choice is Choice.AWAIT:
             self.say(f"  warning  {weights.place} holds no weights: the host will wait for them")
@@ -182,6 +183,7 @@ class EndpointPreparation:
                 f"  pushed   weights: {files_text(len(report.sent))}, "
                 f"{report.bytes_sent / 1e6:.1f} MB in {report.seconds:.1f} s"
             )
+        note_weights_use(self.cloud, self.say)  # what was there already is not written anew
         return report.manifest.sha256
 
     def _hub(self) -> HubAccess:

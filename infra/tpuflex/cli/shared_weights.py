@@ -3,6 +3,7 @@ the user's own. Others may serve them, too."""
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
@@ -14,7 +15,7 @@ from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.planning.storage_cost import month_text, storage_per_month
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tpuflex.boot.manifest import Manifest
     from tpuflex.boot.planned import PlannedWeights
@@ -77,6 +78,38 @@ def require_same(cloud: Cloud, wanted: Manifest, found: FoundManifest | None) ->
     )
 
 
+def today(cloud: Cloud) -> dt.date:
+    """The day by the clock of ``cloud``, in UTC."""
+    return dt.datetime.fromtimestamp(cloud.timing.wall(), dt.UTC).date()
+
+
+def note_weights_use(cloud: Cloud, say: Callable[[str], None]) -> None:
+    """Note in the bucket, if it outlives the stack of ``cloud``, that its weights are used today.
+    Where that is refused it is said, and nothing else comes of it: what nobody knows the last use
+    of is not removed for want of use."""
+    if not is_shared(cloud.stack):
+        return
+    from tpuflex.gcp.weights_usage import note_use  # imports Google's library
+
+    prefix = weights_prefix(cloud.stack.settings.model)
+    try:
+        note_use(cloud.weights.contents(prefix), today(cloud))
+    except NotFoundError:
+        return
+    except TpuflexError as error:
+        say(
+            f"  warning  it could not be noted that gs://{cloud.bucket}/{prefix} is used today:"
+            f" {error.message}"
+        )
+
+
+def note_last_use(cloud: Cloud, served: PlannedWeights, say: Callable[[str], None]) -> None:
+    """The same where the slice of the stack is gone that was made for ``served``. What the stack
+    file names may be other weights by now, which it has not used."""
+    if (served.bucket, served.prefix) == (cloud.bucket, weights_prefix(cloud.stack.settings.model)):
+        note_weights_use(cloud, say)
+
+
 def kept_weights(cloud: Cloud) -> dict[str, object] | None:
     """What a teardown of the stack of ``cloud`` leaves of weights, for ``--json``; None where that
     is nothing."""
@@ -85,7 +118,7 @@ def kept_weights(cloud: Cloud) -> dict[str, object] | None:
         return None
     prefix = weights_prefix(stack.settings.model)
     try:
-        region = _region(cloud)
+        region = bucket_region(cloud)
         stored = cloud.weights.stored(prefix)
     except NotFoundError:
         return None
@@ -103,8 +136,12 @@ def kept_weights(cloud: Cloud) -> dict[str, object] | None:
     }
 
 
-def _region(cloud: Cloud) -> str:
-    """Where the bucket is: the library's where the chips are."""
+def bucket_region(cloud: Cloud) -> str:
+    """Where the bucket of the weights is: unless it is the user's own, where the chips are.
+
+    Raises:
+        TpuflexError: the user's own cannot be read.
+    """
     settings = cloud.stack.settings
     region, brought = settings.slice.region, settings.model.weights.brought
     if brought is None:

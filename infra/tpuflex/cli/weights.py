@@ -151,40 +151,73 @@ def hash_(invocation: Invocation, directory: Path | None) -> None:
 def ls(invocation: Invocation) -> None:
     """List the sets of weights in the stack's bucket.
 
-    Each with its files and bytes, whether it is complete, and where it came from.
+    Each with its files and bytes, whether it is complete, when it was last used, and where it came
+    from. In use is what an endpoint may read by the bucket's policy, or a slice of the project
+    boots with; else the day that is kept with the set: of its push, and of the `up` and `down` of
+    an endpoint.
     """
     from tpuflex.cli.cloud import connect_running
+    from tpuflex.cli.steps.weights_ls import run_weights_ls
 
+    run_weights_ls(
+        connect_running(invocation, invocation.open_stack(deploying=False)), invocation.output
+    )
+
+
+@weights.command(
+    examples=(
+        "tpuflex --stack prod weights rm models/google-gemma-4-e4b-it/1",
+        "tpuflex --stack prod weights rm --unfinished  # what pushes that broke off have left",
+        "tpuflex --stack prod weights rm --unused-for 30 --dry-run",
+    ),
+)
+@click.argument("set_", metavar="[SET]", required=False, default="")
+@click.option(
+    "--unfinished", is_flag=True, help="Only what pushes that broke off have left, of SET or all."
+)
+@click.option(
+    "--unused-for",
+    "unused_days",
+    type=click.IntRange(min=1),
+    metavar="DAYS",
+    help="The complete sets that nobody has used for so many days.",
+)
+@click.option("--with-readers", is_flag=True, help="Remove SET although endpoints use it.")
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and stop.")
+@stack_name
+@as_json
+@assume_yes
+@pass_invocation
+def rm(
+    invocation: Invocation,
+    set_: str,
+    unfinished: bool,
+    unused_days: int | None,
+    with_readers: bool,
+    dry_run: bool,
+) -> None:
+    """Remove weights from the stack's bucket, each set's manifest first.
+
+    Takes SET, as `weights ls` shows it, or what an option describes; says what goes and what it
+    costs a month, and asks for the set's name. A set that an endpoint uses is refused, and so is
+    one of which that cannot be told: any endpoint that may read it by the bucket's policy, or whose
+    slice in this project boots with it. In a bucket of yours only what a push has written goes.
+
+    With --unfinished alone, a set in which something was written within 24 hours stays: somebody
+    may be pushing. With --unused-for, a set stays of which nothing says when it was last used. The
+    same command goes on where one was killed. Exit code 4: there is no such set.
+    """
+    from tpuflex.cli.cloud import connect_running
+    from tpuflex.cli.steps.weights_rm import Wanted, run_weights_rm
+
+    if bool(set_ or unfinished) == (unused_days is not None):
+        raise click.UsageError("Name a SET, or give --unfinished, or --unused-for DAYS alone.")
+    if with_readers and (not set_ or unfinished):
+        raise click.UsageError("--with-readers goes with a SET that is to be removed as a whole.")
     cloud = connect_running(invocation, invocation.open_stack(deploying=False))
-    stored = cloud.weights.list()
-    invocation.output.document(
-        [
-            {
-                "prefix": one.prefix,
-                "complete": one.manifest is not None,
-                "files": one.files,
-                "bytes": one.total_bytes,
-                "source": one.source,
-            }
-            for one in stored
-        ]
-    )
-    if not stored:
-        invocation.output.result("The bucket holds no weights.")
-        return
-    invocation.output.table(
-        ("PREFIX", "FILES", "MB", "MANIFEST", "SOURCE"),
-        [
-            (
-                one.prefix,
-                str(one.files),
-                f"{one.total_bytes / 1e6:.1f}",
-                _written(one.manifest),
-                one.source or "-",
-            )
-            for one in stored
-        ],
-    )
+    prefix = set_.removeprefix(f"gs://{cloud.bucket}/").rstrip("/")
+    wanted = Wanted(prefix, unfinished, unused_days, with_readers)
+    run_weights_rm(invocation, cloud, wanted, dry_run=dry_run)
 
 
 @weights.command(
@@ -232,7 +265,3 @@ def _push_from_region(
     require_own_home(stack)
     hub_source(stack.settings.model.weights.source)
     run_push_from_region(invocation, connect(invocation, stack), again=again)
-
-
-def _written(manifest: object) -> str:
-    return "incomplete" if manifest is None else "complete"

@@ -7,6 +7,7 @@ interrupted push resumes where it stopped.
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,7 @@ from tpuflex.boot.manifest import (
 )
 from tpuflex.boot.manifest_document import SOURCE_METADATA
 from tpuflex.catalog.weight_formats import allowed_patterns, fits
-from tpuflex.errors import NotFoundError, WeightsError
+from tpuflex.errors import ConflictError, NotFoundError, WeightsError
 from tpuflex.gcp.checkpoint_directory import open_file
 from tpuflex.gcp.foreign_objects import MARK, of_a_push, require_replaceable
 from tpuflex.gcp.storage_client import storage_bucket
@@ -35,6 +36,7 @@ from tpuflex.gcp.weights_files import (
     local_manifest,
     translated_errors,
 )
+from tpuflex.gcp.weights_objects import SetObjects, beside_of
 from tpuflex.gcp.weights_report import (
     FoundManifest,
     PushReport,
@@ -42,6 +44,7 @@ from tpuflex.gcp.weights_report import (
     WeightsCheck,
     WeightsProblem,
 )
+from tpuflex.gcp.weights_usage import last_used, noted
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]
@@ -97,6 +100,7 @@ class WeightsBucket:
         check: Check = _unchecked,
         again: bool = False,
         source: str = "",
+        used: dt.date | None = None,
         known: Collection[str | None] = (),
         parallelism: int = PARALLELISM,
     ) -> PushReport:
@@ -117,6 +121,7 @@ class WeightsBucket:
                 content the CRC32C of the right one.
             source: what the directory was fetched from, kept as metadata of the manifest: the same
                 files have the same manifest, wherever they come from.
+            used: today, kept there as the day of their last use.
             known: hashes by which the right manifest may be known already, which it is to keep.
             parallelism: files sent at a time.
 
@@ -151,7 +156,8 @@ class WeightsBucket:
                         generation = _generation(present[MANIFEST_NAME])
                         present[MANIFEST_NAME].delete(if_generation_match=generation)
                     self._send_all(pool, directory, prefix, send, present, tally)
-                    self._write_manifest(prefix, wanted, source)
+                    self._require_all(prefix, wanted)
+                    self._write_manifest(prefix, wanted, source, used)
         sent = tuple(file.path for file in send)
         return PushReport(
             manifest=wanted,
@@ -197,6 +203,17 @@ class WeightsBucket:
         with self._translated():
             objects = self._objects(prefix)
             return self._stored(prefix, objects) if objects else None
+
+    def contents(self, prefix: str) -> SetObjects:
+        """The objects at ``prefix``, as they are now.
+
+        Raises:
+            NotFoundError: there is no such bucket.
+        """
+        with self._translated():
+            objects = self._objects(prefix)
+            found = self._read(objects.get(MANIFEST_NAME))
+        return SetObjects(self._bucket, prefix, objects, found, self._brought is not None)
 
     def verify(self, prefix: str, extra_files: tuple[str, ...] = ()) -> WeightsCheck:
         """Compare what is at ``prefix`` with its manifest, by size and by the checksum that
@@ -256,12 +273,20 @@ class WeightsBucket:
             objects = of_a_push(objects, found)
             if not objects:
                 return None
+        manifest = None if found is None else found.manifest
+        files = {name: blob for name, blob in objects.items() if name != MANIFEST_NAME}
+        beside = {} if manifest is None else beside_of(files, manifest)
+        written = objects.get(MANIFEST_NAME)
         return StoredWeights(
             prefix,
-            None if found is None else found.manifest,
-            sum(name != MANIFEST_NAME for name in objects),
-            sum(blob.size or 0 for name, blob in objects.items() if name != MANIFEST_NAME),
-            _source(objects.get(MANIFEST_NAME)),
+            manifest,
+            len(files),
+            _size(files),
+            _source(written),
+            beside=len(beside),
+            beside_bytes=_size(beside),
+            used=None if written is None else last_used(written.metadata),
+            written=max((blob.time_created for blob in objects.values()), default=None),
         )
 
     def _read(self, blob: Blob | None) -> FoundManifest | None:
@@ -318,10 +343,27 @@ class WeightsBucket:
                     hint="Leave the directory alone and push again.",
                 )
 
-    def _write_manifest(self, prefix: str, wanted: Manifest, source: str) -> None:
+    def _require_all(self, prefix: str, wanted: Manifest) -> None:
+        """Check that all files of ``wanted`` are there: what is kept from earlier may have been
+        removed since it was looked at, and no manifest may name what is not there."""
+        present = self._objects(prefix)
+        gone = [file.path for file in wanted.files if not _same(file, present.get(file.path))]
+        if gone:
+            raise ConflictError(
+                f"gs://{self._name}/{prefix}: {gone[0]} was removed or replaced while the others"
+                " were being sent",
+                status=412,
+                hint="Run it again when whoever does that is done.",
+            )
+
+    def _write_manifest(
+        self, prefix: str, wanted: Manifest, source: str, used: dt.date | None
+    ) -> None:
         blob = self._bucket.blob(f"{prefix}/{MANIFEST_NAME}")
-        if told := self._mark | ({SOURCE_METADATA: source} if source else {}):
-            blob.metadata = told
+        told = {SOURCE_METADATA: source} if source else {}
+        day = {} if used is None else noted(used)
+        if about := self._mark | told | day:
+            blob.metadata = about
         blob.upload_from_string(
             wanted.to_json(),
             content_type="application/json",
@@ -355,6 +397,10 @@ def weights_bucket(
 
 def _same(file: WeightsFile, blob: Blob | None) -> bool:
     return blob is not None and (blob.size, blob.crc32c) == (file.size, file.crc32c)
+
+
+def _size(objects: Mapping[str, Blob]) -> int:
+    return sum(blob.size or 0 for blob in objects.values())
 
 
 def _source(blob: Blob | None) -> str:

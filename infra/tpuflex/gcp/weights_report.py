@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass
 
 from tpuflex.boot.manifest import Manifest
@@ -68,6 +69,10 @@ class StoredWeights:
         files: how many objects are there, the manifest not counted.
         total_bytes: their size.
         source: where they were fetched from, with its commit; empty if that is not kept.
+        beside: how many of the objects its manifest does not name.
+        beside_bytes: their size.
+        used: the last day of which it is known that they were used; None if nothing says.
+        written: when the last of the objects was written.
     """
 
     prefix: str
@@ -75,6 +80,10 @@ class StoredWeights:
     files: int
     total_bytes: int
     source: str = ""
+    beside: int = 0
+    beside_bytes: int = 0
+    used: dt.date | None = None
+    written: dt.datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

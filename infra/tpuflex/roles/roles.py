@@ -36,6 +36,7 @@ class Command(StrEnum):
     SWEEP_YES = "sweep --yes"  #: without it, sweep deletes nothing
     WEIGHTS_PUSH = "weights push"
     WEIGHTS_COPY = "weights push --from-region"  #: beside what `weights push` needs
+    WEIGHTS_RM = "weights rm"
     LIBRARY_UP = "library up"
     LIBRARY_STATUS = "library status"
     LIBRARY_DOWN = "library down"

@@ -5,19 +5,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.planned import planned_weights
 from tpuflex.cli.shared_weights import is_shared, kept_line, kept_weights
 from tpuflex.cli.steps.teardown import Planned, StackTeardown
-from tpuflex.engine.state import resources
 from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError
-from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.operate.status import slice_status
 from tpuflex.operate.teardown import Kept, foreign_lines
 from tpuflex.planning.cost import run_cost
 from tpuflex.request.outcomes import PROTECTED
 
 if TYPE_CHECKING:
-    from tpuflex.boot.planned import PlannedWeights
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
     from tpuflex.gcp.inventory import Inventory
@@ -57,17 +53,8 @@ def run_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
         if kinds:
             output.result("Inventory now: " + ", ".join(f"{kind} 0" for kind in kinds))
         output.result(f"Nothing is left of stack {stack.name}: every service was asked.")
-    if line := kept_line(cloud, kept, _served(planned)):
+    if line := kept_line(cloud, kept, planned.served):
         output.result(line)
-
-
-def _served(planned: Planned) -> PlannedWeights | None:
-    """The weights that the slice in the state was made for."""
-    slices = (
-        each for each in resources(planned.mine.deployment) if each["type"] == QUEUED_RESOURCE
-    )
-    found = (planned_weights((each.get("inputs") or {}).get("metadata")) for each in slices)
-    return next((each for each in found if each is not None), None)
 
 
 def protected(serving: Kept) -> ConflictError:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from tpuflex.cli.steps.weights_ls import last_used_text
 from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.gcp.library import Reader, bucket_readers, list_library
 from tpuflex.gcp.storage_client import storage_bucket
@@ -51,6 +52,10 @@ class Contents:
         """The endpoints that may read from it."""
         return tuple(each for each in self.readers if each.endpoint)
 
+    def in_use(self, one: StoredWeights) -> bool:
+        """Whether an endpoint may read ``one`` of its sets."""
+        return any(each.where == one.prefix for each in self.endpoints)
+
     def to_json(self) -> dict[str, object]:
         """It in the documents of ``--json``."""
         per_month = self.per_month
@@ -69,6 +74,8 @@ class Contents:
                     "complete": each.manifest is not None,
                     "files": each.files,
                     "bytes": each.total_bytes,
+                    "last_used": each.used,
+                    "in_use": self.in_use(each),
                 }
                 for each in self.models
             ],
@@ -134,7 +141,7 @@ def show_contents(cloud: Cloud, output: Output, found: tuple[Contents, ...]) -> 
     if rows:
         output.result()
         output.table(
-            ("REGION", "MODEL", "REVISION", "GIB", "COST", "SOURCE"),
+            ("REGION", "MODEL", "REVISION", "GIB", "COST", "USED", "SOURCE"),
             [
                 (
                     each.region,
@@ -142,6 +149,7 @@ def show_contents(cloud: Cloud, output: Output, found: tuple[Contents, ...]) -> 
                     one.manifest.revision if one.manifest else "-",
                     _gib(one.total_bytes),
                     month_text(one.total_bytes, each.region),
+                    "now" if each.in_use(one) else last_used_text(one),
                     one.source or "-",
                 )
                 for each, one in rows

@@ -7,13 +7,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tpuflex.boot.planned import planned_weights
 from tpuflex.cli.region_machine import RegionMachine
+from tpuflex.cli.shared_weights import note_last_use
 from tpuflex.cli.stack_run import StackRun
 from tpuflex.cli.steps.ours import what_is_ours
 from tpuflex.engine.events import EnginePlan
-from tpuflex.engine.state import known_ids
+from tpuflex.engine.state import known_ids, resources
 from tpuflex.errors import EngineError, NotFoundError
 from tpuflex.gcp.kinds import KINDS
+from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.operate.teardown import (
     Keeper,
     Kept,
@@ -25,6 +28,7 @@ from tpuflex.operate.teardown import (
 from tpuflex.operate.unseen import reasons, recorded, unseen_remedy
 
 if TYPE_CHECKING:
+    from tpuflex.boot.planned import PlannedWeights
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
     from tpuflex.cli.steps.ours import Ours
@@ -83,6 +87,14 @@ class Planned:
             lines += [f"Could not be compared with the state: {line}" for line in uncompared]
             lines.append(_NOT_COMPARED)
         return [*lines, *unseen_remedy((*unseen, *uncompared), project).splitlines()]
+
+    @property
+    def served(self) -> PlannedWeights | None:
+        """The weights that the slice in the state was made for."""
+        made = resources(self.mine.deployment)
+        slices = (each for each in made if each["type"] == QUEUED_RESOURCE)
+        found = (planned_weights((each.get("inputs") or {}).get("metadata")) for each in slices)
+        return next((each for each in found if each is not None), None)
 
     @property
     def protected(self) -> bool:
@@ -160,6 +172,8 @@ class StackTeardown:
             with suppress(NotFoundError):
                 self._run.engine.remove()
         refuse_foreign(left)
+        if (served := planned.served) is not None:
+            note_last_use(self._cloud, served, self._output.progress)
         return left
 
     def _copy(self, planned: Planned) -> RegionMachine | None:

@@ -138,7 +138,8 @@ def run_verify(cloud: Cloud, directory: Path | None, output: Output) -> None:
         output.result(
             "Beside them there is what the manifest does not name and no host reads"
             f" ({files_text(len(check.beside))}, such as {check.beside[0]}): a push of other"
-            " weights has left it, or somebody else has put it there."
+            " weights has left it, or somebody else has put it there. To remove it:"
+            f" tpuflex --stack {stack.name} weights rm {prefix} --unfinished"
         )
     if compared:
         output.result(f"The manifest is {' and '.join(compared)}.")

@@ -1,0 +1,98 @@
+"""Which endpoints use the sets of weights in a stack's bucket now, as far as that can be seen.
+
+Two sources, either of which is enough: the bucket's own policy, in which every endpoint has a
+binding for its set for as long as it is there; and what the nodes and requests of the Google Cloud
+project are to boot with, for endpoints whose grants others make.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tpuflex.boot.planned import planned_weights
+from tpuflex.catalog.zones import region_of
+from tpuflex.errors import AccessError, ApiError, NotFoundError, ServiceDisabledError
+from tpuflex.gcp.library import bucket_readers
+from tpuflex.gcp.listing import ANY_ZONE
+from tpuflex.request.states import ON_ITS_WAY, Lifecycle, lifecycle
+
+if TYPE_CHECKING:
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.request.model import Node, QueuedResource
+
+#: Status of an answer that does not know :data:`ANY_ZONE`.
+_NO_SUCH_ZONE = 400
+#: Requests that have hosts, or will have.
+_LIVE = ON_ITS_WAY | {Lifecycle.ACTIVE}
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """Who uses the sets of weights of one bucket.
+
+    Attributes:
+        by_prefix: the users of each set, a line each.
+        unseen: what could not be looked at, a line each: more sets may be in use.
+    """
+
+    by_prefix: Mapping[str, tuple[str, ...]]
+    unseen: tuple[str, ...] = ()
+
+    def of(self, prefix: str) -> tuple[str, ...]:
+        """The users of the set at ``prefix``."""
+        return self.by_prefix.get(prefix, ())
+
+
+def weights_uses(cloud: Cloud) -> Uses:
+    """Who uses the sets in the bucket of the weights of the stack of ``cloud``."""
+    found: dict[str, list[str]] = defaultdict(list)
+    unseen: list[str] = []
+    try:
+        for reader in bucket_readers(cloud.apis(), cloud.bucket):
+            if reader.endpoint:
+                found[reader.where].append(f"{reader.member} may read it, an endpoint's account")
+    except (AccessError, ApiError, NotFoundError) as error:
+        unseen.append(f"who may read gs://{cloud.bucket}: {error.message}")
+    for zone in (*cloud.stack.settings.slice.zones, ANY_ZONE):
+        try:
+            for prefix, line in _slices(cloud, zone):
+                if line not in found[prefix]:
+                    found[prefix].append(line)
+        except (NotFoundError, ServiceDisabledError):
+            continue  # no such zone, or no TPU in the project
+        except (AccessError, ApiError) as error:
+            if zone == ANY_ZONE and isinstance(error, ApiError) and error.status == _NO_SUCH_ZONE:
+                continue  # the reference does not promise that list: it only ever adds
+            unseen.append(f"slices in {_place(zone)}: {error.message}")
+    return Uses({prefix: tuple(lines) for prefix, lines in found.items()}, tuple(unseen))
+
+
+def _slices(cloud: Cloud, zone: str) -> Iterator[tuple[str, str]]:
+    """What the slices in ``zone`` boot with: the prefix, and who that is."""
+    project = cloud.stack.settings.project
+    nodes = cloud.tpu.list_nodes(project, zone)
+    requests = cloud.tpu.list_queued_resources(project, zone)
+    for node in nodes.nodes:
+        yield from _use(cloud, node, node)
+    for request in requests.queued_resources:
+        if lifecycle(request.state.state, None) in _LIVE:
+            yield from _use(cloud, request.spec.node, request)
+    region = cloud.stack.settings.slice.region
+    unreachable = (
+        place.rpartition("/")[2] for place in (*nodes.unreachable, *requests.unreachable)
+    )
+    if missing := {place for place in unreachable if region_of(place) == region}:
+        raise ApiError(f"{', '.join(sorted(missing))} did not answer")
+
+
+def _use(cloud: Cloud, node: Node, of: Node | QueuedResource) -> Iterator[tuple[str, str]]:
+    planned = planned_weights(node.metadata)
+    if planned is not None and planned.bucket == cloud.bucket:
+        yield planned.prefix, f"{of.name.partition('/locations/')[2]} boots with it"
+
+
+def _place(zone: str) -> str:
+    return "all other zones" if zone == ANY_ZONE else zone

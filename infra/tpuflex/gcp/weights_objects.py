@@ -1,0 +1,55 @@
+"""The objects of one set of weights in a bucket, as they were listed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tpuflex.boot.manifest import MANIFEST_NAME
+from tpuflex.gcp.foreign_objects import marked
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]
+
+    from tpuflex.boot.manifest import Manifest
+    from tpuflex.gcp.weights_report import FoundManifest
+
+
+@dataclass(frozen=True, slots=True)
+class SetObjects:
+    """The objects of one set.
+
+    Attributes:
+        bucket: their bucket.
+        prefix: where they are, without a slash at the end.
+        objects: what is there, by path below the prefix.
+        found: the manifest that is there.
+        others: whether the bucket is the user's own, where others write, too.
+    """
+
+    bucket: Bucket
+    prefix: str
+    objects: Mapping[str, Blob]
+    found: FoundManifest | None
+    others: bool = False
+
+    @property
+    def manifest(self) -> Manifest | None:
+        """The manifest, if it is one that could be served."""
+        return None if self.found is None else self.found.manifest
+
+    @property
+    def manifest_object(self) -> Blob | None:
+        """The object that is, or should be, the manifest."""
+        return self.objects.get(MANIFEST_NAME)
+
+    def of_a_push(self, blob: Blob) -> bool:
+        """Whether a push has written ``blob``."""
+        return not self.others or marked(blob)
+
+
+def beside_of(objects: Mapping[str, Blob], manifest: Manifest) -> dict[str, Blob]:
+    """Those of ``objects`` that are no part of the set of ``manifest``, by path."""
+    named = {MANIFEST_NAME, *(file.path for file in manifest.files)}
+    return {path: blob for path, blob in objects.items() if path not in named}

@@ -1,0 +1,110 @@
+"""Removing sets of weights from a bucket, the manifest first: half a set never verifies."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tpuflex.boot.manifest import MANIFEST_NAME
+from tpuflex.errors import ConflictError
+from tpuflex.gcp.weights_files import translated_errors
+from tpuflex.gcp.weights_objects import SetObjects, beside_of
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]
+
+_AT_ONCE = 8
+_TIMEOUT = (10.0, 120.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Objects of one set of weights that are to go.
+
+    Attributes:
+        bucket: their bucket.
+        prefix: where the set is.
+        manifest: the object of its manifest, if that goes, too.
+        files: the other objects.
+        kept: names of those that stay, because no push has written them.
+        whole: whether all of the set goes that a push has written.
+    """
+
+    bucket: Bucket
+    prefix: str
+    manifest: Blob | None
+    files: tuple[Blob, ...]
+    kept: tuple[str, ...]
+    whole: bool
+
+    @property
+    def nothing(self) -> bool:
+        """Whether nothing goes."""
+        return self.manifest is None and not self.files
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files that go."""
+        return sum(blob.size or 0 for blob in self.files)
+
+
+def planned_removal(there: SetObjects, *, unfinished: bool) -> Removal:
+    """What goes of what is ``there``.
+
+    Args:
+        there: the objects of the set.
+        unfinished: whether a complete set stays, and only goes what its manifest does not name.
+    """
+    stays = there.manifest if unfinished else None
+    go = there.objects if stays is None else beside_of(there.objects, stays)
+    ours = {path: blob for path, blob in go.items() if there.of_a_push(blob)}
+    return Removal(
+        there.bucket,
+        there.prefix,
+        manifest=ours.get(MANIFEST_NAME),
+        files=tuple(blob for path, blob in ours.items() if path != MANIFEST_NAME),
+        kept=tuple(sorted(go.keys() - ours.keys())),
+        whole=stays is None,
+    )
+
+
+def remove(removal: Removal) -> None:
+    """Delete what ``removal`` names, the manifest first. Each object goes only if it is still the
+    one that was seen; what is gone already is no error, so that the same command goes on where one
+    was killed. In a bucket with versions they can be had back as long as it keeps these.
+
+    Raises:
+        ConflictError: somebody pushes there meanwhile.
+        AccessError: the caller may not.
+        NotFoundError: there is no such bucket.
+    """
+    with translated_errors(str(removal.bucket.name)):
+        if removal.manifest is not None:
+            _delete(removal.bucket, removal.manifest)
+        with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+            jobs = [pool.submit(_delete, removal.bucket, blob) for blob in removal.files]
+            try:
+                for job in jobs:
+                    job.result()
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+        again = removal.bucket.get_blob(f"{removal.prefix}/{MANIFEST_NAME}", timeout=_TIMEOUT)
+    if removal.whole and again is not None and MANIFEST_NAME not in removal.kept:
+        raise ConflictError(
+            f"gs://{removal.bucket.name}/{removal.prefix}: somebody has pushed there meanwhile",
+            status=412,
+            hint="Look what is there: tpuflex weights verify. Then push, or remove it, once more.",
+        )
+
+
+def _delete(bucket: Bucket, blob: Blob) -> None:
+    """Delete exactly ``blob``. Its generation is a condition only: a deletion that names it leaves
+    no version (https://cloud.google.com/storage/docs/json_api/v1/objects/delete)."""
+    from google.api_core.exceptions import NotFound
+
+    try:
+        bucket.blob(blob.name).delete(if_generation_match=blob.generation, timeout=_TIMEOUT)
+    except NotFound:
+        return

@@ -1,0 +1,51 @@
+"""When a set of weights was last used: noted in the metadata of its manifest, by the day.
+
+Cloud Storage does not say when an object was last read. Metadata can be changed and the content,
+its generation and its hash stay (https://cloud.google.com/storage/docs/metadata#editable), so that
+no host sees it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+
+from tpuflex.gcp.weights_files import translated_errors
+from tpuflex.gcp.weights_objects import SetObjects
+
+#: Metadata of the manifest's object: the last day on which an endpoint is known to have been made,
+#: or to have been there, for these weights.
+USED_METADATA = "tpuflex-used"
+_TIMEOUT = (10.0, 120.0)
+
+
+def last_used(metadata: Mapping[str, str] | None) -> dt.date | None:
+    """The day that ``metadata`` names; None if it names none."""
+    try:
+        return dt.date.fromisoformat((metadata or {}).get(USED_METADATA, ""))
+    except ValueError:
+        return None
+
+
+def noted(day: dt.date) -> dict[str, str]:
+    """Metadata that names ``day``."""
+    return {USED_METADATA: day.isoformat()}
+
+
+def note_use(there: SetObjects, day: dt.date) -> None:
+    """Note that the complete set that is ``there`` is used on ``day``, unless a later day is noted
+    already; what no push has written stays as it is.
+
+    Raises:
+        AccessError: the caller may not.
+        ConflictError: somebody writes there in the same moment.
+    """
+    blob = there.manifest_object
+    if blob is None or there.manifest is None or not there.of_a_push(blob):
+        return
+    before = last_used(blob.metadata)
+    if before is not None and before >= day:
+        return
+    with translated_errors(str(there.bucket.name)):
+        blob.metadata = {**(blob.metadata or {}), **noted(day)}
+        blob.patch(if_metageneration_match=blob.metageneration, timeout=_TIMEOUT)

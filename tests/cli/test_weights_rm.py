@@ -1,0 +1,106 @@
+"""`tpuflex weights rm`: which sets go, which stay and why, and what is asked."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+
+import pytest
+
+from tests.cli.test_prepare import OURS
+from tests.cli.typing import TypeIn
+from tpuflex.cli.steps.weights_rm import Verdict, Wanted, judge
+from tpuflex.cli.weights_uses import Uses
+from tpuflex.gcp.weights_report import StoredWeights
+
+NOW = dt.datetime(2026, 11, 23, 12, tzinfo=dt.UTC)
+LONG_AGO = NOW - dt.timedelta(days=40)
+WHOLE = StoredWeights("models/a/1", OURS, 2, 9, used=LONG_AGO.date(), written=LONG_AGO)
+LATELY = replace(WHOLE, used=LONG_AGO.date() + dt.timedelta(1))
+BROKEN = StoredWeights("models/b/1", None, 1, 9, written=LONG_AGO)
+BESIDE = replace(WHOLE, prefix="models/c/1", beside=1, beside_bytes=4)
+UNKNOWN = replace(WHOLE, prefix="models/d/1", used=None)
+UNFINISHED = Wanted(unfinished=True)
+IDLE = Wanted(unused_days=40)
+NOBODY = Uses({})
+UNSEEN = Uses({}, ("slices in us-east5-a: denied",))
+
+
+def used(one: StoredWeights) -> Uses:
+    """An endpoint uses ``one``."""
+    return Uses({one.prefix: ("h may read it",)})
+
+
+def kept(one: StoredWeights, wanted: Wanted, uses: Uses = NOBODY) -> str | None:
+    """Why ``one`` stays; empty if it goes; None if the command is not about it."""
+    found = tuple(judge((one,), wanted, uses, NOW))
+    return found[0].why_kept if found else None
+
+
+@pytest.mark.parametrize(
+    ("one", "uses", "why"),
+    [
+        (WHOLE, NOBODY, ""),
+        (
+            replace(WHOLE, used=LONG_AGO.date() + dt.timedelta(1)),
+            NOBODY,
+            "it was used on 2026-10-15",
+        ),
+        (WHOLE, used(WHOLE), "h may read it"),
+        (WHOLE, UNSEEN, "it could not be told who uses it (slices in us-east5-a: denied)"),
+        (UNKNOWN, NOBODY, "nothing says when it was last used"),
+        (BROKEN, NOBODY, None),
+    ],
+)
+def test_what_nobody_has_used_goes(one: StoredWeights, uses: Uses, why: str | None) -> None:
+    """Complete sets alone, of which it is known that nobody uses them, and since when."""
+    assert kept(one, IDLE, uses) == why
+
+
+@pytest.mark.parametrize(
+    ("one", "uses", "why"),
+    [
+        (BROKEN, NOBODY, ""),
+        (BESIDE, NOBODY, ""),
+        (BESIDE, used(BESIDE), ""),  # no host reads what the manifest does not name
+        (WHOLE, NOBODY, None),
+        (BROKEN, used(BROKEN), "h may read it"),
+        (
+            replace(BROKEN, written=NOW - dt.timedelta(hours=23)),
+            NOBODY,
+            "something was written there within 24 hours: a push may be under way",
+        ),
+    ],
+)
+def test_what_pushes_have_left_goes(one: StoredWeights, uses: Uses, why: str | None) -> None:
+    """Not where a push may be under way, and not where an endpoint waits for the rest."""
+    assert kept(one, UNFINISHED, uses) == why
+
+
+def test_a_set_that_is_named_goes() -> None:
+    """It alone; also where something was written a moment ago: whoever names it knows."""
+    lately = replace(BROKEN, written=NOW)
+    everything = (WHOLE, lately, BESIDE)
+    for wanted in (Wanted("models/b/1"), Wanted("models/b/1", unfinished=True)):
+        assert tuple(judge(everything, wanted, NOBODY, NOW)) == (Verdict(lately),)
+    (left,) = judge(everything, Wanted("models/a/1", unfinished=True), NOBODY, NOW)
+    assert left.why_kept == "it is complete, and nothing is beside it"
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        ((), "Name a SET"),
+        (("models/a/1", "--unused-for", "3"), "Name a SET"),
+        (("--unfinished", "--unused-for", "3"), "Name a SET"),
+        (("--unused-for", "0"), "not in the range"),
+        (("--unfinished", "--with-readers"), "--with-readers goes with a SET"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(
+    type_in: TypeIn, words: tuple[str, ...], what: str
+) -> None:
+    """Before anything is looked at."""
+    typed = type_in("weights", "rm", *words)
+    assert typed.code == 2
+    assert what in typed.err

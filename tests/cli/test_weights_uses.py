@@ -1,0 +1,136 @@
+"""Who uses a set of weights now: by the bucket's policy, and by what slices boot with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+
+from tpuflex.boot.metadata import CONFIG_KEY
+from tpuflex.cli.cloud import Cloud
+from tpuflex.cli.stack import OpenStack
+from tpuflex.cli.weights_uses import weights_uses
+from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
+from tpuflex.gcp.library import READER_TITLE, below
+from tpuflex.gcp.queued_resources import NodeListing, QueuedResourceListing
+from tpuflex.request.model import Node, NodeSpec, QueuedResource, QueuedResourceState, Tpu
+
+PREFIX = "models/acme-tiny/1"
+HOST = "serviceAccount:h@p.iam.gserviceaccount.com"
+ANYWHERE = "-"
+
+
+@dataclass
+class Slices:
+    """What Cloud TPU answers, by zone."""
+
+    nodes: dict[str, NodeListing] = field(default_factory=dict)
+    requests: dict[str, QueuedResourceListing] = field(default_factory=dict)
+    errors: dict[str, TpuflexError] = field(default_factory=dict)
+
+    def list_nodes(self, _project: str, zone: str) -> NodeListing:
+        if zone in self.errors:
+            raise self.errors[zone]
+        return self.nodes.get(zone, NodeListing((), ()))
+
+    def list_queued_resources(self, _project: str, zone: str) -> QueuedResourceListing:
+        return self.requests.get(zone, QueuedResourceListing((), ()))
+
+
+class Policy:
+    """A bucket whose policy lets the hosts of one endpoint read; or which may not be read."""
+
+    def __init__(self, prefix: str = "", error: TpuflexError | None = None) -> None:
+        self._prefix, self._error = prefix, error
+
+    def call(self, *_words: object, **_query: object) -> dict[str, object]:
+        if self._error is not None:
+            raise self._error
+        condition = {"title": READER_TITLE, "expression": below("b", self._prefix)}
+        reading = {
+            "role": "roles/storage.objectViewer",
+            "members": [HOST],
+            "condition": condition,
+        }
+        return {"bindings": [reading] if self._prefix else []}
+
+
+def uses_of(stack: OpenStack, slices: Slices, policy: Policy) -> tuple[list[str], list[str]]:
+    """The users of the set, and what could not be looked at."""
+    cloud = Cloud(stack, {})
+    vars(cloud)["tpu"] = slices
+    vars(cloud)["apis"] = lambda: SimpleNamespace(storage=policy)
+    found = weights_uses(cloud)
+    return [*found.of(PREFIX)], [*found.unseen]
+
+
+def node(stack: OpenStack, name: str, prefix: str = PREFIX, bucket: str = "") -> Node:
+    """A node that boots with the set at ``prefix``."""
+    weights = {"bucket": bucket or Cloud(stack, {}).bucket, "prefix": prefix}
+    path = f"projects/p/locations/{name}"
+    return Node(name=path, metadata={CONFIG_KEY: json.dumps({"weights": weights})})
+
+
+def request(stack: OpenStack, name: str, state: str) -> QueuedResource:
+    """A request whose node would."""
+    return QueuedResource(
+        name=f"projects/p/locations/{name}",
+        tpu=Tpu(node_spec=(NodeSpec(node=node(stack, name)),)),
+        state=QueuedResourceState(state=state),
+    )
+
+
+def test_an_endpoint_that_may_read(stack: OpenStack) -> None:
+    """Whether or not its slice is there: its next `up` finds the weights."""
+    users, unseen = uses_of(stack, Slices(), Policy(PREFIX))
+    assert (users, unseen) == ([f"{HOST} may read it, an endpoint's account"], [])
+    assert uses_of(stack, Slices(), Policy("models/other/1")) == ([], [])
+
+
+def test_slices_that_boot_with_it(stack: OpenStack) -> None:
+    """Nodes and live requests in any zone, each once; requests that are over, and what boots with
+    other weights, do not."""
+    zone = stack.settings.slice.zones[0]
+    here = node(stack, f"{zone}/nodes/one")
+    others = (
+        node(stack, f"{zone}/nodes/two", "models/other/1"),
+        node(stack, f"{zone}/nodes/three", bucket="elsewhere"),
+        Node(name="projects/p/locations/z/nodes/somebodys"),
+    )
+    waiting = request(stack, f"{zone}/queuedResources/four", "WAITING_FOR_RESOURCES")
+    over = request(stack, f"{zone}/queuedResources/five", "SUSPENDED")
+    slices = Slices(
+        {zone: NodeListing((here, *others), ()), ANYWHERE: NodeListing((here,), ())},
+        {zone: QueuedResourceListing((waiting, over), ())},
+    )
+
+    assert uses_of(stack, slices, Policy()) == (
+        [f"{zone}/nodes/one boots with it", f"{zone}/queuedResources/four boots with it"],
+        [],
+    )
+
+
+DENIED = AccessError("denied")
+
+
+@pytest.mark.parametrize(
+    ("slices", "policy", "unseen"),
+    [
+        (Slices(errors={ANYWHERE: ApiError("no such zone", status=400)}), Policy(), 0),
+        (Slices(errors={ANYWHERE: NotFoundError("none")}), Policy(), 0),
+        (Slices(errors={ANYWHERE: DENIED}), Policy(), 1),
+        (Slices(errors={ANYWHERE: ApiError("down", status=503)}), Policy(), 1),
+        (Slices({ANYWHERE: NodeListing((), ("projects/p/locations/asia-east1-c",))}), Policy(), 0),
+        (Slices({ANYWHERE: NodeListing((), ("projects/p/locations/us-east5-c",))}), Policy(), 1),
+        (Slices(), Policy(error=DENIED), 1),
+    ],
+)
+def test_what_could_not_be_looked_at_is_told(
+    stack: OpenStack, slices: Slices, policy: Policy, unseen: int
+) -> None:
+    """Unless it cannot matter: hosts of another region do not read this bucket, and a list that
+    Google does not promise only ever adds."""
+    assert stack.settings.slice.region == "us-east5"
+    assert len(uses_of(stack, slices, policy)[1]) == unseen

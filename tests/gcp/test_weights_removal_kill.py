@@ -1,0 +1,75 @@
+"""A removal of weights that is killed at a call, and typed once more."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from embedded_cloud.faults.effect import Kill
+from embedded_cloud.faults.processes import Roles
+from embedded_cloud.faults.rule import Rule, Stage, Where
+from embedded_cloud.server import EmbeddedCloud
+from tests.gcp import removing
+from tests.gcp.conftest import PROJECT
+from tpuflex.gcp.weights import WeightsBucket, weights_bucket
+from tpuflex.gcp.weights_removal import planned_removal, remove
+
+PREFIX = "models/tiny/1"
+
+
+def begin(environ: dict[str, str]) -> subprocess.Popen[bytes]:
+    """Begin to remove the set."""
+    return subprocess.Popen(
+        [sys.executable, str(removing.__file__), "bucket-1", PROJECT, PREFIX],
+        env={**os.environ, **environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+
+
+def filled(environ: dict[str, str], directory: Path) -> WeightsBucket:
+    """The bucket with one set of two files."""
+    directory.mkdir()
+    (directory / "config.json").write_text("{}")
+    (directory / "model.safetensors").write_bytes(b"one" * 1000)
+    bucket = weights_bucket("bucket-1", project=PROJECT, environ=environ)
+    bucket._bucket.client.create_bucket("bucket-1", location="US-EAST5")
+    bucket.push(directory, PREFIX, model="tiny", revision="1", progress=lambda _done, _all: None)
+    return bucket
+
+
+@pytest.mark.parametrize("stage", [Stage.BEFORE_COMMIT, Stage.AFTER_COMMIT])
+@pytest.mark.parametrize("name", ["MANIFEST.json", "model.safetensors"])
+def test_the_same_command_goes_on(tmp_path: Path, name: str, stage: Stage) -> None:
+    """Killed when an object was to go, whether it is gone or not: what is left is whole or has no
+    manifest, never half a set that verifies; the same once more leaves nothing."""
+    rule = Rule(
+        id="kill",
+        where=Where(method="DELETE", path=f"{name}$"),
+        stage=stage,
+        effect=Kill(roles=("cli",), then="proceed" if stage is Stage.AFTER_COMMIT else "reset"),
+    )
+    with EmbeddedCloud(tmp_path / "cloud", project=PROJECT) as cloud:
+        environ = dict(cloud.environ())
+        bucket = filled(environ, tmp_path / "checkpoint")
+        book = cloud.cloud.faults.book
+        with begin(environ) as process:
+            book.set_roles(Roles.from_json({"root": process.pid, "cli": process.pid}))
+            book.add(rule)
+            _, said = process.communicate(timeout=60)
+        struck = book.struck
+        book.remove()
+        whole = any(one.manifest is not None for one in bucket.list())
+        problems = bucket.verify(PREFIX).problems if whole else ()
+        remove(planned_removal(bucket.contents(PREFIX), unfinished=False))
+        after = bucket.list()
+
+    assert struck, said.decode()
+    assert whole is (name == "MANIFEST.json" and stage is Stage.BEFORE_COMMIT)
+    assert problems == ()
+    assert after == ()
