@@ -13,6 +13,7 @@ from tests.provider.fakes import INPUTS, NAME, Answer, Sent, args, missing, node
 from tpuflex.errors import ConflictError
 from tpuflex.provider.operations import delete_resource
 from tpuflex.provider.replacements import LEFT_ALONE, RENAMED, Replacements
+from tpuflex.request.name import RequestName
 
 URN = "urn:pulumi:dev::shop::tpuflex:tpu:QueuedResource::slice"
 SERIES: Properties = {**INPUTS, "queuedResourceIdPrefix": "slice"}
@@ -62,6 +63,26 @@ def taken(made: Mapping[int, int], *, holds: int, created: str = "", state: str 
 def test_what_is_older_is_passed_over(made: dict[int, int], expected: str, state: str) -> None:
     """Only what was made after the one that it replaces can be its successor."""
     assert taken(made, holds=1, state=state) == expected
+
+
+def test_what_another_resource_has_is_passed_over() -> None:
+    """Once two slices have exchanged their names, the next of one may be that of the other,
+    however young it is: the one behind it is taken, and that is said."""
+    there = cloud({1: 8, 2: 9})
+    call, _, said = scripted(lambda sent: there.get(sent.path, missing(sent.path)))
+    run = Replacements()
+    run.shown(URN, SERIES)
+    second = RequestName.parse(NAME.replace("-g1", "-g2"))
+
+    found = run.free_id(
+        lambda: call,
+        URN,
+        {**SERIES, "queuedResourceId": "slice-g2"},
+        lambda wanted: (second, "another") if second in wanted else None,
+    )
+
+    assert found == "slice-g3"
+    assert f"{second} is the request of another" in said.text
 
 
 def test_the_state_knows_the_time_of_what_is_gone() -> None:

@@ -94,6 +94,43 @@ def test_p2_no_two_resources_share_a_request(held: bool) -> None:
     run.ask(URN, INPUTS)
 
 
+@pytest.mark.parametrize("first", ["holder", "asker"])
+def test_a_preview_shows_what_would_be_shared(first: str) -> None:
+    """A preview refuses what `up` would: a name that another resource of the stack has, whichever
+    of the two the engine looks at first. What it will give up itself may be asked for."""
+    run = Generations()
+    other = URN.replace("::slice", "::other")
+
+    def preview() -> None:
+        if first == "holder":
+            run.claim(other, HELD)
+        run.foresee(URN, INPUTS)
+        run.claim(other, HELD)
+
+    with pytest.raises(ConflictError, match=f"{NAME} is the request of {other}: {URN} cannot"):
+        preview()
+    run.begin(URN)  # another program, in a process that serves several runs
+    run.claim(other, HELD)
+    run.foresee(other, INPUTS)
+    run.forget(other, HELD)
+    run.begin(other)
+    run.foresee(URN, INPUTS)
+
+
+def test_a_renamed_resource_keeps_what_it_held() -> None:
+    """What the state holds under one URN now is not what it held under another in an earlier run
+    of the same process."""
+    run = Generations()
+    other = URN.replace("::slice", "::other")
+    run.claim(URN, HELD)
+    run.hold(URN, HELD)
+
+    run.claim(other, HELD)
+
+    assert run.holder(other, {HELD}) is None
+    assert run.holder(URN, {HELD}) == (HELD, other)
+
+
 _prefixes = st.from_regex(r"[a-z]([a-z0-9-]{0,80}[a-z0-9])?", fullmatch=True)
 
 

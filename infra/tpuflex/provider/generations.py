@@ -11,6 +11,7 @@ run is shown the same again and arrives at the same id.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 
 from pulumi_plugin.values import Properties, Value
 from tpuflex.errors import ConflictError
@@ -30,6 +31,7 @@ class Generations:
         self._ids: dict[str, set[str]] = {}
         self._held: dict[str, set[RequestName]] = {}
         self._asked: dict[RequestName, str] = {}
+        self._foreseen: dict[RequestName, str] = {}
 
     def id_for(self, urn: str, prefix: str, present: Value = None) -> str:
         """The id that the inputs of ``urn`` get.
@@ -49,11 +51,37 @@ class Generations:
             known = [generation_of(prefix, id_) for id_ in seen]
         return generation_id(prefix, max((g for g in known if g is not None), default=0) + 1)
 
+    def claim(self, urn: str, name: RequestName) -> None:
+        """Record that the state holds ``name`` under ``urn`` now, before it is known whether it
+        still exists: the engine reads resources side by side, and another may ask for it meanwhile.
+
+        Raises:
+            ConflictError: in this preview another resource asks for it.
+        """
+        with self._lock:
+            for held in self._held.values():
+                held.discard(name)  # of an earlier run: it was renamed since
+            self._held.setdefault(urn, set()).add(name)
+            asks = self._foreseen.get(name, urn)
+        if asks != urn:
+            raise _shared(name, urn, asks)
+
     def hold(self, urn: str, name: RequestName) -> None:
         """Record that the state holds ``name`` under ``urn``, and that it exists."""
         with self._lock:
             self._ids.setdefault(urn, set()).add(name.id)
             self._held.setdefault(urn, set()).add(name)
+
+    def forget(self, urn: str, name: RequestName) -> None:
+        """Record that ``name``, which ``urn`` held, is gone."""
+        with self._lock:
+            self._held.setdefault(urn, set()).discard(name)
+
+    def begin(self, urn: str) -> None:
+        """Record that the engine decides about ``urn`` anew: what it was foreseen to ask for in an
+        earlier preview does not count any more."""
+        with self._lock:
+            self._foreseen = {name: by for name, by in self._foreseen.items() if by != urn}
 
     def release(self, urn: str, name: str) -> None:
         """Record that the queued resource with the full name ``name`` was deleted."""
@@ -81,19 +109,45 @@ class Generations:
                         " delete_before_replace."
                     ),
                 )
-            taken = {held: by for by, names in self._held.items() for held in names}
-            for name in sorted(wanted, key=str):
-                other = taken.get(name) or self._asked.get(name, urn)
-                if other != urn:
-                    raise ConflictError(
-                        f"{name} is the request of {other}: two resources cannot share it",
-                        hint=(
-                            "Nothing was changed. Give one of them another queuedResourceId or"
-                            " queuedResourceIdPrefix; if it was renamed, give it an alias of its"
-                            " old name: aliases=[pulumi.Alias(name=…)]."
-                        ),
-                    )
+            self._refuse_taken(urn, wanted)
             self._asked |= dict.fromkeys(wanted, urn)
+
+    def foresee(self, urn: str, inputs: Properties) -> None:
+        """As :meth:`ask`, for a preview, in which nothing is deleted before it is replaced.
+
+        Raises:
+            ConflictError: it would share the request of another resource.
+        """
+        wanted = requests_of(inputs)
+        with self._lock:
+            self._refuse_taken(urn, wanted)
+            self._foreseen |= dict.fromkeys(wanted, urn)
+
+    def holder(self, urn: str, wanted: Iterable[RequestName]) -> tuple[RequestName, str] | None:
+        """The first of ``wanted`` that another URN than ``urn`` holds or asks for, and which."""
+        with self._lock:
+            return self._holder(urn, wanted)
+
+    def _holder(self, urn: str, wanted: Iterable[RequestName]) -> tuple[RequestName, str] | None:
+        taken = {**self._foreseen, **self._asked}
+        taken |= {held: by for by, names in self._held.items() for held in names if by != urn}
+        named = ((name, taken.get(name, urn)) for name in sorted(wanted, key=str))
+        return next(((name, by) for name, by in named if by != urn), None)
+
+    def _refuse_taken(self, urn: str, wanted: Iterable[RequestName]) -> None:
+        if (found := self._holder(urn, wanted)) is not None:
+            raise _shared(*found, urn)
+
+
+def _shared(name: RequestName, holder: str, asks: str) -> ConflictError:
+    return ConflictError(
+        f"{name} is the request of {holder}: {asks} cannot share it",
+        hint=(
+            "Nothing was changed. Give one of them another queuedResourceId or"
+            " queuedResourceIdPrefix; if it was renamed, give it an alias of its"
+            " old name: aliases=[pulumi.Alias(name=…)]."
+        ),
+    )
 
 
 def requests_of(inputs: Properties) -> set[RequestName]:

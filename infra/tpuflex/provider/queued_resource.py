@@ -61,6 +61,7 @@ class QueuedResources:
     def check(self, request: provider_pb2.CheckRequest) -> provider_pb2.CheckResponse:
         """The inputs with defaults, or what is wrong with them."""
         given, before = decode(request.news), inputs_of(decode(request.olds))
+        self._generations.begin(request.urn)
         if before:
             self._replacements.shown(request.urn, before)
         present = before.get("queuedResourceId")
@@ -79,7 +80,10 @@ class QueuedResources:
             self._log.write(request.urn, said, warning=True)
         if not (before or refused or "queuedResourceId" in asked):
             filled["queuedResourceId"] = self._replacements.free_id(
-                lambda: self._call(request.urn), request.urn, filled
+                lambda: self._call(request.urn),
+                request.urn,
+                filled,
+                lambda wanted: self._generations.holder(request.urn, wanted),
             )
         self._planned.add(request.urn)
         answer = provider_pb2.CheckResponse(failures=check_failures(refused))
@@ -107,6 +111,7 @@ class QueuedResources:
         inputs = decode(request.properties)
         self._replacements.check(lambda: self._call(request.urn), request.urn, inputs)
         if request.preview:
+            self._generations.foresee(request.urn, inputs)
             return provider_pb2.CreateResponse(properties=previewed_creation(request.properties))
         self._generations.ask(request.urn, inputs)
         with kept(request.properties):
@@ -124,11 +129,14 @@ class QueuedResources:
         if old:
             # Before a replacement on demand this is all that is shown of what it replaces.
             self._replacements.shown(request.urn, old, outputs)
+            self._generations.claim(request.urn, RequestName.parse(request.id))
         refreshed = read(self._call(request.urn), request.id, old, outputs)
+        if refreshed is None or refreshed.seen.gone:
+            self._generations.forget(request.urn, RequestName.parse(request.id))
+        else:
+            self._generations.hold(request.urn, refreshed.seen.name)
         if refreshed is None:
             return provider_pb2.ReadResponse()
-        if not refreshed.seen.gone:
-            self._generations.hold(request.urn, refreshed.seen.name)
         secrets = secret_keys(request.inputs, request.properties)
         inputs = encode(refreshed.inputs, secrets=secrets)
         return provider_pb2.ReadResponse(

@@ -27,6 +27,11 @@ from tpuflex.request.states import Lifecycle
 #: What is said of a name that is passed over.
 LEFT_ALONE = "older than what is replaced, so that a state has let go of it, and left alone"
 
+#: What is said of one that another resource has.
+OF_ANOTHER = "{name} is the request of {urn}: the next generation is taken"
+#: The first of some names that another resource has, and its URN.
+Holder = Callable[[set[RequestName]], tuple[RequestName, str] | None]
+
 RENAMED = (
     "its ids begin with {after} now, not with {before}: that alone replaces it. A renamed"
     " VllmEndpoint, or one whose stack was renamed, keeps it with the names that it had,"
@@ -82,15 +87,23 @@ class Replacements:
             return ""
         return RENAMED.format(before=before, after=after)
 
-    def free_id(self, connect: Callable[[], Call], urn: str, inputs: Properties) -> Value:
+    def free_id(
+        self,
+        connect: Callable[[], Call],
+        urn: str,
+        inputs: Properties,
+        holder: Holder = lambda _: None,
+    ) -> Value:
         """The id for ``inputs``, which have one that was made from its prefix: that one, or the
-        first generation behind it whose name is taken by nothing that is older than what it
-        replaces. What is older no hand-over has made: a state has let go of it.
+        first generation behind it whose name is taken by no other resource of the stack, and by
+        nothing that is older than what it replaces. What is older no hand-over has made: a state
+        has let go of it. Others have such names once two slices have exchanged theirs.
 
         Args:
             connect: makes the engine call; nothing else needs the cloud.
             urn: the resource's URN.
             inputs: inputs with defaults, without unknown zones; otherwise the id is as it is.
+            holder: which of some names another resource of the stack has, and the URN of that.
 
         Raises:
             AccessError, ApiError: what has the name may not be seen, or cannot.
@@ -104,7 +117,11 @@ class Replacements:
         first = generation_of(prefix, str(id_)) or 1
         for generation in range(first, first + PASSED_OVER):
             id_ = generation_id(prefix, generation)
-            older = self._older(call, urn, before, requests_of({**inputs, "queuedResourceId": id_}))
+            wanted = requests_of({**inputs, "queuedResourceId": id_})
+            if (taken := holder(wanted)) is not None:
+                call.report(OF_ANOTHER.format(name=taken[0], urn=taken[1]))
+                continue
+            older = self._older(call, urn, before, wanted)
             if not older:
                 break
             for seen in older:
