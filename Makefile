@@ -18,7 +18,7 @@ SHELL_FILES = $(wildcard startup/*.sh) $(wildcard .ci/*) benchmarks/proof/host_f
 PYTEST = $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 WORKERS ?= 3
 
-.PHONY: demo test engine image tools checks ranges site quick lint workflows types format docs reliability recording prove-on-google contract mutation clean setup lock audit
+.PHONY: demo test engine image tools checks ranges pythons site quick lint workflows types format docs reliability recording prove-on-google contract mutation clean setup lock audit
 
 setup: $(STAMP)
 
@@ -55,6 +55,12 @@ ranges: $(STAMP) $(CHECKS)/lowest/.ready
 	@$(CHECKS)/lowest/bin/pip install --quiet --no-index --no-deps --no-build-isolation --editable .
 	@$(CHECKS)/lowest/bin/python -P -m pytest -m "not engine" $(RANGED) $(ARGS)
 	@$(CHECKS)/lowest/bin/python -P -m pytest tests/provider/test_engine.py -k "label or import" $(ARGS)
+
+# Wheel and source distribution, and the README's example with them, on the lowest and the highest
+# Python that pyproject.toml allows, as far as they are there (PATH, pyenv).
+pythons: $(STAMP)
+	@$(BIN)/tpuflex engine --install
+	@TPUFLEX_PYTHONS=1 $(BIN)/pytest -rs tests/wheel/test_pythons.py $(ARGS)
 
 # The site of docs/, in .tpuflex/site: a link to nowhere fails it. SITE_REPOSITORY is the address of
 # the repository, to which links to other files of the project then lead.

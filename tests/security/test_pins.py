@@ -248,6 +248,21 @@ class TestWorkflows:
                     if action.startswith("actions/checkout@"):
                         assert step["with"]["persist-credentials"] is False
 
+    def test_both_ends_of_python_are_there(self) -> None:
+        """`make pythons` skips a Python that is not there; CI has the lowest and the highest that
+        pyproject.toml allows."""
+        document = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+        job = document["jobs"]["pythons"]["steps"]
+        versions = [
+            v for step in job for v in step.get("with", {}).get("python-version", "").split()
+        ]
+        lowest, below = re.fullmatch(  # type: ignore[union-attr]
+            r">=(3\.\d+),<3\.(\d+)", PROJECT["project"]["requires-python"]
+        ).groups()
+
+        assert versions == [lowest, f"3.{int(below) - 1}"]
+        assert job[-1]["run"] == "make pythons"
+
     def test_both_are_there(self) -> None:
         """S15: tests run on every change, and known vulnerabilities are asked for every week."""
         assert {"audit.yml", "ci.yml"} <= {path.name for path in WORKFLOWS}

@@ -17,6 +17,12 @@ _BUILD = (
     " print(*WheelBuilder(sys.argv[1]).build(directory=sys.argv[2]))"
 )
 
+#: Starts the embedded cloud with hosts that run nothing.
+STUB_CLOUD = (
+    "import pathlib, sys; from embedded_cloud import daemon;"
+    " daemon.start(pathlib.Path(sys.argv[1]), port=0, stub_hosts=True)"
+)
+
 
 @dataclass(frozen=True)
 class Installed:

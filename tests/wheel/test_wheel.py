@@ -17,18 +17,13 @@ from pathlib import Path
 import pytest
 
 from tests.engine.embedded import ROOT, pulumi_engine
-from tests.wheel.installed import Installed, installed
+from tests.wheel.installed import STUB_CLOUD, Installed, installed
 from tpuflex.engine.find import Engine
 
 __all__ = ["installed", "pulumi_engine"]
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
-#: Starts the embedded cloud with hosts that run nothing.
-_STUB_CLOUD = (
-    "import pathlib, sys; from embedded_cloud import daemon;"
-    " daemon.start(pathlib.Path(sys.argv[1]), port=0, stub_hosts=True)"
-)
 #: `pulumi preview` with the project's own program, as the language host of Pulumi would run it.
 _PLAIN_PREVIEW = """
 import os, pathlib, runpy, sys
@@ -55,7 +50,7 @@ def project(installed: Installed, pulumi_engine: Engine) -> Iterator[Path]:
     image = ROOT / ".tpuflex" / "vllm"
     image.mkdir(parents=True, exist_ok=True)
     (home / "vllm").symlink_to(image)
-    started = installed.run("python", "-P", "-c", _STUB_CLOUD, str(home / "emulator"))
+    started = installed.run("python", "-P", "-c", STUB_CLOUD, str(home / "emulator"))
     assert started.returncode == 0, started.stderr
     try:
         yield installed.directory
