@@ -39,7 +39,7 @@ class GcloudCommand:
     @property
     def component(self) -> str:
         """Component that gcloud needs for it, or empty where its core has the command."""
-        return "alpha" if self.words[1] == "alpha" else ""
+        return self.words[1] if self.words[1] in ("alpha", "beta") else ""
 
     @property
     def hint(self) -> str:
@@ -218,6 +218,40 @@ def grant_on_account(project: str, email: str, role: str, member: str) -> Gcloud
     """Give ``member`` a role on a service account of a project."""
     words = ("gcloud", "iam", "service-accounts", "add-iam-policy-binding", email)
     return _bound((*words, f"--project={project}"), role, member)
+
+
+def _key_place(key: str) -> tuple[str, ...]:
+    """``projects/P/locations/L/keyRings/R/cryptoKeys/K`` as gcloud's words."""
+    _, project, _, location, _, ring, _, name = key.split("/")
+    return (name, f"--keyring={ring}", f"--location={location}", f"--project={project}")
+
+
+def grant_on_key(key: str, role: str, member: str) -> GcloudCommand:
+    """Give ``member`` a role on a key of Cloud KMS (full resource name)."""
+    words = ("gcloud", "kms", "keys", "add-iam-policy-binding", *_key_place(key))
+    return _bound(words, role, member)
+
+
+def describe_key(key: str) -> GcloudCommand:
+    """Show a key of Cloud KMS (full resource name) with its primary version."""
+    return GcloudCommand(("gcloud", "kms", "keys", "describe", *_key_place(key)))
+
+
+def show_storage_agent(project: str) -> GcloudCommand:
+    """Show Cloud Storage's service agent of a project, which is made by asking for it.
+
+    Source: https://cloud.google.com/storage/docs/getting-service-agent
+    """
+    return GcloudCommand(("gcloud", "storage", "service-agent", f"--project={project}"))
+
+
+def create_agent(project: str, service: str) -> GcloudCommand:
+    """Make the service agent of ``service`` (``secretmanager.googleapis.com``) in a project.
+
+    Source: https://cloud.google.com/secret-manager/docs/cmek
+    """
+    words = ("gcloud", "beta", "services", "identity", "create")
+    return GcloudCommand((*words, f"--service={service}", f"--project={project}"))
 
 
 def enable_account(project: str, email: str) -> GcloudCommand:

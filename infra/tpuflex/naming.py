@@ -26,6 +26,8 @@ STATES_LABEL = {"managed-by": "tpuflex-bootstrap"}
 
 #: Pulumi's type tokens of the provider's resources.
 QUEUED_RESOURCE = "tpuflex:tpu:QueuedResource"
+#: A key of the user's, which the engine only reads.
+CRYPTO_KEY = "gcp:kms/cryptoKey:CryptoKey"
 STATE_ID = "tpuflex:tpu:StateId"
 #: And that of the component.
 VLLM_ENDPOINT = "tpuflex:index:VllmEndpoint"

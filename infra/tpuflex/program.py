@@ -97,6 +97,7 @@ def deploy(
             network=settings.network,
             secrets=settings.secrets,
             identity=settings.identity,
+            encryption=settings.encryption,
             labels=settings.labels,
             manage_apis=settings.manage_apis,
             catalog=settings.catalog.own,

@@ -29,6 +29,7 @@ PRIVATE = "goes through IAP to a private address, until Ctrl-C; tests/cli/test_w
 GCLOUD = "needs gcloud, and a secret's name; tests/embedded_cloud/test_services_gcloud.py"
 REGION = "needs a model of the Hub; tests/engine/test_push_from_region.py types both"
 ACCOUNT = "needs an account of others; tests/engine/test_brought_account.py runs these steps"
+AGENTS = "grants on a key of others; tests/engine/test_brought_key.py grants the same by the API"
 PACK = "installs the pack's environment; `make checks` does, and runs the pack under the engine"
 HOSTS = "needs Pulumi's host of a language, which is no Go module; tests/provider/test_package.py"
 
@@ -124,6 +125,14 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex --stack chat secrets ensure",
             "tpuflex --stack chat weights push",
             "tpuflex --stack chat doctor",
+        ),
+        AGENTS: (
+            "gcloud storage service-agent --project=my-project-id",
+            "gcloud beta services identity create --service=secretmanager.googleapis.com"
+            " --project=my-project-id",
+            "gcloud kms keys add-iam-policy-binding weights --keyring=team --location=us-east5"
+            " --project=acme-keys --member=serviceAccount:AGENT"
+            " --role=roles/cloudkms.cryptoKeyEncrypterDecrypter",
         ),
     },
     "docs/how-to/first-deployment.md": {

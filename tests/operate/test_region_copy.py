@@ -70,6 +70,16 @@ def test_machine_and_disk_have_the_labels_of_the_user(rig: RegionRig) -> None:
     assert made["labels"] == made["disks"][0]["initializeParams"]["labels"] == marked
 
 
+def test_the_disk_has_the_key_of_the_user(rig: RegionRig) -> None:
+    """And no other machine names one."""
+    key = "projects/acme-keys/locations/us-east5/keyRings/team/cryptoKeys/weights"
+    with_key: Any = machine(replace(rig.place, kms_key=key), ZONES[0], rig.job(), 1800)
+    without: Any = machine(rig.place, ZONES[0], rig.job(), 1800)
+
+    assert with_key["disks"][0].pop("diskEncryptionKey") == {"kmsKeyName": key}
+    assert with_key == without
+
+
 def test_a_machine_copies_and_goes(rig: RegionRig) -> None:
     """The model arrives by a machine that is made and deleted; nothing of it stays, in the bucket's
     policy either."""

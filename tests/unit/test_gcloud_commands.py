@@ -13,6 +13,7 @@ from tests.unit.gcloud_parsers import gcloud_verdicts, recorded_verdicts
 from tpuflex import gcloud_commands
 
 ROOT = Path(__file__).parents[2]
+KEY = "projects/acme-keys/locations/us-east5/keyRings/team/cryptoKeys/weights"
 NODE = "projects/my-project-id/locations/us-east5-a/nodes/tpuflex-dev-vllm-g1"
 
 MADE = (
@@ -47,6 +48,10 @@ MADE = (
         "my-project-id", "a@my-project-id.iam.gserviceaccount.com", "roles/viewer", "user:y@x.com"
     ),
     gcloud_commands.enable_account("my-project-id", "a@my-project-id.iam.gserviceaccount.com"),
+    gcloud_commands.grant_on_key(KEY, "roles/cloudkms.viewer", "user:you@example.com"),
+    gcloud_commands.describe_key(KEY),
+    gcloud_commands.show_storage_agent("my-project-id"),
+    gcloud_commands.create_agent("my-project-id", "secretmanager.googleapis.com"),
     gcloud_commands.link_billing("my-project-id", "000000-000000-000000"),
     gcloud_commands.describe_project("my-project-id"),
     gcloud_commands.undelete_project("my-project-id"),

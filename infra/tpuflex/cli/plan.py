@@ -93,6 +93,7 @@ class StackPlan:
             "bucket": bucket and bucket.url,
             "egress": settings.network.egress,
             "service_account": settings.identity.service_account,
+            "kms_key": settings.encryption.kms_key,
             "to_grant": image_grant(self.stack),
             "request": self.request,
             "policy": self.policy.to_json(),
@@ -132,6 +133,8 @@ class StackPlan:
         if (account := settings.identity.brought) is not None:
             granted = "" if settings.identity.manage_grants else "; others grant it what hosts need"
             yield "account", f"yours, and kept: {account.email}{granted}"
+        if (key := settings.encryption.kms_key) is not None:
+            yield "key", f"yours, and kept: {key}"
         if grant := image_grant(self.stack):
             yield (
                 "to grant",

@@ -54,7 +54,8 @@ class RegionMachine:
         self.apis = cloud.apis()
         settings = stack.settings
         region = settings.slice.region
-        self.place = Place(stack.names, project, region, state_id, settings.labels)
+        key = settings.encryption.kms_key or ""
+        self.place = Place(stack.names, project, region, state_id, settings.labels, key)
         self.machine = CopyMachine(self.place, self._maker, self.apis, cloud.timing)
         self.problems: tuple[str, ...] = ()
 

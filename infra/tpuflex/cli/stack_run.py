@@ -27,6 +27,7 @@ from tpuflex.engine.find import ensure
 from tpuflex.engine.plugin_pin import require_pinned_plugin
 from tpuflex.engine.run import EngineRun
 from tpuflex.errors import AccessError
+from tpuflex.gcp.brought_key import read_key
 from tpuflex.naming import ENDPOINT_NAME, QUEUED_RESOURCE
 from tpuflex.planning.cost import run_cost
 from tpuflex.settings.rules import warnings
@@ -153,12 +154,14 @@ class StackRun:
             return self._outlasting(self.engine.preview)
 
     def _require_brought(self) -> None:
-        """Refuse a bucket or a secret of the user's own that cannot be used: of one that is not
-        there the engine says that, and not which key names it, or what to do."""
+        """Refuse a bucket, a secret or a key of the user's own that cannot be used: of one that is
+        not there the engine says that, and not which setting names it, or what to do."""
         if self._stack.settings.model.weights.brought is not None:
             self._cloud.own_bucket()
         with suppress(AccessError):  # whoever only previews may not see its versions
             check_brought(self._cloud)
+        if (key := self._stack.settings.encryption.kms_key) is not None:
+            read_key(self._cloud.apis().cloudkms, key)
 
     @contextmanager
     def _part(self) -> Iterator[None]:

@@ -22,7 +22,7 @@ from tpuflex.naming import API_KEY, VLLM_ENDPOINT, Names
 from tpuflex.planning.cost import RunCost, run_cost
 from tpuflex.request.states import Lifecycle
 from tpuflex.settings.model import StackSettings
-from tpuflex.tpu import Provider, QueuedResource, StateId
+from tpuflex.tpu import BootDiskArgs, Provider, QueuedResource, StateId
 
 #: What is wrong with an endpoint that nobody prepares and that pins no weights.
 _NO_HASH = (
@@ -134,6 +134,7 @@ class VllmEndpoint(pulumi.ComponentResource):
                 names, self.state_id, then(given.known("labels"), lambda found: found.labels)
             ),
             metadata=metadata,
+            boot_disk=_boot_disk(prerequisites.kms_key),
             description=f"{settings.model.name}, stack {names.stack} of {names.project}",
             opts=pulumi.ResourceOptions.merge(
                 tpu, pulumi.ResourceOptions(depends_on=prerequisites.all())
@@ -227,6 +228,11 @@ def _announced(state_id: pulumi.Output[str], seen: StateSeen | None) -> pulumi.O
         return id_
 
     return state_id.apply(tell)
+
+
+def _boot_disk(key: pulumi.Output[str] | None) -> BootDiskArgs | None:
+    """The hosts' boot disk, if a key of the user's encrypts it; Google chooses all else of it."""
+    return None if key is None else BootDiskArgs(kms_key_name=key)
 
 
 def _capacity(given: Given) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from tpuflex.components.section_inputs import (
     SliceInputs,
 )
 from tpuflex.naming import Names
+from tpuflex.settings.encryption import EncryptionSettings
 from tpuflex.settings.identity import IdentitySettings
 from tpuflex.settings.model import (
     ModelSettings,
@@ -94,6 +95,7 @@ class VllmEndpointArgs:
         network: NetworkSettings | NetworkInputs | Mapping[str, object] | None = None,
         secrets: SecretsSettings | Mapping[str, object] | None = None,
         identity: IdentitySettings | Mapping[str, object] | None = None,
+        encryption: EncryptionSettings | Mapping[str, object] | None = None,
         labels: pulumi.Input[Mapping[str, pulumi.Input[str]]] | None = None,
         manage_apis: bool = True,
         catalog: CatalogRows | Mapping[str, object] | None = None,
@@ -120,6 +122,7 @@ class VllmEndpointArgs:
             "network": network,
             "secrets": secrets,
             "identity": identity,
+            "encryption": encryption,
             "labels": labels,
             "catalog": catalog,
         }

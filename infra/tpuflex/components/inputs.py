@@ -22,7 +22,7 @@ _OF_OTHERS = frozenset({"state_id", "reader"})
 #: The sections of a stack file that are inputs of an endpoint.
 _SECTIONS = frozenset({"cloud", "project", "slice", "model", "serving", "network", "secrets"})
 #: What is not written at its default: states that are older than these have no change then.
-_YOUNGER_SECTIONS = frozenset({"identity", "labels", "manage_apis"})
+_YOUNGER_SECTIONS = frozenset({"encryption", "identity", "labels", "manage_apis"})
 #: The same of the sections on the network, on weights and on secrets.
 _YOUNGER = ("manage_firewall", "ssh", "tags")
 _YOUNGER_WEIGHTS = ("manage_grants",)

@@ -67,6 +67,7 @@ _WHY = {
     "network": "which resources are made for the network is planned with it",
     "secrets": "which secrets are made, and who reads them, is planned with it",
     "identity": "which account and roles are made is planned with it",
+    "encryption": "where the key is, is compared with the zones",
     "manage_apis": "which resources are made is planned with it",
     "catalog": "every other section is checked with its rows",
 }

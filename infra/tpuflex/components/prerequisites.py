@@ -15,6 +15,7 @@ from tpuflex.components.brought_bucket import (
     BroughtWeightsArgs,
     require_not_own,
 )
+from tpuflex.components.brought_key import BroughtKey, BroughtKeyArgs
 from tpuflex.components.brought_secrets import BroughtSecrets, BroughtSecretsArgs
 from tpuflex.components.brought_secrets import require_not_own as require_not_own_secrets
 from tpuflex.components.endpoint_args import Preparation
@@ -55,6 +56,8 @@ class Prerequisites:
         identity: the service account of its hosts.
         bucket: name of the bucket that holds their weights.
         secrets: the secrets that they read.
+        kms_key: the key that encrypts what is made, once it is seen to be usable; None for Google's
+            own.
     """
 
     def __init__(
@@ -68,13 +71,12 @@ class Prerequisites:
         settings = given.settings
         project, region = settings.project, settings.slice.region
         self._services = (
-            [ApiServices(f"{name}-apis", ApiServicesArgs(project=project), opts)]
-            if settings.manage_apis
-            else []
+            [ApiServices(f"{name}-apis", _services(settings), opts)] if settings.manage_apis else []
         )
         after_services = pulumi.ResourceOptions.merge(
             opts, pulumi.ResourceOptions(depends_on=self._services)
         )
+        self.kms_key = _key(name, settings, after_services)
         self.network = Network(
             f"{name}-network",
             NetworkArgs(
@@ -128,6 +130,7 @@ class Prerequisites:
                 host_roles=settings.secrets.host_roles,
                 reader=self._reader,
                 labels=_labels(given),
+                kms_key=self.kms_key,
             ),
             after_services,
         )
@@ -186,6 +189,7 @@ class Prerequisites:
                     reader=self._reader,
                     keeps_programs=keeps_programs,
                     labels=_labels(given),
+                    kms_key=self.kms_key,
                 ),
                 opts,
             )
@@ -249,6 +253,19 @@ class Prerequisites:
                 raise pulumi.RunError(str(error)) from error
 
         return pulumi.Output.all(*existing).apply(run)
+
+
+def _services(settings: StackSettings) -> ApiServicesArgs:
+    reads_keys = settings.encryption.kms_key is not None
+    return ApiServicesArgs(project=settings.project, reads_keys=reads_keys)
+
+
+def _key(
+    name: str, settings: StackSettings, opts: pulumi.ResourceOptions
+) -> pulumi.Output[str] | None:
+    """The user's key, once it is seen to be usable; None if there is none."""
+    key = settings.encryption.kms_key
+    return None if key is None else BroughtKey(f"{name}-key", BroughtKeyArgs(kms_key=key), opts).key
 
 
 def _brought(given: Given) -> pulumi.Input[BroughtNetwork] | None:

@@ -42,6 +42,9 @@ class ServingSecretsArgs:
     labels: pulumi.Input[Mapping[str, str]] | None = None
     """Labels of the user's."""
 
+    kms_key: pulumi.Input[str] | None = None
+    """Key of the user's that encrypts new versions."""
+
 
 class ServingSecrets(pulumi.ComponentResource):
     """One secret per role, those of the host readable by it alone.
@@ -71,7 +74,7 @@ class ServingSecrets(pulumi.ComponentResource):
                     user_managed=secretmanager.SecretReplicationUserManagedArgs(
                         replicas=[
                             secretmanager.SecretReplicationUserManagedReplicaArgs(
-                                location=args.region
+                                location=args.region, customer_managed_encryption=_by(args.kms_key)
                             )
                         ]
                     )
@@ -95,3 +98,13 @@ class ServingSecrets(pulumi.ComponentResource):
             if role in args.host_roles and args.reader is not None
         )
         self.register_outputs({"secretIds": self.secret_ids})
+
+
+def _by(
+    key: pulumi.Input[str] | None,
+) -> secretmanager.SecretReplicationUserManagedReplicaCustomerManagedEncryptionArgs | None:
+    if key is None:
+        return None
+    return secretmanager.SecretReplicationUserManagedReplicaCustomerManagedEncryptionArgs(
+        kms_key_name=key
+    )

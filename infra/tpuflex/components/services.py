@@ -8,7 +8,7 @@ import pulumi
 from pulumi_gcp import projects
 
 from tpuflex.components.inputs import inputs_of
-from tpuflex.gcp.required_apis import APIS
+from tpuflex.gcp.required_apis import APIS, KEYS_API
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,6 +17,9 @@ class ApiServicesArgs:
 
     project: str
     """Google Cloud project id."""
+
+    reads_keys: bool = False
+    """Whether a key of Cloud KMS is read."""
 
 
 class ApiServices(pulumi.ComponentResource):
@@ -43,6 +46,6 @@ class ApiServices(pulumi.ComponentResource):
                 disable_on_destroy=False,
                 opts=pulumi.ResourceOptions(parent=self),
             )
-            for api in APIS
+            for api in (*APIS, *((KEYS_API,) if args.reads_keys else ()))
         )
         self.register_outputs({"services": [item.service for item in self.enabled]})

@@ -43,6 +43,9 @@ class WeightsBucketArgs:
     labels: pulumi.Input[Mapping[str, str]] | None = None
     """Labels of the user's."""
 
+    kms_key: pulumi.Input[str] | None = None
+    """Key of the user's that encrypts new objects."""
+
 
 class WeightsBucket(pulumi.ComponentResource):
     """A private regional bucket, and its one reader, who may add compiled programs to it.
@@ -82,6 +85,11 @@ class WeightsBucket(pulumi.ComponentResource):
             lifecycle_rules=rules,
             soft_delete_policy=storage.BucketSoftDeletePolicyArgs(retention_duration_seconds=0),
             force_destroy=True,
+            encryption=(
+                storage.BucketEncryptionArgs(default_kms_key_name=args.kms_key)
+                if args.kms_key is not None
+                else None
+            ),
             labels=labels(args.names, args.state_id, args.labels),
             opts=pulumi.ResourceOptions(parent=self),
         )

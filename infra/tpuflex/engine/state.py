@@ -13,7 +13,7 @@ from typing import Any
 
 from tpuflex.gcp.kinds import ACCOUNT, BUCKET, FIXED_DESCRIPTION, SECRET, SUBNETWORK
 from tpuflex.gcp.places import places
-from tpuflex.naming import QUEUED_RESOURCE, STATE_ID, is_state_id
+from tpuflex.naming import CRYPTO_KEY, QUEUED_RESOURCE, STATE_ID, is_state_id
 
 #: A resource, an operation or a whole deployment, as the engine stores them.
 Stored = dict[str, Any]
@@ -88,7 +88,7 @@ def _used(resource: Stored) -> tuple[str, ...]:
     type_, id_ = resource.get("type"), str(resource.get("id") or "")
     if type_ == SUBNETWORK.type:
         return _path((resource.get("outputs") or {}).get("network")), id_
-    if type_ in (ACCOUNT.type, SECRET.type):
+    if type_ in (ACCOUNT.type, SECRET.type, CRYPTO_KEY):
         return (id_,)
     return (f"gs://{id_}",) if type_ == BUCKET.type and id_ else ()
 

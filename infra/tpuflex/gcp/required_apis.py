@@ -65,6 +65,12 @@ APIS = (
     GoogleApi("tpu", Question("tpu", "/v2alpha1/projects/{project}/locations", _ONE_ITEM)),
 )
 
+#: What a stack needs whose data a key of the user's encrypts.
+KEYS_API = GoogleApi(
+    "cloudkms",
+    Question("cloudkms", "/v1/projects/{project}/locations/global/keyRings", _ONE_ITEM),
+)
+
 #: What `tpuflex library` needs.
 LIBRARY_APIS = tuple(
     api for api in APIS if api.name in ("cloudresourcemanager", "serviceusage", "storage")
@@ -74,10 +80,7 @@ _ALSO_FOR_ENDPOINTS = ("cloudresourcemanager", "iam", "serviceusage", "storage")
 #: the pool (Security Token Service), and one of an account (IAM Credentials).
 BOOTSTRAP_APIS = (
     *(api for api in APIS if api.name in _ALSO_FOR_ENDPOINTS),
-    GoogleApi(
-        "cloudkms",
-        Question("cloudkms", "/v1/projects/{project}/locations/global/keyRings", _ONE_ITEM),
-    ),
+    KEYS_API,
     GoogleApi("iamcredentials"),
     GoogleApi("sts"),
 )

@@ -7,8 +7,9 @@ Source of names: `tpu.v2alpha1.json`, revision 20261001.
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from tpuflex import naming
@@ -80,8 +81,13 @@ class AttachedDisk(_Answer):
     worker_ids: tuple[str, ...] = ()
 
 
+def _without_version(key: str) -> str:
+    """``key`` as it is asked for: an answer may name the version that has encrypted."""
+    return key.partition("/cryptoKeyVersions/")[0]
+
+
 class CustomerEncryptionKey(_Answer):
-    kms_key_name: str = ""
+    kms_key_name: Annotated[str, AfterValidator(_without_version)] = ""
 
 
 class BootDiskConfig(_Answer):

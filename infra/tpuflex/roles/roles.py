@@ -59,6 +59,7 @@ class When(StrEnum):
     BROUGHT_ACCOUNT = "a service account of yours"
     BROUGHT_GRANTS = "grants that others make"
     BROUGHT_APIS = "APIs that others enable"
+    BROUGHT_KEY = "a key of yours"
     NO_BUCKET = "no bucket of its own"  #: weights elsewhere, and no programs kept in one
     NO_BUCKET_ROLES = "no role on a bucket"  #: nor one on the bucket that holds its weights
     BROUGHT_WEIGHTS = "weights in a bucket of yours"  #: `up` may find them there
@@ -72,6 +73,7 @@ class Level(StrEnum):
     BUCKET = "bucket"
     SECRET = "secret"  # noqa: S105 - a kind of resource
     SERVICE_ACCOUNT = "serviceAccount"
+    KEY = "key"
 
 
 class _Row(BaseModel):

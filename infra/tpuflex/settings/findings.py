@@ -66,6 +66,8 @@ _EXAMPLES = {
         " projects/PROJECT/secrets/NAME/versions/1."
         for role in SECRET_ROLES
     },
+    "kms_key": "Write projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY, without a"
+    " version.",
     "revision": "Write letters, digits, dots and hyphens, such as 1 or 2026-08.",
     "image": "Write NAME@sha256:DIGEST with all 64 digits; a tag can be moved under a running "
     "stack (`docker buildx imagetools inspect NAME:TAG` shows the digest).",

@@ -20,6 +20,7 @@ from tpuflex.request.limits import PROJECT_PATTERN
 from tpuflex.settings.base import ExtraFiles, Frozen, WeightsSource
 from tpuflex.settings.bucket import BUCKET_PATTERN, BroughtBucket, brought_bucket
 from tpuflex.settings.catalog_section import CatalogSection
+from tpuflex.settings.encryption import EncryptionSettings
 from tpuflex.settings.identity import IdentitySettings
 from tpuflex.settings.network import BroughtNetwork, NetworkSettings
 from tpuflex.settings.policy_section import Budget, Waiver
@@ -208,6 +209,10 @@ class StackSettings(Frozen):
     """Which service account the hosts run as, by default one of their own, and who grants it what
     they need."""
 
+    encryption: EncryptionSettings = EncryptionSettings()
+    """With which key of yours what the stack makes is encrypted at rest; with Google's own by
+    default."""
+
     labels: dict[LabelKey, LabelValue] = {}
     """Labels of yours, at most 59, on what is made and can carry labels: the slice's nodes, bucket,
     secrets, DNS zones, and a machine that copies weights. A change is made in place."""
@@ -248,7 +253,7 @@ class StackSettings(Frozen):
     @property
     def brought_paths(self) -> tuple[str, ...]:
         """Paths of what is there already and stays: network and subnetwork, bucket, account,
-        secrets."""
+        secrets, key."""
         network, bucket = self.brought_network, self.model.weights.brought
         account = self.identity.brought
         return (
@@ -256,6 +261,7 @@ class StackSettings(Frozen):
             *((bucket.url,) if bucket else ()),
             *((account.path,) if account else ()),
             *(each.secret for each in self.secrets.brought.values()),
+            *((self.encryption.kms_key,) if self.encryption.kms_key else ()),
         )
 
     def secret_version(self, names: Names, role: SecretRole) -> str:
@@ -292,6 +298,7 @@ class Draft:
     network: NetworkSettings | None = None
     secrets: SecretsSettings | None = None
     identity: IdentitySettings | None = None
+    encryption: EncryptionSettings | None = None
     labels: dict[str, str] | None = None
     manage_apis: bool | None = None
     budget: Budget | None = None

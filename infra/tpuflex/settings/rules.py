@@ -13,6 +13,7 @@ from tpuflex.duration import format_duration
 from tpuflex.errors import Finding
 from tpuflex.gcloud_commands import show_project
 from tpuflex.request import limits
+from tpuflex.settings.encryption_rules import encryption_findings, encryption_warnings
 from tpuflex.settings.identity_rules import identity_findings, identity_warnings
 from tpuflex.settings.label_rules import label_findings
 from tpuflex.settings.memory_rules import memory_findings, memory_warnings
@@ -61,6 +62,7 @@ def _all_findings(draft: Draft) -> Iterator[Finding]:
     yield from identity_findings(draft)
     if draft.secrets is not None:
         yield from secret_findings(draft.secrets)
+    yield from encryption_findings(draft)
     yield from label_findings(draft)
     serving = tuple(serving_findings(draft))
     yield from serving
@@ -132,6 +134,7 @@ def _all_warnings(settings: StackSettings) -> Iterator[Finding]:
     yield from network_warnings(settings)
     yield from identity_warnings(settings)
     yield from secret_warnings(settings)
+    yield from encryption_warnings(settings)
     yield from serving_warnings(Draft.of(settings))
     if settings.serving.flags.trust_remote_code:
         yield Finding(

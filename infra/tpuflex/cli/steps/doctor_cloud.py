@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tpuflex.cli.cloud import connect_running, google_cloud
 from tpuflex.cli.steps.doctor_account import account_checks
+from tpuflex.cli.steps.doctor_key import key_checks
 from tpuflex.cli.steps.doctor_weights import stored_weights_check
 from tpuflex.cli.steps.preflight import needed_apis
 from tpuflex.errors import (
@@ -89,6 +90,7 @@ def cloud_examinations(cloud: Cloud) -> list[Examination]:
         Examination(Group.APIS, "APIs", reads.apis),
         Examination(Group.PERMISSIONS, "permissions", reads.permissions),
         Examination(Group.PERMISSIONS, "account", reads.account),
+        Examination(Group.PERMISSIONS, "key", reads.key),
         Examination(Group.POLICIES, "policies", reads.policies),
         Examination(Group.CAPACITY, "offers", reads.offers),
         Examination(Group.CAPACITY, "quota", reads.quota),
@@ -175,6 +177,10 @@ class _Reads:
     def account(self) -> list[Check]:
         """Whether hosts can run as an account of the user's."""
         return account_checks(self._cloud, apis(self._endpoints, self._api))
+
+    def key(self) -> list[Check]:
+        """Whether a key of the user's can be used."""
+        return key_checks(self._cloud, apis(self._endpoints, self._api))
 
     def policies(self) -> list[Check]:
         """Which organisation policies are in force."""

@@ -8,7 +8,7 @@ from tpuflex.codes import Code
 from tpuflex.errors import ServiceDisabledError
 from tpuflex.gcloud_commands import enable_services
 from tpuflex.gcp.enabling import await_settled, ensure_apis
-from tpuflex.gcp.required_apis import APIS
+from tpuflex.gcp.required_apis import APIS, KEYS_API
 from tpuflex.settings.image import registry_project
 
 if TYPE_CHECKING:
@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 def needed_apis(settings: StackSettings) -> tuple[GoogleApi, ...]:
     """The APIs that a stack needs. One that enables them enables all, for whatever it may become;
     where others do, those that it has no use for are not asked of them."""
+    every = (*APIS, KEYS_API) if settings.encryption.kms_key else APIS
     if settings.manage_apis:
-        return APIS
+        return every
     idle = set()
     if settings.network.egress != "google":
         idle.add("dns")
     if registry_project(settings.serving.image) != settings.project:
         idle.add("artifactregistry")
-    return tuple(api for api in APIS if api.name not in idle)
+    return tuple(api for api in every if api.name not in idle)
 
 
 def run_preflight(

@@ -126,7 +126,7 @@ def grant_checks(
         asked = [policies.get(""), *([policies.get(each.resource)] if each.resource else [])]
         read = [policy for policy in asked if policy is not None and not isinstance(policy, Unread)]
         unread = [policy for policy in asked if isinstance(policy, Unread)]
-        roles = [role for policy in read for role in _roles(policy, member)]
+        roles = [role for policy in read for role in roles_of(policy, member)]
         remedy = _remedy(project, member, each)
         if not {each.role, *_AS_GOOD[each.role]}.isdisjoint(roles):
             yield subject.ok("granted")
@@ -144,7 +144,7 @@ def grant_checks(
                 yield subject.warning(text, remedy)
 
 
-def _roles(policy: JsonObject, member: str) -> Iterator[str]:
+def roles_of(policy: JsonObject, member: str) -> Iterator[str]:
     """What ``policy`` grants ``member``; a role on a condition by a name that no role has."""
     for binding in objects(policy, "bindings"):
         if member in entries(binding, "members"):

@@ -15,7 +15,7 @@ from tpuflex.operate.doctor.reading import Unread, attempt
 PATIENCE = 20.0
 #: Names of the examinations that `up` asks for before anything is created: what is wrong there is
 #: found out late otherwise, when much is made already or chips are running.
-DECISIVE = ("billing", "permissions", "account", "policies", "offers", "quota", "image")
+DECISIVE = ("billing", "permissions", "account", "key", "policies", "offers", "quota", "image")
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ class Place:
         region: the bucket's region.
         state_id: id of the stack's state.
         labels: labels of the user's.
+        kms_key: key of the user's that encrypts the disk; empty for Google's own.
     """
 
     names: Names
@@ -38,6 +39,7 @@ class Place:
     region: str
     state_id: str
     labels: Mapping[str, str] = field(default_factory=dict)
+    kms_key: str = ""
 
     @property
     def name(self) -> str:
@@ -106,7 +108,9 @@ def machine(place: Place, zone: str, job: Job, limit_seconds: int) -> JsonObject
         "description": place.description,
         "labels": labels,
         "machineType": f"zones/{zone}/machineTypes/{MACHINE_TYPE}",
-        "disks": [{"boot": True, "autoDelete": True, "initializeParams": disk}],
+        "disks": [
+            {"boot": True, "autoDelete": True, "initializeParams": disk, **_encrypted(place)}
+        ],
         "networkInterfaces": [
             {
                 "subnetwork": (
@@ -136,3 +140,7 @@ def machine(place: Place, zone: str, job: Job, limit_seconds: int) -> JsonObject
         },
         "metadata": {"items": [{"key": key, "value": value} for key, value in metadata.items()]},
     }
+
+
+def _encrypted(place: Place) -> JsonObject:
+    return {"diskEncryptionKey": {"kmsKeyName": place.kms_key}} if place.kms_key else {}

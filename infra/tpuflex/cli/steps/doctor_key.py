@@ -1,0 +1,60 @@
+"""What `tpuflex doctor` reads of a key of the user's, and of who may use it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tpuflex.errors import NotFoundError
+from tpuflex.gcp.brought_key import agents
+from tpuflex.gcp.project_policy import POLICY
+from tpuflex.operate.doctor.encryption_key import KEY, agent_checks, key_check
+from tpuflex.operate.doctor.reading import Unread, attempt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.gcp.listing import Apis
+    from tpuflex.gcp.transport import JsonObject
+    from tpuflex.operate.doctor.check import Check
+
+_VERSION = {"options.requestedPolicyVersion": "3"}
+
+
+def key_checks(cloud: Cloud, apis: Apis) -> list[Check]:
+    """How the key stands, and whether those may use it who have to, where there is one.
+
+    Args:
+        cloud: the stack's cloud.
+        apis: clients that keep nobody waiting.
+    """
+    settings = cloud.stack.settings
+    key = settings.encryption.kms_key
+    if key is None:
+        return []
+    kms, manager = apis.cloudkms, apis.resourcemanager
+    ring = key.partition("/cryptoKeys/")[0]
+    home = key.split("/")[1]
+    found = _there(lambda: kms.call("GET", f"/v1/{key}"))
+    number = attempt(lambda: cloud.project_number)
+    checks = [key_check(key, found)]
+    if isinstance(number, Unread):
+        return [*checks, KEY.unknown(number)]
+    policies = [
+        _there(lambda: kms.call("GET", f"/v1/{key}:getIamPolicy", query=_VERSION)),
+        _there(lambda: kms.call("GET", f"/v1/{ring}:getIamPolicy", query=_VERSION)),
+        _there(lambda: manager.call("POST", f"/v1/projects/{home}:getIamPolicy", body=POLICY)),
+    ]
+    return [*checks, *agent_checks(key, agents(settings, number), policies)]
+
+
+def _there(read: Callable[[], JsonObject]) -> JsonObject | Unread | None:
+    """What ``read`` gives; None where that is not there."""
+
+    def found() -> JsonObject | None:
+        try:
+            return read()
+        except NotFoundError:
+            return None
+
+    return attempt(found)
