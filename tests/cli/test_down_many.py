@@ -15,6 +15,8 @@ from tpuflex.errors import IncompleteTeardownError
     ("words", "problem"),
     [
         (("--all", "--stack", "dev"), "--all and --stack contradict each other"),
+        (("--all", "--purge-weights"), "--purge-weights works on one stack"),
+        (("--older-than", "1h", "--purge-weights"), "--purge-weights works on one stack"),
         (("--label", "team"), "'team' is no label: write KEY=VALUE"),
         (("--label", "=search"), "'=search' is no label"),
         (("--label", "team=a", "--label", "team=b"), "team cannot have two values"),

@@ -131,3 +131,22 @@ def test_consent(
     answer("y")
     with pytest.raises(InterruptedByUser, match="Nothing was done"):
         _confirm(Invocation(environ={}), found[:count])
+
+
+def test_weights_that_stay_are_told(
+    found: tuple[Examined, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of each stack whose weights outlive it: what they cost a month, after the table, and for
+    scripts."""
+    dev = found[0]
+    weights: dict[str, object] = {"place": "gs://b/models/a/1", "usd_per_month": 1.2}
+    line = "Kept in the library: gs://b/models/a/1, 60.00 GiB, $1.20 a month."
+    result = Result(dev, Outcome.GONE, weights=weights, kept=line)
+
+    show_results(Invocation(environ={}).output, [result], dry_run=False)
+    shown = capsys.readouterr().out
+    stacks = document((dev,), [result], (), dry_run=False, exit_code=0)["stacks"]
+
+    assert f"\n  dev: {line}\n" in shown
+    assert isinstance(stacks, list)
+    assert stacks[0]["kept_weights"] == weights

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.test_prepare import OURS
 from tests.cli.typing import TypeIn
 from tpuflex.cli.steps.weights_rm import Verdict, Wanted, judge
-from tpuflex.cli.weights_uses import Uses
+from tpuflex.cli.weights_uses import User, Uses
 from tpuflex.gcp.weights_report import StoredWeights
 
 NOW = dt.datetime(2026, 11, 23, 12, tzinfo=dt.UTC)
@@ -28,7 +28,7 @@ UNSEEN = Uses({}, ("slices in us-east5-a: denied",))
 
 def used(one: StoredWeights) -> Uses:
     """An endpoint uses ``one``."""
-    return Uses({one.prefix: ("h may read it",)})
+    return Uses({one.prefix: (User("h may read it"),)})
 
 
 def kept(one: StoredWeights, wanted: Wanted, uses: Uses = NOBODY) -> str | None:

@@ -11,7 +11,7 @@ import pytest
 from tpuflex.boot.metadata import CONFIG_KEY
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.weights_uses import weights_uses
+from tpuflex.cli.weights_uses import User, Uses, weights_uses
 from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
 from tpuflex.gcp.library import READER_TITLE, below
 from tpuflex.gcp.queued_resources import NodeListing, QueuedResourceListing
@@ -110,6 +110,20 @@ def test_slices_that_boot_with_it(stack: OpenStack) -> None:
         [f"{zone}/nodes/one boots with it", f"{zone}/queuedResources/four boots with it"],
         [],
     )
+
+
+def test_an_endpoint_is_told_from_the_others() -> None:
+    """By the marker of its slice and by its account; a slice without a marker is another's."""
+    mine = (User("my slice", owner="a1"), User("my account", member=HOST))
+    theirs = (
+        User("theirs", owner="b2"),
+        User("another", member="serviceAccount:x"),
+        User("?", "-"),
+    )
+    uses = Uses({PREFIX: (*mine, *theirs)})
+
+    assert uses.others(PREFIX, "a1", HOST) == ("theirs", "another", "?")
+    assert uses.others("models/other/1", "a1", HOST) == ()
 
 
 DENIED = AccessError("denied")

@@ -116,7 +116,8 @@ def test_two_stacks_share_it_and_one_goes(
 ) -> None:
     """Weights are pushed once; two endpoints of the model may read them and nothing else of the
     library; one endpoint goes down and names what stays and its price, and the other's weights
-    verify as before. The library is not deleted under an endpoint unasked."""
+    verify as before. Neither library nor weights are deleted under an endpoint unasked; the last
+    one takes the weights along, if it is told to."""
     directory = checkpoint(tmp_path / "tiny")
     weights = {"manifest_sha256": manifest_of(directory, MODEL)}
     for name in ("one", "two"):
@@ -138,17 +139,21 @@ def test_two_stacks_share_it_and_one_goes(
     run_weights_rm(*command(embedded, "one"), Wanted(unused_days=1), dry_run=False)
     unused = said(capsys)
     forget_use(embedded, prefix)
+    before = mutations(embedded)
+    with pytest.raises(ConflictError, match="Other endpoints may use"):
+        run_down(*command(embedded, "one"), dry_run=False, purge_weights=True)
+    untouched = mutations(embedded) - before
     run_down(*command(embedded, "one"), dry_run=False)
     down = said(capsys)
     run_verify(command(embedded, "two")[1], None, command(embedded, "two")[0].output)
     verified = said(capsys)
     left = library_status(embedded, capsys)["buckets"][0]
-    run_down(*command(embedded, "two"), dry_run=False)
-    last = said(capsys)
     run_weights_rm(*command(embedded, "two"), Wanted(prefix), dry_run=True)
     dry = said(capsys)
-    run_weights_rm(*command(embedded, "two"), Wanted(prefix), dry_run=False)
-    removed = said(capsys)
+    run_down(*command(embedded, "two"), dry_run=True, purge_weights=True)
+    doomed = said(capsys)
+    run_down(*command(embedded, "two"), dry_run=False, purge_weights=True)
+    last = said(capsys)
     empty = library_status(embedded, capsys)["buckets"][0]
     library_down(embedded, capsys)
 
@@ -169,11 +174,12 @@ def test_two_stacks_share_it_and_one_goes(
     assert verified["problems"] == []
     assert len([each for each in left["readers"] if each["endpoint"]]) == 1
     assert left["models"] == shown["models"]  # the day of the last use is noted by `down`, too
-    assert last["kept_weights"]["bytes"] == first.manifest.total_bytes
+    assert untouched == 0
     assert dry["dry_run"] is True
-    assert dry["removed"] == removed["removed"]
-    assert [each["prefix"] for each in removed["removed"]] == [prefix]
-    assert removed["in_use"] == {prefix: []}
+    assert [each["prefix"] for each in dry["removed"]] == [prefix]
+    assert len(dry["in_use"][prefix]) >= 2  # by its account, and by its slice
+    assert doomed["purged_weights"] == last["purged_weights"] == dry["removed"][0]
+    assert last["kept_weights"] is None
     assert empty["models"] == []
     assert embedded.remaining() == []
 
@@ -196,7 +202,8 @@ def test_hosts_read_their_own_model_and_nothing_else(
     embedded: Embedded, capsys: Captured, tmp_path: Any
 ) -> None:
     """Where bindings decide, an endpoint's account reads its own model, does not read another one
-    of the library, lists nothing, and writes nothing. On request the library goes under it."""
+    of the library, lists nothing, and writes nothing. The other model is removed, and on request
+    the library goes under its endpoint."""
     names = {"one": MODEL, "two": "acme/other"}
     library_up(embedded, capsys)
     for stack, model in names.items():
@@ -228,6 +235,9 @@ def test_hosts_read_their_own_model_and_nothing_else(
     assert call(embedded, "GET", objects, token=token).status_code == 403
     assert call(embedded, "DELETE", own, token=token).status_code == 403
     embedded.cloud.cloud.strictness.change({"iam": {"enforced": False}})
+    run_weights_rm(*command(embedded, "two"), Wanted("models/acme-other/1"), dry_run=False)
+    left = library_status(embedded, capsys)["buckets"][0]["models"]
+    assert [each["prefix"] for each in left] == ["models/acme-tiny/1"]
     library_down(embedded, capsys, with_readers=True)
     assert bucket_of(embedded) is None
 

@@ -43,6 +43,7 @@ def _labels(
     cls=ExampleCommand,
     examples=(
         "tpuflex down  # the dev stack",
+        "tpuflex --stack prod down --purge-weights  # and what a library has of its weights",
         "tpuflex down --all --dry-run  # what there is, and what it costs per hour",
         "tpuflex down --older-than 12h --yes  # slices that were made 12 hours ago, or earlier",
         "tpuflex down --idle-for 2h --yes  # servers that nobody has asked for 2 hours",
@@ -69,6 +70,11 @@ def _labels(
     callback=_duration,
     help="Only stacks whose server is known to have been asked nothing for so long.",
 )
+@click.option(
+    "--purge-weights",
+    is_flag=True,
+    help="Remove the stack's weights, too, from a library or a bucket of yours.",
+)
 @click.option("--dry-run", is_flag=True, help="List what would be destroyed, and stop.")
 @stack_name
 @as_json
@@ -81,6 +87,7 @@ def down(
     labels: dict[str, str],
     older_than: timedelta | None,
     idle_for: timedelta | None,
+    purge_weights: bool,
     dry_run: bool,
 ) -> int:
     """Destroy everything of the stack and prove that nothing is left.
@@ -89,6 +96,10 @@ def down(
     what it still holds of the stack: anything left is listed and the exit code is 10. The stack
     file is kept. While tpuflex:slice has `deletion_protection: true` and the slice serves,
     nothing is deleted (exit code 1): set it to false and run `tpuflex up` first.
+
+    Weights in a library, or in a bucket of yours, stay, and it says what they cost a month. With
+    --purge-weights the set of this stack goes, too, when all else is gone; while another endpoint
+    may use it, nothing is deleted (exit code 1). Other sets stay.
 
     With --all, or a condition without --stack, it works on every stack of the project that has a
     state: lists them with their cost, asks once, tears them down one after the other, and ends
@@ -102,11 +113,15 @@ def down(
     selection = Selection(labels, older_than, idle_for)
     if every and invocation.chosen_stack:
         raise click.UsageError("--all and --stack contradict each other: give one of them.")
+    if purge_weights and (every or not selection.everything):
+        raise click.UsageError("--purge-weights works on one stack, without conditions.")
     if not every and selection.everything:
         from tpuflex.cli.steps.down import run_down
 
         stack = invocation.open_stack(deploying=False)
-        run_down(invocation, connect(invocation, stack), dry_run=dry_run)
+        run_down(
+            invocation, connect(invocation, stack), dry_run=dry_run, purge_weights=purge_weights
+        )
         return 0
     from tpuflex.cli.steps.down_many import Many, run_down_many
 

@@ -172,12 +172,12 @@ def kept_line(
             f"Kept in the library: {kept['place']}, {cost}. What it holds: tpuflex library status"
         )
     line = f"Kept in your bucket: {kept['place']}, {cost}. Other endpoints may serve it."
-    if not _used(cloud, served):
+    if not was_used(cloud, served):
         return line
     return f"{line} To delete all that is below it: {remove_objects(str(kept['place']))}"
 
 
-def _used(cloud: Cloud, served: PlannedWeights | None) -> bool:
+def was_used(cloud: Cloud, served: PlannedWeights | None) -> bool:
     """Whether the weights that the stack file of ``cloud`` names were ever the stack's."""
     stack, bucket = cloud.stack, cloud.bucket
     prefix = weights_prefix(stack.settings.model)

@@ -17,6 +17,7 @@ from tpuflex.catalog.zones import region_of
 from tpuflex.errors import AccessError, ApiError, NotFoundError, ServiceDisabledError
 from tpuflex.gcp.library import bucket_readers
 from tpuflex.gcp.listing import ANY_ZONE
+from tpuflex.naming import LABEL_OWNER
 from tpuflex.request.states import ON_ITS_WAY, Lifecycle, lifecycle
 
 if TYPE_CHECKING:
@@ -30,47 +31,73 @@ _LIVE = ON_ITS_WAY | {Lifecycle.ACTIVE}
 
 
 @dataclass(frozen=True, slots=True)
+class User:
+    """An endpoint that uses a set.
+
+    Attributes:
+        text: how it was seen, in words.
+        owner: the owner marker of its slice; empty where it was seen by its account.
+        member: that account, as a policy spells it; empty where it was seen by its slice.
+    """
+
+    text: str
+    owner: str = ""
+    member: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Uses:
     """Who uses the sets of weights of one bucket.
 
     Attributes:
-        by_prefix: the users of each set, a line each.
+        by_prefix: the users of each set.
         unseen: what could not be looked at, a line each: more sets may be in use.
     """
 
-    by_prefix: Mapping[str, tuple[str, ...]]
+    by_prefix: Mapping[str, tuple[User, ...]]
     unseen: tuple[str, ...] = ()
 
     def of(self, prefix: str) -> tuple[str, ...]:
-        """The users of the set at ``prefix``."""
-        return self.by_prefix.get(prefix, ())
+        """The users of the set at ``prefix``, a line each."""
+        return tuple(user.text for user in self.by_prefix.get(prefix, ()))
+
+    def others(self, prefix: str, owner: str, member: str) -> tuple[str, ...]:
+        """Those of them that are not the endpoint with this ``owner`` marker, whose hosts run as
+        ``member``, a line each."""
+        users = self.by_prefix.get(prefix, ())
+        return tuple(
+            each.text
+            for each in users
+            if (each.owner, each.member) not in ((owner, ""), ("", member))
+        )
 
 
 def weights_uses(cloud: Cloud) -> Uses:
     """Who uses the sets in the bucket of the weights of the stack of ``cloud``."""
-    found: dict[str, list[str]] = defaultdict(list)
+    found: dict[str, list[User]] = defaultdict(list)
     unseen: list[str] = []
     try:
         for reader in bucket_readers(cloud.apis(), cloud.bucket):
             if reader.endpoint:
-                found[reader.where].append(f"{reader.member} may read it, an endpoint's account")
+                text = f"{reader.member} may read it, an endpoint's account"
+                found[reader.where].append(User(text, member=reader.member))
     except (AccessError, ApiError, NotFoundError) as error:
         unseen.append(f"who may read gs://{cloud.bucket}: {error.message}")
     for zone in (*cloud.stack.settings.slice.zones, ANY_ZONE):
         try:
-            for prefix, line in _slices(cloud, zone):
-                if line not in found[prefix]:
-                    found[prefix].append(line)
+            for prefix, user in _slices(cloud, zone):
+                if user not in found[prefix]:
+                    found[prefix].append(user)
         except (NotFoundError, ServiceDisabledError):
             continue  # no such zone, or no TPU in the project
         except (AccessError, ApiError) as error:
             if zone == ANY_ZONE and isinstance(error, ApiError) and error.status == _NO_SUCH_ZONE:
                 continue  # the reference does not promise that list: it only ever adds
             unseen.append(f"slices in {_place(zone)}: {error.message}")
-    return Uses({prefix: tuple(lines) for prefix, lines in found.items()}, tuple(unseen))
+    return Uses({prefix: tuple(users) for prefix, users in found.items()}, tuple(unseen))
 
 
-def _slices(cloud: Cloud, zone: str) -> Iterator[tuple[str, str]]:
+def _slices(cloud: Cloud, zone: str) -> Iterator[tuple[str, User]]:
     """What the slices in ``zone`` boot with: the prefix, and who that is."""
     project = cloud.stack.settings.project
     nodes = cloud.tpu.list_nodes(project, zone)
@@ -88,10 +115,11 @@ def _slices(cloud: Cloud, zone: str) -> Iterator[tuple[str, str]]:
         raise ApiError(f"{', '.join(sorted(missing))} did not answer")
 
 
-def _use(cloud: Cloud, node: Node, of: Node | QueuedResource) -> Iterator[tuple[str, str]]:
+def _use(cloud: Cloud, node: Node, of: Node | QueuedResource) -> Iterator[tuple[str, User]]:
     planned = planned_weights(node.metadata)
     if planned is not None and planned.bucket == cloud.bucket:
-        yield planned.prefix, f"{of.name.partition('/locations/')[2]} boots with it"
+        text = f"{of.name.partition('/locations/')[2]} boots with it"
+        yield planned.prefix, User(text, owner=node.labels.get(LABEL_OWNER, "unmarked"))
 
 
 def _place(zone: str) -> str:

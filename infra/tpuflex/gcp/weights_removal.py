@@ -48,6 +48,16 @@ class Removal:
         """Bytes of the files that go."""
         return sum(blob.size or 0 for blob in self.files)
 
+    def to_json(self) -> dict[str, object]:
+        """It in the documents of ``--json``."""
+        return {
+            "prefix": self.prefix,
+            "whole": self.whole,
+            "files": len(self.files),
+            "bytes": self.size,
+            "kept": list(self.kept),
+        }
+
 
 def planned_removal(there: SetObjects, *, unfinished: bool) -> Removal:
     """What goes of what is ``there``.

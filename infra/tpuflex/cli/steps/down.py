@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.shared_weights import is_shared, kept_line, kept_weights
+from tpuflex.cli.steps.down_purge import planned_purge, purge, purge_text
 from tpuflex.cli.steps.teardown import Planned, StackTeardown
 from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError
 from tpuflex.operate.status import slice_status
@@ -19,11 +20,20 @@ if TYPE_CHECKING:
     from tpuflex.gcp.inventory import Inventory
 
 
-def run_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
+def run_down(
+    invocation: Invocation, cloud: Cloud, *, dry_run: bool, purge_weights: bool = False
+) -> None:
     """Destroy the stack of ``cloud`` and prove that nothing of it is left.
 
+    Args:
+        invocation: the command.
+        cloud: the stack's cloud.
+        dry_run: whether only what would be destroyed is shown.
+        purge_weights: whether the weights go, too, that outlive the stack.
+
     Raises:
-        ConflictError: the slice is ACTIVE, and its deletion protection is on.
+        ConflictError: the slice is ACTIVE, and its deletion protection is on; or the weights that
+            are to go may be of use to others.
         IncompleteTeardownError: something is left, or could not be listed; or the slice is there
             and not in the state, in which case nothing was deleted.
         TpuflexError: the engine failed.
@@ -34,25 +44,37 @@ def run_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
     if planned.serving is not None and not dry_run:
         raise protected(planned.serving)
     plan, before = planned.plan, planned.before
+    doomed = planned_purge(cloud, planned.served) if purge_weights else None
     show_planned(invocation, cloud, planned)
+    if doomed is not None:
+        output.result(purge_text(cloud, doomed))
+    elif purge_weights:
+        output.result("There are no weights that outlive the stack.")
     if dry_run:
-        shown = {"to_destroy": [item.to_json() for item in planned.to_destroy]}
+        shown: dict[str, object] = {
+            "to_destroy": [item.to_json() for item in planned.to_destroy],
+            "purged_weights": None if doomed is None else doomed.to_json(),
+        }
         document = {"stack": stack.name, "destroyed": False, **_document(planned, before), **shown}
         output.document(document)
         return
-    if not planned.nothing and not invocation.yes:
+    if not (planned.nothing and doomed is None) and not invocation.yes:
         output.confirm_name("stack's name", stack.name)
     left = teardown.carry_out(planned)
+    purged = None if doomed is None else purge(cloud, doomed)
     kept = kept_weights(cloud)
     done = {"stack": stack.name, "destroyed": True, **_document(planned, left)}
     if is_shared(stack):
         done["kept_weights"] = kept
+        done["purged_weights"] = None if purged is None else purged.to_json()
     output.document(done)
     if plan.changes or before.items:
         kinds = dict.fromkeys(item.kind for item in before.items)
         if kinds:
             output.result("Inventory now: " + ", ".join(f"{kind} 0" for kind in kinds))
         output.result(f"Nothing is left of stack {stack.name}: every service was asked.")
+    if purged is not None:
+        output.result(f"Removed: gs://{cloud.bucket}/{purged.prefix}.")
     if line := kept_line(cloud, kept, planned.served):
         output.result(line)
 

@@ -40,12 +40,16 @@ class Result:
         outcome: what became of it.
         error: what went wrong; None if nothing did.
         left: the inventory afterwards, if it was torn down.
+        weights: what it leaves of weights, for ``--json``; None for nothing.
+        kept: the same in words, with what that costs a month.
     """
 
     found: Examined
     outcome: Outcome
     error: TpuflexError | None = None
     left: Inventory | None = None
+    weights: dict[str, object] | None = None
+    kept: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -104,6 +108,9 @@ def show_results(output: Output, results: Sequence[Result], *, dry_run: bool) ->
                 for each in results
             ],
         )
+        for each in results:
+            if each.kept:
+                output.result(f"  {each.found.name}: {each.kept}")
         output.result("What no state knows is not in this list: tpuflex sweep --all")
 
 
@@ -147,6 +154,7 @@ def _entry(found: Examined, result: Result) -> dict[str, object]:
         "usd_per_hour": number(found.per_hour),
         "usd_so_far": number(found.spent),
         "inventory": [item.to_json() for item in items],
+        "kept_weights": result.weights,
         "not_deleted": [
             {"keeper": each.keeper.value, "id": each.id, "remedy": each.remedy}
             for each in (planned.not_deleted if planned is not None else ())

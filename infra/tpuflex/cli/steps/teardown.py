@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.planned import planned_weights
 from tpuflex.cli.region_machine import RegionMachine
-from tpuflex.cli.shared_weights import note_last_use
+from tpuflex.cli.shared_weights import kept_line, kept_weights, note_last_use
 from tpuflex.cli.stack_run import StackRun
 from tpuflex.cli.steps.ours import what_is_ours
 from tpuflex.engine.events import EnginePlan
@@ -123,6 +123,11 @@ class StackTeardown:
         self._output = invocation.output
         self._cloud = cloud
         self._run = StackRun(invocation, cloud)
+
+    def kept(self, planned: Planned) -> tuple[dict[str, object] | None, str]:
+        """The weights that are left after the teardown: for ``--json``, and in words."""
+        kept = kept_weights(self._cloud)
+        return kept, kept_line(self._cloud, kept, planned.served)
 
     def look(self) -> Planned:
         """What it would do.

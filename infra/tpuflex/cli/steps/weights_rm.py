@@ -147,7 +147,7 @@ def run_weights_rm(invocation: Invocation, cloud: Cloud, wanted: Wanted, *, dry_
         {
             "bucket": cloud.bucket,
             "dry_run": dry_run,
-            "removed": [_removed(each) for each in removals],
+            "removed": [each.to_json() for each in removals],
             "kept": [{"prefix": each.stored.prefix, "why": each.why_kept} for each in kept],
             "in_use": {each.prefix: list(uses.of(each.prefix)) for each in removals},
             "unseen": list(uses.unseen),
@@ -240,13 +240,3 @@ def _confirm(output: Output, removals: Sequence[Removal]) -> None:
         return
     count = str(len(removals))
     output.confirm(f"To remove all of this, type how many sets that are ({count})", expected=count)
-
-
-def _removed(removal: Removal) -> dict[str, object]:
-    return {
-        "prefix": removal.prefix,
-        "whole": removal.whole,
-        "files": len(removal.files),
-        "bytes": removal.size,
-        "kept": list(removal.kept),
-    }

@@ -1,0 +1,94 @@
+"""The steps of `tpuflex down --purge-weights`: the set of a stack, which its teardown leaves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tpuflex.boot.config import weights_prefix
+from tpuflex.cli.shared_weights import bucket_region, is_shared, was_used
+from tpuflex.cli.weights_uses import weights_uses
+from tpuflex.errors import ConflictError
+from tpuflex.gcp.weights_removal import Removal, planned_removal, remove
+from tpuflex.naming import account_email
+from tpuflex.planning.storage_cost import month_text
+
+if TYPE_CHECKING:
+    from tpuflex.boot.planned import PlannedWeights
+    from tpuflex.cli.cloud import Cloud
+
+
+def planned_purge(cloud: Cloud, served: PlannedWeights | None) -> Removal | None:
+    """What goes of the weights that outlive the stack of ``cloud``; None if nothing does. Nothing
+    is changed yet.
+
+    Args:
+        cloud: the stack's cloud.
+        served: the weights that the slice in the state was made for.
+
+    Raises:
+        ConflictError: the stack has never used what its file names; another endpoint may use it, or
+            it cannot be told whether one does; or no push has written it.
+        TpuflexError: it cannot be looked at.
+    """
+    stack = cloud.stack
+    if not is_shared(stack):
+        return None
+    prefix = weights_prefix(stack.settings.model)
+    place = f"gs://{cloud.bucket}/{prefix}"
+    removal = planned_removal(cloud.weights.contents(prefix), unfinished=False)
+    if removal.nothing and not removal.kept:
+        return None
+    if not was_used(cloud, served):
+        raise ConflictError(
+            f"{place} was neither served by this stack nor pushed from here: it may be somebody"
+            " else's. Nothing was deleted.",
+            hint="Leave --purge-weights out; to remove it all the same:"
+            f" tpuflex weights rm {prefix} --stack {stack.name}",
+        )
+    if removal.nothing:
+        raise ConflictError(
+            f"No push has written what is in {place}. Nothing was deleted.",
+            hint="Leave --purge-weights out.",
+        )
+    settings = stack.settings
+    brought = settings.identity.brought
+    own = account_email(stack.names.service_account_id(), settings.project)
+    member = f"serviceAccount:{own}" if brought is None else brought.member
+    uses = weights_uses(cloud)
+    _require_none(place, [*uses.others(prefix, stack.names.owner, member), *uses.unseen], "deleted")
+    return removal
+
+
+def purge_text(cloud: Cloud, removal: Removal) -> str:
+    """What goes, and what it costs until then, in words."""
+    cost = month_text(removal.size, bucket_region(cloud))
+    return (
+        f"Removed at the end: gs://{cloud.bucket}/{removal.prefix},"
+        f" {removal.size / 2**30:.2f} GiB, {cost}."
+    )
+
+
+def purge(cloud: Cloud, planned: Removal) -> Removal:
+    """Remove what was ``planned``, now that the stack is gone, as it is now.
+
+    Raises:
+        ConflictError: an endpoint has come to use it since, or it cannot be told; or somebody
+            pushes there.
+    """
+    uses = weights_uses(cloud)
+    place = f"gs://{cloud.bucket}/{planned.prefix}"
+    _require_none(place, [*uses.of(planned.prefix), *uses.unseen], "removed of the weights")
+    removal = planned_removal(cloud.weights.contents(planned.prefix), unfinished=False)
+    remove(removal)
+    return removal
+
+
+def _require_none(place: str, users: list[str], what: str) -> None:
+    if users:
+        raise ConflictError(
+            f"Other endpoints may use {place}:\n"
+            + "\n".join(f"  {line}" for line in users)
+            + f"\nNothing was {what}.",
+            hint="Leave --purge-weights out: the weights then stay. Once nobody uses them:"
+            " tpuflex weights rm",
+        )
