@@ -9,7 +9,8 @@
 # findutils, util-linux).
 #
 # Guest attribute `tpuflex/report`: a JSON object of texts, without those that are empty: phase,
-# detail, error, timeline, isolation, weights (SHA-256 of the manifest that was fetched and checked),
+# detail, error, timeline (JSON: when each phase began), ended (JSON: when each of those ended that go
+# on at once), isolation, weights (SHA-256 of the manifest that was fetched and checked),
 # vllm_version (of the server), kv_cache (JSON: block_size, num_blocks, cache_dtype, tokens; null
 # where the server does not say), and compile_cache (JSON: what was restored from where, compiled and
 # saved). The last phase is READY: the host has served a completion.
@@ -41,6 +42,9 @@ export LOGGING="${LOGGING%/}/v2"
 
 # Set once STATE_DIR is known to be ours; before that, nothing is written into it.
 STATE_IS_OURS=
+# In a process that does a part of the phase `fetch`: which one, and how deep its subshell is.
+PART=
+PART_LEVEL=0
 WAITED=0
 WAIT_BEGAN=0
 
@@ -51,10 +55,10 @@ log() {
 on_error() {
     local status=$1 line=$2
     # A failing subshell is reported by the shell that waits for it.
-    ((BASH_SUBSHELL == 0)) || exit "$status"
+    ((BASH_SUBSHELL == PART_LEVEL)) || exit "$status"
     trap - ERR
     # Whoever called `fail` in a subshell has said more than we know.
-    [[ -n $STATE_IS_OURS && -e $STATE_DIR/failed ]] || fail "phase-${REPORT[phase]}" "line $line: a command ended with status $status"
+    [[ -n $STATE_IS_OURS && -e $STATE_DIR/${PART:+$PART.}failed ]] || fail "phase-${REPORT[phase]}" "line $line: a command ended with status $status"
     exit "$status"
 }
 

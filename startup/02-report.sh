@@ -22,9 +22,14 @@ report() {
     publish_if_due
 }
 
-# phase NAME: enter a phase, and say so at once, unless there are too many in a minute.
+# phase NAME [PART...]: enter a phase, and say so at once, unless there are too many in a minute. In
+# the timeline are its parts, where it has some: they begin now, and go on at once.
 phase() {
-    TIMELINE="${TIMELINE:+$TIMELINE,}\"$1\":$(date +%s.%3N)"
+    local each now
+    now=$(date +%s.%3N)
+    for each in "${@:$(($# > 1 ? 2 : 1))}"; do
+        TIMELINE="${TIMELINE:+$TIMELINE,}\"$each\":$now"
+    done
     REPORT[timeline]="{$TIMELINE}"
     REPORT[phase]=$1
     REPORT[detail]=
@@ -38,11 +43,20 @@ phase() {
 detail() {
     [[ $1 != "${REPORT[detail]:-}" ]] || return 0
     log "${REPORT[phase]}: $1"
-    report detail "$1"
+    if [[ -n $PART ]]; then
+        REPORT[detail]=$1
+        tell_of_part detail "$1"
+    else
+        report detail "$1"
+    fi
 }
 
 # fail CODE TEXT: give up, saying why. The log first: whoever reads the error may delete the host.
 fail() {
+    if [[ -n $PART ]]; then
+        tell_of_part failed "$1" "$2"
+        exit 1
+    fi
     log "error $1: $2"
     [[ -z $STATE_IS_OURS ]] || : >"$STATE_DIR/failed"
     REPORT[error]="$1: $2"

@@ -74,7 +74,8 @@ boot_log_request() {
             --header 'Metadata-Flavor: Google') == 200 ]] || rm -f "$about"
     done
     python_source boot_log | python3 -IS - "$STATE_DIR" "$LOG_DIR/startup.log" "$MEMORY_DIR" "$2" \
-        "$1" "${REPORT[phase]}" "${REPORT[error]:-}" "${REPORT[timeline]:-}"
+        "$1" "${REPORT[phase]}" "${REPORT[error]:-}" "${REPORT[timeline]:-}" \
+        "${REPORT[ended]:-}"
 }
 
 # The end of what the server wrote, if there is one.

@@ -4,7 +4,6 @@
 set -Eeuo pipefail
 
 have_docker() {
-    phase image
     has_docker || install_docker
     wait_for_docker
 }

@@ -3,6 +3,7 @@
 set -Eeuo pipefail
 
 fetch_image() {
+    have_docker
     local image delay
     image=$(setting container.image)
     if docker image inspect "$image" >/dev/null 2>&1; then
@@ -12,6 +13,7 @@ fetch_image() {
     detail "pulling $image"
     for delay in 5 10 20 40 60 60 60 0; do
         if pull_image "$image" >/dev/null 2>"$STATE_DIR/pull.problem"; then
+            detail 'the image is there'
             return 0
         fi
         # A role that was just granted takes minutes to take effect; nothing else does.

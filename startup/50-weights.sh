@@ -78,7 +78,6 @@ bytes_missing() {
 }
 
 fetch_weights() {
-    phase weights
     weights_directories
     wait_for_manifest
     require_space "$(bytes_missing)"
@@ -94,7 +93,6 @@ fetch_weights() {
     kill "$reporter" 2>/dev/null || true
     wait "$reporter" 2>/dev/null || true
     ((status == 0)) || fail_weights "$status"
-    report weights "$(setting weights.manifest_sha256)"
     elapsed=$(($(milliseconds) - began + 1))
     fetched=$((total - before))
     if ((fetched > 0)); then

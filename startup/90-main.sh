@@ -17,10 +17,8 @@ main() {
     check_capacity
     fetch_secrets
     prepare_tls
-    have_docker
-    fetch_image
     begin_compile_cache || without_compile_cache 'it could not be looked for'
-    fetch_weights
+    fetch_image_and_weights
     start_container
     wait_for_health
     serve_completion

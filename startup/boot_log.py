@@ -119,7 +119,8 @@ def request(
         state: directory of the script's state, with what the metadata server says as ``about.*``.
         log: the boot log.
         memory: directory with the secrets and the header that authorizes.
-        report: ``severity``, and of the host's report ``phase``, ``error`` and ``timeline``.
+        report: ``severity``, and of the host's report ``phase``, ``error``, ``timeline`` and
+            ``ended``.
     """
     sent = read_sent(state / "boot-log.sent")
     content, begin = read_end(log, sent.at)
@@ -161,6 +162,7 @@ def request(
         if last
         else "",
         "timeline": json.loads(report["timeline"] or "{}"),
+        "ended": json.loads(report["ended"] or "null"),
     }
     place = {
         "project_id": project,
@@ -179,7 +181,7 @@ def request(
 def main() -> None:
     """Write the request to standard output, and what it will have sent into a file."""
     state, log, memory, ends, *rest = sys.argv[1:]
-    report = dict(zip(("severity", "phase", "error", "timeline"), rest, strict=True))
+    report = dict(zip(("severity", "phase", "error", "timeline", "ended"), rest, strict=True))
     document, sent = request(Path(state), Path(log), Path(memory), report)
     Path(ends).write_text(f"{sent.run} {sent.at} {sent.phase}\n", encoding="utf-8")
     sys.stdout.buffer.write(json.dumps(document, ensure_ascii=False).encode())

@@ -38,6 +38,40 @@ def test_a_boot_that_serves() -> None:
     )
 
 
+AT_ONCE = {**SERVED, "weights": 1001.3, "container": 1041.3, "health": 1042.0}
+AT_ONCE |= {"completion": 1130.4, "READY": 1132.0}
+
+
+def test_image_and_weights_at_once() -> None:
+    """Each has the seconds and the bar that it took, and what went on beside it; what went on at
+    once is counted once."""
+    ended = {"image": 1021.3, "weights": 1041.3}
+    assert boot_bars(HostReport(READY, timeline=AT_ONCE, ended=ended), 9999.0, plain=True) == (
+        "config         0.2 s\n"
+        "capacity       0.1 s\n"
+        "secrets        1.0 s\n"
+        "image         20.0 s  #######\n"
+        "weights       40.0 s  ############## beside image\n"
+        "container      0.7 s\n"
+        "health        88.4 s  ################################\n"
+        "completion     1.6 s  #\n"
+        "together     132.0 s"
+    )
+
+
+def test_an_image_that_is_still_pulled() -> None:
+    """While the phase lasts, each is open until it ends."""
+    timeline = {"config": 1000.0, "image": 1001.0, "weights": 1001.0}
+    report = HostReport("fetch", timeline=timeline, ended={"weights": 1003.0})
+
+    assert boot_bars(report, 1005.0, plain=True) == (
+        "config         1.0 s  ########\n"
+        "image          4.0 s  >>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>> so far\n"
+        "weights        2.0 s  ################ beside image\n"
+        "together       5.0 s"
+    )
+
+
 def test_a_boot_that_goes_on() -> None:
     """The phase that goes on is counted until now, and says so."""
     timeline = {"config": 1000.0, "image": 1001.0}
@@ -73,16 +107,24 @@ def test_nothing_to_tell() -> None:
     st.sampled_from(["", "IMAGE: gone"]),
     st.floats(0, 10.0**10),
     st.booleans(),
+    st.none() | st.dictionaries(st.sampled_from(PHASES), st.floats(-(10.0**11), 10.0**11)),
 )
 def test_whatever_a_host_writes(
-    timeline: dict[str, float], error: str, now: float, plain: bool
+    timeline: dict[str, float],
+    error: str,
+    now: float,
+    plain: bool,
+    ended: dict[str, float] | None,
 ) -> None:
     """Whatever times and names a host reports: known phases alone, no bar longer than the widest,
     no time below zero."""
-    text = boot_bars(HostReport("image", error=error, timeline=timeline), now, plain=plain)
+    report = HostReport("image", error=error, timeline=timeline, ended=ended)
+    text = boot_bars(report, now, plain=plain)
 
     for line in text.splitlines():
-        found = re.fullmatch(r"(\w+) +(\d+\.\d) s(?:  (?:[#>█▒]{1,32} ?)?(?:so far)?)?", line)
+        found = re.fullmatch(
+            r"(\w+) +(\d+\.\d) s(?:  (?:[#>█▒]{1,32} ?)?(?:so far ?)?(?:beside \w+)?)?", line
+        )
         assert found is not None, line
         assert found[1] in {*PHASES, "together"}
         assert float(found[2]) >= 0

@@ -139,3 +139,22 @@ def test_no_boot(cloud: Cloud, invocation: Invocation) -> None:
         run_boots(invocation, cloud, 10)
     assert caught.value.exit_code == 4
     assert "30 days" in caught.value.hint
+
+
+def test_image_and_weights_at_once(
+    cloud: Cloud, invocation: Invocation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What went on at once is shown as that, and counted once."""
+    boot = WrittenBoot(cloud)
+    boot.write("config", 0)
+    boot.timeline |= {"image": NOON.timestamp() + 1, "weights": NOON.timestamp() + 1}
+    boot.ended = {"image": NOON.timestamp() + 21, "weights": NOON.timestamp() + 41}
+    boot.write("container", 41)
+    boot.write("READY", 61)
+    run_boots(invocation, cloud, 10)
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    lines = {words[0]: words for words in shown if words}
+    assert lines["weights"][1] == "40.0"
+    assert lines["weights"][-2:] == ["beside", "image"]
+    assert lines["together"][1] == "61.0"
+    assert "beside" not in lines["image"]

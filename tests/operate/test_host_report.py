@@ -30,6 +30,34 @@ class TestReport:
         report = HostReport("READY", timeline={"weights": 10.0, "config": 9.5, "READY": 30.0})
 
         assert report.seconds_by_phase() == {"config": 0.5, "weights": 20.0}
+        assert report.seconds == 20.5
+
+    def test_seconds_of_what_goes_on_at_once(self) -> None:
+        """Image and weights each last until they have ended, and are open before that."""
+        timeline = {"config": 9.5, "image": 10.0, "weights": 10.0}
+        report = HostReport("fetch", timeline=timeline, ended={})
+        assert report.seconds_by_phase() == {"config": 0.5}
+        report = HostReport("fetch", timeline=timeline, ended={"image": 13.0})
+        assert report.seconds_by_phase() == {"config": 0.5, "image": 3.0}
+        report = HostReport(
+            "container",
+            timeline={**timeline, "container": 40.0},
+            ended={"image": 13, "weights": 40},
+        )
+        assert report.seconds_by_phase() == {"config": 0.5, "image": 3.0, "weights": 30.0}
+        assert report.seconds == 30.5
+
+    @pytest.mark.parametrize(
+        ("text", "ended"),
+        [("{}", {}), ('{"image": 2.5, "weights": "x"}', {"image": 2.5}), ("[", {})],
+    )
+    def test_ends_are_read(self, text: str, ended: dict[str, float]) -> None:
+        """Ends are read as the timeline is; a host of an older script tells none."""
+        report = host_report({"phase": "fetch", "ended": text})
+        assert report is not None
+        assert report.ended == ended
+        assert report.to_json()["ended"] == ended
+        assert host_report({"phase": "image"}) == HostReport("image")
 
     def test_reason_is_no_traceback(self) -> None:
         """Of a traceback in the server's log, only the error itself is shown."""

@@ -34,6 +34,10 @@ info)
     ;;
 image) [[ -e $here/image ]] ;;
 pull)
+    printf '%s\n' $$ >"$here/pulling"
+    while [[ -e $here/registry-slow ]]; do sleep 0.02; done
+    # What called docker is killed, as by a kernel without memory.
+    [[ ! -e $here/pull-kills ]] || kill -KILL $PPID
     [[ -z ${DOCKER_CONFIG:-} ]] || cp "$DOCKER_CONFIG/config.json" "$here/pull.config"
     [[ ! -e $here/registry-down ]] && : >"$here/image" && exit
     grep . "$here/registry-down" >&2 || echo 'no route to registry' >&2

@@ -54,7 +54,9 @@ def test_a_host_that_is_ready_keeps_its_log(booted: tuple[StartupHost, StartupRu
     labels = {"tpuflex-stack": "dev", "tpuflex-name": "e", "tpuflex-worker": "0"}
     assert entry["labels"].items() >= {**labels, "tpuflex-phase": "READY"}.items()
     assert entry["jsonPayload"]["phase"] == "READY"
-    assert list(entry["jsonPayload"]["timeline"]) == host.cloud.phases()
+    before, after = host.cloud.phases()[:3], host.cloud.phases()[4:]
+    assert list(entry["jsonPayload"]["timeline"]) == [*before, "image", "weights", *after]
+    assert set(entry["jsonPayload"]["ended"]) == {"image", "weights"}
     # What the script says after READY is of its next run.
     kept = message_of(host)
     assert run.output.startswith(kept)
@@ -76,7 +78,7 @@ def test_a_phase_is_kept_while_it_lasts(host: StartupHost) -> None:
 
     def wait(_path: str) -> None:
         for _ in range(600):
-            if "phase weights" in message_of(host):
+            if "phase fetch" in message_of(host):
                 kept.set()
                 return
             threading.Event().wait(0.05)
@@ -110,7 +112,7 @@ def test_cloud_logging_that_hangs_delays_no_phase(host: StartupHost) -> None:
     )
     assert host.run().status == 0
     assert on_its_way.is_set()
-    assert "phase weights" in message_of(host)
+    assert "phase fetch" in message_of(host)
 
 
 def test_a_failure_is_kept_before_it_is_reported(host: StartupHost) -> None:
@@ -173,7 +175,7 @@ def test_a_boot_keeps_its_own_log(host: StartupHost) -> None:
     host.cloud.log_entries.clear()
     host.reboot()
     assert host.run().status == 0
-    assert message_of(host).count("phase weights") == 1
+    assert message_of(host).count("phase fetch") == 1
     assert entry_of(host)[1]["labels"]["tpuflex-boot"] > first
 
 

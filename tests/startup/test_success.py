@@ -13,7 +13,7 @@ from tests.startup.host import StartupHost, StartupRun
 Booted = tuple[StartupHost, StartupRun]
 
 PHASES = [
-    *("config", "capacity", "secrets", "image", "weights", "container", "health", "completion"),
+    *("config", "capacity", "secrets", "fetch", "container", "health", "completion"),
     "READY",
 ]
 
@@ -25,7 +25,9 @@ def test_reports_every_phase_and_ends_ready(booted: Booted) -> None:
     assert host.cloud.phases() == PHASES
     assert host.cloud.last("error") == ""
     timeline = json.loads(host.cloud.last("timeline"))
-    assert list(timeline) == PHASES
+    at = PHASES.index("fetch")
+    assert list(timeline) == [*PHASES[:at], "image", "weights", *PHASES[at + 1 :]]
+    assert timeline["image"] == timeline["weights"]
     assert list(timeline.values()) == sorted(timeline.values())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tpuflex.operate.host import PHASES, READY, HostReport
+from tpuflex.operate.host import AT_ONCE, PHASES, READY, HostReport
 
 #: Columns of the longest bar: with names and seconds it fits 80 columns beside a fact's name.
 _WIDEST = 32
@@ -20,11 +20,13 @@ class PhaseTime(NamedTuple):
         name: the phase.
         seconds: how long it took, or has taken until now.
         ended: whether it is over.
+        beside: the phase that went on at once with it, and was named before; empty for none.
     """
 
     name: str
     seconds: float
     ended: bool
+    beside: str = ""
 
 
 def phase_times(report: HostReport, now: float) -> tuple[PhaseTime, ...]:
@@ -33,18 +35,32 @@ def phase_times(report: HostReport, now: float) -> tuple[PhaseTime, ...]:
     Args:
         report: the host's own account. A name in it that is not one of our phases is left out:
             whoever is root on the host writes it.
-        now: seconds since the epoch, for the phase that goes on. Of a boot that failed there is
-            none: when the last one ended is not known.
+        now: seconds since the epoch, for what goes on. Of a boot that failed there is none: when
+            the last one ended is not known.
     """
     ended = report.seconds_by_phase()
-    times = [PhaseTime(name, seconds, ended=True) for name, seconds in ended.items()]
-    # The last one that began has no end yet.
-    times += [
-        PhaseTime(name, max(0.0, now - at), ended=False)
+    # What has no end yet goes on.
+    going = {
+        name: max(0.0, now - at)
         for name, at in report.timeline.items()
         if name not in ended and not report.error
-    ]
-    return tuple(time for time in times if time.name in PHASES and time.name != READY)
+    }
+    known = {**ended, **going}
+    names = [name for name in PHASES if name in known and name != READY]
+    names.sort(key=lambda name: report.timeline[name])
+    return with_beside(
+        [PhaseTime(name, known[name], name in ended) for name in names],
+        at_once=report.ended is not None,
+    )
+
+
+def with_beside(times: Sequence[PhaseTime], *, at_once: bool) -> tuple[PhaseTime, ...]:
+    """``times``; where image and weights began together, the second names the first."""
+    first, second = AT_ONCE
+    both = at_once and any(time.name == first for time in times)
+    return tuple(
+        time._replace(beside=first) if both and time.name == second else time for time in times
+    )
 
 
 def boot_bars(report: HostReport | None, now: float, *, plain: bool) -> str:
@@ -75,11 +91,21 @@ def phase_bars(
     full, open_ = ("#", ">") if plain else ("█", "▒")
     lines = []
     for time in times:
-        cells = round(_WIDEST * time.seconds / longest)
-        drawn = [(full if time.ended else open_) * cells, "" if time.ended else "so far"]
+        bar = (full if time.ended else open_) * round(_WIDEST * time.seconds / longest)
+        drawn = [
+            bar,
+            "" if time.ended else "so far",
+            f"beside {time.beside}" if time.beside else "",
+        ]
         lines.append(_line(time.name, time.seconds, medians, " ".join(filter(None, drawn))))
-    total = sum(time.seconds for time in times)
-    return [*lines, _line(TOGETHER, total, medians, "")]
+    return [*lines, _line(TOGETHER, _together(times), medians, "")]
+
+
+def _together(times: Sequence[PhaseTime]) -> float:
+    """Seconds of all phases; of two that began together, those of the longer one."""
+    seconds = {time.name: time.seconds for time in times}
+    twice = sum(min(time.seconds, seconds[time.beside]) for time in times if time.beside)
+    return sum(seconds.values()) - twice
 
 
 def _line(name: str, seconds: float, medians: Mapping[str, float] | None, drawn: str) -> str:

@@ -60,7 +60,8 @@ _FIELDS = """\
 The exit code is the row's. If there is no request of ours (gone, foreign), the document is an
 `error` with `kind`, `message`, `hint` and `exit_code`. Otherwise it always has these fields under
 `slice`, beside `stack`, `cloud`, `model`, `ready`, `endpoint`, `usd_per_hour`, `usd_so_far`
-and `boot_seconds`, how long each phase of the host's boot took that has ended:
+and `boot_seconds`, how long each phase of the host's boot took that has ended (`image` and
+`weights` go on at once: what they took is not to be added up):
 """
 
 

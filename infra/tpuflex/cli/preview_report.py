@@ -222,7 +222,7 @@ def away(settings: StackSettings, plan: EnginePlan, status: SliceStatus | None) 
         return None
     if step.operation not in ("replace", "delete"):
         return None
-    boot = sum(status.host.seconds_by_phase().values()) if status.host is not None else 0
+    boot = status.host.seconds if status.host is not None else 0
     waited = None
     if status.created is not None and status.active_since is not None:
         waited = max(timedelta(0), status.active_since - status.created)

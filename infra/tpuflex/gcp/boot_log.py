@@ -51,6 +51,8 @@ class BootEntry:
         lines: what the log had since the entry before it.
         container: the end of what the server wrote, in the last entry of a boot.
         timeline: when each phase began, as the host wrote it.
+        ended: when each of those ended that go on at once, as the host wrote it; None if the script
+            of an earlier version has written the entry.
     """
 
     node: str
@@ -65,6 +67,7 @@ class BootEntry:
     generation: int = 0
     worker: int = 0
     timeline: Mapping[str, JsonValue] = field(default_factory=dict)
+    ended: Mapping[str, JsonValue] | None = None
 
 
 def boot_entries(
@@ -155,6 +158,7 @@ def _boot_entry(entry: Mapping[str, JsonValue]) -> BootEntry:
         lines=tuple(_text(payload.get("message")).splitlines()),
         container=tuple(_text(payload.get("container")).splitlines()),
         timeline=_object(payload.get("timeline")),
+        ended=_object(payload["ended"]) if payload.get("ended") is not None else None,
     )
 
 

@@ -15,7 +15,7 @@ from statistics import median
 
 from pulumi_plugin.printable import printable
 from tpuflex.gcp.boot_log import BootEntry
-from tpuflex.operate.host import PHASES, READY, REPORT, HostReport, host_report
+from tpuflex.operate.host import AT_ONCE, PHASES, READY, REPORT, HostReport, host_report
 
 
 class Outcome(StrEnum):
@@ -41,6 +41,8 @@ class Boot:
         outcome: how it ended.
         reason: why it failed, or empty.
         seconds: how long each phase took that has ended.
+        at_once: whether image and weights began together; earlier versions brought one after the
+            other.
     """
 
     node: str
@@ -52,11 +54,14 @@ class Boot:
     outcome: Outcome
     reason: str
     seconds: Mapping[str, float]
+    at_once: bool
 
     @property
     def total(self) -> float:
-        """Seconds of all phases that have ended."""
-        return round(sum(self.seconds.values()), 1)
+        """Seconds of all phases that have ended; of those at once, the longest one's."""
+        at_once = [self.seconds[name] for name in AT_ONCE if self.at_once and name in self.seconds]
+        twice = sum(at_once) - max(at_once, default=0.0)
+        return round(sum(self.seconds.values()) - twice, 1)
 
     def to_json(self) -> dict[str, object]:
         """The document under ``boots`` that ``tpuflex boots --json`` prints."""
@@ -115,6 +120,7 @@ def _boot(entry: BootEntry) -> Boot:
         "phase": entry.phase,
         "error": entry.error,
         "timeline": json.dumps(dict(entry.timeline)),
+        **({} if entry.ended is None else {"ended": json.dumps(dict(entry.ended))}),
     }
     report = host_report({REPORT: json.dumps(fields)}) or HostReport()
     outcome = Outcome.SERVED if report.ready else Outcome.UNFINISHED
@@ -128,6 +134,7 @@ def _boot(entry: BootEntry) -> Boot:
         outcome=Outcome.FAILED if report.error else outcome,
         reason=report.reason,
         seconds=_seconds(report, entry.time),
+        at_once=report.ended is not None,
     )
 
 

@@ -17,11 +17,13 @@ NAMESPACE = "tpuflex"
 #: The guest attribute that the startup script writes: a JSON object of texts.
 REPORT = "report"
 
-#: The phases of a boot, in order. READY: a real completion was served on the host.
+#: The phases of a boot, in order, and the parts of `fetch`, which are in timelines instead of it.
+#: READY: a real completion was served on the host.
 PHASES = (
     "config",
     "capacity",
     "secrets",
+    "fetch",
     "image",
     "weights",
     "container",
@@ -31,6 +33,10 @@ PHASES = (
 )
 
 READY = "READY"
+
+#: Those that go on at once, in the phase `fetch`; on hosts of older scripts they are phases of
+#: their own, one after the other.
+AT_ONCE = ("image", "weights")
 
 #: Seconds since the epoch at the end of the year 9999; no comparison with NaN is true.
 _LAST_SECOND = 253_402_300_800.0
@@ -45,6 +51,8 @@ class HostReport:
         detail: free text for people, such as how far a download has come.
         error: empty, or ``<code>: text`` when the boot failed.
         timeline: when each phase began, in seconds since the epoch.
+        ended: when each of those ended that go on at once; None on a host whose phases all follow
+            one another.
         isolation: ``isolated``, or ``privileged: why``; empty before the container starts.
         weights: SHA-256 of the manifest of the weights that it has fetched and checked; empty
             before that.
@@ -63,6 +71,7 @@ class HostReport:
     vllm_version: str = ""
     kv_cache: KvCacheReport | None = None
     compile_cache: CompileCacheReport | None = None
+    ended: Mapping[str, float] | None = None
 
     @property
     def ready(self) -> bool:
@@ -82,9 +91,25 @@ class HostReport:
         return "\n".join(kept)
 
     def seconds_by_phase(self) -> dict[str, float]:
-        """How long each phase took that has ended; READY has no length."""
+        """How long each phase took that has ended, of which image and weights may overlap; READY
+        has no length."""
         times = sorted(self.timeline.items(), key=lambda item: item[1])
-        return {phase: round(end - begin, 1) for (phase, begin), (_, end) in pairwise(times)}
+        ends = {phase: end for (phase, _), (_, end) in pairwise(times)}
+        if self.ended is not None:
+            ends = {phase: end for phase, end in ends.items() if phase not in AT_ONCE} | {
+                phase: self.ended[phase] for phase in AT_ONCE if phase in self.ended
+            }
+        return {
+            phase: round(max(0.0, ends[phase] - begin), 1)
+            for phase, begin in times
+            if phase in ends
+        }
+
+    @property
+    def seconds(self) -> float:
+        """From the first phase of the timeline to the last."""
+        times = self.timeline.values()
+        return max(times) - min(times) if times else 0.0
 
     def to_json(self) -> dict[str, object]:
         """The document under ``host`` that ``tpuflex status --json`` prints."""
@@ -93,6 +118,7 @@ class HostReport:
             "detail": self.detail,
             "error": self.error,
             "timeline": dict(self.timeline),
+            "ended": None if self.ended is None else dict(self.ended),
             "isolation": self.isolation,
             "weights": self.weights,
             "vllm_version": self.vllm_version,
@@ -120,6 +146,7 @@ def host_report(attributes: Mapping[str, str]) -> HostReport | None:
         vllm_version=printable(attributes.get("vllm_version", "")),
         kv_cache=kv_cache_report(attributes.get("kv_cache", "")),
         compile_cache=compile_cache_report(attributes.get("compile_cache", "")),
+        ended=_timeline(attributes["ended"]) if "ended" in attributes else None,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from tpuflex.cli.boot_bars import TOGETHER, PhaseTime, phase_bars
+from tpuflex.cli.boot_bars import TOGETHER, PhaseTime, phase_bars, with_beside
 from tpuflex.errors import NotFoundError
 from tpuflex.gcp.boot_log import LOG, RETENTION_DAYS, boot_entries
 from tpuflex.operate.boots import Boot, Outcome, median_seconds, median_total, recent_boots
@@ -83,6 +83,7 @@ def _show_newest(invocation: Invocation, boots: Sequence[Boot]) -> None:
     beside = f", beside the median of {served}" if medians else ""
     output.result()
     output.heading(f"Phases of {newest.node}{beside}")
-    times = [PhaseTime(phase, seconds, ended=True) for phase, seconds in newest.seconds.items()]
+    phases = [PhaseTime(phase, seconds, ended=True) for phase, seconds in newest.seconds.items()]
+    times = with_beside(phases, at_once=newest.at_once)
     for line in phase_bars(times, plain=output.ascii_only, medians=medians):
         output.result(f"  {line}")

@@ -1,0 +1,156 @@
+"""Image and weights are brought at once: both are told, and the failure of one ends the other."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.startup.cloud import FILES, PREFIX
+from tests.startup.host import StartupHost
+
+GOOGLES = "us-east5-docker.pkg.dev/my-project/vllm@sha256:" + "ab" * 32
+SHARD = "model-1.safetensors"
+
+
+def processes_of(host: StartupHost) -> list[str]:
+    """Commands of processes that work in the host's directory, but for that of the test."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if (entry / "cwd").resolve() == host.directory.resolve():
+                found.append((entry / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+def test_neither_waits_for_the_other(host: StartupHost) -> None:
+    """The pull ends only once weights are being fetched, these arrive only once the pull has begun,
+    and both are told in one detail."""
+    slow = host.mark("registry-slow")
+    pulling = host.directory / "pulling"
+    seen: list[str] = []
+
+    def before_object(path: str) -> None:
+        if path == SHARD:
+            while not pulling.exists():
+                threading.Event().wait(0.01)
+            slow.unlink(missing_ok=True)
+
+    def on_report(report: dict[str, str]) -> None:
+        seen.append(report.get("detail", ""))
+
+    host.cloud.before_object = before_object
+    host.cloud.on_report = on_report
+    run = host.run()
+    assert run.status == 0, run.output
+    assert host.weights() == FILES
+    assert any("image: " in detail and "weights: " in detail for detail in seen)
+    (both,) = {detail for detail in seen if "weights: 0 MB checked" in detail}
+    assert both.startswith("image: the image is there; weights: 0 MB checked")
+
+
+@pytest.mark.parametrize("status", [404, 500])
+def test_weights_that_fail_end_the_pull(host: StartupHost, status: int) -> None:
+    """A pull that would last is ended at once, the report has the weights' phase and reason, no
+    process and no token is left, and the next run serves."""
+    host.cloud.config = host.config(container=host.config()["container"] | {"image": GOOGLES})
+    slow = host.mark("registry-slow")
+    pulling = host.directory / "pulling"
+    host.cloud.answers[SHARD] = [status] * 5
+
+    manifests = []
+
+    def before_object(path: str) -> None:
+        # The first time, phase `capacity` asks.
+        manifests.extend([path] if path == "MANIFEST.json" else [])
+        while len(manifests) > 1 and not pulling.exists():
+            threading.Event().wait(0.01)
+
+    host.cloud.before_object = before_object
+    run = host.run()
+    assert run.status == 1, run.output
+    code = {404: "weights-missing", 500: "weights-download"}[status]
+    assert host.cloud.last("error").startswith(f"{code}: {SHARD} ")
+    assert host.cloud.last("phase") == "weights"
+    assert processes_of(host) == []
+    assert not host.memory("registry").exists()
+    assert host.docker_calls("run") == []
+
+    slow.unlink()
+    host.cloud.answers.clear()
+    again = host.run()
+    assert again.status == 0, again.output
+    assert host.cloud.last("error") == ""
+    assert host.weights() == FILES
+
+
+def test_an_image_that_fails_ends_the_download(host: StartupHost) -> None:
+    """A download that would last is ended at once, the report has the image's phase and reason, no
+    process is left, and the next run fetches what is missing, and serves."""
+    host.mark("registry-down")
+    may_answer = threading.Event()
+
+    def before_object(path: str) -> None:
+        if path == SHARD:
+            may_answer.wait(60)
+
+    host.cloud.before_object = before_object
+    run = host.run()
+    may_answer.set()
+    assert run.status == 1, run.output
+    assert host.cloud.last("error").startswith("image: docker cannot pull")
+    assert host.cloud.last("phase") == "image"
+    assert processes_of(host) == []
+    assert host.docker_calls("run") == []
+
+    (host.directory / "registry-down").unlink()
+    again = host.run()
+    assert again.status == 0, again.output
+    assert host.weights() == FILES
+
+
+def test_a_part_that_is_killed(host: StartupHost) -> None:
+    """A part that ends without a word, as where the kernel has no memory left, ends the boot, and
+    is named."""
+    host.mark("pull-kills")
+    run = host.run()
+    assert run.status == 1, run.output
+    assert host.cloud.last("error") == "phase-image: it ended with status 137"
+    assert processes_of(host) == []
+
+
+def test_an_unexpected_failure_in_a_part(host: StartupHost) -> None:
+    """A command that fails unexpectedly is reported with the part and its line."""
+    host.cloud.answers[f"{PREFIX}/MANIFEST.json"] = [404]
+    host.command("sha256sum", "#!/bin/sh\nexit 3\n")
+    run = host.run()
+    assert run.status == 1, run.output
+    error = host.cloud.last("error")
+    assert error.startswith("phase-weights: line ")
+    assert error.endswith(": a command ended with status 3")
+
+
+def test_a_run_that_is_told_to_end(host: StartupHost) -> None:
+    """Who ends the script ends both parts: no process is left."""
+    host.mark("registry-slow")
+    reached, may_answer = threading.Event(), threading.Event()
+
+    def before_object(path: str) -> None:
+        if path == SHARD:
+            reached.set()
+            may_answer.wait(60)
+
+    host.cloud.before_object = before_object
+    process = host.start()
+    try:
+        assert reached.wait(60)
+        process.terminate()
+        process.communicate(timeout=60)
+    finally:
+        may_answer.set()
+        host.kill(process)
+    assert process.returncode != 0
+    assert processes_of(host) == []
