@@ -22,6 +22,7 @@ from tests.components.pulumi_plan import Plan, run_program
 from tests.unit.stack_sections import embedded
 from tpuflex.components import section_inputs
 from tpuflex.components.known_later import LATER
+from tpuflex.settings.identity import IdentitySettings
 from tpuflex.settings.model import SliceSettings, StackSettings, WeightsSettings
 from tpuflex.settings.network import NetworkSettings
 from tpuflex.settings.serving import ServingSettings
@@ -30,6 +31,7 @@ CANARY = "canary-0a1b2c"
 SLICE = "tpuflex:tpu:QueuedResource chat"
 NETWORK = "projects/acme-serving/global/networks/team"
 SUBNETWORK = "projects/acme-serving/regions/us-east5/subnetworks/serving"
+ACCOUNT = "serving@acme-serving.iam.gserviceaccount.com"
 SEEN = {"network": NETWORK, "privateIpGoogleAccess": True}
 BROUGHT = {"name": "team", "subnetwork": "serving", "egress": "existing"}
 
@@ -60,6 +62,13 @@ SAMPLES: dict[str, tuple[dict[str, Any], Any, Any, str]] = {
         "tpuflex:network.allowed_cidrs[1]: 0.0.0.0/0 opens the endpoint",
     ),
     "network.tags": ({}, ["inference"], ["No"], "tpuflex:network.tags[0]"),
+    "identity.service_account": (
+        {},
+        ACCOUNT,
+        "12345-compute@developer.gserviceaccount.com",
+        "tpuflex:identity.service_account: 12345-compute@developer.gserviceaccount.com is an"
+        " account of Google's own making",
+    ),
     "labels": ({}, {"team": "search"}, {"tpuflex-stack": "x"}, "tpuflex:labels.tpuflex-stack"),
 }
 
@@ -309,6 +318,32 @@ def test_a_network_of_the_same_program(monkeypatch: pytest.MonkeyPatch) -> None:
         deploy(sections)
 
 
+def test_an_account_of_the_same_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hosts run as it, and it is granted what they need; a preview that sees what an update is
+    about to change says so, and goes on. One that is the endpoint's own is refused."""
+    warned: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", lambda text, *_: warned.append(text))
+
+    def sections(email: str = ACCOUNT) -> dict[str, Any]:
+        return given("identity.service_account", pulumi.Output.from_input(email))
+
+    plan = deploy(sections)
+    assert plan.inputs[SLICE]["serviceAccount"] == ACCOUNT
+    members = {each["member"] for each in plan.inputs.values() if "member" in each}
+    assert members == {f"serviceAccount:{ACCOUNT}"}
+    own = ACCOUNT.replace("serving@acme", "project-stack-chat-host@acme")
+    monkeypatch.setattr(pulumi, "get_project", lambda: "project")
+    monkeypatch.setattr(pulumi, "get_stack", lambda: "stack")
+    with pytest.raises(pulumi.RunError, match="has the name of the endpoint's own"):
+        deploy(lambda: {**sections(own), "project": "acme-serving"})
+    assert not warned
+    monkeypatch.setitem(SEEN, "disabled", True)
+    assert deploy(sections, preview=True).inputs[SLICE]["serviceAccount"] == ACCOUNT
+    assert f"{ACCOUNT} is disabled" in warned[0]
+    with pytest.raises(pulumi.RunError, match=f"{ACCOUNT} is disabled"):
+        deploy(sections)
+
+
 def test_the_example_of_the_documentation(monkeypatch: pytest.MonkeyPatch) -> None:
     """An endpoint in a network that the same program makes: the slice is in it, its clients may."""
     example = Path(__file__).parents[2] / "docs" / "examples" / "own_network" / "__main__.py"
@@ -339,6 +374,18 @@ def test_an_output_anywhere_else_is_refused_with_the_reason(key: str) -> None:
     assert all(name in text for name in takes)
     assert takes or "StackReference.get_output_details" in text
     assert not [each for each in ("__str__", "pydantic", "quotes", "missing") if each in text]
+
+
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        ("model.weights.bucket", "but the endpoint says which bucket it has (`bucket`)"),
+        ("secrets.api_key", "but the endpoint says which version it has (`api_key_secret`)"),
+    ],
+)
+def test_why_what_is_brought_cannot_all_be_known_later(key: str, says: str) -> None:
+    """A bucket and the version of a secret are plain attributes of the endpoint."""
+    assert says in refusal(lambda: given(key, unknown()))
 
 
 @pytest.mark.parametrize(
@@ -380,6 +427,7 @@ def test_the_types_say_what_takes_an_output() -> None:
         "model.weights.": section_inputs.WeightsInputs,
         "serving.": section_inputs.ServingInputs,
         "network.": section_inputs.NetworkInputs,
+        "identity.": section_inputs.IdentityInputs,
     }
     hints = {
         f"{prefix}{name}": hint
@@ -399,6 +447,7 @@ def test_the_types_say_what_takes_an_output() -> None:
         (section_inputs.WeightsInputs, WeightsSettings),
         (section_inputs.ServingInputs, ServingSettings),
         (section_inputs.NetworkInputs, NetworkSettings),
+        (section_inputs.IdentityInputs, IdentitySettings),
     ],
 )
 def test_the_types_know_every_word(inputs: type, settings: type) -> None:

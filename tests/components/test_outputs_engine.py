@@ -8,12 +8,12 @@ import pulumi
 import pytest
 from pulumi import automation
 from pulumi.automation.errors import CommandError
-from pulumi_gcp import compute
+from pulumi_gcp import compute, serviceaccount
 
 from tests.components.test_endpoint_engine import Workplace, changes, workplace
 from tests.unit.stack_sections import PIN
 from tpuflex import VllmEndpoint, VllmEndpointArgs
-from tpuflex.components.section_inputs import NetworkInputs, ServingInputs
+from tpuflex.components.section_inputs import IdentityInputs, NetworkInputs, ServingInputs
 from tpuflex.settings.load import load_stack_file
 
 __all__ = ["workplace"]
@@ -29,7 +29,7 @@ SLICE = "tpuflex:tpu:QueuedResource"
 
 
 class Program:
-    """A network, and an endpoint in it."""
+    """A network and a service account, and an endpoint that has both."""
 
     def __init__(self, workplace: Workplace) -> None:
         self.settings = load_stack_file(workplace.stack_file).settings
@@ -57,6 +57,10 @@ class Program:
             "allowed_cidrs": ["10.30.0.0/16", network.id.apply(lambda _: self.range)],
             "tags": network.name.apply(lambda name: [f"from-{name}"]),
         }
+        account = serviceaccount.Account(
+            "hosts", account_id="serving-hosts", project=settings.project
+        )
+        identity: IdentityInputs = {"service_account": account.email}
         team = pulumi.Output.secret(CANARY) if self.secret else "search"
         serving: ServingInputs = {
             "image": settings.serving.image,
@@ -70,14 +74,16 @@ class Program:
             model={"name": "m", "weights": {"manifest_sha256": PIN}},
             serving=serving,
             network=section,
+            identity=identity,
         )
         VllmEndpoint("vllm", made)
 
 
 @pytest.mark.pulumi_feature("outputs as inputs")
 def test_p9_a_network_and_its_clients_from_the_same_program(workplace: Workplace) -> None:
-    """The first preview shows them as unknown; once they are made the slice is among them, and
-    nothing changes any more. A wrong one, or a secret, is refused by its key and never written."""
+    """And the account of the hosts. The first preview shows them as unknown; once they are made the
+    slice is among them, and nothing changes any more. A wrong one, or a secret, is refused by its
+    key and never written."""
     program = Program(workplace)
     stack = workplace.stack(program)
 
@@ -96,6 +102,10 @@ def test_p9_a_network_and_its_clients_from_the_same_program(workplace: Workplace
     )
     assert "from-team" in slice_["tags"]
     assert f'"NETWORK":"{place}/global/networks/team"' in slice_["metadata"]["tpuflex-config"]
+    account = f"serving-hosts@{program.settings.project}.iam.gserviceaccount.com"
+    assert slice_["serviceAccount"] == account
+    reader = made["gcp:storage/bucketIAMMember:BucketIAMMember vllm-weights-reader"]
+    assert reader["member"] == f"serviceAccount:{account}"
     ranges = ["10.30.0.0/16", "10.20.0.0/16"]
     rule = made["gcp:compute/firewall:Firewall vllm-network-brought-serving"]
     assert rule["sourceRanges"] == ranges

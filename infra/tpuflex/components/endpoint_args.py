@@ -11,6 +11,7 @@ import pulumi
 from tpuflex.catalog.rows import CatalogRows
 from tpuflex.components.given import Given
 from tpuflex.components.section_inputs import (
+    IdentityInputs,
     ModelInputs,
     NetworkInputs,
     ServingInputs,
@@ -94,7 +95,7 @@ class VllmEndpointArgs:
         serving: ServingSettings | ServingInputs | Mapping[str, object],
         network: NetworkSettings | NetworkInputs | Mapping[str, object] | None = None,
         secrets: SecretsSettings | Mapping[str, object] | None = None,
-        identity: IdentitySettings | Mapping[str, object] | None = None,
+        identity: IdentitySettings | IdentityInputs | Mapping[str, object] | None = None,
         encryption: EncryptionSettings | Mapping[str, object] | None = None,
         labels: pulumi.Input[Mapping[str, pulumi.Input[str]]] | None = None,
         manage_apis: bool = True,

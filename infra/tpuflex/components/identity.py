@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import projects, serviceaccount
 
+from tpuflex.components.given import then
 from tpuflex.components.inputs import inputs_of
 from tpuflex.components.marks import description
 from tpuflex.components.reading import only_read
@@ -35,7 +36,7 @@ class HostIdentityArgs:
     reads_images: bool
     """Whether the serving image is in a registry of the project."""
 
-    brought: BroughtAccount | None = None
+    brought: pulumi.Input[BroughtAccount] | None = None
     """A service account that is there already; one of its own by default."""
 
 
@@ -65,8 +66,8 @@ class HostIdentity(pulumi.ComponentResource):
         if args.brought is None:
             self._own(name, args)
         else:
-            require_not_own(args.brought, args.names, args.project)
-            self._brought(name, args.brought, only_read(self, opts))
+            brought = then(args.brought, lambda it: require_not_own(it, args.names, args.project))
+            self._brought(name, brought, only_read(self, opts))
         self.register_outputs({"email": self.email})
 
     def _own(self, name: str, args: HostIdentityArgs) -> None:
@@ -94,25 +95,35 @@ class HostIdentity(pulumi.ComponentResource):
             for what, role in roles.items()
         )
 
-    def _brought(self, name: str, brought: BroughtAccount, reading: pulumi.ResourceOptions) -> None:
+    def _brought(
+        self,
+        name: str,
+        brought: pulumi.Input[BroughtAccount],
+        reading: pulumi.ResourceOptions,
+    ) -> None:
         """The engine reads the account, at every plan, and never changes or deletes it."""
         self.account = serviceaccount.Account.get(
             # Not the name of one of its own: an endpoint may move from that to this.
             f"{name}-brought",
-            brought.path,
+            then(brought, lambda it: it.path),
             opts=reading,
         )
         found = pulumi.Output.all(self.account.disabled, self.account.description)
+        changing = isinstance(brought, pulumi.Output) and pulumi.runtime.is_dry_run()
+        require = _warned_if_not if changing else require_usable
         # Also where a preview knows one of them not, because the cloud leaves out what is not set:
         # an account that is not known would replace the slice.
-        usable = found.apply(lambda seen: require_usable(brought, seen), run_with_unknowns=True)
+        known: pulumi.Output[BroughtAccount] = pulumi.Output.from_input(brought)
+        usable: pulumi.Output[BroughtAccount] = known.apply(
+            lambda it: found.apply(lambda seen: require(it, seen), run_with_unknowns=True)
+        )
         self.email = usable.apply(lambda account: account.email)
         self.member = usable.apply(lambda account: account.member)
         self.grants = ()
 
 
-def require_not_own(brought: BroughtAccount, names: Names, project: str) -> None:
-    """Nothing if ``brought`` has no name that an endpoint of ``names`` gives in ``project``.
+def require_not_own(brought: BroughtAccount, names: Names, project: str) -> BroughtAccount:
+    """``brought`` if it has no name that an endpoint of ``names`` gives in ``project``.
 
     Raises:
         RunError: it has: `down` and `sweep` would take it for the endpoint's.
@@ -123,6 +134,7 @@ def require_not_own(brought: BroughtAccount, names: Names, project: str) -> None
             f"{_KEY}: {brought.email} has the name of the endpoint's own, which `down` and `sweep`"
             " delete.\nWrite one that others have made."
         )
+    return brought
 
 
 def require_usable(brought: BroughtAccount, seen: object) -> BroughtAccount:
@@ -148,3 +160,13 @@ def require_usable(brought: BroughtAccount, seen: object) -> BroughtAccount:
             "Write one that others have made."
         )
     return brought
+
+
+def _warned_if_not(brought: BroughtAccount, seen: object) -> BroughtAccount:
+    """``brought``, with a warning if it cannot be used as it is: the program may be about to change
+    that, and its update looks again."""
+    try:
+        return require_usable(brought, seen)
+    except pulumi.RunError as error:
+        pulumi.log.warn(str(error))
+        return brought

@@ -51,21 +51,25 @@ LATER: Mapping[str, Later] = {
     "network.subnetwork_cidr": Later(_RANGE),
     "network.allowed_cidrs": Later([_RANGE]),
     "network.tags": Later([_NAME]),
+    "identity.service_account": Later(f"{_NAME}@{_NAME}.iam.gserviceaccount.com"),
     "labels": Later({}),
 }
 
 #: Keys that say one thing, and are known together.
 _TOGETHER = (("network.name", "network.subnetwork"),)
 
-#: Why the rest of a section cannot be known later.
+#: Why the rest of a section cannot be known later, or a key where there is more to say.
 _WHY = {
     "cloud": "where everything runs is decided",
     "project": "names and permissions are made of it",
     "slice": "zones, chips and the cost of a run are planned with it",
     "model": "the place of the weights and the memory plan are worked out from it",
+    "model.weights.bucket": "the endpoint says which bucket it has (`bucket`), and its own, the"
+    " library's or one of yours makes other resources,",
     "serving": "image, flags and the memory plan are checked with it",
     "network": "which resources are made for the network is planned with it",
     "secrets": "which secrets are made, and who reads them, is planned with it",
+    "secrets.api_key": "the endpoint says which version it has (`api_key_secret`)",
     "identity": "which account and roles are made is planned with it",
     "encryption": "where the key is, is compared with the zones",
     "manage_apis": "which resources are made is planned with it",
@@ -198,6 +202,7 @@ def _refused(value: object, key: str) -> Refused:
     if isinstance(value, pulumi.Resource):
         return Refused("is a resource", "Write what is meant of it, such as its id.")
     what = "an Output" if isinstance(value, pulumi.Output) else "known later"
-    why = _WHY.get(key.partition(".")[0].partition("[")[0], "the plan is made with it")
+    section = key.partition(".")[0].partition("[")[0]
+    why = _WHY.get(key) or _WHY.get(section, "the plan is made with it")
     remedy = f"Write a mapping. In it, these may be: {', '.join(takes)}." if takes else _PLAIN
     return Refused(f"is {what}, but {why} before anything exists", remedy)

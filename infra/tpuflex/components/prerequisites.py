@@ -30,6 +30,7 @@ from tpuflex.errors import TpuflexError
 from tpuflex.gcp.brought_secret import VERSION_TITLE, version_title
 from tpuflex.gcp.library import READER_TITLE, reader_title
 from tpuflex.naming import Names
+from tpuflex.settings.identity import BroughtAccount
 from tpuflex.settings.image import registry_project
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.network import BroughtNetwork
@@ -108,7 +109,7 @@ class Prerequisites:
                 state_id=state_id,
                 project=project,
                 reads_images=registry_project(settings.serving.image) == project,
-                brought=settings.identity.brought,
+                brought=_brought_account(given),
             ),
             after_services,
         )
@@ -275,6 +276,13 @@ def _brought(given: Given) -> pulumi.Input[BroughtNetwork] | None:
     return then(given.known("network.name", "network.subnetwork"), _its_network)
 
 
+def _brought_account(given: Given) -> pulumi.Input[BroughtAccount] | None:
+    """The account that is there already, or is by the time that its email is known."""
+    if given.settings.identity.brought is None:
+        return None
+    return then(given.known("identity.service_account"), _its_account)
+
+
 def _labels(given: Given) -> pulumi.Input[Mapping[str, str]] | None:
     """Labels of the user's, if there are any."""
     return then(given.known("labels"), lambda found: found.labels) or None
@@ -282,5 +290,11 @@ def _labels(given: Given) -> pulumi.Input[Mapping[str, str]] | None:
 
 def _its_network(settings: StackSettings) -> BroughtNetwork:
     brought = settings.brought_network
+    assert brought is not None  # noqa: S101 - it is named
+    return brought
+
+
+def _its_account(settings: StackSettings) -> BroughtAccount:
+    brought = settings.identity.brought
     assert brought is not None  # noqa: S101 - it is named
     return brought

@@ -79,3 +79,10 @@ class NetworkInputs(TypedDict, total=False):
     manage_firewall: bool
     ssh: bool
     tags: Input[Sequence[Input[str]]]
+
+
+class IdentityInputs(TypedDict, total=False):
+    """The section ``identity``."""
+
+    service_account: Input[str]
+    manage_grants: bool
