@@ -6,6 +6,7 @@ import json
 import shutil
 from typing import Any
 
+import click
 import pytest
 
 from embedded_cloud.access import Caller, Principal
@@ -22,6 +23,7 @@ from tests.engine.libraries import (
     write_stack,
 )
 from tests.security.test_p4_two_clones import clone, mutations
+from tpuflex.cli.library_weights import require_library
 from tpuflex.cli.prepare_weights import push_weights
 from tpuflex.cli.steps.down import run_down
 from tpuflex.cli.steps.library import run_library_down, run_library_status, run_library_up
@@ -114,17 +116,19 @@ def test_made_once_in_its_regions_and_removed(embedded: Embedded, capsys: Captur
 def test_two_stacks_share_it_and_one_goes(
     embedded: Embedded, capsys: Captured, tmp_path: Any
 ) -> None:
-    """Weights are pushed once; two endpoints of the model may read them and nothing else of the
-    library; one endpoint goes down and names what stays and its price, and the other's weights
-    verify as before. Neither library nor weights are deleted under an endpoint unasked; the last
-    one takes the weights along, if it is told to."""
+    """The first push makes the library, if it may; weights are pushed once; two endpoints of the
+    model may read them and nothing else of the library; one endpoint goes down and names what stays
+    and its price, and the other's weights verify as before. Neither library nor weights are deleted
+    under an endpoint unasked; the last one takes the weights along, if it is told to."""
     directory = checkpoint(tmp_path / "tiny")
     weights = {"manifest_sha256": manifest_of(directory, MODEL)}
     for name in ("one", "two"):
         write_stack(embedded, name, MODEL, weights, compile_cache="host")
     with pytest.raises(NotFoundError, match="has no bucket in us-east5"):
-        ensure_bucket(*command(embedded, "one"))
-    library_up(embedded, capsys)
+        require_library(command(embedded, "one")[1])
+    with pytest.raises(click.UsageError, match="no terminal to ask on"):
+        ensure_bucket(*command(embedded, "one", yes=False))
+    unasked = bucket_of(embedded)
     first = pushed(embedded, "one", directory)
     second = pushed(embedded, "two", directory)
     for name in ("one", "two"):
@@ -157,6 +161,7 @@ def test_two_stacks_share_it_and_one_goes(
     empty = library_status(embedded, capsys)["buckets"][0]
     library_down(embedded, capsys)
 
+    assert unasked is None
     assert [len(each.sent) for each in (first, second)] == [2, 0]
     assert [each["name"] for each in buckets] == [BUCKET]
     assert [(each["model"], each["revision"]) for each in shown["models"]] == [(MODEL, "1")]

@@ -36,6 +36,7 @@ def require_library(cloud: Cloud) -> None:
         raise NotFoundError(
             f"The library of {settings.project} has no bucket in {settings.slice.region}, where"
             f" {BUCKET_KEY} wants the weights: gs://{cloud.bucket}",
-            hint=f"Make it: tpuflex library up --stack {stack.name}",
+            hint=f"Make it: tpuflex weights push --stack {stack.name}, or without weights: tpuflex"
+            f" library up --stack {stack.name}",
         )
     read_library_bucket(cloud.apis(), cloud.bucket, settings.project)

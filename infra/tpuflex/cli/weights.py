@@ -57,8 +57,9 @@ def push(
 
     Takes DIRECTORY, or what tpuflex:model.weights.source names; a model of the Hugging Face Hub
     is fetched to this machine first, with HF_TOKEN if it is gated. Works before the first `up`:
-    Pulumi then creates the bucket, with everything that it needs. APIs of the project that are off
-    are enabled, on Google after a question.
+    Pulumi then creates the bucket, with everything that it needs; one of a library that is not
+    there yet after a question. APIs of the project that are off are enabled, on Google after a
+    question.
 
     Files already in the bucket with the right checksum are not sent again, so an interrupted push
     continues. That checksum is a CRC32C, which can be forged: --again mends what a host reports as

@@ -46,7 +46,23 @@ _SETTING = "tpuflex:model.weights.bucket: library"
 def run_library_up(
     invocation: Invocation, cloud: Cloud, regions: Collection[str], *, take_over: bool
 ) -> None:
+    """Make the library's buckets, and print them; as :func:`make_library`."""
+    output, project = invocation.output, cloud.stack.settings.project
+    run_preflight(invocation, cloud, apis=LIBRARY_APIS)
+    changed, buckets = make_library(invocation, cloud, regions, take_over=take_over)
+    output.document({"project": project, "changed": changed, "buckets": buckets})
+    for region, name in buckets.items():
+        output.result(f"  {region}  gs://{name}")
+    output.result(f"Stacks of {project} keep their weights there with `{_SETTING}` in their file.")
+
+
+def make_library(
+    invocation: Invocation, cloud: Cloud, regions: Collection[str] = (), *, take_over: bool = False
+) -> tuple[bool, dict[str, str]]:
     """Make the library's buckets: in the stack's region, in ``regions``, and where it has them.
+
+    Says first what is made, and asks. Gives whether anything was changed, and the buckets by
+    region.
 
     Args:
         invocation: the command.
@@ -60,7 +76,6 @@ def run_library_up(
         TpuflexError: the engine failed; the same command goes on.
     """
     output, stack = invocation.output, cloud.stack
-    run_preflight(invocation, cloud, apis=LIBRARY_APIS)
     work = LibraryEngine(invocation, cloud)
     with work.alone():
         state = work.state()
@@ -82,18 +97,7 @@ def run_library_up(
                 output.confirm("Go ahead?")
             work.up(plan)
     buckets = {region: work.names.bucket(work.project, region) for region in work.regions}
-    output.document(
-        {
-            "project": work.project,
-            "changed": bool(plan.changes),
-            "buckets": buckets,
-        }
-    )
-    for region, name in buckets.items():
-        output.result(f"  {region}  gs://{name}")
-    output.result(
-        f"Stacks of {work.project} keep their weights there with `{_SETTING}` in their file."
-    )
+    return bool(plan.changes), buckets
 
 
 def run_library_status(invocation: Invocation, cloud: Cloud) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.hub_access import HubAccess
+from tpuflex.cli.library_weights import in_library
 from tpuflex.cli.prepare_weights import files_text, weights_directory
 from tpuflex.cli.shared_weights import is_shared, require_shared
 from tpuflex.errors import WeightsError
@@ -29,25 +30,28 @@ if TYPE_CHECKING:
 def ensure_bucket(invocation: Invocation, cloud: Cloud) -> None:
     """Make sure that the bucket of the stack's weights exists, and is ours.
 
-    One of the user's own is there; a library's is, or is made by a command of its own. The stack's
-    is a Pulumi resource, so Pulumi creates it: an `up` of the bucket and what it depends on.
-    Its name, labels, location and access are those of the component, and the state has it, so that
-    the first `up` finds nothing to change.
+    One of the user's own is there. A library's is, or is made, after a question: it outlives the
+    stack, and no `down` deletes it. The stack's is a Pulumi resource, so Pulumi creates it: an `up`
+    of the bucket and what it depends on. Its name, labels, location and access are those of the
+    component, and the state has it, so that the first `up` finds nothing to change.
 
     Raises:
         AlreadyExistsError: somebody else has made it, or holds the stack's names.
-        NotFoundError: the stack keeps its weights in a library, or a bucket of the user's own, that
-            is not there.
+        NotFoundError: the stack keeps its weights in a bucket of the user's own that is not there.
+        InterruptedByUser: the user does not want a library.
         AccessError: the caller may not push there.
         TpuflexError: the engine failed.
     """
     from tpuflex.cli.stack_run import WEIGHTS, StackRun
     from tpuflex.cli.steps.first_up import require_free_names
+    from tpuflex.cli.steps.library import make_library
     from tpuflex.cli.steps.own_containers import require_own_containers
     from tpuflex.cli.steps.preflight import run_preflight
 
     if is_shared(cloud.stack):
         run_preflight(invocation, cloud, apis=LIBRARY_APIS)
+        if in_library(cloud.stack) and not cloud.own_bucket():
+            make_library(invocation, cloud)
         require_shared(cloud, pushes=True)
         return
     run_preflight(invocation, cloud)
