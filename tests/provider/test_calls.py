@@ -21,8 +21,10 @@ from tests.provider.fakes import (
     sequence,
 )
 from tpuflex import __version__
+from tpuflex.errors import AccessError, ApiError
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.provider.configuration import Configuration
+from tpuflex.provider.taken import ADOPTS, CLEARS
 from tpuflex.request.fields import DEFAULTS
 
 URN = f"urn:pulumi:dev::shop::{QUEUED_RESOURCE}::slice"
@@ -58,12 +60,62 @@ def test_configuration_reaches_the_connection(provider: Provider) -> None:
     assert provider.connected == [Configuration("p", embedded=True)]
 
 
-def test_a_preview_of_what_is_new_needs_no_connection(provider: Provider) -> None:
-    """Nothing is looked at that it might replace: it works without network and credentials."""
-    asked = provider_pb2.CreateRequest(urn=URN, properties=encode(INPUTS), preview=True)
-
+def previewed(provider: Provider, urn: str = URN, **inputs: Any) -> list[str]:
+    """What the preview of a creation warns of."""
+    before = len(provider.log.lines)
+    properties = encode({**INPUTS, **inputs})
+    asked = provider_pb2.CreateRequest(urn=urn, properties=properties, preview=True)
     assert decode(provider.call("Create", asked).properties)["name"] == NAME
-    assert provider.connected == []
+    return [text for _, text, _, warning in provider.log.lines[before:] if warning]
+
+
+def test_a_preview_of_what_is_new_needs_no_cloud(provider: Provider) -> None:
+    """It looks once whether its name is free, and works without network and credentials."""
+    assert previewed(provider) == []
+    assert [sent.method for sent in provider.script.sent] == ["GET", "GET"]
+
+    for error in (ApiError("no answer", status=0), AccessError("no credentials")):
+        provider.cloud.request = sequence(error)
+        assert previewed(provider) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "labels", "says"),
+    [
+        ("ACTIVE", INPUTS["labels"], ADOPTS),
+        ("WAITING_FOR_RESOURCES", UNKNOWN, ADOPTS),
+        ("ACTIVE", {**INPUTS["labels"], "tpuflex-state": UNKNOWN}, ADOPTS),
+        ("SUSPENDED", INPUTS["labels"], CLEARS),
+        ("ACTIVE", {"tpuflex-owner": "fedcba9876543210"}, "it belongs to stack dev of project ?"),
+    ],
+)
+def test_a_preview_says_whose_name_it_takes(
+    provider: Provider, state: str, labels: Any, says: str
+) -> None:
+    """`up` would take what has its name, and its marks as far as they are known, delete its
+    leftover, or be refused: each is a warning with the time at which that was made."""
+    provider.cloud.request, provider.cloud.node = sequence(queued(state)), sequence(node())
+
+    (told,) = previewed(provider, labels=labels)
+
+    assert f"{NAME} is there already, made at 2026-11-21T08:00:00.123456789Z, " in told
+    assert says in told
+    assert provider.script.count("GET") == len(provider.script.sent)
+
+
+def test_a_preview_refuses_what_another_resource_holds(provider: Provider) -> None:
+    """As the update would, and not only then: also of two that are both new."""
+    provider.cloud.request, provider.cloud.node = sequence(queued("ACTIVE")), sequence(node())
+    other = URN.replace("::slice", "::other")
+    provider.call("Read", provider_pb2.ReadRequest(urn=other, id=NAME))
+
+    with pytest.raises(CallFailedError, match=f"{NAME} is the request of {other}"):
+        previewed(provider)
+
+    fresh = Provider()
+    previewed(fresh, other)
+    with pytest.raises(CallFailedError, match="cannot share it"):
+        previewed(fresh)
 
 
 def test_wrong_configuration_is_refused_by_key(provider: Provider) -> None:

@@ -52,6 +52,10 @@ def test_a_slice_moves_to_another_stack(rig: Rig) -> None:
     where = ["--source=organization/shop/dev", "--dest=organization/shop/other"]
     here.pulumi_command.run(["state", "move", "--yes", *where, moved], here.work_dir, {})
     here.program = rig.program
+    moved_from = QuickStack("dev", here, StackInitMode.SELECT)
+    shown = moved_from.preview().stdout
+    assert "1 to create" in shown
+    assert f"{NAME} is there already, made at " in shown
 
     assert rig.preview() == {"same": 3, "discard": 1}  # the reference
     held = rig.stack.export_stack()

@@ -26,6 +26,7 @@ from tpuflex.provider.marshalling import (
 from tpuflex.provider.operations import create, delete_resource, read, update
 from tpuflex.provider.planning import plan
 from tpuflex.provider.replacements import Replacements
+from tpuflex.provider.taken import warn_of_taken_names
 from tpuflex.request.check import failures, with_defaults
 from tpuflex.request.name import RequestName
 
@@ -112,6 +113,7 @@ class QueuedResources:
         self._replacements.check(lambda: self._call(request.urn), request.urn, inputs)
         if request.preview:
             self._generations.foresee(request.urn, inputs)
+            warn_of_taken_names(lambda: self._call(request.urn), inputs)
             return provider_pb2.CreateResponse(properties=previewed_creation(request.properties))
         self._generations.ask(request.urn, inputs)
         with kept(request.properties):
