@@ -17,7 +17,7 @@ from tests.cli.missing_rows import half_pushed
 from tests.cli.samples import status
 from tests.embedded_cloud.api import TOKEN
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.steps import doctor_weights
+from tpuflex.cli.steps import doctor_cloud, doctor_weights
 from tpuflex.cli.steps.doctor_cloud import cloud_examinations, credential_examination
 from tpuflex.cli.steps.ready import require_ready, require_source
 from tpuflex.cli.steps.up import run_up
@@ -175,6 +175,22 @@ def test_what_may_not_be_read_is_unknown(doctor: Doctor) -> None:
     assert found["gcp.resourceLocations"].standing is Standing.UNKNOWN
     assert not [check for check in found.values() if check.standing is Standing.FAILED]
     require_ready(doctor.cloud)
+
+
+@pytest.mark.parametrize(("programs", "standing"), [("bucket", "FAILED"), ("none", "OK")])
+def test_a_right_in_a_bucket_of_yours_is_none_in_the_project(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch, programs: str, standing: str
+) -> None:
+    """Where the stack makes a bucket beside it, for compiled programs, the same right is needed
+    there; where it makes none, that in the bucket of yours is enough."""
+    doctor.strict(permissions={"missing": ["storage.buckets.getIamPolicy"]})
+    monkeypatch.setattr(doctor_cloud, "held_in", lambda _api, _bucket, asked: frozenset(asked))
+    weights = doctor.stack.settings.model.weights
+    brought = weights.model_copy(update={"bucket": "gs://acme-models/llm"})
+    doctor.change("model", weights=brought)
+    doctor.change("serving", compile_cache=programs)
+
+    assert doctor.checks()["tpuflex up"].standing is Standing[standing]
 
 
 def test_one_pool_is_enough(doctor: Doctor) -> None:

@@ -80,11 +80,12 @@ def test_streams_the_answer() -> None:
 
 
 def test_refused_key() -> None:
-    """A refused key names the setting that pins its version."""
+    """A refused key names the settings that pin its version, of the stack's own or the user's."""
     with pytest.raises(AccessError) as caught:
         answer_of(401, b'{"error": "Unauthorized"}')
 
-    assert "tpuflex:secrets.api_key_version" in caught.value.hint
+    assert caught.value.hint.startswith("tpuflex:secrets must name the version")
+    assert "api_key_version, or api_key for a secret of yours" in caught.value.hint
 
 
 def test_error_answer() -> None:

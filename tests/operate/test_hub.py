@@ -107,7 +107,7 @@ def test_other_files_are_another_directory(cloud: EmbeddedCloud, tmp_path: Path)
         (HubSource(MODEL, "0" * 40), TOKEN, NotFoundError, "no such revision", "/commits/main"),
         (MAIN, "", AccessError, "is gated, and there is no token", "HF_TOKEN"),
         (MAIN, "hf_other", AccessError, "not give it to the account", "Accept the terms"),
-        (MAIN, "hf_\nother", AccessError, "characters that no token has", "HF_TOKEN"),
+        (MAIN, "hf_\nother", AccessError, "characters that no token has", "secrets.hf_token or"),
         (HubSource("a..b/c", ""), "", SettingsError, "no name of a model", ""),
     ],
 )

@@ -136,6 +136,9 @@ def test_an_account_that_is_not_made_yet_has_no_right(
 ) -> None:
     """Google takes no grant for an account that is not there: the plan says so."""
     secrets = {"api_key": KEY, "manage_grants": False}
-    found = warnings(parse(sections({"secrets": secrets, "identity": identity}), "test"))
+    weights = {"bucket": "gs://acme-models", "manage_grants": False}
+    changed = {"secrets": secrets, "identity": identity, "model.weights": weights}
+    found = {each.key for each in warnings(parse(sections(changed), "test"))}
 
-    assert ("tpuflex:secrets.manage_grants" in [each.key for each in found]) is warned
+    for section in ("secrets", "model.weights"):
+        assert (f"tpuflex:{section}.manage_grants" in found) is warned

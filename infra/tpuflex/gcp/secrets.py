@@ -65,10 +65,11 @@ class SecretClient:
             raise ConflictError(
                 f"Version {number} of the secret {secret.rpartition('/')[2]} was disabled or"
                 f" destroyed: {error.message.rpartition('FAILED_PRECONDITION: ')[2]}",
-                hint="One that is only disabled can be enabled in Secret Manager. Else raise its"
-                " version under tpuflex:secrets in the stack file, then: tpuflex secrets ensure\n"
-                "and tpuflex up: a host fetches its keys when it boots. One that runs keeps what"
-                " it has, which nobody can read any more.",
+                hint="One that is only disabled can be enabled in Secret Manager. Else write"
+                " another one under tpuflex:secrets in the stack file (of the stack's own secret"
+                " the next number, which tpuflex secrets ensure adds; of yours the name of a"
+                " version that is there),\nthen: tpuflex up. A host fetches its keys when it boots;"
+                " one that runs keeps what it has, which nobody can read any more.",
             ) from error
         if not isinstance(payload, dict):
             raise ApiError(f"{version} came without a payload")

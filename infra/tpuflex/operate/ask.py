@@ -214,7 +214,8 @@ def _check(response: requests.Response, url: str) -> None:
     if response.status_code in (401, 403):
         raise AccessError(
             "The endpoint refused the API key.",
-            hint="tpuflex:secrets.api_key_version must be the version that the host booted with.",
+            hint="tpuflex:secrets must name the version that the host booted with: api_key_version,"
+            " or api_key for a secret of yours.",
         )
     beginning = next(response.iter_content(_SHOWN_OF_AN_ERROR), b"").decode(errors="replace")
     raise ApiError(

@@ -115,6 +115,17 @@ def _bucket(model: ModelSettings) -> Iterator[Finding]:
         )
 
 
+def _bucket_warnings(settings: StackSettings) -> Iterator[Finding]:
+    weights = settings.model.weights
+    if not weights.manage_grants and settings.identity.brought is None:
+        yield Finding(
+            "tpuflex:model.weights.manage_grants",
+            "the hosts' account is made by `up`, so nobody can have let it read the bucket before",
+            "Name an account of yours in tpuflex:identity.service_account, or let the stack grant"
+            " it.",
+        )
+
+
 def _runtime(catalog: Catalog, slice_: SliceSettings) -> Iterator[Finding]:
     row = catalog.accelerator(slice_.accelerator_type)
     if row is not None and row.runtime_version is None and slice_.runtime_version is None:
@@ -135,6 +146,7 @@ def _all_warnings(settings: StackSettings) -> Iterator[Finding]:
     yield from identity_warnings(settings)
     yield from secret_warnings(settings)
     yield from encryption_warnings(settings)
+    yield from _bucket_warnings(settings)
     yield from serving_warnings(Draft.of(settings))
     if settings.serving.flags.trust_remote_code:
         yield Finding(

@@ -315,10 +315,10 @@ class _Reads:
 
     def _held_in_bucket(self, permissions: Collection[str]) -> frozenset[str]:
         """What of ``permissions`` the caller has in a bucket of the user's own, which may be in
-        another project."""
+        another project. Where the stack makes one beside it, the same is needed in the project."""
         brought = self._settings.model.weights.brought
         asked = tuple(sorted(set(permissions) & IN_A_BUCKET))
-        if brought is None or not asked:
+        if brought is None or self._settings.makes_bucket or not asked:
             return frozenset()
         storage = self._api(self._endpoints.storage)
         there = attempt(lambda: held_in(storage, brought.name, asked))

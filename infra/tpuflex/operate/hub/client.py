@@ -67,8 +67,8 @@ class HubClient:
         if not all("!" <= letter <= "~" for letter in token):
             raise AccessError(
                 "The token for the Hub has characters that no token has.",
-                hint="Look at HF_TOKEN, or at the secret that tpuflex:secrets.hf_token_version"
-                " names.",
+                hint="Look at HF_TOKEN, or at the version of a secret that tpuflex:secrets.hf_token"
+                " or hf_token_version names.",
             )
         where = urlsplit(self._endpoint or "https:")
         if token and where.scheme != "https" and where.hostname not in _LOOPBACK:
