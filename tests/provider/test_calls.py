@@ -173,6 +173,33 @@ def test_check_uses_the_providers_project_and_the_old_id(provider: Provider) -> 
     assert checked({})["queuedResourceId"] == "shop-dev-slice-g5"
 
 
+@pytest.mark.parametrize(("own", "replaced"), [("mine-1", []), (None, ["project"])])
+def test_a_provider_of_another_project_replaces_what_has_none_of_its_own(
+    own: str | None, replaced: list[str]
+) -> None:
+    """The next preview says so; a slice that names its project stays where it is."""
+    news = {key: value for key, value in INPUTS.items() if key != "project"}
+    if own:
+        news["project"] = own
+
+    def checked(project: str, olds: dict[str, Any]) -> Any:
+        asked = Provider()
+        given = encode({"project": project})
+        asked.call("Configure", provider_pb2.ConfigureRequest(args=given))
+        request = provider_pb2.CheckRequest(urn=URN, news=encode(news), olds=encode(olds))
+        return asked.call("Check", request).inputs
+
+    held = decode(checked("mine-1", {}))
+    inputs, now = encode(held), checked("mine-2", held)
+    state = encode({**held, "lifecycle": "active", "zone": "us-east5-a"})
+    request = provider_pb2.DiffRequest(urn=URN, id=NAME, olds=state, old_inputs=inputs, news=now)
+
+    changed = Provider().call("Diff", request)
+
+    assert [key for key in changed.replaces if key != "queuedResourceId"] == replaced
+    assert list(changed.diffs) == list(changed.replaces)
+
+
 def test_check_marks_what_it_adds_to_a_secret(provider: Provider) -> None:
     """Labels that were secret are secret with the owner's label among them, too."""
     news = encode({**INPUTS, "labels": {"team": "x"}}, secrets=["labels"])
