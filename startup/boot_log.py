@@ -24,7 +24,7 @@ LOG_CHARACTERS, CONTAINER_CHARACTERS, ERROR_CHARACTERS = 48_000, 16_000, 4_000
 #: Of a request's 10 MB: what a boot wrote before this much is left out.
 LOG_BYTES = 2**20
 #: How ``phase`` of the startup script begins one in the log.
-_PHASE = re.compile(r"\S+Z phase (\w+)\s*")
+_PHASE = re.compile(r"\S+Z phase ([\w-]+)\s*")
 
 
 class Sent(NamedTuple):

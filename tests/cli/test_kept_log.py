@@ -102,6 +102,17 @@ def test_a_phase_that_the_boot_did_not_reach(cloud: Cloud, invocation: Invocatio
     assert caught.value.hint == "It has: config, weights, health."
 
 
+def test_a_phase_of_another_version(
+    type_in: TypeIn, cloud: Cloud, invocation: Invocation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A host boots with the script that its slice was made with, whose phases may be others than
+    this version's."""
+    WrittenBoot(cloud).write("warm-up", 5, "warm")
+    run_logs(invocation, cloud, Part(9, "warm-up"), follow=False)
+    assert capsys.readouterr().out == "warm\n"
+    assert "is not one of" not in type_in("logs", "--phase", "warm-up").err
+
+
 def test_no_words_of_the_server(cloud: Cloud, invocation: Invocation) -> None:
     """While a host boots, what its server writes is on the host alone."""
     WrittenBoot(cloud).write("health", 5, "phase health")

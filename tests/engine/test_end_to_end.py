@@ -204,6 +204,17 @@ def test_status_tells_what_is_running(shell: Shell, running: dict[str, object]) 
     assert str(running["endpoint"]) in text
 
 
+def test_cloud_logging_has_the_boot(shell: Shell, running: dict[str, object]) -> None:
+    """`boots` tells how long its phases took, and `logs` shows the lines of one: by the host's own
+    entries, the last of which may still be on its way."""
+    del running
+    (boot,) = shell.json("boots")["boots"]
+    assert boot["generation"] == 1
+    assert {"config", "capacity", "secrets", "container"} <= boot["boot_seconds"].keys()
+    lines = shell.json("logs", "--phase", "container")["lines"]
+    assert lines[0].endswith("Z phase container")
+
+
 def test_secrets_are_nowhere_but_where_they_belong(
     shell: Shell, running: dict[str, object]
 ) -> None:

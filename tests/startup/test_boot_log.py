@@ -11,6 +11,7 @@ import pytest
 
 from tests.startup.cloud import API_KEY
 from tests.startup.host import StartupHost, StartupRun
+from tpuflex.startup.boot_log import LOG_CHARACTERS, pieces
 
 WRITE = "/v2/entries:write"
 
@@ -70,6 +71,19 @@ def test_a_host_that_is_ready_keeps_its_log(booted: tuple[StartupHost, StartupRu
     for phase in host.cloud.phases():
         assert message_of(host, phase).splitlines()[0].endswith(f"Z phase {phase}")
     datetime.fromisoformat(entry["timestamp"])
+
+
+def test_the_lines_of_a_phase_are_an_entry() -> None:
+    """A phase begins with its own line; a long one is several entries, and no line of another
+    program is a phase."""
+    config, warm_up = "2026-11-21T12:00:00Z phase config\n", "2026-11-21T12:00:09Z phase warm-up\n"
+    other, long = "docker: phase of the moon\n", f"{'x' * (LOG_CHARACTERS - 10)}\n"
+    assert [*pieces(f"before\n{config}{other}{warm_up}{long}end", "start")] == [
+        ("start", "before\n"),
+        ("config", f"{config}{other}"),
+        ("warm-up", warm_up),
+        ("warm-up", f"{long}end"),
+    ]
 
 
 def test_a_phase_is_kept_while_it_lasts(host: StartupHost) -> None:

@@ -7,7 +7,6 @@ import click
 from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import as_json, pass_invocation, stack_name
-from tpuflex.operate.host import PHASES
 
 
 @click.command(
@@ -16,7 +15,7 @@ from tpuflex.operate.host import PHASES
         "tpuflex logs --lines 200",
         "tpuflex --stack prod logs --follow  # until Ctrl-C",
         "tpuflex --stack prod logs --kept --follow  # where gcloud does not reach the host",
-        "tpuflex --stack prod logs --phase weights",
+        "tpuflex --stack prod logs --phase fetch  # image and weights",
         "tpuflex --stack prod logs --container  # what the server wrote",
     ),
 )
@@ -32,8 +31,8 @@ from tpuflex.operate.host import PHASES
 @click.option("--kept", is_flag=True, help="Read Cloud Logging, also if the host is there.")
 @click.option(
     "--phase",
-    type=click.Choice(PHASES),
-    help="Only the lines of a phase of the last boot, from Cloud Logging.",
+    metavar="PHASE",
+    help="Only the lines of a phase of the last boot, such as fetch, from Cloud Logging.",
 )
 @click.option(
     "--container",
