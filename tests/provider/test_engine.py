@@ -6,7 +6,7 @@ import pulumi
 import pytest
 from pulumi.automation.errors import CommandError
 
-from tests.provider.deployment import NAME, Rig, command, outputs, urn
+from tests.provider.deployment import NAME, Rig, command, outputs, until, urn
 
 pytestmark = [
     pytest.mark.engine,
@@ -19,7 +19,11 @@ pytestmark = [
 @pytest.mark.pulumi_feature("explicit provider")
 def test_up_waits_until_active_and_destroy_leaves_nothing(rig: Rig) -> None:
     """Up ends with an ACTIVE slice, preview then sees no change, destroy empties the cloud."""
-    made = rig.up().outputs
+    rig.capacity(never=True)
+    going = rig.background(rig.up)
+    until(lambda: "WAITING_FOR_RESOURCES: in the queue" in "".join(rig.lines))
+    rig.capacity()
+    made = going.result(timeout=60).outputs
 
     assert made["lifecycle"].value == "active"
     assert len(made["addresses"].value) == 1
@@ -27,7 +31,6 @@ def test_up_waits_until_active_and_destroy_leaves_nothing(rig: Rig) -> None:
     assert seen["name"] == NAME
     assert seen["nodeState"] == "READY"
     assert seen["expireTime"] > seen["createTime"]
-    assert "WAITING_FOR_RESOURCES: in the queue" in "".join(rig.lines)
 
     assert rig.preview() == {"same": 3}
     rig.refresh()
