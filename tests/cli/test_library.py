@@ -12,7 +12,7 @@ from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.library import wrong_region
 from tpuflex.cli.steps.library_engine import library_stack
-from tpuflex.gcp.library import READER_TITLE, Reader, below, readers
+from tpuflex.gcp.library import READER_TITLE, Reader, below, reader_title, readers
 from tpuflex.gcp.transport import JsonObject
 from tpuflex.planning.storage_cost import month_text, storage_per_month
 from tpuflex.request.limits import PROJECT_PATTERN
@@ -82,6 +82,7 @@ def test_who_may_read_by_a_policy() -> None:
         {
             "bindings": [
                 binding(viewer, host, gone, title=READER_TITLE, expression=own),
+                binding(viewer, host, title=reader_title("a1"), expression=own),
                 binding("roles/storage.objectAdmin", "user:a@example.com"),
                 binding("roles/storage.objectCreator", "user:b@example.com"),
                 binding("roles/storage.legacyBucketReader", "projectViewer:p"),
@@ -93,6 +94,7 @@ def test_who_may_read_by_a_policy() -> None:
     assert found == (
         Reader(host, viewer, PREFIX, endpoint=True),
         Reader(gone, viewer, PREFIX, endpoint=False),
+        Reader(host, viewer, PREFIX, endpoint=True, owner="a1"),
         Reader("user:a@example.com", "roles/storage.objectAdmin", "", endpoint=False),
         Reader("user:c@example.com", viewer, "request.time < x", endpoint=False),
     )

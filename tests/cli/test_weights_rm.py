@@ -77,6 +77,26 @@ def test_what_pushes_have_left_goes(one: StoredWeights, uses: Uses, why: str | N
     assert kept(one, UNFINISHED, uses) == why
 
 
+def test_nothing_goes_where_nothing_is_named() -> None:
+    """Neither a set nor an option: that is no set that goes, not all of them."""
+    assert kept(WHOLE, Wanted()) is None
+
+
+def test_what_the_stack_serves_from_a_bucket_of_its_own_stays() -> None:
+    """No `up` notes a day there: the day of the push says nothing about yesterday."""
+    assert kept(WHOLE, replace(IDLE, own=WHOLE.prefix)) == "it is what the stack serves"
+    assert kept(WHOLE, replace(IDLE, own="models/a/2")) == ""
+    assert kept(WHOLE, Wanted(WHOLE.prefix, own=WHOLE.prefix)) == ""
+
+
+@pytest.mark.parametrize("at", ["models/b/1/models/tiny/1", "models/b"])
+def test_what_lies_below_another_set_stays(at: str) -> None:
+    """Two stacks write to one bucket, and one of them below a folder of its own."""
+    uses = Uses({at: (User("h may read it"),)})
+    assert kept(BROKEN, UNFINISHED, uses) == "h may read it"
+    assert kept(BROKEN, UNFINISHED, Uses({"models/b/10": (User("h may read it"),)})) == ""
+
+
 def test_a_set_that_is_named_goes() -> None:
     """It alone; also where something was written a moment ago: whoever names it knows."""
     lately = replace(BROKEN, written=NOW)
@@ -95,6 +115,9 @@ def test_a_set_that_is_named_goes() -> None:
         (("--unfinished", "--unused-for", "3"), "Name a SET"),
         (("--unused-for", "0"), "not in the range"),
         (("--unfinished", "--with-readers"), "--with-readers goes with a SET"),
+        (("/", "--yes"), "/ names no set"),
+        (("gs://my-bucket/", "--with-readers", "--yes"), "gs://my-bucket/ names no set"),
+        (("//", "--unfinished", "--yes"), "// names no set"),
     ],
 )
 def test_what_contradicts_itself_is_refused(

@@ -13,7 +13,7 @@ from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.weights_uses import User, Uses, weights_uses
 from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
-from tpuflex.gcp.library import READER_TITLE, below
+from tpuflex.gcp.library import READER_TITLE, below, reader_title
 from tpuflex.gcp.queued_resources import NodeListing, QueuedResourceListing
 from tpuflex.request.model import Node, NodeSpec, QueuedResource, QueuedResourceState, Tpu
 
@@ -42,13 +42,15 @@ class Slices:
 class Policy:
     """A bucket whose policy lets the hosts of one endpoint read; or which may not be read."""
 
-    def __init__(self, prefix: str = "", error: TpuflexError | None = None) -> None:
-        self._prefix, self._error = prefix, error
+    def __init__(
+        self, prefix: str = "", error: TpuflexError | None = None, title: str = READER_TITLE
+    ) -> None:
+        self._prefix, self._error, self._title = prefix, error, title
 
     def call(self, *_words: object, **_query: object) -> dict[str, object]:
         if self._error is not None:
             raise self._error
-        condition = {"title": READER_TITLE, "expression": below("b", self._prefix)}
+        condition = {"title": self._title, "expression": below("b", self._prefix)}
         reading = {
             "role": "roles/storage.objectViewer",
             "members": [HOST],
@@ -124,6 +126,39 @@ def test_an_endpoint_is_told_from_the_others() -> None:
 
     assert uses.others(PREFIX, "a1", HOST) == ("theirs", "another", "?")
     assert uses.others("models/other/1", "a1", HOST) == ()
+
+
+def test_endpoints_of_one_account_are_told_apart(stack: OpenStack) -> None:
+    """An account of the user's own serves several: each has a binding whose title names it."""
+    cloud = Cloud(stack, {})
+    vars(cloud)["tpu"] = Slices()
+    policy = Policy(PREFIX, title=reader_title("b2"))
+    vars(cloud)["apis"] = lambda: SimpleNamespace(storage=policy)
+    uses = weights_uses(cloud)
+
+    assert len(uses.others(PREFIX, "a1", HOST)) == 1
+    assert uses.others(PREFIX, "b2", HOST) == ()
+
+
+def test_a_request_that_is_granted_meanwhile_is_seen(stack: OpenStack) -> None:
+    """Its node is made between the two lists that are asked for: it is in one of them."""
+    place = stack.settings.slice.zones[0]
+    made = node(stack, f"{place}/nodes/one")
+
+    class Granted(Slices):
+        asked = 0
+
+        def list_nodes(self, _project: str, zone: str) -> NodeListing:
+            self.asked += 1
+            return NodeListing((made,) if zone == place and self.asked > 1 else (), ())
+
+        def list_queued_resources(self, _project: str, zone: str) -> QueuedResourceListing:
+            self.asked += 1
+            state = "ACTIVE" if self.asked > 1 else "PROVISIONING"
+            there = request(stack, f"{place}/queuedResources/one", state)
+            return QueuedResourceListing((there,) if zone == place else (), ())
+
+    assert uses_of(stack, Granted(), Policy())[0] != []
 
 
 DENIED = AccessError("denied")

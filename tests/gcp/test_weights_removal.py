@@ -126,6 +126,60 @@ def test_a_push_that_ends_meanwhile_is_told(clients: Clients, checkpoint: Path) 
 
     with pytest.raises(ConflictError, match="somebody has pushed there meanwhile"):
         remove(planned)
+    assert names(bucket) == [MANIFEST_NAME, "config.json", "model.safetensors"]
+
+
+def test_what_a_push_has_named_meanwhile_stays(clients: Clients, checkpoint: Path) -> None:
+    """What was beside the set when somebody was asked is part of it when the answer comes."""
+    bucket = clients.bucket()
+    leave(bucket, checkpoint, "more.safetensors")
+    planned = planned_removal(bucket.contents(PREFIX), unfinished=True)
+    (checkpoint / "more.safetensors").write_bytes(b"two" * 1000)
+    push(bucket, checkpoint)
+
+    with pytest.raises(ConflictError, match="somebody has pushed there meanwhile"):
+        remove(planned)
+    assert bucket.verify(PREFIX).problems == ()
+
+
+def test_what_somebody_has_come_to_use_meanwhile_stays(clients: Clients, checkpoint: Path) -> None:
+    """An `up` has noted its use since the set was looked at: nothing of it goes."""
+    bucket = clients.bucket()
+    push(bucket, checkpoint)
+    planned = planned_removal(bucket.contents(PREFIX), unfinished=False)
+    note_use(bucket.contents(PREFIX), DAY + dt.timedelta(1))
+
+    with pytest.raises(ConflictError):
+        remove(planned)
+    assert bucket.verify(PREFIX).problems == ()
+
+
+@pytest.mark.parametrize("unfinished", [True, False])
+def test_a_set_below_another_stays(clients: Clients, checkpoint: Path, unfinished: bool) -> None:
+    """One stack writes to gs://bucket-1/models and another to gs://bucket-1, which takes the sets
+    of the first for what pushes have left."""
+    below, above = (
+        weights_bucket(
+            "bucket-1",
+            project="my-project",
+            environ=clients.environ,
+            brought=BroughtBucket("bucket-1", prefix),
+        )
+        for prefix in ("models", "")
+    )
+    push(below, checkpoint, "models/models/tiny/1")
+    (taken,) = above.list()
+    above._bucket.blob(f"{taken.prefix}/old", chunk_size=None).upload_from_string("left")
+    blob = above._bucket.get_blob(f"{taken.prefix}/old")
+    blob.metadata = {"tpuflex-pushed": "1"}
+    blob.patch()
+
+    planned = planned_removal(above.contents(taken.prefix), unfinished=unfinished)
+    remove(planned)
+
+    assert (taken.prefix, taken.manifest) == ("models/models/tiny", None)
+    assert [blob.name for blob in planned.files] == ["models/models/tiny/old"]
+    assert below.verify("models/models/tiny/1").problems == ()
 
 
 def test_a_push_names_nothing_that_was_removed_meanwhile(

@@ -215,6 +215,10 @@ def rm(
         raise click.UsageError("Name a SET, or give --unfinished, or --unused-for DAYS alone.")
     if with_readers and (not set_ or unfinished):
         raise click.UsageError("--with-readers goes with a SET that is to be removed as a whole.")
+    path = set_.rstrip("/")
+    if set_ and not (path.partition("://")[2].partition("/")[2] if "://" in path else path):
+        # "$SET/" of a script whose variable is empty, or a bucket: not all that it holds.
+        raise click.UsageError(f"{set_} names no set: name one as `tpuflex weights ls` shows it.")
     cloud = connect_running(invocation, invocation.open_stack(deploying=False))
     prefix = set_.removeprefix(f"gs://{cloud.bucket}/").rstrip("/")
     wanted = Wanted(prefix, unfinished, unused_days, with_readers)

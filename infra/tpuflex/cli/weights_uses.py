@@ -36,7 +36,8 @@ class User:
 
     Attributes:
         text: how it was seen, in words.
-        owner: the owner marker of its slice; empty where it was seen by its account.
+        owner: its owner marker, by its slice or by its binding; empty where the binding has none,
+            because the account is the endpoint's own.
         member: that account, as a policy spells it; empty where it was seen by its slice.
     """
 
@@ -50,7 +51,7 @@ class Uses:
     """Who uses the sets of weights of one bucket.
 
     Attributes:
-        by_prefix: the users of each set.
+        by_prefix: the users of each set, by its prefix.
         unseen: what could not be looked at, a line each: more sets may be in use.
     """
 
@@ -58,18 +59,23 @@ class Uses:
     unseen: tuple[str, ...] = ()
 
     def of(self, prefix: str) -> tuple[str, ...]:
-        """The users of the set at ``prefix``, a line each."""
-        return tuple(user.text for user in self.by_prefix.get(prefix, ()))
+        """The users of the set at ``prefix``, or of one below or above it, a line each."""
+        return tuple(user.text for user in self._at(prefix))
 
     def others(self, prefix: str, owner: str, member: str) -> tuple[str, ...]:
         """Those of them that are not the endpoint with this ``owner`` marker, whose hosts run as
         ``member``, a line each."""
-        users = self.by_prefix.get(prefix, ())
         return tuple(
             each.text
-            for each in users
-            if (each.owner, each.member) not in ((owner, ""), ("", member))
+            for each in self._at(prefix)
+            if (each.owner != owner if each.owner else each.member != member)
         )
+
+    def _at(self, prefix: str) -> tuple[User, ...]:
+        """The users of what is at ``prefix``. One set can lie below another where two stacks write
+        to ``gs://B`` and ``gs://B/models``."""
+        found = sorted(self.by_prefix.items())
+        return tuple(user for at, users in found if _overlap(at, prefix) for user in users)
 
 
 def weights_uses(cloud: Cloud) -> Uses:
@@ -80,7 +86,7 @@ def weights_uses(cloud: Cloud) -> Uses:
         for reader in bucket_readers(cloud.apis(), cloud.bucket):
             if reader.endpoint:
                 text = f"{reader.member} may read it, an endpoint's account"
-                found[reader.where].append(User(text, member=reader.member))
+                found[reader.where].append(User(text, reader.owner, reader.member))
     except (AccessError, ApiError, NotFoundError) as error:
         unseen.append(f"who may read gs://{cloud.bucket}: {error.message}")
     for zone in (*cloud.stack.settings.slice.zones, ANY_ZONE):
@@ -100,8 +106,9 @@ def weights_uses(cloud: Cloud) -> Uses:
 def _slices(cloud: Cloud, zone: str) -> Iterator[tuple[str, User]]:
     """What the slices in ``zone`` boot with: the prefix, and who that is."""
     project = cloud.stack.settings.project
-    nodes = cloud.tpu.list_nodes(project, zone)
+    # In this order: the node of a request that is granted in between is in the second list.
     requests = cloud.tpu.list_queued_resources(project, zone)
+    nodes = cloud.tpu.list_nodes(project, zone)
     for node in nodes.nodes:
         yield from _use(cloud, node, node)
     for request in requests.queued_resources:
@@ -120,6 +127,11 @@ def _use(cloud: Cloud, node: Node, of: Node | QueuedResource) -> Iterator[tuple[
     if planned is not None and planned.bucket == cloud.bucket:
         text = f"{of.name.partition('/locations/')[2]} boots with it"
         yield planned.prefix, User(text, owner=node.labels.get(LABEL_OWNER, "unmarked"))
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether one of two prefixes is the other, or below it."""
+    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
 
 
 def _place(zone: str) -> str:

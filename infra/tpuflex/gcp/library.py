@@ -54,12 +54,14 @@ class Reader:
         where: the prefix below which; empty for all objects; the condition itself if it says
             something else.
         endpoint: whether these are the hosts of an endpoint, by the title of the condition.
+        owner: the endpoint's owner marker, if the title names one.
     """
 
     member: str
     role: str
     where: str
     endpoint: bool
+    owner: str = ""
 
     def to_json(self) -> dict[str, object]:
         """It in the documents of ``--json``."""
@@ -77,6 +79,7 @@ def readers(policy: JsonObject) -> tuple[Reader, ...]:
 
 
 def _readers(policy: JsonObject) -> Iterator[Reader]:
+    marked = reader_title("")
     for binding in objects(policy, "bindings"):
         role = str(binding.get("role"))
         if _READS_NOTHING.fullmatch(role):
@@ -87,13 +90,14 @@ def _readers(policy: JsonObject) -> Iterator[Reader]:
         prefix = _BELOW.fullmatch(expression)
         for member in map(str, entries(binding, "members")):
             title = str(said.get("title"))
-            ours = title == READER_TITLE or title.startswith(reader_title(""))
+            ours = title == READER_TITLE or title.startswith(marked)
             endpoint = ours and bool(account_of(member))
             yield Reader(
                 member,
                 role,
                 prefix[1] if prefix else expression,
                 endpoint and not deleted_account(member),
+                title.removeprefix(marked) if endpoint and title.startswith(marked) else "",
             )
 
 

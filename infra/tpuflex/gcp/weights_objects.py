@@ -44,6 +44,16 @@ class SetObjects:
         """The object that is, or should be, the manifest."""
         return self.objects.get(MANIFEST_NAME)
 
+    def sets_below(self) -> tuple[str, ...]:
+        """The folders below it, each with a slash at its end, that are sets of their own: they have
+        a manifest, which is no part of this set."""
+        own = set() if self.manifest is None else {file.path for file in self.manifest.files}
+        return tuple(
+            path.removesuffix(MANIFEST_NAME)
+            for path in self.objects
+            if path.endswith(f"/{MANIFEST_NAME}") and path not in own
+        )
+
     def of_a_push(self, blob: Blob) -> bool:
         """Whether a push has written ``blob``."""
         return not self.others or marked(blob)

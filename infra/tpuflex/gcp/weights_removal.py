@@ -29,6 +29,7 @@ class Removal:
         files: the other objects.
         kept: names of those that stay, because no push has written them.
         whole: whether all of the set goes that a push has written.
+        seen: the generation of the manifest that was there; None for none.
     """
 
     bucket: Bucket
@@ -37,6 +38,7 @@ class Removal:
     files: tuple[Blob, ...]
     kept: tuple[str, ...]
     whole: bool
+    seen: int | None = None
 
     @property
     def nothing(self) -> bool:
@@ -60,7 +62,9 @@ class Removal:
 
 
 def planned_removal(there: SetObjects, *, unfinished: bool) -> Removal:
-    """What goes of what is ``there``.
+    """What goes of what is ``there``. What belongs to a set below this one never does: where one
+    stack writes to ``gs://B/models`` and another to ``gs://B``, the second takes the sets of the
+    first for parts of its own.
 
     Args:
         there: the objects of the set.
@@ -68,6 +72,8 @@ def planned_removal(there: SetObjects, *, unfinished: bool) -> Removal:
     """
     stays = there.manifest if unfinished else None
     go = there.objects if stays is None else beside_of(there.objects, stays)
+    below = there.sets_below()
+    go = {path: blob for path, blob in go.items() if not path.startswith(below)}
     ours = {path: blob for path, blob in go.items() if there.of_a_push(blob)}
     return Removal(
         there.bucket,
@@ -76,6 +82,7 @@ def planned_removal(there: SetObjects, *, unfinished: bool) -> Removal:
         files=tuple(blob for path, blob in ours.items() if path != MANIFEST_NAME),
         kept=tuple(sorted(go.keys() - ours.keys())),
         whole=stays is None,
+        seen=None if there.manifest_object is None else there.manifest_object.generation,
     )
 
 
@@ -91,7 +98,11 @@ def remove(removal: Removal) -> None:
     """
     with translated_errors(str(removal.bucket.name)):
         if removal.manifest is not None:
-            _delete(removal.bucket, removal.manifest)
+            # Whoever has noted a use since has come to use it; a later one finds no weights.
+            metageneration = removal.manifest.metageneration
+            _delete(removal.bucket, removal.manifest, if_metageneration_match=metageneration)
+        else:
+            _require_no_other(removal)
         with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
             jobs = [pool.submit(_delete, removal.bucket, blob) for blob in removal.files]
             try:
@@ -100,8 +111,19 @@ def remove(removal: Removal) -> None:
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
-        again = removal.bucket.get_blob(f"{removal.prefix}/{MANIFEST_NAME}", timeout=_TIMEOUT)
-    if removal.whole and again is not None and MANIFEST_NAME not in removal.kept:
+        if removal.whole:
+            _require_no_other(removal)
+
+
+def _require_no_other(removal: Removal) -> None:
+    """Check that no push has ended since the set was looked at: its manifest names files that were
+    taken for what one has left.
+
+    Raises:
+        ConflictError: one has.
+    """
+    there = removal.bucket.get_blob(f"{removal.prefix}/{MANIFEST_NAME}", timeout=_TIMEOUT)
+    if there is not None and (removal.manifest is not None or there.generation != removal.seen):
         raise ConflictError(
             f"gs://{removal.bucket.name}/{removal.prefix}: somebody has pushed there meanwhile",
             status=412,
@@ -109,12 +131,14 @@ def remove(removal: Removal) -> None:
         )
 
 
-def _delete(bucket: Bucket, blob: Blob) -> None:
+def _delete(bucket: Bucket, blob: Blob, **conditions: int) -> None:
     """Delete exactly ``blob``. Its generation is a condition only: a deletion that names it leaves
     no version (https://cloud.google.com/storage/docs/json_api/v1/objects/delete)."""
     from google.api_core.exceptions import NotFound
 
     try:
-        bucket.blob(blob.name).delete(if_generation_match=blob.generation, timeout=_TIMEOUT)
+        bucket.blob(blob.name).delete(
+            if_generation_match=blob.generation, timeout=_TIMEOUT, **conditions
+        )
     except NotFound:
         return

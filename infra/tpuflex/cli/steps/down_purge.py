@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.shared_weights import bucket_region, is_shared, was_used
 from tpuflex.cli.weights_uses import weights_uses
-from tpuflex.errors import ConflictError
+from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.gcp.weights_removal import Removal, planned_removal, remove
 from tpuflex.naming import account_email
 from tpuflex.planning.storage_cost import month_text
@@ -35,7 +35,10 @@ def planned_purge(cloud: Cloud, served: PlannedWeights | None) -> Removal | None
         return None
     prefix = weights_prefix(stack.settings.model)
     place = f"gs://{cloud.bucket}/{prefix}"
-    removal = planned_removal(cloud.weights.contents(prefix), unfinished=False)
+    try:
+        removal = planned_removal(cloud.weights.contents(prefix), unfinished=False)
+    except NotFoundError:
+        return None  # the bucket is gone: all else can go
     if removal.nothing and not removal.kept:
         return None
     if not was_used(cloud, served):

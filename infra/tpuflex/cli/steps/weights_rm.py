@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.prepare_weights import files_text
-from tpuflex.cli.shared_weights import bucket_region
+from tpuflex.cli.shared_weights import bucket_region, is_shared
 from tpuflex.cli.weights_uses import Uses, weights_uses
 from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.gcp.weights_removal import Removal, planned_removal, remove
@@ -33,12 +34,15 @@ class Wanted:
         unfinished: only what pushes that broke off have left.
         unused_days: only sets that nobody has used for so many days.
         with_readers: whether they go although endpoints use them.
+        own: the set that the stack serves from a bucket of its own, where no `up` notes a day: for
+            want of use it never goes.
     """
 
     set: str = ""
     unfinished: bool = False
     unused_days: int | None = None
     with_readers: bool = False
+    own: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +76,9 @@ def judge(
         elif wanted.unfinished:
             if not _nothing_left(one):
                 yield Verdict(one, _perhaps_under_way(one, uses, now))
-        elif one.manifest is not None:
-            yield Verdict(one, _used_lately(one, wanted.unused_days or 0, uses, now))
+        elif wanted.unused_days is not None and one.manifest is not None:
+            own = "it is what the stack serves" if one.prefix == wanted.own else ""
+            yield Verdict(one, _used_lately(one, wanted.unused_days, uses, now) or own)
 
 
 def _nothing_left(one: StoredWeights) -> str:
@@ -114,6 +119,8 @@ def run_weights_rm(invocation: Invocation, cloud: Cloud, wanted: Wanted, *, dry_
         AccessError: the caller may not.
     """
     output = invocation.output
+    if not is_shared(cloud.stack):
+        wanted = replace(wanted, own=weights_prefix(cloud.stack.settings.model))
     now = dt.datetime.fromtimestamp(cloud.timing.wall(), dt.UTC)
     stored = cloud.weights.list()
     if wanted.set and wanted.set not in {one.prefix for one in stored}:
