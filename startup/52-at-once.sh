@@ -62,7 +62,8 @@ await_parts() {
     local name at
     while ((${#PARTS[@]} > 0)); do
         if read -r -t 2 -u 7 name at; then
-            [[ -z $name ]] || end_part "$name" "$at"
+            # Of one that was seen to have ended just before, the word comes late.
+            [[ -z $name || -z ${PARTS[$name]:-} ]] || end_part "$name" "$at"
         else
             # One that was killed says nothing.
             for name in "${!PARTS[@]}"; do

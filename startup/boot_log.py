@@ -146,7 +146,8 @@ def request(
         {
             "severity": "INFO",
             "timestamp": now,
-            # Entries of one time are in order of it, and one that is sent twice is one entry.
+            # Entries of one time are in order of it. Where the answer to a request is lost, the
+            # next one begins with the same ids, by which whoever reads them drops the first.
             "insertId": f"{node}-{sent.run}-{begin:012d}-{number:03d}",
             "labels": {**labels, "tpuflex-phase": phase},
             "jsonPayload": {"phase": phase, "message": message},
@@ -181,7 +182,9 @@ def request(
 def main() -> None:
     """Write the request to standard output, and what it will have sent into a file."""
     state, log, memory, ends, *rest = sys.argv[1:]
-    report = dict(zip(("severity", "phase", "error", "timeline", "ended"), rest, strict=True))
+    # A text that was cut within a character is no UTF-8.
+    texts = (os.fsencode(word).decode("utf-8", "replace") for word in rest)
+    report = dict(zip(("severity", "phase", "error", "timeline", "ended"), texts, strict=True))
     document, sent = request(Path(state), Path(log), Path(memory), report)
     Path(ends).write_text(f"{sent.run} {sent.at} {sent.phase}\n", encoding="utf-8")
     sys.stdout.buffer.write(json.dumps(document, ensure_ascii=False).encode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,6 +18,10 @@ from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.boots import run_boots
 from tpuflex.errors import NotFoundError
+from tpuflex.gcp.boot_log import BootEntry
+from tpuflex.operate.boots import Outcome, recent_boots
+
+TIME = "2026-11-21T10:00:00Z"
 
 
 @pytest.fixture
@@ -158,3 +163,15 @@ def test_image_and_weights_at_once(
     assert lines["weights"][-2:] == ["beside", "image"]
     assert lines["together"][1] == "61.0"
     assert "beside" not in lines["image"]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_last_entry_of_a_request_counts(order: int) -> None:
+    """A request writes its entries with one time, and Cloud Logging gives those by their ids, also
+    where the newest are asked for first: the end of the boot is not taken for its middle."""
+    last = BootEntry("n", "z", TIME, "READY", "", (), id="n-7-010-001", boot="7")
+    before = replace(last, phase="completion", id="n-7-010-000")
+    older = replace(last, phase="config", time=TIME.replace("10:", "09:"), id="n-7-000-000")
+    (boot,) = recent_boots([*[before, last][::order], older], 9)
+    assert boot.outcome is Outcome.SERVED
+    assert boot.phase == "READY"

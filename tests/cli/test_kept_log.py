@@ -73,6 +73,19 @@ def test_parts_of_the_last_boot(
     assert shown.err.startswith(f"{HEAD}: slow: late\n")
 
 
+def test_lines_that_were_written_twice(
+    cloud: Cloud, invocation: Invocation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where the answer to a request is lost, the host writes its lines once more with what came
+    since, under the same ids: they are shown once."""
+    boot = WrittenBoot(cloud)
+    boot.write("config", 1, "phase config")
+    boot.write("weights", 1, "phase weights")
+    boot.write("weights", 9, "phase weights", "half of it")
+    run_logs(invocation, cloud, Part(50), follow=False, kept=True)
+    assert capsys.readouterr().out == "phase config\nphase weights\nhalf of it\n"
+
+
 @pytest.mark.usefixtures("failed")
 def test_the_last_boot_as_a_document(
     cloud: Cloud, invocation: Invocation, capsys: pytest.CaptureFixture[str]

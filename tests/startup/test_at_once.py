@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 
@@ -15,7 +16,8 @@ SHARD = "model-1.safetensors"
 
 
 def processes_of(host: StartupHost) -> list[str]:
-    """Commands of processes that work in the host's directory, but for that of the test."""
+    """Commands of processes that work in the host's directory, but for that of the test, and for
+    what writes the log: it ends a moment after all that write to it."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -23,7 +25,7 @@ def processes_of(host: StartupHost) -> list[str]:
                 found.append((entry / "cmdline").read_text().replace("\0", " "))
         except OSError:
             continue
-    return found
+    return [command for command in found if not command.startswith("tee --append ")]
 
 
 def test_neither_waits_for_the_other(host: StartupHost) -> None:
@@ -154,3 +156,38 @@ def test_a_run_that_is_told_to_end(host: StartupHost) -> None:
         host.kill(process)
     assert process.returncode != 0
     assert processes_of(host) == []
+
+
+#: Nothing is heard for two seconds; before the look at who still runs, the pull ends and says so.
+_LATE_WORD = r"""
+read() {
+    [[ $* != *' -u 7 '* || -e $STATE_DIR/looked ]] || return 1
+    builtin read "$@"
+}
+is_running() {
+    if [[ $1 == "${PARTS[image]:-}" ]]; then
+        while [[ -e /proc/$1 ]]; do sleep 0.01; done
+        : >"$STATE_DIR/looked"
+    fi
+    [[ $'\n'$(jobs -rp)$'\n' == *$'\n'"$1"$'\n'* ]]
+}
+main "$@"
+"""
+
+
+def test_a_part_that_ends_while_it_is_looked_at(host: StartupHost) -> None:
+    """It is seen to have ended before its word is read: the boot goes on, and counts it once."""
+    main = 'main "$@"\n\n'
+    script = host.script.read_text()
+    assert script.endswith(main)
+    host.script.write_text(script.removesuffix(main) + _LATE_WORD)
+    looked = host.root / "run" / "tpuflex" / "looked"
+
+    def before_object(path: str) -> None:
+        while path == SHARD and not looked.exists():
+            threading.Event().wait(0.01)
+
+    host.cloud.before_object = before_object
+    run = host.run()
+    assert run.status == 0, run.output
+    assert list(json.loads(host.cloud.last("ended"))) == ["image", "weights"]

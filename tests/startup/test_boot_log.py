@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import threading
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.startup.cloud import API_KEY
 from tests.startup.host import StartupHost, StartupRun
+from tpuflex.startup import boot_log
 from tpuflex.startup.boot_log import LOG_CHARACTERS, pieces
 
 WRITE = "/v2/entries:write"
@@ -219,3 +223,21 @@ def test_a_long_log_keeps_its_end(host: StartupHost) -> None:
     for each in request["entries"]:
         assert len(json.dumps(each, ensure_ascii=False).encode()) < 256 * 1024
     assert message_of(host).endswith("?é\u2028\n")
+
+
+def test_a_reason_that_was_cut_within_a_character_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """The end of what docker or the server says begins or ends where it happens to: what failed is
+    written all the same."""
+    (tmp_path / "about.project-id").write_text("p")
+    (tmp_path / "boot-log.sent").write_text("7 0 health")
+    log = tmp_path / "startup.log"
+    log.write_bytes(b"\x96\x88 50%\n")
+    cut = os.fsdecode("health: the server says: ██".encode()[:-1])
+    words = [str(tmp_path), str(log), str(tmp_path), str(tmp_path / "end"), "ERROR", "health", cut]
+    monkeypatch.setattr(sys, "argv", ["boot_log.py", *words, "{}", ""])
+    boot_log.main()
+    (entry,) = json.loads(capfdbinary.readouterr().out)["entries"]
+    assert entry["jsonPayload"]["error"] == "health: the server says: █\ufffd"
+    assert entry["jsonPayload"]["message"] == "\ufffd\ufffd 50%\n"

@@ -11,7 +11,7 @@ Whoever is root on the host writes the entries: nothing in them is trusted to be
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -123,7 +123,19 @@ def last_boot(logging: Api, project: str, names: Names) -> tuple[BootEntry, ...]
     entries = boot_entries(logging, project, names, boot=last.boot)
     # Two hosts may have begun in one millisecond.
     same = (last.node, last.zone, last.worker)
-    return tuple(each for each in entries if (each.node, each.zone, each.worker) == same)
+    return _each_once(each for each in entries if (each.node, each.zone, each.worker) == same)
+
+
+def _each_once(entries: Iterable[BootEntry]) -> tuple[BootEntry, ...]:
+    """Entries in order of time, without those that are written once more later: where the answer to
+    a request is lost, the next one begins with the same lines, and has the same ids."""
+    later: set[str] = set()
+    kept: list[BootEntry] = []
+    for entry in reversed(tuple(entries)):
+        if not entry.id or entry.id not in later:
+            kept.append(entry)
+        later.add(entry.id)
+    return tuple(reversed(kept))
 
 
 def _filter(project: str, names: Names, boot: str, since: datetime | None) -> str:

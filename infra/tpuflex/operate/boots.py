@@ -82,22 +82,25 @@ class Boot:
 def recent_boots(entries: Iterable[BootEntry], most: int) -> tuple[Boot, ...]:
     """The newest boots, the newest first.
 
-    The newest entry of a boot says all of it, so that no more are read than are needed.
+    The newest entry of a boot says all of it, so that no more are read than are needed. A request
+    writes its entries with one time, of which the last one counts, and whichever way time runs,
+    Cloud Logging gives them in the order of their ids
+    (https://cloud.google.com/logging/docs/reference/v2/rest/v2/entries/list).
 
     Args:
-        entries: of an endpoint's hosts, the newest first.
+        entries: of an endpoint's hosts, the newest first; those of one time in any order.
         most: how many boots.
     """
-    boots: dict[tuple[str, str, int, str], Boot] = {}
+    newest: dict[tuple[str, str, int, str], BootEntry] = {}
     for entry in entries:
         # Earlier versions wrote one entry for a boot, without its name.
         key = (entry.node, entry.zone, entry.worker, entry.boot or f"{entry.time} {entry.id}")
-        if key in boots:
-            continue
-        if len(boots) == most:
+        if key not in newest and len(newest) == most:
             break
-        boots[key] = _boot(entry)
-    return tuple(boots.values())
+        known = newest.setdefault(key, entry)
+        if entry.time == known.time and entry.id > known.id:
+            newest[key] = entry
+    return tuple(_boot(entry) for entry in newest.values())
 
 
 def median_seconds(boots: Iterable[Boot]) -> dict[str, float]:
