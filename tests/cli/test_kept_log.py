@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -198,6 +199,16 @@ def test_an_entry_is_shown_once() -> None:
     entries = new_entries(read, (first,), lambda: None)
     assert next(entries) == second
     assert asked == [NOON]
+
+
+def test_of_an_entry_that_is_written_twice_the_rest_is_shown() -> None:
+    """Its lines have been shown; under the same id come those of the meantime."""
+    first = BootEntry("n", "z", "2026-11-21T12:00:00Z", "weights", "", ("a",), id="1")
+    again = replace(first, time="2026-11-21T12:00:09Z", lines=("a", "b"))
+    third = replace(again, time="2026-11-21T12:00:19Z", lines=("a", "b", "c"))
+
+    entries = new_entries(lambda _since: [first, again, third], (first,), lambda: None)
+    assert [next(entries).lines, next(entries).lines] == [("b",), ("c",)]
 
 
 def test_words_that_exclude_each_other(type_in: TypeIn) -> None:

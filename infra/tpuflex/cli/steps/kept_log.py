@@ -6,7 +6,7 @@ Whoever is root on the host writes the log: all of it is printed through `Output
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -163,7 +163,8 @@ def new_entries(
     shown: tuple[BootEntry, ...],
     pause: Callable[[], None],
 ) -> Iterator[BootEntry]:
-    """Entries that are not among ``shown``, each once, without end.
+    """Entries that are not among ``shown``, each once, without end; of one that is written again
+    with the same id, the lines that have been added.
 
     Args:
         read: the entries of a time or later.
@@ -171,6 +172,7 @@ def new_entries(
         pause: waits until it is worth asking again; what it raises ends it.
     """
     known = {(entry.time, entry.id) for entry in shown}
+    lines = {entry.id: len(entry.lines) for entry in shown if entry.id}
     newest = datetime.fromisoformat(shown[-1].time)
     begin = newest
     while True:
@@ -179,4 +181,5 @@ def new_entries(
             if (entry.time, entry.id) not in known:
                 known.add((entry.time, entry.id))
                 newest = max(newest, datetime.fromisoformat(entry.time))
-                yield entry
+                yield replace(entry, lines=entry.lines[lines.get(entry.id, 0) :])
+                lines |= {entry.id: len(entry.lines)} if entry.id else {}
