@@ -174,6 +174,7 @@ DENIED = AccessError("denied")
         (Slices({ANYWHERE: NodeListing((), ("projects/p/locations/asia-east1-c",))}), Policy(), 0),
         (Slices({ANYWHERE: NodeListing((), ("projects/p/locations/us-east5-c",))}), Policy(), 1),
         (Slices(), Policy(error=DENIED), 1),
+        (Slices({ANYWHERE: NodeListing((Node(metadata={CONFIG_KEY: "{}"}),), ())}), Policy(), 1),
     ],
 )
 def test_what_could_not_be_looked_at_is_told(

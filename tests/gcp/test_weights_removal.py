@@ -154,6 +154,19 @@ def test_what_somebody_has_come_to_use_meanwhile_stays(clients: Clients, checkpo
     assert bucket.verify(PREFIX).problems == ()
 
 
+def test_a_set_with_a_file_that_is_held_stays_whole(clients: Clients, checkpoint: Path) -> None:
+    """Cloud Storage would refuse that file, when the manifest is gone already."""
+    bucket = clients.bucket()
+    push(bucket, checkpoint)
+    blob = bucket.contents(PREFIX).objects["model.safetensors"]
+    blob.temporary_hold = True
+    blob.patch()
+
+    with pytest.raises(ConflictError, match=r"model\.safetensors is under a hold"):
+        remove(planned_removal(bucket.contents(PREFIX), unfinished=False))
+    assert bucket.verify(PREFIX).problems == ()
+
+
 @pytest.mark.parametrize("unfinished", [True, False])
 def test_a_set_below_another_stays(clients: Clients, checkpoint: Path, unfinished: bool) -> None:
     """One stack writes to gs://bucket-1/models and another to gs://bucket-1, which takes the sets

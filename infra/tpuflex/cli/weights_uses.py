@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tpuflex.boot.metadata import CONFIG_KEY
 from tpuflex.boot.planned import planned_weights
 from tpuflex.catalog.zones import region_of
 from tpuflex.errors import AccessError, ApiError, NotFoundError, ServiceDisabledError
@@ -114,16 +115,21 @@ def _slices(cloud: Cloud, zone: str) -> Iterator[tuple[str, User]]:
     for request in requests.queued_resources:
         if lifecycle(request.state.state, None) in _LIVE:
             yield from _use(cloud, request.spec.node, request)
-    region = cloud.stack.settings.slice.region
+    settings = cloud.stack.settings
     unreachable = (
         place.rpartition("/")[2] for place in (*nodes.unreachable, *requests.unreachable)
     )
-    if missing := {place for place in unreachable if region_of(place) == region}:
+    # A library's bucket is read in its region alone; one of the user's own may be from everywhere.
+    anywhere = settings.model.weights.brought is not None
+    missing = {each for each in unreachable if anywhere or region_of(each) == settings.slice.region}
+    if missing:
         raise ApiError(f"{', '.join(sorted(missing))} did not answer")
 
 
 def _use(cloud: Cloud, node: Node, of: Node | QueuedResource) -> Iterator[tuple[str, User]]:
     planned = planned_weights(node.metadata)
+    if planned is None and CONFIG_KEY in node.metadata:
+        raise ApiError(f"{of.name}: this version cannot read with which weights it boots")
     if planned is not None and planned.bucket == cloud.bucket:
         text = f"{of.name.partition('/locations/')[2]} boots with it"
         yield planned.prefix, User(text, owner=node.labels.get(LABEL_OWNER, "unmarked"))

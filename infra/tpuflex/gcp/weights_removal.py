@@ -69,12 +69,23 @@ def planned_removal(there: SetObjects, *, unfinished: bool) -> Removal:
     Args:
         there: the objects of the set.
         unfinished: whether a complete set stays, and only goes what its manifest does not name.
+
+    Raises:
+        ConflictError: somebody holds one of the objects, which Cloud Storage then does not delete
+            (https://cloud.google.com/storage/docs/object-holds): half a set would be left.
     """
     stays = there.manifest if unfinished else None
     go = there.objects if stays is None else beside_of(there.objects, stays)
     below = there.sets_below()
     go = {path: blob for path, blob in go.items() if not path.startswith(below)}
     ours = {path: blob for path, blob in go.items() if there.of_a_push(blob)}
+    held = [path for path, blob in ours.items() if blob.temporary_hold or blob.event_based_hold]
+    if held:
+        raise ConflictError(
+            f"gs://{there.bucket.name}/{there.prefix}/{held[0]} is under a hold, and cannot be"
+            " deleted. Nothing was removed.",
+            hint="Have whoever holds it release it, or leave the set.",
+        )
     return Removal(
         there.bucket,
         there.prefix,

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.shared_weights import is_shared, kept_line, kept_weights
-from tpuflex.cli.steps.down_purge import planned_purge, purge, purge_text
+from tpuflex.cli.steps.down_purge import nothing_text, planned_purge, purge, purge_text
 from tpuflex.cli.steps.teardown import Planned, StackTeardown
 from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError
 from tpuflex.operate.status import slice_status
@@ -17,6 +17,7 @@ from tpuflex.request.outcomes import PROTECTED
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
+    from tpuflex.cli.output import Output
     from tpuflex.gcp.inventory import Inventory
 
 
@@ -43,13 +44,13 @@ def run_down(
     planned = teardown.look()
     if planned.serving is not None and not dry_run:
         raise protected(planned.serving)
-    plan, before = planned.plan, planned.before
+    before = planned.before
     doomed = planned_purge(cloud, planned.served) if purge_weights else None
     show_planned(invocation, cloud, planned)
     if doomed is not None:
         output.result(purge_text(cloud, doomed))
     elif purge_weights:
-        output.result("There are no weights that outlive the stack.")
+        output.result(nothing_text(cloud))
     if dry_run:
         shown: dict[str, object] = {
             "to_destroy": [item.to_json() for item in planned.to_destroy],
@@ -61,6 +62,7 @@ def run_down(
     if not (planned.nothing and doomed is None) and not invocation.yes:
         output.confirm_name("stack's name", stack.name)
     left = teardown.carry_out(planned)
+    _show_left(output, planned, stack.name)
     purged = None if doomed is None else purge(cloud, doomed)
     kept = kept_weights(cloud)
     done = {"stack": stack.name, "destroyed": True, **_document(planned, left)}
@@ -68,15 +70,20 @@ def run_down(
         done["kept_weights"] = kept
         done["purged_weights"] = None if purged is None else purged.to_json()
     output.document(done)
-    if plan.changes or before.items:
-        kinds = dict.fromkeys(item.kind for item in before.items)
-        if kinds:
-            output.result("Inventory now: " + ", ".join(f"{kind} 0" for kind in kinds))
-        output.result(f"Nothing is left of stack {stack.name}: every service was asked.")
     if purged is not None:
         output.result(f"Removed: gs://{cloud.bucket}/{purged.prefix}.")
     if line := kept_line(cloud, kept, planned.served):
         output.result(line)
+
+
+def _show_left(output: Output, planned: Planned, name: str) -> None:
+    """Say that the stack is gone; before its weights go, which may be refused."""
+    items = planned.before.items
+    if not planned.plan.changes and not items:
+        return
+    if kinds := dict.fromkeys(item.kind for item in items):
+        output.result("Inventory now: " + ", ".join(f"{kind} 0" for kind in kinds))
+    output.result(f"Nothing is left of stack {name}: every service was asked.")
 
 
 def protected(serving: Kept) -> ConflictError:

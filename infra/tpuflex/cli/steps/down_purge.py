@@ -67,8 +67,17 @@ def purge_text(cloud: Cloud, removal: Removal) -> str:
     cost = month_text(removal.size, bucket_region(cloud))
     return (
         f"Removed at the end: gs://{cloud.bucket}/{removal.prefix},"
-        f" {removal.size / 2**30:.2f} GiB, {cost}."
+        f" {removal.size / 2**30:.2f} GiB, {cost}. Where the bucket keeps"
+        " versions (a library's: seven days), they are billed as long."
     )
+
+
+def nothing_text(cloud: Cloud) -> str:
+    """Why no weights go beside those in the stack's own bucket, in words."""
+    if not is_shared(cloud.stack):
+        return "The stack file names no weights that outlive the stack."
+    place = f"gs://{cloud.bucket}/{weights_prefix(cloud.stack.settings.model)}"
+    return f"No weights are removed: the stack file names {place}, and there is nothing."
 
 
 def purge(cloud: Cloud, planned: Removal) -> Removal:
