@@ -81,13 +81,15 @@ fetch_weights() {
     weights_directories
     wait_for_manifest
     require_space "$(bytes_missing)"
-    local total before began elapsed fetched reporter status=0
+    local total before began elapsed fetched fetcher reporter status=0
     total=$(manifest_bytes)
     before=$(bytes_present)
     began=$(milliseconds)
     rm -f "$STATE_DIR/weights.problems"
     detail "$(human "$before") of $(human "$total")"
-    report_progress "$began" "$before" "$total" &
+    # In the background BASHPID is another's.
+    fetcher=$BASHPID
+    report_progress "$began" "$before" "$total" "$fetcher" &
     reporter=$!
     fetch_files "$STATE_DIR/weights.records" || status=$?
     kill "$reporter" 2>/dev/null || true
@@ -128,11 +130,12 @@ wait_for_manifest() {
 }
 
 report_progress() {
-    local began=$1 before=$2 total=$3 present
+    local began=$1 before=$2 total=$3 fetcher=$4 present
     # Ended by TERM between two reports, never within one: a late report would overwrite what
     # the next phase says. `wait` is what a trap can interrupt.
     trap 'exit 0' TERM
-    while :; do
+    # Should who fetches be killed, this one must not keep the lock.
+    while kill -0 "$fetcher" 2>/dev/null; do
         pause 2 &
         wait "$!"
         present=$(bytes_present)

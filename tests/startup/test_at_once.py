@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import threading
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -15,17 +18,33 @@ GOOGLES = "us-east5-docker.pkg.dev/my-project/vllm@sha256:" + "ab" * 32
 SHARD = "model-1.safetensors"
 
 
-def processes_of(host: StartupHost) -> list[str]:
-    """Commands of processes that work in the host's directory, but for that of the test, and for
-    what writes the log: it ends a moment after all that write to it."""
+class Process(NamedTuple):
+    """A process of a host."""
+
+    pid: int
+    parent: int
+    command: str
+
+
+def all_of(host: StartupHost) -> list[Process]:
+    """The processes that work in the host's directory."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             if (entry / "cwd").resolve() == host.directory.resolve():
-                found.append((entry / "cmdline").read_text().replace("\0", " "))
+                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                command = (entry / "cmdline").read_text().replace("\0", " ")
+                found.append(Process(int(entry.name), int(parent), command))
         except OSError:
             continue
-    return [command for command in found if not command.startswith("tee --append ")]
+    return found
+
+
+def processes_of(host: StartupHost) -> list[str]:
+    """Commands of processes that work in the host's directory, but for that of the test, and for
+    what writes the log: it ends a moment after all that write to it."""
+    commands = [each.command for each in all_of(host)]
+    return [command for command in commands if not command.startswith("tee --append ")]
 
 
 def test_neither_waits_for_the_other(host: StartupHost) -> None:
@@ -121,6 +140,30 @@ def test_a_part_that_is_killed(host: StartupHost) -> None:
     run = host.run()
     assert run.status == 1, run.output
     assert host.cloud.last("error") == "phase-image: it ended with status 137"
+    assert processes_of(host) == []
+
+
+def test_a_download_that_is_killed_leaves_nobody_behind(host: StartupHost) -> None:
+    """Where the process that fetches weights is killed, none that it began goes on for good: it
+    would keep the lock, and the next run would wait for it without end."""
+    fetchers: list[int] = []
+
+    def before_object(path: str) -> None:
+        if path == SHARD and not fetchers:
+            downloads = [each for each in all_of(host) if "download.main" in each.command]
+            begun = {each.pid for each in downloads}
+            fetchers.extend({each.parent for each in downloads} - begun)
+            os.kill(fetchers[0], signal.SIGKILL)
+
+    host.cloud.before_object = before_object
+    run = host.run()
+    assert run.status == 1, run.output
+    assert len(fetchers) == 1
+    assert host.cloud.last("error") == "phase-weights: it ended with status 137"
+    for _ in range(600):
+        if not processes_of(host):
+            break
+        threading.Event().wait(0.05)
     assert processes_of(host) == []
 
 
