@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from types import SimpleNamespace
+
+import pytest
+
+from tests.cli.test_weights_uses import Policy, Slices
+from tpuflex.boot.config import weights_prefix
+from tpuflex.boot.planned import PlannedWeights
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.down_purge import nothing_text, planned_purge
-from tpuflex.errors import NotFoundError
+from tpuflex.errors import ConflictError, NotFoundError
+from tpuflex.gcp.weights_objects import SetObjects
+
+NOW = dt.datetime(2026, 11, 23, 12, tzinfo=dt.UTC)
 
 
 class NoBucket:
@@ -37,3 +48,29 @@ def test_a_library_that_is_gone_holds_nothing_up(stack: OpenStack) -> None:
     vars(cloud)["weights"] = NoBucket()
 
     assert planned_purge(cloud, None) is None
+
+
+@pytest.mark.parametrize(("hours", "goes"), [(1, False), (25, True)])
+def test_a_push_that_may_be_under_way_is_left_alone(
+    stack: OpenStack, hours: int, goes: bool
+) -> None:
+    """Files without a manifest that were written within a day may be what a colleague pushes now;
+    older ones of this stack go."""
+    cloud = library_stack(stack)
+    prefix = weights_prefix(cloud.stack.settings.model)
+    written = NOW - dt.timedelta(hours=hours)
+    blob = SimpleNamespace(time_created=written, size=1, temporary_hold=None, event_based_hold=None)
+    there = SetObjects(SimpleNamespace(name=cloud.bucket), prefix, {"a.bin": blob}, None)
+    vars(cloud)["weights"] = SimpleNamespace(contents=lambda _prefix: there)
+    vars(cloud)["timing"] = SimpleNamespace(wall=NOW.timestamp)
+    vars(cloud)["tpu"] = Slices()
+    vars(cloud)["apis"] = lambda: SimpleNamespace(storage=Policy())
+    served = PlannedWeights(cloud.bucket, prefix, "")
+
+    if goes:
+        removal = planned_purge(cloud, served)
+        assert removal is not None
+        assert removal.files == (blob,)
+    else:
+        with pytest.raises(ConflictError, match="a push may be under way"):
+            planned_purge(cloud, served)

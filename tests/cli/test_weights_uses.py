@@ -12,7 +12,13 @@ from tpuflex.boot.metadata import CONFIG_KEY
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.weights_uses import User, Uses, weights_uses
-from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
+from tpuflex.errors import (
+    AccessError,
+    ApiError,
+    NotFoundError,
+    ServiceDisabledError,
+    TpuflexError,
+)
 from tpuflex.gcp.library import READER_TITLE, below, reader_title
 from tpuflex.gcp.queued_resources import NodeListing, QueuedResourceListing
 from tpuflex.request.model import Node, NodeSpec, QueuedResource, QueuedResourceState, Tpu
@@ -43,14 +49,18 @@ class Policy:
     """A bucket whose policy lets the hosts of one endpoint read; or which may not be read."""
 
     def __init__(
-        self, prefix: str = "", error: TpuflexError | None = None, title: str = READER_TITLE
+        self,
+        prefix: str = "",
+        error: TpuflexError | None = None,
+        title: str = READER_TITLE,
+        also: str = "",
     ) -> None:
-        self._prefix, self._error, self._title = prefix, error, title
+        self._prefix, self._error, self._title, self._also = prefix, error, title, also
 
     def call(self, *_words: object, **_query: object) -> dict[str, object]:
         if self._error is not None:
             raise self._error
-        condition = {"title": self._title, "expression": below("b", self._prefix)}
+        condition = {"title": self._title, "expression": below("b", self._prefix) + self._also}
         reading = {
             "role": "roles/storage.objectViewer",
             "members": [HOST],
@@ -167,20 +177,23 @@ DENIED = AccessError("denied")
 @pytest.mark.parametrize(
     ("slices", "policy", "unseen"),
     [
-        (Slices(errors={ANYWHERE: ApiError("no such zone", status=400)}), Policy(), 0),
-        (Slices(errors={ANYWHERE: NotFoundError("none")}), Policy(), 0),
+        (Slices(errors={ANYWHERE: ApiError("no such zone", status=400)}), Policy(), 1),
+        (Slices(errors={ANYWHERE: NotFoundError("none")}), Policy(), 1),
+        (Slices(errors={"us-east5-a": NotFoundError("none")}), Policy(), 0),
+        (Slices(errors={ANYWHERE: ServiceDisabledError("TPU is off")}), Policy(), 0),
         (Slices(errors={ANYWHERE: DENIED}), Policy(), 1),
         (Slices(errors={ANYWHERE: ApiError("down", status=503)}), Policy(), 1),
         (Slices({ANYWHERE: NodeListing((), ("projects/p/locations/asia-east1-c",))}), Policy(), 0),
         (Slices({ANYWHERE: NodeListing((), ("projects/p/locations/us-east5-c",))}), Policy(), 1),
         (Slices(), Policy(error=DENIED), 1),
+        (Slices(), Policy("models/acme-tiny", also=" || resource.name == 'x'"), 1),
         (Slices({ANYWHERE: NodeListing((Node(metadata={CONFIG_KEY: "{}"}),), ())}), Policy(), 1),
     ],
 )
 def test_what_could_not_be_looked_at_is_told(
     stack: OpenStack, slices: Slices, policy: Policy, unseen: int
 ) -> None:
-    """Unless it cannot matter: hosts of another region do not read this bucket, and a list that
-    Google does not promise only ever adds."""
+    """Unless it cannot matter: hosts of another region do not read this bucket, and a zone that is
+    not there has none. Nor is an endpoint's binding understood that somebody has changed."""
     assert stack.settings.slice.region == "us-east5"
     assert len(uses_of(stack, slices, policy)[1]) == unseen

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.request.model import Node, QueuedResource
 
-#: Status of an answer that does not know :data:`ANY_ZONE`.
-_NO_SUCH_ZONE = 400
 #: Requests that have hosts, or will have.
 _LIVE = ON_ITS_WAY | {Lifecycle.ACTIVE}
 
@@ -85,7 +83,9 @@ def weights_uses(cloud: Cloud) -> Uses:
     unseen: list[str] = []
     try:
         for reader in bucket_readers(cloud.apis(), cloud.bucket):
-            if reader.endpoint:
+            if reader.endpoint and not reader.plain:
+                unseen.append(f"what {reader.member} may read: {reader.where}")
+            elif reader.endpoint:
                 text = f"{reader.member} may read it, an endpoint's account"
                 found[reader.where].append(User(text, reader.owner, reader.member))
     except (AccessError, ApiError, NotFoundError) as error:
@@ -95,11 +95,11 @@ def weights_uses(cloud: Cloud) -> Uses:
             for prefix, user in _slices(cloud, zone):
                 if user not in found[prefix]:
                     found[prefix].append(user)
-        except (NotFoundError, ServiceDisabledError):
-            continue  # no such zone, or no TPU in the project
-        except (AccessError, ApiError) as error:
-            if zone == ANY_ZONE and isinstance(error, ApiError) and error.status == _NO_SUCH_ZONE:
-                continue  # the reference does not promise that list: it only ever adds
+        except ServiceDisabledError:
+            continue  # no TPU in the project
+        except (AccessError, ApiError, NotFoundError) as error:
+            if zone != ANY_ZONE and isinstance(error, NotFoundError):
+                continue  # no such zone
             unseen.append(f"slices in {_place(zone)}: {error.message}")
     return Uses({prefix: tuple(users) for prefix, users in found.items()}, tuple(unseen))
 

@@ -55,6 +55,7 @@ class Reader:
             something else.
         endpoint: whether these are the hosts of an endpoint, by the title of the condition.
         owner: the endpoint's owner marker, if the title names one.
+        plain: whether ``where`` is a prefix, or empty.
     """
 
     member: str
@@ -62,6 +63,7 @@ class Reader:
     where: str
     endpoint: bool
     owner: str = ""
+    plain: bool = True
 
     def to_json(self) -> dict[str, object]:
         """It in the documents of ``--json``."""
@@ -98,6 +100,7 @@ def _readers(policy: JsonObject) -> Iterator[Reader]:
                 prefix[1] if prefix else expression,
                 endpoint and not deleted_account(member),
                 title.removeprefix(marked) if endpoint and title.startswith(marked) else "",
+                plain=prefix is not None or not expression,
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -49,6 +50,11 @@ class Removal:
     def size(self) -> int:
         """Bytes of the files that go."""
         return sum(blob.size or 0 for blob in self.files)
+
+    @property
+    def written(self) -> dt.datetime | None:
+        """When the last of the files that go was written."""
+        return max((blob.time_created for blob in self.files), default=None)
 
     def to_json(self) -> dict[str, object]:
         """It in the documents of ``--json``."""

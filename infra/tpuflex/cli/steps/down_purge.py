@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.shared_weights import bucket_region, is_shared, was_used
+from tpuflex.cli.steps.weights_rm import perhaps_under_way
 from tpuflex.cli.weights_uses import weights_uses
 from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.gcp.weights_removal import Removal, planned_removal, remove
@@ -52,6 +54,14 @@ def planned_purge(cloud: Cloud, served: PlannedWeights | None) -> Removal | None
         raise ConflictError(
             f"No push has written what is in {place}. Nothing was deleted.",
             hint="Leave --purge-weights out.",
+        )
+    now = dt.datetime.fromtimestamp(cloud.timing.wall(), dt.UTC)
+    if removal.manifest is None and perhaps_under_way(removal.written, now):
+        raise ConflictError(
+            f"Something was written in {place} within 24 hours, and there is no manifest: a push"
+            " may be under way. Nothing was deleted.",
+            hint="Leave --purge-weights out; once no push is under way:"
+            f" tpuflex weights rm {prefix} --stack {stack.name}",
         )
     settings = stack.settings
     brought = settings.identity.brought

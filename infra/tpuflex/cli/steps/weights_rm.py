@@ -75,7 +75,7 @@ def judge(
                 yield Verdict(one, _nothing_left(one) if wanted.unfinished else "")
         elif wanted.unfinished:
             if not _nothing_left(one):
-                yield Verdict(one, _perhaps_under_way(one, uses, now))
+                yield Verdict(one, _perhaps_wanted(one, uses, now))
         elif wanted.unused_days is not None and one.manifest is not None:
             own = "it is what the stack serves" if one.prefix == wanted.own else ""
             yield Verdict(one, _used_lately(one, wanted.unused_days, uses, now) or own)
@@ -85,8 +85,13 @@ def _nothing_left(one: StoredWeights) -> str:
     return "" if one.manifest is None or one.beside else "it is complete, and nothing is beside it"
 
 
-def _perhaps_under_way(one: StoredWeights, uses: Uses, now: dt.datetime) -> str:
-    if one.written is not None and now - one.written < UNDER_WAY:
+def perhaps_under_way(written: dt.datetime | None, now: dt.datetime) -> bool:
+    """Whether a push may be under way where something was ``written`` last."""
+    return written is not None and now - written < UNDER_WAY
+
+
+def _perhaps_wanted(one: StoredWeights, uses: Uses, now: dt.datetime) -> str:
+    if perhaps_under_way(one.written, now):
         return "something was written there within 24 hours: a push may be under way"
     if one.manifest is None and (uses.of(one.prefix) or uses.unseen):
         return _in_use(one, uses)
