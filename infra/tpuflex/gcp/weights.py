@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -19,24 +19,16 @@ from tpuflex.boot.manifest import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
     Manifest,
-    WeightsFile,
     manifest_sha256,
     read_manifest,
 )
 from tpuflex.boot.manifest_document import SOURCE_METADATA
 from tpuflex.catalog.weight_formats import allowed_patterns, fits
-from tpuflex.errors import ConflictError, NotFoundError, WeightsError
-from tpuflex.gcp.checkpoint_directory import open_file
+from tpuflex.errors import NotFoundError
 from tpuflex.gcp.foreign_objects import MARK, of_a_push, require_replaceable
 from tpuflex.gcp.storage_client import storage_bucket
-from tpuflex.gcp.weights_files import (
-    Progress,
-    Tally,
-    WatchedFile,
-    local_manifest,
-    translated_errors,
-)
-from tpuflex.gcp.weights_objects import SetObjects, beside_of
+from tpuflex.gcp.weights_files import Progress, Tally, local_manifest
+from tpuflex.gcp.weights_objects import SetObjects, beside_of, objects_below
 from tpuflex.gcp.weights_report import (
     FoundManifest,
     PushReport,
@@ -44,7 +36,8 @@ from tpuflex.gcp.weights_report import (
     WeightsCheck,
     WeightsProblem,
 )
-from tpuflex.gcp.weights_usage import last_used, noted
+from tpuflex.gcp.weights_upload import Upload, same, translated
+from tpuflex.gcp.weights_usage import last_used
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]
@@ -55,9 +48,6 @@ if TYPE_CHECKING:
 
 #: Files sent at a time.
 PARALLELISM = 8
-#: Bytes per request of an upload: what a lost connection costs at most, and how often progress
-#: is reported. A multiple of 256 KiB, as resumable uploads ask for.
-CHUNK_BYTES = 16 * 1024 * 1024
 _TIMEOUT = (10.0, 120.0)
 
 Check = Callable[[Manifest, FoundManifest | None], None]
@@ -85,7 +75,6 @@ class WeightsBucket:
     ) -> None:
         self._bucket = bucket
         self._brought = brought
-        self._mark = MARK if brought is not None else {}
         self._now = now
 
     def push(
@@ -144,7 +133,7 @@ class WeightsBucket:
                 wanted = wanted.known_as({*known, old.sha256 if old is not None else None})
                 check(wanted, old)
                 kept = {} if again else present
-                send = [file for file in wanted.files if not _same(file, kept.get(file.path))]
+                send = [file for file in wanted.files if not same(file, kept.get(file.path))]
                 if self._brought is not None:
                     place = f"gs://{self._name}/{prefix}"
                     require_replaceable(place, (file.path for file in send), present, old)
@@ -152,12 +141,11 @@ class WeightsBucket:
                 tally.add(wanted.total_bytes - sum(file.size for file in send))
                 told = not source or source == _source(present.get(MANIFEST_NAME))
                 if send or not told or old is None or old.sha256 != wanted.sha256:
-                    if MANIFEST_NAME in present:
-                        generation = _generation(present[MANIFEST_NAME])
-                        present[MANIFEST_NAME].delete(if_generation_match=generation)
-                    self._send_all(pool, directory, prefix, send, present, tally)
-                    self._require_all(prefix, wanted)
-                    self._write_manifest(prefix, wanted, source, used)
+                    mark = {} if self._brought is None else MARK
+                    upload = Upload(self._bucket, prefix, directory, mark, tally)
+                    upload.begin(present)
+                    upload.send(pool, send, present)
+                    upload.finish(wanted, source, used)
         sent = tuple(file.path for file in send)
         return PushReport(
             manifest=wanted,
@@ -257,14 +245,10 @@ class WeightsBucket:
         return str(self._bucket.name)
 
     def _translated(self) -> AbstractContextManager[None]:
-        return translated_errors(self._name, project=str(self._bucket.client.project or "PROJECT"))
+        return translated(self._bucket)
 
     def _objects(self, prefix: str) -> dict[str, Blob]:
-        start = f"{prefix}/"
-        return {
-            str(blob.name).removeprefix(start): blob
-            for blob in self._bucket.list_blobs(prefix=start, timeout=_TIMEOUT)
-        }
+        return objects_below(self._bucket, prefix)
 
     def _stored(self, prefix: str, objects: Mapping[str, Blob]) -> StoredWeights | None:
         """The set of weights that the ``objects`` below ``prefix`` are; None for none."""
@@ -300,79 +284,6 @@ class WeightsBucket:
         text = exact.download_as_bytes(raw_download=True, timeout=_TIMEOUT)
         return FoundManifest(manifest_sha256(text), read_manifest(text))
 
-    def _send_all(
-        self,
-        pool: ThreadPoolExecutor,
-        directory: Path,
-        prefix: str,
-        files: Iterable[WeightsFile],
-        present: Mapping[str, Blob],
-        tally: Tally,
-    ) -> None:
-        jobs = [
-            pool.submit(self._send, directory, prefix, file, present.get(file.path), tally)
-            for file in files
-        ]
-        try:
-            for job in jobs:
-                job.result()
-        except BaseException:
-            for job in jobs:
-                job.cancel()
-            raise
-
-    def _send(
-        self, directory: Path, prefix: str, file: WeightsFile, old: Blob | None, tally: Tally
-    ) -> None:
-        with self._translated():
-            blob = self._bucket.blob(f"{prefix}/{file.path}", chunk_size=CHUNK_BYTES)
-            if self._mark:
-                blob.metadata = self._mark
-            with WatchedFile(open_file(directory, file.path), tally.add) as source:
-                blob.upload_from_file(
-                    source,
-                    size=file.size,
-                    content_type="application/octet-stream",
-                    checksum="crc32c",
-                    if_generation_match=_generation(old),
-                    timeout=_TIMEOUT,
-                )
-            if blob.crc32c != file.crc32c:
-                raise WeightsError(
-                    f"{file.path} changed while it was being sent",
-                    hint="Leave the directory alone and push again.",
-                )
-
-    def _require_all(self, prefix: str, wanted: Manifest) -> None:
-        """Check that all files of ``wanted`` are there: what is kept from earlier may have been
-        removed since it was looked at, and no manifest may name what is not there."""
-        present = self._objects(prefix)
-        gone = [file.path for file in wanted.files if not _same(file, present.get(file.path))]
-        if gone:
-            raise ConflictError(
-                f"gs://{self._name}/{prefix}: {gone[0]} was removed or replaced while the others"
-                " were being sent",
-                status=412,
-                hint="Run it again when whoever does that is done.",
-            )
-
-    def _write_manifest(
-        self, prefix: str, wanted: Manifest, source: str, used: dt.date | None
-    ) -> None:
-        blob = self._bucket.blob(f"{prefix}/{MANIFEST_NAME}")
-        told = {SOURCE_METADATA: source} if source else {}
-        day = {} if used is None else noted(used)
-        if about := self._mark | told | day:
-            blob.metadata = about
-        blob.upload_from_string(
-            wanted.to_json(),
-            content_type="application/json",
-            checksum="crc32c",
-            # Ours was deleted before: one that is there now was written by another push.
-            if_generation_match=0,
-            timeout=_TIMEOUT,
-        )
-
 
 def weights_bucket(
     name: str,
@@ -395,10 +306,6 @@ def weights_bucket(
     )
 
 
-def _same(file: WeightsFile, blob: Blob | None) -> bool:
-    return blob is not None and (blob.size, blob.crc32c) == (file.size, file.crc32c)
-
-
 def _size(objects: Mapping[str, Blob]) -> int:
     return sum(blob.size or 0 for blob in objects.values())
 
@@ -407,8 +314,3 @@ def _source(blob: Blob | None) -> str:
     """The source that the manifest in ``blob`` names; empty if it names none."""
     metadata = None if blob is None else blob.metadata
     return str((metadata or {}).get(SOURCE_METADATA, ""))[:300]
-
-
-def _generation(blob: Blob | None) -> int:
-    """What a write may replace: exactly the object that was seen, or none."""
-    return 0 if blob is None or blob.generation is None else int(blob.generation)

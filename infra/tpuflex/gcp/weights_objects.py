@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from tpuflex.gcp.weights_report import FoundManifest
 
 
+_TIMEOUT = (10.0, 120.0)
+
+
 @dataclass(frozen=True, slots=True)
 class SetObjects:
     """The objects of one set.
@@ -63,3 +66,12 @@ def beside_of(objects: Mapping[str, Blob], manifest: Manifest) -> dict[str, Blob
     """Those of ``objects`` that are no part of the set of ``manifest``, by path."""
     named = {MANIFEST_NAME, *(file.path for file in manifest.files)}
     return {path: blob for path, blob in objects.items() if path not in named}
+
+
+def objects_below(bucket: Bucket, prefix: str) -> dict[str, Blob]:
+    """What is below ``prefix`` (without a slash at the end) now, by path below it."""
+    start = f"{prefix}/"
+    return {
+        str(blob.name).removeprefix(start): blob
+        for blob in bucket.list_blobs(prefix=start, timeout=_TIMEOUT)
+    }

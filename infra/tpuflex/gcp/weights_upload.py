@@ -1,0 +1,144 @@
+"""Sending one set of weights to its bucket: the files, each only in the place of what was seen
+there, and the manifest at the end."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tpuflex.boot.manifest import MANIFEST_NAME, Manifest, WeightsFile
+from tpuflex.boot.manifest_document import SOURCE_METADATA
+from tpuflex.errors import ConflictError, WeightsError
+from tpuflex.gcp.checkpoint_directory import open_file
+from tpuflex.gcp.weights_files import Tally, WatchedFile, translated_errors
+from tpuflex.gcp.weights_objects import objects_below
+from tpuflex.gcp.weights_usage import noted
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]
+
+#: Bytes per request of an upload: what a lost connection costs at most, and how often progress
+#: is reported. A multiple of 256 KiB, as resumable uploads ask for.
+_CHUNK_BYTES = 16 * 1024 * 1024
+_TIMEOUT = (10.0, 120.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """What a push sends.
+
+    Attributes:
+        bucket: the bucket.
+        prefix: where it goes, without a slash at the end.
+        directory: the checkpoint.
+        mark: metadata of every object.
+        tally: told of every byte that was sent.
+    """
+
+    bucket: Bucket
+    prefix: str
+    directory: Path
+    mark: Mapping[str, str]
+    tally: Tally
+
+    def begin(self, present: Mapping[str, Blob]) -> None:
+        """Delete the manifest that is ``present``: what it names is about to change."""
+        if (manifest := present.get(MANIFEST_NAME)) is not None:
+            manifest.delete(if_generation_match=_generation(manifest))
+
+    def send(
+        self, pool: ThreadPoolExecutor, files: Iterable[WeightsFile], present: Mapping[str, Blob]
+    ) -> None:
+        """Send ``files``, several at a time, in the place of those that are ``present``.
+
+        Raises:
+            WeightsError: a file changed meanwhile.
+            ConflictError: an object did.
+        """
+        jobs = [pool.submit(self._send, file, present.get(file.path)) for file in files]
+        try:
+            for job in jobs:
+                job.result()
+        except BaseException:
+            for job in jobs:
+                job.cancel()
+            raise
+
+    def finish(self, wanted: Manifest, source: str, used: dt.date | None) -> None:
+        """Write the manifest, if all that it names is there.
+
+        Args:
+            wanted: the manifest.
+            source: what the directory was fetched from; empty if that is not told.
+            used: the day of their last use, if it is kept.
+
+        Raises:
+            ConflictError: something is not there any more, or another push has written one.
+        """
+        self._require_all(wanted)
+        blob = self.bucket.blob(f"{self.prefix}/{MANIFEST_NAME}")
+        told = {SOURCE_METADATA: source} if source else {}
+        day = {} if used is None else noted(used)
+        if about := {**self.mark, **told, **day}:
+            blob.metadata = about
+        blob.upload_from_string(
+            wanted.to_json(),
+            content_type="application/json",
+            checksum="crc32c",
+            # Ours was deleted before: one that is there now was written by another push.
+            if_generation_match=0,
+            timeout=_TIMEOUT,
+        )
+
+    def _send(self, file: WeightsFile, old: Blob | None) -> None:
+        with translated(self.bucket):
+            blob = self.bucket.blob(f"{self.prefix}/{file.path}", chunk_size=_CHUNK_BYTES)
+            if self.mark:
+                blob.metadata = dict(self.mark)
+            with WatchedFile(open_file(self.directory, file.path), self.tally.add) as source:
+                blob.upload_from_file(
+                    source,
+                    size=file.size,
+                    content_type="application/octet-stream",
+                    checksum="crc32c",
+                    if_generation_match=_generation(old),
+                    timeout=_TIMEOUT,
+                )
+            if blob.crc32c != file.crc32c:
+                raise WeightsError(
+                    f"{file.path} changed while it was being sent",
+                    hint="Leave the directory alone and push again.",
+                )
+
+    def _require_all(self, wanted: Manifest) -> None:
+        """Check that all files of ``wanted`` are there: what is kept from earlier may have been
+        removed since it was looked at, and no manifest may name what is not there."""
+        present = objects_below(self.bucket, self.prefix)
+        gone = [file.path for file in wanted.files if not same(file, present.get(file.path))]
+        if gone:
+            raise ConflictError(
+                f"gs://{self.bucket.name}/{self.prefix}: {gone[0]} was removed or replaced while"
+                " the others were being sent",
+                status=412,
+                hint="Run it again when whoever does that is done.",
+            )
+
+
+def same(file: WeightsFile, blob: Blob | None) -> bool:
+    """Whether ``blob`` holds ``file``, by size and checksum."""
+    return blob is not None and (blob.size, blob.crc32c) == (file.size, file.crc32c)
+
+
+def translated(bucket: Bucket) -> AbstractContextManager[None]:
+    """Errors of Cloud Storage about ``bucket`` as errors of tpuflex."""
+    return translated_errors(str(bucket.name), project=str(bucket.client.project or "PROJECT"))
+
+
+def _generation(blob: Blob | None) -> int:
+    """What a write may replace: exactly the object that was seen, or none."""
+    return 0 if blob is None or blob.generation is None else int(blob.generation)
