@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from embedded_cloud.server import EmbeddedCloud
 from tests.cli.typing import NOON, Typed, TypeIn
+from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run
 from tpuflex.cli.stack import OpenStack, open_stack
@@ -33,6 +35,19 @@ def project(tmp_path: Path) -> Path:
 def stack(project: Path) -> OpenStack:
     """The stack of that project."""
     return open_stack(open_project(project, {}), "dev")
+
+
+@pytest.fixture
+def invocation() -> Invocation:
+    """How steps are called, at noon."""
+    return Invocation(environ={}, now=lambda: NOON)
+
+
+@pytest.fixture
+def cloud(tmp_path: Path, stack: OpenStack) -> Iterator[Cloud]:
+    """The stack's cloud, which has no host."""
+    with EmbeddedCloud(tmp_path / "emulator", project=stack.settings.project) as running:
+        yield Cloud(stack, dict(running.environ()))
 
 
 @pytest.fixture

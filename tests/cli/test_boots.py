@@ -3,37 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
-from embedded_cloud.server import EmbeddedCloud
 from tests.cli.boot_logs import WrittenBoot
 from tests.cli.typing import NOON
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.boots import run_boots
 from tpuflex.errors import NotFoundError
 from tpuflex.gcp.boot_log import BootEntry
 from tpuflex.operate.boots import Outcome, recent_boots
 
 TIME = "2026-11-21T10:00:00Z"
-
-
-@pytest.fixture
-def invocation() -> Invocation:
-    return Invocation(environ={}, now=lambda: NOON)
-
-
-@pytest.fixture
-def cloud(tmp_path: Path, stack: OpenStack) -> Iterator[Cloud]:
-    """The stack's cloud, which has Cloud Logging and no host."""
-    with EmbeddedCloud(tmp_path / "emulator", project=stack.settings.project) as running:
-        yield Cloud(stack, dict(running.environ()))
 
 
 @pytest.fixture

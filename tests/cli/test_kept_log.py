@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
-from embedded_cloud.server import EmbeddedCloud
 from tests.cli.boot_logs import WrittenBoot
 from tests.cli.typing import NOON, TypeIn
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps import kept_log
 from tpuflex.cli.steps.kept_log import Part, new_entries
 from tpuflex.cli.steps.logs import run_logs
 from tpuflex.errors import NotFoundError
 from tpuflex.gcp.boot_log import BootEntry, boot_entries
-
-
-@pytest.fixture
-def invocation() -> Invocation:
-    return Invocation(environ={}, now=lambda: NOON)
-
-
-@pytest.fixture
-def cloud(tmp_path: Path, stack: OpenStack) -> Iterator[Cloud]:
-    """The stack's cloud, which has Cloud Logging and no host."""
-    with EmbeddedCloud(tmp_path / "emulator", project=stack.settings.project) as running:
-        yield Cloud(stack, dict(running.environ()))
 
 
 @pytest.fixture
