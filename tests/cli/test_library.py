@@ -96,5 +96,5 @@ def test_who_may_read_by_a_policy() -> None:
         Reader(gone, viewer, PREFIX, endpoint=False),
         Reader(host, viewer, PREFIX, endpoint=True, owner="a1"),
         Reader("user:a@example.com", "roles/storage.objectAdmin", "", endpoint=False),
-        Reader("user:c@example.com", viewer, "request.time < x", endpoint=False),
+        Reader("user:c@example.com", viewer, "request.time < x", endpoint=False, plain=False),
     )
