@@ -41,11 +41,7 @@ def kept(one: StoredWeights, wanted: Wanted, uses: Uses = NOBODY) -> str | None:
     ("one", "uses", "why"),
     [
         (WHOLE, NOBODY, ""),
-        (
-            replace(WHOLE, used=LONG_AGO.date() + dt.timedelta(1)),
-            NOBODY,
-            "it was used on 2026-10-15",
-        ),
+        (LATELY, NOBODY, "it was used on 2026-10-15"),
         (WHOLE, used(WHOLE), "h may read it"),
         (WHOLE, UNSEEN, "it could not be told who uses it (slices in us-east5-a: denied)"),
         (UNKNOWN, NOBODY, "nothing says when it was last used"),

@@ -49,6 +49,16 @@ class Clients:
 
 
 @pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """A directory that looks like a model."""
+    directory = tmp_path / "checkpoint"
+    directory.mkdir()
+    (directory / "config.json").write_text("{}")
+    (directory / "model.safetensors").write_bytes(b"one" * 1000)
+    return directory
+
+
+@pytest.fixture
 def clients(tmp_path: Path) -> Iterator[Clients]:
     """Clients of a cloud that has the bucket `bucket-1` and the secret `key` without a value."""
     with EmbeddedCloud(tmp_path / "cloud", project=PROJECT) as cloud:

@@ -27,16 +27,6 @@ MINE = BroughtBucket("bucket-1", "llm")
 PREFIX = "llm/models/tiny/1"
 
 
-@pytest.fixture
-def checkpoint(tmp_path: Path) -> Path:
-    """A directory that looks like a model."""
-    directory = tmp_path / "checkpoint"
-    directory.mkdir()
-    (directory / "config.json").write_text("{}")
-    (directory / "model.safetensors").write_bytes(b"one" * 1000)
-    return directory
-
-
 def mine(clients: Clients) -> WeightsBucket:
     return weights_bucket("bucket-1", project="my-project", environ=clients.environ, brought=MINE)
 

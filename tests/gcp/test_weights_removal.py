@@ -24,16 +24,6 @@ PREFIX = "models/tiny/1"
 DAY = dt.date(2026, 11, 23)
 
 
-@pytest.fixture
-def checkpoint(tmp_path: Path) -> Path:
-    """A directory that looks like a model."""
-    directory = tmp_path / "checkpoint"
-    directory.mkdir()
-    (directory / "config.json").write_text("{}")
-    (directory / "model.safetensors").write_bytes(b"one" * 1000)
-    return directory
-
-
 def push(
     bucket: WeightsBucket, directory: Path, prefix: str = PREFIX, day: dt.date = DAY
 ) -> PushReport:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tpuflex.operate.host import AT_ONCE, PHASES, READY, HostReport
+from tpuflex.operate.host import AT_ONCE, PHASES, READY, HostReport, together
 
 #: Columns of the longest bar: with names and seconds it fits 80 columns beside a fact's name.
 _WIDEST = 32
@@ -98,14 +98,10 @@ def phase_bars(
             f"beside {time.beside}" if time.beside else "",
         ]
         lines.append(_line(time.name, time.seconds, medians, " ".join(filter(None, drawn))))
-    return [*lines, _line(TOGETHER, _together(times), medians, "")]
-
-
-def _together(times: Sequence[PhaseTime]) -> float:
-    """Seconds of all phases; of two that began together, those of the longer one."""
-    seconds = {time.name: time.seconds for time in times}
-    twice = sum(min(time.seconds, seconds[time.beside]) for time in times if time.beside)
-    return sum(seconds.values()) - twice
+    total = together(
+        {time.name: time.seconds for time in times}, at_once=any(time.beside for time in times)
+    )
+    return [*lines, _line(TOGETHER, total, medians, "")]
 
 
 def _line(name: str, seconds: float, medians: Mapping[str, float] | None, drawn: str) -> str:

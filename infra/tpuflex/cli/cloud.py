@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -170,6 +171,10 @@ class Cloud:
     def timing(self) -> Timing:
         """Clock and sleep for waits on this cloud."""
         return Timing.of_environment(self.environ, threading.Event())
+
+    def now(self) -> datetime:
+        """The time by its clock, in UTC."""
+        return datetime.fromtimestamp(self.timing.wall(), UTC)
 
     def sleep(self, seconds: float) -> None:
         """Wait ``seconds``, on the cloud's clock."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.hub_access import HubAccess, hub_client
-from tpuflex.cli.shared_weights import require_same, today
+from tpuflex.cli.shared_weights import require_same
 from tpuflex.errors import InterruptedByUser
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.weights_choice import not_the_source
@@ -163,7 +163,7 @@ def push_weights(
             check=allowed,
             again=again,
             source=source_of(directory),
-            used=today(cloud),
+            used=cloud.now().date(),
             known=(model.weights.manifest_sha256, planned),
         )
     remember(cloud, report.manifest.sha256)

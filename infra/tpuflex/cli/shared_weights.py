@@ -3,7 +3,6 @@ the user's own. Others may serve them, too."""
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
@@ -78,11 +77,6 @@ def require_same(cloud: Cloud, wanted: Manifest, found: FoundManifest | None) ->
     )
 
 
-def today(cloud: Cloud) -> dt.date:
-    """The day by the clock of ``cloud``, in UTC."""
-    return dt.datetime.fromtimestamp(cloud.timing.wall(), dt.UTC).date()
-
-
 def note_weights_use(cloud: Cloud, say: Callable[[str], None]) -> None:
     """Note in the bucket, if it outlives the stack of ``cloud``, that its weights are used today.
     Where that is refused it is said, and nothing else comes of it: what nobody knows the last use
@@ -93,7 +87,7 @@ def note_weights_use(cloud: Cloud, say: Callable[[str], None]) -> None:
 
     prefix = weights_prefix(cloud.stack.settings.model)
     try:
-        note_use(cloud.weights.contents(prefix), today(cloud))
+        note_use(cloud.weights.contents(prefix), cloud.now().date())
     except NotFoundError:
         return
     except TpuflexError as error:

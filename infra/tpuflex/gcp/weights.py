@@ -27,8 +27,8 @@ from tpuflex.catalog.weight_formats import allowed_patterns, fits
 from tpuflex.errors import NotFoundError
 from tpuflex.gcp.foreign_objects import MARK, of_a_push, require_replaceable
 from tpuflex.gcp.storage_client import storage_bucket
-from tpuflex.gcp.weights_files import Progress, Tally, local_manifest
-from tpuflex.gcp.weights_objects import SetObjects, beside_of, objects_below
+from tpuflex.gcp.weights_files import Progress, Tally, local_manifest, translated
+from tpuflex.gcp.weights_objects import TIMEOUT, SetObjects, beside_of, objects_below
 from tpuflex.gcp.weights_report import (
     FoundManifest,
     PushReport,
@@ -36,7 +36,7 @@ from tpuflex.gcp.weights_report import (
     WeightsCheck,
     WeightsProblem,
 )
-from tpuflex.gcp.weights_upload import Upload, same, translated
+from tpuflex.gcp.weights_upload import Upload, same
 from tpuflex.gcp.weights_usage import last_used
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
 #: Files sent at a time.
 PARALLELISM = 8
-_TIMEOUT = (10.0, 120.0)
 
 Check = Callable[[Manifest, FoundManifest | None], None]
 
@@ -160,7 +159,7 @@ class WeightsBucket:
         try:
             with self._translated():
                 return self._read(
-                    self._bucket.get_blob(f"{prefix}/{MANIFEST_NAME}", timeout=_TIMEOUT)
+                    self._bucket.get_blob(f"{prefix}/{MANIFEST_NAME}", timeout=TIMEOUT)
                 )
         except NotFoundError:
             return None
@@ -175,7 +174,7 @@ class WeightsBucket:
             sets: dict[str, dict[str, Blob]] = {}
             prefix = self._brought.prefix if self._brought is not None else ""
             below = f"{prefix}/" if prefix else ""
-            for blob in self._bucket.list_blobs(prefix=f"{below}models/", timeout=_TIMEOUT):
+            for blob in self._bucket.list_blobs(prefix=f"{below}models/", timeout=TIMEOUT):
                 parts = blob.name.removeprefix(below).split("/", 3)
                 if len(parts) == 4:
                     sets.setdefault(below + "/".join(parts[:3]), {})[parts[3]] = blob
@@ -281,7 +280,7 @@ class WeightsBucket:
         if (blob.size or 0) > MAX_MANIFEST_BYTES:
             return FoundManifest("", None)
         exact = self._bucket.blob(blob.name, generation=blob.generation)
-        text = exact.download_as_bytes(raw_download=True, timeout=_TIMEOUT)
+        text = exact.download_as_bytes(raw_download=True, timeout=TIMEOUT)
         return FoundManifest(manifest_sha256(text), read_manifest(text))
 
 

@@ -6,10 +6,10 @@ import base64
 import io
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import google_crc32c
 import requests
@@ -21,6 +21,9 @@ from tpuflex.catalog.weight_formats import refused_files
 from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError, WeightsError
 from tpuflex.gcp.checkpoint_directory import checkpoint_files, open_file
 from tpuflex.request.causes import Cause, remedy, unpaid
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Bucket  # type: ignore[import-untyped]
 
 _BLOCK = 4 * 1024 * 1024
 
@@ -194,3 +197,8 @@ def translated_errors(
         raise ApiError(f"{where} cannot be reached ({type(error).__name__})") from error
     except OSError as error:
         raise WeightsError(f"{error.filename} cannot be read: {error.strerror}") from error
+
+
+def translated(bucket: Bucket) -> AbstractContextManager[None]:
+    """The same for what is asked of ``bucket`` by its own client."""
+    return translated_errors(str(bucket.name), project=str(bucket.client.project or "PROJECT"))

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from tpuflex.boot.manifest import Manifest
     from tpuflex.gcp.weights_report import FoundManifest
 
-
-_TIMEOUT = (10.0, 120.0)
+#: Seconds to connect to Cloud Storage, and to wait for its next bytes.
+TIMEOUT = (10.0, 120.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,5 +73,5 @@ def objects_below(bucket: Bucket, prefix: str) -> dict[str, Blob]:
     start = f"{prefix}/"
     return {
         str(blob.name).removeprefix(start): blob
-        for blob in bucket.list_blobs(prefix=start, timeout=_TIMEOUT)
+        for blob in bucket.list_blobs(prefix=start, timeout=TIMEOUT)
     }

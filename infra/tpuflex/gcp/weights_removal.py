@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.errors import ConflictError
-from tpuflex.gcp.weights_files import translated_errors
-from tpuflex.gcp.weights_objects import SetObjects, beside_of
+from tpuflex.gcp.weights_files import translated
+from tpuflex.gcp.weights_objects import TIMEOUT, SetObjects, beside_of
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]
 
 _AT_ONCE = 8
-_TIMEOUT = (10.0, 120.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,7 @@ def remove(removal: Removal) -> None:
         AccessError: the caller may not.
         NotFoundError: there is no such bucket.
     """
-    with translated_errors(str(removal.bucket.name)):
+    with translated(removal.bucket):
         if removal.manifest is not None:
             # Whoever has noted a use since has come to use it; a later one finds no weights.
             metageneration = removal.manifest.metageneration
@@ -139,7 +138,7 @@ def _require_no_other(removal: Removal) -> None:
     Raises:
         ConflictError: one has.
     """
-    there = removal.bucket.get_blob(f"{removal.prefix}/{MANIFEST_NAME}", timeout=_TIMEOUT)
+    there = removal.bucket.get_blob(f"{removal.prefix}/{MANIFEST_NAME}", timeout=TIMEOUT)
     if there is not None and (removal.manifest is not None or there.generation != removal.seen):
         raise ConflictError(
             f"gs://{removal.bucket.name}/{removal.prefix}: somebody has pushed there meanwhile",
@@ -155,7 +154,7 @@ def _delete(bucket: Bucket, blob: Blob, **conditions: int) -> None:
 
     try:
         bucket.blob(blob.name).delete(
-            if_generation_match=blob.generation, timeout=_TIMEOUT, **conditions
+            if_generation_match=blob.generation, timeout=TIMEOUT, **conditions
         )
     except NotFound:
         return

@@ -6,7 +6,6 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +14,8 @@ from tpuflex.boot.manifest import MANIFEST_NAME, Manifest, WeightsFile
 from tpuflex.boot.manifest_document import SOURCE_METADATA
 from tpuflex.errors import ConflictError, WeightsError
 from tpuflex.gcp.checkpoint_directory import open_file
-from tpuflex.gcp.weights_files import Tally, WatchedFile, translated_errors
-from tpuflex.gcp.weights_objects import objects_below
+from tpuflex.gcp.weights_files import Tally, WatchedFile, translated
+from tpuflex.gcp.weights_objects import TIMEOUT, objects_below
 from tpuflex.gcp.weights_usage import noted
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 #: Bytes per request of an upload: what a lost connection costs at most, and how often progress
 #: is reported. A multiple of 256 KiB, as resumable uploads ask for.
 _CHUNK_BYTES = 16 * 1024 * 1024
-_TIMEOUT = (10.0, 120.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +90,7 @@ class Upload:
             checksum="crc32c",
             # Ours was deleted before: one that is there now was written by another push.
             if_generation_match=0,
-            timeout=_TIMEOUT,
+            timeout=TIMEOUT,
         )
 
     def _send(self, file: WeightsFile, old: Blob | None) -> None:
@@ -107,7 +105,7 @@ class Upload:
                     content_type="application/octet-stream",
                     checksum="crc32c",
                     if_generation_match=_generation(old),
-                    timeout=_TIMEOUT,
+                    timeout=TIMEOUT,
                 )
             if blob.crc32c != file.crc32c:
                 raise WeightsError(
@@ -132,11 +130,6 @@ class Upload:
 def same(file: WeightsFile, blob: Blob | None) -> bool:
     """Whether ``blob`` holds ``file``, by size and checksum."""
     return blob is not None and (blob.size, blob.crc32c) == (file.size, file.crc32c)
-
-
-def translated(bucket: Bucket) -> AbstractContextManager[None]:
-    """Errors of Cloud Storage about ``bucket`` as errors of tpuflex."""
-    return translated_errors(str(bucket.name), project=str(bucket.client.project or "PROJECT"))
 
 
 def _generation(blob: Blob | None) -> int:

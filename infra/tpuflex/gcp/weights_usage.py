@@ -10,13 +10,12 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 
-from tpuflex.gcp.weights_files import translated_errors
-from tpuflex.gcp.weights_objects import SetObjects
+from tpuflex.gcp.weights_files import translated
+from tpuflex.gcp.weights_objects import TIMEOUT, SetObjects
 
 #: Metadata of the manifest's object: the last day on which an endpoint is known to have been made,
 #: or to have been there, for these weights.
 USED_METADATA = "tpuflex-used"
-_TIMEOUT = (10.0, 120.0)
 
 
 def last_used(metadata: Mapping[str, str] | None) -> dt.date | None:
@@ -46,6 +45,6 @@ def note_use(there: SetObjects, day: dt.date) -> None:
     before = last_used(blob.metadata)
     if before is not None and before >= day:
         return
-    with translated_errors(str(there.bucket.name)):
+    with translated(there.bucket):
         blob.metadata = {**(blob.metadata or {}), **noted(day)}
-        blob.patch(if_metageneration_match=blob.metageneration, timeout=_TIMEOUT)
+        blob.patch(if_metageneration_match=blob.metageneration, timeout=TIMEOUT)

@@ -15,7 +15,7 @@ from statistics import median
 
 from pulumi_plugin.printable import printable
 from tpuflex.gcp.boot_log import BootEntry
-from tpuflex.operate.host import AT_ONCE, PHASES, READY, REPORT, HostReport, host_report
+from tpuflex.operate.host import PHASES, READY, REPORT, HostReport, host_report, together
 
 
 class Outcome(StrEnum):
@@ -58,10 +58,8 @@ class Boot:
 
     @property
     def total(self) -> float:
-        """Seconds of all phases that have ended; of those at once, the longest one's."""
-        at_once = [self.seconds[name] for name in AT_ONCE if self.at_once and name in self.seconds]
-        twice = sum(at_once) - max(at_once, default=0.0)
-        return round(sum(self.seconds.values()) - twice, 1)
+        """Seconds of all phases that have ended."""
+        return round(together(self.seconds, at_once=self.at_once), 1)
 
     def to_json(self) -> dict[str, object]:
         """The document under ``boots`` that ``tpuflex boots --json`` prints."""

@@ -42,6 +42,12 @@ AT_ONCE = ("image", "weights")
 _LAST_SECOND = 253_402_300_800.0
 
 
+def together(seconds: Mapping[str, float], *, at_once: bool) -> float:
+    """Seconds of all phases: of image and weights, where they began ``at_once``, the longer."""
+    both = [seconds[name] for name in AT_ONCE if at_once and name in seconds]
+    return sum(seconds.values()) - sum(both) + max(both, default=0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class HostReport:
     """A host's own account of its boot.

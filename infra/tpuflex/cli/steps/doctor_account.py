@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from tpuflex.errors import NotFoundError
 from tpuflex.gcp.held_permissions import held
 from tpuflex.gcp.kinds import IMAGES_ROLE, PROJECT_ROLES
 from tpuflex.gcp.project_policy import POLICY
@@ -15,7 +14,7 @@ from tpuflex.operate.doctor.host_account import (
     account_check,
     grant_checks,
 )
-from tpuflex.operate.doctor.reading import Unread, attempt
+from tpuflex.operate.doctor.reading import Unread, attempt, attempt_if_there
 from tpuflex.settings.image import registry_project
 
 if TYPE_CHECKING:
@@ -37,13 +36,7 @@ def account_checks(cloud: Cloud, apis: Apis) -> list[Check]:
     if brought is None:
         return []
 
-    def read() -> JsonObject | None:
-        try:
-            return apis.iam.call("GET", f"/v1/{brought.path}")
-        except NotFoundError:
-            return None
-
-    found = attempt(read)
+    found = attempt_if_there(lambda: apis.iam.call("GET", f"/v1/{brought.path}"))
     acts = attempt(lambda: held(apis.iam, f"/v1/{brought.path}", [ACT_AS]))
     needed = tuple(_needed(cloud))
     policies = {
@@ -97,11 +90,4 @@ def _policy(apis: Apis, project: str, resource: str) -> JsonObject | Unread | No
             query={"options.requestedPolicyVersion": "3"},
         ),
     }
-
-    def read() -> JsonObject | None:
-        try:
-            return reads[kind]()
-        except NotFoundError:
-            return None
-
-    return attempt(read)
+    return attempt_if_there(reads[kind])

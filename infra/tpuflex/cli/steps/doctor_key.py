@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tpuflex.errors import NotFoundError
 from tpuflex.gcp.brought_key import agents
 from tpuflex.gcp.project_policy import POLICY
 from tpuflex.operate.doctor.encryption_key import KEY, agent_checks, key_check
-from tpuflex.operate.doctor.reading import Unread, attempt
+from tpuflex.operate.doctor.reading import Unread, attempt, attempt_if_there
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tpuflex.cli.cloud import Cloud
     from tpuflex.gcp.listing import Apis
-    from tpuflex.gcp.transport import JsonObject
     from tpuflex.operate.doctor.check import Check
 
 _VERSION = {"options.requestedPolicyVersion": "3"}
@@ -35,26 +31,16 @@ def key_checks(cloud: Cloud, apis: Apis) -> list[Check]:
     kms, manager = apis.cloudkms, apis.resourcemanager
     ring = key.partition("/cryptoKeys/")[0]
     home = key.split("/")[1]
-    found = _there(lambda: kms.call("GET", f"/v1/{key}"))
+    found = attempt_if_there(lambda: kms.call("GET", f"/v1/{key}"))
     number = attempt(lambda: cloud.project_number)
     checks = [key_check(key, found)]
     if isinstance(number, Unread):
         return [*checks, KEY.unknown(number)]
     policies = [
-        _there(lambda: kms.call("GET", f"/v1/{key}:getIamPolicy", query=_VERSION)),
-        _there(lambda: kms.call("GET", f"/v1/{ring}:getIamPolicy", query=_VERSION)),
-        _there(lambda: manager.call("POST", f"/v1/projects/{home}:getIamPolicy", body=POLICY)),
+        attempt_if_there(lambda: kms.call("GET", f"/v1/{key}:getIamPolicy", query=_VERSION)),
+        attempt_if_there(lambda: kms.call("GET", f"/v1/{ring}:getIamPolicy", query=_VERSION)),
+        attempt_if_there(
+            lambda: manager.call("POST", f"/v1/projects/{home}:getIamPolicy", body=POLICY)
+        ),
     ]
     return [*checks, *agent_checks(key, agents(settings, number), policies)]
-
-
-def _there(read: Callable[[], JsonObject]) -> JsonObject | Unread | None:
-    """What ``read`` gives; None where that is not there."""
-
-    def found() -> JsonObject | None:
-        try:
-            return read()
-        except NotFoundError:
-            return None
-
-    return attempt(found)

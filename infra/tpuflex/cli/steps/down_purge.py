@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
@@ -55,7 +54,7 @@ def planned_purge(cloud: Cloud, served: PlannedWeights | None) -> Removal | None
             f"No push has written what is in {place}. Nothing was deleted.",
             hint="Leave --purge-weights out.",
         )
-    now = dt.datetime.fromtimestamp(cloud.timing.wall(), dt.UTC)
+    now = cloud.now()
     if removal.manifest is None and perhaps_under_way(removal.written, now):
         raise ConflictError(
             f"Something was written in {place} within 24 hours, and there is no manifest: a push"
@@ -68,7 +67,8 @@ def planned_purge(cloud: Cloud, served: PlannedWeights | None) -> Removal | None
     own = account_email(stack.names.service_account_id(), settings.project)
     member = f"serviceAccount:{own}" if brought is None else brought.member
     uses = weights_uses(cloud)
-    _require_none(place, [*uses.others(prefix, stack.names.owner, member), *uses.unseen], "deleted")
+    users = [*uses.others(prefix, stack.names.owner, member), *uses.unseen]
+    _require_none(place, users, "Nothing was deleted.")
     return removal
 
 
@@ -99,18 +99,19 @@ def purge(cloud: Cloud, planned: Removal) -> Removal:
     """
     uses = weights_uses(cloud)
     place = f"gs://{cloud.bucket}/{planned.prefix}"
-    _require_none(place, [*uses.of(planned.prefix), *uses.unseen], "removed of the weights")
+    users = [*uses.of(planned.prefix), *uses.unseen]
+    _require_none(place, users, "The weights were left.")
     removal = planned_removal(cloud.weights.contents(planned.prefix), unfinished=False)
     remove(removal)
     return removal
 
 
-def _require_none(place: str, users: list[str], what: str) -> None:
+def _require_none(place: str, users: list[str], outcome: str) -> None:
     if users:
         raise ConflictError(
             f"Other endpoints may use {place}:\n"
             + "\n".join(f"  {line}" for line in users)
-            + f"\nNothing was {what}.",
+            + f"\n{outcome}",
             hint="Leave --purge-weights out: the weights then stay. Once nobody uses them:"
             " tpuflex weights rm",
         )

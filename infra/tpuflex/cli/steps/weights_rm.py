@@ -126,7 +126,7 @@ def run_weights_rm(invocation: Invocation, cloud: Cloud, wanted: Wanted, *, dry_
     output = invocation.output
     if not is_shared(cloud.stack):
         wanted = replace(wanted, own=weights_prefix(cloud.stack.settings.model))
-    now = dt.datetime.fromtimestamp(cloud.timing.wall(), dt.UTC)
+    now = cloud.now()
     stored = cloud.weights.list()
     if wanted.set and wanted.set not in {one.prefix for one in stored}:
         raise NotFoundError(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tpuflex.errors import ServiceDisabledError, TpuflexError
+from tpuflex.errors import NotFoundError, ServiceDisabledError, TpuflexError
 from tpuflex.gcloud_commands import enable_services
 
 T = TypeVar("T")
@@ -54,6 +54,18 @@ def attempt(
         return Unread(_line(error.message), remedy or error.hint or _AGAIN)
     except OSError as error:
         return Unread(_line(str(error)), remedy or _AGAIN)
+
+
+def attempt_if_there(read: Callable[[], T]) -> T | Unread | None:
+    """As :func:`attempt`; None where what ``read`` is to return is not there."""
+
+    def found() -> T | None:
+        try:
+            return read()
+        except NotFoundError:
+            return None
+
+    return attempt(found)
 
 
 def _line(text: str) -> str:
