@@ -112,7 +112,8 @@ def test_killed_at_random_parts_it_goes_on(host: StartupHost) -> None:
     run = host.run()
     assert run.status == 0, run.output
     assert checked
-    assert sorted(asked(host)) == [at for n, at in enumerate(STARTS) if n not in checked]
+    # A set: the server may hear a request of the killed run only now, beside the new run's own.
+    assert {*asked(host)} == {at for n, at in enumerate(STARTS) if n not in checked}
     assert host.weights() == ONE
 
 
