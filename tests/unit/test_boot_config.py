@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpuflex.boot.config import BootConfig, SecretConfig, boot_config, serving_args, weights_prefix
+from tpuflex.boot.config import (
+    BootConfig,
+    SecretConfig,
+    boot_config,
+    serving_args,
+    weights_buckets,
+    weights_prefix,
+)
 from tpuflex.boot.metadata import CONFIG_KEY, node_metadata
 from tpuflex.catalog.weight_formats import allowed_patterns
 from tpuflex.naming import Names, library_names
@@ -45,6 +53,32 @@ def settings(certificate: int | None = None, **serving: Any) -> StackSettings:
 def config(certificate: int | None = None, **serving: Any) -> BootConfig:
     """The boot configuration of that stack."""
     return boot_config(settings(certificate, **serving), NAMES, SHA256)
+
+
+@pytest.mark.parametrize(
+    ("bucket", "held_by"),
+    [
+        ("own", lambda region: NAMES.bucket("my-project", region)),
+        ("library", lambda region: library_names("my-project").bucket("my-project", region)),
+        ("gs://mine/below", lambda _region: "mine"),
+    ],
+)
+def test_weights_have_a_bucket_in_each_region(bucket: str, held_by: Callable[[str], str]) -> None:
+    """Hosts read from the bucket of their own region: the stack's or the library's there, in the
+    order of the zones; one that somebody brings is the same everywhere."""
+    stack = settings()
+    zones = ("us-east5-b", "europe-west4-a", "us-east5-a")
+    weights = stack.model.weights.model_copy(update={"bucket": bucket})
+    two = stack.model_copy(
+        update={
+            "slice": stack.slice.model_copy(update={"zones": zones}),
+            "model": stack.model.model_copy(update={"weights": weights}),
+        }
+    )
+    assert two.slice.regions == ("us-east5", "europe-west4")
+    assert list(weights_buckets(two, NAMES).items()) == [
+        (region, held_by(region)) for region in two.slice.regions
+    ]
 
 
 @pytest.mark.parametrize(("mode", "named"), [("bucket", True), ("host", False), ("none", False)])

@@ -191,11 +191,22 @@ def weights_bucket(settings: StackSettings, names: Names) -> str:
         settings: the stack.
         names: its physical names.
     """
-    project = settings.project
+    return weights_buckets(settings, names)[settings.slice.region]
+
+
+def weights_buckets(settings: StackSettings, names: Names) -> dict[str, str]:
+    """Names of the buckets that the hosts of a stack read their weights from, by the region of
+    their zone.
+
+    Args:
+        settings: the stack.
+        names: its physical names.
+    """
+    project, regions = settings.project, settings.slice.regions
     if (brought := settings.model.weights.brought) is not None:
-        return brought.name
+        return dict.fromkeys(regions, brought.name)
     holder = library_names(project) if settings.model.weights.bucket == "library" else names
-    return holder.bucket(project, settings.slice.region)
+    return {region: holder.bucket(project, region) for region in regions}
 
 
 #: The hash of no manifest, which every host refuses: for a configuration that no host boots with.

@@ -126,6 +126,11 @@ class SliceSettings(Frozen):
         """The region of all zones."""
         return region_of(self.zones[0])
 
+    @property
+    def regions(self) -> tuple[str, ...]:
+        """The regions of the zones, in their order."""
+        return tuple(dict.fromkeys(map(region_of, self.zones)))
+
 
 class WeightsSettings(Frozen):
     """Where the model's weights come from, and where in the bucket they are."""
