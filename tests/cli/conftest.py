@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from embedded_cloud.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
 from tests.cli.typing import NOON, Typed, TypeIn
 from tpuflex.cli.cloud import Cloud
@@ -45,8 +46,10 @@ def invocation() -> Invocation:
 
 @pytest.fixture
 def cloud(tmp_path: Path, stack: OpenStack) -> Iterator[Cloud]:
-    """The stack's cloud, which has no host."""
-    with EmbeddedCloud(tmp_path / "emulator", project=stack.settings.project) as running:
+    """The stack's cloud, which has no host, at noon."""
+    with EmbeddedCloud(
+        tmp_path / "emulator", project=stack.settings.project, clock=ManualClock(NOON.timestamp())
+    ) as running:
         yield Cloud(stack, dict(running.environ()))
 
 

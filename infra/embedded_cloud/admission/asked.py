@@ -30,6 +30,7 @@ _BY_BODY = frozenset(
         _NEW_INSTANCE,
         "dns.changes.create",
         "logging.entries.list",
+        "logging.entries.tail",
         "logging.entries.write",
         "tpu.projects.locations.nodes.create",
         "tpu.projects.locations.queuedResources.create",

@@ -193,7 +193,7 @@ _DNS: Rows = {
 }
 
 # https://docs.cloud.google.com/logging/docs/access-control
-_LOG_ENTRIES: Rows = {"write": "create", "list": "list"}
+_LOG_ENTRIES: Rows = {"write": "create", "list": "list", "tail": "list"}
 
 # https://cloud.google.com/billing/docs/how-to/billing-access
 _BILLING: Rows = {

@@ -1,1 +1,1 @@
-"""Cloud Logging v2: entries are written and listed."""
+"""Cloud Logging v2: entries are written, listed, and read as they are received."""

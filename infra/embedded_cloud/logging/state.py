@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
+from collections.abc import Callable
 
 from embedded_cloud.clock import Clock, parse_rfc3339, rfc3339
 from embedded_cloud.errors import invalid_argument
@@ -19,8 +20,11 @@ _COLLECTION = "_logging/entries"
 #: The id is URL-encoded.
 _LOG_NAME = re.compile(r"projects/(?P<project>[^/]+)/logs/(?P<id>[A-Za-z0-9_.%-]{1,511})")
 _PAYLOADS = ("textPayload", "jsonPayload", "protoPayload")
-#: https://cloud.google.com/logging/quotas
+#: https://cloud.google.com/logging/quotas, as are the oldest time that is kept and the latest that
+#: is taken.
 _MAX_ENTRY_BYTES = 256 * 1024
+_DAY_S = 24 * 3600
+_RETENTION_S = 30 * _DAY_S
 
 
 class Entries:
@@ -29,14 +33,24 @@ class Entries:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
+        #: Called with the project and every entry that is written from now on.
+        self.readers: list[Callable[[str, JsonObject], None]] = []
 
-    def complete(self, shared: JsonObject, entry: JsonObject) -> JsonObject:
-        """``entry`` with what it shares with the others of its request, and with what the service
-        adds.
+    def complete(self, shared: JsonObject, entries: list[JsonObject]) -> list[JsonObject]:
+        """``entries`` of a request with what they share, and with what the service adds: ids that
+        keep their order among those of one time.
 
         Raises:
-            CloudError: 400, it has no valid name, no resource, not one payload, or is too large.
+            CloudError: 400, one has no valid name, no resource, not one payload, is too large, or
+                of a time that is more than a day ahead.
         """
+        of_request = secrets.token_hex(6)
+        return [
+            self._complete(shared, entry, f"{of_request}{index:05x}")
+            for index, entry in enumerate(entries)
+        ]
+
+    def _complete(self, shared: JsonObject, entry: JsonObject, insert_id: str) -> JsonObject:
         entry = {**shared, **entry}
         if "labels" in shared:
             entry["labels"] = {**child(shared, "labels"), **child(entry, "labels")}
@@ -51,11 +65,16 @@ class Entries:
                 f"Log entry with size {size} exceeds maximum size of {_MAX_ENTRY_BYTES} bytes"
             )
         now = rfc3339(self._clock.now())
+        stamp = _timestamp(text(entry, "timestamp") or now)
+        if stamp > rfc3339(self._clock.now() + _DAY_S):
+            raise invalid_argument(
+                f"Log entry with timestamp {stamp} is more than 24 hours in the future."
+            )
         return {
             "severity": "DEFAULT",
-            "insertId": secrets.token_hex(8),
+            "insertId": insert_id,
             **entry,
-            "timestamp": _timestamp(text(entry, "timestamp") or now),
+            "timestamp": stamp,
             "receiveTimestamp": now,
         }
 
@@ -64,10 +83,20 @@ class Entries:
         project = _project(text(entry, "logName"))
         key = f"{project}/{text(entry, 'timestamp')}/{text(entry, 'insertId')}"
         self._store.put(_COLLECTION, key, entry)
+        for see in self.readers:
+            see(project, entry)
 
-    def of(self, project: str) -> list[tuple[str, JsonObject]]:
-        """The entries of ``project`` with their keys, the oldest first."""
-        return self._store.list(_COLLECTION, f"{require(project)}/")
+    def of(self, project: str) -> list[JsonObject]:
+        """The entries of ``project``, the oldest first; those past their retention are forgotten,
+        also where they are written so late (they would still be routed to sinks)."""
+        oldest = rfc3339(self._clock.now() - _RETENTION_S)
+        kept = []
+        for key, entry in self._store.list(_COLLECTION, f"{require(project)}/"):
+            if text(entry, "timestamp") < oldest:
+                self._store.delete(_COLLECTION, key)
+            else:
+                kept.append(entry)
+        return kept
 
 
 def _project(log_name: str) -> str:

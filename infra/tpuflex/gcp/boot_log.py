@@ -81,7 +81,7 @@ def boot_entries(
     page_entries: int = _PAGE_ENTRIES,
 ) -> Iterator[BootEntry]:
     """Entries of the boot logs of an endpoint's hosts, in order of time; those of one time in the
-    order in which they were written.
+    order of their ids.
 
     https://cloud.google.com/logging/docs/reference/v2/rest/v2/entries/list
 
@@ -91,7 +91,7 @@ def boot_entries(
         names: the endpoint's names.
         boot: only those of this boot.
         since: only those of this time or later.
-        newest_first: turns the order.
+        newest_first: turns the order of times, and not that within one.
         page_entries: how many to ask for at once; one list is one of the 60 that a project has in
             a minute (https://cloud.google.com/logging/quotas).
 
