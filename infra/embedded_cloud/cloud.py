@@ -51,6 +51,8 @@ SERVICE_PACKAGES = (
     "orgpolicy",
     "dns",
     "logging",
+    "monitoring",
+    "monitoring.dashboards",
     "artifactregistry",
 )
 

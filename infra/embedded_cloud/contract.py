@@ -44,7 +44,8 @@ _ALWAYS_ALLOWED = frozenset(
 _TRUE_FALSE = frozenset({"true", "false"})
 #: With which the name of an image may end.
 _DIGEST = "(?:@sha256:[0-9a-f]+)?"
-_PARAMETER = re.compile(r"\{\+?(\w+)\}")
+#: In a template, a name with a star is that of a parameter that may have slashes.
+_PARAMETER = re.compile(r"\{\+?(\w+\*?)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +179,12 @@ def _walk(node: JsonObject) -> Iterator[JsonObject]:
 
 
 def _method(entry: JsonObject, service_path: str) -> _Method:
-    paths = [f"/{service_path}{text(entry, 'flatPath') or text(entry, 'path')}"]
+    path = text(entry, "flatPath") or text(entry, "path")
+    parameters = child(entry, "parameters")
+    if any(text(as_object(each), "pattern").endswith("/.*$") for each in parameters.values()):
+        # The flat path does not say that the last parameter is the rest of the path.
+        path = re.sub(r"\}(?=[^{}]*$)", "*}", path)
+    paths = [f"/{service_path}{path}"]
     uploads = child(child(entry, "mediaUpload"), "protocols")
     paths += [text(as_object(protocol), "path") for protocol in uploads.values()]
     if flag(entry, "useMediaDownloadService"):
@@ -187,32 +193,36 @@ def _method(entry: JsonObject, service_path: str) -> _Method:
         method_id=text(entry, "id"),
         http_method=text(entry, "httpMethod"),
         paths=tuple(_PARAMETER.sub(_template_parameter, path) for path in paths),
-        parameters=child(entry, "parameters"),
+        parameters=parameters,
         request=text(child(entry, "request"), "$ref"),
     )
 
 
 def _template_parameter(parameter: re.Match[str]) -> str:
     """``{nodesId}`` of a flat path, or ``{+node}``, as ``{node}``."""
-    name = re.sub(r"iesId$", "y", parameter[1])
-    return f"{{{name.removesuffix('sId')}}}"
+    name, star = parameter[1].removesuffix("*"), parameter[1].endswith("*") * "*"
+    name = re.sub(r"iesId$", "y", name)
+    return f"{{{name.removesuffix('sId')}{star}}}"
 
 
 def compile_template(template: str) -> re.Pattern[str]:
     """The regular expression of a path template, with a group for each parameter.
 
-    A parameter is one path segment, or its part before a ``:verb``, which the digest of an image
-    is not. The path is matched as sent:
+    A parameter is one path segment, or several if its name has a star, or its part before a
+    ``:verb``, which the digest of an image is not. The path is matched as sent:
     an encoded slash in an object's name stays in its segment.
     """
     # Every second part is the name of a parameter.
     parts = _PARAMETER.split(template)
     return re.compile(
-        "".join(
-            f"(?P<{part}>[^/:]+{_DIGEST})" if index % 2 else re.escape(part)
-            for index, part in enumerate(parts)
-        )
+        "".join(_group(part) if index % 2 else re.escape(part) for index, part in enumerate(parts))
     )
+
+
+def _group(parameter: str) -> str:
+    if parameter.endswith("*"):
+        return f"(?P<{parameter[:-1]}>[^:]+)"
+    return f"(?P<{parameter}>[^/:]+{_DIGEST})"
 
 
 def _check_parameter(name: str, value: str, parameter: JsonObject) -> None:

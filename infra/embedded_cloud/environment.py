@@ -77,6 +77,7 @@ def client_environment(
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDKMS": f"{base_url}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_OSLOGIN": f"{base_url}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{base_url}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_MONITORING": f"{base_url}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_ARTIFACTREGISTRY": f"{base_url}/",
         "STORAGE_EMULATOR_HOST": base_url,
         "HF_ENDPOINT": f"{base_url}{HUB_PATH}",

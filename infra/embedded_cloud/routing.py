@@ -245,5 +245,5 @@ class Router:
 
 def _compiled(service: Service) -> list[tuple[re.Pattern[str], Route]]:
     """The service's routes, the most literal path first."""
-    routes = sorted(service.routes(), key=lambda route: -len(re.sub(r"\{\w+\}", "", route.path)))
+    routes = sorted(service.routes(), key=lambda route: -len(re.sub(r"\{\w+\*?\}", "", route.path)))
     return [(compile_template(route.path), route) for route in routes]

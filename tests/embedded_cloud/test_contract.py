@@ -32,6 +32,8 @@ _APIS = (
     ("dns", "v1"),
     ("cloudkms", "v1"),
     ("logging", "v2"),
+    ("monitoring", "v3"),
+    ("monitoring", "v1"),
     ("artifactregistry", "v1"),
 )
 

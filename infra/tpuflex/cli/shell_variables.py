@@ -25,7 +25,7 @@ _NO_PROXY = ("no_proxy", "NO_PROXY")
 _NO_BACKEND = "file:///dev/null/a-plain-pulumi-is-not-rehearsed"
 _TRUSTED = "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE"
 #: gcloud's overrides of APIs that the embedded cloud does not serve, and says so.
-_NOT_SERVED = ("CLOUDQUOTAS", "IAP", "MONITORING", "SERVICEMANAGEMENT")
+_NOT_SERVED = ("CLOUDQUOTAS", "IAP", "SERVICEMANAGEMENT")
 #: An authority without a key, as the only one that gcloud trusts: it can send nothing over TLS,
 #: whatever the API or the tunnel. The embedded cloud is called without TLS.
 _NOBODY = """\

@@ -1,0 +1,1 @@
+"""Cloud Monitoring v1: dashboards."""
