@@ -14,6 +14,7 @@ from google.cloud.storage import Bucket, Client, transfer_manager  # type: ignor
 from google.oauth2.credentials import Credentials
 
 from embedded_cloud.server import EmbeddedCloud
+from embedded_cloud.storage.copy_handlers import BYTES_PER_CALL
 from tests.embedded_cloud.api import PROJECT, TOKEN
 
 _EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "embedded_bucket.py"
@@ -135,6 +136,17 @@ def test_changes_of_objects(client: Client, bucket: Bucket) -> None:
     whole = bucket.blob("whole")
     whole.compose([blob, bucket.blob("lo")])
     assert whole.download_as_text() == "hello"
+
+
+def test_a_rewrite_across_locations_goes_on_by_its_token(client: Client, bucket: Bucket) -> None:
+    """What Google's library is told between the calls: a token, and how far it is."""
+    blob = bucket.blob("large")
+    blob.upload_from_string(bytes(BYTES_PER_CALL + 1))
+    copied = client.create_bucket("weights-2", location="europe-west4").blob("large")
+    token, done, size = copied.rewrite(blob)
+    assert (token is None, done, size) == (False, BYTES_PER_CALL, BYTES_PER_CALL + 1)
+    assert copied.rewrite(blob, token=token) == (None, size, size)
+    assert copied.crc32c == blob.crc32c
 
 
 def test_versions(client: Client) -> None:

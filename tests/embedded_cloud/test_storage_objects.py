@@ -210,6 +210,71 @@ def test_copies_are_objects_of_their_own(store: Api, verb: str) -> None:
     assert refused.status_code == 404
 
 
+_MIB = 2**20
+
+
+def _rewritten(api: Api, path: str, **query: str) -> list[Any]:
+    """The answers to one rewrite, call after call, with the tokens."""
+    answers = [api.call("POST", path, **query).json()]
+    while not answers[-1]["done"]:
+        token = answers[-1]["rewriteToken"]
+        answers.append(api.call("POST", path, rewriteToken=token, **query).json())
+    return answers
+
+
+def test_a_rewrite_into_another_location_takes_several_calls(store: Api) -> None:
+    """Until all is there each answer has a token and no object; within one location, or where the
+    object is small, one call is enough. What is composed is one piece in the other location."""
+    for name, location in (("near", "US"), ("far", "EUROPE-WEST4")):
+        assert _bucket(store, name, location=location).status_code == 200
+    made = _put(store, "x", b"0123456789abcdef" * (5 * _MIB // 32))
+    source = f"{_path('x')}/rewriteTo/b"
+    far = _rewritten(store, f"{source}/far/o/x", maxBytesRewrittenPerCall=str(_MIB))
+    near = _rewritten(store, f"{source}/near/o/x", maxBytesRewrittenPerCall=str(_MIB))
+    parts = {"sourceObjects": [{"name": "x"}, {"name": "x"}]}
+    assert store.call("POST", f"{_path('two')}/compose", body=parts).status_code == 200
+    composed = _rewritten(store, f"{_path('two')}/rewriteTo/b/far/o/two")
+
+    size = 5 * _MIB // 2
+    assert [each["totalBytesRewritten"] for each in far] == [str(_MIB), str(2 * _MIB), str(size)]
+    assert [sorted(each) for each in far[:-1]] == [
+        ["done", "kind", "objectSize", "rewriteToken", "totalBytesRewritten"]
+    ] * 2
+    assert {each["objectSize"] for each in far} == {str(size)}
+    assert (far[-1]["resource"]["crc32c"], "rewriteToken" in far[-1]) == (made["crc32c"], False)
+    assert len(near) == len(composed) == 1
+    assert composed[0]["resource"]["componentCount"] == 1
+
+
+def test_a_rewrite_leaves_nothing_before_its_end(store: Api, clock: ManualClock) -> None:
+    """There is no object in between; conditions hold at the last call, too; and a token is of its
+    own rewrite, and for a week."""
+    assert _bucket(store, "far", location="EUROPE-WEST4").status_code == 200
+    made = _put(store, "x", bytes(2 * _MIB))
+    path = f"{_path('x')}/rewriteTo/b/far/o/x"
+    asked = {"maxBytesRewrittenPerCall": str(_MIB), "ifGenerationMatch": "0"}
+    token = store.call("POST", path, **asked).json()["rewriteToken"]
+    other = f"{_path('x')}/rewriteTo/b/far/o/y"
+    refused = [
+        store.call("POST", other, rewriteToken=token),
+        store.call("POST", path, rewriteToken="forged"),
+        store.call("POST", path, rewriteToken=token, maxBytesRewrittenPerCall=str(2 * _MIB)),
+        store.call("POST", path, maxBytesRewrittenPerCall="1000"),
+    ]
+    assert [each.status_code for each in refused] == [400] * 4
+    assert store.call("GET", _path("x", "far")).status_code == 404
+    _put(store, "x", b"a colleague's", bucket="far")
+    assert store.call("POST", path, rewriteToken=token, **asked).status_code == 412
+    store.call("DELETE", _path("x", "far"))
+    store.call("DELETE", _path("x"))
+    gone = store.call("POST", path, rewriteToken=token, sourceGeneration=made["generation"])
+    assert gone.status_code == 404
+    _put(store, "x", bytes(2 * _MIB))
+    late = store.call("POST", path, **asked).json()["rewriteToken"]
+    clock.advance(8 * 24 * 3600)
+    assert store.call("POST", path, rewriteToken=late, **asked).status_code == 410
+
+
 def test_lists_fold_and_page(store: Api) -> None:
     """Prefix, delimiter and pages over HTTP."""
     for name in ("m/1", "m/2", "m/sub/3", "other"):

@@ -104,60 +104,11 @@ class ObjectHandlers:
                 name,
                 content=self._state.files.keep(partial),
                 digest=partial.digest(),
-                settable=_with_class(bucket, _only_settable(child(body, "destination"))),
+                settable=with_class(bucket, only_settable(child(body, "destination"))),
                 versioned=bucket.versioned,
                 components=sum(source.components or 1 for source in sources),
                 kms_key=self._state.keys.encrypting(bucket),
             )
-        )
-
-    def copy(self, call: Call) -> Reply:
-        """POST …/copyTo/…."""
-        return self._reply(self._copy(call))
-
-    def rewrite(self, call: Call) -> Reply:
-        """POST …/rewriteTo/…: always done in one call, as within one location on Google."""
-        copied = self._copy(call)
-        size = str(copied.digest.size)
-        return Reply(
-            body={
-                "kind": "storage#rewriteResponse",
-                "done": True,
-                "objectSize": size,
-                "totalBytesRewritten": size,
-                "resource": self._resource(copied),
-            }
-        )
-
-    def _copy(self, call: Call) -> StoredObject:
-        refuse_unsupported(call, {})
-        home = self._state.buckets.require(call.params["sourceBucket"])
-        source = self._state.objects.require(
-            home.name,
-            call.params["sourceObject"],
-            integer(call.query, "sourceGeneration"),
-            Preconditions.from_query(call.query, source=True),
-            read=False,
-        )
-        self._state.keys.check_readable(home, source.kms_key)
-        bucket = self._state.buckets.require(call.params["destinationBucket"])
-        name = call.params["destinationObject"]
-        conditions = Preconditions.from_query(call.query)
-        self._state.objects.check_absent_or(bucket.name, name, conditions)
-        body = merge({}, _only_settable(call.body or {}))
-        # A body replaces the metadata; without one it is the source's.
-        settable = body or {**source.settable}
-        if "storageClass" not in body:
-            settable.pop("storageClass", None)
-        return self._state.objects.create(
-            bucket.name,
-            name,
-            content=self._state.files.link(source.content),
-            digest=source.digest,
-            settable=_with_class(bucket, settable),
-            versioned=bucket.versioned,
-            components=source.components,
-            kms_key=self._state.keys.encrypting(bucket),
         )
 
     def _component(self, bucket: Bucket, source: JsonObject) -> StoredObject:
@@ -219,12 +170,14 @@ def _list_query(call: Call) -> Query:
 def _settable(call: Call) -> JsonObject:
     body = call.body or {}
     refuse_unsupported(call, body)
-    return _only_settable(body)
+    return only_settable(body)
 
 
-def _only_settable(body: JsonObject) -> JsonObject:
+def only_settable(body: JsonObject) -> JsonObject:
+    """The fields of ``body`` that a caller sets."""
     return {key: value for key, value in body.items() if key in SETTABLE}
 
 
-def _with_class(bucket: Bucket, settable: JsonObject) -> JsonObject:
+def with_class(bucket: Bucket, settable: JsonObject) -> JsonObject:
+    """``settable``, in the storage class of ``bucket`` unless it names one."""
     return {"storageClass": bucket.settings.get("storageClass"), **settable}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from embedded_cloud.routing import Context, Route, Service
+from embedded_cloud.storage.copy_handlers import CopyHandlers
 from embedded_cloud.storage.download_handlers import DownloadHandlers
 from embedded_cloud.storage.handlers import BucketHandlers
 from embedded_cloud.storage.object_handlers import ObjectHandlers
@@ -18,6 +19,7 @@ def service(context: Context) -> Service:
     state = StorageState.of(context)
     buckets = BucketHandlers(state)
     objects = ObjectHandlers(state)
+    copies = CopyHandlers(state, context.clock)
     downloads = DownloadHandlers(state, objects)
     return Service(
         name="storage",
@@ -41,8 +43,8 @@ def service(context: Context) -> Service:
             "storage.objects.update": objects.update,
             "storage.objects.delete": objects.delete,
             "storage.objects.compose": objects.compose,
-            "storage.objects.rewrite": objects.rewrite,
-            "storage.objects.copy": objects.copy,
+            "storage.objects.rewrite": copies.rewrite,
+            "storage.objects.copy": copies.copy,
         },
         extra_routes=(
             # The document's own path for downloads, beside that for plain JSON.
