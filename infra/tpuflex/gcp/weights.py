@@ -22,13 +22,18 @@ from tpuflex.boot.manifest import (
     manifest_sha256,
     read_manifest,
 )
-from tpuflex.boot.manifest_document import SOURCE_METADATA
 from tpuflex.catalog.weight_formats import allowed_patterns, fits
 from tpuflex.errors import NotFoundError
 from tpuflex.gcp.foreign_objects import MARK, of_a_push, require_replaceable
 from tpuflex.gcp.storage_client import storage_bucket
 from tpuflex.gcp.weights_files import Progress, Tally, local_manifest, translated
-from tpuflex.gcp.weights_objects import TIMEOUT, SetObjects, beside_of, objects_below
+from tpuflex.gcp.weights_objects import (
+    TIMEOUT,
+    SetObjects,
+    beside_of,
+    objects_below,
+    source_of_set,
+)
 from tpuflex.gcp.weights_report import (
     FoundManifest,
     PushReport,
@@ -36,8 +41,9 @@ from tpuflex.gcp.weights_report import (
     WeightsCheck,
     WeightsProblem,
 )
-from tpuflex.gcp.weights_upload import Upload, same
+from tpuflex.gcp.weights_upload import Upload
 from tpuflex.gcp.weights_usage import last_used
+from tpuflex.gcp.weights_writing import SetWriting, same
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]
@@ -50,10 +56,15 @@ if TYPE_CHECKING:
 PARALLELISM = 8
 
 Check = Callable[[Manifest, FoundManifest | None], None]
+Fill = Callable[[Manifest], bool]
 
 
 def _unchecked(_wanted: Manifest, _found: FoundManifest | None) -> None:
     return None
+
+
+def _not_filled(_wanted: Manifest) -> bool:
+    return False
 
 
 class WeightsBucket:
@@ -86,6 +97,7 @@ class WeightsBucket:
         progress: Progress,
         extra_files: tuple[str, ...] = (),
         check: Check = _unchecked,
+        fill: Fill = _not_filled,
         again: bool = False,
         source: str = "",
         used: dt.date | None = None,
@@ -105,6 +117,8 @@ class WeightsBucket:
             extra_files: shell patterns of files to push beside the data formats.
             check: called with the manifest to write and the one that is there, before anything is
                 sent; raises what forbids it.
+            fill: called then, where no complete set is there, with the manifest to write; brings
+                the set from another bucket, if it lies there, and says whether it did.
             again: send every file, whatever the bucket holds: who may write there can give altered
                 content the CRC32C of the right one.
             source: what the directory was fetched from, kept as metadata of the manifest: the same
@@ -131,6 +145,10 @@ class WeightsBucket:
                 old = self._read(present.get(MANIFEST_NAME))
                 wanted = wanted.known_as({*known, old.sha256 if old is not None else None})
                 check(wanted, old)
+                if not again and (old is None or old.manifest is None) and fill(wanted):
+                    present = self._objects(prefix)
+                    old = self._read(present.get(MANIFEST_NAME))
+                    wanted = wanted.known_as({*known, old.sha256 if old is not None else None})
                 kept = {} if again else present
                 send = [file for file in wanted.files if not same(file, kept.get(file.path))]
                 if self._brought is not None:
@@ -138,13 +156,14 @@ class WeightsBucket:
                     require_replaceable(place, (file.path for file in send), present, old)
                 tally = Tally(wanted.total_bytes, progress)
                 tally.add(wanted.total_bytes - sum(file.size for file in send))
-                told = not source or source == _source(present.get(MANIFEST_NAME))
+                told = not source or source == source_of_set(present.get(MANIFEST_NAME))
                 if send or not told or old is None or old.sha256 != wanted.sha256:
                     mark = {} if self._brought is None else MARK
+                    writing = SetWriting(self._bucket, prefix, mark)
                     upload = Upload(self._bucket, prefix, directory, mark, tally)
-                    upload.begin(present)
-                    upload.send(pool, send, present)
-                    upload.finish(wanted, source, used)
+                    writing.begin(present)
+                    writing.bring(pool, send, present, upload.send)
+                    writing.finish(wanted, source, used)
         sent = tuple(file.path for file in send)
         return PushReport(
             manifest=wanted,
@@ -265,7 +284,7 @@ class WeightsBucket:
             manifest,
             len(files),
             _size(files),
-            _source(written),
+            source_of_set(written),
             beside=len(beside),
             beside_bytes=_size(beside),
             used=None if written is None else last_used(written.metadata),
@@ -307,9 +326,3 @@ def weights_bucket(
 
 def _size(objects: Mapping[str, Blob]) -> int:
     return sum(blob.size or 0 for blob in objects.values())
-
-
-def _source(blob: Blob | None) -> str:
-    """The source that the manifest in ``blob`` names; empty if it names none."""
-    metadata = None if blob is None else blob.metadata
-    return str((metadata or {}).get(SOURCE_METADATA, ""))[:300]

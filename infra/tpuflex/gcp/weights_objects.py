@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.manifest import MANIFEST_NAME
+from tpuflex.boot.manifest_document import SOURCE_METADATA
 from tpuflex.gcp.foreign_objects import marked
 
 if TYPE_CHECKING:
@@ -75,3 +76,10 @@ def objects_below(bucket: Bucket, prefix: str) -> dict[str, Blob]:
         str(blob.name).removeprefix(start): blob
         for blob in bucket.list_blobs(prefix=start, timeout=TIMEOUT)
     }
+
+
+def source_of_set(manifest: Blob | None) -> str:
+    """Where the set was fetched from, as the object of its ``manifest`` says; empty if it does
+    not."""
+    metadata = None if manifest is None else manifest.metadata
+    return str((metadata or {}).get(SOURCE_METADATA, ""))[:300]

@@ -1,22 +1,18 @@
-"""Sending one set of weights to its bucket: the files, each only in the place of what was seen
-there, and the manifest at the end."""
+"""Sending the files of a checkpoint to a bucket, from this machine."""
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.manifest import MANIFEST_NAME, Manifest, WeightsFile
-from tpuflex.boot.manifest_document import SOURCE_METADATA
-from tpuflex.errors import ConflictError, WeightsError
+from tpuflex.boot.manifest import WeightsFile
+from tpuflex.errors import WeightsError
 from tpuflex.gcp.checkpoint_directory import open_file
 from tpuflex.gcp.weights_files import Tally, WatchedFile, translated
-from tpuflex.gcp.weights_objects import TIMEOUT, objects_below
-from tpuflex.gcp.weights_usage import noted
+from tpuflex.gcp.weights_objects import TIMEOUT
+from tpuflex.gcp.weights_writing import generation
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]
@@ -44,56 +40,13 @@ class Upload:
     mark: Mapping[str, str]
     tally: Tally
 
-    def begin(self, present: Mapping[str, Blob]) -> None:
-        """Delete the manifest that is ``present``: what it names is about to change."""
-        if (manifest := present.get(MANIFEST_NAME)) is not None:
-            manifest.delete(if_generation_match=_generation(manifest))
-
-    def send(
-        self, pool: ThreadPoolExecutor, files: Iterable[WeightsFile], present: Mapping[str, Blob]
-    ) -> None:
-        """Send ``files``, several at a time, in the place of those that are ``present``.
+    def send(self, file: WeightsFile, old: Blob | None) -> None:
+        """Send ``file`` in the place of ``old``, or of none.
 
         Raises:
-            WeightsError: a file changed meanwhile.
-            ConflictError: an object did.
+            WeightsError: it changed meanwhile.
+            ConflictError: the object did.
         """
-        jobs = [pool.submit(self._send, file, present.get(file.path)) for file in files]
-        try:
-            for job in jobs:
-                job.result()
-        except BaseException:
-            for job in jobs:
-                job.cancel()
-            raise
-
-    def finish(self, wanted: Manifest, source: str, used: dt.date | None) -> None:
-        """Write the manifest, if all that it names is there.
-
-        Args:
-            wanted: the manifest.
-            source: what the directory was fetched from; empty if that is not told.
-            used: the day of their last use, if it is kept.
-
-        Raises:
-            ConflictError: something is not there any more, or another push has written one.
-        """
-        self._require_all(wanted)
-        blob = self.bucket.blob(f"{self.prefix}/{MANIFEST_NAME}")
-        told = {SOURCE_METADATA: source} if source else {}
-        day = {} if used is None else noted(used)
-        if about := {**self.mark, **told, **day}:
-            blob.metadata = about
-        blob.upload_from_string(
-            wanted.to_json(),
-            content_type="application/json",
-            checksum="crc32c",
-            # Ours was deleted before: one that is there now was written by another push.
-            if_generation_match=0,
-            timeout=TIMEOUT,
-        )
-
-    def _send(self, file: WeightsFile, old: Blob | None) -> None:
         with translated(self.bucket):
             blob = self.bucket.blob(f"{self.prefix}/{file.path}", chunk_size=_CHUNK_BYTES)
             if self.mark:
@@ -104,7 +57,7 @@ class Upload:
                     size=file.size,
                     content_type="application/octet-stream",
                     checksum="crc32c",
-                    if_generation_match=_generation(old),
+                    if_generation_match=generation(old),
                     timeout=TIMEOUT,
                 )
             if blob.crc32c != file.crc32c:
@@ -112,26 +65,3 @@ class Upload:
                     f"{file.path} changed while it was being sent",
                     hint="Leave the directory alone and push again.",
                 )
-
-    def _require_all(self, wanted: Manifest) -> None:
-        """Check that all files of ``wanted`` are there: what is kept from earlier may have been
-        removed since it was looked at, and no manifest may name what is not there."""
-        present = objects_below(self.bucket, self.prefix)
-        gone = [file.path for file in wanted.files if not same(file, present.get(file.path))]
-        if gone:
-            raise ConflictError(
-                f"gs://{self.bucket.name}/{self.prefix}: {gone[0]} was removed or replaced while"
-                " the others were being sent",
-                status=412,
-                hint="Run it again when whoever does that is done.",
-            )
-
-
-def same(file: WeightsFile, blob: Blob | None) -> bool:
-    """Whether ``blob`` holds ``file``, by size and checksum."""
-    return blob is not None and (blob.size, blob.crc32c) == (file.size, file.crc32c)
-
-
-def _generation(blob: Blob | None) -> int:
-    """What a write may replace: exactly the object that was seen, or none."""
-    return 0 if blob is None or blob.generation is None else int(blob.generation)

@@ -1,0 +1,154 @@
+"""Weights copied from one bucket to another on the embedded cloud: whole or not at all."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from embedded_cloud.storage.copy_handlers import BYTES_PER_CALL
+from tpuflex.errors import ConflictError, WeightsError
+from tpuflex.gcp.weights import WeightsBucket
+from tpuflex.gcp.weights_copy import copy_set
+from tpuflex.gcp.weights_report import PushReport
+
+if TYPE_CHECKING:
+    from tests.gcp.conftest import Clients
+
+PREFIX = "models/tiny/1"
+SOURCE = f"hf://acme/tiny@{'a' * 40}"
+#: More than one call rewrites into another location.
+LARGE = b"0123456789abcdef" * (BYTES_PER_CALL // 16) + b"tail"
+TODAY = dt.date(2026, 11, 23)
+
+
+@pytest.fixture
+def filled(clients: Clients, checkpoint: Path) -> WeightsBucket:
+    """A bucket with a set, in us-east5; another one in europe-west4 is empty."""
+    (checkpoint / "model.safetensors").write_bytes(LARGE)
+    here = clients.bucket()
+    here._bucket.client.create_bucket("bucket-2", location="EUROPE-WEST4")
+    push(here, checkpoint, source=SOURCE)
+    return here
+
+
+def push(bucket: WeightsBucket, directory: Path, **changes: object) -> PushReport:
+    """Push as the command line does."""
+    changes.setdefault("progress", lambda _done, _total: None)
+    return bucket.push(directory, PREFIX, model="tiny", revision="1", **changes)  # type: ignore[arg-type]
+
+
+def copied(clients: Clients, seen: list[int] | None = None) -> PushReport:
+    """Copy the set to the other bucket."""
+    origin, target = (clients.bucket(name).contents(PREFIX) for name in ("bucket-1", "bucket-2"))
+
+    def progress(done: int, _total: int) -> None:
+        if seen is not None:
+            seen.append(done)
+
+    return copy_set(origin, target, progress=progress, used=TODAY)
+
+
+def test_a_set_arrives_whole_and_nothing_is_uploaded(
+    clients: Clients, filled: WeightsBucket
+) -> None:
+    """The copy verifies, has the manifest to the byte and where it came from; a large file comes in
+    several calls; the day of the copy is the day of the last use."""
+    seen: list[int] = []
+    report = copied(clients, seen)
+    target = clients.bucket("bucket-2")
+    origin, found = filled.find(PREFIX), target.find(PREFIX)
+    (stored,) = target.list()
+
+    assert report.sent == ("config.json", "model.safetensors")
+    assert report.bytes_sent == report.manifest.total_bytes == seen[-1]
+    assert seen == sorted(seen)
+    assert len(seen) >= 4  # what is there, the small file, and the large one in two calls
+    assert target.verify(PREFIX).problems == ()
+    assert found == origin
+    assert (stored.source, stored.used) == (SOURCE, TODAY)
+    copy = target._bucket.get_blob(f"{PREFIX}/model.safetensors")
+    assert copy.download_as_bytes(raw_download=True) == LARGE
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_copy_that_broke_off_goes_on(clients: Clients) -> None:
+    """What is there with its checksum stays as it is, to the generation; what is there with another
+    one is replaced, and no manifest was there in between."""
+    copied(clients)
+    target = clients.bucket("bucket-2")
+    bucket = target._bucket
+    kept = bucket.get_blob(f"{PREFIX}/model.safetensors").generation
+    bucket.blob(f"{PREFIX}/MANIFEST.json").delete()
+    bucket.blob(f"{PREFIX}/config.json").upload_from_string("half")
+
+    report = copied(clients)
+
+    assert (report.sent, report.kept) == (("config.json",), ("model.safetensors",))
+    assert bucket.get_blob(f"{PREFIX}/model.safetensors").generation == kept
+    assert target.verify(PREFIX).problems == ()
+
+
+def test_nothing_of_a_colleague_is_replaced(clients: Clients, filled: WeightsBucket) -> None:
+    """A complete set in its place, and a file that somebody writes while it is copied, stay; the
+    same file is taken for what it is."""
+    first = filled.contents(PREFIX)
+    target = clients.bucket("bucket-2")
+    empty, bucket = target.contents(PREFIX), target._bucket
+    bucket.blob(f"{PREFIX}/config.json").upload_from_string("a colleague's")
+    with pytest.raises(ConflictError, match="somebody else is writing"):
+        copy_set(first, empty, progress=lambda _done, _total: None)
+    assert bucket.get_blob(f"{PREFIX}/config.json").download_as_bytes() == b"a colleague's"
+    assert target.find(PREFIX) is None
+
+    bucket.blob(f"{PREFIX}/config.json").upload_from_string("{}")
+    copy_set(first, empty, progress=lambda _done, _total: None)
+    assert target.verify(PREFIX).problems == ()
+    with pytest.raises(ConflictError, match="complete set"):
+        copied(clients)
+
+
+def test_what_is_not_whole_is_not_copied(clients: Clients, filled: WeightsBucket) -> None:
+    """A set without a manifest, with one in another text, or with a file that is missing, is
+    refused before anything is written; one that changes meanwhile leaves no manifest."""
+    seen = filled.contents(PREFIX)
+    target = clients.bucket("bucket-2")
+    manifest = filled._bucket.get_blob(f"{PREFIX}/MANIFEST.json")
+    text = manifest.download_as_bytes()
+    clients.delete(f"{PREFIX}/config.json")
+    with pytest.raises(WeightsError, match=r"does not match its manifest \(config.json\)"):
+        copied(clients)
+    assert target.stored(PREFIX) is None
+    with pytest.raises(ConflictError, match="removed or replaced while"):
+        copy_set(seen, target.contents(PREFIX), progress=lambda _done, _total: None)
+    assert target.find(PREFIX) is None
+    manifest.upload_from_string(text + b"\n")
+    with pytest.raises(WeightsError, match="no manifest that a push has written"):
+        copied(clients)
+    manifest.delete()
+    with pytest.raises(WeightsError, match="no manifest that a push has written"):
+        copied(clients)
+
+
+def test_a_push_takes_what_lies_in_another_bucket(
+    clients: Clients, filled: WeightsBucket, checkpoint: Path
+) -> None:
+    """Asked once it is known what is to be pushed, and that it may; not where a complete set is
+    there already, and not where every file is to be sent again."""
+    target, asked = clients.bucket("bucket-2"), []
+
+    def fill(wanted: object) -> bool:
+        asked.append(wanted)
+        copied(clients)
+        return True
+
+    report = push(target, checkpoint, fill=fill)
+    push(target, checkpoint, fill=fill)
+    again = push(target, checkpoint, fill=fill, again=True)
+
+    assert asked == [report.manifest]
+    assert (report.sent, report.kept) == ((), ("config.json", "model.safetensors"))
+    assert report.manifest.sha256 == filled.verify(PREFIX).sha256
+    assert again.sent == ("config.json", "model.safetensors")

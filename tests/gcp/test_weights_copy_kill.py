@@ -1,0 +1,87 @@
+"""A copy of weights that is killed at a call, and typed once more."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from embedded_cloud.faults.effect import Kill
+from embedded_cloud.faults.processes import Roles
+from embedded_cloud.faults.rule import Rule, Stage, Where
+from embedded_cloud.server import EmbeddedCloud
+from embedded_cloud.storage.copy_handlers import BYTES_PER_CALL
+from tests.gcp import copying
+from tests.gcp.conftest import PROJECT
+from tpuflex.gcp.weights import weights_bucket
+from tpuflex.gcp.weights_copy import copy_set
+
+PREFIX = "models/tiny/1"
+#: Each writing call of a copy: of the small file, of the large one (twice), of the manifest.
+CALLS = {
+    "config": ("config.json/rewriteTo/", 1),
+    "first call of a large file": ("model.safetensors/rewriteTo/", 1),
+    "last call of a large file": ("model.safetensors/rewriteTo/", 2),
+    "manifest": ("^/upload/storage/v1/b/bucket-2/o", 1),
+}
+
+
+def begin(environ: dict[str, str]) -> subprocess.Popen[bytes]:
+    """Begin to copy the set."""
+    return subprocess.Popen(
+        [sys.executable, str(copying.__file__), "bucket-1", "bucket-2", PROJECT, PREFIX],
+        env={**os.environ, **environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+
+
+@pytest.mark.parametrize("stage", [Stage.BEFORE_COMMIT, Stage.AFTER_COMMIT])
+@pytest.mark.parametrize("call", CALLS)
+def test_the_same_command_goes_on(tmp_path: Path, call: str, stage: Stage) -> None:
+    """Whether or not the call was done: what is there is whole or has no manifest, never half a set
+    that verifies; the source is untouched; the same once more has one whole set."""
+    path, which = CALLS[call]
+    kill = Kill(roles=("cli",), then="proceed" if stage is Stage.AFTER_COMMIT else "reset")
+    where = Where(method="POST", path=path)
+    rule = Rule(id="kill", where=where, nth=which, stage=stage, effect=kill)
+    with EmbeddedCloud(tmp_path / "cloud", project=PROJECT) as cloud:
+        environ = dict(cloud.environ())
+        origin, target = (
+            weights_bucket(name, project=PROJECT, environ=environ)
+            for name in ("bucket-1", "bucket-2")
+        )
+        for bucket, location in ((origin, "US-EAST5"), (target, "EUROPE-WEST4")):
+            bucket._bucket.client.create_bucket(bucket._bucket.name, location=location)
+        directory = tmp_path / "checkpoint"
+        directory.mkdir()
+        (directory / "config.json").write_text("{}")
+        (directory / "model.safetensors").write_bytes(b"1" * (BYTES_PER_CALL + 1))
+        origin.push(directory, PREFIX, model="t", revision="1", progress=lambda _done, _all: None)
+        before = [(each.name, each.generation) for each in origin._bucket.list_blobs()]
+        book = cloud.cloud.faults.book
+        with begin(environ) as process:
+            book.set_roles(Roles.from_json({"root": process.pid, "cli": process.pid}))
+            book.add(rule)
+            _, said = process.communicate(timeout=60)
+        struck = book.struck
+        book.remove()
+        whole = target.find(PREFIX) is not None
+        problems = target.verify(PREFIX).problems if whole else ()
+        if not whole:
+            copy_set(
+                origin.contents(PREFIX), target.contents(PREFIX), progress=lambda _done, _all: None
+            )
+        after = target.verify(PREFIX)
+        names = [each.name for each in target._bucket.list_blobs(versions=True)]
+        untouched = [(each.name, each.generation) for each in origin._bucket.list_blobs()]
+
+    assert struck, said.decode()
+    assert whole is (call == "manifest" and stage is Stage.AFTER_COMMIT)
+    assert problems == after.problems == after.beside == ()
+    assert len(names) == len(set(names)) == 3
+    assert untouched == before
