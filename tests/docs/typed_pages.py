@@ -28,6 +28,7 @@ NO_LOG = f"a host that runs nothing has no log; {GOOGLE} types it in a rehearsal
 PRIVATE = "goes through IAP to a private address, until Ctrl-C; tests/cli/test_way_in.py"
 GCLOUD = "needs gcloud, and a secret's name; tests/embedded_cloud/test_services_gcloud.py"
 REGION = "needs a model of the Hub; tests/engine/test_push_from_region.py types both"
+FILLED = "needs weights in another region; tests/engine/test_library_filled.py copies these"
 ACCOUNT = "needs an account of others; tests/engine/test_brought_account.py runs these steps"
 AGENTS = "grants on a key of others; tests/engine/test_brought_key.py grants the same by the API"
 PACK = "installs the pack's environment; `make checks` does, and runs the pack under the engine"
@@ -154,6 +155,10 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex --stack chat library up --region europe-west4",
             "tpuflex --stack chat library down --dry-run",
             "tpuflex --stack chat library down",
+        ),
+        FILLED: (
+            "tpuflex --stack chat-eu library up",
+            "tpuflex --stack chat-eu weights push",
         ),
     },
     "docs/how-to/other-languages.md": {

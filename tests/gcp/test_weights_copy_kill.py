@@ -82,6 +82,7 @@ def test_the_same_command_goes_on(tmp_path: Path, call: str, stage: Stage) -> No
 
     assert struck, said.decode()
     assert whole is (call == "manifest" and stage is Stage.AFTER_COMMIT)
-    assert problems == after.problems == after.beside == ()
+    assert problems == after.problems == ()
+    assert after.beside == ()
     assert len(names) == len(set(names)) == 3
     assert untouched == before

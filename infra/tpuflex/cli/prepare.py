@@ -23,6 +23,13 @@ from tpuflex.cli.prepare_weights import (
     weights_directory,
 )
 from tpuflex.cli.shared_weights import note_weights_use, require_shared
+from tpuflex.cli.weights_elsewhere import (
+    Filling,
+    copied_text,
+    copy_text,
+    copy_weights,
+    elsewhere,
+)
 from tpuflex.errors import TpuflexError, WeightsError
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.weights_choice import (
@@ -32,6 +39,7 @@ from tpuflex.operate.weights_choice import (
     choose,
     not_the_source,
     refuse_other_word,
+    to_copy,
     unknown,
 )
 
@@ -99,6 +107,9 @@ class EndpointPreparation:
         choice = choose(weights, trust)
         if choice is Choice.AWAIT:
             return
+        if (origin := to_copy(weights, trust)) is not None:
+            self.say(copy_text(self.cloud, origin))
+            return
         if choice is not Choice.SERVE or self._damage(weights):
             check_source(self.cloud.stack, self.cloud)
             require_shared(self.cloud, pushes=True)
@@ -111,7 +122,8 @@ class EndpointPreparation:
             self.say(f"  warning  the weights in the bucket cannot be looked at: {error.message}")
             return None
         refuse_other_word(weights, trust)
-        return weights.found
+        origin = to_copy(weights, trust)
+        return weights.found if origin is None else origin.sha256
 
     def _prepare(self) -> str:
         require_shared(self.cloud)
@@ -134,6 +146,7 @@ class EndpointPreparation:
                 cloud.stack.name,
                 usable,
                 settings.source is not None,
+                elsewhere(cloud, self.say, before) if usable is None else (),
             ),
             Trust(
                 pinned=settings.manifest_sha256,
@@ -165,6 +178,10 @@ class EndpointPreparation:
         if choice is Choice.AWAIT:
             self.say(f"  warning  {weights.place} holds no weights: the host will wait for them")
             return str(trust.pinned)
+        if (origin := to_copy(weights, trust)) is not None:
+            copied = copy_weights(self.cloud, origin, self.output, self.cancelled)
+            self.say(f"  copied   weights: {copied_text(origin, copied)}")
+            return copied.manifest.sha256
 
         def check(wanted: Manifest, found: FoundManifest | None) -> None:
             there = None if found is None else found.manifest
@@ -176,7 +193,13 @@ class EndpointPreparation:
         source = str(self.cloud.stack.settings.model.weights.source)
         directory = weights_directory(self.cloud.stack, source, self.say, self._hub())
         report = push_weights(
-            self.cloud, directory, self.output, self.cancelled, check, planned=trust.planned
+            self.cloud,
+            directory,
+            self.output,
+            self.cancelled,
+            check,
+            fill=Filling(self.cloud, self.output, self.cancelled),
+            planned=trust.planned,
         )
         if report.sent:
             self.say(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.output import Output
     from tpuflex.cli.stack import OpenStack
-    from tpuflex.gcp.weights import Check
+    from tpuflex.gcp.weights import Check, Fill
     from tpuflex.gcp.weights_report import FoundManifest, PushReport
     from tpuflex.operate.hub.client import HubClient
     from tpuflex.operate.hub.fetch import HubModels
@@ -106,6 +106,7 @@ def push_weights(
     cancelled: Callable[[], bool],
     check: Check | None = None,
     *,
+    fill: Fill | None = None,
     again: bool = False,
     planned: str | None = None,
 ) -> PushReport:
@@ -119,6 +120,7 @@ def push_weights(
         cancelled: whether the user pressed Ctrl-C.
         check: called before anything is sent; raises what forbids it. By default only the stack
             file's pin does.
+        fill: brings the set from another bucket, if it lies there.
         again: send every file, whatever the bucket holds.
         planned: hash of the manifest that the slice was made for, if there is one.
 
@@ -161,6 +163,7 @@ def push_weights(
             progress=progress,
             extra_files=model.weights.extra_files,
             check=allowed,
+            fill=fill or (lambda _wanted: False),
             again=again,
             source=source_of(directory),
             used=cloud.now().date(),

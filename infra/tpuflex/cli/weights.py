@@ -65,6 +65,10 @@ def push(
     continues. That checksum is a CRC32C, which can be forged: --again mends what a host reports as
     altered.
 
+    Weights that lie in the library's bucket of another region, or in the bucket that the stack had
+    before, are copied from there within Cloud Storage, and not sent from here. Weights that are
+    pinned need no source for that, and none is fetched.
+
     With --from-region nothing passes through this machine: a small Compute Engine machine in the
     bucket's region copies what tpuflex:model.weights.source names of the Hub, and is deleted at the
     end. It says first what is made and what it costs, and asks. A gated model needs the token in
@@ -72,45 +76,20 @@ def push(
     earlier one has left, --stop deletes it, as `down` does.
     """
     from tpuflex.cli.cloud import connect
-    from tpuflex.cli.hub_access import HubAccess
-    from tpuflex.cli.prepare_weights import (
-        check_source,
-        files_text,
-        push_weights,
-        weights_directory,
-    )
-    from tpuflex.cli.steps.weights import ensure_bucket
+    from tpuflex.cli.library_weights import in_library
+    from tpuflex.cli.prepare_weights import check_source
+    from tpuflex.cli.steps.push import run_push
 
     stack = invocation.open_stack(deploying=False)
     if from_region or stop:
         _push_from_region(invocation, stack, directory, again=again, stop=stop, asked=from_region)
         return
     source = stack.settings.model.weights.source
-    if directory is None and source is None:
+    if directory is None and source is None and (again or not in_library(stack)):
         raise click.UsageError("Name a DIRECTORY, or set tpuflex:model.weights.source.")
     if directory is None:
         check_source(stack)
-    cloud, output = connect(invocation, stack), invocation.output
-    hub = HubAccess(lambda: cloud, output)
-    if directory is None:
-        check_source(stack, cloud)
-    ensure_bucket(invocation, cloud)
-    place = directory or weights_directory(stack, str(source), output.progress, hub)
-    report = push_weights(cloud, place, output, lambda: False, again=again)
-    sha256 = report.manifest.sha256
-    output.document(
-        {
-            "sent": report.sent,
-            "kept": report.kept,
-            "bytes_sent": report.bytes_sent,
-            "manifest_sha256": sha256,
-        }
-    )
-    output.result(
-        f"Pushed {files_text(len(report.sent))} ({report.bytes_sent / 1e6:.1f} MB in "
-        f"{report.seconds:.1f} s); {len(report.kept)} were already there."
-    )
-    output.result(f"manifest_sha256: {sha256}")
+    run_push(invocation, connect(invocation, stack), directory, again=again)
 
 
 @weights.command(

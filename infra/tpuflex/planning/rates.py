@@ -64,3 +64,30 @@ _NAT = Source(
 NAT_PER_HOST = Rate(Decimal("0.0014"), "virtual machine behind NAT", _NAT)
 #: An external address of the gateway; it needs at least one.
 NAT_ADDRESS = Rate(Decimal("0.005"), "external address of NAT", _NAT)
+
+
+@dataclass(frozen=True, slots=True)
+class TransferRate:
+    """A price of the network between two regions.
+
+    Attributes:
+        usd_per_gib: US dollars for one GiB, at most.
+        source: where the price was read.
+    """
+
+    usd_per_gib: Decimal
+    source: Source
+
+
+#: Google's page writes these by a script: the figures are the upper ends of a public cost note's,
+#: for regions of the United States.
+_NETWORK = Source(
+    where="https://cloud.google.com/storage/pricing, data transfer within Google Cloud, from"
+    " https://brainagents.ai/gcpfinops/blog/gcp-network-egress-cross-region-costs",
+    date=date(2026, 11, 23),
+)
+#: From one continent to another. Within one region nothing is paid.
+TRANSFER: dict[tuple[str, ...], TransferRate] = {
+    ("North America", "North America"): TransferRate(Decimal("0.02"), _NETWORK),
+    ("North America", "Europe"): TransferRate(Decimal("0.08"), _NETWORK),
+}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.library_weights import require_library
 from tpuflex.cli.prepare_weights import check_source
+from tpuflex.cli.weights_elsewhere import elsewhere
 from tpuflex.errors import (
     AlreadyExistsError,
     NotFoundError,
@@ -25,7 +26,7 @@ from tpuflex.operate.doctor import weights
 from tpuflex.operate.doctor.reading import attempt
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.status import slice_status
-from tpuflex.operate.weights_choice import Choice, Trust, Weights, choose
+from tpuflex.operate.weights_choice import Choice, Elsewhere, Trust, Weights, choose
 from tpuflex.request.states import Lifecycle
 
 if TYPE_CHECKING:
@@ -82,12 +83,16 @@ def stored_weights_check(cloud: Cloud, manager: Api, storage: Api) -> Check:
         stored = read()
         if stored is not None and stored.problems:
             place = replace(place, active=attempt(lambda: _active(cloud)) is True)
-        return weights.weights_check(place, stored, _choice_for(cloud, place.url, stored))
+        others = elsewhere(cloud, lambda _line: None) if stored is None else ()
+        place = replace(place, elsewhere=bool(others))
+        return weights.weights_check(place, stored, _choice_for(cloud, place.url, stored, others))
     except (AlreadyExistsError, NotFoundError) as error:
         return weights.WEIGHTS.failed(type(error), error.message, error.hint)
 
 
-def _choice_for(cloud: Cloud, place: str, stored: WeightsCheck | None) -> Choice | WeightsError:
+def _choice_for(
+    cloud: Cloud, place: str, stored: WeightsCheck | None, others: tuple[Elsewhere, ...]
+) -> Choice | WeightsError:
     """What `up` would do about the weights in the bucket, as far as that is known without the
     state, or why it would refuse them.
 
@@ -95,6 +100,7 @@ def _choice_for(cloud: Cloud, place: str, stored: WeightsCheck | None) -> Choice
         cloud: the stack's cloud.
         place: where they are.
         stored: what is there.
+        others: what other buckets hold under the same name.
     """
     settings = cloud.stack.settings.model.weights
     known = PushedWeights(cloud.stack.own_files)
@@ -102,7 +108,7 @@ def _choice_for(cloud: Cloud, place: str, stored: WeightsCheck | None) -> Choice
     found = None if stored is None else stored.sha256
     try:
         return choose(
-            Weights(place, cloud.stack.name, found, settings.source is not None),
+            Weights(place, cloud.stack.name, found, settings.source is not None, others),
             Trust(pinned=settings.manifest_sha256, pushed=pushed),
         )
     except WeightsError as error:
