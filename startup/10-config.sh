@@ -122,6 +122,19 @@ try:
 except (KeyError, TypeError, AttributeError) as error:
     sys.exit(f"tpuflex-config: a part is missing or has the wrong form: {error}")
 
+# Of a model that is kept in several regions, a host reads what is in its own.
+buckets = config["weights"].get("buckets")
+if buckets is not None:
+    with open(f"{sys.argv[1]}/zone", encoding="utf-8") as file:
+        region = file.read().rpartition("/")[2].rpartition("-")[0]
+    near = buckets.get(region) if isinstance(buckets, dict) else None
+    if not isinstance(near, str) or not re.fullmatch(TEXT["weights"]["bucket"], near):
+        known = ", ".join(sorted(buckets)) if isinstance(buckets, dict) else "none"
+        sys.exit(
+            f"tpuflex-config: weights.buckets has no bucket for {region or 'no region'}, where"
+            f" this host is; it has: {known}"
+        )
+    fields["weights.bucket"] = near
 bucket, prefix = fields["weights.bucket"], fields["weights.prefix"]
 # Compiled programs are in the endpoint's own bucket; that of the weights may be a library's.
 programs = config["compile_cache"].get("bucket", bucket)
@@ -139,6 +152,8 @@ PYTHON
 read_config() {
     phase config
     metadata_config
+    # Only a document with buckets of several regions needs it, and says so.
+    metadata instance/zone "$STATE_DIR/zone" || : >"$STATE_DIR/zone"
     if ! config_fields >"$STATE_DIR/config.fields" 2>"$STATE_DIR/config.problem"; then
         fail config "$(tail --lines=1 "$STATE_DIR/config.problem")"
     fi

@@ -537,7 +537,8 @@ class QueuedResource(pulumi.CustomResource):
     """VPC network, by name or full path; the project's default network unless given."""
 
     subnetwork: pulumi.Output[str | None] = pulumi.property("subnetwork")
-    """Subnetwork, by name or full path. Without external IPs it needs Private Google Access."""
+    """Subnetwork, by name or full path. Without external IPs it needs Private Google Access. Where
+    the zones are in several regions: the name that the subnetwork has in each of them."""
 
     external_ips: pulumi.Output[bool] = pulumi.property("externalIps")
     """Whether the hosts get external IP addresses. Off by default; changed in place."""
@@ -780,7 +781,8 @@ class QueuedResource(pulumi.CustomResource):
             boot_disk: The disk that the hosts boot from; Google chooses unless given.
             network: VPC network, by name or full path; the project's default network unless given.
             subnetwork: Subnetwork, by name or full path. Without external IPs it needs Private
-                Google Access.
+                Google Access. Where the zones are in several regions: the name that the subnetwork
+                has in each of them.
             external_ips: Whether the hosts get external IP addresses. Off by default; changed in
                 place.
             can_ip_forward: Whether the hosts may send and receive packets with other source or
@@ -1081,7 +1083,8 @@ class GetQueuedResourceResult(_Output):
     """VPC network, by name or full path; the project's default network unless given."""
 
     subnetwork: str | None = pulumi.property("subnetwork", default=None)
-    """Subnetwork, by name or full path. Without external IPs it needs Private Google Access."""
+    """Subnetwork, by name or full path. Without external IPs it needs Private Google Access. Where
+    the zones are in several regions: the name that the subnetwork has in each of them."""
 
     external_ips: bool | None = pulumi.property("externalIps", default=None)
     """Whether the hosts get external IP addresses. Off by default; changed in place."""

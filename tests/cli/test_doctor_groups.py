@@ -240,6 +240,24 @@ def test_allowed_locations(settings: StackSettings, policy: OrgPolicy, standing:
     assert ("no location is allowed" in location.text) == policy.all_denied
 
 
+def test_every_region_has_to_be_allowed(settings: StackSettings) -> None:
+    """Of zones in several regions, those are named that are not among the allowed places."""
+    zones = ("us-east5-a", "europe-west4-a")
+    slice_ = settings.slice.model_copy(update={"zones": zones})
+    several = settings.model_copy(update={"slice": slice_})
+
+    def location(*allowed: str) -> Check:
+        fine = {each.name: OrgPolicy() for each in policies.ALL}
+        read = {**fine, "gcp.resourceLocations": OrgPolicy(allowed=allowed)}
+        *_, found = policies.policy_checks(several, read)
+        return found
+
+    refused, fine = location("in:us-locations"), location("us-east5", "in:europe-locations")
+    assert (refused.standing, fine.standing) == ("warning", "ok")
+    assert refused.text.startswith("europe-west4 is not among the allowed places")
+    assert fine.text == "us-east5 and europe-west4 are allowed"
+
+
 WANTED = capacity.Wanted("p", "v6e-4", "v6e", 4, "v2-alpha-tpuv6e", ("us-east5-a", "us-east5-b"))
 
 

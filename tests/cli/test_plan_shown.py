@@ -120,7 +120,7 @@ def test_a_network_of_yours_is_named(stack: OpenStack, capsys: pytest.CaptureFix
 
     plan.show(Output(json=False, verbose=False))
 
-    region = settings.slice.region
+    region = settings.region
     path = f"projects/{settings.project}/regions/{region}/subnetworks/serving"
     shown = capsys.readouterr().out
     assert f"  network    yours, and kept: {path}\n" in shown

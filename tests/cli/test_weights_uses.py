@@ -195,5 +195,5 @@ def test_what_could_not_be_looked_at_is_told(
 ) -> None:
     """Unless it cannot matter: hosts of another region do not read this bucket, and a zone that is
     not there has none. Nor is an endpoint's binding understood that somebody has changed."""
-    assert stack.settings.slice.region == "us-east5"
+    assert stack.settings.region == "us-east5"
     assert len(uses_of(stack, slices, policy)[1]) == unseen

@@ -46,7 +46,7 @@ class Program:
             name="serving",
             project=settings.project,
             network=network.id,
-            region=settings.slice.region,
+            region=settings.region,
             ip_cidr_range="10.7.0.0/24",
             private_ip_google_access=True,
         )
@@ -98,7 +98,7 @@ def test_p9_a_network_and_its_clients_from_the_same_program(workplace: Workplace
     slice_ = made[f"{SLICE} vllm"]
     assert slice_["network"] == f"{place}/global/networks/team"
     assert slice_["subnetwork"] == (
-        f"{place}/regions/{program.settings.slice.region}/subnetworks/serving"
+        f"{place}/regions/{program.settings.region}/subnetworks/serving"
     )
     assert "from-team" in slice_["tags"]
     assert f'"NETWORK":"{place}/global/networks/team"' in slice_["metadata"]["tpuflex-config"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -106,6 +107,31 @@ def test_a_subnetwork_with_a_tpu_node_cannot_be_deleted(net: Api) -> None:
     refused = net.call("DELETE", f"{REGION}/subnetworks/sub-1")
     assert refusal(refused) == (400, "resourceInUseByAnotherResource")
     assert "nodes/n1" in refused.json()["error"]["message"]
+
+
+def test_a_node_names_the_subnetwork_of_its_own_region(net: Api, cloud: EmbeddedCloud) -> None:
+    """By a bare name it is in the one of that name in the region of its zone: that one is in use,
+    gives it its address, and one of the same name elsewhere can go."""
+    far = f"{ROOT}/regions/europe-west4/subnetworks"
+    insert(net, f"{REGION}/subnetworks", SUBNETWORK)
+    insert(net, far, {**SUBNETWORK, "ipCidrRange": "10.0.1.0/24"})
+    node = {
+        "acceleratorType": "v6e-4",
+        "runtimeVersion": "v2-alpha-tpuv6e",
+        "networkConfig": {"network": "net-1", "subnetwork": "sub-1"},
+    }
+    there = replace(net, zone="europe-west4-a")
+    assert there.tpu("POST", "nodes", body=node, nodeId="n1").status_code == 200
+    refused = net.call("DELETE", f"{far}/sub-1")
+    elsewhere = net.call("DELETE", f"{REGION}/subnetworks/sub-1")
+    cloud.cloud.strictness.change({"network": {"private_addresses": True}})
+    cloud.advance(60)
+    (endpoint,) = there.get("nodes/n1")["networkEndpoints"]
+
+    assert refused.status_code == 400
+    assert "nodes/n1" in refused.json()["error"]["message"]
+    assert elsewhere.status_code == 200, elsewhere.text
+    assert endpoint["ipAddress"].startswith("10.0.1.")
 
 
 def test_a_subnetwork_is_listed_in_its_network(net: Api, cloud: EmbeddedCloud) -> None:

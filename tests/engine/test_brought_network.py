@@ -57,7 +57,7 @@ def bring(
         private_access: whether Private Google Access is on.
         network: what is otherwise in the section of the stack file.
     """
-    project, region = host or embedded.settings.project, embedded.settings.slice.region
+    project, region = host or embedded.settings.project, embedded.settings.region
     root = f"/compute/v1/projects/{project}"
     bodies: dict[str, dict[str, Any]] = {
         f"{root}/global/networks": {"name": name, "autoCreateSubnetworks": False},
@@ -150,7 +150,7 @@ def test_two_endpoints_share_a_network_that_stays(embedded: Embedded) -> None:
     assert down.returncode == 0, errors
     assert "brought-subnet" not in json.dumps(json.loads(out)["resources"])
     path = f"projects/{embedded.settings.project}"
-    region = embedded.settings.slice.region
+    region = embedded.settings.region
     assert json.loads(out)["kept"] == [
         f"{path}/global/networks/team",
         f"{path}/regions/{region}/subnetworks/team-serving",
@@ -201,7 +201,7 @@ def networks_of_what_is_made(embedded: Embedded) -> list[str]:
     """The network of each firewall rule and router that there is."""
     root = f"{embedded.cloud.url}/compute/v1/projects/{embedded.settings.project}"
     found: list[str] = []
-    for path in ("global/firewalls", f"regions/{embedded.settings.slice.region}/routers"):
+    for path in ("global/firewalls", f"regions/{embedded.settings.region}/routers"):
         token = {"Authorization": f"Bearer {embedded.cloud.token}"}
         listed = requests.get(f"{root}/{path}", headers=token, timeout=10).json()["items"]
         found.extend(each["network"] for each in listed)

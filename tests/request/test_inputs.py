@@ -64,7 +64,10 @@ def test_a_request_keeps_its_secure_boot_unless_told(said: bool | None, before: 
         ({"zones": []}, "zones", "Write zones"),
         ({"zones": ["nowhere"]}, "zones[0]", "Write zones"),
         (
-            {"zones": ["us-east5-a", "europe-west4-a"], "subnetwork": "s"},
+            {
+                "zones": ["us-east5-a", "europe-west4-a"],
+                "subnetwork": "projects/p/regions/us-east5/subnetworks/s",
+            },
             "zones",
             "europe-west4 and us-east5, but subnetwork",
         ),

@@ -21,6 +21,10 @@ RESERVED = "projects/p/locations/us-east5-a/reservations/r"
 MISTAKES: tuple[dict[str, Any], ...] = (
     {"zones": [PLACES[0], PLACES[0]]},
     {"zones": [PLACES[0], PLACES[2]], "subnetwork": "s"},
+    {
+        "zones": [PLACES[0], PLACES[2]],
+        "subnetwork": "projects/p/regions/us-east5/subnetworks/s",
+    },
     {"zones": [*PLACES], "subnetwork": "s", "dataDisks": [{"sourceDisk": DISK}]},
     {"zones": [*PLACES[1:]], "reservationName": RESERVED, "provisioningModel": "SPOT"},
     {"zones": [PLACES[1]], "bootDisk": {"storagePool": "zones/us-east5-a/storagePools/s"}},

@@ -73,6 +73,7 @@ class Cloud:
 
     Attributes:
         config: the document under `tpuflex-config`; None answers 404.
+        zone: where the host is, as its metadata says it; None answers 404.
         attributes: other metadata attributes.
         objects: the bucket's objects by name.
         secrets: values by version name.
@@ -97,6 +98,7 @@ class Cloud:
     """
 
     config: dict[str, Any] | None = None
+    zone: str | None = "us-east5-a"
     attributes: dict[str, str] = field(default_factory=dict)
     objects: dict[str, bytes] = field(default_factory=dict)
     secrets: dict[str, str] = field(default_factory=lambda: {VERSION: API_KEY})
@@ -277,7 +279,7 @@ class Handler(BaseHTTPRequestHandler):
             else None,
             "instance/name": "t1v-n-1-w-0",
             "instance/network-interfaces/0/ip": "127.0.0.1",
-            "instance/zone": "projects/1/zones/us-east5-a",
+            "instance/zone": self.cloud.zone and f"projects/1/zones/{self.cloud.zone}",
             "project/project-id": "p",
             "instance/service-accounts/default/token": json.dumps({"access_token": "ya29.host"}),
             **{f"instance/attributes/{name}": text for name, text in self.cloud.attributes.items()},

@@ -20,6 +20,7 @@ from tpuflex.boot.config import (
     weights_prefix,
 )
 from tpuflex.boot.metadata import CONFIG_KEY, node_metadata
+from tpuflex.boot.planned import planned_weights
 from tpuflex.catalog.weight_formats import allowed_patterns
 from tpuflex.naming import Names, library_names
 from tpuflex.settings.model import ModelSettings, StackSettings
@@ -79,6 +80,13 @@ def test_weights_have_a_bucket_in_each_region(bucket: str, held_by: Callable[[st
     assert list(weights_buckets(two, NAMES).items()) == [
         (region, held_by(region)) for region in two.slice.regions
     ]
+    document = json.loads(boot_config(two, NAMES, SHA256).to_json())
+    assert document["weights"]["buckets"] == weights_buckets(two, NAMES)
+    assert document["weights"]["bucket"] == held_by("us-east5")
+    planned = planned_weights({CONFIG_KEY: json.dumps(document)})
+    assert planned is not None
+    assert all(planned.holds(held_by(region)) for region in two.slice.regions)
+    assert not planned.holds(NAMES.bucket("my-project", "asia-east1"))
 
 
 @pytest.mark.parametrize(("mode", "named"), [("bucket", True), ("host", False), ("none", False)])

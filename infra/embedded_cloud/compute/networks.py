@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from embedded_cloud.compute.errors import invalid, required
+from embedded_cloud.compute.locations import region_of
 from embedded_cloud.compute.paths import named
 from embedded_cloud.compute.state import ResourceKind, Target, check_unchanged, fingerprint
 from embedded_cloud.errors import CloudError, unimplemented
@@ -106,19 +107,22 @@ def _nodes(target: Target, field: str) -> Iterator[str]:
     for name, node in target.resources.store.list("tpu/nodes"):
         spec = child(node, "spec")
         configs = [child(spec, "networkConfig"), *children(spec, "networkConfigs")]
-        if any(target.path in _attachments(target, text(each, field)) for each in configs):
+        near = not target.scope.region or region_of(text(node, "zone")) == target.scope.region
+        if any(target.path in _attachments(target, text(each, field), near) for each in configs):
             yield name
 
 
-def _attachments(target: Target, value: str) -> tuple[str, ...]:
-    """The paths that a node's network or subnetwork field may mean."""
+def _attachments(target: Target, value: str, near: bool) -> tuple[str, ...]:
+    """The paths that a node's network or subnetwork field may mean; a bare name only if the node is
+    ``near``, in the region of the resource."""
     if not value:
         return ()
     project = target.scope.project
     _, separator, tail = value.partition("projects/")
     if separator:
         return (f"projects/{tail}",)
-    return (f"projects/{project}/{value}", f"{target.path.rpartition('/')[0]}/{value}")
+    named = (f"{target.path.rpartition('/')[0]}/{value}",) if near else ()
+    return (f"projects/{project}/{value}", *named)
 
 
 def _log_config(asked: JsonObject) -> JsonObject:

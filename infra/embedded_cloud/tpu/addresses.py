@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 
+from embedded_cloud.compute.locations import region_of
 from embedded_cloud.compute.paths import relative
 from embedded_cloud.compute.state import Resources
 from embedded_cloud.json_types import child, text
@@ -22,6 +23,9 @@ def private_addresses(node: Node, resources: Resources) -> tuple[str, ...]:
     embedded cloud's nodes has its own.
     """
     subnetwork = text(child(node.spec, "networkConfig"), "subnetwork")
+    if subnetwork and "/" not in subnetwork:
+        # A bare name is that of the subnetwork in the region of the node's zone.
+        subnetwork = f"regions/{region_of(node.zone)}/subnetworks/{subnetwork}"
     found = resources.get(str(relative(subnetwork, node.project))) if subnetwork else None
     network = ipaddress.ip_network(text(found or {}, "ipCidrRange") or _AUTOMATIC)
     return tuple(str(_within(network, address)) for address in node.addresses)

@@ -102,7 +102,10 @@ class WeightsConfig(_Frozen):
     """Where the weights are."""
 
     bucket: str
-    """Bucket name."""
+    """Bucket name; of several, that in the stack's home."""
+    buckets: dict[str, str] | None = None
+    """Where the host may be in one of several regions: the bucket of each, by region. Absent
+    otherwise."""
     prefix: str
     """Prefix of all objects, without a trailing slash."""
     manifest: str
@@ -184,14 +187,14 @@ def weights_prefix(model: ModelSettings) -> str:
 
 
 def weights_bucket(settings: StackSettings, names: Names) -> str:
-    """Name of the bucket that holds the weights of a stack: the stack's, the library's, or one that
-    was there before both.
+    """Name of the bucket that holds the weights of a stack: the stack's, the library's in its home,
+    or one that was there before both.
 
     Args:
         settings: the stack.
         names: its physical names.
     """
-    return weights_buckets(settings, names)[settings.slice.region]
+    return weights_buckets(settings, names)[settings.region]
 
 
 def weights_buckets(settings: StackSettings, names: Names) -> dict[str, str]:
@@ -226,7 +229,8 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
     image = settings.catalog.image(serving.image.partition("@")[2])
     floor = image.security_floor if image is not None else None
     bucket = weights_bucket(settings, names)
-    own = names.bucket(settings.project, settings.slice.region)
+    own = names.bucket(settings.project, settings.region)
+    buckets = weights_buckets(settings, names)
     return BootConfig(
         endpoint=EndpointIdentity(project=names.project, stack=names.stack, name=names.name),
         container=ContainerConfig(
@@ -250,6 +254,7 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
         ),
         weights=WeightsConfig(
             bucket=bucket,
+            buckets=buckets if len(buckets) > 1 else None,
             prefix=weights_prefix(settings.model),
             manifest=MANIFEST_NAME,
             manifest_sha256=manifest_sha256,

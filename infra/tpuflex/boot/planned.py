@@ -16,15 +16,21 @@ class PlannedWeights:
     """The weights that a node's configuration names.
 
     Attributes:
-        bucket: bucket name.
+        bucket: bucket name; of several, that in the stack's home.
         prefix: prefix of their objects.
         manifest_sha256: SHA-256 of their manifest; empty for a node of an older version, which
             served whatever manifest it found.
+        copies: the buckets of other regions with the same weights: a host reads that of its own.
     """
 
     bucket: str
     prefix: str
     manifest_sha256: str
+    copies: frozenset[str] = frozenset()
+
+    def holds(self, bucket: str) -> bool:
+        """Whether ``bucket`` is one that the node reads, or might have in another region."""
+        return bucket == self.bucket or bucket in self.copies
 
 
 def planned_weights(metadata: object) -> PlannedWeights | None:
@@ -34,8 +40,10 @@ def planned_weights(metadata: object) -> PlannedWeights | None:
         weights = json.loads(str(text))["weights"]
         bucket, prefix = weights["bucket"], weights["prefix"]
         sha256 = weights.get("manifest_sha256", "")
+        copies = frozenset(weights.get("buckets", {}).values()) - {bucket}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    if not all(isinstance(each, str) for each in (bucket, prefix, sha256)):
+    if not all(isinstance(each, str) for each in (bucket, prefix, sha256, *copies)):
         return None
-    return PlannedWeights(bucket, prefix, sha256 if re.fullmatch(SHA256_PATTERN, sha256) else "")
+    known = sha256 if re.fullmatch(SHA256_PATTERN, sha256) else ""
+    return PlannedWeights(bucket, prefix, known, copies)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.config import weights_bucket as weights_bucket_name
+from tpuflex.boot.config import weights_buckets
 from tpuflex.cli.cloud_environment import (
     credentials_asked,
     embedded_environment,
@@ -61,11 +61,14 @@ class Cloud:
         environ: the whole environment for the engine and for every client.
         hub_token: the token for the Hub that the caller's shell has; empty for none. Only the
             client of the Hub gets it.
+        weights_region: which of the stack's regions :attr:`bucket` and :attr:`weights` are those
+            of; the stack's home if empty.
     """
 
     stack: OpenStack
     environ: Mapping[str, str]
     hub_token: str = field(default="", repr=False)
+    weights_region: str = ""
 
     @cached_property
     def tpu(self) -> TpuClient:
@@ -84,15 +87,25 @@ class Cloud:
 
     @property
     def bucket(self) -> str:
-        """Name of the bucket that holds the stack's weights."""
-        return weights_bucket_name(self.stack.settings, self.stack.names)
+        """Name of the bucket that holds the stack's weights; of several, that in its home."""
+        return self.buckets[self.weights_region or self.stack.settings.region]
+
+    def weights_elsewhere(self) -> tuple[Cloud, ...]:
+        """It with the weights in each of the stack's regions but its home."""
+        home = self.stack.settings.region
+        return tuple(replace(self, weights_region=each) for each in self.buckets if each != home)
+
+    @property
+    def buckets(self) -> dict[str, str]:
+        """Names of the buckets that hosts of the stack read weights from, by region."""
+        return weights_buckets(self.stack.settings, self.stack.names)
 
     @property
     def made_bucket(self) -> str:
         """Name of the bucket that the stack itself makes: of its weights, unless they are
         elsewhere, and of compiled programs."""
         settings = self.stack.settings
-        return self.stack.names.bucket(settings.project, settings.slice.region)
+        return self.stack.names.bucket(settings.project, settings.region)
 
     def own_bucket(self) -> bool:
         """Whether the bucket that holds the stack's weights exists.
@@ -107,7 +120,7 @@ class Cloud:
 
         settings = self.stack.settings
         if (brought := settings.model.weights.brought) is not None:
-            read_brought_bucket(self.apis().storage, brought, settings.slice.region)
+            read_brought_bucket(self.apis().storage, brought, settings.region)
             return True
         return self.is_there(self.bucket)
 

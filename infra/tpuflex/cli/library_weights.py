@@ -20,11 +20,11 @@ def in_library(stack: OpenStack) -> bool:
 
 
 def require_library(cloud: Cloud) -> None:
-    """Check that the library has a bucket in the region of the stack of ``cloud``, if the stack
+    """Check that the library has a bucket in each region of the stack of ``cloud``, if the stack
     keeps its weights there.
 
     Raises:
-        NotFoundError: it has none.
+        NotFoundError: it has none in one of them.
         AlreadyExistsError: somebody else has made it.
         AccessError, ApiError: it cannot be told.
     """
@@ -32,11 +32,12 @@ def require_library(cloud: Cloud) -> None:
     if not in_library(stack):
         return
     settings = stack.settings
-    if not cloud.own_bucket():
-        raise NotFoundError(
-            f"The library of {settings.project} has no bucket in {settings.slice.region}, where"
-            f" {BUCKET_KEY} wants the weights: gs://{cloud.bucket}",
-            hint=f"Make it: tpuflex weights push --stack {stack.name}, or without weights: tpuflex"
-            f" library up --stack {stack.name}",
-        )
-    read_library_bucket(cloud.apis(), cloud.bucket, settings.project)
+    for region, bucket in cloud.buckets.items():
+        if not cloud.is_there(bucket):
+            raise NotFoundError(
+                f"The library of {settings.project} has no bucket in {region}, where"
+                f" {BUCKET_KEY} wants the weights: gs://{bucket}",
+                hint=f"Make it: tpuflex weights push --stack {stack.name}, or without weights:"
+                f" tpuflex library up --stack {stack.name}",
+            )
+        read_library_bucket(cloud.apis(), bucket, settings.project)

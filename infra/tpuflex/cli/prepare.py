@@ -22,6 +22,7 @@ from tpuflex.cli.prepare_weights import (
     remember,
     weights_directory,
 )
+from tpuflex.cli.region_weights import fill_regions, filling_texts
 from tpuflex.cli.shared_weights import note_weights_use, require_shared
 from tpuflex.cli.weights_elsewhere import (
     Filling,
@@ -105,6 +106,9 @@ class EndpointPreparation:
         there = self.cloud.own_bucket()
         weights, trust = self._question(empty=not there)
         choice = choose(weights, trust)
+        if weights.found is not None:
+            for line in filling_texts(self.cloud, weights.found):
+                self.say(line)
         if choice is Choice.AWAIT:
             return
         if (origin := to_copy(weights, trust)) is not None:
@@ -128,7 +132,9 @@ class EndpointPreparation:
     def _prepare(self) -> str:
         require_shared(self.cloud)
         ensure_secrets(self.cloud, self.say)
-        return self._ensure_weights()
+        ready = self._ensure_weights()
+        fill_regions(self.cloud, ready, self.output, self.cancelled)
+        return ready
 
     def _question(self, *, empty: bool = False) -> tuple[Weights, Trust]:
         """Which weights there are, and which there is a reason to trust; ``empty``: there is no

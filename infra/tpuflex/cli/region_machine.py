@@ -53,7 +53,7 @@ class RegionMachine:
         self._kept = True
         self.apis = cloud.apis()
         settings = stack.settings
-        region = settings.slice.region
+        region = settings.region
         key = settings.encryption.kms_key or ""
         self.place = Place(stack.names, project, region, state_id, settings.labels, key)
         self.machine = CopyMachine(self.place, self._maker, self.apis, cloud.timing)

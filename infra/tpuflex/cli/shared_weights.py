@@ -46,7 +46,7 @@ def require_shared(cloud: Cloud, *, pushes: bool = False) -> None:
     settings = cloud.stack.settings
     if (brought := settings.model.weights.brought) is not None:
         storage = cloud.apis().storage
-        read_brought_bucket(storage, brought, settings.slice.region)
+        read_brought_bucket(storage, brought, settings.region)
         if pushes:
             require_pushable(storage, brought)
 
@@ -78,11 +78,16 @@ def require_same(cloud: Cloud, wanted: Manifest, found: FoundManifest | None) ->
 
 
 def note_weights_use(cloud: Cloud, say: Callable[[str], None]) -> None:
-    """Note in the bucket, if it outlives the stack of ``cloud``, that its weights are used today.
-    Where that is refused it is said, and nothing else comes of it: what nobody knows the last use
-    of is not removed for want of use."""
-    if not is_shared(cloud.stack):
-        return
+    """Note in the bucket, if it outlives the stack of ``cloud``, that its weights are used today,
+    and where they are in several regions in the bucket of each. Where that is refused it is said,
+    and nothing else comes of it: what nobody knows the last use of is not removed for want of use.
+    """
+    if is_shared(cloud.stack):
+        for each in (cloud, *cloud.weights_elsewhere()):
+            _note_use(each, say)
+
+
+def _note_use(cloud: Cloud, say: Callable[[str], None]) -> None:
     from tpuflex.gcp.weights_usage import note_use  # imports Google's library
 
     prefix = weights_prefix(cloud.stack.settings.model)
@@ -106,11 +111,20 @@ def note_last_use(cloud: Cloud, served: PlannedWeights, say: Callable[[str], Non
 
 def kept_weights(cloud: Cloud) -> dict[str, object] | None:
     """What a teardown of the stack of ``cloud`` leaves of weights, for ``--json``; None where that
-    is nothing."""
-    stack = cloud.stack
-    if not is_shared(stack):
+    is nothing. ``copies`` is what further regions have of it; absent where there is one only."""
+    if not is_shared(cloud.stack):
         return None
-    prefix = weights_prefix(stack.settings.model)
+    looks = map(_kept, (cloud, *cloud.weights_elsewhere()))
+    found = [each for each in looks if each is not None]
+    if not found:
+        return None
+    first, *copies = found
+    return {**first, "copies": copies} if copies else first
+
+
+def _kept(cloud: Cloud) -> dict[str, object] | None:
+    """What is left of weights in one bucket."""
+    prefix = weights_prefix(cloud.stack.settings.model)
     try:
         region = bucket_region(cloud)
         stored = cloud.weights.stored(prefix)
@@ -137,7 +151,8 @@ def bucket_region(cloud: Cloud) -> str:
         TpuflexError: the user's own cannot be read.
     """
     settings = cloud.stack.settings
-    region, brought = settings.slice.region, settings.model.weights.brought
+    region = cloud.weights_region or settings.region
+    brought = settings.model.weights.brought
     if brought is None:
         return region
     found = read_brought_bucket(cloud.apis().storage, brought, region)
@@ -157,13 +172,16 @@ def kept_line(
     """
     if kept is None:
         return ""
-    size = kept["bytes"]
-    cost = f"could not be looked at ({kept.get('why')})"
-    if isinstance(size, int):
-        cost = f"{size / 2**30:.2f} GiB, {month_text(size, str(kept['region']))}"
+    cost = _kept_cost(kept)
     if in_library(cloud.stack):
+        copies = kept.get("copies")
+        others = "".join(
+            f"; {each['place']}, {_kept_cost(each)}"
+            for each in (copies if isinstance(copies, list) else ())
+        )
         return (
-            f"Kept in the library: {kept['place']}, {cost}. What it holds: tpuflex library status"
+            f"Kept in the library: {kept['place']}, {cost}{others}. What it holds: tpuflex library"
+            " status"
         )
     line = f"Kept in your bucket: {kept['place']}, {cost}. Other endpoints may serve it."
     if not was_used(cloud, served):
@@ -171,11 +189,18 @@ def kept_line(
     return f"{line} To delete all that is below it: {remove_objects(str(kept['place']))}"
 
 
+def _kept_cost(kept: Mapping[str, object]) -> str:
+    size = kept["bytes"]
+    if not isinstance(size, int):
+        return f"could not be looked at ({kept.get('why')})"
+    return f"{size / 2**30:.2f} GiB, {month_text(size, str(kept['region']))}"
+
+
 def was_used(cloud: Cloud, served: PlannedWeights | None) -> bool:
     """Whether the weights that the stack file of ``cloud`` names were ever the stack's."""
     stack, bucket = cloud.stack, cloud.bucket
     prefix = weights_prefix(stack.settings.model)
-    if served is not None and (served.bucket, served.prefix) == (bucket, prefix):
+    if served is not None and served.prefix == prefix and served.holds(bucket):
         return True
     return PushedWeights(stack.own_files).get(bucket, prefix) is not None
 

@@ -81,7 +81,7 @@ def weights_in(cloud: Cloud, bucket: str) -> WeightsBucket:
 
 def copy_text(cloud: Cloud, origin: Elsewhere) -> str:
     """What a copy brings and costs, in words."""
-    region = cloud.stack.settings.slice.region
+    region = cloud.weights_region or cloud.stack.settings.region
     cost = transfer_text(origin.total_bytes, origin.region, region)
     free = " (the embedded cloud is free)" if cloud.stack.embedded else ""
     return (
@@ -178,7 +178,7 @@ def _buckets(cloud: Cloud) -> Iterator[tuple[str, str]]:
     """Names and regions of the other buckets."""
     from tpuflex.gcp.library import list_library
 
-    region = cloud.stack.settings.slice.region
+    region = cloud.stack.settings.region
     with suppress(AlreadyExistsError):  # of that name, and somebody else's
         if cloud.is_there(cloud.made_bucket):
             yield cloud.made_bucket, region

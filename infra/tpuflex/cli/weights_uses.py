@@ -121,7 +121,8 @@ def _slices(cloud: Cloud, zone: str) -> Iterator[tuple[str, User]]:
     )
     # A library's bucket is read in its region alone; one of the user's own may be from everywhere.
     anywhere = settings.model.weights.brought is not None
-    missing = {each for each in unreachable if anywhere or region_of(each) == settings.slice.region}
+    near = cloud.weights_region or settings.region
+    missing = {each for each in unreachable if anywhere or region_of(each) == near}
     if missing:
         raise ApiError(f"{', '.join(sorted(missing))} did not answer")
 
@@ -130,7 +131,7 @@ def _use(cloud: Cloud, node: Node, of: Node | QueuedResource) -> Iterator[tuple[
     planned = planned_weights(node.metadata)
     if planned is None and CONFIG_KEY in node.metadata:
         raise ApiError(f"{of.name}: this version cannot read with which weights it boots")
-    if planned is not None and planned.bucket == cloud.bucket:
+    if planned is not None and planned.holds(cloud.bucket):
         text = f"{of.name.partition('/locations/')[2]} boots with it"
         yield planned.prefix, User(text, owner=node.labels.get(LABEL_OWNER, "unmarked"))
 

@@ -89,7 +89,7 @@ def require_not_own(bucket: BroughtBucket, settings: StackSettings, names: Names
     Raises:
         RunError: it has: `down` and `sweep` would take it for the endpoint's.
     """
-    place = settings.project, settings.slice.region
+    place = settings.project, settings.region
     word = {names.bucket(*place): "own", library_names(place[0]).bucket(*place): "library"}
     if bucket.name in word:
         raise pulumi.RunError(

@@ -52,6 +52,7 @@ class EgressArgs:
         state_id: id of the state that makes them.
         project: Google Cloud project id.
         region: region of the subnetwork.
+        further: other regions with a subnetwork.
         network_id: id of the VPC.
         tag: network tag of the hosts.
         labels: labels of the user's.
@@ -67,6 +68,13 @@ class EgressArgs:
     tag: str
     labels: pulumi.Input[Mapping[str, str]] | None
     parent: pulumi.Resource
+    further: tuple[str, ...] = ()
+
+
+def in_region(region: str, home: str) -> str:
+    """What the logical name of something in ``region`` ends with. In the stack's ``home`` nothing:
+    states from before there were other regions have it without."""
+    return "" if region == home else f"-{region}"
 
 
 def to_google(args: EgressArgs) -> tuple[pulumi.Resource, ...]:
@@ -77,28 +85,33 @@ def to_google(args: EgressArgs) -> tuple[pulumi.Resource, ...]:
 def to_internet(
     args: EgressArgs, *, only: pulumi.Input[str] | None = None
 ) -> tuple[pulumi.Resource, ...]:
-    """Egress to everywhere, through NAT.
+    """Egress to everywhere, through NAT in every region.
 
     Args:
         args: what it is made for.
-        only: the subnetwork that it is for; all of the network by default.
+        only: the subnetwork that it is for; all of the network in the region by default.
     """
+    return tuple(_nat(args, only, region) for region in (args.region, *args.further))
+
+
+def _nat(args: EgressArgs, only: pulumi.Input[str] | None, region: str) -> pulumi.Resource:
+    ending = in_region(region, args.region)
     # A router cannot change its network: who moves gets another before the old one goes.
     prefix = "brought-" if only is not None else ""
     router = compute.Router(
-        f"{args.name}-{prefix}router",
+        f"{args.name}-{prefix}router{ending}",
         name=args.names.compute(f"{prefix}router"),
         project=args.project,
         description=description(args.names, args.state_id),
-        region=args.region,
+        region=region,
         network=args.network_id,
         opts=pulumi.ResourceOptions(parent=args.parent),
     )
-    nat = compute.RouterNat(
-        f"{args.name}-{prefix}nat",
+    return compute.RouterNat(
+        f"{args.name}-{prefix}nat{ending}",
         name=args.names.compute(f"{prefix}nat"),
         project=args.project,
-        region=args.region,
+        region=region,
         router=router.name,
         nat_ip_allocate_option="AUTO_ONLY",
         source_subnetwork_ip_ranges_to_nat="LIST_OF_SUBNETWORKS"
@@ -112,7 +125,6 @@ def to_internet(
         log_config=compute.RouterNatLogConfigArgs(enable=True, filter="ERRORS_ONLY"),
         opts=pulumi.ResourceOptions(parent=args.parent),
     )
-    return (nat,)
 
 
 def _rules(args: EgressArgs) -> tuple[compute.Firewall, ...]:

@@ -44,7 +44,7 @@ class VllmEndpoint(pulumi.ComponentResource):
         state: the request's state in the API's words.
         lifecycle: the request's state in tpuflex's words.
         network: id of the slice's network.
-        subnetwork: id of the slice's subnetwork.
+        subnetwork: id of its subnetwork; in the stack's home, if its zones are in several regions.
         service_account: email of the account that the hosts run as.
         expires: when Google deletes the slice (RFC 3339), or None before it is granted.
         bucket: name of the bucket that holds the weights: its own, or the library's.
@@ -127,7 +127,7 @@ class VllmEndpoint(pulumi.ComponentResource):
             secure_boot=slice_.secure_boot,
             **_capacity(given),
             network=prerequisites.network.network_id,
-            subnetwork=prerequisites.network.subnetwork_id,
+            subnetwork=prerequisites.network.subnetwork,
             service_account=prerequisites.identity.email,
             tags=then(given.known("network.tags"), lambda found: [own_tag, *found.network.tags]),
             labels=labels(

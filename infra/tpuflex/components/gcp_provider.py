@@ -6,6 +6,7 @@ import pulumi
 import pulumi_gcp as gcp
 from pulumi.runtime.config import CONFIG, get_config_env
 
+from tpuflex.catalog.zones import region_of
 from tpuflex.settings.gcp_keys import COVERED, NAMESPACE
 from tpuflex.settings.model import StackSettings
 
@@ -35,7 +36,7 @@ def own_gcp_provider(name: str, settings: StackSettings, parent: pulumi.Resource
     return gcp.Provider(
         f"{name}-gcp",
         project=settings.project,
-        region=settings.slice.region,
-        zone=settings.slice.zones[0],
+        region=settings.region,
+        zone=next(each for each in settings.slice.zones if region_of(each) == settings.region),
         opts=pulumi.ResourceOptions(parent=parent),
     )

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 #: What one part of an endpoint gets from another: it stands in the state with that one, and a
 #: component that had it as an input would be made only after that one.
 _OF_OTHERS = frozenset({"state_id", "reader"})
+#: Of the section on the network, what came with several regions, left out at its default, too.
+_YOUNGER_RANGES = ("subnetwork_cidrs",)
 #: The sections of a stack file that are inputs of an endpoint.
 _SECTIONS = frozenset({"cloud", "project", "slice", "model", "serving", "network", "secrets"})
 #: What is not written at its default: states that are older than these have no change then.
@@ -46,7 +48,7 @@ def endpoint_inputs(settings: StackSettings) -> dict[str, pulumi.Input[Any]]:
     """The sections of the stack file, with its own keys and with the defaults of what it leaves
     out. None holds the value of a secret: the settings refuse these."""
     younger: dict[str, Any] = {
-        "network": _same(settings.network, _YOUNGER),
+        "network": _same(settings.network, (*_YOUNGER, *_YOUNGER_RANGES)),
         "secrets": _same(settings.secrets, _YOUNGER_SECRETS),
         "model": {"weights": _same(settings.model.weights, _YOUNGER_WEIGHTS)},
     }

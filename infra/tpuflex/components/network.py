@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import compute
 
-from tpuflex.components.egress import EgressArgs, to_google, to_internet
+from tpuflex.components.egress import EgressArgs, in_region, to_google, to_internet
 from tpuflex.components.given import then
 from tpuflex.components.inputs import inputs_of
 from tpuflex.components.marks import description, options
@@ -36,7 +36,10 @@ class NetworkArgs:
     """Google Cloud project id."""
 
     region: str
-    """Region of the subnetwork: the region of the slice."""
+    """Region of the subnetwork: the stack's home, where the slice is unless there are others."""
+
+    subnetwork_cidrs: Mapping[str, str] | None = None
+    """Ranges of subnetworks of its own in other regions, by region."""
 
     brought: pulumi.Input[BroughtNetwork] | None = None
     """A network that is there already; one of its own by default."""
@@ -73,13 +76,17 @@ class Network(pulumi.ComponentResource):
         network_id: id of the VPC.
         subnetwork_id: id of its subnetwork, which has Private Google Access; one of its own has
             flow logs.
+        subnetwork: how a slice names its subnetwork: by that id; where it may be in several
+            regions, by the name that the subnetworks of all have, which the API looks up in the
+            region of the zone that is asked.
         tag: the network tag that the firewall rules apply to; put it on the slice.
-        barriers: what must be there before the slice and outlive it: the subnetwork, the firewall
-            rules, and DNS zones or NAT.
+        barriers: what must be there before the slice and outlive it: the subnetworks, the
+            firewall rules, and DNS zones or NAT.
     """
 
     network_id: pulumi.Output[str]
     subnetwork_id: pulumi.Output[str]
+    subnetwork: pulumi.Output[str]
     tag: str
     barriers: tuple[pulumi.Resource, ...]
 
@@ -89,11 +96,12 @@ class Network(pulumi.ComponentResource):
         super().__init__("tpuflex:index:Network", name, inputs_of(args), opts)
         self.tag = args.names.compute("host")
         if args.brought is None:
-            subnetwork = self._own(name, args)
+            subnetworks = self._own(name, args)
         else:
-            subnetwork = self._brought(name, args, args.brought, only_read(self, opts))
+            subnetworks = (self._brought(name, args, args.brought, only_read(self, opts)),)
+        self.subnetwork = subnetworks[0].name if len(subnetworks) > 1 else self.subnetwork_id
         self.barriers = (
-            subnetwork,
+            *subnetworks,
             *self._egress(name, args),
             *(self._firewalls(name, args) if args.manage_firewall else ()),
         )
@@ -101,7 +109,8 @@ class Network(pulumi.ComponentResource):
             {"networkId": self.network_id, "subnetworkId": self.subnetwork_id, "tag": self.tag}
         )
 
-    def _own(self, name: str, args: NetworkArgs) -> compute.Subnetwork:
+    def _own(self, name: str, args: NetworkArgs) -> tuple[compute.Subnetwork, ...]:
+        """A network and its subnetworks, that of the home first."""
         network = compute.Network(
             name,
             name=args.names.compute("net"),
@@ -111,9 +120,12 @@ class Network(pulumi.ComponentResource):
             routing_mode="REGIONAL",
             opts=options("gcp:compute/network:Network", self),
         )
-        subnetwork = self._subnetwork(name, args, network)
-        self.network_id, self.subnetwork_id = network.id, subnetwork.id
-        return subnetwork
+        ranges = {args.region: args.subnetwork_cidr, **(args.subnetwork_cidrs or {})}
+        subnetworks = tuple(
+            self._subnetwork(name, args, network, region, cidr) for region, cidr in ranges.items()
+        )
+        self.network_id, self.subnetwork_id = network.id, subnetworks[0].id
+        return subnetworks
 
     def _brought(
         self,
@@ -138,16 +150,21 @@ class Network(pulumi.ComponentResource):
         return subnetwork
 
     def _subnetwork(
-        self, name: str, args: NetworkArgs, network: compute.Network
+        self,
+        name: str,
+        args: NetworkArgs,
+        network: compute.Network,
+        region: str,
+        cidr: pulumi.Input[str],
     ) -> compute.Subnetwork:
         return compute.Subnetwork(
-            f"{name}-subnet",
+            f"{name}-subnet{in_region(region, args.region)}",
             name=args.names.compute("subnet"),
             project=args.project,
             description=description(args.names, args.state_id),
-            region=args.region,
+            region=region,
             network=network.id,
-            ip_cidr_range=args.subnetwork_cidr,
+            ip_cidr_range=cidr,
             # The host has no external address; it reaches Storage and Secret Manager this way.
             private_ip_google_access=True,
             log_config=compute.SubnetworkLogConfigArgs(
@@ -165,6 +182,7 @@ class Network(pulumi.ComponentResource):
             state_id=args.state_id,
             project=args.project,
             region=args.region,
+            further=tuple(args.subnetwork_cidrs or ()),
             network_id=self.network_id,
             tag=self.tag,
             labels=args.labels,

@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 from pulumi import UNKNOWN
 
-from tpuflex.boot.config import weights_bucket, weights_prefix
+from tpuflex.boot.config import weights_bucket, weights_buckets, weights_prefix
 from tpuflex.components.brought_bucket import (
     BroughtWeights,
     BroughtWeightsArgs,
@@ -18,6 +18,7 @@ from tpuflex.components.brought_bucket import (
 from tpuflex.components.brought_key import BroughtKey, BroughtKeyArgs
 from tpuflex.components.brought_secrets import BroughtSecrets, BroughtSecretsArgs
 from tpuflex.components.brought_secrets import require_not_own as require_not_own_secrets
+from tpuflex.components.egress import in_region
 from tpuflex.components.endpoint_args import Preparation
 from tpuflex.components.given import Given, then
 from tpuflex.components.identity import HostIdentity, HostIdentityArgs
@@ -70,7 +71,7 @@ class Prerequisites:
         opts: pulumi.ResourceOptions,
     ) -> None:
         settings = given.settings
-        project, region = settings.project, settings.slice.region
+        project, region = settings.project, settings.region
         self._services = (
             [ApiServices(f"{name}-apis", _services(settings), opts)] if settings.manage_apis else []
         )
@@ -90,6 +91,7 @@ class Prerequisites:
                     given.known("network.subnetwork_cidr"),
                     lambda found: found.network.subnetwork_cidr,
                 ),
+                subnetwork_cidrs=settings.network.subnetwork_cidrs or None,
                 serving_port=settings.serving.port,
                 allowed_cidrs=then(
                     given.known("network.allowed_cidrs"),
@@ -168,17 +170,21 @@ class Prerequisites:
             known = there.grants[0].id if there.grants else there.bucket_name
             found.append(_ReadableWeights(known, (there.seen, *there.grants)))
         elif weights.bucket == "library" and self._reader is not None:
-            reader = LibraryReader(
-                f"{name}-library",
-                LibraryReaderArgs(
-                    bucket=self.bucket,
-                    prefix=weights_prefix(settings.model),
-                    reader=self._reader,
-                    title=title,
-                ),
-                opts,
-            )
-            found.append(_ReadableWeights(reader.grant.id, (reader.grant,)))
+            readers = [
+                LibraryReader(
+                    f"{name}-library{in_region(region, settings.region)}",
+                    LibraryReaderArgs(
+                        bucket=bucket,
+                        prefix=weights_prefix(settings.model),
+                        reader=self._reader,
+                        title=title,
+                    ),
+                    opts,
+                )
+                for region, bucket in weights_buckets(settings, names).items()
+            ]
+            grants = tuple(reader.grant for reader in readers)
+            found.append(_ReadableWeights(grants[0].id, grants))
         if settings.makes_bucket:
             own = WeightsBucket(
                 f"{name}-weights",
@@ -186,7 +192,7 @@ class Prerequisites:
                     names=names,
                     state_id=state_id,
                     project=settings.project,
-                    region=settings.slice.region,
+                    region=settings.region,
                     reader=self._reader,
                     keeps_programs=keeps_programs,
                     labels=_labels(given),

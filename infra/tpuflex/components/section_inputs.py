@@ -74,6 +74,7 @@ class NetworkInputs(TypedDict, total=False):
     name: Input[str]
     subnetwork: Input[str]
     subnetwork_cidr: Input[str]
+    subnetwork_cidrs: Mapping[str, str]
     allowed_cidrs: Input[Sequence[Input[str]]]
     egress: Egress
     manage_firewall: bool

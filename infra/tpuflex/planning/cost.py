@@ -7,6 +7,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from tpuflex.catalog.rows import Price
+from tpuflex.catalog.zones import region_of
 from tpuflex.settings.model import StackSettings
 
 _CENT = Decimal("0.01")
@@ -49,13 +50,27 @@ class OtherRuns:
 
 
 def run_cost(settings: StackSettings) -> RunCost:
-    """The cost of the slice that ``settings`` describes, in its first zone.
+    """The cost of the slice that ``settings`` describes; where its zones are in several regions, in
+    the dearest of them, which is not known while one of their prices is not.
 
     The accelerator type of a stack that was deployed earlier may have left the catalog; then
     nothing is known of its cost.
     """
     wanted = settings.slice
-    return slice_cost(settings, wanted.accelerator_type, wanted.region, wanted.max_run_duration)
+    costs = (
+        slice_cost(settings, wanted.accelerator_type, region, wanted.max_run_duration)
+        for region in wanted.regions
+    )
+    return max(costs, key=lambda cost: (cost.per_hour is None, cost.per_hour or 0))
+
+
+def cost_in(settings: StackSettings, zone: str) -> RunCost:
+    """The cost of the slice that ``settings`` describe where it is: in ``zone``; of one that is
+    nowhere, as :func:`run_cost`."""
+    wanted = settings.slice
+    if not zone:
+        return run_cost(settings)
+    return slice_cost(settings, wanted.accelerator_type, region_of(zone), wanted.max_run_duration)
 
 
 def slice_cost(

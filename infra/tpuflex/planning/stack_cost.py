@@ -65,7 +65,8 @@ class Usage:
     Attributes:
         accelerator: the slice.
         price: price of its chips; None where there is no row.
-        region: where chips and weights are.
+        region: where chips and weights are; of several regions the one with the dearest chips.
+        further: the other regions: a copy of the weights, and NAT, are there, too.
         run: how long a run lasts.
         renew_before: how long before its end the next run is planned; None when it is not renewed.
         egress: how the hosts reach out.
@@ -79,6 +80,7 @@ class Usage:
     renew_before: timedelta | None = None
     egress: Literal["google", "internet", "existing"] = "google"
     weights: Model | None = None
+    further: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,18 +173,21 @@ def _for_hours(per_hour: Figure, hours: Decimal, unit: str, words: str = "") -> 
 
 
 def _weights(usage: Usage) -> Figure:
-    model, rate = usage.weights, STORAGE.get(usage.region)
+    model = usage.weights
     if model is None:
         return Figure(None, _DAILY, "the size of the weights is not known")
     size = Decimal(stored_bytes(model)) / GIB
-    if rate is None:
-        words = f"{size:.1f} GiB; the price of storage in {usage.region} was not read"
+    rates = {region: STORAGE.get(region) for region in (usage.region, *usage.further)}
+    if unread := [region for region, rate in rates.items() if rate is None]:
+        words = f"{size:.1f} GiB; the price of storage in {' and '.join(unread)} was not read"
         return Figure(None, _DAILY, words, (model.source,))
+    known = [rate for rate in rates.values() if rate is not None]
+    each = " and ".join(f"${rate.usd_per_hour}" for rate in known)
     return Figure(
-        size * rate.usd_per_hour * _DAY,
+        sum((size * rate.usd_per_hour * _DAY for rate in known), Decimal(0)),
         _DAILY,
-        f"at least {size:.1f} GiB at ${rate.usd_per_hour} per GiB and hour",
-        (rate.source, model.source),
+        f"at least {size:.1f} GiB at {each} per GiB and hour",
+        distinct((*(rate.source for rate in known), model.source)),
     )
 
 
@@ -194,9 +199,10 @@ def _network(usage: Usage) -> Figure:
         return Figure(amount, _DAILY, words, (DNS_ZONE.source,))
     if usage.egress == "existing":
         return Figure(Decimal(0), _DAILY, "nothing: the network is there already", ())
-    hosts = usage.accelerator.hosts
-    amount = (hosts * NAT_PER_HOST.usd_per_hour + NAT_ADDRESS.usd_per_hour) * _DAY
-    words = f"NAT for {hosts} host(s) and one address, without $0.045 per GiB of traffic"
+    hosts, addresses = usage.accelerator.hosts, 1 + len(usage.further)
+    amount = (hosts * NAT_PER_HOST.usd_per_hour + addresses * NAT_ADDRESS.usd_per_hour) * _DAY
+    count = "one address" if addresses == 1 else f"{addresses} addresses"
+    words = f"NAT for {hosts} host(s) and {count}, without $0.045 per GiB of traffic"
     return Figure(amount, _DAILY, words, (NAT_PER_HOST.source,))
 
 

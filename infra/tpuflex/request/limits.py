@@ -41,7 +41,7 @@ def named_twice(zones: Sequence[str]) -> list[str]:
 
 
 def regions_of(zones: Sequence[str]) -> list[str]:
-    """The regions of ``zones``; weights, and a subnetwork, lie in one."""
+    """The regions of ``zones``; a subnetwork lies in one."""
     return sorted({region_of(zone) for zone in zones})
 
 

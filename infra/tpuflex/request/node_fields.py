@@ -207,7 +207,8 @@ class HostNetwork(Group):
         _Text | None,
         Input(f"{_NETWORK}.subnetwork", SUBNETWORK_EXAMPLE, form=_NAME_OR_PATH),
     ] = None
-    """Subnetwork, by name or full path. Without external IPs it needs Private Google Access."""
+    """Subnetwork, by name or full path. Without external IPs it needs Private Google Access. Where
+    the zones are in several regions: the name that the subnetwork has in each of them."""
 
     external_ips: Annotated[
         bool, Input(f"{_NETWORK}.enableExternalIps", SWITCH_EXAMPLE, _PATCHES, _ALWAYS)

@@ -171,11 +171,12 @@ def _zones(given: Properties) -> Findings:
     if twice := limits.named_twice(names):
         yield "zones", f"{', '.join(twice)} is named twice. Name each zone once."
     regions = limits.regions_of(names)
-    if len(regions) > 1 and "subnetwork" in given:
+    # A bare name is looked up in the region of the zone that is asked.
+    if len(regions) > 1 and "/" in str(given.get("subnetwork", "")):
         yield (
             "zones",
             f"the zones are in {' and '.join(regions)}, but subnetwork is in one region."
-            " Write zones of one region, or no subnetwork.",
+            " Write zones of one region; or the name of a subnetwork that each region has.",
         )
 
 

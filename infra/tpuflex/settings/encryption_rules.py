@@ -18,8 +18,10 @@ def encryption_findings(draft: Draft) -> Iterator[Finding]:
     """
     if draft.encryption is None or draft.slice is None:
         return
-    location, region = draft.encryption.location, draft.slice.region
-    if location and location != region:
+    location, regions = draft.encryption.location, draft.slice.regions
+    # A key with zones in several regions is refused with these (region_rules).
+    if location and len(regions) == 1 and location != regions[0]:
+        region = regions[0]
         yield Finding(
             _KEY,
             f"the key is in {location}, and what it is to encrypt is in {region}",

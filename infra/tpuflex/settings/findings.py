@@ -75,6 +75,7 @@ _EXAMPLES = {
     "labels": "Write lower-case letters, digits, - and _, at most 63; a key begins with a letter.",
     "tags": "Write lower-case letters, digits and hyphens, such as inference.",
     "subnetwork_cidr": "Write a range such as 10.128.0.0/20.",
+    "subnetwork_cidrs": "Write ranges by region, such as {europe-west4: 10.128.16.0/20}.",
     "allowed_cidrs": "Write a range such as 203.0.113.0/24.",
     "chat_template": "Write the path of a .jinja file among the weights, such as "
     "chat_template.jinja.",

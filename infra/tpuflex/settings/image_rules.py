@@ -91,7 +91,7 @@ def image_warnings(draft: Draft, serving: ServingSettings) -> Iterator[Finding]:
 def _remedy(draft: Draft, image: str) -> str:
     repository, _, digest = image.partition("@")
     project = draft.project or "PROJECT"
-    region = draft.slice.region if draft.slice is not None else "REGION"
+    region = draft.slice.regions[0] if draft.slice is not None else "REGION"
     place = f"{region}-docker.pkg.dev/{project}"
     name = on_docker_hub(repository)
     mirror, upstream = "dockerhub", "docker-hub"

@@ -66,8 +66,9 @@ class SliceSettings(Frozen):
     """The TPU slice and how long it may run."""
 
     zones: tuple[Zone, ...] = Field(min_length=1)
-    """Zones in which to request capacity, such as us-east5-a; all in one region, where the weights
-    are. One of them gets the slice."""
+    """Zones in which to request capacity, such as us-east5-a. One of them gets the slice. They are
+    in one region, where the weights are; or in several, with the weights in the library and the
+    ranges of further subnetworks in network.subnetwork_cidrs."""
 
     strategy: Literal["race", "ordered"] = "race"
     """How to use several zones: `race` requests capacity in all at once, the first to grant it
@@ -120,11 +121,6 @@ class SliceSettings(Frozen):
     and run `up` first."""
 
     timeouts: Timeouts = Timeouts()
-
-    @property
-    def region(self) -> str:
-        """The region of all zones."""
-        return region_of(self.zones[0])
 
     @property
     def regions(self) -> tuple[str, ...]:
@@ -240,9 +236,15 @@ class StackSettings(Frozen):
     for all stacks. `tpuflex catalog` shows what is known."""
 
     @property
+    def region(self) -> str:
+        """The stack's home: the region of its zones, or of several the one where it has what it has
+        in one region only."""
+        return self.network.home(self.slice.regions)
+
+    @property
     def brought_network(self) -> BroughtNetwork | None:
         """The network that is there already; None for one of the endpoint's own."""
-        return self.network.brought(self.project, self.slice.region)
+        return self.network.brought(self.project, self.region)
 
     @property
     def makes_bucket(self) -> bool:

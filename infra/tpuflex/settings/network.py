@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -22,6 +23,7 @@ _SUBNETWORK = re.compile(
 )
 
 Egress = Literal["google", "internet", "existing"]
+Region = Annotated[str, Field(pattern=r"^[a-z]+-[a-z]+\d+$")]
 
 
 def check_network(text: str) -> str:
@@ -83,6 +85,12 @@ class NetworkSettings(Frozen):
     subnetwork_cidr: SubnetworkCidr = "10.128.0.0/20"
     """Address range of the slice's subnetwork, in a network of its own."""
 
+    subnetwork_cidrs: dict[Region, SubnetworkCidr] = {}
+    """Where the zones are in several regions: the address range of the subnetwork in each of them
+    but one. That one is the stack's home: its subnetwork has subnetwork_cidr, and the secrets and
+    the bucket of compiled programs are there. Weights have to be in the library then
+    (`tpuflex:model.weights.bucket: library`); hosts read them in their own region."""
+
     allowed_cidrs: tuple[AllowedCidr, ...] = ()
     """Ranges that may reach the serving port; none by default (use an IAP tunnel)."""
 
@@ -106,6 +114,12 @@ class NetworkSettings(Frozen):
     def makes_network(self) -> bool:
         """Whether the endpoint gets a network of its own."""
         return self.name is None
+
+    def home(self, regions: Sequence[str]) -> str:
+        """Which of ``regions``, those of the zones, is the stack's home: where it has what it has
+        in one region only. The order of the zones says nothing of it: who changes that would else
+        move secrets."""
+        return next((each for each in regions if each not in self.subnetwork_cidrs), regions[0])
 
     def brought(self, project: str, region: str) -> BroughtNetwork | None:
         """The network that is there already; None for one of the endpoint's own.

@@ -33,7 +33,7 @@ def network_findings(draft: Draft) -> Iterator[Finding]:
             " manage_firewall: true.",
         )
     if draft.project is not None and draft.slice is not None:
-        region = draft.slice.region
+        region = network.home(draft.slice.regions)
         brought = network.brought(draft.project, region)
         if brought is not None:
             yield from _brought(network, brought, draft.project, region)

@@ -25,6 +25,7 @@ from tpuflex.settings.model import (
     StackSettings,
 )
 from tpuflex.settings.network_rules import network_findings, network_warnings
+from tpuflex.settings.region_rules import region_findings
 from tpuflex.settings.secret_rules import secret_findings, secret_warnings
 from tpuflex.settings.serving_rules import serving_findings, serving_warnings
 
@@ -58,6 +59,7 @@ def _all_findings(draft: Draft) -> Iterator[Finding]:
         yield from _runtime(draft.catalog, draft.slice)
     if draft.model is not None:
         yield from _bucket(draft.model)
+    yield from region_findings(draft)
     yield from network_findings(draft)
     yield from identity_findings(draft)
     if draft.secrets is not None:
@@ -75,14 +77,6 @@ def _zones(slice_: SliceSettings) -> Iterator[Finding]:
     key = "tpuflex:slice.zones"
     if twice := limits.named_twice(slice_.zones):
         yield Finding(key, f"{', '.join(twice)} is named twice", "Name each zone once.")
-    regions = limits.regions_of(slice_.zones)
-    if len(regions) > 1:
-        yield Finding(
-            key,
-            f"the zones are in different regions ({', '.join(regions)}), "
-            "but the weights lie in one region",
-            "Write zones of one region.",
-        )
 
 
 def _renewal(slice_: SliceSettings) -> Iterator[Finding]:

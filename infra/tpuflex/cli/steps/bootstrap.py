@@ -59,7 +59,7 @@ class Bootstrapping:
     def names(self) -> BootstrapNames:
         """The names in that project; in the region of the stack, or of what there is already."""
         settings = self.cloud.stack.settings
-        return BootstrapNames(settings.project, self._region or settings.slice.region)
+        return BootstrapNames(settings.project, self._region or settings.region)
 
     @property
     def bucket(self) -> StateBucket:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from tpuflex.planning.figure import Figure, SourceList, with_source_table
 from tpuflex.planning.memory import MemoryPlan
 from tpuflex.planning.request import MemoryRequest, NotPlannable
 from tpuflex.planning.stack import plan_stack
-from tpuflex.planning.stack_cost import StackCost, Usage, stack_cost
+from tpuflex.planning.stack_cost import StackCost, Usage, hourly, stack_cost
 from tpuflex.planning.throughput import bandwidth_ceiling
 from tpuflex.planning.token_cost import Throughput, TokenPrices, token_prices
 
@@ -55,6 +56,9 @@ def run_cost_report(invocation: Invocation, given: Throughput | None) -> None:
                 "cloud": settings.cloud,
                 "accelerator_type": usage.accelerator.name,
                 "region": usage.region,
+                "elsewhere": {
+                    region: figure.to_json() for region, figure in elsewhere(settings).items()
+                },
                 "free": False,
                 "cost": cost.to_json(),
                 "tokens": {**tokens.to_json(), "bandwidth_ceiling": decoding.to_json()},
@@ -64,24 +68,53 @@ def run_cost_report(invocation: Invocation, given: Throughput | None) -> None:
     )
     sources = SourceList()
     output.heading(f"Stack {stack.name}: {usage.accelerator.name} in {usage.region}, Flex-start")
-    output.facts(chain(_facts(usage, cost, sources), _token_facts(tokens, decoding, sources)))
+    others = (
+        (f"or {region}", money(figure, sources)) for region, figure in elsewhere(settings).items()
+    )
+    output.facts(
+        chain(_facts(usage, cost, sources), others, _token_facts(tokens, decoding, sources))
+    )
     _show_claims(invocation, claims, sources)
     show_sources(output, sources)
 
 
 def usage_of(settings: StackSettings) -> Usage:
-    """What the stack of ``settings`` buys."""
+    """What the stack of ``settings`` buys, where it is dearest."""
     catalog = settings.catalog
     accelerator = catalog.accelerators[settings.slice.accelerator_type]
+    region, *further = _dearest_first(settings)
     return Usage(
         accelerator=accelerator,
-        price=catalog.price(accelerator.generation, settings.slice.region),
-        region=settings.slice.region,
+        price=catalog.price(accelerator.generation, region),
+        region=region,
+        further=tuple(further),
         run=settings.slice.max_run_duration,
         renew_before=settings.slice.renew_before,
         egress=settings.network.egress,
         weights=catalog.model(settings.model.name),
     )
+
+
+def elsewhere(settings: StackSettings) -> dict[str, Figure]:
+    """The price of the chips per hour in the other regions of the stack's zones."""
+    catalog = settings.catalog
+    accelerator = catalog.accelerators[settings.slice.accelerator_type]
+    return {
+        region: hourly(accelerator, catalog.price(accelerator.generation, region), region)
+        for region in _dearest_first(settings)[1:]
+    }
+
+
+def _dearest_first(settings: StackSettings) -> list[str]:
+    """The regions of the zones, those first whose price is not known."""
+    generation = settings.catalog.accelerators[settings.slice.accelerator_type].generation
+
+    def rank(region: str) -> tuple[bool, Decimal]:
+        row = settings.catalog.price(generation, region)
+        price = None if row is None else row.usd_per_chip_hour
+        return price is not None, -(price or Decimal(0))
+
+    return sorted(settings.slice.regions, key=rank)
 
 
 def _decoding(settings: StackSettings) -> Figure:

@@ -61,8 +61,8 @@ def stored_weights_check(cloud: Cloud, manager: Api, storage: Api) -> Check:
 
     def read() -> WeightsCheck | None:
         if brought is not None:
-            read_brought_bucket(storage, brought, stack.settings.slice.region)
-        elif not _there():
+            read_brought_bucket(storage, brought, stack.settings.region)
+        elif not all(map(_there, cloud.buckets.values())):
             require_library(cloud)
             return None
         bucket = weights_bucket(
@@ -73,11 +73,11 @@ def stored_weights_check(cloud: Cloud, manager: Api, storage: Api) -> Check:
         except NotFoundError:
             return None
 
-    def _there() -> bool:
+    def _there(name: str) -> bool:
         number = partial(project_number, manager, project)
         readable = partial(may_read_buckets, manager, project)
-        shared = cloud.bucket != cloud.made_bucket
-        return require_own_bucket(storage, cloud.bucket, project, number, readable, shared=shared)
+        shared = name != cloud.made_bucket
+        return require_own_bucket(storage, name, project, number, readable, shared=shared)
 
     try:
         stored = read()

@@ -6,19 +6,28 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.shared_weights import is_shared, kept_line, kept_weights
-from tpuflex.cli.steps.down_purge import nothing_text, planned_purge, purge, purge_text
+from tpuflex.cli.steps.down_purge import (
+    nothing_text,
+    planned_copies,
+    planned_purge,
+    purge,
+    purge_text,
+)
 from tpuflex.cli.steps.teardown import Planned, StackTeardown
 from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError
 from tpuflex.operate.status import slice_status
 from tpuflex.operate.teardown import Kept, foreign_lines
-from tpuflex.planning.cost import run_cost
+from tpuflex.planning.cost import cost_in
 from tpuflex.request.outcomes import PROTECTED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
     from tpuflex.cli.output import Output
     from tpuflex.gcp.inventory import Inventory
+    from tpuflex.gcp.weights_removal import Removal
 
 
 def run_down(
@@ -46,34 +55,49 @@ def run_down(
         raise protected(planned.serving)
     before = planned.before
     doomed = planned_purge(cloud, planned.served) if purge_weights else None
+    copies = planned_copies(cloud, planned.served) if purge_weights else ()
     show_planned(invocation, cloud, planned)
     if doomed is not None:
         output.result(purge_text(cloud, doomed))
     elif purge_weights:
         output.result(nothing_text(cloud))
+    for there, copy in copies:
+        output.result(purge_text(there, copy))
     if dry_run:
         shown: dict[str, object] = {
             "to_destroy": [item.to_json() for item in planned.to_destroy],
             "purged_weights": None if doomed is None else doomed.to_json(),
         }
+        if copies:
+            shown["purged_copies"] = _copies(copies)
         document = {"stack": stack.name, "destroyed": False, **_document(planned, before), **shown}
         output.document(document)
         return
-    if not (planned.nothing and doomed is None) and not invocation.yes:
+    if not (planned.nothing and doomed is None and not copies) and not invocation.yes:
         output.confirm_name("stack's name", stack.name)
     left = teardown.carry_out(planned)
     _show_left(output, planned, stack.name)
     purged = None if doomed is None else purge(cloud, doomed)
+    removed = [(there, purge(there, copy)) for there, copy in copies]
     kept = kept_weights(cloud)
     done = {"stack": stack.name, "destroyed": True, **_document(planned, left)}
     if is_shared(stack):
         done["kept_weights"] = kept
         done["purged_weights"] = None if purged is None else purged.to_json()
+    if removed:
+        done["purged_copies"] = _copies(removed)
     output.document(done)
     if purged is not None:
         output.result(f"Removed: gs://{cloud.bucket}/{purged.prefix}.")
+    for there, copy in removed:
+        output.result(f"Removed: gs://{there.bucket}/{copy.prefix}.")
     if line := kept_line(cloud, kept, planned.served):
         output.result(line)
+
+
+def _copies(of: Sequence[tuple[Cloud, Removal]]) -> list[dict[str, object]]:
+    """Sets in further regions, for ``--json``."""
+    return [{"bucket": there.bucket, **removal.to_json()} for there, removal in of]
 
 
 def _show_left(output: Output, planned: Planned, name: str) -> None:
@@ -121,13 +145,13 @@ def _cost(cloud: Cloud, now: datetime) -> str:
     stack = cloud.stack
     if stack.embedded:
         return "nothing: the embedded cloud is free"
-    per_hour = run_cost(stack.settings).per_hour
     try:
         status = slice_status(stack.settings, stack.names, cloud.tpu, recorded=cloud.recorded_zones)
     except NotFoundError:
         return ""
     except (AccessError, ApiError):
         return "unknown"  # it may not be read; what is to be destroyed says so
+    per_hour = cost_in(stack.settings, status.zone).per_hour
     spent = status.cost(per_hour, now)
     return "unknown" if spent is None else f"${spent}, and ${per_hour} per hour while it runs"
 

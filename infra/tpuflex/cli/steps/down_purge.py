@@ -72,6 +72,15 @@ def planned_purge(cloud: Cloud, served: PlannedWeights | None) -> Removal | None
     return removal
 
 
+def planned_copies(
+    cloud: Cloud, served: PlannedWeights | None
+) -> tuple[tuple[Cloud, Removal], ...]:
+    """The same in the other regions of the stack, each with its cloud. Raises as
+    :func:`planned_purge`."""
+    found = ((each, planned_purge(each, served)) for each in cloud.weights_elsewhere())
+    return tuple((each, removal) for each, removal in found if removal is not None)
+
+
 def purge_text(cloud: Cloud, removal: Removal) -> str:
     """What goes, and what it costs until then, in words."""
     cost = month_text(removal.size, bucket_region(cloud))

@@ -20,7 +20,7 @@ from tpuflex.operate.host import READY
 from tpuflex.operate.metrics import ask_metrics
 from tpuflex.operate.selection import Selection, Traits, refusal
 from tpuflex.operate.status import slice_status
-from tpuflex.planning.cost import run_cost
+from tpuflex.planning.cost import cost_in
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -77,8 +77,9 @@ class Examined:
         """US dollars an hour that its slice costs now; None if that is not known."""
         if self.stack is None:
             return None
-        billed = self.status is not None and (self.status.node_state or self.status.others_since)
-        return run_cost(self.stack.settings).per_hour if billed else Decimal("0.00")
+        if self.status is None or not (self.status.node_state or self.status.others_since):
+            return Decimal("0.00")
+        return cost_in(self.stack.settings, self.status.zone).per_hour
 
     @property
     def spent(self) -> Decimal | None:
@@ -87,7 +88,7 @@ class Examined:
             return None
         if self.status is None:
             return Decimal("0.00")
-        return self.status.cost(run_cost(self.stack.settings).per_hour, self.at)
+        return self.status.cost(cost_in(self.stack.settings, self.status.zone).per_hour, self.at)
 
 
 def examine(

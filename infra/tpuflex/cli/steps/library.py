@@ -59,7 +59,7 @@ def run_library_up(
 def make_library(
     invocation: Invocation, cloud: Cloud, regions: Collection[str] = (), *, take_over: bool = False
 ) -> tuple[bool, dict[str, str]]:
-    """Make the library's buckets: in the stack's region, in ``regions``, and where it has them.
+    """Make the library's buckets: in the stack's regions, in ``regions``, and where it has them.
 
     Says first what is made, and asks. Gives whether anything was changed, and the buckets by
     region.
@@ -81,7 +81,7 @@ def make_library(
         state = work.state()
         had = regions_of(state)
         lost = _regions_there(cloud) if take_over else ()
-        work.regions = tuple(sorted({*had, *lost, stack.settings.slice.region, *regions}))
+        work.regions = tuple(sorted({*had, *lost, *stack.settings.slice.regions, *regions}))
         plan = work.preview()
         taken = work.taken(plan)
         if take_over or unfinished(state) or any(_made_by(each, state) for each in taken):

@@ -63,7 +63,7 @@ def _read(cloud: Cloud, kind: Kind, name: str) -> Iterator[CloudResource]:
         answer = cloud.apis().of(kind).call("GET", kind.root + id_)
     except (NotFoundError, ServiceDisabledError):
         return
-    yield described(kind, answer, name=name, place=settings.slice.region, id_=id_)
+    yield described(kind, answer, name=name, place=settings.region, id_=id_)
 
 
 def _foreign(

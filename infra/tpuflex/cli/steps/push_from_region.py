@@ -156,7 +156,7 @@ def _announced(cloud: Cloud, job: Job, expected: CopyEstimate) -> Iterator[str]:
     size, minutes = job.total_bytes / 1e9, expected.expected_seconds / 60
     yield (
         f"{job.source}: {files_text(len(job.files))}, {size:.1f} GB, to gs://{job.bucket} by a"
-        f" machine in {settings.slice.region}; nothing passes through here."
+        f" machine in {settings.region}; nothing passes through here."
     )
     yield (
         f"Made for it, and removed at the end: {MACHINE_TYPE} with Debian and an external address,"

@@ -20,7 +20,7 @@ from tpuflex.errors import AccessError, TpuflexError
 from tpuflex.operate.health import Health, ask_health
 from tpuflex.operate.route import Route, route
 from tpuflex.operate.status import slice_status
-from tpuflex.planning.cost import run_cost
+from tpuflex.planning.cost import cost_in
 from tpuflex.planning.request import MemoryRequest, NotPlannable
 from tpuflex.planning.stack import plan_stack
 from tpuflex.request.states import Lifecycle
@@ -118,7 +118,7 @@ def show_status(
             host boots, 7 when somebody has to act.
     """
     output = invocation.output
-    per_hour = run_cost(stack.settings).per_hour
+    per_hour = cost_in(stack.settings, status.zone).per_hour
     spent = status.cost(per_hour, invocation.now())
     endpoint = stack.settings.url(status.address)
     zones = stack.settings.slice.zones

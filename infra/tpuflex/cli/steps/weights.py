@@ -50,7 +50,7 @@ def ensure_bucket(invocation: Invocation, cloud: Cloud) -> None:
 
     if is_shared(cloud.stack):
         run_preflight(invocation, cloud, apis=LIBRARY_APIS)
-        if in_library(cloud.stack) and not cloud.own_bucket():
+        if in_library(cloud.stack) and not all(map(cloud.is_there, cloud.buckets.values())):
             make_library(invocation, cloud)
         require_shared(cloud, pushes=True)
         return

@@ -119,10 +119,8 @@ def _remedy(constraint: Constraint, settings: StackSettings) -> str:
 def _location_check(subject: Subject, settings: StackSettings, policy: OrgPolicy) -> Check:
     """Whether the region is allowed, as far as the names of value groups tell
     (https://cloud.google.com/resource-manager/docs/organization-policy/defining-locations)."""
-    region = settings.slice.region
     if not policy.allowed and not policy.denied and not policy.all_denied:
         return subject.ok("not in force")
-    groups = {region, f"in:{region}-locations", f"in:{region.split('-')[0]}-locations"}
     if policy.all_denied:
         return subject.failed(
             AccessError,
@@ -130,12 +128,21 @@ def _location_check(subject: Subject, settings: StackSettings, policy: OrgPolicy
             f"{show_policy(subject.name, settings.project)}\n"
             "(shows it; have a region allowed: needs roles/orgpolicy.policyAdmin)",
         )
-    denied = groups & set(policy.denied)
-    if not denied and (not policy.allowed or groups & set(policy.allowed)):
-        return subject.ok(f"{region} is allowed")
+    regions = settings.slice.regions
+    refused = [region for region in regions if not _allowed(region, policy)]
+    if not refused:
+        return subject.ok(f"{' and '.join(regions)} {'is' if len(regions) == 1 else 'are'} allowed")
     listed = ", ".join((*policy.allowed, *(f"not {value}" for value in policy.denied)))
     return subject.warning(
-        f"{region} is not among the allowed places, as far as their names tell: {listed}",
+        f"{' and '.join(refused)} {'is' if len(refused) == 1 else 'are'} not among the allowed"
+        f" places, as far as their names tell: {listed}",
         f"{show_policy(subject.name, settings.project)}\n"
         "and write zones of an allowed region to tpuflex:slice.zones",
+    )
+
+
+def _allowed(region: str, policy: OrgPolicy) -> bool:
+    groups = {region, f"in:{region}-locations", f"in:{region.split('-')[0]}-locations"}
+    return not groups & set(policy.denied) and (
+        not policy.allowed or bool(groups & set(policy.allowed))
     )

@@ -1,0 +1,120 @@
+"""Weights of a stack whose zones are in several regions: what its home holds is copied to the
+library's bucket of each, within Cloud Storage, before chips are asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tpuflex.boot.config import weights_prefix
+from tpuflex.cli.weights_elsewhere import copy_text
+from tpuflex.errors import ConflictError, InterruptedByUser, WeightsError
+from tpuflex.gcloud_commands import remove_objects
+from tpuflex.operate.weights_choice import Elsewhere
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.cli.output import Output
+    from tpuflex.gcp.weights_report import FoundManifest
+
+
+def filling_texts(cloud: Cloud, wanted: str) -> list[str]:
+    """What :func:`fill_regions` would copy, and what that costs, a line for each region.
+
+    Args:
+        cloud: the stack's cloud.
+        wanted: SHA-256 of the manifest of the set in the stack's home.
+
+    Raises:
+        ConflictError: a region holds a complete set under the same name that is none of these.
+        TpuflexError: it cannot be told.
+    """
+    prefix = weights_prefix(cloud.stack.settings.model)
+    others = cloud.weights_elsewhere()
+    home = cloud.weights.find(prefix) if others else None
+    texts = []
+    for near in others:
+        found = near.weights.find(prefix)
+        _require_same(near, wanted, found)
+        lacks = found is None or found.manifest is None
+        if lacks and home is not None and home.manifest is not None:
+            size, region = home.manifest.total_bytes, cloud.stack.settings.region
+            origin = Elsewhere(cloud.bucket, prefix, region, wanted, size, ())
+            texts.append(copy_text(near, origin))
+    return texts
+
+
+def fill_regions(cloud: Cloud, wanted: str, output: Output, cancelled: Callable[[], bool]) -> None:
+    """Have the set of weights in the home of the stack of ``cloud`` in its other regions, too. What
+    is there is compared with it by size and checksum; what broke off goes on. While the home holds
+    none, which somebody may have allowed, none is copied.
+
+    Args:
+        cloud: the stack's cloud.
+        wanted: SHA-256 of the set's manifest.
+        output: shows the progress of a copy.
+        cancelled: whether the user pressed Ctrl-C.
+
+    Raises:
+        ConflictError: other weights are in its place, or somebody writes there.
+        WeightsError: what is there is damaged; or the set in the home is not complete.
+        InterruptedByUser: the user pressed Ctrl-C.
+        AccessError, ApiError: Cloud Storage refused.
+    """
+    model = cloud.stack.settings.model
+    prefix = weights_prefix(model)
+    others = cloud.weights_elsewhere()
+    home = cloud.weights.find(prefix) if others else None
+    if home is None or home.manifest is None:
+        return
+    for near in others:
+        found = near.weights.find(prefix)
+        _require_same(near, wanted, found)
+        if found is None or found.manifest is None:
+            _copy(cloud, near, output, cancelled)
+            continue
+        problems = near.weights.verify(prefix, model.weights.extra_files).problems
+        if problems:
+            raise WeightsError(
+                f"gs://{near.bucket}/{prefix} does not match its manifest ({problems[0].path}:"
+                f" {problems[0].problem}), and hosts in {near.weights_region} would read it.",
+                hint=f"Remove it there ({remove_objects(f'gs://{near.bucket}/{prefix}')}) and run"
+                f" it again: the set is then copied from gs://{cloud.bucket}.",
+            )
+
+
+def _copy(cloud: Cloud, near: Cloud, output: Output, cancelled: Callable[[], bool]) -> None:
+    from tpuflex.gcp.weights_copy import copy_set  # imports Google's library
+
+    prefix = weights_prefix(cloud.stack.settings.model)
+    with output.transfer(f"  copying  weights to {near.weights_region}") as show:
+
+        def progress(done: int, total: int) -> None:
+            if cancelled():
+                raise InterruptedByUser("Stopped while the weights were being copied.")
+            show(done, total)
+
+        report = copy_set(
+            cloud.weights.contents(prefix),
+            near.weights.contents(prefix),
+            progress=progress,
+            used=cloud.now().date(),
+        )
+    output.progress(
+        f"  copied   weights: {report.bytes_sent / 1e6:.1f} MB in {report.seconds:.1f} s from"
+        f" gs://{cloud.bucket} to gs://{near.bucket} ({near.weights_region}); nothing passed"
+        " through here"
+    )
+
+
+def _require_same(near: Cloud, wanted: str, found: FoundManifest | None) -> None:
+    if found is None or found.manifest is None or found.sha256 == wanted:
+        return
+    prefix = weights_prefix(near.stack.settings.model)
+    raise ConflictError(
+        f"gs://{near.bucket}/{prefix} holds other weights (manifest {found.sha256}; these are"
+        f" {wanted}), which other stacks may serve, and hosts in {near.weights_region} would read"
+        " it.",
+        hint="Give these another tpuflex:model.weights.revision.",
+    )

@@ -1,0 +1,140 @@
+"""A stack whose zones are in two regions, with the real engine on the embedded cloud."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.engine.embedded import Embedded
+from tests.engine.libraries import (
+    PROJECT,
+    bucket_of,
+    call,
+    checkpoint,
+    command,
+    manifest_of,
+    write_stack,
+)
+from tpuflex.cli.cloud import Cloud
+from tpuflex.cli.prepare_weights import push_weights
+from tpuflex.cli.region_weights import fill_regions, filling_texts
+from tpuflex.cli.stack_run import StackRun
+from tpuflex.cli.steps.down import run_down
+from tpuflex.cli.steps.weights import ensure_bucket
+from tpuflex.cli.weights_uses import weights_uses
+from tpuflex.errors import ConflictError, WeightsError
+from tpuflex.naming import library_names
+from tpuflex.request.name import RequestName
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
+
+MODEL, PREFIX = "acme/tiny", "models/acme-tiny/1"
+NEAR, FAR = (library_names(PROJECT).bucket(PROJECT, each) for each in ("us-east5", "europe-west4"))
+Captured = pytest.CaptureFixture[str]
+
+
+def write_regions(embedded: Embedded, weights: dict[str, Any], *regions: str) -> None:
+    """The stack `two`, with a zone in each of ``regions``; at home in us-east5."""
+    write_stack(embedded, "two", MODEL, weights, compile_cache="none")
+    file = embedded.root / "stacks" / "Pulumi.two.yaml"
+    document = yaml.safe_load(file.read_text())
+    document["config"]["tpuflex:slice"]["zones"] = [f"{each}-a" for each in regions]
+    if len(regions) > 1:
+        ranges = {"subnetwork_cidrs": {"europe-west4": "10.128.16.0/20"}}
+        document["config"]["tpuflex:network"] = ranges
+    file.write_text(yaml.safe_dump(document))
+
+
+def listed(embedded: Embedded, bucket: str) -> set[str]:
+    """The objects of a bucket."""
+    answer = call(embedded, "GET", f"storage/v1/b/{bucket}/o").json()
+    return {each["name"] for each in answer.get("items", [])}
+
+
+def test_the_second_region_has_capacity(
+    embedded: Embedded, capsys: Captured, tmp_path: Path
+) -> None:
+    """Where the home has no capacity, the other region's zone grants. Before chips are asked for,
+    the model is copied into the library's bucket there, to the byte; the host is in the subnetwork
+    of that region, boots with the buckets of both, and counts as a user of each. A set that is
+    damaged there, or another one, is refused. To go back to one region takes nothing away that is
+    at home but the slice. `down` leaves nothing in any region but the library, and with
+    --purge-weights no set in it."""
+    directory = checkpoint(tmp_path / "tiny")
+    weights = {"manifest_sha256": manifest_of(directory, MODEL)}
+    write_regions(embedded, weights, "us-east5", "europe-west4")
+    invocation, cloud = command(embedded, "two")
+    ensure_bucket(invocation, cloud)
+    push_weights(cloud, directory, invocation.output, lambda: False)
+    before = listed(embedded, FAR)
+    quick = {"admission_s": 0.0, "grant_after_s": 0.0, "provisioning_s": 0.1, "deleting_s": 0.1}
+    embedded.set_capacity({**quick, "zones": {"us-east5-a": {**quick, "never": True}}})
+    run = StackRun(invocation, cloud)
+    plan = run.plan()
+    run.preparation.check()
+    outputs = run.up(len(plan.plan.resources))
+    again = run.plan()
+
+    assert bucket_of(embedded, NEAR) is not None
+    assert before == set()
+    assert {f"{PREFIX}/MANIFEST.json", f"{PREFIX}/model.safetensors"} <= listed(embedded, FAR)
+    assert again.plan.changes == ()
+    name = RequestName.parse(str(outputs["queued_resource"]))
+    assert name.zone == "europe-west4-a"
+    (node,) = cloud.tpu.list_nodes(PROJECT, "europe-west4-a").nodes
+    document = json.loads(node.metadata["tpuflex-config"])
+    assert document["weights"]["buckets"] == {"us-east5": NEAR, "europe-west4": FAR}
+    assert node.network_config.subnetwork.rpartition("/")[2] == "tpuflex-two-vllm-subnet"
+    embedded.cloud.cloud.strictness.change({"network": {"private_addresses": True}})
+    (node,) = cloud.tpu.list_nodes(PROJECT, "europe-west4-a").nodes
+    embedded.cloud.cloud.strictness.change({"network": {"private_addresses": False}})
+    assert node.network_endpoints[0].ip_address.startswith("10.128.16.")
+    for each in (cloud, *cloud.weights_elsewhere()):
+        assert any("boots with it" in user for user in weights_uses(each).of(PREFIX))
+        assert any("an endpoint's account" in user for user in weights_uses(each).of(PREFIX))
+    _refusals(embedded, cloud, str(weights["manifest_sha256"]))
+
+    write_regions(embedded, weights, "us-east5")
+    back = StackRun(*command(embedded, "two")).plan().plan
+    assert {step.name: step.operation for step in back.changes if step.custom} == {
+        "vllm": "replace",
+        "vllm-library-europe-west4-reader": "delete",
+        "vllm-network-subnet-europe-west4": "delete",
+    }
+
+    write_regions(embedded, weights, "us-east5", "europe-west4")
+    capsys.readouterr()
+    run_down(*command(embedded, "two"), dry_run=False, purge_weights=True)
+    down = json.loads(capsys.readouterr().out)
+    assert down["purged_copies"][0]["bucket"] == FAR
+    assert [listed(embedded, each) for each in (NEAR, FAR)] == [set(), set()]
+    # The library keeps what was removed for a week.
+    assert set(embedded.remaining()) == {"buckets", "objects"}
+    buckets = embedded.cloud.cloud.inventory()["storage"]["buckets"]
+    assert {each["name"] for each in buckets} == {NEAR, FAR}
+
+
+def _refusals(embedded: Embedded, cloud: Cloud, wanted: str) -> None:
+    """What is in the other region is damaged, or another set: nothing is written over it."""
+    invocation, _ = command(embedded, "two")
+    (far,) = cloud.weights_elsewhere()
+    with pytest.raises(ConflictError, match="holds other weights"):
+        filling_texts(cloud, "0" * 64)
+    path = f"storage/v1/b/{FAR}/o/{PREFIX.replace('/', '%2F')}%2Fmodel.safetensors"
+    call(embedded, "DELETE", path).raise_for_status()
+    with pytest.raises(WeightsError, match=r"model\.safetensors: .*hosts in europe-west4") as found:
+        fill_regions(cloud, wanted, invocation.output, lambda: False)
+    assert f"gs://{FAR}/{PREFIX}" in found.value.hint
+    assert far.weights_region == "europe-west4"
+    for each in listed(embedded, FAR):
+        place = each.replace("/", "%2F")
+        call(embedded, "DELETE", f"storage/v1/b/{FAR}/o/{place}").raise_for_status()
+    (line,) = filling_texts(cloud, wanted)
+    assert f"(us-east5) to gs://{FAR}; nothing passes through here" in line
+    fill_regions(cloud, wanted, invocation.output, lambda: False)
+    assert filling_texts(cloud, wanted) == []
+    assert listed(embedded, FAR) == listed(embedded, NEAR)
