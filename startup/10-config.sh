@@ -100,7 +100,16 @@ try:
     if type(expected) is not int or not 0 <= expected < 10_000:
         sys.exit(f"tpuflex-config: weights.expected_gbps is not valid: {expected!r}")
     fields["weights.expected_gbps"] = str(expected)
+    warmup = config["serving"].get("warmup_s", 45)
+    if type(warmup) is not int or not 0 <= warmup <= 600:
+        sys.exit(f"tpuflex-config: serving.warmup_s is not valid: {warmup!r}")
+    fields["serving.warmup_s"] = str(warmup)
     put_list("serving.args", config["serving"]["args"])
+    # A warm-up goes by them. Without one it asks for no more than vLLM takes by its own default.
+    said = " ".join(config["serving"]["args"])
+    for name, default in {"max_num_seqs": "256", "max_num_batched_tokens": "8192"}.items():
+        found = re.findall("--" + name.replace("_", "[-_]") + "[= ]([0-9]+)(?![^ ])", said)
+        fields["serving." + name] = found[-1] if found else default
     put_list("weights.formats", config["weights"]["formats"])
     environment = config["container"]["env"]
     for name in environment:

@@ -119,6 +119,7 @@ tpuflex:serving.flags.chat_template, or push weights with it"
         options+=(--mount "type=bind,source=$TLS_DIR,target=$TLS_DIR,readonly")
         args+=(--ssl-certfile "$TLS_DIR/certificate.pem" --ssl-keyfile "$TLS_DIR/key.pem")
     fi
+    rm -f "$STATE_DIR/warm"
     # --mount, not --volume: it refuses a source that is not there instead of making a directory
     # of it, which docker would otherwise do after a reboot, before this script has run.
     docker run --detach --name "$(setting container.name)" \

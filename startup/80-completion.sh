@@ -7,14 +7,10 @@ set -Eeuo pipefail
 serve_completion() {
     phase completion
     local answer="$STATE_DIR/completion.json" key="$MEMORY_DIR/key.header" status
-    { printf 'Authorization: Bearer ' && head --lines=1 "$SECRETS_DIR/api-key"; } >"$key"
+    write_key "$key"
     require_version "$key"
     require_closed
-    status=$(complete chat/completions "$answer" "$key")
-    if [[ $status == 400 || $status == 404 ]]; then
-        # A base model has no chat template; it completes text.
-        status=$(complete completions "$answer" "$key")
-    fi
+    status=$(complete_somehow "$answer" "$key")
     [[ $status != 200 ]] || report_kv_cache "$key"
     rm -f "$key"
     [[ $status == 200 ]] || fail completion "the server answers $status to a completion: $(head --bytes=600 "$answer" 2>/dev/null)"
@@ -29,6 +25,23 @@ if not answer["choices"] or answer["usage"]["completion_tokens"] < 1:
 PYTHON
         fail completion "the completion is not valid: $(tail --lines=1 "$STATE_DIR/completion.problem")"
     fi
+}
+
+# write_key HEADER-FILE: the header with the endpoint's own key, for curl.
+write_key() {
+    { printf 'Authorization: Bearer ' && head --lines=1 "$SECRETS_DIR/api-key"; } >"$1"
+}
+
+# complete_somehow ANSWER HEADER-FILE: print the HTTP status of one short completion, of a chat if the
+# model has one.
+complete_somehow() {
+    local status
+    status=$(complete chat/completions "$@")
+    if [[ $status == 400 || $status == 404 ]]; then
+        # A base model has no chat template; it completes text.
+        status=$(complete completions "$@")
+    fi
+    printf '%s' "$status"
 }
 
 # require_version HEADER-FILE: report which vLLM serves; stop it if it is below the floor.

@@ -22,6 +22,7 @@ main() {
     start_container
     wait_for_health
     serve_completion
+    warm_up
     pack_compile_cache || log 'the compile cache could not be packed'
     phase READY
     publish_for_good

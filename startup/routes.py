@@ -51,9 +51,15 @@ _UPGRADE = {
 
 
 class Server:
-    """One server, asked over one connection as long as it keeps it open."""
+    """One server, asked over one connection as long as it keeps it open.
 
-    def __init__(self, url: str, certificate: str = "") -> None:
+    Args:
+        url: its address.
+        certificate: file with the certificate that it shows; empty without TLS.
+        seconds: how long it may be silent.
+    """
+
+    def __init__(self, url: str, certificate: str = "", seconds: float = 20) -> None:
         parts = urlsplit(url)
         host = parts.hostname or ""
         if parts.scheme == "https":
@@ -62,24 +68,26 @@ class Server:
             context.check_hostname = False
             context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
             self._connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-                host, parts.port, timeout=20, context=context
+                host, parts.port, timeout=seconds, context=context
             )
         else:
-            self._connection = http.client.HTTPConnection(host, parts.port, timeout=20)
+            self._connection = http.client.HTTPConnection(host, parts.port, timeout=seconds)
 
-    def ask(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
+    def ask(
+        self, method: str, path: str, headers: dict[str, str], content: bytes | None = None
+    ) -> tuple[int, bytes]:
         """Status and body of one request.
 
         Raises:
             OSError, http.client.HTTPException: there was no answer, or it came too late.
         """
         try:
-            self._connection.request(method, path, headers=headers)
+            self._connection.request(method, path, content, headers)
             response = self._connection.getresponse()
         except (ConnectionError, http.client.BadStatusLine):
             # The server had closed the connection after its last answer.
             self._connection.close()
-            self._connection.request(method, path, headers=headers)
+            self._connection.request(method, path, content, headers)
             response = self._connection.getresponse()
         body = response.read(DOCUMENT_BYTES)
         if response.status < 200 or not response.isclosed():

@@ -220,6 +220,16 @@ def test_p10_what_components_were_made_with_stands_in_the_state(
     matches(plan, "component-inputs.yaml")
 
 
+@pytest.mark.parametrize(("said", "kept"), [("45s", None), ("10s", "10s"), ("0s", "0s")])
+def test_a_warm_up_is_kept_where_it_is_not_the_default(
+    deployed: Deploy, said: str, kept: str | None
+) -> None:
+    """States that are older than the setting have no change."""
+    plan = deployed(embedded({"serving.warmup": said}))
+
+    assert plan.inputs["tpuflex:index:VllmEndpoint vllm"]["serving"].get("warmup") == kept
+
+
 def test_p10_components_wait_for_nothing(deployed: Deploy) -> None:
     """What a component has as inputs makes it wait for no resource, and is known in a preview."""
     plan = deployed(embedded(), preview=True)

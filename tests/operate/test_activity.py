@@ -79,6 +79,24 @@ def test_since_when(now: Observation, earlier: tuple[Observation, ...], since: d
     assert idleness(now, earlier, READY).since == since
 
 
+@pytest.mark.parametrize(
+    ("finished", "ready", "since"),
+    [
+        (6.0, READY, READY),
+        (7.0, READY, NOON),
+        (6.0, datetime.fromtimestamp(STARTED - 1, UTC), NOON),
+        (0.0, datetime.fromtimestamp(STARTED - 1, UTC), datetime.fromtimestamp(STARTED, UTC)),
+    ],
+    ids=["warm-up alone", "one client", "started since, and asked", "started since"],
+)
+def test_what_the_host_asked_counts_for_the_process_that_it_asked(
+    finished: float, ready: datetime, since: datetime
+) -> None:
+    """A warm-up of six requests is nobody's use; a server that docker has started again since had
+    none of them, so what it has answered was for others."""
+    assert idleness(look(finished=finished), (), ready, own_requests=6).since == since
+
+
 def test_a_server_that_works_is_not_idle() -> None:
     """A request in flight counts, whatever the counters say: a long one moves none of them."""
     found = idleness(look(in_flight=2.0), (look(NOON - timedelta(hours=3)),), READY)

@@ -83,6 +83,8 @@ class Cloud:
         openapi: vLLM's list of its routes.
         version: vLLM's answer to `/version`.
         metrics: vLLM's answer to `/metrics`.
+        models: vLLM's answer to `/v1/models`.
+        silent: a path whose POST requests vLLM never answers.
         requests: every request as `METHOD path`.
         ranges: the file and the `Range` of every request that had one.
         before_object: called with the path of an object that exists, before it is answered.
@@ -108,6 +110,8 @@ class Cloud:
     openapi: dict[str, Any] = field(default_factory=lambda: {"paths": {"/v1/models": {"get": {}}}})
     version: bytes = b'{"version": "0.32.0"}'
     metrics: bytes = METRICS
+    models: bytes = b'{"data": [{"id": "tiny", "max_model_len": 200}]}'
+    silent: str = ""
     requests: list[str] = field(default_factory=list)
     ranges: list[tuple[str, str]] = field(default_factory=list)
     before_object: Callable[[str], object] = lambda _path: None
@@ -218,6 +222,8 @@ class Handler(BaseHTTPRequestHandler):
             return self._answer(401)
         if path == "/openapi.json":
             return self._answer(200, json.dumps(self.cloud.openapi).encode())
+        if path == "/v1/models":
+            return self._answer(200, self.cloud.models)
         if path == "/version":
             return self._answer(200, self.cloud.version)
         if path == "/metrics":
@@ -253,6 +259,10 @@ class Handler(BaseHTTPRequestHandler):
             statuses = self.cloud.answers.get(self.path, [])
             if statuses:
                 return self._answer(statuses.pop(0), b'{"error": {"message": "not now"}}')
+        if self.path == self.cloud.silent:
+            # Until the client gives up.
+            self.rfile.read(1)
+            return None
         choice = {"message": {"role": "assistant", "content": "ready"}}
         answer = {"choices": [choice], "usage": {"completion_tokens": 1}}
         return self._answer(200, json.dumps(answer).encode())

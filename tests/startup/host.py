@@ -183,6 +183,7 @@ class StartupHost:
                 "port": self._server.server_address[1],
                 "security_floor": SECURITY_FLOOR,
                 "chat_template": "",
+                "warmup_s": 0,
                 "args": ["--dtype", "bfloat16", "--speculative-config", '{"a": "b c"}'],
             },
             "weights": {

@@ -33,7 +33,9 @@ def test_the_report_is_read_as_written(booted: Booted) -> None:
     assert report.ready
     assert report.vllm_version == "0.32.0"
     assert report.kv_cache is not None
-    assert list(report.timeline) == [phase for phase in PHASES if phase != "fetch"]
+    # There is no warm-up on this host.
+    expected = [phase for phase in PHASES if phase not in ("fetch", "warmup")]
+    assert list(report.timeline) == expected
     assert report.ended is not None
     for part in ("image", "weights"):
         assert report.timeline[part] <= report.ended[part] <= report.timeline["container"]

@@ -153,6 +153,17 @@ def test_document_has_the_fields_that_the_script_reads() -> None:
     assert document["commands"]["weights"] == "tpuflex weights push --stack dev"
 
 
+@pytest.mark.parametrize(("said", "seconds"), [(None, None), ("45s", None), ("0s", 0), ("2m", 120)])
+def test_a_warm_up_is_written_where_it_is_not_the_default(
+    said: str | None, seconds: int | None
+) -> None:
+    """The document of a stack that does not name it stays what it was before there was one."""
+    made = config() if said is None else config(warmup=said)
+    document = json.loads(made.to_json())
+    assert document["serving"].get("warmup_s") == seconds
+    assert ("warmup_s" in document["serving"]) is (seconds is not None)
+
+
 def test_equal_settings_give_equal_text() -> None:
     """The document does not depend on the order in which a stack file lists things."""
     one = config(env={"A": "1", "B": "2"}).to_json()

@@ -16,7 +16,7 @@ from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.catalog.weight_formats import allowed_patterns
 from tpuflex.naming import Names, SecretRole, library_names, slug
 from tpuflex.settings.model import ModelSettings, StackSettings
-from tpuflex.settings.serving import CompileCache, Isolation, ServingFlags
+from tpuflex.settings.serving import WARMUP, CompileCache, Isolation, ServingFlags
 
 CONTAINER_NAME = "vllm"
 #: Parts of files downloaded at a time; a single stream does not fill a host's network.
@@ -94,6 +94,9 @@ class ServingConfig(_Frozen):
     chat_template: str = ""
     """Path of the chat template within the weights; empty for the one that comes with the
     tokenizer."""
+    warmup_s: int | None = Field(default=None, ge=0)
+    """Seconds that a warm-up may last, 0 for none; absent for the 45 that the script has by
+    default."""
     args: tuple[str, ...]
     """Arguments beside model, name, host, port and chat template."""
 
@@ -246,6 +249,8 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
             port=serving.port,
             security_floor=floor or SECURITY_FLOOR,
             chat_template=serving.flags.chat_template or "",
+            # At its default it is not written: a document of before is the same to the byte.
+            warmup_s=None if serving.warmup == WARMUP else int(serving.warmup.total_seconds()),
             args=(
                 *serving_args(serving.flags, row.chips if row else 1),
                 *serving.extra_args,

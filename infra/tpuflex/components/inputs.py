@@ -25,10 +25,11 @@ _YOUNGER_RANGES = ("subnetwork_cidrs",)
 _SECTIONS = frozenset({"cloud", "project", "slice", "model", "serving", "network", "secrets"})
 #: What is not written at its default: states that are older than these have no change then.
 _YOUNGER_SECTIONS = frozenset({"encryption", "identity", "labels", "manage_apis"})
-#: The same of the sections on the network, on weights and on secrets.
+#: The same of the sections on the network, on weights, on secrets and on serving.
 _YOUNGER = ("manage_firewall", "ssh", "tags")
 _YOUNGER_WEIGHTS = ("manage_grants",)
 _YOUNGER_SECRETS = ("manage_grants",)
+_YOUNGER_SERVING = ("warmup",)
 
 
 def inputs_of(args: DataclassInstance) -> dict[str, pulumi.Input[Any]]:
@@ -50,6 +51,7 @@ def endpoint_inputs(settings: StackSettings) -> dict[str, pulumi.Input[Any]]:
     younger: dict[str, Any] = {
         "network": _same(settings.network, (*_YOUNGER, *_YOUNGER_RANGES)),
         "secrets": _same(settings.secrets, _YOUNGER_SECRETS),
+        "serving": _same(settings.serving, _YOUNGER_SERVING),
         "model": {"weights": _same(settings.model.weights, _YOUNGER_WEIGHTS)},
     }
     sections = settings.model_dump(

@@ -66,6 +66,7 @@ class ServingInputs(TypedDict, total=False):
     shm_size: str
     isolation: Isolation
     compile_cache: CompileCache
+    warmup: str
 
 
 class NetworkInputs(TypedDict, total=False):

@@ -2,7 +2,7 @@
 
 vLLM keeps counters and no time of the last request, so one look tells only whether it works now.
 That it was idle takes two looks with the same counters, or counters that have counted nothing but
-the completion with which the host proved that it serves
+what the host itself had asked before it was READY
 (https://docs.vllm.ai/en/stable/design/metrics/).
 """
 
@@ -20,8 +20,6 @@ _IN_FLIGHT = ("vllm:num_requests_running", "vllm:num_requests_waiting")
 _FINISHED = "vllm:request_success_total"
 _TOKENS = ("vllm:prompt_tokens_total", "vllm:generation_tokens_total")
 _SAMPLE = re.compile(r"^(?P<name>[a-zA-Z_:][\w:]*)(?:\{.*\})? (?P<value>\S+)", re.MULTILINE)
-#: The startup script's own completion before READY.
-_OWN_REQUESTS = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +84,10 @@ def read_counters(metrics: str, at: datetime) -> Observation | None:
 
 
 def idleness(
-    look: Observation, earlier: Iterable[Observation], ready_since: datetime | None
+    look: Observation,
+    earlier: Iterable[Observation],
+    ready_since: datetime | None,
+    own_requests: int = 1,
 ) -> Idleness:
     """Since when the server has been asked nothing.
 
@@ -94,12 +95,15 @@ def idleness(
         look: the last look.
         earlier: earlier looks at the same endpoint.
         ready_since: when its host was READY; None if that is not known.
+        own_requests: how many requests the server had answered then. A server that was started
+            since then has been asked none of them.
     """
     if look.in_flight:
         return Idleness(None, f"{look.in_flight:.0f} requests are in flight", busy=True)
-    if look.counters.finished <= _OWN_REQUESTS and ready_since is not None:
+    if ready_since is not None:
         began = datetime.fromtimestamp(look.counters.started, UTC)
-        return Idleness(max(began, ready_since), "it was asked nothing since it was READY")
+        if look.counters.finished <= (own_requests if began <= ready_since else 0):
+            return Idleness(max(began, ready_since), "it was asked nothing since it was READY")
     same = [each.at for each in earlier if each.counters == look.counters and each.at <= look.at]
     if same:
         return Idleness(min(same), "its counters have not moved since an earlier look")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -29,6 +30,7 @@ PHASES = (
     "container",
     "health",
     "completion",
+    "warmup",
     "READY",
 )
 
@@ -37,6 +39,9 @@ READY = "READY"
 #: Those that go on at once, in the phase `fetch`; on hosts of older scripts they are phases of
 #: their own, one after the other.
 AT_ONCE = ("image", "weights")
+
+#: How many requests a host says that it has asked its own server; no warm-up has more digits.
+_ASKED = re.compile(r"[0-9]{1,6}")
 
 #: Seconds since the epoch at the end of the year 9999; no comparison with NaN is true.
 _LAST_SECOND = 253_402_300_800.0
@@ -66,6 +71,8 @@ class HostReport:
         kv_cache: the KV cache that the server has allocated; None before it serves.
         compile_cache: what became of the programs that were compiled before; None before the
             container starts, and where none are kept.
+        asked: how many requests its server had answered when it was warm, all of them the host's
+            own; without a warm-up, the one completion.
     """
 
     phase: str = ""
@@ -78,6 +85,7 @@ class HostReport:
     kv_cache: KvCacheReport | None = None
     compile_cache: CompileCacheReport | None = None
     ended: Mapping[str, float] | None = None
+    asked: int = 1
 
     @property
     def ready(self) -> bool:
@@ -153,6 +161,7 @@ def host_report(attributes: Mapping[str, str]) -> HostReport | None:
         kv_cache=kv_cache_report(attributes.get("kv_cache", "")),
         compile_cache=compile_cache_report(attributes.get("compile_cache", "")),
         ended=_timeline(attributes["ended"]) if "ended" in attributes else None,
+        asked=int(asked) if _ASKED.fullmatch(asked := attributes.get("asked", "")) else 1,
     )
 
 

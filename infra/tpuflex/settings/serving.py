@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from tpuflex.duration import Duration, format_duration
 from tpuflex.settings.base import Frozen, refusal
 from tpuflex.settings.flag_types import (
     ChatTemplate,
@@ -57,6 +59,26 @@ def check_media_domain(name: str) -> str:
         )
     return name
 
+
+#: How long a host may ask its server before it is READY: by default, and at most.
+WARMUP, LONGEST_WARMUP = timedelta(seconds=45), timedelta(minutes=10)
+
+
+def check_warmup(value: timedelta) -> timedelta:
+    """``value`` if a warm-up may last that long.
+
+    Raises:
+        PydanticCustomError: it is longer than :data:`LONGEST_WARMUP`.
+    """
+    if value > LONGEST_WARMUP:
+        raise refusal(
+            f"{format_duration(value)} is longer than {format_duration(LONGEST_WARMUP)}",
+            "Write a time such as 45s, or 0s for none.",
+        )
+    return value
+
+
+Warmup = Annotated[Duration, AfterValidator(check_warmup)]
 
 MediaDomain = Annotated[str, AfterValidator(check_media_domain)]
 
@@ -146,6 +168,11 @@ class ServingSettings(Frozen):
     host starts with them; `host`, on the host's disk, over reboots; `none`, as long as the
     container. By default `bucket`, or `none` if env names a directory of your own
     (VLLM_XLA_CACHE_PATH or JAX_COMPILATION_CACHE_DIR)."""
+
+    warmup: Warmup = WARMUP
+    """How long the host may ask its server for completions of the lengths and batches that it will
+    serve before it is READY, so that the first user waits no longer than the tenth; at most 10m,
+    and 0s for none."""
 
     @property
     def kept_programs(self) -> CompileCache:
