@@ -46,6 +46,10 @@ STATE_IS_OURS=
 # In a process that does a part of the phase `fetch`: which one, and how deep its subshell is.
 PART=
 PART_LEVEL=0
+# Set once the host has had the last word of this run, READY or an error.
+HAS_ENDED=
+# The signal that ends this run: a machine that is shut down sends one.
+SIGNAL=
 WAITED=0
 WAIT_BEGAN=0
 
@@ -61,6 +65,34 @@ on_error() {
     # Whoever called `fail` in a subshell has said more than we know.
     [[ -n $STATE_IS_OURS && -e $STATE_DIR/${PART:+$PART.}failed ]] || fail "phase-${REPORT[phase]}" "line $line: a command ended with status $status"
     exit "$status"
+}
+
+# set_traps: what is done when a command fails, when a signal comes, and whenever this script ends. A
+# trap for a signal runs once the command that goes on has ended; where a machine is shut down, that
+# has got the signal, too.
+set_traps() {
+    trap 'on_error $? $LINENO' ERR
+    trap 'SIGNAL=HUP; exit 129' HUP
+    trap 'SIGNAL=INT; exit 130' INT
+    trap 'SIGNAL=TERM; exit 143' TERM
+    trap 'on_exit $?' EXIT
+}
+
+# on_exit STATUS: say that it has ended, where nobody has. At a variable that is not set, or that may
+# not be, bash ends a script without an ERR trap
+# (https://www.gnu.org/software/bash/manual/html_node/The-Set-Builtin.html). A run that was ended from
+# without leaves its report as it is: the machine is shut down, and the next boot begins anew.
+on_exit() {
+    # What writes the log may have got the signal.
+    trap '' PIPE
+    trap - ERR
+    [[ -z $STATE_IS_OURS ]] || end_parts
+    [[ -z $HAS_ENDED && ! (-n $STATE_IS_OURS && -e $STATE_DIR/failed) ]] || return 0
+    if [[ -n $SIGNAL ]]; then
+        log "ended by the signal $SIGNAL in phase ${REPORT[phase]}" || true
+        return 0
+    fi
+    fail "phase-${REPORT[phase]}" "bash ended the script with status $1; its own words are in the log"
 }
 
 pause() {

@@ -58,6 +58,7 @@ fail() {
         exit 1
     fi
     log "error $1: $2"
+    export HAS_ENDED=yes
     [[ -z $STATE_IS_OURS ]] || : >"$STATE_DIR/failed"
     REPORT[error]="$1: $2"
     REPORT_IS_DUE=yes

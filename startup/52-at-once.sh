@@ -19,11 +19,9 @@ fetch_image_and_weights() {
     mkfifo "$news"
     # Open for both, so that neither side waits for the other, and its end is never read.
     exec 7<>"$news"
-    trap end_parts EXIT
     begin_part image fetch_image
     begin_part weights fetch_weights
     await_parts
-    trap - EXIT
     exec 7<&-
     weights_directories
     report weights "$(setting weights.manifest_sha256)"

@@ -4,7 +4,7 @@
 set -Eeuo pipefail
 
 main() {
-    trap 'on_error $? $LINENO' ERR
+    set_traps
     make_directories
     # One run at a time; a second one, started by hand, waits for the first.
     exec 9>"$STATE_DIR/lock"
@@ -25,6 +25,7 @@ main() {
     warm_up
     pack_compile_cache || log 'the compile cache could not be packed'
     phase READY
+    export HAS_ENDED=yes
     publish_for_good
     keep_boot_log NOTICE || log 'the log could not be written to Cloud Logging'
     # The host serves already; what is left to do concerns the next one.

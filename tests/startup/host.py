@@ -66,8 +66,10 @@ run)
     status=running restarts=0
     [[ ! -e $here/crashes ]] || { status=restarting restarts=3; }
     printf '[{"RestartCount": %d, "State": {"Status": "%s", "ExitCode": 2},' \
-        "$restarts" "$status" >"$here/container.json"
-    printf ' "Config": {"Labels": {"tpuflex.spec": "%s"}}}]\n' "$spec" >>"$here/container.json"
+        "$restarts" "$status" >"$here/container.new"
+    printf ' "Config": {"Labels": {"tpuflex.spec": "%s"}}}]\n' "$spec" >>"$here/container.new"
+    # There whole or not at all, as docker's own record.
+    mv "$here/container.new" "$here/container.json"
     ;;
 esac
 """
@@ -99,6 +101,10 @@ _SLEEP = """#!/bin/bash
 printf '%s\\n' "$1" >>"${0%/*}/../slept"
 exec sleep 0.01
 """
+
+
+#: At a variable that is not set, bash ends a script without its ERR trap.
+UNSET = ': "$nothing_of_that_name"'
 
 
 @dataclass(frozen=True)
@@ -150,6 +156,13 @@ class StartupHost:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
         path.chmod(0o755)
+
+    def inject(self, after: str, command: str) -> None:
+        """Let the startup script run ``command`` after its one line ``after``."""
+        before, line, rest = self.script.read_text().partition(f"\n{after}\n")
+        if not line or line in rest:
+            raise ValueError(f"the script has not one line {after!r}")
+        self.script.write_text(f"{before}{line}{command}\n{rest}")
 
     def devices(self, *names: str) -> None:
         """Let these, and no others, be the devices of the host, below /dev."""

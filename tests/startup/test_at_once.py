@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.startup.cloud import FILES, PREFIX
-from tests.startup.host import StartupHost
+from tests.startup.host import UNSET, StartupHost
 
 GOOGLES = "us-east5-docker.pkg.dev/my-project/vllm@sha256:" + "ab" * 32
 SHARD = "model-1.safetensors"
@@ -71,6 +71,16 @@ def test_neither_waits_for_the_other(host: StartupHost) -> None:
     assert any("image: " in detail and "weights: " in detail for detail in seen)
     (both,) = {detail for detail in seen if "weights: 0 MB checked" in detail}
     assert both.startswith("image: the image is there; weights: 0 MB checked")
+
+
+def test_parts_end_with_what_bash_ends(host: StartupHost) -> None:
+    """Where bash ends the script by itself while a pull lasts, no process is left, and the report
+    says in which phase."""
+    host.mark("registry-slow")
+    host.inject("await_parts() {", f"until [[ -e {host.directory}/pulling ]]; do :; done\n{UNSET}")
+    assert host.run().status == 1
+    assert host.cloud.last("error").startswith("phase-fetch: bash ended the script with status 1")
+    assert processes_of(host) == []
 
 
 @pytest.mark.parametrize("status", [404, 500])

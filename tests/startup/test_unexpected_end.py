@@ -1,0 +1,78 @@
+"""A script that bash ends by itself, or that a signal ends: what its report says then."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from tests.startup.host import UNSET, StartupHost
+
+READ_ONLY = "readonly said=1; said=2"
+
+
+@pytest.mark.parametrize(
+    ("after", "command", "phase"),
+    [
+        ("    begin_boot_log", UNSET, "start"),
+        ("    phase secrets", UNSET, "secrets"),
+        ("    phase completion", READ_ONLY, "completion"),
+    ],
+)
+def test_what_bash_ends_is_reported(
+    host: StartupHost, after: str, command: str, phase: str
+) -> None:
+    """At a variable that is not set, or that is read-only, bash runs no ERR trap; the phase is told
+    all the same."""
+    host.inject(after, command)
+    run = host.run()
+    assert run.status == 1
+    error = host.cloud.last("error")
+    assert error.startswith(f"phase-{phase}: bash ended the script with status 1")
+    assert "READY" not in host.cloud.phases()
+
+
+def test_a_host_that_serves_is_not_said_to_have_failed(host: StartupHost) -> None:
+    """What bash ends after READY changes the report no more."""
+    host.inject("upload_compile_cache() {", UNSET)
+    assert host.run().status == 1
+    assert host.cloud.phases()[-1] == "READY"
+    assert host.cloud.last("error") == ""
+
+
+def test_a_reason_that_was_told_stays(host: StartupHost) -> None:
+    """A failure is reported once, in its own words, also where a subshell has told it."""
+    host.cloud.config = None
+    assert host.run().status == 1
+    errors = [text for key, text in host.cloud.reports if key == "error"]
+    assert len(errors) == 1
+    assert not errors[0].startswith("phase-")
+
+
+def test_a_machine_that_is_shut_down_has_not_failed(host: StartupHost) -> None:
+    """A signal to all processes of the script, as a shutdown sends it, leaves the report without an
+    error, and the next boot serves."""
+    waiting = threading.Event()
+
+    def on_report(report: dict[str, str]) -> None:
+        if report["phase"] == "health":
+            waiting.set()
+
+    host.cloud.on_report, host.cloud.health = on_report, False
+    process = host.start()
+    try:
+        assert waiting.wait(60)
+        os.killpg(process.pid, signal.SIGTERM)
+        process.communicate(timeout=60)
+    finally:
+        host.kill(process)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert host.cloud.last("error") == ""
+    assert host.cloud.phases()[-1] == "health"
+
+    host.cloud.health = True
+    host.reboot()
+    assert host.run().status == 0
+    assert host.cloud.phases()[-1] == "READY"
