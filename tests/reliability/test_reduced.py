@@ -15,12 +15,23 @@ import pytest
 
 from reliability import records, report, run
 from reliability.edge_rig import EdgeRig
-from reliability.figures import edges, faults, histories, history_plans, kills, strict, teardown
+from reliability.figures import (
+    edges,
+    faults,
+    histories,
+    history_plans,
+    kills,
+    kills_weights,
+    shards,
+    strict,
+    teardown,
+)
 from reliability.figures.figure import Case, Figure, Outcome, Result, sample
 from reliability.figures.pool import judged, rig_for
 from reliability.figures.table import FIGURES
 from reliability.rig import SliceRig
 from reliability.servicer_rig import ServicerRig
+from reliability.weights_host import WeightsHost
 
 SEED = 1
 
@@ -110,6 +121,26 @@ def test_a_kill_is_recovered_from(processes: SliceRig, command: str) -> None:
     outcome = measured(kills.FIGURE, processes, [Case("kill", facts)])
     assert failed(outcome) == []
     assert outcome.struck == 1
+
+
+@pytest.mark.engine
+def test_a_push_that_was_killed_goes_on(tmp_path: Path) -> None:
+    """Figure 14, everything killed when the library's bucket was just made."""
+    facts: dict[str, object] = {"command": "weights push", "stage": "after-commit"}
+    facts |= {"method_id": "storage.buckets.insert", "nth": 1}
+    with kills_weights.rig(tmp_path) as rig:
+        outcome = measured(kills_weights.FIGURE, rig, [Case("push", facts)])
+    assert failed(outcome) == []
+    assert outcome.struck == 1
+
+
+def test_no_damaged_shard_is_served(tmp_path: Path) -> None:
+    """Figure 13, ten shards in the bucket and ten on the host: altered, and no server starts with
+    them."""
+    with WeightsHost(tmp_path) as rig:
+        outcome = measured(shards.FIGURE, rig, shards.cases(rig, SEED)[:2])
+    assert failed(outcome) == []
+    assert outcome.struck == 20
 
 
 @pytest.mark.engine

@@ -9,11 +9,13 @@ from reliability.figures import (
     kills,
     kills_again,
     kills_stack,
+    kills_weights,
     naive,
     parallel,
     repeats,
     roles,
     rows,
+    shards,
     signals,
     stack_files,
     strict,
@@ -44,11 +46,13 @@ FIGURES: dict[str, Figure] = {
         stack_files.FIGURE,
         roles.FIGURE,
         roles.ENGINE_FIGURE,
+        shards.FIGURE,
         # Figures too large for one run are sampled, and get all the time that is left.
         naive.AUTO_NAMED,
         kills_again.FIGURE,
         naive.GIVEN_NAME,
         kills_stack.FIGURE,
+        kills_weights.FIGURE,
         *strict.FIGURES,
     )
 }
