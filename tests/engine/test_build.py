@@ -73,7 +73,8 @@ class TestBuild:
         assert target.is_file()
         assert not workspace.exists()
         called = (tmp_path / "calls").read_text()
-        assert "build -trimpath -ldflags -s -w -X " in called
+        assert "build -trimpath -gcflags=all=-dwarf=false " in called
+        assert " -ldflags -s -w -X " in called
         assert called.rstrip().endswith(MODULE)
 
     @on_linux

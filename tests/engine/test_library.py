@@ -72,7 +72,8 @@ def library_status(embedded: Embedded, capsys: Captured) -> Any:
 def test_made_once_in_its_regions_and_removed(embedded: Embedded, capsys: Captured) -> None:
     """`up` makes a private bucket per region in the stacks' own backend; the same again changes
     nothing, also from a machine that has seen nothing of it; another region is added and none is
-    lost; `down` shows and deletes all, and then there is none."""
+    lost; a bucket that somebody has deleted is made again; `down` shows and deletes all, and then
+    there is none."""
     made = library_up(embedded, capsys)
     bucket = bucket_of(embedded)
     work = LibraryEngine(*command(embedded), ("us-east5",))
@@ -87,6 +88,8 @@ def test_made_once_in_its_regions_and_removed(embedded: Embedded, capsys: Captur
     again = library_up(embedded, capsys)
     changed = mutations(embedded) - before
     wider = library_up(embedded, capsys, "europe-west4")
+    lost = call(embedded, "DELETE", f"storage/v1/b/{BUCKET}").ok and bucket_of(embedded) is None
+    mended = library_up(embedded, capsys)
     shown = library_status(embedded, capsys)
     dry = library_down(embedded, capsys, dry_run=True)
     there = embedded.remaining()
@@ -98,6 +101,7 @@ def test_made_once_in_its_regions_and_removed(embedded: Embedded, capsys: Captur
     assert made["buckets"] == {"us-east5": BUCKET}
     assert (again["changed"], changed) == (False, 0)
     assert list(wider["buckets"]) == ["europe-west4", "us-east5"]
+    assert (lost, mended) == (True, wider)
     assert bucket["versioning"]["enabled"] is True
     assert bucket["iamConfiguration"]["publicAccessPrevention"] == "enforced"
     assert bucket["iamConfiguration"]["uniformBucketLevelAccess"]["enabled"] is True

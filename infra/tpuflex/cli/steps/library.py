@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tpuflex.catalog.zones import is_misspelt
@@ -80,6 +81,10 @@ def make_library(
     with work.alone():
         state = work.state()
         had = regions_of(state)
+        gone = _gone(work, had)
+        if gone and not unfinished(state):
+            output.progress(f"Its bucket in {', '.join(gone)} is gone: asking the cloud …")
+            work.run.refresh()
         lost = _regions_there(cloud) if take_over else ()
         work.regions = tuple(sorted({*had, *lost, *stack.settings.slice.regions, *regions}))
         plan = work.preview()
@@ -90,7 +95,7 @@ def make_library(
             taken = work.taken(plan)
         if taken:
             raise _refused(work, taken)
-        new = sorted(set(work.regions) - set(had))
+        new = sorted({*work.regions} - {*had} | {*gone})
         _show_plan(invocation, work, plan, new)
         if plan.changes:
             if not invocation.yes:
@@ -174,6 +179,13 @@ def wrong_region(names: Collection[str]) -> str:
     return next(
         (name for name in names if not _REGION.fullmatch(name) or is_misspelt(f"{name}-a")), ""
     )
+
+
+def _gone(work: LibraryEngine, regions: Collection[str]) -> tuple[str, ...]:
+    """Of ``regions``, which the state has, those whose bucket somebody has deleted; raises as
+    :meth:`Cloud.is_there`."""
+    bucket = partial(work.names.bucket, work.project)
+    return tuple(each for each in regions if not work.cloud.is_there(bucket(each)))
 
 
 def _made_by(taken: Taken, state: dict[str, object]) -> bool:
