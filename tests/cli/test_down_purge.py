@@ -14,6 +14,7 @@ from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.down_purge import nothing_text, planned_purge
 from tpuflex.errors import ConflictError, NotFoundError
+from tpuflex.gcp.library import COPY_TITLE
 from tpuflex.gcp.weights_objects import SetObjects
 
 NOW = dt.datetime(2026, 11, 23, 12, tzinfo=dt.UTC)
@@ -55,7 +56,7 @@ def test_a_push_that_may_be_under_way_is_left_alone(
     stack: OpenStack, hours: int, goes: bool
 ) -> None:
     """Files without a manifest that were written within a day may be what a colleague pushes now;
-    older ones of this stack go."""
+    older ones of this stack go, unless a machine of somebody's copies into them."""
     cloud = library_stack(stack)
     prefix = weights_prefix(cloud.stack.settings.model)
     written = NOW - dt.timedelta(hours=hours)
@@ -71,6 +72,10 @@ def test_a_push_that_may_be_under_way_is_left_alone(
         removal = planned_purge(cloud, served)
         assert removal is not None
         assert removal.files == (blob,)
+        prefix_of = Policy(prefix, title=COPY_TITLE)
+        vars(cloud)["apis"] = lambda: SimpleNamespace(storage=prefix_of)
+        with pytest.raises(ConflictError, match="copies it there"):
+            planned_purge(cloud, served)
     else:
         with pytest.raises(ConflictError, match="a push may be under way"):
             planned_purge(cloud, served)

@@ -7,20 +7,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 
+from tests.cli.test_down_purge import library_stack
 from tests.cli.typing import TypeIn
-from tpuflex.boot.manifest import WeightsFile, manifest
+from tests.operate.marked_things import clients as apis_of
+from tpuflex.boot.manifest import MANIFEST_NAME, WeightsFile, manifest
+from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.region_job import hub_address, hub_source, lists
+from tpuflex.cli.region_machine import RegionMachine
+from tpuflex.cli.stack import OpenStack
+from tpuflex.cli.steps.push_from_region import _require_free
 from tpuflex.copier.job import Job, JobFile
-from tpuflex.errors import SettingsError
+from tpuflex.errors import ConflictError, SettingsError
+from tpuflex.gcp.weights_objects import SetObjects
 from tpuflex.operate.hub.snapshot import HubSource
 from tpuflex.planning.copy_machine import PRICES, estimate
-
-if TYPE_CHECKING:
-    from tpuflex.cli.cloud import Cloud
 
 SHA = "a" * 64
 JOB = Job(
@@ -48,13 +52,47 @@ def write_source(project: Path, source: str) -> None:
     file.write_text(re.sub(r"source: .*", f"source: {source}", file.read_text()))
 
 
-def test_a_copy_into_a_library_is_refused(type_in: TypeIn, project: Path) -> None:
-    """The machine could replace what others serve: refused before anything is made."""
-    write_source(project, "hf://acme/tiny@" + "0" * 40 + "\n      bucket: library")
-    typed = type_in("weights", "push", "-s", "dev", "--from-region")
-    assert typed.code == 5
-    assert "--from-region does not copy into a library yet" in typed.err
-    assert "tpuflex weights push --stack dev" in typed.err
+@pytest.mark.parametrize(
+    ("bucket", "words", "code", "said"),
+    [
+        ("gs://acme-models", (), 5, "--from-region does not copy into a bucket of yours yet"),
+        ("library", ("--again",), 2, "a machine replaces nothing in the library"),
+    ],
+)
+def test_what_others_have_is_not_replaced(
+    type_in: TypeIn, project: Path, bucket: str, words: tuple[str, ...], code: int, said: str
+) -> None:
+    """Refused before anything is made: a bucket of the user's own, and everything anew in the
+    library."""
+    write_source(project, "hf://acme/tiny@" + "0" * 40 + f"\n      bucket: {bucket}")
+    typed = type_in("weights", "push", "-s", "dev", "--from-region", *words)
+    assert typed.code == code
+    assert said in typed.err
+    assert not (project / ".tpuflex" / "emulator").exists()
+
+
+@pytest.mark.parametrize(
+    ("there", "free"),
+    [
+        ({}, True),
+        ({"config.json": 2, "a.safetensors": 4, "old.bin": 9}, True),
+        ({"config.json": 3}, False),
+        ({MANIFEST_NAME: 9}, False),
+    ],
+)
+def test_no_machine_is_made_for_what_it_could_not_replace(
+    there: dict[str, int], free: bool
+) -> None:
+    """Half of the same set is gone on with; a manifest, or a file of another size, is not its."""
+    objects = {path: SimpleNamespace(size=size) for path, size in there.items()}
+    found = SetObjects(None, JOB.prefix, objects, None)
+    weights = SimpleNamespace(contents=lambda _prefix: found)
+    cloud = cast(Cloud, SimpleNamespace(weights=weights))
+    if free:
+        _require_free(cloud, JOB)
+        return
+    with pytest.raises(ConflictError, match="Nothing was made"):
+        _require_free(cloud, JOB)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +129,7 @@ def test_only_the_hub_is_a_source() -> None:
 def test_what_a_machine_may_not_be_told_is_refused(address: str, said: str) -> None:
     """The Hub's address stands in the machine's metadata: no password does, and none that only
     this machine reaches."""
-    cloud = cast("Cloud", SimpleNamespace(environ={"HF_ENDPOINT": address}))
+    cloud = cast(Cloud, SimpleNamespace(environ={"HF_ENDPOINT": address}))
     with pytest.raises(SettingsError, match=said) as caught:
         hub_address(cloud)
     assert "word" not in str(caught.value).replace("password", "")
@@ -133,3 +171,33 @@ def test_the_price_has_its_source_and_the_machine_an_end() -> None:
     assert (str(large.expected_dollars), str(large.most_dollars)) == ("0.03", "0.20")
     assert huge.limit_seconds == 86_400
     assert all(price.source.where.startswith("https://cloud.google.com/") for price in PRICES)
+
+
+@pytest.mark.parametrize(
+    ("member", "left"),
+    [
+        ("serviceAccount:{account}", True),
+        ("deleted:serviceAccount:{account}?uid=1", True),
+        ("serviceAccount:somebody@else.iam.gserviceaccount.com", False),
+        (None, False),
+    ],
+)
+def test_roles_that_are_left_alone_are_found(
+    stack: OpenStack, member: str | None, left: bool
+) -> None:
+    """Where a killed command has left the machine's roles in the library and nothing else, `down`
+    finds these; what a stack's own bucket has goes with it."""
+    for cloud, there in ((library_stack(stack), left), (Cloud(stack, {}), False)):
+        policy: dict[str, object] = {}
+        storage = SimpleNamespace(call=lambda *_words, _found=policy, **_query: _found)
+        vars(cloud)["apis"] = lambda found=storage: apis_of(storage=found)
+        machine = RegionMachine(cloud, lambda _line: None, frozenset())
+        grant = machine.grants[0]
+        condition = {"title": grant.title, "expression": grant.expression}
+        if member is not None:
+            who = member.format(account=machine.place.account)
+            bindings = [
+                {"role": role, "members": [who], "condition": condition} for role in grant.roles
+            ]
+            policy["bindings"] = bindings
+        assert machine.granted() is there

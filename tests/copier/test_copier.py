@@ -135,6 +135,26 @@ def test_what_is_altered_is_sent_again(rig: Rig, damage: str) -> None:
     assert len(report.kept) == len(rig.job().files) - 1
 
 
+@pytest.mark.parametrize("wrong", [SHARD, MANIFEST_NAME])
+def test_nothing_is_replaced_where_others_serve(rig: Rig, wrong: str) -> None:
+    """A file, or a manifest, that is there with another content ends the copy before anything is
+    written; what is right is kept, and what is missing is brought."""
+    done(rig.run(rig.job()))
+    names = [wrong] if wrong == MANIFEST_NAME else [wrong, MANIFEST_NAME]
+    for name in names:
+        path = f"{PREFIX}/{name}".replace("/", "%2F")
+        rig.api.call("DELETE", f"storage/v1/b/{BUCKET}/o/{path}")
+    report = done(rig.run(rig.job(create_only=True)))
+    assert len(report.kept) == len(rig.job().files) - (wrong != MANIFEST_NAME)
+
+    rig.write(wrong, b"a colleague's")
+    with line_to(rig.cloud.url) as line:
+        failed = rig.run(rig.job(line.url, create_only=True))
+    assert (failed["state"], failed["code"]) == ("failed", "in-the-way")
+    assert line.writes == []
+    assert rig.read(wrong) == b"a colleague's"
+
+
 def test_all_is_sent_on_demand(rig: Rig) -> None:
     """--again keeps nothing."""
     done(rig.run(rig.job()))

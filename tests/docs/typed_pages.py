@@ -156,6 +156,7 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex --stack chat library down --dry-run",
             "tpuflex --stack chat library down",
         ),
+        REGION: ("tpuflex --stack chat weights push --from-region",),
         FILLED: (
             "tpuflex --stack chat-eu library up",
             "tpuflex --stack chat-eu weights push",

@@ -22,10 +22,7 @@ PUSH = ("weights", "push", "--from-region", "--yes")
 def rig(tmp_path: Path) -> Iterator[StackRig]:
     """The dev stack with a model of the Hub as its source; TPU hosts run nothing, machines do."""
     with StackRig(tmp_path / "project", speed=20) as rig:
-        file = rig.home / "stacks" / "Pulumi.dev.yaml"
-        document = yaml.safe_load(file.read_text())
-        document["config"]["tpuflex:model"]["weights"] = {"source": f"hf://{MODEL}"}
-        file.write_text(yaml.safe_dump(document))
+        write_weights(rig)
         put_model(rig.home / ".tpuflex" / "emulator")
         yield rig
 
@@ -94,6 +91,50 @@ def test_down_and_sweep_find_what_a_killed_copy_left(rig: StackRig) -> None:
     assert "instance" in listed
     assert [kind for kinds in rig.control.inventory().values() for kind in kinds] == []
     run(rig, "sweep")
+
+
+def write_weights(rig: StackRig, **weights: str) -> None:
+    """Let the dev stack have its weights from the Hub, and where ``weights`` says."""
+    file = rig.home / "stacks" / "Pulumi.dev.yaml"
+    document = yaml.safe_load(file.read_text())
+    document["config"]["tpuflex:model"]["weights"] = {"source": f"hf://{MODEL}", **weights}
+    file.write_text(yaml.safe_dump(document))
+
+
+def copying(rig: StackRig) -> list[str]:
+    """Machines that may write to the library."""
+    (bucket,) = json.loads(run(rig, "library", "status", "--json"))["buckets"]
+    members = [each["member"] for each in bucket["readers"]]
+    return [member for member in members if "-copy@" in member]
+
+
+def test_a_copy_into_the_library_leaves_nothing_but_weights(rig: StackRig) -> None:
+    """A stack that was never up makes the library, and a state for the marks. Killed when its
+    machine was just made, the same command goes on; and `down` takes away the machine and its roles
+    in the library, which outlives the stack with its weights."""
+    write_weights(rig, bucket="library")
+    killed = rig.run(*PUSH, rules=[kill("compute.instances.insert")])
+    assert killed.exit_code == -9
+    assert {*of_compute(rig)} == {"instances", "networks", "subnetworks"}
+    assert copying(rig) == [
+        "serviceAccount:tpuflex-dev-vllm-copy@tpuflex-dev.iam.gserviceaccount.com"
+    ]
+
+    document = json.loads(run(rig, *PUSH, "--json"))
+    assert len([*document["sent"], *document["kept"]]) == 4
+    assert (of_compute(rig), copying(rig)) == ({}, [])
+    assert document["manifest_sha256"] in run(rig, "weights", "verify")
+
+    write_weights(rig, bucket="library", revision="2")
+    rig.run(*PUSH, rules=[kill("compute.instances.insert")])
+    assert len(copying(rig)) == 1
+    assert "tpuflex-dev-vllm-copy" in run(rig, "sweep")
+    run(rig, "down")
+    assert (of_compute(rig), copying(rig)) == ({}, [])
+    (bucket,) = json.loads(run(rig, "library", "status", "--json"))["buckets"]
+    assert "1" in [each["revision"] for each in bucket["models"]]
+    run(rig, "library", "down", "--yes")
+    assert [kind for kinds in rig.control.inventory().values() for kind in kinds] == []
 
 
 def test_down_goes_on_where_machines_may_not_be_looked_at(rig: StackRig) -> None:

@@ -98,11 +98,13 @@ class RegionRig:
         cloud: the cloud.
         api: calls as its owner.
         apis: our own clients.
+        create_only: whether nothing may be replaced.
     """
 
     cloud: EmbeddedCloud
     api: Api
     apis: Apis
+    create_only: bool = False
 
     def job(self, token: str = "", **changes: Any) -> Job:
         """What is to be copied."""
@@ -125,6 +127,7 @@ class RegionRig:
             hub=hub,
             storage=self.cloud.url,
             secretmanager=self.cloud.url,
+            create_only=self.create_only,
         )
         return replace(job, **changes)
 
@@ -141,7 +144,7 @@ class RegionRig:
     @property
     def grants(self) -> tuple[Grant, ...]:
         """What the account is granted."""
-        return (bucket_grant(BUCKET, PREFIX),)
+        return (bucket_grant(BUCKET, PREFIX, create_only=self.create_only),)
 
     def machine(self, apis: Apis | None = None) -> CopyMachine:
         """The machine, by other clients perhaps."""

@@ -301,6 +301,31 @@ def test_the_account_may_write_below_the_prefix_and_nothing_else(rig: RegionRig)
     whole(rig)
 
 
+def test_where_others_serve_it_may_add_and_replaces_nothing(rig: RegionRig) -> None:
+    """Where bindings decide, the account brings a whole set, and goes on with half of one; what is
+    there with another content is refused and stays, to the generation."""
+    rig.api.call("POST", "_emulator/strictness", body={"iam": {"enforced": True}})
+    adding = replace(rig, create_only=True)
+    assert adding.copy().state == "done"
+    whole(rig)
+    name = f"{PREFIX}/config.json".replace("/", "%2F")
+    for gone in (f"{PREFIX}/MANIFEST.json".replace("/", "%2F"), name):
+        assert rig.api.call("DELETE", f"storage/v1/b/{BUCKET}/o/{gone}").ok
+    assert adding.copy().state == "done"
+    whole(rig)
+    manifest = f"{PREFIX}/MANIFEST.json".replace("/", "%2F")
+    rig.api.call("DELETE", f"storage/v1/b/{BUCKET}/o/{manifest}")
+    theirs = rig.bucket._bucket.blob(f"{PREFIX}/config.json")
+    theirs.upload_from_string("a colleague's")
+
+    with pytest.raises(ConflictError, match="another content"):
+        adding.copy()
+    assert adding.remove() == ()
+    assert rig.bucket.find(PREFIX) is None
+    assert rig.bucket._bucket.get_blob(theirs.name).generation == theirs.generation
+    assert rig.left() == []
+
+
 def test_a_gated_model_is_read_with_the_one_version_of_the_secret(rig: RegionRig) -> None:
     """Where bindings decide, the account reads that version and no other; the token is in no
     metadata, no report and no line of the machine."""

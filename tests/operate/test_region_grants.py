@@ -93,10 +93,32 @@ def test_a_grant_leaves_the_others_as_they_are() -> None:
     assert policy.writes == 2
 
 
+def test_what_outlives_the_stack_is_only_added_to() -> None:
+    """Two roles on the same condition, neither of which replaces or deletes; given and taken away
+    together, each in one write."""
+    policy, grant = Policy(), bucket_grant("b", "models/m/r", create_only=True)
+    apis = clients(storage=policy)
+    give(grant, EMAIL, apis, _no_pause)
+    give(grant, EMAIL, apis, _no_pause)
+
+    given = bindings(policy)[len(OTHERS) :]
+    assert [each["role"] for each in given] == [
+        "roles/storage.objectCreator",
+        "roles/storage.objectViewer",
+    ]
+    assert {each["condition"]["expression"] for each in given} == {GRANT.expression}
+    assert policy.writes == 1
+    revoke(grant, EMAIL, apis, _no_pause)
+    assert bindings(policy) == OTHERS
+
+
 def test_what_a_deleted_account_has_left_goes_too() -> None:
     """An account that is made anew under its name has nothing of the earlier one's."""
     policy = Policy()
-    gone: JsonObject = {"role": GRANT.role, "members": [f"deleted:serviceAccount:{EMAIL}?uid=1"]}
+    gone: JsonObject = {
+        "role": GRANT.roles[0],
+        "members": [f"deleted:serviceAccount:{EMAIL}?uid=1"],
+    }
     policy.policy["bindings"] = [*OTHERS, gone]
     give(
         replace(GRANT, expression="resource.name == 'x'"), EMAIL, clients(storage=policy), _no_pause

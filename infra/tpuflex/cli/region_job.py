@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from tpuflex.boot.config import weights_prefix
 from tpuflex.boot.manifest import WeightsFile
 from tpuflex.cli.hub_access import ENDPOINT_VARIABLE
-from tpuflex.cli.library_weights import BUCKET_KEY, in_library
+from tpuflex.cli.library_weights import BUCKET_KEY
 from tpuflex.cli.shared_weights import is_shared
 from tpuflex.copier.job import Job, JobFile
 from tpuflex.errors import Finding, SettingsError, WeightsError
@@ -49,8 +49,8 @@ def hub_source(source: str | None) -> HubSource:
 
 
 def require_own_home(stack: OpenStack) -> None:
-    """Refuse a copy into the library, or a bucket of the user's own: the machine's account could
-    replace what other endpoints serve, or others have put there, and nobody has tried it. And one
+    """Refuse a copy into a bucket of the user's own: it may be in another project, whose policy the
+    machine's account would have to be added to, and what is there has owners of its own. And one
     with a token of the Hub in a secret of the user's own, which the machine has no right to read.
 
     Raises:
@@ -67,11 +67,10 @@ def require_own_home(stack: OpenStack) -> None:
             ),
             hint=f"Push from here: tpuflex weights push --stack {stack.name}",
         )
-    if is_shared(stack):
-        home = "a library" if in_library(stack) else "a bucket of yours"
+    if stack.settings.model.weights.brought is not None:
         raise SettingsError(
             stack.file.name,
-            (Finding(BUCKET_KEY, f"--from-region does not copy into {home} yet"),),
+            (Finding(BUCKET_KEY, "--from-region does not copy into a bucket of yours yet"),),
             hint=f"Push from here: tpuflex weights push --stack {stack.name}",
         )
 
@@ -148,6 +147,7 @@ def copy_job(cloud: Cloud, snapshot: Snapshot, *, again: bool) -> Job:
         hub=hub_address(cloud),
         storage=endpoints.storage,
         secretmanager=endpoints.secretmanager,
+        create_only=is_shared(cloud.stack),
         settling_seconds=_SETTLING_SECONDS,
     )
     _require_names(job)

@@ -6,9 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
+from tpuflex.cli.shared_weights import is_shared
 from tpuflex.errors import AccessError, ApiError, NotFoundError
 from tpuflex.gcp.kinds import INSTANCE
+from tpuflex.gcp.library import bucket_readers
 from tpuflex.gcp.ownership import Maker
+from tpuflex.gcp.project_policy import account_of
 from tpuflex.gcp.removal import remove
 from tpuflex.naming import HF_TOKEN
 from tpuflex.operate.region_copy.bodies import Place
@@ -63,7 +66,9 @@ class RegionMachine:
     def grants(self) -> tuple[Grant, ...]:
         """What its account is granted."""
         settings = self._cloud.stack.settings
-        found = [bucket_grant(self._cloud.bucket, weights_prefix(settings.model))]
+        shared = is_shared(self._cloud.stack)
+        prefix = weights_prefix(settings.model)
+        found = [bucket_grant(self._cloud.bucket, prefix, create_only=shared)]
         if (number := settings.secrets.hf_token_version) is not None:
             secret = self._cloud.secret(HF_TOKEN)
             found.append(secret_grant(secret, number, self._cloud.project_number))
@@ -72,6 +77,17 @@ class RegionMachine:
     def made(self, item: Item) -> bool:
         """Whether ``item`` of an inventory is the machine, or was made with it."""
         return item.name in (self.place.name, self.place.account)
+
+    def granted(self) -> bool:
+        """Whether its account may write to a bucket that outlives the stack, as far as that can be
+        told: a killed command, or `sweep`, may have left that alone."""
+        if not is_shared(self._cloud.stack):
+            return False
+        try:
+            found = bucket_readers(self.apis, self._cloud.bucket)
+        except (AccessError, ApiError, NotFoundError):
+            return False
+        return any(account_of(each.member) == self.place.account for each in found)
 
     def ask(self) -> None:
         """Ask for the machine's deletion, and do not wait for it; :meth:`remove` asks once more."""

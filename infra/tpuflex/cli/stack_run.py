@@ -47,6 +47,8 @@ _BEFORE_ALL = (
     "**ApiServices::*",
     "**gcp:projects/service:Service::*",
 )
+#: URN patterns of the state's id, with what it depends on: what is made beside Pulumi carries it.
+STATE = _BEFORE_ALL
 #: URN patterns of what a user can fill before the first `up`, with what it depends on. It costs
 #: nothing while it is empty.
 SECRETS = (*_BEFORE_ALL, "**ServingSecrets::*", "**gcp:secretmanager/secret:Secret::*")

@@ -8,7 +8,7 @@ project are to boot with, for endpoints whose grants others make.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ _LIVE = ON_ITS_WAY | {Lifecycle.ACTIVE}
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """An endpoint that uses a set.
+    """An endpoint that uses a set, or a machine that copies one.
 
     Attributes:
         text: how it was seen, in words.
@@ -61,13 +61,13 @@ class Uses:
         """The users of the set at ``prefix``, or of one below or above it, a line each."""
         return tuple(user.text for user in self._at(prefix))
 
-    def others(self, prefix: str, owner: str, member: str) -> tuple[str, ...]:
-        """Those of them that are not the endpoint with this ``owner`` marker, whose hosts run as
-        ``member``, a line each."""
+    def others(self, prefix: str, owner: str, members: Collection[str]) -> tuple[str, ...]:
+        """Those of them that are not the endpoint with this ``owner`` marker, whose hosts and
+        machines run as ``members``, a line each."""
         return tuple(
             each.text
             for each in self._at(prefix)
-            if (each.owner != owner if each.owner else each.member != member)
+            if (each.owner != owner if each.owner else each.member not in members)
         )
 
     def _at(self, prefix: str) -> tuple[User, ...]:
@@ -83,7 +83,10 @@ def weights_uses(cloud: Cloud) -> Uses:
     unseen: list[str] = []
     try:
         for reader in bucket_readers(cloud.apis(), cloud.bucket):
-            if reader.endpoint and not reader.plain:
+            if reader.pushes:
+                text = f"{reader.member} copies it there, a machine of weights push --from-region"
+                found[reader.where].append(User(text, member=reader.member))
+            elif reader.endpoint and not reader.plain:
                 unseen.append(f"what {reader.member} may read: {reader.where}")
             elif reader.endpoint:
                 text = f"{reader.member} may read it, an endpoint's account"

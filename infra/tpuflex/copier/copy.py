@@ -90,9 +90,11 @@ class Copy:
             told = manifest.metadata.get(SOURCE_METADATA) == self._job.source
             if told and document.encode() == old:
                 return self._copied(document, right)
-        if manifest is not None:
-            self._objects.delete(place, manifest)
         rest = [file for file in files if file not in right]
+        if self._job.create_only:
+            self._require_free(manifest, [file.path for file in rest if seen[file][0] is not None])
+        elif manifest is not None:
+            self._objects.delete(place, manifest)
         sent = self._each(lambda file: self._transfer(file, seen[file][0]), rest)
         document = self._document({**right, **dict(zip(rest, sent, strict=True))}, old)
         self._objects.put(
@@ -103,6 +105,15 @@ class Copy:
             metadata={SOURCE_METADATA: self._job.source},
         )
         return self._copied(document, right)
+
+    def _require_free(self, manifest: Stored | None, wrong: list[str]) -> None:
+        """Check that nothing has to be replaced.
+
+        Raises:
+            CopyError: something has.
+        """
+        if found := [*wrong, *([] if manifest is None else [MANIFEST_NAME])]:
+            raise CopyError("in-the-way", f"{found[0]} is there with another content")
 
     def _each(self, work: Callable[[JobFile], Any], files: Iterable[JobFile]) -> list[Any]:
         """``work`` on each of ``files``, several at a time; the first failure stops all."""

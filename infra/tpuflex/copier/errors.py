@@ -13,6 +13,7 @@ Code = Literal[
     "storage-refused",
     "storage-unreachable",
     "conflict",  # somebody else is writing the same weights
+    "in-the-way",  # what is there already, and may not be replaced
     "not-pinned",  # not the weights that the stack file pins
     "internal",
 ]

@@ -47,6 +47,7 @@ class Job:
         hub: address of the Hub, without a slash at the end.
         storage: address of Cloud Storage, without a slash at the end.
         secretmanager: address of Secret Manager, without a slash at the end.
+        create_only: whether nothing that is there may be replaced or deleted.
         settling_seconds: for so long a refusal may be a role that has no effect yet.
     """
 
@@ -65,6 +66,7 @@ class Job:
     hub: str
     storage: str
     secretmanager: str
+    create_only: bool = False
     settling_seconds: int = 0
 
     @property

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Title of the condition on which an endpoint's hosts may read.
 READER_TITLE = "tpuflex_weights_only"
+#: Title of the condition on which a machine of `weights push --from-region` may write.
+COPY_TITLE = "tpuflex_copy_only"
 #: Roles on a bucket by which no object can be read.
 _READS_NOTHING = re.compile(r"roles/storage\.(objectCreator|legacyBucket\w+)")
 _BELOW = re.compile(r"resource\.name\.startsWith\('projects/_/buckets/[^/']+/objects/([^']+)/'\)")
@@ -56,6 +58,7 @@ class Reader:
         endpoint: whether these are the hosts of an endpoint, by the title of the condition.
         owner: the endpoint's owner marker, if the title names one.
         plain: whether ``where`` is a prefix, or empty.
+        pushes: whether this is a machine that copies weights there, by the title of the condition.
     """
 
     member: str
@@ -64,6 +67,7 @@ class Reader:
     endpoint: bool
     owner: str = ""
     plain: bool = True
+    pushes: bool = False
 
     def to_json(self) -> dict[str, object]:
         """It in the documents of ``--json``."""
@@ -101,6 +105,7 @@ def _readers(policy: JsonObject) -> Iterator[Reader]:
                 endpoint and not deleted_account(member),
                 title.removeprefix(marked) if endpoint and title.startswith(marked) else "",
                 plain=prefix is not None or not expression,
+                pushes=title == COPY_TITLE and not deleted_account(member),
             )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.cli.prepare_weights import files_text, remember
 from tpuflex.cli.region_job import copy_job, hub_snapshot, hub_source, lists
 from tpuflex.cli.region_machine import RegionMachine, region_machine
-from tpuflex.errors import IncompleteTeardownError, InterruptedByUser, WeightsError
+from tpuflex.cli.shared_weights import is_shared
+from tpuflex.errors import ConflictError, IncompleteTeardownError, InterruptedByUser, WeightsError
 from tpuflex.operate.hub.snapshot import SOURCE_KEY
 from tpuflex.operate.region_copy.run import (
     STOP_COMMAND,
@@ -48,6 +50,8 @@ def run_push_from_region(invocation: Invocation, cloud: Cloud, *, again: bool) -
             f" {snapshot.commit}. To stay with it, write {SOURCE_KEY}: {snapshot.source}"
         )
     ensure_bucket(invocation, cloud)
+    if is_shared(cloud.stack):
+        _ensure_state(invocation, cloud)
     job = copy_job(cloud, snapshot, again=again)
     machine = region_machine(invocation, cloud)
     there = _already_there(cloud, job)
@@ -56,6 +60,8 @@ def run_push_from_region(invocation: Invocation, cloud: Cloud, *, again: bool) -
         _show(cloud, invocation, job, tuple(range(len(job.files))), there, 0.0)
         _require_removed(machine.problems)
         return
+    if job.create_only:
+        _require_free(cloud, job)
     began = cloud.timing.monotonic()
     with machine:
         report = _copy(invocation, cloud, machine, job)
@@ -114,8 +120,52 @@ def _already_there(cloud: Cloud, job: Job) -> str | None:
         return None
     sources = {one.prefix: one.source for one in cloud.weights.list()}
     check = cloud.weights.verify(job.prefix, cloud.stack.settings.model.weights.extra_files)
-    whole = not check.problems and sources.get(job.prefix) == job.source
+    # Where nothing may be replaced, what was pushed from elsewhere does not become the Hub's.
+    told = job.create_only or sources.get(job.prefix) == job.source
+    whole = not check.problems and told
     return found.sha256 if whole else None
+
+
+def _require_free(cloud: Cloud, job: Job) -> None:
+    """Check that nothing is in the place of the set that would have to be replaced, as far as sizes
+    tell: the machine may add to what outlives the stack, and no more.
+
+    Raises:
+        ConflictError: something is.
+    """
+    there = cloud.weights.contents(job.prefix)
+    sizes = {path: blob.size for path, blob in there.objects.items()}
+    wrong = [file.path for file in job.files if sizes.get(file.path, file.size) != file.size]
+    if there.manifest_object is not None:
+        wrong.append(MANIFEST_NAME)
+    if not wrong:
+        return
+    raise ConflictError(
+        f"gs://{job.bucket}/{job.prefix} holds something else already ({wrong[0]}), which other"
+        " stacks may serve; a machine replaces nothing there. Nothing was made.",
+        hint="Give these weights another name in the stack file (tpuflex:model.weights.revision)."
+        f" What a push that broke off has left goes with: tpuflex weights rm {job.prefix}"
+        " --unfinished",
+    )
+
+
+def _ensure_state(invocation: Invocation, cloud: Cloud) -> None:
+    """Make sure that the stack has a state with an id, which what is made for the copy carries: by
+    it `down` knows that it is ours.
+
+    Raises:
+        AlreadyExistsError: somebody else holds the stack's names.
+        TpuflexError: the engine failed.
+    """
+    from tpuflex.cli.stack_run import STATE, StackRun
+    from tpuflex.cli.steps.first_up import require_free_names
+    from tpuflex.engine.state import state_ids
+
+    run = StackRun(invocation, cloud)
+    if run.engine.exists() and state_ids(run.engine.deployment()):
+        return
+    require_free_names(cloud, run, run.preview_without_weights(), invocation.output.progress)
+    run.up_part(STATE)
 
 
 def _copy(invocation: Invocation, cloud: Cloud, machine: RegionMachine, job: Job) -> Report:
@@ -160,8 +210,10 @@ def _announced(cloud: Cloud, job: Job, expected: CopyEstimate) -> Iterator[str]:
     )
     yield (
         f"Made for it, and removed at the end: {MACHINE_TYPE} with Debian and an external address,"
-        " a network that lets nothing in, and a service account that may write there and nowhere"
-        " else" + (" and read the Hub's token." if job.token_version else ".")
+        " a network that lets nothing in, and a service account that may"
+        + (" add to that place, replace nothing," if job.create_only else " write there")
+        + " and nowhere else"
+        + (" and read the Hub's token." if job.token_version else ".")
     )
     if cloud.stack.embedded:
         yield "It costs nothing: the embedded cloud is free."

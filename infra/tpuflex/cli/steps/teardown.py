@@ -186,7 +186,8 @@ class StackTeardown:
         there is nothing of it. It is asked to go before the bucket that it writes into does."""
         cloud = self._cloud
         copy = RegionMachine(cloud, self._output.progress, planned.mine.states)
-        return copy if any(map(copy.made, planned.before.ours)) else None
+        left = any(map(copy.made, planned.before.ours)) or copy.granted()
+        return copy if left else None
 
 
 def _protected(not_deleted: Iterable[Kept]) -> bool:

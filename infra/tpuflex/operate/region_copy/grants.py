@@ -1,5 +1,5 @@
-"""What the machine's account is granted: to write below one prefix of the bucket, and to read one
-version of one secret. Given on a condition, and taken away at the end.
+"""What the machine's account is granted: to write below one prefix of the bucket, or only to add
+to it, and to read one version of one secret. Given on a condition, and taken away at the end.
 
 https://cloud.google.com/iam/docs/conditions-overview
 """
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from tpuflex.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
+from tpuflex.gcp.library import COPY_TITLE, below
 from tpuflex.gcp.listing import Apis
 from tpuflex.gcp.paging import entries, objects
 from tpuflex.gcp.project_policy import account_of
@@ -28,32 +29,30 @@ Pause = Callable[[float], object]
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """One role on one resource.
+    """Roles on one resource.
 
     Attributes:
         where: ``bucket`` or ``secret``.
         name: the bucket's name, or the secret's resource name.
-        role: the role.
-        title: title of its condition.
+        roles: the roles.
+        title: title of their condition.
         expression: the condition.
     """
 
     where: str
     name: str
-    role: str
+    roles: tuple[str, ...]
     title: str
     expression: str
 
 
-def bucket_grant(bucket: str, prefix: str) -> Grant:
-    """Reads, writes and replaces what is below ``prefix``; and sees nothing else."""
-    return Grant(
-        "bucket",
-        bucket,
-        "roles/storage.objectUser",
-        "tpuflex_copy_only",
-        f"resource.name.startsWith('projects/_/buckets/{bucket}/objects/{prefix}/')",
-    )
+def bucket_grant(bucket: str, prefix: str, *, create_only: bool = False) -> Grant:
+    """Reads, writes and replaces what is below ``prefix``, and sees nothing else; with
+    ``create_only`` it reads and adds, and replaces and deletes nothing
+    (https://cloud.google.com/storage/docs/access-control/iam-roles)."""
+    adds = ("roles/storage.objectCreator", "roles/storage.objectViewer")
+    roles = adds if create_only else ("roles/storage.objectUser",)
+    return Grant("bucket", bucket, roles, COPY_TITLE, below(bucket, prefix))
 
 
 def secret_grant(secret: str, number: int, project_number: str) -> Grant:
@@ -63,8 +62,8 @@ def secret_grant(secret: str, number: int, project_number: str) -> Grant:
     return Grant(
         "secret",
         secret,
-        "roles/secretmanager.secretAccessor",
-        "tpuflex_copy_only",
+        ("roles/secretmanager.secretAccessor",),
+        COPY_TITLE,
         f"resource.name == '{name}'",
     )
 
@@ -78,12 +77,11 @@ def give(grant: Grant, email: str, apis: Apis, pause: Pause) -> None:
 
     def granted(policy: JsonObject) -> JsonObject:
         condition: JsonObject = {"title": grant.title, "expression": grant.expression}
-        binding: JsonObject = {
-            "role": grant.role,
-            "members": [f"serviceAccount:{email}"],
-            "condition": condition,
-        }
-        return {**policy, "bindings": [*_without(policy, email), binding]}
+        made: list[JsonValue] = [
+            {"role": role, "members": [f"serviceAccount:{email}"], "condition": condition}
+            for role in grant.roles
+        ]
+        return {**policy, "bindings": [*_without(policy, email), *made]}
 
     _change(grant, granted, apis, pause)
 

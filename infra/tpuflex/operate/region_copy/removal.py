@@ -58,6 +58,8 @@ def remove_all(
         try:
             revoke(grant, email, apis, timing.pause)
         except (AccessError, ApiError) as error:
-            problems.append(f"the {grant.where}'s role {grant.role}: {error.message}")
+            problems.append(
+                f"the {grant.where}'s role {' and '.join(grant.roles)}: {error.message}"
+            )
     problems += deleted(each for each in listed if each.resource.kind != INSTANCE)
     return tuple(problems)

@@ -44,6 +44,11 @@ _ERRORS: dict[Code, tuple[Callable[..., TpuflexError], str]] = {
     "storage-refused": (AccessError, "Has somebody changed the bucket's policy? " + _AGAIN),
     "storage-unreachable": (ApiError, _AGAIN),
     "conflict": (ConflictError, "Wait until they are done, then run it again."),
+    "in-the-way": (
+        ConflictError,
+        "A machine replaces nothing in a library. What a push that broke off has left goes with:"
+        " tpuflex weights rm --unfinished",
+    ),
     "not-pinned": (
         WeightsError,
         "Correct tpuflex:model.weights.source or .manifest_sha256 in the stack file.",
