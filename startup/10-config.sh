@@ -131,6 +131,15 @@ try:
 except (KeyError, TypeError, AttributeError) as error:
     sys.exit(f"tpuflex-config: a part is missing or has the wrong form: {error}")
 
+
+def put_set(name):
+    """Where a set of files is, whose place and manifest were checked."""
+    bucket, prefix = fields[f"{name}.bucket"], fields[f"{name}.prefix"]
+    manifest = quote(f"{prefix}/{fields[f'{name}.manifest']}", safe="")
+    fields[f"{name}.manifest_url"] = f"b/{quote(bucket)}/o/{manifest}?alt=media"
+    fields[f"{name}.id"] = hashlib.sha256(f"{bucket}/{prefix}".encode()).hexdigest()[:16]
+
+
 # Of a model that is kept in several regions, a host reads what is in its own.
 buckets = config["weights"].get("buckets")
 if buckets is not None:
@@ -144,15 +153,27 @@ if buckets is not None:
             f" this host is; it has: {known}"
         )
     fields["weights.bucket"] = near
-bucket, prefix = fields["weights.bucket"], fields["weights.prefix"]
+put_set("weights")
+# Where it comes from the library and not from a registry.
+image = config.get("image")
+if image is not None:
+    for name, pattern in TEXT["weights"].items():
+        value = image.get(name) if isinstance(image, dict) else None
+        if not isinstance(value, str) or not re.fullmatch(pattern, value):
+            sys.exit(f"tpuflex-config: image.{name} is not valid: {value!r}")
+        fields[f"image.{name}"] = value
+    push = config["commands"].get("image", "")
+    if not isinstance(push, str) or not re.fullmatch(TEXT["commands"]["weights"], push):
+        sys.exit("tpuflex-config: commands.image is not valid")
+    fields["commands.image"] = push
+    put_set("image")
+    put_list("image.formats", ["blobs/sha256/*"])
+bucket = fields["weights.bucket"]
 # Compiled programs are in the endpoint's own bucket; that of the weights may be a library's.
 programs = config["compile_cache"].get("bucket", bucket)
 if not isinstance(programs, str) or not re.fullmatch(TEXT["weights"]["bucket"], programs):
     sys.exit(f"tpuflex-config: compile_cache.bucket is not valid: {programs!r}")
 fields["compile_cache.bucket"] = programs
-manifest = quote(f"{prefix}/{fields['weights.manifest']}", safe="")
-fields["weights.manifest_url"] = f"b/{quote(bucket)}/o/{manifest}?alt=media"
-fields["weights.id"] = hashlib.sha256(f"{bucket}/{prefix}".encode()).hexdigest()[:16]
 for key, value in fields.items():
     sys.stdout.write(f"{key}\0{value}\0")
 PYTHON

@@ -5,17 +5,17 @@ set -Eeuo pipefail
 # Kept free beside the weights for the server's own shared memory.
 export SPARE_BYTES=$((64 * 1024 * 1024))
 
-# require_space BYTES: fail unless that much more fits into memory.
+# require_space BYTES [WHO]: fail unless that much more fits into memory.
 require_space() {
-    local free needed=$(($1 + SPARE_BYTES))
+    local free needed=$(($1 + SPARE_BYTES)) who=${2:-the weights need}
     free=$(space_free)
     if ((free < needed)); then
-        fail capacity "$MEMORY_DIR has $(human "$free") free, the weights need $(human "$1") \
+        fail capacity "$MEMORY_DIR has $(human "$free") free, $who $(human "$1") \
 and $(human "$SPARE_BYTES") to spare; take an accelerator type with larger hosts or a smaller model"
     fi
     free=$(memory_available)
     if ((free < needed)); then
-        fail capacity "the host has $(human "$free") of memory available, the weights need \
+        fail capacity "the host has $(human "$free") of memory available, $who \
 $(human "$1") and $(human "$SPARE_BYTES") to spare; take an accelerator type with larger hosts or a \
 smaller model"
     fi

@@ -3,13 +3,19 @@
 # the manifest before its file gets its name. What is under its name has been checked.
 set -Eeuo pipefail
 
+# Which set of files this is about, and where its state and its files are: the weights, unless the
+# process is the one that brings the image from the library (part 41).
+export SET=weights
+SET_STATE=$STATE_DIR
+SET_MEMORY=$MEMORY_DIR
+
 # Weights, what is still being fetched with the ledgers of its parts, and the record of what was
 # checked, each in a directory of its own per set of weights.
 weights_directories() {
-    WEIGHTS_DIR="$MEMORY_DIR/weights/$(setting weights.id)"
-    PARTIAL_DIR="$MEMORY_DIR/partial/$(setting weights.id)"
-    LEDGERS_DIR="$MEMORY_DIR/ledgers/$(setting weights.id)"
-    CHECKED_DIR="$MEMORY_DIR/checked/$(setting weights.id)"
+    WEIGHTS_DIR="$SET_MEMORY/weights/$(setting "$SET.id")"
+    PARTIAL_DIR="$SET_MEMORY/partial/$(setting "$SET.id")"
+    LEDGERS_DIR="$SET_MEMORY/ledgers/$(setting "$SET.id")"
+    CHECKED_DIR="$SET_MEMORY/checked/$(setting "$SET.id")"
     export WEIGHTS_DIR PARTIAL_DIR LEDGERS_DIR CHECKED_DIR
     mkdir -p "$WEIGHTS_DIR" "$PARTIAL_DIR" "$LEDGERS_DIR" "$CHECKED_DIR"
 }
@@ -30,42 +36,42 @@ download() {
 }
 
 get_manifest() {
-    download "$MANIFEST_BLOCKS" http_get "$STORAGE/$(setting weights.manifest_url)" \
-        "$STATE_DIR/manifest.json"
+    download "$MANIFEST_BLOCKS" http_get "$STORAGE/$(setting "$SET.manifest_url")" \
+        "$SET_STATE/manifest.json"
 }
 
 # Take the manifest that was fetched, if it is the one that the node was made for: what else lies
 # in the bucket is what somebody put there afterwards, and none of it is read.
 use_manifest() {
     local planned found
-    planned=$(setting weights.manifest_sha256)
-    found=$(sha256sum "$STATE_DIR/manifest.json")
+    planned=$(setting "$SET.manifest_sha256")
+    found=$(sha256sum "$SET_STATE/manifest.json")
     found=${found%% *}
-    [[ $found == "$planned" ]] || fail weights-changed "$(setting weights.manifest) in \
-gs://$(setting weights.bucket)/$(setting weights.prefix) has SHA-256 $found, and this node was made \
-for $planned: somebody changed the weights after \`up\`. To bring the planned ones back, run: \
-$(setting commands.weights). If the change is wanted, run \`tpuflex up\`, which says how to accept it"
-    read_manifest || fail weights-manifest "$(setting weights.manifest) cannot be used: $(tail --lines=1 "$STATE_DIR/manifest.problem")"
+    [[ $found == "$planned" ]] || fail "$SET-changed" "$(setting "$SET.manifest") in \
+gs://$(setting "$SET.bucket")/$(setting "$SET.prefix") has SHA-256 $found, and this node was made \
+for $planned: somebody changed the $SET after \`up\`. To bring back what was planned, run: \
+$(setting "commands.$SET"). If the change is wanted, run \`tpuflex up\`, which says how to accept it"
+    read_manifest || fail "$SET-manifest" "$(setting "$SET.manifest") cannot be used: $(tail --lines=1 "$SET_STATE/manifest.problem")"
 }
 
 # Check the manifest, and write down the files that it names and the sum of their sizes.
 read_manifest() {
     local -a formats=()
-    setting_list weights.formats formats
-    python_source manifest >"$STATE_DIR/manifest.py"
-    python3 -IS "$STATE_DIR/manifest.py" "$STATE_DIR" "$(setting weights.bucket)" \
-        "$(setting weights.prefix)" "${formats[@]}" 2>"$STATE_DIR/manifest.problem"
+    setting_list "$SET.formats" formats
+    python_source manifest >"$SET_STATE/manifest.py"
+    python3 -IS "$SET_STATE/manifest.py" "$SET_STATE" "$(setting "$SET.bucket")" \
+        "$(setting "$SET.prefix")" "${formats[@]}" 2>"$SET_STATE/manifest.problem"
 }
 
 manifest_bytes() {
-    printf '%s' "$(<"$STATE_DIR/weights.bytes")"
+    printf '%s' "$(<"$SET_STATE/weights.bytes")"
 }
 
-# Bytes of weights and parts of weights that are in memory: those that take room there, because
+# Bytes of files and parts of files that are in memory: those that take room there, because
 # a file has its size before all of its parts.
 bytes_present() {
     local present total
-    present=$(du --summarize --block-size=1 "$MEMORY_DIR/weights" "$MEMORY_DIR/partial" 2>/dev/null |
+    present=$(du --summarize --block-size=1 "$SET_MEMORY/weights" "$SET_MEMORY/partial" 2>/dev/null |
         { sum=0; while read -r bytes _; do sum=$((sum + bytes)); done; printf '%s' "$sum"; }) || true
     total=$(manifest_bytes)
     # Directories and ends of pages count a little, too.
@@ -81,20 +87,25 @@ fetch_weights() {
     weights_directories
     wait_for_manifest
     require_space "$(bytes_missing)"
+    fetch_set
+}
+
+# fetch_set: fetch what the manifest names and is not there, telling how it goes.
+fetch_set() {
     local total before began elapsed fetched fetcher reporter status=0
     total=$(manifest_bytes)
     before=$(bytes_present)
     began=$(milliseconds)
-    rm -f "$STATE_DIR/weights.problems"
+    rm -f "$SET_STATE/weights.problems"
     detail "$(human "$before") of $(human "$total")"
     # In the background BASHPID is another's.
     fetcher=$BASHPID
     report_progress "$began" "$before" "$total" "$fetcher" &
     reporter=$!
-    fetch_files "$STATE_DIR/weights.records" || status=$?
+    fetch_files "$SET_STATE/weights.records" || status=$?
     kill "$reporter" 2>/dev/null || true
     wait "$reporter" 2>/dev/null || true
-    ((status == 0)) || fail_weights "$status"
+    ((status == 0)) || fail_set "$status"
     elapsed=$(($(milliseconds) - began + 1))
     fetched=$((total - before))
     if ((fetched > 0)); then
@@ -118,12 +129,12 @@ wait_for_manifest() {
             use_manifest
             return 0
             ;;
-        404) problem="$(setting weights.manifest); run: $(setting commands.weights)" ;;
-        403) problem="access to the bucket $(setting weights.bucket); the host's service account needs the role Storage Object Viewer" ;;
+        404) problem="$(setting "$SET.manifest"); run: $(setting "commands.$SET")" ;;
+        403) problem="access to the bucket $(setting "$SET.bucket"); the host's service account needs the role Storage Object Viewer" ;;
         *) problem="Cloud Storage, which answers $status" ;;
         esac
         detail "waiting for $problem"
-        ! wait_over "$limit" || fail weights-missing "gave up after $limit s waiting for $problem"
+        ! wait_over "$limit" || fail "$SET-missing" "gave up after $limit s waiting for $problem"
         pause "$delay"
         delay=$((delay < 5 ? delay + 1 : 5))
     done
@@ -154,7 +165,7 @@ gbps() {
 slow() {
     local expected
     expected=$(setting weights.expected_gbps)
-    if (($1 >= 1000000000 && $1 * 8 / ($2 * 1000000) < expected)); then
+    if [[ $SET == weights ]] && (($1 >= 1000000000 && $1 * 8 / ($2 * 1000000) < expected)); then
         printf '; warning: slower than the %d Gbps that such a host can do' "$expected"
     fi
 }
@@ -162,31 +173,32 @@ slow() {
 # fetch_files RECORDS: fetch and check the files that read_manifest has written down; other than 0,
 # with the reasons in weights.problems, unless all of them are there.
 fetch_files() {
-    local code="$STATE_DIR/download"
+    local code="$SET_STATE/download"
     mkdir -p "$code"
     python_source weights_files >"$code/weights_files.py"
     python_source download >"$code/download.py"
     python3 -IBS -c 'import sys; sys.path.insert(0, sys.argv.pop(1)); import download; download.main()' \
-        "$code" "$1" "$STATE_DIR/weights.problems" "$(setting weights.parallelism)"
+        "$code" "$1" "$SET_STATE/weights.problems" "$(setting weights.parallelism)"
 }
 
-# fail_weights STATUS: give up with the first reason why files could not be fetched.
-fail_weights() {
+# fail_set STATUS: give up with the first reason why files could not be fetched. The download names its
+# reasons after the weights, whichever set it fetches.
+fail_set() {
     local code='' path detail
-    [[ ! -s $STATE_DIR/weights.problems ]] ||
-        IFS=$'\t' read -r code path detail <"$STATE_DIR/weights.problems"
+    [[ ! -s $SET_STATE/weights.problems ]] ||
+        IFS=$'\t' read -r code path detail <"$SET_STATE/weights.problems"
     case $code in
-    weights-missing) fail "$code" "$path is in the manifest but not in the bucket; push it again" ;;
+    weights-missing) fail "$SET-missing" "$path is in the manifest but not in the bucket; push it again" ;;
     weights-checksum)
-        fail "$code" "$path in the bucket is cut short or altered: it does not match the manifest; \
-run: $(setting commands.weights) --again"
+        fail "$SET-checksum" "$path in the bucket is cut short or altered: it does not match the manifest; \
+run: $(setting "commands.$SET") --again"
         ;;
     capacity)
         fail "$code" "no room left in memory while fetching $path: $MEMORY_DIR has \
 $(human "$(space_free)") free; something else on the host fills it"
         ;;
-    '') fail weights-download "the download ended with status $1" ;;
-    *) fail "$code" "$path could not be fetched ($detail)" ;;
+    '') fail "$SET-download" "the download ended with status $1" ;;
+    *) fail "${code/#weights/$SET}" "$path could not be fetched ($detail)" ;;
     esac
 }
 

@@ -100,7 +100,8 @@ start_container() {
 # run_container ADDRESS OPTION...: start the server so that it listens on ADDRESS; 1, with the
 # reason in run.problem, when docker cannot.
 run_container() {
-    local address=$1 entry template
+    local address=$1 entry template image
+    image=$(image_to_run)
     local -a args=() env=() options=("${@:2}")
     setting_list serving.args args
     setting_list container.env env
@@ -128,7 +129,7 @@ tpuflex:serving.flags.chat_template, or push weights with it"
         --log-driver json-file --log-opt max-size=100m --log-opt max-file=3 \
         --mount "type=bind,source=$WEIGHTS_DIR,target=$WEIGHTS_DIR,readonly" \
         --mount "type=bind,source=$GUARD_DIR,target=$GUARD_DIR,readonly" \
-        "${options[@]}" --entrypoint /bin/bash "$(setting container.image)" \
+        "${options[@]}" --entrypoint /bin/bash "$image" \
         "$GUARD_DIR/entrypoint.sh" "$GUARD_DIR" \
         --model "$WEIGHTS_DIR" --served-model-name "$(setting serving.model_name)" \
         --host "$address" --port "$(setting serving.port)" "${args[@]}" \

@@ -209,7 +209,7 @@ def _shell(command: str) -> None:
 
 def _log(text: str) -> None:
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    sys.stderr.write(f"{now} weights: {text}\n")
+    sys.stderr.write(f"{now} {os.environ.get('SET', 'weights')}: {text}\n")
     sys.stderr.flush()
 
 

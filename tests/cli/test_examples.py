@@ -16,7 +16,7 @@ from tpuflex.cli.main import tpuflex
 from tpuflex.cli.reference import commands
 
 #: What examples name that has to be there.
-DIRECTORIES = ("my-model",)
+DIRECTORIES = ("my-model", "image")
 
 
 def _all(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[str, click.Command]]:

@@ -32,6 +32,7 @@ FILLED = "needs weights in another region; tests/engine/test_library_filled.py c
 ACCOUNT = "needs an account of others; tests/engine/test_brought_account.py runs these steps"
 AGENTS = "grants on a key of others; tests/engine/test_brought_key.py grants the same by the API"
 PACK = "installs the pack's environment; `make checks` does, and runs the pack under the engine"
+IMAGE = "needs an image, and a stack on Google; tests/engine/test_library_image.py pushes one"
 HOSTS = "needs Pulumi's host of a language, which is no Go module; tests/provider/test_package.py"
 
 _INIT = "tpuflex init --template first-proof --stack first-proof --project my-project-id"
@@ -160,6 +161,10 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
         FILLED: (
             "tpuflex --stack chat-eu library up",
             "tpuflex --stack chat-eu weights push",
+        ),
+        IMAGE: (
+            "tpuflex --stack chat library image push",
+            "tpuflex --stack chat library image push --layout DIRECTORY",
         ),
     },
     "docs/how-to/other-languages.md": {

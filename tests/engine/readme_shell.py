@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+import shutil
 import struct
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.docs.blocks import lines_of_shell
-from tests.engine.embedded import ROOT
+from tests.engine.embedded import ROOT, write_project
+from tpuflex.cli.daemon import Daemon
+from tpuflex.engine.find import Engine
+from tpuflex.settings.model import PLACEHOLDER_PROJECT
 
 
 def commands(after: str) -> list[str]:
@@ -78,3 +84,32 @@ class Shell:
         """Take over the variables that ``line`` sets."""
         lines = self.type(f"{line}; env -0", printed=line).split("\0")
         self.environ = dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+@contextmanager
+def rehearsed(tmp_path: Path, engine: Engine, project: str) -> Iterator[Shell]:
+    """A clone whose stack `first-proof` has got its ``project``, in a shell as README sets one up
+    for a rehearsal; a minute of its cloud's clock takes three seconds."""
+    root = write_project(tmp_path / "clone")
+    stack = (ROOT / "stacks" / "Pulumi.first-proof.yaml").read_text()
+    (root / "stacks" / "Pulumi.first-proof.yaml").write_text(
+        stack.replace(PLACEHOLDER_PROJECT, project)
+    )
+    home = root / ".tpuflex"
+    home.mkdir(mode=0o700)
+    path = f"{ROOT / '.venv' / 'bin'}:/usr/bin:/bin"
+    if engine.source == "path":
+        path += f":{engine.path.parent}"
+    else:
+        (home / "engine").symlink_to(engine.path.parents[1])
+    if (gcloud := shutil.which("gcloud")) is not None:
+        path += f":{Path(gcloud).parent}"
+    shell = Shell(root, {"PATH": path, "HOME": str(tmp_path), "LANG": "C.UTF-8"})
+    start, enter = commands("To rehearse all of it first")
+    shell.type(start)
+    try:
+        shell.enter(enter)
+        Daemon(home).call("POST", "clock", {"speed": 20})
+        yield shell
+    finally:
+        Daemon(home).stop()

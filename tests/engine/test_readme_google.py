@@ -17,8 +17,7 @@ import pytest
 
 from embedded_cloud.stand_in.server import ANSWER
 from tests.docs.typed_pages import GOOGLE, untyped
-from tests.engine.embedded import ROOT, write_project
-from tests.engine.readme_shell import Shell, commands, write_weights
+from tests.engine.readme_shell import Shell, commands, rehearsed, write_weights
 from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.rehearsal import NOTICE
 from tpuflex.engine.find import Engine
@@ -58,30 +57,8 @@ FETCHING = ("pip install huggingface_hub", "hf download google/gemma-4-E4B-it")
 @pytest.fixture
 def clone(tmp_path: Path, pulumi_engine: Engine) -> Iterator[Shell]:
     """A clone whose stack file has got its project, in a shell as README sets one up."""
-    root = write_project(tmp_path / "clone")
-    stack = (ROOT / "stacks" / "Pulumi.first-proof.yaml").read_text()
-    (root / "stacks" / "Pulumi.first-proof.yaml").write_text(
-        stack.replace(PLACEHOLDER_PROJECT, PROJECT)
-    )
-    home = root / ".tpuflex"
-    home.mkdir(mode=0o700)
-    path = f"{ROOT / '.venv' / 'bin'}:/usr/bin:/bin"
-    if pulumi_engine.source == "path":
-        path += f":{pulumi_engine.path.parent}"
-    else:
-        (home / "engine").symlink_to(pulumi_engine.path.parents[1])
-    if (gcloud := shutil.which("gcloud")) is not None:
-        path += f":{Path(gcloud).parent}"
-    shell = Shell(root, {"PATH": path, "HOME": str(tmp_path), "LANG": "C.UTF-8"})
-    start, enter = commands("To rehearse all of it first")
-    shell.type(start)
-    try:
-        shell.enter(enter)
-        # A minute of the cloud's clock in three seconds.
-        Daemon(home).call("POST", "clock", {"speed": 20})
+    with rehearsed(tmp_path, pulumi_engine, PROJECT) as shell:
         yield shell
-    finally:
-        Daemon(home).stop()
 
 
 #: One of Google's machines that does not know yet, when all others do.

@@ -31,6 +31,9 @@ SECRET_SECONDS = 1800
 #: Begins the names of all objects that a host may write.
 COMPILE_CACHE_PREFIX = "compile-cache"
 
+#: Begins the names of all objects of images in a library.
+IMAGES_PREFIX = "images/"
+
 #: Environment of every serving container, unless the stack file overrides it.
 DEFAULT_ENVIRONMENT: dict[str, str] = {
     "DO_NOT_TRACK": "1",
@@ -124,6 +127,19 @@ class WeightsConfig(_Frozen):
     its network."""
 
 
+class ImageConfig(_Frozen):
+    """Where the image is, if it is in the library: a set of files like the weights, its blobs."""
+
+    bucket: str
+    """Bucket name."""
+    prefix: str
+    """Prefix of all objects, without a trailing slash."""
+    manifest: str
+    """Name of the manifest below the prefix."""
+    manifest_sha256: str = Field(pattern=SHA256_PATTERN)
+    """SHA-256 of the one manifest that the host accepts."""
+
+
 class CompileCacheConfig(_Frozen):
     """Where compiled programs are kept."""
 
@@ -160,6 +176,8 @@ class BootCommands(_Frozen):
     """Pushes the weights to the bucket."""
     secrets: str
     """Adds the secrets to Secret Manager."""
+    image: str | None = None
+    """Pushes the image to the library, where it comes from there; absent otherwise."""
 
 
 class BootConfig(_Frozen):
@@ -171,6 +189,8 @@ class BootConfig(_Frozen):
     container: ContainerConfig
     serving: ServingConfig
     weights: WeightsConfig
+    image: ImageConfig | None = None
+    """Absent where the image is pulled from its registry."""
     compile_cache: CompileCacheConfig
     secrets: tuple[SecretConfig, ...]
     timeouts: BootTimeouts
@@ -187,6 +207,15 @@ def weights_prefix(model: ModelSettings) -> str:
     brought = model.weights.brought
     below = f"{brought.prefix}/" if brought is not None and brought.prefix else ""
     return f"{below}models/{slug(model.name)}/{model.weights.revision}"
+
+
+def image_prefix(image: str) -> str:
+    """Prefix of an image in a library, without a trailing slash.
+
+    Args:
+        image: the image, pinned by its digest. Under every name of it that is the same place.
+    """
+    return f"{IMAGES_PREFIX}{image.partition('@')[2].replace(':', '/')}"
 
 
 def weights_bucket(settings: StackSettings, names: Names) -> str:
@@ -267,6 +296,7 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
             parallelism=PARALLELISM,
             expected_gbps=EXPECTED_GBPS if settings.cloud == "google" else 0,
         ),
+        image=_image_config(settings, bucket),
         compile_cache=CompileCacheConfig(
             mode=serving.kept_programs,
             # Programs stay in the endpoint's own bucket: whoever writes them runs code on the chips
@@ -285,7 +315,27 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
         commands=BootCommands(
             weights=f"tpuflex weights push --stack {names.stack}",
             secrets=f"tpuflex secrets ensure --stack {names.stack}",
+            image=(
+                f"tpuflex library image push --stack {names.stack}"
+                if serving.image_source == "library"
+                else None
+            ),
         ),
+    )
+
+
+def _image_config(settings: StackSettings, bucket: str) -> ImageConfig | None:
+    """Where the image is in the library, whose ``bucket`` has the weights, too; None where it comes
+    from its registry."""
+    serving = settings.serving
+    if serving.image_source != "library":
+        return None
+    return ImageConfig(
+        bucket=bucket,
+        prefix=image_prefix(serving.image),
+        manifest=MANIFEST_NAME,
+        # The rules of the settings want it.
+        manifest_sha256=serving.image_manifest_sha256 or NO_MANIFEST,
     )
 
 

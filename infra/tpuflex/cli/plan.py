@@ -18,7 +18,6 @@ from tpuflex.planning.request import NotPlannable
 from tpuflex.planning.stack import plan_stack
 from tpuflex.policy.finding import NOTHING_FOUND, Report
 from tpuflex.request.outcomes import PREVIEWS
-from tpuflex.settings.image import registry_project
 from tpuflex.settings.rules import warnings
 
 if TYPE_CHECKING:
@@ -205,7 +204,7 @@ def image_grant(stack: OpenStack) -> dict[str, str] | None:
     """The role that somebody else has to grant before the hosts can pull the image: it is in a
     registry of another project, whose policies are not ours to change. None if there is none."""
     settings = stack.settings
-    project = registry_project(settings.serving.image)
+    project = settings.image_project
     if settings.cloud == "embedded" or project in (None, settings.project):
         return None
     own = account_email(stack.names.service_account_id(), settings.project)

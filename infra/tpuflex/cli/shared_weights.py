@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.config import weights_prefix
+from tpuflex.boot.config import image_prefix, weights_prefix
 from tpuflex.cli.library_weights import in_library, require_library
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
 from tpuflex.gcloud_commands import remove_objects
@@ -14,7 +14,7 @@ from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.planning.storage_cost import month_text, storage_per_month
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from tpuflex.boot.manifest import Manifest
     from tpuflex.boot.planned import PlannedWeights
@@ -79,8 +79,9 @@ def require_same(cloud: Cloud, wanted: Manifest, found: FoundManifest | None) ->
 
 def note_weights_use(cloud: Cloud, say: Callable[[str], None]) -> None:
     """Note in the bucket, if it outlives the stack of ``cloud``, that its weights are used today,
-    and where they are in several regions in the bucket of each. Where that is refused it is said,
-    and nothing else comes of it: what nobody knows the last use of is not removed for want of use.
+    and its image, if that is there, too; where they are in several regions in the bucket of each.
+    Where that is refused it is said, and nothing else comes of it: what nobody knows the last use
+    of is not removed for want of use.
     """
     if is_shared(cloud.stack):
         for each in (cloud, *cloud.weights_elsewhere()):
@@ -90,16 +91,24 @@ def note_weights_use(cloud: Cloud, say: Callable[[str], None]) -> None:
 def _note_use(cloud: Cloud, say: Callable[[str], None]) -> None:
     from tpuflex.gcp.weights_usage import note_use  # imports Google's library
 
-    prefix = weights_prefix(cloud.stack.settings.model)
-    try:
-        note_use(cloud.weights.contents(prefix), cloud.now().date())
-    except NotFoundError:
-        return
-    except TpuflexError as error:
-        say(
-            f"  warning  it could not be noted that gs://{cloud.bucket}/{prefix} is used today:"
-            f" {error.message}"
-        )
+    for prefix in _used_prefixes(cloud.stack):
+        try:
+            note_use(cloud.weights.contents(prefix), cloud.now().date())
+        except NotFoundError:
+            return
+        except TpuflexError as error:
+            say(
+                f"  warning  it could not be noted that gs://{cloud.bucket}/{prefix} is used today:"
+                f" {error.message}"
+            )
+
+
+def _used_prefixes(stack: OpenStack) -> Iterator[str]:
+    """What hosts of ``stack`` read of the bucket: the weights, and an image of the library."""
+    serving = stack.settings.serving
+    yield weights_prefix(stack.settings.model)
+    if serving.image_source == "library":
+        yield image_prefix(serving.image)
 
 
 def note_last_use(cloud: Cloud, served: PlannedWeights, say: Callable[[str], None]) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.metadata import CONFIG_KEY
-from tpuflex.boot.planned import planned_weights
+from tpuflex.boot.planned import planned_image, planned_weights
 from tpuflex.catalog.zones import region_of
 from tpuflex.errors import AccessError, ApiError, NotFoundError, ServiceDisabledError
 from tpuflex.gcp.library import bucket_readers
@@ -134,9 +134,13 @@ def _use(cloud: Cloud, node: Node, of: Node | QueuedResource) -> Iterator[tuple[
     planned = planned_weights(node.metadata)
     if planned is None and CONFIG_KEY in node.metadata:
         raise ApiError(f"{of.name}: this version cannot read with which weights it boots")
+    text = f"{of.name.partition('/locations/')[2]} boots with it"
+    user = User(text, owner=node.labels.get(LABEL_OWNER, "unmarked"))
     if planned is not None and planned.holds(cloud.bucket):
-        text = f"{of.name.partition('/locations/')[2]} boots with it"
-        yield planned.prefix, User(text, owner=node.labels.get(LABEL_OWNER, "unmarked"))
+        yield planned.prefix, user
+    image = planned_image(node.metadata)
+    if image is not None and image[0] == cloud.bucket:
+        yield image[1], user
 
 
 def _overlap(one: str, other: str) -> bool:

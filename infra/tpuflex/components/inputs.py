@@ -29,7 +29,7 @@ _YOUNGER_SECTIONS = frozenset({"encryption", "identity", "labels", "manage_apis"
 _YOUNGER = ("manage_firewall", "ssh", "tags")
 _YOUNGER_WEIGHTS = ("manage_grants",)
 _YOUNGER_SECRETS = ("manage_grants",)
-_YOUNGER_SERVING = ("warmup",)
+_YOUNGER_SERVING = ("image_source", "warmup")
 
 
 def inputs_of(args: DataclassInstance) -> dict[str, pulumi.Input[Any]]:

@@ -113,7 +113,7 @@ class LibraryReaderArgs:
     """Name of the library's bucket in the region of the chips; it is there already."""
 
     prefix: str
-    """Where in it the endpoint's weights are, without a slash at the end."""
+    """Where in it that is, without a slash at the end."""
 
     reader: pulumi.Input[str]
     """IAM member that may read them."""
@@ -121,9 +121,12 @@ class LibraryReaderArgs:
     title: str = READER_TITLE
     """Title of the condition: endpoints with one account have a binding each by it."""
 
+    what: str = "weights"
+    """What is read, in a word."""
+
 
 class LibraryReader(pulumi.ComponentResource):
-    """The right to read one set of weights of the library, and nothing else of it.
+    """The right to read one set of weights of the library, or one image, and nothing else of it.
 
     The bucket is no part of the endpoint's stack, so the endpoint's teardown leaves it, and takes
     this right away.
@@ -145,7 +148,7 @@ class LibraryReader(pulumi.ComponentResource):
             member=args.reader,
             condition=storage.BucketIAMMemberConditionArgs(
                 title=args.title,
-                description="The weights of one endpoint, not the others of the library",
+                description=f"The {args.what} of one endpoint, not the others of the library",
                 expression=below(args.bucket, args.prefix),
             ),
             opts=pulumi.ResourceOptions(parent=self),

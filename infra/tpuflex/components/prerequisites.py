@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 from pulumi import UNKNOWN
 
-from tpuflex.boot.config import weights_bucket, weights_buckets, weights_prefix
+from tpuflex.boot.config import image_prefix, weights_bucket, weights_buckets, weights_prefix
 from tpuflex.components.brought_bucket import (
     BroughtWeights,
     BroughtWeightsArgs,
@@ -32,7 +32,6 @@ from tpuflex.gcp.brought_secret import VERSION_TITLE, version_title
 from tpuflex.gcp.library import READER_TITLE, reader_title
 from tpuflex.naming import Names
 from tpuflex.settings.identity import BroughtAccount
-from tpuflex.settings.image import registry_project
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.network import BroughtNetwork
 
@@ -110,7 +109,7 @@ class Prerequisites:
                 names=names,
                 state_id=state_id,
                 project=project,
-                reads_images=registry_project(settings.serving.image) == project,
+                reads_images=settings.pulls_own_image,
                 brought=_brought_account(given),
             ),
             after_services,
@@ -185,6 +184,19 @@ class Prerequisites:
             ]
             grants = tuple(reader.grant for reader in readers)
             found.append(_ReadableWeights(grants[0].id, grants))
+            if settings.serving.image_source == "library":
+                image = LibraryReader(
+                    f"{name}-library-image",
+                    LibraryReaderArgs(
+                        bucket=self.bucket,
+                        prefix=image_prefix(settings.serving.image),
+                        reader=self._reader,
+                        title=title,
+                        what="image",
+                    ),
+                    opts,
+                )
+                found.append(_ReadableWeights(image.grant.id, (image.grant,)))
         if settings.makes_bucket:
             own = WeightsBucket(
                 f"{name}-weights",

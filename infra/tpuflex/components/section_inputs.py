@@ -13,7 +13,7 @@ from pulumi import Input
 
 from tpuflex.settings.model import Timeouts
 from tpuflex.settings.network import Egress
-from tpuflex.settings.serving import CompileCache, Isolation, ServingFlags
+from tpuflex.settings.serving import CompileCache, ImageSource, Isolation, ServingFlags
 
 
 class SliceInputs(TypedDict, total=False):
@@ -58,6 +58,8 @@ class ServingInputs(TypedDict, total=False):
     """The section ``serving``."""
 
     image: str
+    image_source: ImageSource
+    image_manifest_sha256: str
     flags: ServingFlags | Mapping[str, object]
     extra_args: Sequence[str]
     env: Input[Mapping[str, Input[str]]]

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Protocol
 import requests
 
 from pulumi_plugin.printable import printable
-from tpuflex.errors import AccessError, ApiError
+from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
 
 if TYPE_CHECKING:
     from tpuflex.gcp.endpoints import Endpoints
 
 #: Connect and read timeouts in seconds. A repository that mirrors another registry asks that first.
 _TIMEOUT = (5.0, 15.0)
-_MANIFESTS = ", ".join(
+#: The documents that an image may be.
+MANIFESTS = ", ".join(
     (
         "application/vnd.oci.image.index.v1+json",
         "application/vnd.oci.image.manifest.v1+json",
@@ -29,6 +30,10 @@ _MANIFESTS = ", ".join(
         "application/vnd.docker.distribution.manifest.v2+json",
     )
 )
+
+
+#: What to do where a registry of Google's refuses.
+READER = "It needs roles/artifactregistry.reader."
 
 
 class Session(Protocol):
@@ -73,27 +78,36 @@ def image_state(session: Session, endpoints: Endpoints, image: str) -> ImageStat
     url = f"{root}/v2/{name}/manifests/{digest}"
     try:
         answer = session.get(
-            url, headers={"Accept": _MANIFESTS}, timeout=_TIMEOUT, allow_redirects=False
+            url, headers={"Accept": MANIFESTS}, timeout=_TIMEOUT, allow_redirects=False
         )
     except requests.RequestException as error:
         raise ApiError(f"{host} does not answer ({type(error).__name__})") from error
     if answer.status_code == requests.codes.ok:
         return ImageState.THERE
-    code, message = _refusal(answer)
+    code, _ = _refusal(answer.content)
     if answer.status_code == requests.codes.not_found:
         return ImageState.NO_REPOSITORY if code == "NAME_UNKNOWN" else ImageState.NO_IMAGE
-    text = f"{host}: {answer.status_code} {code}: {message}"
-    if answer.status_code in (requests.codes.unauthorized, requests.codes.forbidden):
-        raise AccessError(text, hint="It needs roles/artifactregistry.reader.")
-    limited = answer.status_code == requests.codes.too_many
+    raise refused(host, answer.status_code, answer.content)
+
+
+def refused(host: str, status: int, content: bytes, *, denied: str = READER) -> TpuflexError:
+    """What the registry ``host`` means by an answer with this ``status`` and ``content``; with
+    ``denied``, what to do where it does not let the caller."""
+    code, message = _refusal(content)
+    text = f"{host}: {status} {code}: {message}"
+    if status in (requests.codes.unauthorized, requests.codes.forbidden):
+        return AccessError(text, hint=denied)
+    if status == requests.codes.not_found:
+        return NotFoundError(text)
+    limited = status == requests.codes.too_many
     hint = "It limits requests by the minute: run it again in a minute." if limited else ""
-    raise ApiError(text, status=answer.status_code, hint=hint)
+    return ApiError(text, status=status, hint=hint)
 
 
-def _refusal(answer: requests.Response) -> tuple[str, str]:
+def _refusal(content: bytes) -> tuple[str, str]:
     """Code and message of a registry's error."""
     try:
-        errors = json.loads(answer.content)["errors"]
+        errors = json.loads(content)["errors"]
         return printable(str(errors[0]["code"])), printable(str(errors[0].get("message", "")))
     except (ValueError, LookupError, TypeError, AttributeError):
         return "", "no error text"

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tpuflex.boot.config import IMAGES_PREFIX
 from tpuflex.boot.manifest import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
@@ -102,6 +103,7 @@ class WeightsBucket:
         source: str = "",
         used: dt.date | None = None,
         known: Collection[str | None] = (),
+        names: tuple[str, ...] | None = None,
         parallelism: int = PARALLELISM,
     ) -> PushReport:
         """Upload ``directory`` to ``prefix``, then write its manifest. Files that have a manifest
@@ -125,6 +127,7 @@ class WeightsBucket:
                 files have the same manifest, wherever they come from.
             used: today, kept there as the day of their last use.
             known: hashes by which the right manifest may be known already, which it is to keep.
+            names: the files to push, where the directory is no checkpoint.
             parallelism: files sent at a time.
 
         Raises:
@@ -138,7 +141,12 @@ class WeightsBucket:
         began = self._now()
         with ThreadPoolExecutor(max_workers=parallelism) as pool:
             wanted = local_manifest(
-                directory, pool, model=model, revision=revision, extra_files=extra_files
+                directory,
+                pool,
+                model=model,
+                revision=revision,
+                extra_files=extra_files,
+                names=names,
             )
             with self._translated():
                 present = self._objects(prefix)
@@ -193,10 +201,11 @@ class WeightsBucket:
             sets: dict[str, dict[str, Blob]] = {}
             prefix = self._brought.prefix if self._brought is not None else ""
             below = f"{prefix}/" if prefix else ""
-            for blob in self._bucket.list_blobs(prefix=f"{below}models/", timeout=TIMEOUT):
-                parts = blob.name.removeprefix(below).split("/", 3)
-                if len(parts) == 4:
-                    sets.setdefault(below + "/".join(parts[:3]), {})[parts[3]] = blob
+            for kind in ("models/",) if self._brought is not None else ("models/", IMAGES_PREFIX):
+                for blob in self._bucket.list_blobs(prefix=f"{below}{kind}", timeout=TIMEOUT):
+                    parts = blob.name.removeprefix(below).split("/", 3)
+                    if len(parts) == 4:
+                        sets.setdefault(below + "/".join(parts[:3]), {})[parts[3]] = blob
             found = (self._stored(*each) for each in sorted(sets.items()))
             return tuple(each for each in found if each is not None)
 

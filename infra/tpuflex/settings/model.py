@@ -22,6 +22,7 @@ from tpuflex.settings.bucket import BUCKET_PATTERN, BroughtBucket, brought_bucke
 from tpuflex.settings.catalog_section import CatalogSection
 from tpuflex.settings.encryption import EncryptionSettings
 from tpuflex.settings.identity import IdentitySettings
+from tpuflex.settings.image import registry_project
 from tpuflex.settings.network import BroughtNetwork, NetworkSettings
 from tpuflex.settings.policy_section import Budget, Waiver
 from tpuflex.settings.secrets import SecretsSettings
@@ -250,6 +251,18 @@ class StackSettings(Frozen):
     def makes_bucket(self) -> bool:
         """Whether the endpoint has a bucket of its own, for weights or for compiled programs."""
         return self.model.weights.bucket == "own" or self.serving.kept_programs == "bucket"
+
+    @property
+    def pulls_own_image(self) -> bool:
+        """Whether the hosts pull the image from a registry of the endpoint's own project."""
+        return self.image_project == self.project
+
+    @property
+    def image_project(self) -> str | None:
+        """The project from whose registry the hosts pull the image; None if from no project's."""
+        if self.serving.image_source == "library":
+            return None
+        return registry_project(self.serving.image)
 
     @property
     def grants_on_bucket(self) -> bool:

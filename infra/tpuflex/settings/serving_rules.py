@@ -12,7 +12,12 @@ from tpuflex.settings.environment_rules import (
     tpu_environment_findings,
 )
 from tpuflex.settings.extra_args import extra_args_findings
-from tpuflex.settings.image_rules import image_findings, image_warnings, version_findings
+from tpuflex.settings.image_rules import (
+    image_findings,
+    image_warnings,
+    library_findings,
+    version_findings,
+)
 from tpuflex.settings.media_rules import media_findings
 from tpuflex.settings.model import Draft
 from tpuflex.settings.serving import (
@@ -106,6 +111,7 @@ def _compile_cache(serving: ServingSettings) -> Iterator[Finding]:
 
 def _image(draft: Draft, serving: ServingSettings) -> Iterator[Finding]:
     yield from version_findings(draft, serving.image)
+    yield from library_findings(draft, serving)
     cloud = draft.cloud
     repository = serving.image.partition("@")[0]
     if cloud == "embedded" and repository != EMBEDDED_IMAGE:
@@ -120,7 +126,7 @@ def _image(draft: Draft, serving: ServingSettings) -> Iterator[Finding]:
             f"{EMBEDDED_IMAGE} exists on the embedded cloud only",
             "Write an image of vllm/vllm-tpu in Artifact Registry, with its digest.",
         )
-    elif cloud == "google":
+    elif cloud == "google" and serving.image_source == "registry":
         yield from image_findings(draft, serving.image)
 
 

@@ -15,7 +15,6 @@ from tpuflex.operate.doctor.host_account import (
     grant_checks,
 )
 from tpuflex.operate.doctor.reading import Unread, attempt, attempt_if_there
-from tpuflex.settings.image import registry_project
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -54,7 +53,7 @@ def _needed(cloud: Cloud) -> Iterator[Needed]:
     settings = cloud.stack.settings
     yield Needed(PROJECT_ROLES["logs"], "write logs", vital=False)
     yield Needed(PROJECT_ROLES["metrics"], "write metrics", vital=False)
-    if registry_project(settings.serving.image) == settings.project:
+    if settings.pulls_own_image:
         yield Needed(IMAGES_ROLE["images"], "pull the image")
     accessor = "roles/secretmanager.secretAccessor"
     secrets = settings.secrets

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tpuflex.cli.cloud import connect_running, google_cloud
 from tpuflex.cli.steps.doctor_account import account_checks
+from tpuflex.cli.steps.doctor_image import stored_image_check
 from tpuflex.cli.steps.doctor_key import key_checks
 from tpuflex.cli.steps.doctor_weights import stored_weights_check
 from tpuflex.cli.steps.preflight import needed_apis
@@ -217,6 +218,8 @@ class _Reads:
     def image(self) -> list[Check]:
         """Whether the image is there. Of a registry that is no project's nothing is asked."""
         name = self._settings.serving.image
+        if self._settings.serving.image_source == "library":
+            return [stored_image_check(self._cloud)]
         project = registry_project(name)
         if project is None:
             where = name.partition("@")[0]
@@ -290,7 +293,7 @@ class _Reads:
             yield When.NO_BUCKET_ROLES
         if self._settings.model.weights.brought is not None:
             yield When.BROUGHT_WEIGHTS
-        if registry_project(self._settings.serving.image) == self._project:
+        if self._settings.pulls_own_image:
             yield When.OWN_IMAGES
         if TLS_CERTIFICATE in self._settings.secrets.roles:
             yield When.TLS

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from tpuflex.boot.config import IMAGES_PREFIX
 from tpuflex.cli.steps.weights_ls import last_used_text
 from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.gcp.library import Reader, bucket_readers, list_library
@@ -28,12 +29,14 @@ class Contents:
     Attributes:
         bucket: the bucket.
         models: the sets of weights in it.
+        images: the images in it.
         size: bytes that are billed: those of all versions of all objects.
         readers: who may read from it, by its own policy.
     """
 
     bucket: CloudResource
     models: tuple[StoredWeights, ...]
+    images: tuple[StoredWeights, ...]
     size: int
     readers: tuple[Reader, ...]
 
@@ -70,17 +73,30 @@ class Contents:
                     "prefix": each.prefix,
                     "model": each.manifest.model if each.manifest else None,
                     "revision": each.manifest.revision if each.manifest else None,
-                    "source": each.source or None,
-                    "complete": each.manifest is not None,
-                    "files": each.files,
-                    "bytes": each.total_bytes,
-                    "last_used": each.used,
-                    "in_use": self.in_use(each),
+                    **self._stored(each),
                 }
                 for each in self.models
             ],
+            "images": [
+                {"prefix": each.prefix, "digest": _digest(each), **self._stored(each)}
+                for each in self.images
+            ],
             "readers": [each.to_json() for each in self.readers],
         }
+
+    def _stored(self, each: StoredWeights) -> dict[str, object]:
+        return {
+            "source": each.source or None,
+            "complete": each.manifest is not None,
+            "files": each.files,
+            "bytes": each.total_bytes,
+            "last_used": each.used,
+            "in_use": self.in_use(each),
+        }
+
+
+def _digest(image: StoredWeights) -> str:
+    return f"sha256:{image.prefix.rpartition('/')[2]}"
 
 
 def library_contents(cloud: Cloud) -> tuple[Contents, ...]:
@@ -118,8 +134,10 @@ def _contents(cloud: Cloud, bucket: CloudResource) -> Contents:
     stored = storage_bucket(name, project=project, environ=cloud.environ)
     with translated_errors(name, project=project):
         size = sum(blob.size or 0 for blob in stored.list_blobs(versions=True))
-    models = weights_bucket(name, project=project, environ=cloud.environ).list()
-    return Contents(bucket, models, size, bucket_readers(cloud.apis(), name))
+    sets = weights_bucket(name, project=project, environ=cloud.environ).list()
+    images = tuple(each for each in sets if each.prefix.startswith(IMAGES_PREFIX))
+    models = tuple(each for each in sets if each not in images)
+    return Contents(bucket, models, images, size, bucket_readers(cloud.apis(), name))
 
 
 def show_contents(cloud: Cloud, output: Output, found: tuple[Contents, ...]) -> None:
@@ -153,6 +171,23 @@ def show_contents(cloud: Cloud, output: Output, found: tuple[Contents, ...]) -> 
                     one.source or "-",
                 )
                 for each, one in rows
+            ],
+        )
+    images = [(each, one) for each in found for one in each.images]
+    if images:
+        output.result()
+        output.table(
+            ("REGION", "IMAGE", "DIGEST", "GIB", "COST", "USED"),
+            [
+                (
+                    each.region,
+                    (one.source or "-") if one.manifest else f"{one.prefix} (incomplete)",
+                    f"{_digest(one)[:19]}…",
+                    _gib(one.total_bytes),
+                    month_text(one.total_bytes, each.region),
+                    "now" if each.in_use(one) else last_used_text(one),
+                )
+                for each, one in images
             ],
         )
     if cloud.stack.embedded:

@@ -9,7 +9,6 @@ from tpuflex.errors import ServiceDisabledError
 from tpuflex.gcloud_commands import enable_services
 from tpuflex.gcp.enabling import await_settled, ensure_apis
 from tpuflex.gcp.required_apis import APIS, KEYS_API
-from tpuflex.settings.image import registry_project
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -29,7 +28,7 @@ def needed_apis(settings: StackSettings) -> tuple[GoogleApi, ...]:
     idle = set()
     if settings.network.egress != "google":
         idle.add("dns")
-    if registry_project(settings.serving.image) != settings.project:
+    if not settings.pulls_own_image:
         idle.add("artifactregistry")
     return tuple(api for api in every if api.name not in idle)
 

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Startup of a serving host, part 41: have the image from the library, for hosts that reach no registry:
+# its blobs, fetched and checked as the weights are, and loaded only if they are what its digest names.
+# The parts that read SET are in another file:
+# shellcheck disable=SC2034
+set -Eeuo pipefail
+
+is_library_image() {
+    [[ -n ${SETTINGS[image.bucket]:-} ]]
+}
+
+# image_to_run: the image as docker is told to run it. One of the library by its id, which no registry
+# is ever asked for.
+image_to_run() {
+    if is_library_image; then
+        loaded_image
+    else
+        setting container.image
+    fi
+}
+
+# loaded_image: the id of the image that was loaded; 1 if there is none.
+loaded_image() {
+    local found
+    found=$(docker image inspect "$(image_archive tag)" 2>/dev/null) || return 1
+    python3 -IS -c 'import json, sys; print(json.load(sys.stdin)[0]["Id"])' <<<"$found"
+}
+
+# image_archive COMMAND [DIRECTORY]
+image_archive() {
+    local code="$STATE_DIR/image_archive.py"
+    # Read by whoever comes next, so never half of it.
+    python_source image_archive >"$code.$BASHPID"
+    mv -f "$code.$BASHPID" "$code"
+    python3 -IBS "$code" "$1" "$(setting container.image)" "${@:2}"
+}
+
+# fetch_library_image: in the process of the part alone, whose set this is from here on.
+fetch_library_image() {
+    local beside=0
+    if loaded_image >/dev/null; then
+        detail 'the image is there'
+        return 0
+    fi
+    # Of the weights, which come at the same time, as far as they are known.
+    [[ ! -s $STATE_DIR/weights.bytes ]] || beside=$(bytes_missing)
+    SET=image
+    SET_STATE="$STATE_DIR/image"
+    SET_MEMORY="$MEMORY_DIR/image"
+    mkdir -p "$SET_STATE"
+    weights_directories
+    wait_for_manifest
+    require_space "$(($(bytes_missing) + beside))" 'the image and the weights need'
+    fetch_set
+    load_image
+    rm -rf "$SET_MEMORY"
+    detail 'the image is there'
+}
+
+# load_image: check that the blobs are those that the digest names, and have docker take them. What
+# docker unpacks it checks against the config, whose hash is the image's id.
+load_image() {
+    local id ids problem="$SET_STATE/load.problem"
+    ids=$(image_archive check "$WEIGHTS_DIR" 2>"$problem") ||
+        fail image-digest "what gs://$(setting image.bucket)/$(setting image.prefix) holds is not \
+$(setting container.image): $(tail --lines=1 "$problem"). Run: $(setting commands.image) --again"
+    detail 'loading the image'
+    # Should docker give up, all that the archive can say is that nobody reads it.
+    image_archive archive "$WEIGHTS_DIR" 2>"$problem.archive" |
+        docker load --quiet >/dev/null 2>"$problem" ||
+        fail image-load "docker cannot load the image: $(cat "$problem.archive" "$problem" | tail --bytes=600)"
+    id=$(loaded_image) || fail image-load "docker has loaded something, and has no $(image_archive tag)"
+    [[ $'\n'$ids$'\n' == *$'\n'"$id"$'\n'* ]] ||
+        fail image-digest "docker gives the image that it has loaded the id $id, which is not that of \
+$(setting container.image)"
+}
