@@ -14,7 +14,7 @@ CONFIG_KEY = "tpuflex-config"
 
 #: Metadata values end at 256 KiB (https://cloud.google.com/compute/docs/metadata/setting-custom-metadata);
 #: the rest is for the other keys of a node's metadata.
-LIMIT_BYTES = 200 * 1024
+LIMIT_BYTES = 224 * 1024
 
 #: The table of refused variables, which the host goes by as well.
 _ENVIRONMENT = Path(environment.__file__)
