@@ -55,7 +55,7 @@ REFUSALS = (
         5,
         "Error: Pulumi.dev.yaml has 1 problem:\n"
         "  tpuflex:model.weights.source: 'hf://acme' does not name a model of the Hugging Face Hub"
-        " (line 22). Write hf://OWNER/NAME@COMMIT, with the 40 digits of a commit, or a branch or"
+        " (line 21). Write hf://OWNER/NAME@COMMIT, with the 40 digits of a commit, or a branch or"
         " tag.\n",
     ),
 )

@@ -193,7 +193,9 @@ class TestNewStack:
         made = load_stack_file(stack_file(new, name)).settings
         text = (ROOT / "stacks" / f"Pulumi.{name}.yaml").read_text()
         (new / "stacks" / f"Pulumi.{name}.yaml").write_text(
-            text.replace("my-project-id", "my-project-id-2").replace("tpuflex-dev", made.project)
+            text.replace("my-project-id", "my-project-id-2")
+            .replace("tpuflex-dev", made.project)
+            .replace("tpuflex-demo", made.project)
         )
 
         assert typed.code == 0, typed.err

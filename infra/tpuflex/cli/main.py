@@ -82,7 +82,7 @@ COMMANDS = {
     ),
     "demo": (
         "demo",
-        "Bring up the dev stack, ask it a question, take it down, and show that nothing is left.",
+        "Bring up a small stack, ask it a question, take it down, and show that nothing is left.",
     ),
 }
 
