@@ -5,6 +5,9 @@
 # shellcheck disable=SC2034
 set -Eeuo pipefail
 
+# The image and its ids, as they follow from its digest; on disk, as docker's own are.
+export IMAGE_IDS="${TPUFLEX_ROOT:-}/var/lib/tpuflex/image/ids"
+
 is_library_image() {
     [[ -n ${SETTINGS[image.bucket]:-} ]]
 }
@@ -26,6 +29,14 @@ loaded_image() {
     python3 -IS -c 'import json, sys; print(json.load(sys.stdin)[0]["Id"])' <<<"$found"
 }
 
+# is_right_image ID: whether that is an id of the image, as its own blobs said, in this boot or an
+# earlier one. Docker keeps what it has loaded under the name also where it has another.
+is_right_image() {
+    local known=
+    [[ ! -s $IMAGE_IDS ]] || known=$(<"$IMAGE_IDS")
+    [[ $known == "$(setting container.image)"$'\n'* && $'\n'$known$'\n' == *$'\n'"$1"$'\n'* ]]
+}
+
 # image_archive COMMAND [DIRECTORY]
 image_archive() {
     local code="$STATE_DIR/image_archive.py"
@@ -37,8 +48,8 @@ image_archive() {
 
 # fetch_library_image: in the process of the part alone, whose set this is from here on.
 fetch_library_image() {
-    local beside=0
-    if loaded_image >/dev/null; then
+    local beside=0 id
+    if id=$(loaded_image) && is_right_image "$id"; then
         detail 'the image is there'
         return 0
     fi
@@ -64,13 +75,16 @@ load_image() {
     ids=$(image_archive check "$WEIGHTS_DIR" 2>"$problem") ||
         fail image-digest "what gs://$(setting image.bucket)/$(setting image.prefix) holds is not \
 $(setting container.image): $(tail --lines=1 "$problem"). Run: $(setting commands.image) --again"
+    private_directory "${IMAGE_IDS%/*}"
+    printf '%s\n%s\n' "$(setting container.image)" "$ids" >"$IMAGE_IDS.new"
+    mv -f "$IMAGE_IDS.new" "$IMAGE_IDS"
     detail 'loading the image'
     # Should docker give up, all that the archive can say is that nobody reads it.
     image_archive archive "$WEIGHTS_DIR" 2>"$problem.archive" |
         docker load --quiet >/dev/null 2>"$problem" ||
         fail image-load "docker cannot load the image: $(cat "$problem.archive" "$problem" | tail --bytes=600)"
     id=$(loaded_image) || fail image-load "docker has loaded something, and has no $(image_archive tag)"
-    [[ $'\n'$ids$'\n' == *$'\n'"$id"$'\n'* ]] ||
+    is_right_image "$id" ||
         fail image-digest "docker gives the image that it has loaded the id $id, which is not that of \
 $(setting container.image)"
 }

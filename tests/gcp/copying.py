@@ -18,7 +18,12 @@ def main(origin: str, target: str, project: str, prefix: str) -> None:
         for name in (origin, target)
     )
     try:
-        copy_set(there, here, progress=lambda _done, _total: None)
+        copy_set(
+            there,
+            here,
+            expected=there.found.sha256 if there.found else "",
+            progress=lambda _done, _total: None,
+        )
     except TpuflexError as error:
         sys.exit(error.message)
 

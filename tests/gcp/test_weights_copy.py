@@ -12,6 +12,7 @@ from embedded_cloud.storage.copy_handlers import BYTES_PER_CALL
 from tpuflex.errors import ConflictError, WeightsError
 from tpuflex.gcp.weights import WeightsBucket
 from tpuflex.gcp.weights_copy import copy_set
+from tpuflex.gcp.weights_objects import SetObjects
 from tpuflex.gcp.weights_report import PushReport
 
 if TYPE_CHECKING:
@@ -40,6 +41,12 @@ def push(bucket: WeightsBucket, directory: Path, **changes: object) -> PushRepor
     return bucket.push(directory, PREFIX, model="tiny", revision="1", **changes)  # type: ignore[arg-type]
 
 
+def expected_of(there: SetObjects) -> str:
+    """The hash of the set that is there."""
+    assert there.found is not None
+    return there.found.sha256
+
+
 def copied(clients: Clients, seen: list[int] | None = None) -> PushReport:
     """Copy the set to the other bucket."""
     origin, target = (clients.bucket(name).contents(PREFIX) for name in ("bucket-1", "bucket-2"))
@@ -48,7 +55,8 @@ def copied(clients: Clients, seen: list[int] | None = None) -> PushReport:
         if seen is not None:
             seen.append(done)
 
-    return copy_set(origin, target, progress=progress, used=TODAY)
+    expected = "" if origin.found is None else origin.found.sha256
+    return copy_set(origin, target, expected=expected, progress=progress, used=TODAY)
 
 
 def test_a_set_arrives_whole_and_nothing_is_uploaded(
@@ -97,14 +105,15 @@ def test_nothing_of_a_colleague_is_replaced(clients: Clients, filled: WeightsBuc
     first = filled.contents(PREFIX)
     target = clients.bucket("bucket-2")
     empty, bucket = target.contents(PREFIX), target._bucket
+    wanted = expected_of(first)
     bucket.blob(f"{PREFIX}/config.json").upload_from_string("a colleague's")
     with pytest.raises(ConflictError, match="somebody else is writing"):
-        copy_set(first, empty, progress=lambda _done, _total: None)
+        copy_set(first, empty, expected=wanted, progress=lambda _done, _total: None)
     assert bucket.get_blob(f"{PREFIX}/config.json").download_as_bytes() == b"a colleague's"
     assert target.find(PREFIX) is None
 
     bucket.blob(f"{PREFIX}/config.json").upload_from_string("{}")
-    copy_set(first, empty, progress=lambda _done, _total: None)
+    copy_set(first, empty, expected=wanted, progress=lambda _done, _total: None)
     assert target.verify(PREFIX).problems == ()
     with pytest.raises(ConflictError, match="complete set"):
         copied(clients)
@@ -122,7 +131,12 @@ def test_what_is_not_whole_is_not_copied(clients: Clients, filled: WeightsBucket
         copied(clients)
     assert target.stored(PREFIX) is None
     with pytest.raises(ConflictError, match="removed or replaced while"):
-        copy_set(seen, target.contents(PREFIX), progress=lambda _done, _total: None)
+        copy_set(
+            seen,
+            target.contents(PREFIX),
+            expected=expected_of(seen),
+            progress=lambda _done, _total: None,
+        )
     assert target.find(PREFIX) is None
     manifest.upload_from_string(text + b"\n")
     with pytest.raises(WeightsError, match="no manifest that a push has written"):
@@ -152,3 +166,36 @@ def test_a_push_takes_what_lies_in_another_bucket(
     assert (report.sent, report.kept) == ((), ("config.json", "model.safetensors"))
     assert report.manifest.sha256 == filled.verify(PREFIX).sha256
     assert again.sent == ("config.json", "model.safetensors")
+
+
+def test_a_set_that_was_exchanged_is_not_copied(
+    clients: Clients, filled: WeightsBucket, checkpoint: Path
+) -> None:
+    """Who may write to the bucket may put another complete set there after one was trusted: nothing
+    of it is copied."""
+    trusted = expected_of(filled.contents(PREFIX))
+    (checkpoint / "config.json").write_text('{"other": 1}')
+    push(filled, checkpoint)
+    target = clients.bucket("bucket-2")
+
+    with pytest.raises(ConflictError, match="other weights than a moment ago"):
+        copy_set(
+            filled.contents(PREFIX),
+            target.contents(PREFIX),
+            expected=trusted,
+            progress=lambda _done, _total: None,
+        )
+    assert target.stored(PREFIX) is None
+
+
+def test_the_same_under_another_name_leaves_the_manifest(
+    filled: WeightsBucket, checkpoint: Path
+) -> None:
+    """One image has several names, one set several sources: a push of the same files notes the new
+    one, and the manifest is the object that it was."""
+    before = filled._bucket.get_blob(f"{PREFIX}/MANIFEST.json")
+    push(filled, checkpoint, source="mirror.example/tiny")
+    after = filled._bucket.get_blob(f"{PREFIX}/MANIFEST.json")
+    (stored,) = filled.list()
+    assert after.generation == before.generation
+    assert stored.source == "mirror.example/tiny"

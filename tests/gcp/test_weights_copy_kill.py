@@ -74,7 +74,10 @@ def test_the_same_command_goes_on(tmp_path: Path, call: str, stage: Stage) -> No
         problems = target.verify(PREFIX).problems if whole else ()
         if not whole:
             copy_set(
-                origin.contents(PREFIX), target.contents(PREFIX), progress=lambda _done, _all: None
+                origin.contents(PREFIX),
+                target.contents(PREFIX),
+                expected=origin.verify(PREFIX).sha256,
+                progress=lambda _done, _all: None,
             )
         after = target.verify(PREFIX)
         names = [each.name for each in target._bucket.list_blobs(versions=True)]

@@ -275,3 +275,13 @@ def test_a_document_without_an_end_is_not_read() -> None:
     long = b" " * (MAX_DOCUMENT_BYTES + 1)
     with pytest.raises(ImageError, match="longer"):
         read_image(sha256(long), lambda _: long)
+
+
+def test_one_that_was_refused_is_not_run_at_the_next_boot(host: StartupHost) -> None:
+    """Docker keeps what it has loaded: a later run of the script compares it, too."""
+    put(host, IMAGE.files())
+    host.mark("other-image")
+    assert host.run().status != 0
+    assert host.run().status != 0
+    assert host.docker_calls("run") == []
+    assert host.cloud.last("error").startswith("image-digest: docker gives the image")

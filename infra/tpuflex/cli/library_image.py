@@ -74,20 +74,25 @@ def push_image(
         found = _fetch(cloud, image, fetched, output)
     else:
         found = read_layout(image, layout)
-    with output.transfer("  pushing  image") as show:
-        report = cloud.weights.push(
-            layout,
-            image_prefix(image),
-            model=MODEL,
-            revision=f"sha256:{digest_of(image)}",
-            progress=show,
-            extra_files=PATTERNS,
-            check=lambda wanted, _found: require_digests(image, wanted),
-            again=again,
-            source=image.partition("@")[0],
-            used=cloud.now().date(),
-            names=tuple(sorted(blob.path for blob in found.blobs)),
-        )
+    try:
+        with output.transfer("  pushing  image") as show:
+            report = cloud.weights.push(
+                layout,
+                image_prefix(image),
+                model=MODEL,
+                revision=f"sha256:{digest_of(image)}",
+                progress=show,
+                extra_files=PATTERNS,
+                check=lambda wanted, _found: require_digests(image, wanted),
+                again=again,
+                source=image.partition("@")[0],
+                used=cloud.now().date(),
+                names=tuple(sorted(blob.path for blob in found.blobs)),
+            )
+    except WeightsError:
+        if fetched is not None:  # damaged since it was fetched: the next push fetches it anew
+            shutil.rmtree(fetched)
+        raise
     if fetched is not None:
         shutil.rmtree(fetched)
     return report

@@ -30,6 +30,7 @@ from tpuflex.cli.weights_elsewhere import (
     copy_text,
     copy_weights,
     elsewhere,
+    lost_texts,
 )
 from tpuflex.errors import TpuflexError, WeightsError
 from tpuflex.operate.pushed_weights import PushedWeights
@@ -106,6 +107,8 @@ class EndpointPreparation:
         there = self.cloud.own_bucket()
         weights, trust = self._question(empty=not there)
         choice = choose(weights, trust)
+        for line in lost_texts(self.cloud):
+            self.say(line)
         if weights.found is not None:
             for line in filling_texts(self.cloud, weights.found):
                 self.say(line)

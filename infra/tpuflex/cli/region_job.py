@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -13,6 +14,8 @@ from tpuflex.cli.shared_weights import is_shared
 from tpuflex.copier.job import Job, JobFile
 from tpuflex.errors import Finding, SettingsError, WeightsError
 from tpuflex.gcp.endpoints import Endpoints, is_loopback
+from tpuflex.gcp.weights_files import translated
+from tpuflex.gcp.weights_objects import TIMEOUT
 from tpuflex.naming import HF_TOKEN
 from tpuflex.operate.hub.client import HubClient
 from tpuflex.operate.hub.snapshot import SOURCE_KEY, HubSource
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from tpuflex.boot.manifest import Manifest
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.stack import OpenStack
+    from tpuflex.gcp.weights_objects import SetObjects
     from tpuflex.operate.hub.snapshot import Snapshot
 
 _HUB = "https://huggingface.co"
@@ -169,6 +173,32 @@ def _require_names(job: Job) -> None:
                 f"{file.path!r} is not a name that can be served",
                 hint="Push the other files from a directory: tpuflex weights push DIRECTORY",
             ) from error
+
+
+def of_git(there: SetObjects, job: Job) -> bool:
+    """Whether what is ``there`` of the files of ``job`` that are kept in Git is what the Hub lists:
+    of these it says no SHA-256, so that no manifest can be compared with it, and they are read.
+
+    Raises:
+        AccessError, ApiError: they cannot be read.
+    """
+    if there.manifest is None:
+        return False
+    wanted = {file.path: file for file in job.files if not file.sha256}
+    with translated(there.bucket):
+        for entry in there.manifest.files:
+            if (file := wanted.pop(entry.path, None)) is None:
+                continue
+            blob = there.objects.get(entry.path)
+            if blob is None or blob.size != file.size:
+                return False
+            exact = there.bucket.blob(blob.name, generation=blob.generation)
+            text = exact.download_as_bytes(raw_download=True, timeout=TIMEOUT)
+            # https://git-scm.com/book/en/v2/Git-Internals-Git-Objects
+            id_ = hashlib.sha1(b"blob %d\0" % len(text) + text, usedforsecurity=False).hexdigest()
+            if (id_, hashlib.sha256(text).hexdigest()) != (file.git_id, entry.sha256):
+                return False
+    return not wanted
 
 
 def lists(manifest: Manifest, job: Job) -> bool:

@@ -72,7 +72,7 @@ def fill_regions(cloud: Cloud, wanted: str, output: Output, cancelled: Callable[
         found = near.weights.find(prefix)
         _require_same(near, wanted, found)
         if found is None or found.manifest is None:
-            _copy(cloud, near, output, cancelled)
+            _copy(cloud, near, wanted, output, cancelled)
             continue
         problems = near.weights.verify(prefix, model.weights.extra_files).problems
         if problems:
@@ -84,7 +84,9 @@ def fill_regions(cloud: Cloud, wanted: str, output: Output, cancelled: Callable[
             )
 
 
-def _copy(cloud: Cloud, near: Cloud, output: Output, cancelled: Callable[[], bool]) -> None:
+def _copy(
+    cloud: Cloud, near: Cloud, wanted: str, output: Output, cancelled: Callable[[], bool]
+) -> None:
     from tpuflex.gcp.weights_copy import copy_set  # imports Google's library
 
     prefix = weights_prefix(cloud.stack.settings.model)
@@ -98,6 +100,7 @@ def _copy(cloud: Cloud, near: Cloud, output: Output, cancelled: Callable[[], boo
         report = copy_set(
             cloud.weights.contents(prefix),
             near.weights.contents(prefix),
+            expected=wanted,
             progress=progress,
             used=cloud.now().date(),
         )

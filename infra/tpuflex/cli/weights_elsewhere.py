@@ -37,13 +37,17 @@ def elsewhere(
         cloud: the stack's cloud.
         say: takes a line of progress.
         before: the weights that the slice in the state was made for.
+
+    Raises:
+        TpuflexError: what the slice was made for cannot be looked at, in a bucket that goes with
+            this `up`.
     """
     if not in_library(cloud.stack):
         return ()
     model = cloud.stack.settings.model
     prefix = weights_prefix(model)
-    known = PushedWeights(cloud.stack.own_files)
-    found = []
+    known, makes_bucket = PushedWeights(cloud.stack.own_files), cloud.stack.settings.makes_bucket
+    found: list[Elsewhere] = []
     try:
         for bucket, region in _buckets(cloud):
             there = weights_in(cloud, bucket)
@@ -59,11 +63,39 @@ def elsewhere(
             size = check.manifest.total_bytes
             found.append(Elsewhere(bucket, prefix, region, check.sha256, size, trusted))
     except TpuflexError as error:
+        goes = before is not None and before.bucket == cloud.made_bucket and not makes_bucket
+        if goes and not any(each.bucket == cloud.made_bucket for each in found):
+            raise  # nothing else may be served in its place, and then its bucket deleted
         say(
             "  warning  it could not be told whether another bucket holds these weights:"
             f" {error.message}"
         )
     return tuple(found)
+
+
+def lost_texts(cloud: Cloud) -> list[str]:
+    """The sets in the stack's own bucket that no copy brings to the library, where that bucket goes
+    with the next `up`: of other models and revisions, a line each.
+
+    Raises:
+        TpuflexError: it cannot be looked at.
+    """
+    stack = cloud.stack
+    if not in_library(stack) or stack.settings.makes_bucket:
+        return []
+    try:
+        if not cloud.is_there(cloud.made_bucket):
+            return []
+    except AlreadyExistsError:  # somebody else's, which stays
+        return []
+    prefix = weights_prefix(stack.settings.model)
+    return [
+        f"  warning  gs://{cloud.made_bucket}/{each.prefix}, {each.total_bytes / 1e9:.2f} GB, is"
+        " deleted with that bucket, and not copied: to keep it, name its model and revision in the"
+        " stack file, and run `tpuflex weights push`; then go back"
+        for each in weights_in(cloud, cloud.made_bucket).list()
+        if each.prefix != prefix
+    ]
 
 
 def weights_in(cloud: Cloud, bucket: str) -> WeightsBucket:
@@ -120,6 +152,7 @@ def copy_weights(
         report = copy_set(
             weights_in(cloud, origin.bucket).contents(origin.prefix),
             cloud.weights.contents(origin.prefix),
+            expected=origin.sha256,
             progress=progress,
             used=cloud.now().date(),
         )

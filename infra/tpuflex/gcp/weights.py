@@ -43,7 +43,7 @@ from tpuflex.gcp.weights_report import (
     WeightsProblem,
 )
 from tpuflex.gcp.weights_upload import Upload
-from tpuflex.gcp.weights_usage import last_used
+from tpuflex.gcp.weights_usage import last_used, note_source
 from tpuflex.gcp.weights_writing import SetWriting, same
 
 if TYPE_CHECKING:
@@ -165,7 +165,12 @@ class WeightsBucket:
                 tally = Tally(wanted.total_bytes, progress)
                 tally.add(wanted.total_bytes - sum(file.size for file in send))
                 told = not source or source == source_of_set(present.get(MANIFEST_NAME))
-                if send or not told or old is None or old.sha256 != wanted.sha256:
+                manifest = present.get(MANIFEST_NAME)
+                complete = not send and old is not None and old.sha256 == wanted.sha256
+                if complete and not told and manifest is not None:
+                    # Others may serve it: the manifest stays where it is.
+                    note_source(manifest, source)
+                elif not complete:
                     mark = {} if self._brought is None else MARK
                     writing = SetWriting(self._bucket, prefix, mark)
                     upload = Upload(self._bucket, prefix, directory, mark, tally)

@@ -33,6 +33,7 @@ def copy_set(
     origin: SetObjects,
     target: SetObjects,
     *,
+    expected: str,
     progress: Progress,
     used: dt.date | None = None,
     now: Callable[[], float] = time.monotonic,
@@ -44,6 +45,8 @@ def copy_set(
     Args:
         origin: the objects of the set.
         target: what is in its place.
+        expected: SHA-256 of the manifest that there is a reason to trust: who may write to the
+            bucket may have put another one there since it was looked at.
         progress: called with the bytes that are there and the total; from several threads, one at a
             time.
         used: today, kept as the day of their last use.
@@ -51,13 +54,20 @@ def copy_set(
 
     Raises:
         WeightsError: the set is not complete.
-        ConflictError: a complete set is in its place; or somebody writes there, or changes the
-            set, meanwhile.
+        ConflictError: it is not the expected set; a complete set is in its place; or somebody
+            writes there, or changes the set, meanwhile.
         NotFoundError: there is no such bucket.
         AccessError: the caller may not.
     """
     began = now()
     wanted = _complete(origin)
+    if wanted.sha256 != expected:
+        raise ConflictError(
+            f"gs://{origin.bucket.name}/{origin.prefix} holds other weights than a moment ago"
+            f" (manifest {wanted.sha256}; wanted are {expected}). Nothing was copied.",
+            status=412,
+            hint="Ask those who may write to that bucket, then run it again.",
+        )
     if target.manifest is not None:
         raise ConflictError(
             f"gs://{target.bucket.name}/{target.prefix} holds a complete set of weights already",

@@ -9,9 +9,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
+from tpuflex.boot.manifest_document import SOURCE_METADATA
 from tpuflex.gcp.weights_files import translated
 from tpuflex.gcp.weights_objects import TIMEOUT, SetObjects
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Blob  # type: ignore[import-untyped]
 
 #: Metadata of the manifest's object: the last day on which an endpoint is known to have been made,
 #: or to have been there, for these weights.
@@ -29,6 +34,17 @@ def last_used(metadata: Mapping[str, str] | None) -> dt.date | None:
 def noted(day: dt.date) -> dict[str, str]:
     """Metadata that names ``day``."""
     return {USED_METADATA: day.isoformat()}
+
+
+def note_source(manifest: Blob, source: str) -> None:
+    """Note at the object of a complete set's ``manifest`` that its files are those of ``source``,
+    too. It is there all the while: hosts may be waiting for it.
+
+    Raises:
+        google.api_core.exceptions.GoogleAPICallError: the caller may not, or somebody writes there.
+    """
+    manifest.metadata = {**(manifest.metadata or {}), SOURCE_METADATA: source}
+    manifest.patch(if_metageneration_match=manifest.metageneration, timeout=TIMEOUT)
 
 
 def note_use(there: SetObjects, day: dt.date) -> None:

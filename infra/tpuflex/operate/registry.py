@@ -53,6 +53,30 @@ _EMPTY = "The embedded cloud's registries keep no content: push an OCI image lay
 _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
 
 
+class NobodysSession(requests.Session):
+    """A session without any credentials: what `~/.netrc` has for a host is not sent to it either.
+    A registry says itself whom to ask for a token, and gets what that answers; so with the
+    caller's password it could have a token of the caller's elsewhere. Proxies of the environment
+    are used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # With it, no credentials are looked up for a request; below, for a redirect.
+        self.auth = _unsigned
+
+    def rebuild_auth(
+        self, prepared_request: requests.PreparedRequest, response: requests.Response
+    ) -> None:
+        """Send no credentials on to another host, and none of its own."""
+        was, now = response.request.url or "", prepared_request.url or ""
+        if self.should_strip_auth(was, now):  # type: ignore[no-untyped-call]
+            prepared_request.headers.pop("Authorization", None)
+
+
+def _unsigned(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    return request
+
+
 class Registry:
     """The registry of one image.
 
@@ -70,7 +94,7 @@ class Registry:
         image: str,
         endpoints: Endpoints,
         google: Callable[[], requests.Session],
-        other: Callable[[], requests.Session] = requests.Session,
+        other: Callable[[], requests.Session] = NobodysSession,
         *,
         pause: Callable[[float], object],
     ) -> None:

@@ -154,6 +154,8 @@ def run_library_down(
             _require_unread(found, with_readers=with_readers)
             if not invocation.yes:
                 output.confirm_name("project's id", project)
+                # Somebody may have come up while the user thought.
+                _require_unread(library_contents(cloud), with_readers=with_readers)
             work.regions = tuple(sorted({*regions_of(state), *(each.region for each in found)}))
             if unfinished(state) or any(each.bucket.id not in known_ids(state) for each in found):
                 work.settle(take_over=False)  # a state from a backup may not know all it has made
@@ -266,11 +268,13 @@ def _require_unread(found: Sequence[Contents], *, with_readers: bool) -> None:
     Raises:
         ConflictError: one may read from it.
     """
-    readers = sorted({f"  {who.member}: {who.where}" for each in found for who in each.endpoints})
+    readers = sorted({f"  {who.member}: {who.where}" for each in found for who in each.users})
     if readers and not with_readers:
         raise ConflictError(
             "Endpoints may read from the library, and a host of theirs that boots again would find"
-            " no weights:\n" + "\n".join(readers) + "\nNothing was deleted.",
+            " no weights; or machines copy into it:\n"
+            + "\n".join(readers)
+            + "\nNothing was deleted.",
             hint="Take those endpoints down first (tpuflex --stack NAME down), or give them buckets"
             " of their own.\nTo delete the library all the same: --with-readers\n"
             "A new library does not give them the right to read back: that takes a"

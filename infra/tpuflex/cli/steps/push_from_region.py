@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.cli.prepare_weights import files_text, remember
-from tpuflex.cli.region_job import copy_job, hub_snapshot, hub_source, lists
+from tpuflex.cli.region_job import copy_job, hub_snapshot, hub_source, lists, of_git
 from tpuflex.cli.region_machine import RegionMachine, region_machine
 from tpuflex.cli.shared_weights import is_shared
 from tpuflex.errors import ConflictError, IncompleteTeardownError, InterruptedByUser, WeightsError
@@ -122,8 +122,13 @@ def _already_there(cloud: Cloud, job: Job) -> str | None:
     check = cloud.weights.verify(job.prefix, cloud.stack.settings.model.weights.extra_files)
     # Where nothing may be replaced, what was pushed from elsewhere does not become the Hub's.
     told = job.create_only or sources.get(job.prefix) == job.source
-    whole = not check.problems and told
-    return found.sha256 if whole else None
+    if check.problems or not told or check.sha256 != found.sha256:
+        return None
+    # What lies there may be somebody else's, with other files of Git beside the Hub's shards.
+    there = cloud.weights.contents(job.prefix)
+    if there.found is None or there.found.sha256 != found.sha256:
+        return None
+    return found.sha256 if job.pinned or of_git(there, job) else None
 
 
 def _require_free(cloud: Cloud, job: Job) -> None:
