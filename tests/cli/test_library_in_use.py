@@ -12,6 +12,7 @@ from tpuflex.cli.steps.library_contents import Contents
 from tpuflex.errors import ConflictError
 from tpuflex.gcp.cloud_resource import CloudResource
 from tpuflex.gcp.library import COPY_TITLE, READER_TITLE, below, readers
+from tpuflex.gcp.transport import JsonObject
 
 
 @pytest.mark.parametrize(
@@ -20,8 +21,8 @@ from tpuflex.gcp.library import COPY_TITLE, READER_TITLE, below, readers
 def test_hosts_and_machines_that_copy_use_it(title: str, used: bool) -> None:
     """An endpoint's hosts, and a machine that a colleague's push waits for; not any account that
     may read."""
-    condition = {"title": title, "expression": below("b", "models/m/1")}
-    binding = {
+    condition: JsonObject = {"title": title, "expression": below("b", "models/m/1")}
+    binding: JsonObject = {
         "role": "roles/storage.objectViewer",
         "members": ["serviceAccount:a@p.iam.gserviceaccount.com"],
         "condition": condition,

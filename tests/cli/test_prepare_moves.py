@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.cli.test_prepare import OURS, Case, case, on
+from tpuflex.boot.config import weights_prefix
 from tpuflex.boot.planned import PlannedWeights
 from tpuflex.cli import weights_elsewhere
 from tpuflex.cli.cloud import Cloud
@@ -61,7 +62,7 @@ def test_sets_that_go_with_the_bucket_are_named(
         kept, tuned = (
             SimpleNamespace(prefix=prefix, total_bytes=10**9)
             for prefix in (
-                weights_elsewhere.weights_prefix(cloud.stack.settings.model),
+                weights_prefix(cloud.stack.settings.model),
                 "models/m/2",
             )
         )

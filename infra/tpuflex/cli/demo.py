@@ -19,6 +19,7 @@ from pulumi_plugin.printable import printable
 from tpuflex.cli.examples import ExampleCommand
 from tpuflex.errors import IncompleteTeardownError, TpuflexError
 from tpuflex.project import HOME_VARIABLE, open_project
+from tpuflex.settings.load import load_stack_file
 
 #: Grants the demo's slice after 2 seconds, whatever rule an earlier experiment left behind.
 GRANTED = '{"grant_after_s": 2}'
@@ -65,7 +66,9 @@ def demo() -> None:
     began = time.perf_counter()
     project = open_project(Path.cwd(), os.environ)
     shared = WITH_LIBRARY in project.stack_names()
-    run = partial(run_step, WITH_LIBRARY if shared else OWN_BUCKET)
+    stack = WITH_LIBRARY if shared else OWN_BUCKET
+    require_embedded(project.stack_file(stack), stack)
+    run = partial(run_step, stack)
     with ThreadPoolExecutor() as beside:
         steps = list(beside.map(run, INSTALLED))
     steps += map(run, (STARTED, PUSHED, *TOUR) if shared else (STARTED, *TOUR))
@@ -73,6 +76,21 @@ def demo() -> None:
     show(steps, time.perf_counter() - began, left)
     if left:
         raise IncompleteTeardownError("processes are left: " + ", ".join(left))
+
+
+def require_embedded(file: Path, stack: str) -> None:
+    """Refuse a stack of the user's own that runs on Google: the tour asks for chips, and destroys
+    what there is, without a question.
+
+    Raises:
+        DemoError: the stack is not on the embedded cloud.
+    """
+    if load_stack_file(file, deploying=False).settings.cloud != "embedded":
+        raise DemoError(
+            f"The tour runs stack {stack}, and here that is one for Google Cloud ({file}): it would"
+            " ask for chips, and then destroy it, without a question. Nothing was done.",
+            hint="Run it in another project: tpuflex init DIRECTORY --cloud embedded",
+        )
 
 
 def run_step(stack: str, named: tuple[str, ...]) -> Step:

@@ -113,7 +113,7 @@ def read_layout(image: str, layout: Path) -> Image:
         raise WeightsError(
             f"{layout} does not hold {image}: {error}",
             hint=f"It is to be an OCI image layout with the blobs of linux/amd64 in {BLOBS}, such"
-            f" as this makes: skopeo copy docker://{image} oci:{layout}",
+            f" as this makes: skopeo copy --all --preserve-digests docker://{image} oci:{layout}",
         ) from error
     return found
 

@@ -22,7 +22,7 @@ values are refused, all at once, each with what to write instead.
 
 A duration is written as `7d`, `4h`, `90m` or `1h30m`. A setting without a default is required.
 """
-_ISO = {"P1D": "1d", "PT3H": "3h", "PT1H": "1h", "PT10M": "10m"}
+_ISO = {"PT45S": "45s", "P1D": "1d", "PT3H": "3h", "PT1H": "1h", "PT10M": "10m"}
 _KINDS = {
     "string": "text",
     "integer": "number",

@@ -24,6 +24,7 @@ from tpuflex.engine.commands import Target
 from tpuflex.engine.events import Note, Progress
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.find import ensure
+from tpuflex.engine.moved_home import require_home_can_move
 from tpuflex.engine.plugin_pin import require_pinned_plugin
 from tpuflex.engine.run import EngineRun
 from tpuflex.errors import AccessError
@@ -107,6 +108,7 @@ class StackRun:
         _ = self._loading
         cost = run_cost(self._stack.settings)
         preview = self._outlasting(self.engine.preview)
+        require_home_can_move(preview)
         self.preparation.before = _weights_before(preview)
         plan = StackPlan(
             self._stack,

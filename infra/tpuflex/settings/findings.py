@@ -68,6 +68,9 @@ _EXAMPLES = {
     },
     "kms_key": "Write projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY, without a"
     " version.",
+    "manifest_sha256": "Write the 64 digits that `tpuflex weights hash` prints, without sha256:.",
+    "image_manifest_sha256": "Write the 64 digits that `tpuflex library image push` prints,"
+    " without sha256:.",
     "revision": "Write letters, digits, dots and hyphens, such as 1 or 2026-08.",
     "image": "Write NAME@sha256:DIGEST with all 64 digits; a tag can be moved under a running "
     "stack (`docker buildx imagetools inspect NAME:TAG` shows the digest).",
