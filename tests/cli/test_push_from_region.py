@@ -13,6 +13,7 @@ import pytest
 
 from tests.cli.test_down_purge import library_stack
 from tests.cli.typing import TypeIn
+from tests.copier.jobs import job_of
 from tests.operate.marked_things import clients as apis_of
 from tpuflex.boot.manifest import MANIFEST_NAME, WeightsFile, manifest
 from tpuflex.cli.cloud import Cloud
@@ -27,23 +28,7 @@ from tpuflex.operate.hub.snapshot import HubSource
 from tpuflex.planning.copy_machine import PRICES, estimate
 
 SHA = "a" * 64
-JOB = Job(
-    repository="acme/tiny",
-    commit="0" * 40,
-    files=(JobFile("a.safetensors", 4, SHA, ""), JobFile("config.json", 2, "", "1" * 40)),
-    bucket="b",
-    prefix="models/m/r",
-    model="m",
-    revision="r",
-    source="hf://acme/tiny@" + "0" * 40,
-    pinned="",
-    known=(),
-    again=False,
-    token_version="",
-    hub="",
-    storage="",
-    secretmanager="",
-)
+JOB = job_of(JobFile("a.safetensors", 4, SHA, ""), JobFile("config.json", 2, "", "1" * 40))
 
 
 def write_source(project: Path, source: str) -> None:

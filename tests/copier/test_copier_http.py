@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.copier.jobs import job_of
 from tests.copier.rig import _Quiet, serving
 from tests.hub_models import TOKEN
 from tpuflex.copier.errors import CopyError
@@ -17,23 +18,7 @@ from tpuflex.copier.job import Job, JobFile
 from tpuflex.copier.report import MOST_CHARACTERS, Report, read_report
 
 FILE = JobFile("a.json", 4, "", "0" * 40)
-JOB = Job(
-    repository="acme/tiny",
-    commit="0" * 40,
-    files=(FILE,),
-    bucket="b",
-    prefix="p",
-    model="m",
-    revision="r",
-    source="s",
-    pinned="",
-    known=(),
-    again=False,
-    token_version="",
-    hub="",
-    storage="",
-    secretmanager="",
-)
+JOB = job_of(FILE)
 
 
 def fetched(hub: str, file: JobFile = FILE) -> bytes:

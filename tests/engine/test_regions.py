@@ -93,7 +93,7 @@ def test_the_second_region_has_capacity(
     (node,) = cloud.tpu.list_nodes(PROJECT, "europe-west4-a").nodes
     embedded.cloud.cloud.strictness.change({"network": {"private_addresses": False}})
     assert node.network_endpoints[0].ip_address.startswith("10.128.16.")
-    for each in (cloud, *cloud.weights_elsewhere()):
+    for each in (cloud, *cloud.further_regions()):
         assert any("boots with it" in user for user in weights_uses(each).of(PREFIX))
         assert any("an endpoint's account" in user for user in weights_uses(each).of(PREFIX))
     _refusals(embedded, cloud, str(weights["manifest_sha256"]))
@@ -121,7 +121,7 @@ def test_the_second_region_has_capacity(
 def _refusals(embedded: Embedded, cloud: Cloud, wanted: str) -> None:
     """What is in the other region is damaged, or another set: nothing is written over it."""
     invocation, _ = command(embedded, "two")
-    (far,) = cloud.weights_elsewhere()
+    (far,) = cloud.further_regions()
     with pytest.raises(ConflictError, match="holds other weights"):
         filling_texts(cloud, "0" * 64)
     path = f"storage/v1/b/{FAR}/o/{PREFIX.replace('/', '%2F')}%2Fmodel.safetensors"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.copier.jobs import job_of
 from tests.gcp.test_weights_copy import PREFIX, push
 from tpuflex.cli.region_job import lists, of_git
-from tpuflex.copier.job import Job, JobFile
+from tpuflex.copier.job import JobFile
 
 if TYPE_CHECKING:
     from tests.gcp.conftest import Clients
@@ -30,26 +32,11 @@ def test_another_config_of_the_same_size_is_not_the_hubs(
     bucket = clients.bucket()
     push(bucket, checkpoint)
     config, shard = ((checkpoint / name).read_bytes() for name in ("config.json", SHARD))
-    job = Job(
-        repository="acme/tiny",
-        commit="0" * 40,
-        files=(
-            JobFile("config.json", len(config), "", git_id(config)),
-            JobFile(SHARD, len(shard), hashlib.sha256(shard).hexdigest(), ""),
-        ),
-        bucket="bucket-1",
-        prefix=PREFIX,
-        model="tiny",
-        revision="1",
-        source="hf://acme/tiny@" + "0" * 40,
-        pinned="",
-        known=(),
-        again=False,
-        token_version="",
-        hub="",
-        storage="",
-        secretmanager="",
+    files = (
+        JobFile("config.json", len(config), "", git_id(config)),
+        JobFile(SHARD, len(shard), hashlib.sha256(shard).hexdigest(), ""),
     )
+    job = replace(job_of(*files), prefix=PREFIX, model="tiny", revision="1")
     assert of_git(bucket.contents(PREFIX), job)
 
     (checkpoint / "config.json").write_bytes(b"[" + config[1:-1] + b"]")

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from embedded_cloud.faults.effect import Kill
-from embedded_cloud.faults.processes import Roles
-from embedded_cloud.faults.rule import Rule, Stage, Where
+from embedded_cloud.faults.rule import Stage, Where
 from embedded_cloud.server import EmbeddedCloud
 from embedded_cloud.storage.copy_handlers import BYTES_PER_CALL
 from tests.gcp import copying
 from tests.gcp.conftest import PROJECT
+from tests.gcp.killed import kill, run_killed
 from tpuflex.gcp.weights import weights_bucket
 from tpuflex.gcp.weights_copy import copy_set
 
@@ -29,26 +25,13 @@ CALLS = {
 }
 
 
-def begin(environ: dict[str, str]) -> subprocess.Popen[bytes]:
-    """Begin to copy the set."""
-    return subprocess.Popen(
-        [sys.executable, str(copying.__file__), "bucket-1", "bucket-2", PROJECT, PREFIX],
-        env={**os.environ, **environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
-
-
 @pytest.mark.parametrize("stage", [Stage.BEFORE_COMMIT, Stage.AFTER_COMMIT])
 @pytest.mark.parametrize("call", CALLS)
 def test_the_same_command_goes_on(tmp_path: Path, call: str, stage: Stage) -> None:
     """Whether or not the call was done: what is there is whole or has no manifest, never half a set
     that verifies; the source is untouched; the same once more has one whole set."""
     path, which = CALLS[call]
-    kill = Kill(roles=("cli",), then="proceed" if stage is Stage.AFTER_COMMIT else "reset")
-    where = Where(method="POST", path=path)
-    rule = Rule(id="kill", where=where, nth=which, stage=stage, effect=kill)
+    rule = kill(Where(method="POST", path=path), stage, which)
     with EmbeddedCloud(tmp_path / "cloud", project=PROJECT) as cloud:
         environ = dict(cloud.environ())
         origin, target = (
@@ -63,13 +46,7 @@ def test_the_same_command_goes_on(tmp_path: Path, call: str, stage: Stage) -> No
         (directory / "model.safetensors").write_bytes(b"1" * (BYTES_PER_CALL + 1))
         origin.push(directory, PREFIX, model="t", revision="1", progress=lambda _done, _all: None)
         before = [(each.name, each.generation) for each in origin._bucket.list_blobs()]
-        book = cloud.cloud.faults.book
-        with begin(environ) as process:
-            book.set_roles(Roles.from_json({"root": process.pid, "cli": process.pid}))
-            book.add(rule)
-            _, said = process.communicate(timeout=60)
-        struck = book.struck
-        book.remove()
+        run_killed(cloud, copying, "bucket-1", "bucket-2", PROJECT, PREFIX, rule=rule)
         whole = target.find(PREFIX) is not None
         problems = target.verify(PREFIX).problems if whole else ()
         if not whole:
@@ -83,7 +60,6 @@ def test_the_same_command_goes_on(tmp_path: Path, call: str, stage: Stage) -> No
         names = [each.name for each in target._bucket.list_blobs(versions=True)]
         untouched = [(each.name, each.generation) for each in origin._bucket.list_blobs()]
 
-    assert struck, said.decode()
     assert whole is (call == "manifest" and stage is Stage.AFTER_COMMIT)
     assert problems == after.problems == ()
     assert after.beside == ()

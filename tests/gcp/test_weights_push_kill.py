@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from embedded_cloud.faults.effect import Kill
-from embedded_cloud.faults.processes import Roles
-from embedded_cloud.faults.rule import Rule, Stage, Where
+from embedded_cloud.faults.rule import Stage, Where
 from embedded_cloud.server import EmbeddedCloud
 from tests.gcp import pushing
 from tests.gcp.conftest import PROJECT
+from tests.gcp.killed import begin, kill, run_killed
 from tests.gcp.test_weights_removal_kill import PREFIX, filled
-
-
-def begin(environ: dict[str, str], directory: Path) -> subprocess.Popen[bytes]:
-    """Begin to push what is in ``directory``."""
-    return subprocess.Popen(
-        [sys.executable, str(pushing.__file__), "bucket-1", PROJECT, PREFIX, str(directory)],
-        env={**os.environ, **environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
 
 
 @pytest.mark.parametrize("stage", [Stage.BEFORE_COMMIT, Stage.AFTER_COMMIT])
@@ -36,32 +21,19 @@ def test_the_same_push_goes_on(tmp_path: Path, method: str, nth: int, stage: Sta
     manifest: what has a manifest is the old set or the new one, whole, and never half of each; the
     same once more has the new one, each file once."""
     directory = tmp_path / "checkpoint"
-    rule = Rule(
-        id="kill",
-        where=Where(method_id=f"storage.objects.{method}"),
-        nth=nth,
-        stage=stage,
-        effect=Kill(roles=("cli",), then="proceed" if stage is Stage.AFTER_COMMIT else "reset"),
-    )
+    rule = kill(Where(method_id=f"storage.objects.{method}"), stage, nth)
     with EmbeddedCloud(tmp_path / "cloud", project=PROJECT) as cloud:
-        environ = dict(cloud.environ())
-        bucket = filled(environ, directory)
+        bucket = filled(dict(cloud.environ()), directory)
         (directory / "model.safetensors").write_bytes(b"two" * 1000)
-        book = cloud.cloud.faults.book
-        with begin(environ, directory) as process:
-            book.set_roles(Roles.from_json({"root": process.pid, "cli": process.pid}))
-            book.add(rule)
-            _, said = process.communicate(timeout=60)
-        struck = book.struck
-        book.remove()
+        arguments = ("bucket-1", PROJECT, PREFIX, str(directory))
+        run_killed(cloud, pushing, *arguments, rule=rule)
         whole = any(one.manifest is not None for one in bucket.list())
         problems = bucket.verify(PREFIX).problems if whole else ()
-        with begin(environ, directory) as process:
+        with begin(cloud, pushing, *arguments) as process:
             _, said_again = process.communicate(timeout=60)
         (after,) = bucket.list()
         check = bucket.verify(PREFIX)
 
-    assert struck, said.decode()
     # Before the old manifest is gone, or after the new one is there.
     assert whole is (
         (method, nth, stage)

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from embedded_cloud.faults.effect import Kill
-from embedded_cloud.faults.processes import Roles
-from embedded_cloud.faults.rule import Rule, Stage, Where
+from embedded_cloud.faults.rule import Stage, Where
 from embedded_cloud.server import EmbeddedCloud
 from tests.gcp import removing
 from tests.gcp.conftest import PROJECT
+from tests.gcp.killed import kill, run_killed
 from tpuflex.gcp.weights import WeightsBucket, weights_bucket
 from tpuflex.gcp.weights_removal import planned_removal, remove
 
 PREFIX = "models/tiny/1"
-
-
-def begin(environ: dict[str, str]) -> subprocess.Popen[bytes]:
-    """Begin to remove the set."""
-    return subprocess.Popen(
-        [sys.executable, str(removing.__file__), "bucket-1", PROJECT, PREFIX],
-        env={**os.environ, **environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
 
 
 def filled(environ: dict[str, str], directory: Path) -> WeightsBucket:
@@ -48,28 +33,15 @@ def filled(environ: dict[str, str], directory: Path) -> WeightsBucket:
 def test_the_same_command_goes_on(tmp_path: Path, name: str, stage: Stage) -> None:
     """Killed when an object was to go, whether it is gone or not: what is left is whole or has no
     manifest, never half a set that verifies; the same once more leaves nothing."""
-    rule = Rule(
-        id="kill",
-        where=Where(method="DELETE", path=f"{name}$"),
-        stage=stage,
-        effect=Kill(roles=("cli",), then="proceed" if stage is Stage.AFTER_COMMIT else "reset"),
-    )
+    rule = kill(Where(method="DELETE", path=f"{name}$"), stage)
     with EmbeddedCloud(tmp_path / "cloud", project=PROJECT) as cloud:
-        environ = dict(cloud.environ())
-        bucket = filled(environ, tmp_path / "checkpoint")
-        book = cloud.cloud.faults.book
-        with begin(environ) as process:
-            book.set_roles(Roles.from_json({"root": process.pid, "cli": process.pid}))
-            book.add(rule)
-            _, said = process.communicate(timeout=60)
-        struck = book.struck
-        book.remove()
+        bucket = filled(dict(cloud.environ()), tmp_path / "checkpoint")
+        run_killed(cloud, removing, "bucket-1", PROJECT, PREFIX, rule=rule)
         whole = any(one.manifest is not None for one in bucket.list())
         problems = bucket.verify(PREFIX).problems if whole else ()
         remove(planned_removal(bucket.contents(PREFIX), unfinished=False))
         after = bucket.list()
 
-    assert struck, said.decode()
     assert whole is (name == "MANIFEST.json" and stage is Stage.BEFORE_COMMIT)
     assert problems == ()
     assert after == ()

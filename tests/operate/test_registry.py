@@ -16,7 +16,8 @@ from tests.images import TestImage, small_image
 from tests.loopback import overrides
 from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError, WeightsError
 from tpuflex.gcp.endpoints import Endpoints
-from tpuflex.operate.registry import Registry, fetch_layout
+from tpuflex.operate.image_layout import fetch_layout
+from tpuflex.operate.registry import Registry
 
 IMAGE = small_image()
 LARGE = max(IMAGE.blobs, key=lambda name: len(IMAGE.blobs[name]))

@@ -90,7 +90,7 @@ class Cloud:
         """Name of the bucket that holds the stack's weights; of several, that in its home."""
         return self.buckets[self.weights_region or self.stack.settings.region]
 
-    def weights_elsewhere(self) -> tuple[Cloud, ...]:
+    def further_regions(self) -> tuple[Cloud, ...]:
         """It with the weights in each of the stack's regions but its home."""
         home = self.stack.settings.region
         return tuple(replace(self, weights_region=each) for each in self.buckets if each != home)

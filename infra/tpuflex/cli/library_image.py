@@ -137,8 +137,9 @@ def _fetch(cloud: Cloud, image: str, directory: Path, output: Output) -> Image:
 
     from tpuflex.gcp.endpoints import Endpoints
     from tpuflex.gcp.session import authorized_session
+    from tpuflex.operate.image_layout import fetch_layout
     from tpuflex.operate.model_lock import only_maker
-    from tpuflex.operate.registry import Registry, fetch_layout
+    from tpuflex.operate.registry import Registry
 
     endpoints = Endpoints.from_environ(cloud.environ)
 

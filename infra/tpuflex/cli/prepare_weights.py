@@ -163,7 +163,7 @@ def push_weights(
             progress=progress,
             extra_files=model.weights.extra_files,
             check=allowed,
-            fill=fill or (lambda _wanted: False),
+            fill=fill,
             again=again,
             source=source_of(directory),
             used=cloud.now().date(),

@@ -31,7 +31,7 @@ def filling_texts(cloud: Cloud, wanted: str) -> list[str]:
         TpuflexError: it cannot be told.
     """
     prefix = weights_prefix(cloud.stack.settings.model)
-    others = cloud.weights_elsewhere()
+    others = cloud.further_regions()
     home = cloud.weights.find(prefix) if others else None
     texts = []
     for near in others:
@@ -64,7 +64,7 @@ def fill_regions(cloud: Cloud, wanted: str, output: Output, cancelled: Callable[
     """
     model = cloud.stack.settings.model
     prefix = weights_prefix(model)
-    others = cloud.weights_elsewhere()
+    others = cloud.further_regions()
     home = cloud.weights.find(prefix) if others else None
     if home is None or home.manifest is None:
         return

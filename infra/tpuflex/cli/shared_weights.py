@@ -84,7 +84,7 @@ def note_weights_use(cloud: Cloud, say: Callable[[str], None]) -> None:
     of is not removed for want of use.
     """
     if is_shared(cloud.stack):
-        for each in (cloud, *cloud.weights_elsewhere()):
+        for each in (cloud, *cloud.further_regions()):
             _note_use(each, say)
 
 
@@ -123,7 +123,7 @@ def kept_weights(cloud: Cloud) -> dict[str, object] | None:
     is nothing. ``copies`` is what further regions have of it; absent where there is one only."""
     if not is_shared(cloud.stack):
         return None
-    looks = map(_kept, (cloud, *cloud.weights_elsewhere()))
+    looks = map(_kept, (cloud, *cloud.further_regions()))
     found = [each for each in looks if each is not None]
     if not found:
         return None

@@ -64,10 +64,6 @@ def _unchecked(_wanted: Manifest, _found: FoundManifest | None) -> None:
     return None
 
 
-def _not_filled(_wanted: Manifest) -> bool:
-    return False
-
-
 class WeightsBucket:
     """The sets of weights in one bucket.
 
@@ -98,7 +94,7 @@ class WeightsBucket:
         progress: Progress,
         extra_files: tuple[str, ...] = (),
         check: Check = _unchecked,
-        fill: Fill = _not_filled,
+        fill: Fill | None = None,
         again: bool = False,
         source: str = "",
         used: dt.date | None = None,
@@ -153,7 +149,8 @@ class WeightsBucket:
                 old = self._read(present.get(MANIFEST_NAME))
                 wanted = wanted.known_as({*known, old.sha256 if old is not None else None})
                 check(wanted, old)
-                if not again and (old is None or old.manifest is None) and fill(wanted):
+                lacking = not again and (old is None or old.manifest is None)
+                if fill is not None and lacking and fill(wanted):
                     present = self._objects(prefix)
                     old = self._read(present.get(MANIFEST_NAME))
                     wanted = wanted.known_as({*known, old.sha256 if old is not None else None})

@@ -1,4 +1,4 @@
-"""Fetch a container image from its registry into an OCI image layout, every byte checked.
+"""A registry of container images, as one who pulls knows it.
 
 https://github.com/opencontainers/distribution-spec/blob/main/spec.md#pull; registries that anybody
 may read ask for a token of nobody in particular first
@@ -7,27 +7,19 @@ may read ask for a token of nobody in particular first
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import re
-import shutil
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import closing
-from pathlib import Path
-from threading import Event
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import requests
 
-from tpuflex.errors import ApiError, InterruptedByUser, TpuflexError, WeightsError
+from tpuflex.errors import ApiError, TpuflexError, WeightsError
 from tpuflex.gcp.image_registry import MANIFESTS, READER, refused
-from tpuflex.gcp.weights_files import Progress, Tally
 from tpuflex.settings.image import on_docker_hub, registry_project
 from tpuflex.startup.image_archive import (
-    BLOBS,
     MAX_DOCUMENT_BYTES,
     Blob,
     Image,
@@ -42,8 +34,9 @@ if TYPE_CHECKING:
 #: Seconds to connect, and to wait for the next bytes.
 _TIMEOUT = (10.0, 60.0)
 _BLOCK = 4 * 2**20
-#: Blobs fetched at a time, and how often one is asked for that brings nothing.
-_AT_ONCE, _ATTEMPTS = 4, 4
+#: How often a blob is asked for that brings nothing, and after which answers.
+_ATTEMPTS = 4
+_PASSING = frozenset({408, 429, 500, 502, 503})
 _HUB = "registry-1.docker.io"
 _PUBLIC = (
     "From registries that are not Google's only what everybody may pull is fetched: make an OCI"
@@ -138,7 +131,8 @@ class Registry:
                 hint=_EMPTY if self._embedded else "Is it an image for linux/amd64?",
             ) from error
 
-    def blocks(self, blob: Blob, start: int) -> Iterator[bytes]:
+    @contextmanager
+    def blocks(self, blob: Blob, start: int) -> Iterator[Iterator[bytes]]:
         """The content of ``blob`` from byte ``start`` on; one request.
 
         Raises:
@@ -149,14 +143,21 @@ class Registry:
         headers = {"Range": f"bytes={start}-", "Accept-Encoding": "identity"}
         with closing(self._get(f"blobs/sha256:{blob.sha256}", headers)) as answer:
             skip = start if answer.status_code == requests.codes.ok else 0
-            for block in answer.iter_content(_BLOCK):
-                if skip < len(block):
-                    yield block[skip:]
-                skip = max(0, skip - len(block))
+            yield _without(skip, answer.iter_content(_BLOCK))
 
-    def pause(self, attempt: int) -> None:
-        """Wait before another attempt."""
-        self._pause(2.0**attempt)
+    def failed(self, error: Exception, failures: int) -> None:
+        """Wait before a blob is asked for again, after ``failures`` in a row.
+
+        Raises:
+            NotFoundError, AccessError, ApiError: what ``error`` tells is no passing failure, or
+                there were too many of them.
+        """
+        if not isinstance(error, requests.RequestException | ApiError):
+            raise error
+        passing = not isinstance(error, ApiError) or error.status in _PASSING
+        if not passing or failures >= _ATTEMPTS:
+            raise _unreachable(self.image, error) from error
+        self._pause(2.0**failures)
 
     def _document(self, path: str) -> bytes:
         try:
@@ -209,111 +210,12 @@ class Registry:
         return refused(self._host, status, content, denied=_PUBLIC if self._anonymous else READER)
 
 
-def fetch_layout(registry: Registry, directory: Path, progress: Progress) -> Image:
-    """Fetch the image of ``registry`` into the layout ``directory``, or go on with it.
-
-    A blob has its name once it is whole and has the hash that this is; one under way ends in
-    ``.part``.
-
-    Args:
-        registry: the image's registry.
-        directory: where it goes; made if it is not there.
-        progress: called with the bytes that are there and the total, by one thread at a time.
-
-    Raises:
-        WeightsError: there is no room, or what came is not what its digest says.
-        NotFoundError, AccessError, ApiError: the registry refuses, or cannot be reached.
-    """
-    image, documents = registry.read()
-    blobs = directory / BLOBS
-    blobs.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _require_room(registry.image, image, blobs)
-    for sha256, text in documents.items():
-        (blobs / sha256).write_bytes(text)
-    stop = Event()
-    tally = Tally(sum(blob.size for blob in image.layers), progress)
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        jobs = [
-            pool.submit(_fetch, registry, blob, blobs, tally.add, stop)
-            for blob in dict.fromkeys(image.layers)
-        ]
-        try:
-            for job in wait(jobs, return_when=FIRST_EXCEPTION).done:
-                job.result()
-        except BaseException:
-            stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return image
-
-
-def _require_room(name: str, image: Image, blobs: Path) -> None:
-    present = sum(path.stat().st_size for path in blobs.iterdir())
-    needed = sum(blob.size for blob in image.blobs) - present
-    free = shutil.disk_usage(blobs).free
-    if needed > free:
-        raise WeightsError(
-            f"{name} needs {needed / 1e9:.1f} GB in {blobs}, and {free / 1e9:.1f} GB are free"
-            " there",
-            hint="Make room, or set TPUFLEX_HOME to a directory on a larger disk.",
-        )
-
-
-def _fetch(
-    registry: Registry, blob: Blob, blobs: Path, arrived: Callable[[int], None], stop: Event
-) -> None:
-    """Fetch what is missing of ``blob``, and give it its name if its hash is right."""
-    place, part = blobs / blob.sha256, blobs / f"{blob.sha256}.part"
-    if place.is_file():
-        arrived(blob.size)
-        return
-    digest, attempt = hashlib.sha256(), 0
-    with part.open("a+b") as file:
-        file.seek(0)
-        while block := file.read(_BLOCK):
-            _take(digest.update, arrived, block, stop)
-        while file.tell() < blob.size:
-            before = file.tell()
-            try:
-                for block in registry.blocks(blob, before):
-                    _take(digest.update, arrived, block, stop)
-                    file.write(block)
-                    if file.tell() > blob.size:
-                        break
-                if file.tell() == before:
-                    break
-            except (requests.RequestException, ApiError) as error:
-                # What brought something was no failure.
-                attempt = 1 if file.tell() > before else attempt + 1
-                passing = not isinstance(error, ApiError) or error.status in (
-                    408,
-                    429,
-                    500,
-                    502,
-                    503,
-                )
-                if not passing or attempt >= _ATTEMPTS:
-                    raise _unreachable(registry.image, error) from error
-                registry.pause(attempt)
-        file.flush()
-        os.fsync(file.fileno())
-    if part.stat().st_size != blob.size or digest.hexdigest() != blob.sha256:
-        part.unlink()
-        raise WeightsError(
-            f"{registry.image}: what came for sha256:{blob.sha256} is not what its digest says",
-            hint="Run it again: it is fetched anew. If it happens again, something between here and"
-            " the registry alters what it sends.",
-        )
-    part.rename(place)
-
-
-def _take(
-    hashed: Callable[[bytes], object], arrived: Callable[[int], None], block: bytes, stop: Event
-) -> None:
-    if stop.is_set():
-        raise InterruptedByUser("Stopped while the image was being fetched.")
-    hashed(block)
-    arrived(len(block))
+def _without(skip: int, blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """``blocks`` but for their first ``skip`` bytes."""
+    for block in blocks:
+        if skip < len(block):
+            yield block[skip:]
+        skip = max(0, skip - len(block))
 
 
 def _config_of(text: bytes) -> set[str]:

@@ -80,7 +80,7 @@ def planned_copies(
 ) -> tuple[tuple[Cloud, Removal], ...]:
     """The same in the other regions of the stack, each with its cloud. Raises as
     :func:`planned_purge`."""
-    found = ((each, planned_purge(each, served)) for each in cloud.weights_elsewhere())
+    found = ((each, planned_purge(each, served)) for each in cloud.further_regions())
     return tuple((each, removal) for each, removal in found if removal is not None)
 
 

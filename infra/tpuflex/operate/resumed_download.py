@@ -1,0 +1,144 @@
+"""Fetch files into a directory, several at a time: resumed where they stopped, every byte checked.
+
+A file that is under way ends in ``.part``: another run goes on with it. A file has its name once it
+is whole and has the hash that its source says.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING
+
+from tpuflex.errors import InterruptedByUser, WeightsError
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
+#: Files fetched at a time: one stream rarely fills a line.
+PARALLELISM = 4
+_PART = ".part"
+_BLOCK = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Download:
+    """One file to fetch.
+
+    Args:
+        place: the name that it gets.
+        size: its bytes.
+        digest: makes what computes its hash.
+        sum: what that says, in hexadecimal, of the right content.
+        blocks: the content from a byte on, by one request.
+        failed: called with what ended a request and the number of failures in a row; returns
+            after a pause where another request may bring more, and else raises what is told.
+        wrong: what is told of a content that is another one.
+    """
+
+    place: Path
+    size: int
+    digest: Callable[[], _Hash]
+    sum: str
+    blocks: Callable[[int], AbstractContextManager[Iterable[bytes]]]
+    failed: Callable[[Exception, int], None]
+    wrong: WeightsError
+
+
+def require_room(what: str, total_bytes: int, directory: Path) -> None:
+    """Check that ``directory``, which has some of the files already, has room for all of them.
+
+    Raises:
+        WeightsError: it has not.
+    """
+    present = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+    needed, free = total_bytes - present, shutil.disk_usage(directory).free
+    if needed > free:
+        raise WeightsError(
+            f"{what} needs {needed / 1e9:.1f} GB in {directory.parent}, and {free / 1e9:.1f} GB"
+            " are free there",
+            hint="Make room, or set TPUFLEX_HOME to a directory on a larger disk.",
+        )
+
+
+def fetch_all(downloads: Iterable[Download], arrived: Callable[[int], None]) -> None:
+    """Fetch what is missing of ``downloads``.
+
+    Args:
+        downloads: what to fetch.
+        arrived: called with the bytes that are there, of every file and as they come.
+
+    Raises:
+        WeightsError: a content is not what its source says.
+        TpuflexError: what ``failed`` of a download raises; the others are stopped then.
+    """
+    stop = Event()
+    with ThreadPoolExecutor(PARALLELISM) as pool:
+        jobs = [pool.submit(_Running(download, arrived, stop).fetch) for download in downloads]
+        try:
+            for job in wait(jobs, return_when=FIRST_EXCEPTION).done:
+                job.result()
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+class _Running:
+    """One file on its way."""
+
+    def __init__(self, download: Download, arrived: Callable[[int], None], stop: Event) -> None:
+        self._wanted, self._arrived, self._stop = download, arrived, stop
+        self._digest = download.digest()
+
+    def fetch(self) -> None:
+        """Fetch what is missing of the file, and give it its name if its sum is right."""
+        wanted = self._wanted
+        if wanted.place.is_file():
+            self._arrived(wanted.size)
+            return
+        wanted.place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = wanted.place.with_name(f"{wanted.place.name}{_PART}")
+        with path.open("a+b") as part:
+            part.seek(0)
+            while block := part.read(_BLOCK):
+                self._take(block)
+            self._receive(part.write, part.tell)
+            part.flush()
+            os.fsync(part.fileno())
+        if path.stat().st_size != wanted.size or self._digest.hexdigest() != wanted.sum:
+            path.unlink()
+            raise wanted.wrong
+        path.rename(wanted.place)
+
+    def _receive(self, write: Callable[[bytes], object], tell: Callable[[], int]) -> None:
+        failures = 0
+        while tell() < self._wanted.size:
+            before = tell()
+            try:
+                with self._wanted.blocks(before) as blocks:
+                    for block in blocks:
+                        self._take(block)
+                        write(block)
+                        if tell() > self._wanted.size:
+                            return
+                if tell() == before:
+                    return
+            except (WeightsError, InterruptedByUser):
+                raise
+            except Exception as error:
+                # What brought something was no failure: a line may break often in 60 GB.
+                failures = 1 if tell() > before else failures + 1
+                self._wanted.failed(error, failures)
+
+    def _take(self, block: bytes) -> None:
+        if self._stop.is_set():
+            raise InterruptedByUser("Stopped while files were being fetched.")
+        self._digest.update(block)
+        self._arrived(len(block))

@@ -1,0 +1,28 @@
+"""What the copying program is asked to do, in tests."""
+
+from __future__ import annotations
+
+from tpuflex.copier.job import Job, JobFile
+
+COMMIT = "0" * 40
+
+
+def job_of(*files: JobFile) -> Job:
+    """To copy ``files`` of a model of the Hub to a bucket."""
+    return Job(
+        repository="acme/tiny",
+        commit=COMMIT,
+        files=files,
+        bucket="b",
+        prefix="models/m/r",
+        model="m",
+        revision="r",
+        source=f"hf://acme/tiny@{COMMIT}",
+        pinned="",
+        known=(),
+        again=False,
+        token_version="",
+        hub="",
+        storage="",
+        secretmanager="",
+    )
