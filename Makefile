@@ -40,7 +40,7 @@ image: $(STAMP)
 # engine. Each tool has an environment of its own, because it cannot be installed beside tpuflex.
 # Where `make tools` has set them up, `make test` has them checked, too.
 CHECKS = .tpuflex/checks
-tools: $(CHECKS)/checkov/.ready $(CHECKS)/policy-pack/.ready $(CHECKS)/site/.ready
+tools: $(CHECKS)/checkov/.ready $(CHECKS)/policy-pack/.ready $(CHECKS)/jax/.ready $(CHECKS)/site/.ready
 
 checks: $(STAMP) $(CHECKS)/checkov/.ready $(CHECKS)/policy-pack/.ready
 	@$(BIN)/tpuflex engine --install

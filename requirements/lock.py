@@ -12,8 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FIRST = "requirements/dev.lock"
-#: Each lock, and what of pyproject.toml it is made of. Those after the first agree with the first,
-#: except for environments of their own.
+#: Each lock, and what of pyproject.toml, or which other file, it is made of. Those after the first
+#: agree with the first, except for environments of their own.
 LOCKS = {
     FIRST: ("--extra", "embedded", "--group", "dev", "pyproject.toml"),
     "requirements/lowest.lock": (
@@ -29,6 +29,7 @@ LOCKS = {
     "requirements/recording.lock": ("--group", "recording"),
     "requirements/checkov.lock": ("--group", "checkov"),
     "requirements/policy-pack.lock": ("--group", "policy-pack"),
+    "requirements/jax.lock": ("requirements/jax.in",),
 }
 ALONE = {
     FIRST,

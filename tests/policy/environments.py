@@ -1,4 +1,5 @@
-"""The environments of tools that cannot be installed beside tpuflex: `make checks` sets them up."""
+"""The environments of tools that cannot, or should not, be installed beside tpuflex: `make tools`
+sets them up."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-#: Set by `make checks`, so that nothing is skipped there.
+#: Set by `make checks` and in CI, so that nothing is skipped there.
 REQUIRED = "TPUFLEX_CHECKS"
 
 
@@ -16,7 +17,7 @@ def environment(name: str) -> Path:
     """Directory of the programs of the environment ``name``; skips the test where there is none."""
     programs = ROOT / ".tpuflex" / "checks" / name / "bin"
     if not programs.is_dir():
-        reason = f"no environment for {name}: `make checks` sets it up"
+        reason = f"no environment for {name}: `make tools` sets it up"
         if os.environ.get(REQUIRED):
             pytest.fail(reason)
         pytest.skip(reason)

@@ -51,6 +51,7 @@ class TestLocks:
             "checkov.lock",
             "dev.lock",
             "go.lock",
+            "jax.lock",
             "lowest.lock",
             "maintenance.lock",
             "mutation.lock",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.startup.cached import PROGRAMS, cache_objects, new_host, run
 from tests.startup.cloud import FILES
 from tests.startup.host import StartupHost, StartupRun
 
@@ -33,4 +34,22 @@ def booted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[StartupHo
     host.command("curl", f'#!/bin/sh\necho "$@" >>{host.directory}/curl.calls\nexec {CURL} "$@"\n')
     host.cloud.put_weights(FILES, part_bytes=16384)
     yield host, host.run()
+    host.close()
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartupHost]:
+    """A host that has compiled, and saved what it compiled; for reading only."""
+    host = new_host(tmp_path_factory.mktemp("saved"))
+    run(host)
+    assert host.compiled() == sorted(PROGRAMS)
+    yield host
+    host.close()
+
+
+@pytest.fixture
+def fresh(saved: StartupHost, tmp_path: Path) -> Iterator[StartupHost]:
+    """The next host of the same endpoint, before its first boot."""
+    host = new_host(tmp_path / "fresh", cache_objects(saved))
+    yield host
     host.close()

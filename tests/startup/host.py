@@ -75,6 +75,7 @@ run)
         mkdir -p "$cache/${program%/*}"
         cp "$here/programs/$program" "$cache/$program"
     done
+    [[ ! -e $here/server ]] || "$here/server" "${cache:-}" 2>>"$here/server.log" || exit 1
     status=running restarts=0
     [[ ! -e $here/crashes ]] || { status=restarting restarts=3; }
     printf '[{"RestartCount": %d, "State": {"Status": "%s", "ExitCode": 2},' \

@@ -5,65 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.startup.cloud import FILES
+from tests.startup.cached import PROGRAMS, cache_objects, new_host, run, told
 from tests.startup.host import StartupHost
 from tpuflex.startup.compile_cache import pack
-
-PROGRAMS = {
-    "jit_prefill-" + "ab" * 32 + "-cache": b"compiled prefill" * 100,
-    "tp4_rank0/jit_decode-" + "cd" * 32 + "-cache": b"compiled decode" * 100,
-}
-
-
-def new_host(directory: Path, objects: dict[str, bytes] | None = None) -> StartupHost:
-    """A fresh host whose bucket holds ``objects``, or weights only."""
-    host = StartupHost(directory)
-    host.cloud.put_weights(FILES)
-    host.cloud.objects |= objects or {}
-    host.needs(PROGRAMS)
-    return host
-
-
-def run(host: StartupHost) -> str:
-    """Run the script, which ends READY; its output."""
-    done = host.run()
-    assert done.status == 0, done.output
-    assert host.cloud.phases()[-1] == "READY"
-    return done.output
-
-
-def told(host: StartupHost) -> dict[str, object]:
-    """What the host last said of its compile cache, without times."""
-    text = host.cloud.last("compile_cache")
-    report: dict[str, object] = json.loads(text) if text else {}
-    return {key: value for key, value in report.items() if "milliseconds" not in key}
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartupHost]:
-    """A host that has compiled, and saved what it compiled; for reading only."""
-    host = new_host(tmp_path_factory.mktemp("saved"))
-    run(host)
-    assert host.compiled() == sorted(PROGRAMS)
-    yield host
-    host.close()
-
-
-def cache_objects(host: StartupHost) -> dict[str, bytes]:
-    return {k: v for k, v in host.cloud.objects.items() if k.startswith("compile-cache/")}
-
-
-@pytest.fixture
-def fresh(saved: StartupHost, tmp_path: Path) -> Iterator[StartupHost]:
-    """The next host of the same endpoint, before its first boot."""
-    host = new_host(tmp_path / "fresh", cache_objects(saved))
-    yield host
-    host.close()
 
 
 def test_what_was_compiled_is_saved_once_ready(saved: StartupHost) -> None:
