@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.test_prepare import OURS
 from tests.cli.typing import TypeIn
-from tpuflex.cli.steps.weights_rm import Verdict, Wanted, judge
+from tpuflex.cli.steps.weights_verdicts import Verdict, Wanted, judge
 from tpuflex.cli.weights_uses import User, Uses
 from tpuflex.gcp.weights_report import StoredWeights
 

@@ -11,7 +11,7 @@ from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.output import Output
 from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps.weights import run_verify
+from tpuflex.cli.steps.weights_verify import run_verify
 from tpuflex.errors import WeightsError
 from tpuflex.gcp.weights_report import WeightsCheck, WeightsProblem
 

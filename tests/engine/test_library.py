@@ -29,8 +29,10 @@ from tpuflex.cli.steps.down import run_down
 from tpuflex.cli.steps.library import run_library_down, run_library_status, run_library_up
 from tpuflex.cli.steps.library_engine import LibraryEngine
 from tpuflex.cli.steps.policy import planned_resources
-from tpuflex.cli.steps.weights import ensure_bucket, run_verify
-from tpuflex.cli.steps.weights_rm import Wanted, run_weights_rm
+from tpuflex.cli.steps.weights import ensure_bucket
+from tpuflex.cli.steps.weights_rm import run_weights_rm
+from tpuflex.cli.steps.weights_verdicts import Wanted
+from tpuflex.cli.steps.weights_verify import run_verify
 from tpuflex.errors import AlreadyExistsError, ConflictError, NotFoundError, TpuflexError
 from tpuflex.naming import library_names
 from tpuflex.policy.storage_rules import BUCKET as BUCKET_TYPE

@@ -26,7 +26,7 @@ from tpuflex.cli.stack_run import StackRun
 from tpuflex.cli.steps.down import run_down
 from tpuflex.cli.steps.weights import ensure_bucket
 from tpuflex.cli.weights_uses import weights_uses
-from tpuflex.errors import ConflictError, WeightsError
+from tpuflex.errors import ConflictError
 from tpuflex.naming import library_names
 from tpuflex.request.name import RequestName
 
@@ -61,8 +61,8 @@ def test_the_second_region_has_capacity(
     """Where the home has no capacity, the other region's zone grants. Before chips are asked for,
     the model is copied into the library's bucket there, to the byte; the host is in the subnetwork
     of that region, boots with the buckets of both, and counts as a user of each. A set that is
-    damaged there, or another one, is refused. To go back to one region takes nothing away that is
-    at home but the slice. `down` leaves nothing in any region but the library, and with
+    damaged there is mended, another one is refused. To go back to one region takes nothing away
+    that is at home but the slice. `down` leaves nothing in any region but the library, and with
     --purge-weights no set in it."""
     directory = checkpoint(tmp_path / "tiny")
     weights = {"manifest_sha256": manifest_of(directory, MODEL)}
@@ -119,16 +119,16 @@ def test_the_second_region_has_capacity(
 
 
 def _refusals(embedded: Embedded, cloud: Cloud, wanted: str) -> None:
-    """What is in the other region is damaged, or another set: nothing is written over it."""
+    """Another set in the other region is not written over; what is damaged there is mended."""
     invocation, _ = command(embedded, "two")
     (far,) = cloud.further_regions()
     with pytest.raises(ConflictError, match="holds other weights"):
         filling_texts(cloud, "0" * 64)
     path = f"storage/v1/b/{FAR}/o/{PREFIX.replace('/', '%2F')}%2Fmodel.safetensors"
     call(embedded, "DELETE", path).raise_for_status()
-    with pytest.raises(WeightsError, match=r"model\.safetensors: .*hosts in europe-west4") as found:
-        fill_regions(cloud, wanted, invocation.output, lambda: False)
-    assert f"gs://{FAR}/{PREFIX}" in found.value.hint
+    ((mended, report),) = fill_regions(cloud, wanted, invocation.output, lambda: False)
+    assert (mended.bucket, report.sent) == (FAR, ("model.safetensors",))
+    assert fill_regions(cloud, wanted, invocation.output, lambda: False) == ()
     assert far.weights_region == "europe-west4"
     for each in listed(embedded, FAR):
         place = each.replace("/", "%2F")

@@ -47,7 +47,7 @@ def expected_of(there: SetObjects) -> str:
     return there.found.sha256
 
 
-def copied(clients: Clients, seen: list[int] | None = None) -> PushReport:
+def copied(clients: Clients, seen: list[int] | None = None, *, again: bool = False) -> PushReport:
     """Copy the set to the other bucket."""
     origin, target = (clients.bucket(name).contents(PREFIX) for name in ("bucket-1", "bucket-2"))
 
@@ -56,7 +56,7 @@ def copied(clients: Clients, seen: list[int] | None = None) -> PushReport:
             seen.append(done)
 
     expected = "" if origin.found is None else origin.found.sha256
-    return copy_set(origin, target, expected=expected, progress=progress, used=TODAY)
+    return copy_set(origin, target, expected=expected, progress=progress, used=TODAY, again=again)
 
 
 def test_a_set_arrives_whole_and_nothing_is_uploaded(
@@ -115,8 +115,30 @@ def test_nothing_of_a_colleague_is_replaced(clients: Clients, filled: WeightsBuc
     bucket.blob(f"{PREFIX}/config.json").upload_from_string("{}")
     copy_set(first, empty, expected=wanted, progress=lambda _done, _total: None)
     assert target.verify(PREFIX).problems == ()
-    with pytest.raises(ConflictError, match="complete set"):
+    assert copied(clients).sent == ()  # a colleague has copied the same
+    other = bucket.get_blob(f"{PREFIX}/MANIFEST.json")
+    other.upload_from_string(other.download_as_bytes().replace(b'"tiny"', b'"huge"'))
+    with pytest.raises(ConflictError, match="another complete set"):
         copied(clients)
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_copy_that_was_damaged_is_mended(clients: Clients) -> None:
+    """What has another checksum is copied anew under the same manifest; with ``again`` every file
+    is, since who may write there can give altered content the checksum of the right one."""
+    copied(clients)
+    target = clients.bucket("bucket-2")
+    bucket, wanted = target._bucket, target.find(PREFIX)
+    kept = bucket.get_blob(f"{PREFIX}/model.safetensors").generation
+    untouched = copied(clients)
+    bucket.blob(f"{PREFIX}/config.json").upload_from_string("altered")
+    mended = copied(clients)
+    assert (untouched.sent, mended.sent) == ((), ("config.json",))
+    assert bucket.get_blob(f"{PREFIX}/model.safetensors").generation == kept
+    assert (target.find(PREFIX), target.verify(PREFIX).problems) == (wanted, ())
+    assert copied(clients, again=True).sent == ("config.json", "model.safetensors")
+    assert bucket.get_blob(f"{PREFIX}/model.safetensors").generation != kept
+    assert (target.find(PREFIX), target.verify(PREFIX).problems) == (wanted, ())
 
 
 def test_what_is_not_whole_is_not_copied(clients: Clients, filled: WeightsBucket) -> None:

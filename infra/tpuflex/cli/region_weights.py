@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.weights_elsewhere import copy_text
-from tpuflex.errors import ConflictError, InterruptedByUser, WeightsError
-from tpuflex.gcloud_commands import remove_objects
+from tpuflex.errors import ConflictError, InterruptedByUser
 from tpuflex.operate.weights_choice import Elsewhere
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.output import Output
-    from tpuflex.gcp.weights_report import FoundManifest
+    from tpuflex.gcp.weights_report import FoundManifest, PushReport
 
 
 def filling_texts(cloud: Cloud, wanted: str) -> list[str]:
@@ -45,20 +44,30 @@ def filling_texts(cloud: Cloud, wanted: str) -> list[str]:
     return texts
 
 
-def fill_regions(cloud: Cloud, wanted: str, output: Output, cancelled: Callable[[], bool]) -> None:
+def fill_regions(
+    cloud: Cloud,
+    wanted: str,
+    output: Output,
+    cancelled: Callable[[], bool],
+    *,
+    again: bool = False,
+) -> tuple[tuple[Cloud, PushReport], ...]:
     """Have the set of weights in the home of the stack of ``cloud`` in its other regions, too. What
-    is there is compared with it by size and checksum; what broke off goes on. While the home holds
-    none, which somebody may have allowed, none is copied.
+    is there is compared with it by size and checksum; what broke off goes on, and what was damaged
+    is copied anew. While the home holds none, which somebody may have allowed, none is copied.
+
+    Gives what was copied, with the cloud of each region; nothing for one that has it all.
 
     Args:
         cloud: the stack's cloud.
         wanted: SHA-256 of the set's manifest.
         output: shows the progress of a copy.
         cancelled: whether the user pressed Ctrl-C.
+        again: copy every file, whatever is there.
 
     Raises:
         ConflictError: other weights are in its place, or somebody writes there.
-        WeightsError: what is there is damaged; or the set in the home is not complete.
+        WeightsError: the set in the home is not complete.
         InterruptedByUser: the user pressed Ctrl-C.
         AccessError, ApiError: Cloud Storage refused.
     """
@@ -67,26 +76,33 @@ def fill_regions(cloud: Cloud, wanted: str, output: Output, cancelled: Callable[
     others = cloud.further_regions()
     home = cloud.weights.find(prefix) if others else None
     if home is None or home.manifest is None:
-        return
+        return ()
+    copied = []
     for near in others:
         found = near.weights.find(prefix)
         _require_same(near, wanted, found)
-        if found is None or found.manifest is None:
-            _copy(cloud, near, wanted, output, cancelled)
-            continue
-        problems = near.weights.verify(prefix, model.weights.extra_files).problems
-        if problems:
-            raise WeightsError(
-                f"gs://{near.bucket}/{prefix} does not match its manifest ({problems[0].path}:"
-                f" {problems[0].problem}), and hosts in {near.weights_region} would read it.",
-                hint=f"Remove it there ({remove_objects(f'gs://{near.bucket}/{prefix}')}) and run"
-                f" it again: the set is then copied from gs://{cloud.bucket}.",
-            )
+        if found is not None and found.manifest is not None:
+            problems = near.weights.verify(prefix, model.weights.extra_files).problems
+            if not problems and not again:
+                continue
+            if problems:
+                output.progress(
+                    f"  warning  gs://{near.bucket}/{prefix} does not match its manifest"
+                    f" ({problems[0].path}: {problems[0].problem}): what is wrong is copied anew"
+                )
+        copied.append((near, _copy(cloud, near, wanted, output, cancelled, again=again)))
+    return tuple(copied)
 
 
 def _copy(
-    cloud: Cloud, near: Cloud, wanted: str, output: Output, cancelled: Callable[[], bool]
-) -> None:
+    cloud: Cloud,
+    near: Cloud,
+    wanted: str,
+    output: Output,
+    cancelled: Callable[[], bool],
+    *,
+    again: bool,
+) -> PushReport:
     from tpuflex.gcp.weights_copy import copy_set  # imports Google's library
 
     prefix = weights_prefix(cloud.stack.settings.model)
@@ -103,21 +119,23 @@ def _copy(
             expected=wanted,
             progress=progress,
             used=cloud.now().date(),
+            again=again,
         )
     output.progress(
         f"  copied   weights: {report.bytes_sent / 1e6:.1f} MB in {report.seconds:.1f} s from"
         f" gs://{cloud.bucket} to gs://{near.bucket} ({near.weights_region}); nothing passed"
         " through here"
     )
+    return report
 
 
 def _require_same(near: Cloud, wanted: str, found: FoundManifest | None) -> None:
     if found is None or found.manifest is None or found.sha256 == wanted:
         return
-    prefix = weights_prefix(near.stack.settings.model)
+    place = f"gs://{near.bucket}/{weights_prefix(near.stack.settings.model)}"
     raise ConflictError(
-        f"gs://{near.bucket}/{prefix} holds other weights (manifest {found.sha256}; these are"
-        f" {wanted}), which other stacks may serve, and hosts in {near.weights_region} would read"
-        " it.",
-        hint="Give these another tpuflex:model.weights.revision.",
+        f"{place} holds other weights (manifest {found.sha256}; these are {wanted}), which other"
+        f" stacks may serve, and hosts in {near.weights_region} would read it.",
+        hint="Give these another tpuflex:model.weights.revision. To remove those, unless an"
+        f" endpoint uses them: tpuflex weights rm {place} --stack {near.stack.name}",
     )

@@ -69,6 +69,9 @@ def push(
     before, are copied from there within Cloud Storage, and not sent from here. Weights that are
     pinned need no source for that, and none is fetched.
 
+    Where the stack's zones are in several regions, they go to its home, and from there within Cloud
+    Storage to the others; what is damaged there is copied anew, with --again everything.
+
     With --from-region nothing passes through this machine: a small Compute Engine machine in the
     bucket's region copies what tpuflex:model.weights.source names of the Hub, and is deleted at the
     end. It says first what is made and what it costs, and asks. A gated model needs the token in
@@ -135,6 +138,9 @@ def ls(invocation: Invocation) -> None:
     from. In use is what an endpoint may read by the bucket's policy, or a slice of the project
     boots with; else the day that is kept with the set: of its push, and of the `up` and `down` of
     an endpoint.
+
+    Where the stack's zones are in several regions, the sets in the bucket of each, also that its
+    own is not there.
     """
     from tpuflex.cli.cloud import connect_running
     from tpuflex.cli.steps.weights_ls import run_weights_ls
@@ -178,6 +184,9 @@ def rm(
 ) -> None:
     """Remove weights from the stack's bucket, each set's manifest first.
 
+    Where its zones are in several regions, from the bucket of each, or only from that which SET
+    names as gs://BUCKET/PREFIX.
+
     Takes SET, as `weights ls` shows it, or what an option describes; says what goes and what it
     costs a month, and asks for the set's name. A set that an endpoint uses is refused, and so is
     one of which that cannot be told: any endpoint that may read it by the bucket's policy, or whose
@@ -188,7 +197,8 @@ def rm(
     same command goes on where one was killed. Exit code 4: there is no such set.
     """
     from tpuflex.cli.cloud import connect_running
-    from tpuflex.cli.steps.weights_rm import Wanted, run_weights_rm
+    from tpuflex.cli.steps.weights_rm import run_weights_rm
+    from tpuflex.cli.steps.weights_verdicts import Wanted
 
     if bool(set_ or unfinished) == (unused_days is not None):
         raise click.UsageError("Name a SET, or give --unfinished, or --unused-for DAYS alone.")
@@ -199,8 +209,10 @@ def rm(
         # "$SET/" of a script whose variable is empty, or a bucket: not all that it holds.
         raise click.UsageError(f"{set_} names no set: name one as `tpuflex weights ls` shows it.")
     cloud = connect_running(invocation, invocation.open_stack(deploying=False))
-    prefix = set_.removeprefix(f"gs://{cloud.bucket}/").rstrip("/")
-    wanted = Wanted(prefix, unfinished, unused_days, with_readers)
+    mine = [each for each in cloud.buckets.values() if set_.startswith(f"gs://{each}/")]
+    bucket = mine[0] if mine else ""
+    prefix = set_.removeprefix(f"gs://{bucket}/").rstrip("/")
+    wanted = Wanted(prefix, unfinished, unused_days, with_readers, bucket=bucket)
     run_weights_rm(invocation, cloud, wanted, dry_run=dry_run)
 
 
@@ -218,9 +230,12 @@ def verify(invocation: Invocation, directory: Path | None) -> None:
     stack file pins; DIRECTORY, or what tpuflex:model.weights.source names; else what was pushed
     from here. Files that the manifest does not name are told, and are no damage: no host reads
     them.
+
+    Where the stack's zones are in several regions, the weights in the bucket of each; the exit code
+    is the highest of them.
     """
     from tpuflex.cli.cloud import connect_running
-    from tpuflex.cli.steps.weights import run_verify
+    from tpuflex.cli.steps.weights_verify import run_verify
 
     cloud = connect_running(invocation, invocation.open_stack(deploying=False))
     run_verify(cloud, directory, invocation.output)

@@ -36,11 +36,12 @@ def copy_set(
     expected: str,
     progress: Progress,
     used: dt.date | None = None,
+    again: bool = False,
     now: Callable[[], float] = time.monotonic,
 ) -> PushReport:
     """Copy the complete set that ``origin`` is to where ``target`` is, the manifest last and to the
     byte. What is there already with its size and checksum is not copied again, so that a copy that
-    broke off goes on.
+    broke off goes on, and one that was damaged is mended.
 
     Args:
         origin: the objects of the set.
@@ -50,12 +51,13 @@ def copy_set(
         progress: called with the bytes that are there and the total; from several threads, one at a
             time.
         used: today, kept as the day of their last use.
+        again: copy every file, whatever is there.
         now: a clock that never jumps, in seconds.
 
     Raises:
         WeightsError: the set is not complete.
-        ConflictError: it is not the expected set; a complete set is in its place; or somebody
-            writes there, or changes the set, meanwhile.
+        ConflictError: it is not the expected set; another one is in its place; or somebody writes
+            there, or changes the set, meanwhile.
         NotFoundError: there is no such bucket.
         AccessError: the caller may not.
     """
@@ -68,22 +70,25 @@ def copy_set(
             status=412,
             hint="Ask those who may write to that bucket, then run it again.",
         )
-    if target.manifest is not None:
+    there = target.found if target.manifest is not None else None
+    if there is not None and there.sha256 != expected:
         raise ConflictError(
-            f"gs://{target.bucket.name}/{target.prefix} holds a complete set of weights already",
+            f"gs://{target.bucket.name}/{target.prefix} holds another complete set already",
             status=412,
             hint="Run it again: what is there now is looked at first.",
         )
     present = target.objects
-    rest = [file for file in wanted.files if not same(file, present.get(file.path))]
+    kept = {} if again else present
+    rest = [file for file in wanted.files if not same(file, kept.get(file.path))]
     tally = Tally(wanted.total_bytes, progress)
     tally.add(wanted.total_bytes - sum(file.size for file in rest))
     writing = SetWriting(target.bucket, target.prefix, {})
     copying = _Copying(origin, target, tally)
-    with translated(target.bucket), ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        writing.begin(present)
-        writing.bring(pool, rest, present, copying.bring)
-        writing.finish(wanted, source_of_set(origin.manifest_object), used)
+    if rest or there is None:
+        with translated(target.bucket), ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+            writing.begin(present)
+            writing.bring(pool, rest, present, copying.bring)
+            writing.finish(wanted, source_of_set(origin.manifest_object), used)
     copied = {file.path for file in rest}
     return PushReport(
         manifest=wanted,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.shared_weights import bucket_region, is_shared, was_used
-from tpuflex.cli.steps.weights_rm import perhaps_under_way
+from tpuflex.cli.steps.weights_verdicts import perhaps_under_way
 from tpuflex.cli.weights_uses import weights_uses
 from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.gcp.weights_removal import Removal, planned_removal, remove

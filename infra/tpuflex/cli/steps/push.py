@@ -14,6 +14,7 @@ from tpuflex.cli.prepare_weights import (
     push_weights,
     weights_directory,
 )
+from tpuflex.cli.region_weights import fill_regions, filling_texts
 from tpuflex.cli.steps.weights import ensure_bucket
 from tpuflex.cli.weights_elsewhere import Filling, elsewhere
 from tpuflex.errors import NotFoundError, WeightsError
@@ -22,12 +23,16 @@ from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.weights_choice import Trust, Weights, choose, to_copy
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
+    from tpuflex.cli.output import Output
 
 
 def run_push(invocation: Invocation, cloud: Cloud, directory: Path | None, *, again: bool) -> None:
-    """Bring the weights of the stack of ``cloud`` into its bucket, and print what was sent.
+    """Bring the weights of the stack of ``cloud`` into its bucket, and from there into that of each
+    further region of its zones, and print what was sent.
 
     Args:
         invocation: the command.
@@ -55,12 +60,48 @@ def run_push(invocation: Invocation, cloud: Cloud, directory: Path | None, *, ag
         weights, trust = _question(cloud, output.progress)
         origin = to_copy(weights, trust) if trust.pinned is not None else None
         if origin is not None:  # the source, which may have to be fetched, is not needed
-            _show(invocation, filling.copy(origin), filling)
+            _finish(invocation, cloud, filling.copy(origin), filling)
             return
     hub = HubAccess(lambda: cloud, output)
     place = directory or weights_directory(cloud.stack, str(source), output.progress, hub)
     report = push_weights(cloud, place, output, lambda: False, fill=filling, again=again)
-    _show(invocation, report, filling)
+    _finish(invocation, cloud, report, filling, again=again)
+
+
+def fill_further(cloud: Cloud, wanted: str, output: Output, *, again: bool) -> dict[str, object]:
+    """Have the further regions of the stack of ``cloud`` have what its home has, and say first what
+    that costs; for ``--json`` what was copied. Empty for a stack in one region. Raises as
+    :func:`~tpuflex.cli.region_weights.fill_regions`.
+    """
+    if len(cloud.buckets) == 1:
+        return {}
+    for line in filling_texts(cloud, wanted):
+        output.progress(line)
+    filled = fill_regions(cloud, wanted, output, lambda: False, again=again)
+    copies = {near.bucket: report for near, report in filled}
+    return {
+        "copies": [
+            {
+                "region": near.weights_region,
+                "bucket": near.bucket,
+                "copied": copies[near.bucket].sent if near.bucket in copies else (),
+            }
+            for near in cloud.further_regions()
+        ]
+    }
+
+
+def _finish(
+    invocation: Invocation,
+    cloud: Cloud,
+    report: PushReport,
+    filling: Filling,
+    *,
+    again: bool = False,
+) -> None:
+    """Fill the further regions, and print what was brought in all."""
+    copies = fill_further(cloud, report.manifest.sha256, invocation.output, again=again)
+    _show(invocation, report, filling, copies)
 
 
 def _push_nothing(invocation: Invocation, cloud: Cloud, filling: Filling) -> None:
@@ -81,7 +122,7 @@ def _push_nothing(invocation: Invocation, cloud: Cloud, filling: Filling) -> Non
     origin = to_copy(weights, trust)
     if origin is not None:
         ensure_bucket(invocation, cloud)
-        _show(invocation, filling.copy(origin), filling)
+        _finish(invocation, cloud, filling.copy(origin), filling)
         return
     model = cloud.stack.settings.model
     check = cloud.weights.verify(weights_prefix(model), model.weights.extra_files)
@@ -91,7 +132,9 @@ def _push_nothing(invocation: Invocation, cloud: Cloud, filling: Filling) -> Non
             hint="What is wrong there: tpuflex weights verify. To mend it, name a DIRECTORY.",
         )
     kept = tuple(file.path for file in check.manifest.files)
-    _show(invocation, PushReport(check.manifest, (), kept, 0, 0.0), filling)
+    if len(cloud.buckets) > 1:  # which the further regions may lack
+        ensure_bucket(invocation, cloud)
+    _finish(invocation, cloud, PushReport(check.manifest, (), kept, 0, 0.0), filling)
 
 
 def _question(cloud: Cloud, say: Say) -> tuple[Weights, Trust]:
@@ -111,8 +154,11 @@ def _question(cloud: Cloud, say: Say) -> tuple[Weights, Trust]:
     )
 
 
-def _show(invocation: Invocation, report: PushReport, filling: Filling) -> None:
-    """Print what was brought: ``report`` is of a push, or of the copy in its place."""
+def _show(
+    invocation: Invocation, report: PushReport, filling: Filling, copies: Mapping[str, object]
+) -> None:
+    """Print what was brought: ``report`` is of a push, or of the copy in its place; ``copies`` is
+    of further regions."""
     output, copied = invocation.output, filling.report
     sent = () if report is copied else report.sent
     kept = report.kept if copied is None else copied.kept
@@ -125,6 +171,7 @@ def _show(invocation: Invocation, report: PushReport, filling: Filling) -> None:
             "copied": () if copied is None else copied.sent,
             "copied_from": None if filling.origin is None else filling.origin.place,
             "manifest_sha256": report.manifest.sha256,
+            **copies,
         }
     )
     if copied is not None and filling.origin is not None:

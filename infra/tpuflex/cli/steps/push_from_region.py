@@ -10,6 +10,7 @@ from tpuflex.cli.prepare_weights import files_text, remember
 from tpuflex.cli.region_job import copy_job, hub_snapshot, hub_source, lists, of_git
 from tpuflex.cli.region_machine import RegionMachine, region_machine
 from tpuflex.cli.shared_weights import is_shared
+from tpuflex.cli.steps.push import fill_further
 from tpuflex.errors import ConflictError, IncompleteTeardownError, InterruptedByUser, WeightsError
 from tpuflex.operate.hub.snapshot import SOURCE_KEY
 from tpuflex.operate.region_copy.run import (
@@ -263,9 +264,10 @@ def _show(
     sha256: str,
     seconds: float,
 ) -> None:
-    """Print what `weights push` prints."""
+    """Fill the stack's further regions, and print what `weights push` prints."""
     remember(cloud, sha256)
     output = invocation.output
+    copies = fill_further(cloud, sha256, output, again=False)
     there = {job.files[place].path for place in kept}
     sent = [file for file in job.files if file.path not in there]
     count = sum(file.size for file in sent)
@@ -275,6 +277,7 @@ def _show(
             "kept": [file.path for file in job.files if file.path in there],
             "bytes_sent": count,
             "manifest_sha256": sha256,
+            **copies,
         }
     )
     output.result(

@@ -2,28 +2,57 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tpuflex.boot.config import weights_prefix
+from tpuflex.cli.shared_weights import bucket_region
 from tpuflex.cli.weights_uses import Uses, weights_uses
+from tpuflex.errors import NotFoundError
+from tpuflex.gcp.weights_report import StoredWeights
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.output import Output
-    from tpuflex.gcp.weights_report import StoredWeights
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """What the bucket of one region holds.
+
+    Attributes:
+        bucket: its name.
+        region: where it is.
+        stored: the sets of weights.
+        uses: who uses them.
+        missing: why there is nothing, where there is no bucket.
+    """
+
+    bucket: str
+    region: str
+    stored: tuple[StoredWeights, ...]
+    uses: Uses = field(default_factory=lambda: Uses({}))
+    missing: NotFoundError | None = None
 
 
 def run_weights_ls(cloud: Cloud, output: Output) -> None:
-    """Print the sets of weights in the bucket of the stack of ``cloud``.
+    """Print the sets of weights in the bucket of the stack of ``cloud``; where its zones are in
+    several regions, of each, also that its own set is not there.
 
     Raises:
         NotFoundError: there is no bucket.
         AccessError, ApiError: it cannot be read.
     """
-    stored = cloud.weights.list()
-    uses = weights_uses(cloud) if stored else Uses({})
+    further = cloud.further_regions()
+    found = [_listed(each, lacking=bool(further)) for each in (cloud, *further)]
+    if all(each.missing is not None for each in found) and found[0].missing is not None:
+        raise found[0].missing
+    rows = [(each, one) for each in found for one in each.stored]
     output.document(
         [
             {
+                "bucket": each.bucket,
+                "region": each.region,
                 "prefix": one.prefix,
                 "complete": one.manifest is not None,
                 "files": one.files,
@@ -32,31 +61,48 @@ def run_weights_ls(cloud: Cloud, output: Output) -> None:
                 "beside_bytes": one.beside_bytes,
                 "source": one.source,
                 "last_used": one.used,
-                "in_use": list(uses.of(one.prefix)),
-                "in_use_known": not uses.unseen,
+                "in_use": list(each.uses.of(one.prefix)),
+                "in_use_known": not each.uses.unseen,
             }
-            for one in stored
+            for each, one in rows
         ]
     )
-    if not stored:
+    if not rows:
         output.result("The bucket holds no weights.")
         return
+    header = ("PREFIX", "FILES", "MB", "MANIFEST", "USED", "SOURCE")
     output.table(
-        ("PREFIX", "FILES", "MB", "MANIFEST", "USED", "SOURCE"),
+        ("REGION", *header) if further else header,
         [
             (
+                *((each.region,) if further else ()),
                 one.prefix,
                 str(one.files),
                 f"{one.total_bytes / 1e6:.1f}",
-                _written(one),
-                "now" if uses.of(one.prefix) else last_used_text(one),
+                _written(each, one),
+                "now" if each.uses.of(one.prefix) else last_used_text(one),
                 one.source or "-",
             )
-            for one in stored
+            for each, one in rows
         ],
     )
-    for line in uses.unseen:
+    for line in dict.fromkeys(line for each in found for line in each.uses.unseen):
         output.result(f"Not looked at, so more may be in use: {line}")
+
+
+def _listed(cloud: Cloud, *, lacking: bool) -> _Listed:
+    """What is in the bucket of ``cloud``; with ``lacking`` also the stack's own set where it is
+    not, or no bucket is."""
+    own = StoredWeights(weights_prefix(cloud.stack.settings.model), None, 0, 0)
+    try:
+        stored = cloud.weights.list()
+    except NotFoundError as error:
+        region = cloud.weights_region or cloud.stack.settings.region
+        return _Listed(cloud.bucket, region, (own,) if lacking else (), missing=error)
+    uses = weights_uses(cloud) if stored else Uses({})
+    if lacking and own.prefix not in {one.prefix for one in stored}:
+        stored = (*stored, own)
+    return _Listed(cloud.bucket, bucket_region(cloud), stored, uses)
 
 
 def last_used_text(one: StoredWeights) -> str:
@@ -64,7 +110,9 @@ def last_used_text(one: StoredWeights) -> str:
     return "not known" if one.used is None else one.used.isoformat()
 
 
-def _written(one: StoredWeights) -> str:
+def _written(of: _Listed, one: StoredWeights) -> str:
+    if of.missing is not None:
+        return "no bucket"
     if one.manifest is None:
-        return "incomplete"
+        return "incomplete" if one.files else "not there"
     return f"complete, {one.beside} beside" if one.beside else "complete"

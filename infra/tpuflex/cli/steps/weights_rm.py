@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.prepare_weights import files_text
 from tpuflex.cli.shared_weights import bucket_region, is_shared
+from tpuflex.cli.steps.weights_verdicts import Verdict, Wanted, judge
 from tpuflex.cli.weights_uses import Uses, weights_uses
-from tpuflex.errors import ConflictError, NotFoundError
+from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
 from tpuflex.gcp.weights_removal import Removal, planned_removal, remove
 from tpuflex.planning.storage_cost import month_text
 
@@ -21,100 +22,47 @@ if TYPE_CHECKING:
     from tpuflex.cli.output import Output
     from tpuflex.gcp.weights_report import StoredWeights
 
-#: Something that was written so lately may be a push that is under way.
-UNDER_WAY = dt.timedelta(hours=24)
+_TAKE_DOWN = (
+    "Take those endpoints down first (tpuflex --stack NAME down). To remove a set all the same,"
+    " name it and add --with-readers."
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is to go.
+class _Place:
+    """What goes from the bucket of one region.
 
     Attributes:
-        set: the set, as `weights ls` names it; empty for all of which the rest holds.
-        unfinished: only what pushes that broke off have left.
-        unused_days: only sets that nobody has used for so many days.
-        with_readers: whether they go although endpoints use them.
-        own: the set that the stack serves from a bucket of its own, where no `up` notes a day: for
-            want of use it never goes.
+        cloud: the stack's cloud in that region.
+        removals: what goes.
+        kept: the sets that stay, and why.
+        uses: who uses the sets there.
     """
 
-    set: str = ""
-    unfinished: bool = False
-    unused_days: int | None = None
-    with_readers: bool = False
-    own: str = ""
+    cloud: Cloud
+    removals: tuple[Removal, ...]
+    kept: tuple[Verdict, ...]
+    uses: Uses
 
+    @property
+    def users(self) -> list[str]:
+        """Who may use what goes, a line each."""
+        return _users(self.removals, self.uses)
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What becomes of one set.
-
-    Attributes:
-        stored: the set.
-        why_kept: why it stays; empty if it goes.
-    """
-
-    stored: StoredWeights
-    why_kept: str = ""
-
-
-def judge(
-    stored: Sequence[StoredWeights], wanted: Wanted, uses: Uses, now: dt.datetime
-) -> Iterator[Verdict]:
-    """What becomes of each of the ``stored`` sets that ``wanted`` is about. Pure.
-
-    Args:
-        stored: the sets in the bucket.
-        wanted: what is to go.
-        uses: who uses them.
-        now: the time, with its zone.
-    """
-    for one in stored:
-        if wanted.set:
-            if one.prefix == wanted.set:
-                yield Verdict(one, _nothing_left(one) if wanted.unfinished else "")
-        elif wanted.unfinished:
-            if not _nothing_left(one):
-                yield Verdict(one, _perhaps_wanted(one, uses, now))
-        elif wanted.unused_days is not None and one.manifest is not None:
-            own = "it is what the stack serves" if one.prefix == wanted.own else ""
-            yield Verdict(one, _used_lately(one, wanted.unused_days, uses, now) or own)
-
-
-def _nothing_left(one: StoredWeights) -> str:
-    return "" if one.manifest is None or one.beside else "it is complete, and nothing is beside it"
-
-
-def perhaps_under_way(written: dt.datetime | None, now: dt.datetime) -> bool:
-    """Whether a push may be under way where something was ``written`` last."""
-    return written is not None and now - written < UNDER_WAY
-
-
-def _perhaps_wanted(one: StoredWeights, uses: Uses, now: dt.datetime) -> str:
-    if perhaps_under_way(one.written, now):
-        return "something was written there within 24 hours: a push may be under way"
-    if one.manifest is None and (uses.of(one.prefix) or uses.unseen):
-        return _in_use(one, uses)
-    return ""
-
-
-def _used_lately(one: StoredWeights, days: int, uses: Uses, now: dt.datetime) -> str:
-    if uses.of(one.prefix) or uses.unseen:
-        return _in_use(one, uses)
-    if one.used is None:
-        return "nothing says when it was last used"
-    if (now.date() - one.used).days < days:
-        return f"it was used on {one.used}"
-    return ""
-
-
-def _in_use(one: StoredWeights, uses: Uses) -> str:
-    users = uses.of(one.prefix)
-    return users[0] if users else f"it could not be told who uses it ({uses.unseen[0]})"
+    def to_json(self, removed: Collection[Removal]) -> dict[str, object]:
+        """It in the document of ``--json``, of which ``removed`` has gone, or would."""
+        return {
+            "bucket": self.cloud.bucket,
+            "removed": [each.to_json() for each in self.removals if each in removed],
+            "kept": [{"prefix": each.stored.prefix, "why": each.why_kept} for each in self.kept],
+            "in_use": {each.prefix: list(self.uses.of(each.prefix)) for each in self.removals},
+            "unseen": list(self.uses.unseen),
+        }
 
 
 def run_weights_rm(invocation: Invocation, cloud: Cloud, wanted: Wanted, *, dry_run: bool) -> None:
-    """Remove the sets that are ``wanted``, the manifest of each first.
+    """Remove the sets that are ``wanted``, the manifest of each first; where the zones of the stack
+    are in several regions, from the bucket of each. All of them are looked at before anything goes.
 
     Raises:
         NotFoundError: there is no such set, or no bucket.
@@ -126,51 +74,97 @@ def run_weights_rm(invocation: Invocation, cloud: Cloud, wanted: Wanted, *, dry_
     output = invocation.output
     if not is_shared(cloud.stack):
         wanted = replace(wanted, own=weights_prefix(cloud.stack.settings.model))
+    places = _looked(cloud, wanted)
+    removals = [each for place in places for each in place.removals]
+    refused = bool(_used_lines(places)) and not wanted.with_readers
+    if refused and not dry_run:
+        raise _in_use_error(places)
+    _show(places, output)
+    for line in _used_lines(places):
+        output.result(line)
+    removed: list[Removal] = []
+    if dry_run:
+        removed = removals
+    elif removals:
+        if not invocation.yes:
+            _confirm(output, removals)
+            if not wanted.with_readers:  # somebody may have come up while the user thought
+                again = [replace(each, uses=weights_uses(each.cloud)) for each in places]
+                if _used_lines(again):
+                    raise _in_use_error(again)
+        _remove(places, removed, output)
+    output.document(_document(places, removed, dry_run=dry_run, refused=refused))
+    if not removals:
+        output.result("There is nothing to remove.")
+    elif dry_run and refused:
+        output.result(f"It would be refused: endpoints may use it. {_TAKE_DOWN}")
+    if dry_run and removals:
+        output.result("Nothing was changed (--dry-run).")
+    elif removals:
+        output.result(f"Removed from {_buckets(places)}.")
+
+
+def _looked(cloud: Cloud, wanted: Wanted) -> tuple[_Place, ...]:
+    """What goes from each bucket that ``wanted`` is about.
+
+    Raises:
+        NotFoundError: none has the set that is to go, or there is no bucket at all.
+        ConflictError: all of a set was written by others.
+    """
     now = cloud.now()
-    stored = cloud.weights.list()
-    if wanted.set and wanted.set not in {one.prefix for one in stored}:
+    meant = [
+        each for each in (cloud, *cloud.further_regions()) if wanted.bucket in ("", each.bucket)
+    ]
+    found: list[tuple[Cloud, tuple[StoredWeights, ...]]] = []
+    for each in meant:
+        try:
+            found.append((each, each.weights.list()))
+        except NotFoundError:  # a region that was added since the last `up`
+            if not found and each is meant[-1]:
+                raise
+    if wanted.set and all(wanted.set != one.prefix for _, stored in found for one in stored):
         raise NotFoundError(
-            f"gs://{cloud.bucket} holds no set of weights {wanted.set!r}",
-            hint="What it holds: tpuflex weights ls",
+            f"{_named([each.bucket for each in meant])} holds no set of weights {wanted.set!r}",
+            hint="What there is: tpuflex weights ls",
         )
+    return tuple(_place(each, stored, wanted, now) for each, stored in found)
+
+
+def _place(
+    cloud: Cloud, stored: Sequence[StoredWeights], wanted: Wanted, now: dt.datetime
+) -> _Place:
     uses = weights_uses(cloud)
     verdicts = tuple(judge(stored, wanted, uses, now))
-    kept = [each for each in verdicts if each.why_kept]
-    removals = [
+    planned = [
         planned_removal(cloud.weights.contents(each.stored.prefix), unfinished=wanted.unfinished)
         for each in verdicts
         if not each.why_kept
     ]
-    removals = [each for each in removals if not each.nothing or each.kept]
+    removals = tuple(each for each in planned if not each.nothing or each.kept)
     _require_ours(cloud, removals)
-    if not wanted.with_readers and not dry_run:
-        _require_unused(cloud, removals, uses)
-    _show(cloud, output, removals, kept)
-    for line in _users(removals, uses):
-        output.result(line)
-    if removals and not dry_run:
-        if not invocation.yes:
-            _confirm(output, removals)
-            if not wanted.with_readers:  # somebody may have come up while the user thought
-                _require_unused(cloud, removals, weights_uses(cloud))
-        for each in removals:
-            remove(each)
-    output.document(
-        {
-            "bucket": cloud.bucket,
-            "dry_run": dry_run,
-            "removed": [each.to_json() for each in removals],
-            "kept": [{"prefix": each.stored.prefix, "why": each.why_kept} for each in kept],
-            "in_use": {each.prefix: list(uses.of(each.prefix)) for each in removals},
-            "unseen": list(uses.unseen),
-        }
-    )
-    if not removals:
-        output.result("There is nothing to remove.")
-    elif dry_run:
-        output.result("Nothing was changed (--dry-run).")
-    else:
-        output.result(f"Removed from gs://{cloud.bucket}.")
+    return _Place(cloud, removals, tuple(each for each in verdicts if each.why_kept), uses)
+
+
+def _remove(places: Sequence[_Place], removed: list[Removal], output: Output) -> None:
+    """Remove all of it, saying of each set that it is gone, and collect in ``removed`` what is: one
+    that fails ends it."""
+    try:
+        for place in places:
+            for each in place.removals:
+                remove(each)
+                removed.append(each)
+                output.progress(f"  removed  gs://{place.cloud.bucket}/{each.prefix}")
+    except TpuflexError:
+        output.document(_document(places, removed, dry_run=False, refused=False))
+        raise
+
+
+def _document(
+    places: Sequence[_Place], removed: Collection[Removal], *, dry_run: bool, refused: bool
+) -> dict[str, object]:
+    home, *copies = [place.to_json(removed) for place in places]
+    document = {**home, "dry_run": dry_run, "refused": refused}
+    return {**document, "copies": copies} if copies else document
 
 
 def _require_ours(cloud: Cloud, removals: Sequence[Removal]) -> None:
@@ -195,50 +189,66 @@ def _users(removals: Sequence[Removal], uses: Uses) -> list[str]:
     return [*users, *(f"not looked at: {line}" for line in uses.unseen if whole)]
 
 
-def _require_unused(cloud: Cloud, removals: Sequence[Removal], uses: Uses) -> None:
-    """Check that no endpoint boots with what goes.
+def _used_lines(places: Sequence[_Place]) -> list[str]:
+    """Who may use what goes, a line each, with the region where there are several."""
+    if len(places) == 1:
+        return places[0].users
+    return [f"{_region(each.cloud)}: {line}" for each in places for line in each.users]
 
-    Raises:
-        ConflictError: one does, or it cannot be told.
-    """
-    lines = _users(removals, uses)
-    if not lines:
-        return
-    raise ConflictError(
-        f"Endpoints may use what would be removed from gs://{cloud.bucket}, and a host that boots"
+
+def _region(cloud: Cloud) -> str:
+    return cloud.weights_region or cloud.stack.settings.region
+
+
+def _in_use_error(places: Sequence[_Place]) -> ConflictError:
+    """Endpoints boot with what goes, or it cannot be told."""
+    return ConflictError(
+        f"Endpoints may use what would be removed from {_buckets(places)}, and a host that boots"
         " again would find no weights:\n"
-        + "\n".join(f"  {line}" for line in lines)
+        + "\n".join(f"  {line}" for line in _used_lines(places))
         + "\nNothing was removed.",
-        hint="Take those endpoints down first (tpuflex --stack NAME down). To remove a set all the"
-        " same, name it and add --with-readers.",
+        hint=_TAKE_DOWN,
     )
 
 
-def _show(
-    cloud: Cloud, output: Output, removals: Sequence[Removal], kept: Sequence[Verdict]
-) -> None:
-    if removals:
-        output.heading(f"To be removed from gs://{cloud.bucket}")
-        region = bucket_region(cloud)
+def _buckets(places: Sequence[_Place]) -> str:
+    """The buckets that something goes from, in words."""
+    return _named([place.cloud.bucket for place in places if place.removals])
+
+
+def _named(buckets: Sequence[str]) -> str:
+    return " and ".join(f"gs://{bucket}" for bucket in buckets)
+
+
+def _show(places: Sequence[_Place], output: Output) -> None:
+    rows = [(place, each) for place in places for each in place.removals]
+    if rows:
+        regions = {id(place): bucket_region(place.cloud) for place in places}
+        several = len(places) > 1
+        output.heading(f"To be removed from {_buckets(places)}")
+        header = ("PREFIX", "WHAT", "GIB", "COST")
         output.table(
-            ("PREFIX", "WHAT", "GIB", "COST"),
+            ("REGION", *header) if several else header,
             [
                 (
+                    *((regions[id(place)],) if several else ()),
                     each.prefix,
                     files_text(len(each.files))
                     + (" and the manifest" if each.manifest is not None else ""),
                     f"{each.size / 2**30:.2f}",
-                    month_text(each.size, region),
+                    month_text(each.size, regions[id(place)]),
                 )
-                for each in removals
+                for place, each in rows
             ],
         )
-        for each in removals:
+        for _, each in rows:
             for name in each.kept:
                 output.result(f"Kept: {each.prefix}/{name}: no push has written it.")
-    for verdict in kept:
-        output.result(f"Kept: {verdict.stored.prefix}: {verdict.why_kept}.")
-    if removals:
+    for place in places:
+        where = f" ({_region(place.cloud)})" if len(places) > 1 else ""
+        for verdict in place.kept:
+            output.result(f"Kept: {verdict.stored.prefix}{where}: {verdict.why_kept}.")
+    if rows:
         output.result(
             "Where the bucket keeps versions (a library's: seven days; a stack's: one), they can be"
             " had back as long, and are billed as long."
@@ -247,7 +257,7 @@ def _show(
 
 def _confirm(output: Output, removals: Sequence[Removal]) -> None:
     """Ask for one word that nobody types by accident: the set, or how many there are."""
-    if len(removals) == 1:
+    if len({each.prefix for each in removals}) == 1:  # in as many regions as it is
         output.confirm_name("set's prefix", removals[0].prefix)
         return
     count = str(len(removals))

@@ -1,0 +1,257 @@
+"""`tpuflex weights …` of a stack with zones in two regions: in the library's bucket of each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.examined import PROJECT, Doctor, healthy
+from tpuflex.boot.config import weights_prefix
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.steps.push import run_push
+from tpuflex.cli.steps.weights_ls import run_weights_ls
+from tpuflex.cli.steps.weights_rm import run_weights_rm
+from tpuflex.cli.steps.weights_verdicts import Wanted
+from tpuflex.cli.steps.weights_verify import run_verify
+from tpuflex.errors import ConflictError, NotFoundError, WeightsError
+from tpuflex.gcp import weights_removal
+from tpuflex.gcp.library import READER_TITLE, below
+from tpuflex.naming import library_names
+
+Captured = pytest.CaptureFixture[str]
+LIBRARY = library_names("tpuflex-dev")
+HOME, FAR = (LIBRARY.bucket("tpuflex-dev", each) for each in ("us-east5", "europe-west4"))
+HOST = "serviceAccount:host-1@tpuflex-dev.iam.gserviceaccount.com"
+
+
+@pytest.fixture
+def doctor(project: Path, tmp_path: Path) -> Iterator[Doctor]:
+    """A stack at home in us-east5, with a zone in europe-west4, too, and a library in both."""
+    with healthy(project, tmp_path) as found:
+        for bucket, location in ((HOME, "US-EAST5"), (FAR, "EUROPE-WEST4")):
+            labels = {"tpuflex-owner": LIBRARY.owner}
+            body = {"name": bucket, "location": location, "labels": labels}
+            found.call("POST", "storage/v1/b?project=tpuflex-dev", body)
+        weights = found.stack.settings.model.weights.model_copy(
+            update={"bucket": "library", "source": None}
+        )
+        found.change("model", weights=weights)
+        found.change("slice", zones=("us-east5-a", "europe-west4-a"))
+        found.change("network", subnetwork_cidrs={"europe-west4": "10.128.16.0/20"})
+        yield found
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """Weights of a few bytes."""
+    directory = tmp_path / "tiny"
+    directory.mkdir()
+    (directory / "config.json").write_text(json.dumps({"model_type": "llama"}))
+    (directory / "model.safetensors").write_bytes(b"weights" * 64)
+    return directory
+
+
+def prefix_of(doctor: Doctor) -> str:
+    """Where the stack's weights are in each bucket."""
+    return weights_prefix(doctor.stack.settings.model)
+
+
+def listed(doctor: Doctor, bucket: str) -> dict[str, Any]:
+    """What is in a bucket, by name."""
+    answer = doctor.call("GET", f"storage/v1/b/{bucket}/o")
+    return {each["name"]: each for each in answer.get("items", [])}
+
+
+def remove(doctor: Doctor, bucket: str, name: str) -> None:
+    """Delete an object."""
+    doctor.remove(f"storage/v1/b/{bucket}/o/{name.replace('/', '%2F')}")
+
+
+def typed() -> Invocation:
+    """A command with --json and --yes."""
+    return Invocation(environ={}, json=True, yes=True)
+
+
+def push(doctor: Doctor, directory: Path | None, *, again: bool = False) -> None:
+    """`tpuflex weights push`."""
+    run_push(typed(), doctor.cloud, directory, again=again)
+
+
+def said(capsys: Captured) -> Any:
+    """The document that the last command has printed."""
+    return json.loads(capsys.readouterr().out)
+
+
+def lets_read(doctor: Doctor, bucket: str) -> None:
+    """An endpoint may read the set in this bucket."""
+    account = {"accountId": "host-1"}
+    doctor.call("POST", f"{PROJECT}/serviceAccounts", account)
+    condition = {"title": READER_TITLE, "expression": below(bucket, prefix_of(doctor))}
+    reader = {"role": "roles/storage.objectViewer", "members": [HOST], "condition": condition}
+    policy = {"version": 3, "bindings": [reader]}
+    doctor.call("PUT", f"storage/v1/b/{bucket}/iam", policy)
+
+
+def test_a_push_fills_every_region(doctor: Doctor, checkpoint: Path, capsys: Captured) -> None:
+    """What is pushed to the home is copied from there to the other region; what was damaged there
+    is mended by a plain push, without a source; --again copies all of it."""
+    push(doctor, checkpoint)
+    first, texts = said(capsys), listed(doctor, FAR)
+    push(doctor, checkpoint)
+    second = said(capsys)
+    shard = f"{prefix_of(doctor)}/model.safetensors"
+    remove(doctor, FAR, shard)
+    push(doctor, None)
+    mended, after = said(capsys), listed(doctor, FAR)
+    push(doctor, checkpoint, again=True)
+    third, last = said(capsys), listed(doctor, FAR)
+
+    place = {"region": "europe-west4", "bucket": FAR}
+    files = ["config.json", "model.safetensors"]
+    assert (first["sent"], first["copies"]) == (files, [{**place, "copied": files}])
+    assert texts.keys() == listed(doctor, HOME).keys()
+    assert (second["sent"], second["copies"]) == ([], [{**place, "copied": []}])
+    assert mended["copies"] == [{**place, "copied": ["model.safetensors"]}]
+    assert after.keys() == texts.keys()
+    assert third["copies"] == [{**place, "copied": files}]
+    assert last[shard]["generation"] != after[shard]["generation"]
+
+
+def test_other_weights_in_a_region_are_not_replaced(
+    doctor: Doctor, checkpoint: Path, capsys: Captured
+) -> None:
+    """They may be another stack's: the push names the command that removes them, which then does,
+    and in no other region."""
+    push(doctor, checkpoint)
+    manifest = f"{prefix_of(doctor)}/MANIFEST.json"
+    far = doctor.cloud.further_regions()[0].weights._bucket.blob(manifest)
+    far.upload_from_string(far.download_as_bytes().replace(b'"revision": "1"', b'"revision": "2"'))
+    with pytest.raises(ConflictError, match="hosts in europe-west4") as caught:
+        push(doctor, None)
+    capsys.readouterr()
+
+    place = f"gs://{FAR}/{prefix_of(doctor)}"
+    assert f"tpuflex weights rm {place} --stack dev" in caught.value.hint
+    wanted = Wanted(prefix_of(doctor), bucket=FAR)
+    run_weights_rm(typed(), doctor.cloud, wanted, dry_run=False)
+    assert said(capsys)["bucket"] == FAR
+    assert (listed(doctor, FAR), len(listed(doctor, HOME))) == ({}, 3)
+    push(doctor, None)
+    assert listed(doctor, FAR).keys() == listed(doctor, HOME).keys()
+
+
+def test_every_region_is_listed(doctor: Doctor, checkpoint: Path, capsys: Captured) -> None:
+    """Each with the state of the stack's own set: complete, not there, or no bucket."""
+    push(doctor, checkpoint)
+    for name in listed(doctor, FAR):
+        remove(doctor, FAR, name)
+    capsys.readouterr()
+    run_weights_ls(doctor.cloud, typed().output)
+    rows = said(capsys)
+    run_weights_ls(doctor.cloud, Invocation(environ={}).output)
+    table = capsys.readouterr().out.splitlines()
+    doctor.remove(f"storage/v1/b/{FAR}")
+    run_weights_ls(doctor.cloud, Invocation(environ={}).output)
+    gone = capsys.readouterr().out.splitlines()
+
+    assert [(each["region"], each["bucket"], each["complete"], each["files"]) for each in rows] == [
+        ("us-east5", HOME, True, 2),
+        ("europe-west4", FAR, False, 0),
+    ]
+    assert table[0].startswith("REGION        PREFIX")
+    assert [line.split()[0] for line in table[1:]] == ["us-east5", "europe-west4"]
+    assert ("  complete  " in table[1], "  not there  " in table[2]) == (True, True)
+    assert "  no bucket  " in gone[2]
+
+
+def test_every_region_is_verified(doctor: Doctor, checkpoint: Path, capsys: Captured) -> None:
+    """What is wrong in one is told with its bucket, and keeps the other from nothing; the exit code
+    is the highest: damage before weights that are not there."""
+    push(doctor, checkpoint)
+    capsys.readouterr()
+    run_verify(doctor.cloud, checkpoint, typed().output)
+    good = said(capsys)
+    remove(doctor, FAR, f"{prefix_of(doctor)}/model.safetensors")
+    with pytest.raises(WeightsError, match=f"gs://{FAR}/.* is not as it should be"):
+        run_verify(doctor.cloud, checkpoint, typed().output)
+    damaged = said(capsys)
+    for name in listed(doctor, HOME):
+        remove(doctor, HOME, name)
+    with pytest.raises(WeightsError, match=FAR):
+        run_verify(doctor.cloud, checkpoint, typed().output)
+    both = capsys.readouterr()
+    for name in listed(doctor, FAR):
+        remove(doctor, FAR, name)
+    with pytest.raises(NotFoundError, match=HOME):
+        run_verify(doctor.cloud, checkpoint, typed().output)
+
+    assert good["problems"] == good["copies"][0]["problems"] == []
+    assert good["copies"][0]["manifest_sha256"] == good["manifest_sha256"]
+    assert all(good["copies"][0]["equals"].values())
+    assert damaged["problems"] == []
+    problem = {"path": "model.safetensors", "problem": "missing"}
+    assert damaged["copies"][0]["problems"] == [problem]
+    assert json.loads(both.out)["manifest_sha256"] is None
+    assert f"Error: gs://{HOME}/{prefix_of(doctor)} has no usable MANIFEST.json" in both.err
+
+
+def test_a_set_goes_from_every_region(doctor: Doctor, checkpoint: Path, capsys: Captured) -> None:
+    """All regions are looked at before anything goes: an endpoint that may read the set in one of
+    them keeps it in all, which --dry-run says, too."""
+    push(doctor, checkpoint)
+    wanted = Wanted(prefix_of(doctor))
+    lets_read(doctor, FAR)
+    capsys.readouterr()
+    with pytest.raises(ConflictError, match=f"europe-west4: {prefix_of(doctor)}: {HOST}"):
+        run_weights_rm(typed(), doctor.cloud, wanted, dry_run=False)
+    run_weights_rm(typed(), doctor.cloud, wanted, dry_run=True)
+    dry = said(capsys)
+    run_weights_rm(Invocation(environ={}), doctor.cloud, wanted, dry_run=True)
+    told = capsys.readouterr().out
+    assert (dry["refused"], dry["dry_run"], len(dry["removed"])) == (True, True, 1)
+    assert dry["copies"][0]["in_use"][wanted.set][0].startswith(HOST)
+    assert "It would be refused: endpoints may use it." in told
+    assert len(listed(doctor, HOME)) == len(listed(doctor, FAR)) == 3
+
+    owners = {"role": "roles/storage.legacyBucketOwner", "members": ["projectOwner:tpuflex-dev"]}
+    doctor.call("PUT", f"storage/v1/b/{FAR}/iam", {"bindings": [owners]})
+    run_weights_rm(typed(), doctor.cloud, wanted, dry_run=False)
+    removed = said(capsys)
+    assert (removed["refused"], removed["bucket"]) == (False, HOME)
+    assert [each["bucket"] for each in removed["copies"]] == [FAR]
+    assert (listed(doctor, HOME), listed(doctor, FAR)) == ({}, {})
+    with pytest.raises(NotFoundError, match=f"gs://{HOME} and gs://{FAR} holds no set"):
+        run_weights_rm(typed(), doctor.cloud, wanted, dry_run=False)
+
+
+def test_what_went_is_told_where_the_next_one_fails(
+    doctor: Doctor, checkpoint: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The document and the lines name what is gone, and nothing else; the same command goes on."""
+    push(doctor, checkpoint)
+    capsys.readouterr()
+    delete = weights_removal._delete
+
+    def fails(bucket: Any, blob: Any, **conditions: int) -> None:
+        if bucket.name == FAR:
+            raise ConflictError("somebody writes there")
+        delete(bucket, blob, **conditions)
+
+    wanted = Wanted(prefix_of(doctor))
+    with monkeypatch.context() as patch:
+        patch.setattr(weights_removal, "_delete", fails)
+        with pytest.raises(ConflictError, match="somebody writes there"):
+            run_weights_rm(typed(), doctor.cloud, wanted, dry_run=False)
+    told = capsys.readouterr()
+    document = json.loads(told.out)
+    run_weights_rm(typed(), doctor.cloud, wanted, dry_run=False)
+
+    assert [each["prefix"] for each in document["removed"]] == [wanted.set]
+    assert document["copies"][0]["removed"] == []
+    assert f"removed  gs://{HOME}/{wanted.set}" in told.err
+    assert f"removed  gs://{FAR}" not in told.err
+    assert listed(doctor, FAR) == {}
