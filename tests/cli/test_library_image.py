@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,14 +18,18 @@ from tests.operate.test_registry import IMAGE as IN_REGISTRY
 from tpuflex.boot.config import image_prefix
 from tpuflex.boot.metadata import CONFIG_KEY
 from tpuflex.boot.planned import planned_image
-from tpuflex.cli.library_image import push_image, require_in_library
+from tpuflex.cli import library_image
+from tpuflex.cli.cloud import Cloud
+from tpuflex.cli.library_image import push_image, read_layout, require_in_library
 from tpuflex.cli.output import Output
 from tpuflex.cli.steps.library_contents import library_contents, show_contents
 from tpuflex.cli.steps.ready import require_ready
+from tpuflex.cli.steps.weights_ls import run_weights_ls
 from tpuflex.errors import NotFoundError, SettingsError, TpuflexError, WeightsError
 from tpuflex.gcp.weights_report import PushReport
 from tpuflex.naming import library_names
 from tpuflex.operate.doctor.check import Standing
+from tpuflex.startup.image_archive import Image
 
 IMAGE = small_image()
 REFERENCE = f"vllm/vllm-tpu@{IMAGE.digest}"
@@ -112,6 +119,67 @@ def test_a_layout_that_is_not_the_image_is_refused(
     assert objects(doctor) == {}
 
 
+@pytest.mark.parametrize("kind", ["schema 2", "converted"])
+def test_an_image_of_dockers_own_kind(doctor: Doctor, tmp_path: Path, kind: str) -> None:
+    """A layout that has Docker's manifest under its own digest is taken. One whose manifest was
+    converted to OCI has another digest, which is named, with the tool that converts nothing."""
+    (tmp_path / "index.json").write_text(
+        json.dumps({"manifests": [{"digest": f"sha256:{IMAGE.manifest}"}]})
+    )
+    document = json.loads(IMAGE.blobs[IMAGE.manifest])
+    document["mediaType"] = "application/vnd.docker.distribution.manifest.v2+json"
+    text = json.dumps(document).encode()
+    reference = f"vllm/vllm-tpu@sha256:{hashlib.sha256(text).hexdigest()}"
+    layout = IMAGE.layout(tmp_path)
+    if kind == "schema 2":
+        (layout / "blobs" / "sha256" / reference[-64:]).write_bytes(text)
+        report = push_image(doctor.cloud, reference, layout, quiet(), again=False)
+        assert f"blobs/sha256/{reference[-64:]}" in report.sent
+        return
+    with pytest.raises(WeightsError, match=f"what it lists: sha256:{IMAGE.manifest}") as caught:
+        push_image(doctor.cloud, reference, layout, quiet(), again=False)
+    assert f"crane pull --format=oci {reference}" in caught.value.hint
+    assert objects(doctor) == {}
+
+
+def test_two_pushes_of_one_image_do_not_meet(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each fetches into the same directory and removes it: the second one begins when the first has
+    removed it, and says that it waits."""
+    cloud, inside = doctor.cloud, threading.Event()
+    order: list[bool] = []
+    said = threading.Event()
+
+    def fetch(_cloud: Cloud, _image: str, directory: Path, _output: Output) -> Image:
+        order.append(directory.exists())
+        layout = IMAGE.layout(directory)
+        if not inside.is_set():
+            inside.set()
+            assert said.wait(60)  # the other one is at the lock
+        return read_layout(REFERENCE, layout)
+
+    class Second(Output):
+        def progress(self, text: str) -> None:
+            super().progress(text)
+            said.set()
+
+    def other() -> PushReport:
+        assert inside.wait(60)
+        output = Second(json=True, verbose=False)
+        return push_image(cloud, REFERENCE, None, output, again=False)
+
+    monkeypatch.setattr(library_image, "_fetch", fetch)
+    with ThreadPoolExecutor() as pool:
+        second = pool.submit(other)
+        first = push_image(cloud, REFERENCE, None, quiet(), again=False)
+        assert second.result().sent == ()
+    assert len(first.sent) == len(IMAGE.blobs)
+    assert order == [False, False]
+    assert "Another push of" in capsys.readouterr().err
+    assert not (doctor.stack.project.home / "images" / REFERENCE[-64:]).exists()
+
+
 def test_in_a_rehearsal_the_registry_has_no_content(doctor: Doctor) -> None:
     """The embedded cloud's registries list images and keep none: the push says so, and which
     layout it takes instead."""
@@ -140,8 +208,10 @@ def test_the_image_is_looked_at_before_chips_are_asked_for(doctor: Doctor, tmp_p
     assert report.manifest.sha256 in unplanned.text
     assert good.standing is Standing.OK
     assert good.text == f"gs://{BUCKET}/{PREFIX}, 0.00 GB"
-    assert (damaged.standing, damaged.remedy) == (Standing.FAILED, f"{push_it} --again")
+    assert (damaged.standing, damaged.remedy) == (Standing.FAILED, push_it)
     assert damaged.text.endswith(": missing")
+    push(doctor, tmp_path / "layout")
+    assert doctor.checks()["image"].standing is Standing.OK
     for name in objects(doctor):
         remove(doctor, name)
     doctor.remove(f"storage/v1/b/{BUCKET}")
@@ -168,6 +238,24 @@ def test_a_library_shows_its_images_apart_from_models(
     assert one["last_used"] == doctor.cloud.now().date()
     assert f"vllm/vllm-tpu  {IMAGE.digest[:19]}…" in shown
     assert [each.prefix for each in doctor.cloud.weights.list()] == [PREFIX]
+
+
+def test_an_image_with_a_blob_missing_is_not_shown_as_complete(
+    doctor: Doctor, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its manifest is there, and no host could load it."""
+    push(doctor, tmp_path / "layout")
+    remove(doctor, f"{PREFIX}/blobs/sha256/{IMAGE.config}")
+    found = library_contents(doctor.cloud)
+    (document,) = [each.to_json() for each in found]
+    show_contents(doctor.cloud, Output(json=False, verbose=False), found)
+    run_weights_ls(doctor.cloud, Output(json=False, verbose=False))
+    shown = capsys.readouterr().out
+
+    (one,) = cast("list[dict[str, Any]]", document["images"])
+    assert (one["complete"], one["wrong"]) == (False, 1)
+    assert "vllm/vllm-tpu (damaged: 1 file)" in shown
+    assert "  damaged, 1 file  " in shown
 
 
 def test_a_node_names_the_image_that_it_loads() -> None:

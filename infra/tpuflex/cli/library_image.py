@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from typing import TYPE_CHECKING
 
@@ -68,34 +69,45 @@ def push_image(
         NotFoundError, AccessError, ApiError: registry or bucket refuse, or cannot be reached.
         ConflictError: another push to the same place is under way.
     """
-    fetched = None
-    if layout is None:
-        layout = fetched = cloud.stack.project.home / "images" / digest_of(image)
+    if layout is not None:
+        return _push(cloud, image, layout, read_layout(image, layout), output, again=again)
+    from tpuflex.operate.model_lock import only_maker
+
+    fetched = cloud.stack.project.home / "images" / digest_of(image)
+    fetched.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def waits() -> None:
+        output.progress(f"Another push of {image} is under way on this machine: waiting for it …")
+
+    # Held until it is gone again: another push would otherwise lose what it reads.
+    with only_maker(fetched, waits):
         found = _fetch(cloud, image, fetched, output)
-    else:
-        found = read_layout(image, layout)
-    try:
-        with output.transfer("  pushing  image") as show:
-            report = cloud.weights.push(
-                layout,
-                image_prefix(image),
-                model=MODEL,
-                revision=f"sha256:{digest_of(image)}",
-                progress=show,
-                extra_files=PATTERNS,
-                check=lambda wanted, _found: require_digests(image, wanted),
-                again=again,
-                source=image.partition("@")[0],
-                used=cloud.now().date(),
-                names=tuple(sorted(blob.path for blob in found.blobs)),
-            )
-    except WeightsError:
-        if fetched is not None:  # damaged since it was fetched: the next push fetches it anew
+        try:
+            report = _push(cloud, image, fetched, found, output, again=again)
+        except WeightsError:  # damaged since it was fetched: the next push fetches it anew
             shutil.rmtree(fetched)
-        raise
-    if fetched is not None:
+            raise
         shutil.rmtree(fetched)
     return report
+
+
+def _push(
+    cloud: Cloud, image: str, layout: Path, found: Image, output: Output, *, again: bool
+) -> PushReport:
+    with output.transfer("  pushing  image") as show:
+        return cloud.weights.push(
+            layout,
+            image_prefix(image),
+            model=MODEL,
+            revision=f"sha256:{digest_of(image)}",
+            progress=show,
+            extra_files=PATTERNS,
+            check=lambda wanted, _found: require_digests(image, wanted),
+            again=again,
+            source=image.partition("@")[0],
+            used=cloud.now().date(),
+            names=tuple(sorted(blob.path for blob in found.blobs)),
+        )
 
 
 def read_layout(image: str, layout: Path) -> Image:
@@ -110,12 +122,26 @@ def read_layout(image: str, layout: Path) -> Image:
         if missing:
             raise ImageError(f"{missing[0]} is not there")
     except ImageError as error:
+        has = ", ".join(_digests_in(layout))
         raise WeightsError(
-            f"{layout} does not hold {image}: {error}",
+            f"{layout} does not hold {image}: {error}"
+            + (f" (what it lists: {has})" if has else ""),
             hint=f"It is to be an OCI image layout with the blobs of linux/amd64 in {BLOBS}, such"
-            f" as this makes: skopeo copy --all --preserve-digests docker://{image} oci:{layout}",
+            f" as this makes: skopeo copy --all --preserve-digests docker://{image} oci:{layout}\n"
+            "An image whose manifest is Docker's own (schema 2) gets another digest where it is"
+            " converted to OCI, as skopeo does otherwise, and `docker save` of most stores. This"
+            f" converts nothing: crane pull --format=oci {image} {layout}",
         ) from error
     return found
+
+
+def _digests_in(layout: Path) -> list[str]:
+    """The images that the index of a layout lists, by their digests."""
+    try:
+        listed = json.loads((layout / "index.json").read_bytes())["manifests"]
+        return [str(each["digest"])[:71] for each in listed[:3]]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return []  # the layout needs none: blobs are found by their digests
 
 
 def require_digests(image: str, wanted: Manifest) -> None:
@@ -138,7 +164,6 @@ def _fetch(cloud: Cloud, image: str, directory: Path, output: Output) -> Image:
     from tpuflex.gcp.endpoints import Endpoints
     from tpuflex.gcp.session import authorized_session
     from tpuflex.operate.image_layout import fetch_layout
-    from tpuflex.operate.model_lock import only_maker
     from tpuflex.operate.registry import Registry
 
     endpoints = Endpoints.from_environ(cloud.environ)
@@ -148,6 +173,5 @@ def _fetch(cloud: Cloud, image: str, directory: Path, output: Output) -> Image:
         return authorized_session(endpoints, cloud.environ, project, renews=True)
 
     registry = Registry(image, endpoints, google, pause=cloud.sleep)
-    directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with only_maker(directory), output.transfer("  fetching image") as show:
+    with output.transfer("  fetching image") as show:
         return fetch_layout(registry, directory, show)

@@ -300,6 +300,9 @@ class WeightsBucket:
             beside_bytes=_size(beside),
             used=None if written is None else last_used(written.metadata),
             written=max((blob.time_created for blob in objects.values()), default=None),
+            wrong=0
+            if manifest is None
+            else sum(not same(file, files.get(file.path)) for file in manifest.files),
         )
 
     def _read(self, blob: Blob | None) -> FoundManifest | None:

@@ -73,6 +73,8 @@ class StoredWeights:
         beside_bytes: their size.
         used: the last day of which it is known that they were used; None if nothing says.
         written: when the last of the objects was written.
+        wrong: how many of the files that its manifest names are not there, or have another size or
+            checksum.
     """
 
     prefix: str
@@ -84,6 +86,12 @@ class StoredWeights:
     beside_bytes: int = 0
     used: dt.date | None = None
     written: dt.datetime | None = None
+    wrong: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether all is there that its manifest names."""
+        return self.manifest is not None and not self.wrong
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
-"""One maker at a time of a directory with a model."""
+"""One maker at a time of a directory with a model, or an image."""
 
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,9 +11,18 @@ from tpuflex.trusted_files import own_directory
 
 
 @contextmanager
-def only_maker(directory: Path) -> Iterator[None]:
-    """Hold a lock beside ``directory``, so that concurrent runs make it only once."""
+def only_maker(directory: Path, waits: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Hold a lock beside ``directory``, so that concurrent runs make it only once.
+
+    Args:
+        directory: what is made.
+        waits: called before it waits for another run.
+    """
     own_directory(directory.parent)
     with directory.with_name(f"{directory.name}.lock").open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waits()
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield

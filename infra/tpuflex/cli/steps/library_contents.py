@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import IMAGES_PREFIX
+from tpuflex.cli.prepare_weights import files_text
 from tpuflex.cli.steps.weights_ls import last_used_text
 from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.gcp.library import Reader, bucket_readers, list_library
@@ -92,7 +93,8 @@ class Contents:
     def _stored(self, each: StoredWeights) -> dict[str, object]:
         return {
             "source": each.source or None,
-            "complete": each.manifest is not None,
+            "complete": each.complete,
+            "wrong": each.wrong,
             "files": each.files,
             "bytes": each.total_bytes,
             "last_used": each.used,
@@ -168,7 +170,7 @@ def show_contents(cloud: Cloud, output: Output, found: tuple[Contents, ...]) -> 
             [
                 (
                     each.region,
-                    one.manifest.model if one.manifest else f"{one.prefix} (incomplete)",
+                    _named(one, one.manifest.model if one.manifest else one.prefix),
                     one.manifest.revision if one.manifest else "-",
                     _gib(one.total_bytes),
                     month_text(one.total_bytes, each.region),
@@ -186,7 +188,7 @@ def show_contents(cloud: Cloud, output: Output, found: tuple[Contents, ...]) -> 
             [
                 (
                     each.region,
-                    (one.source or "-") if one.manifest else f"{one.prefix} (incomplete)",
+                    _named(one, (one.source or "-") if one.manifest else one.prefix),
                     f"{_digest(one)[:19]}…",
                     _gib(one.total_bytes),
                     month_text(one.total_bytes, each.region),
@@ -213,6 +215,13 @@ def show_contents(cloud: Cloud, output: Output, found: tuple[Contents, ...]) -> 
             ],
         )
         output.result("Roles on the whole project come on top of these.")
+
+
+def _named(one: StoredWeights, name: str) -> str:
+    """``name`` of a set, with what is wrong of it."""
+    if one.manifest is None:
+        return f"{name} (incomplete)"
+    return f"{name} (damaged: {files_text(one.wrong)})" if one.wrong else name
 
 
 def _gib(size: int) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
+from tpuflex.cli.prepare_weights import files_text
 from tpuflex.cli.shared_weights import bucket_region
 from tpuflex.cli.weights_uses import Uses, weights_uses
 from tpuflex.errors import NotFoundError
@@ -54,7 +55,8 @@ def run_weights_ls(cloud: Cloud, output: Output) -> None:
                 "bucket": each.bucket,
                 "region": each.region,
                 "prefix": one.prefix,
-                "complete": one.manifest is not None,
+                "complete": one.complete,
+                "wrong": one.wrong,
                 "files": one.files,
                 "bytes": one.total_bytes,
                 "beside": one.beside,
@@ -115,4 +117,6 @@ def _written(of: _Listed, one: StoredWeights) -> str:
         return "no bucket"
     if one.manifest is None:
         return "incomplete" if one.files else "not there"
+    if one.wrong:
+        return f"damaged, {files_text(one.wrong)}"
     return f"complete, {one.beside} beside" if one.beside else "complete"

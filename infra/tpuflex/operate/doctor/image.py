@@ -77,8 +77,6 @@ def stored_check(place: str, wanted: str, found: WeightsCheck | Unread | None, p
         )
     if found.problems:
         first = found.problems[0]
-        return IMAGE.failed(
-            WeightsError, f"{place}/{first.path}: {first.problem}", f"{push} --again"
-        )
+        return IMAGE.failed(WeightsError, f"{place}/{first.path}: {first.problem}", push)
     size = found.manifest.total_bytes / 1e9
     return IMAGE.ok(f"{place}, {size:.2f} GB")
