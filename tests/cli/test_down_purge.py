@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,10 +13,13 @@ from tpuflex.boot.config import weights_prefix
 from tpuflex.boot.planned import PlannedWeights
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps.down_purge import nothing_text, planned_purge
+from tpuflex.cli.steps import down_purge
+from tpuflex.cli.steps.down_purge import nothing_text, planned_purge, purge
 from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.gcp.library import COPY_TITLE
 from tpuflex.gcp.weights_objects import SetObjects
+from tpuflex.gcp.weights_removal import planned_removal
+from tpuflex.operate.begun_removals import BegunRemovals
 
 NOW = dt.datetime(2026, 11, 23, 12, tzinfo=dt.UTC)
 
@@ -51,6 +55,35 @@ def test_a_library_that_is_gone_holds_nothing_up(stack: OpenStack) -> None:
     assert planned_purge(cloud, None) is None
 
 
+def files_without_manifest(cloud: Cloud, *hours: int) -> list[SimpleNamespace]:
+    """Let the bucket of ``cloud`` have files without a manifest, written so many hours ago."""
+    blobs = [
+        SimpleNamespace(
+            name=f"{number}.bin",
+            generation=number,
+            time_created=NOW - dt.timedelta(hours=ago),
+            size=1,
+            temporary_hold=None,
+            event_based_hold=None,
+        )
+        for number, ago in enumerate(hours)
+    ]
+    prefix = weights_prefix(cloud.stack.settings.model)
+    there = SetObjects(
+        SimpleNamespace(name=cloud.bucket), prefix, {blob.name: blob for blob in blobs}, None
+    )
+    vars(cloud)["weights"] = SimpleNamespace(contents=lambda _prefix: there)
+    vars(cloud)["timing"] = SimpleNamespace(wall=NOW.timestamp)
+    vars(cloud)["tpu"] = Slices()
+    vars(cloud)["apis"] = lambda: SimpleNamespace(storage=Policy())
+    return blobs
+
+
+def served_by(cloud: Cloud) -> PlannedWeights:
+    """The weights that the stack file names, as what the slice was made for."""
+    return PlannedWeights(cloud.bucket, weights_prefix(cloud.stack.settings.model), "")
+
+
 @pytest.mark.parametrize(("hours", "goes"), [(1, False), (25, True)])
 def test_a_push_that_may_be_under_way_is_left_alone(
     stack: OpenStack, hours: int, goes: bool
@@ -58,24 +91,59 @@ def test_a_push_that_may_be_under_way_is_left_alone(
     """Files without a manifest that were written within a day may be what a colleague pushes now;
     older ones of this stack go, unless a machine of somebody's copies into them."""
     cloud = library_stack(stack)
-    prefix = weights_prefix(cloud.stack.settings.model)
-    written = NOW - dt.timedelta(hours=hours)
-    blob = SimpleNamespace(time_created=written, size=1, temporary_hold=None, event_based_hold=None)
-    there = SetObjects(SimpleNamespace(name=cloud.bucket), prefix, {"a.bin": blob}, None)
-    vars(cloud)["weights"] = SimpleNamespace(contents=lambda _prefix: there)
-    vars(cloud)["timing"] = SimpleNamespace(wall=NOW.timestamp)
-    vars(cloud)["tpu"] = Slices()
-    vars(cloud)["apis"] = lambda: SimpleNamespace(storage=Policy())
-    served = PlannedWeights(cloud.bucket, prefix, "")
+    blobs, served = files_without_manifest(cloud, hours), served_by(cloud)
 
     if goes:
         removal = planned_purge(cloud, served)
         assert removal is not None
-        assert removal.files == (blob,)
-        prefix_of = Policy(prefix, title=COPY_TITLE)
+        assert removal.files == tuple(blobs)
+        prefix_of = Policy(served.prefix, title=COPY_TITLE)
         vars(cloud)["apis"] = lambda: SimpleNamespace(storage=prefix_of)
         with pytest.raises(ConflictError, match="copies it there"):
             planned_purge(cloud, served)
     else:
         with pytest.raises(ConflictError, match="a push may be under way"):
             planned_purge(cloud, served)
+
+
+def test_a_removal_that_was_killed_goes_on(
+    stack: OpenStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a removal from here has left without a manifest goes with the same command, within the
+    day, too; not if something was written there since, and not once a removal has ended."""
+    cloud = library_stack(stack)
+    served = served_by(cloud)
+
+    def killed(_removal: object) -> None:
+        raise KeyboardInterrupt
+
+    blobs = files_without_manifest(cloud, 3, 2)
+    planned = planned_removal(cloud.weights.contents(served.prefix), unfinished=False)
+    with monkeypatch.context() as patched:
+        patched.setattr(down_purge, "remove", killed)
+        with pytest.raises(KeyboardInterrupt):
+            purge(cloud, planned)
+    again = planned_purge(cloud, served)
+    files_without_manifest(cloud, 3)  # some are gone already
+    later = planned_purge(cloud, served)
+
+    assert again is not None
+    assert again.files == tuple(blobs)
+    assert later is not None
+    files_without_manifest(cloud, 3, 1)
+    with pytest.raises(ConflictError, match="a push may be under way"):
+        planned_purge(cloud, served)
+    files_without_manifest(cloud, 3, 2)
+    monkeypatch.setattr(down_purge, "remove", lambda _removal: None)
+    purge(cloud, planned)
+    with pytest.raises(ConflictError, match="a push may be under way"):
+        planned_purge(cloud, served)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"B/P": 7}', '{"B/P": "yesterday"}'])
+def test_a_note_that_cannot_be_read_allows_nothing(tmp_path: Path, text: str) -> None:
+    """Nor does one without its zone."""
+    (tmp_path / "begun-removals.json").write_text(text)
+    assert not BegunRemovals(tmp_path).left("B", "P", NOW)
+    (tmp_path / "begun-removals.json").write_text('{"B/P": "2026-11-23T12:00:00"}')
+    assert not BegunRemovals(tmp_path).left("B", "P", NOW)

@@ -142,6 +142,8 @@ def copy_weights(
     """
     from tpuflex.gcp.weights_copy import copy_set  # imports Google's library
 
+    # Before the copy: where one is killed once its manifest is there, the next command knows it.
+    remember(cloud, origin.sha256)
     with output.transfer("  copying  weights") as show:
 
         def progress(done: int, total: int) -> None:
@@ -149,15 +151,13 @@ def copy_weights(
                 raise InterruptedByUser("Stopped while the weights were being copied.")
             show(done, total)
 
-        report = copy_set(
+        return copy_set(
             weights_in(cloud, origin.bucket).contents(origin.prefix),
             cloud.weights.contents(origin.prefix),
             expected=origin.sha256,
             progress=progress,
             used=cloud.now().date(),
         )
-    remember(cloud, report.manifest.sha256)
-    return report
 
 
 def copied_text(origin: Elsewhere, report: PushReport) -> str:

@@ -6,12 +6,11 @@ remembered here, so that an `up` after `weights push` needs no other word.
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 from tpuflex.boot.manifest import SHA256_PATTERN
-from tpuflex.trusted_files import own_directory, write_private
+from tpuflex.operate.private_notes import PrivateNotes
 
 _FILE = "pushed-weights.json"
 
@@ -24,12 +23,12 @@ class PushedWeights:
     """
 
     def __init__(self, home: Path) -> None:
-        self._file = home / _FILE
+        self._notes = PrivateNotes(home / _FILE)
 
     def get(self, bucket: str, prefix: str) -> str | None:
         """The hash of what was last pushed there from this home; None if nothing was."""
-        found = self._read().get(f"{bucket}/{prefix}")
-        return found if isinstance(found, str) and re.fullmatch(SHA256_PATTERN, found) else None
+        found = self._notes.get(f"{bucket}/{prefix}")
+        return found if found is not None and re.fullmatch(SHA256_PATTERN, found) else None
 
     def put(self, bucket: str, prefix: str, sha256: str) -> None:
         """Remember that ``sha256`` was pushed there.
@@ -37,14 +36,4 @@ class PushedWeights:
         Raises:
             OSError: the file cannot be written.
         """
-        known = {**self._read(), f"{bucket}/{prefix}": sha256}
-        own_directory(self._file.parent)
-        write_private(self._file, json.dumps(known, indent=1, sort_keys=True))
-
-    def _read(self) -> dict[str, object]:
-        """What the file says; a file that is not readable as ours says nothing."""
-        try:
-            document = json.loads(self._file.read_text("utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return document if isinstance(document, dict) else {}
+        self._notes.put(f"{bucket}/{prefix}", sha256)

@@ -11,6 +11,7 @@ from tpuflex.cli.weights_uses import weights_uses
 from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.gcp.weights_removal import Removal, planned_removal, remove
 from tpuflex.naming import COPY_ROLE, account_email
+from tpuflex.operate.begun_removals import BegunRemovals
 from tpuflex.planning.storage_cost import month_text
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ def planned_purge(cloud: Cloud, served: PlannedWeights | None) -> Removal | None
             f"No push has written what is in {place}. Nothing was deleted.",
             hint="Leave --purge-weights out.",
         )
-    now = cloud.now()
-    if removal.manifest is None and perhaps_under_way(removal.written, now):
+    begun = BegunRemovals(stack.own_files).left(cloud.bucket, prefix, removal.written)
+    if removal.manifest is None and not begun and perhaps_under_way(removal.written, cloud.now()):
         raise ConflictError(
             f"Something was written in {place} within 24 hours, and there is no manifest: a push"
             " may be under way. Nothing was deleted.",
@@ -114,7 +115,10 @@ def purge(cloud: Cloud, planned: Removal) -> Removal:
     users = [*uses.of(planned.prefix), *uses.unseen]
     _require_none(place, users, "The weights were left.")
     removal = planned_removal(cloud.weights.contents(planned.prefix), unfinished=False)
+    begun = BegunRemovals(cloud.stack.own_files)
+    begun.begin(cloud.bucket, planned.prefix, removal.written)
     remove(removal)
+    begun.end(cloud.bucket, planned.prefix)
     return removal
 
 
