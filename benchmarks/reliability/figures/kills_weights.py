@@ -133,7 +133,7 @@ def judge(rig: LibraryRig, case: Case) -> Result:
     before, words = COMMANDS[command]
     rig.begin(before)
     call = Call(facts["method_id"], facts["nth"])
-    rig.run(*words, rules=[_power_failure(call, facts["stage"])])
+    rig.run(*words, rules=[power_failure(call, facts["stage"])])
     result.struck = rig.struck()
     result.wanted(result.struck > 0, "rig", f"the kill at {call} of `{command}` did not strike")
     damage = rig.damage()
@@ -166,7 +166,7 @@ def _judge_end(rig: LibraryRig, command: str, result: Result) -> None:
     result.wanted(not names, "orphan", f"left: {names}")
 
 
-def _power_failure(call: Call, stage: str) -> Json:
+def power_failure(call: Call, stage: str) -> Json:
     """The rule that kills every process of the command at once."""
     then = "proceed" if stage == "after-commit" else "reset"
     return {

@@ -8,6 +8,7 @@ from reliability.figures import (
     histories,
     kills,
     kills_again,
+    kills_copy,
     kills_stack,
     kills_weights,
     naive,
@@ -53,6 +54,7 @@ FIGURES: dict[str, Figure] = {
         naive.GIVEN_NAME,
         kills_stack.FIGURE,
         kills_weights.FIGURE,
+        kills_copy.FIGURE,
         *strict.FIGURES,
     )
 }

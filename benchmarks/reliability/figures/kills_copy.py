@@ -1,0 +1,77 @@
+"""Figure 14c: kill -9 at every call of an `up` that copies weights, until chips are asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reliability.copy_rig import WAYS, CopyRig
+from reliability.figures.callers import callers
+from reliability.figures.figure import Call, Case, Figure, Json, Result
+from reliability.figures.kills_weights import STAGES, power_failure
+
+
+def cases(rig: CopyRig, _seed: int) -> list[Case]:
+    """Stage x call of every API, for every way of copying."""
+    found = []
+    for way in WAYS:
+        rig.begin(way)
+        for call, _ in callers(rig, "prepare", way):
+            for stage in STAGES:
+                facts: Json = {"way": way, "stage": stage}
+                facts |= {"method_id": call.method_id, "nth": call.nth}
+                found.append(Case(f"{way}: kill -9 {stage} {call}", facts))
+    return found
+
+
+def judge(rig: CopyRig, case: Case) -> Result:
+    """Kill it and type the same command again: no half set verifies meanwhile, and in the end the
+    set is there once, where it came from is as it was, and each secret has one version."""
+    result, facts = Result(case.name), case.facts
+    name, call = facts["way"], Call(facts["method_id"], facts["nth"])
+    way = WAYS[name]
+    rig.begin(name)
+    before = rig.found(way.origin)
+    rig.run("prepare", name, rules=[power_failure(call, facts["stage"])])
+    result.struck = rig.struck()
+    result.wanted(result.struck > 0, "rig", f"the kill at {call} did not strike")
+    damage = [*rig.found(way.target).damage, *rig.found(way.origin).damage]
+    result.wanted(not damage, "half", f"after the kill: {damage}")
+    ended = rig.run("prepare", name)
+    said = rig.said[-1]
+    text = f"again it exits with {ended.exit_code}: {said.stderr}"
+    result.wanted(ended.exit_code == 0, "manual", text)
+    result.wanted(said.stdout.split()[-1:] == [rig.sha256], "lost", f"would serve {said.stdout}")
+    _judge_end(rig, name, before.versions, result)
+    return result
+
+
+def _judge_end(
+    rig: CopyRig, name: str, before: tuple[tuple[str, int], ...], result: Result
+) -> None:
+    way = WAYS[name]
+    there, here = rig.found(way.origin), rig.found(way.target)
+    result.wanted(not there.damage + here.damage, "half", f"{there.damage}{here.damage}")
+    result.wanted(here.whole == (rig.sha256,), "lost", f"{way.target} holds {here.whole}")
+    result.wanted(there.versions == before, "lost", f"{way.origin} holds {there.versions}")
+    result.wanted(len(here.versions) == 3, "duplicate", f"{way.target}: {here.versions}")
+    secrets = rig.secret_versions()
+    result.wanted(len(secrets) == 1, "duplicate", f"versions of secrets: {secrets}")
+
+
+def rig(home: Path) -> CopyRig:
+    """The rig of the cases, in a directory of its own."""
+    return CopyRig(home / "project", speed=10.0)
+
+
+FIGURE = Figure(
+    key="14c",
+    counted=("half", "lost", "duplicate", "manual"),
+    title="kill -9 at every API call that `up` makes before it asks for chips, where it copies"
+    " weights: to another region of the stack, from the library's other region, out of the stack's"
+    " own bucket into the library; the same command again",
+    rig=rig,
+    cases=cases,
+    judge=judge,
+    share=10,
+    spare=20,
+)
