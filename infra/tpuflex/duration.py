@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import timedelta
 from typing import Annotated
@@ -22,7 +23,9 @@ def parse_duration(value: object) -> timedelta:
     if isinstance(value, timedelta):
         return value
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not a duration; write it with its unit, such as 4h or 90m")
+        # As the file has it: true, and not Python's True.
+        written = json.dumps(value, default=str)
+        raise ValueError(f"{written} is not a duration; write it with its unit, such as 4h or 90m")
     match = _PATTERN.fullmatch(value.strip())
     if match is None or not any(match.groups()):
         raise ValueError(f"{value!r} is not a duration; write it with its unit, such as 4h or 90m")

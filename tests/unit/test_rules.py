@@ -37,6 +37,11 @@ REFUSED = [
     ("slice.zones", ["us-east5a"], "tpuflex:slice.zones[0]", "us-east5-a"),
     ("slice.zones", ["US-East5-A"], "tpuflex:slice.zones[0]", "Did you mean us-east5-a"),
     ("slice.zones", ["nowhere"], "tpuflex:slice.zones[0]", "such as us-east5-a"),
+    ("slice.timeouts", {"first_report": 5}, "timeouts.first_report", "its unit, such as 10m."),
+    ("slice.give_up_after", 5, "tpuflex:slice.give_up_after", "its unit, such as 4h or 90m."),
+    ("serving.warmup", "soon", "tpuflex:serving.warmup", "its unit, such as 45s."),
+    ("serving.warmup", "11m", "tpuflex:serving.warmup", "such as 45s, or 0s"),
+    ("slice.timeouts", {"ready": "45s"}, "tpuflex:slice.timeouts.ready", "1m or more"),
     ("slice.timeouts", {"delete": "0s"}, "tpuflex:slice.timeouts.delete", "1m or more"),
     ("model.weights", {"source": "gs://b/x"}, "tpuflex:model.weights.source", "weights push"),
     ("model.weights", {"source": ""}, "tpuflex:model.weights.source", "Write a directory"),
@@ -126,6 +131,7 @@ ACCEPTED = [
     {},
     {"slice.zones": ["us-east9-a"]},
     {"slice.max_run_duration": "10m"},
+    {"serving.warmup": "4m59s", "slice.timeouts": {"ready": "5m"}},
     {"slice.max_run_duration": "7d"},
     {"serving.flags.async_scheduling": True},
     {"serving.flags.tensor_parallel_size": 4},
@@ -144,6 +150,17 @@ def test_a_protected_slice_is_not_one_to_delete() -> None:
 
     assert found.key == "tpuflex:slice.on_boot_failure"
     assert "deletion_protection" in found.problem
+
+
+@pytest.mark.parametrize(("warmup", "ready"), [("10m", "5m"), ("5m", "5m")])
+def test_a_warm_up_ends_before_the_host_has_to_be_ready(warmup: str, ready: str) -> None:
+    """`up` would give a host up that does what the stack file says."""
+    both = {"serving.warmup": warmup, "slice.timeouts": {"ready": ready}}
+
+    (found,) = findings(sections(both))
+
+    assert found.key == "tpuflex:serving.warmup"
+    assert f"{warmup} is not shorter than tpuflex:slice.timeouts.ready ({ready})" in found.problem
 
 
 @pytest.mark.parametrize("changes", ACCEPTED)

@@ -256,6 +256,10 @@ def test_google_stacks_ask_for_a_project() -> None:
         ("strategy: fastest", 'strategy: "fastest" is not one of the choices (line 5). Write race'),
         ("on_run_end: destroy", 'on_run_end: "destroy" is not one of the choices (line 5)'),
         ("timeouts: {queue: soon}", "timeouts.queue: 'soon' is not a duration (line 5). Write it"),
+        (
+            "timeouts: {ready: true}",
+            "timeouts.ready: true is not a duration (line 5). Write it with its unit, such as 1h.",
+        ),
     ],
 )
 def test_a_mistake_in_the_slice_is_reported(tmp_path: Path, line: str, expected: str) -> None:

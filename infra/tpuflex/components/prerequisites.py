@@ -276,7 +276,8 @@ class Prerequisites:
 
 def _services(settings: StackSettings) -> ApiServicesArgs:
     reads_keys = settings.encryption.kms_key is not None
-    return ApiServicesArgs(project=settings.project, reads_keys=reads_keys)
+    asks = settings.serving.image_source == "registry"
+    return ApiServicesArgs(project=settings.project, reads_keys=reads_keys, asks_registries=asks)
 
 
 def _key(

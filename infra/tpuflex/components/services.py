@@ -8,7 +8,7 @@ import pulumi
 from pulumi_gcp import projects
 
 from tpuflex.components.inputs import inputs_of
-from tpuflex.gcp.required_apis import APIS, KEYS_API
+from tpuflex.gcp.required_apis import endpoint_apis
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +20,9 @@ class ApiServicesArgs:
 
     reads_keys: bool = False
     """Whether a key of Cloud KMS is read."""
+
+    asks_registries: bool = True
+    """Whether hosts may ask a registry for their image."""
 
 
 class ApiServices(pulumi.ComponentResource):
@@ -46,6 +49,8 @@ class ApiServices(pulumi.ComponentResource):
                 disable_on_destroy=False,
                 opts=pulumi.ResourceOptions(parent=self),
             )
-            for api in (*APIS, *((KEYS_API,) if args.reads_keys else ()))
+            for api in endpoint_apis(
+                reads_keys=args.reads_keys, asks_registries=args.asks_registries
+            )
         )
         self.register_outputs({"services": [item.service for item in self.enabled]})

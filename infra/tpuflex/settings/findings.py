@@ -6,11 +6,13 @@ import difflib
 import re
 import types
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
 from typing import Annotated, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
+from tpuflex.duration import format_duration
 from tpuflex.errors import Finding
 from tpuflex.naming import SECRET_ROLES
 from tpuflex.settings.base import REFUSED
@@ -156,7 +158,21 @@ def _finding(model: type[BaseModel], error: ErrorDetails, key: str) -> Finding:
         return Finding(path, UNKNOWN, moved(path) or did_you_mean(last, known))
     if kind == "missing":
         return Finding(path, MISSING, f"Write {last} here.{_description(owner, last)}")
-    return Finding(path, *_problem(error, value, path, last))
+    problem, remedy = _problem(error, value, path, last)
+    if remedy and kind == "value_error" and owner is not None and _is_duration(owner, last):
+        remedy = f"Write it with its unit, such as {_duration_example(owner, last)}."
+    return Finding(path, problem, remedy)
+
+
+def _is_duration(owner: type[BaseModel], name: str) -> bool:
+    field = owner.model_fields.get(name)
+    return field is not None and timedelta in (field.annotation, *_members(field.annotation))
+
+
+def _duration_example(owner: type[BaseModel], name: str) -> str:
+    """A duration that the key takes: its default, if it has one."""
+    default = owner.model_fields[name].default
+    return format_duration(default) if isinstance(default, timedelta) else "4h or 90m"
 
 
 def _has_wrong_member(error: ErrorDetails, errors: list[ErrorDetails]) -> bool:

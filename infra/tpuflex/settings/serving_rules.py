@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tpuflex.catalog.flags import ValueRule, flag_rules
+from tpuflex.duration import format_duration
 from tpuflex.errors import Finding
 from tpuflex.settings.environment_rules import (
     environment_findings,
@@ -49,6 +50,7 @@ def serving_findings(draft: Draft) -> Iterator[Finding]:
     if draft.cloud == "google":
         yield from tpu_environment_findings(draft.serving.env)
     yield from _compile_cache(draft.serving)
+    yield from _warmup(draft, draft.serving)
     yield from media_findings(draft, draft.serving)
     yield from _image(draft, draft.serving)
     yield from _parallelism(draft, draft.serving.flags)
@@ -107,6 +109,18 @@ def _compile_cache(serving: ServingSettings) -> Iterator[Finding]:
             f"{serving.compile_cache}, but {own[0]} in env names a directory that is not kept",
             f"Remove {' and '.join(own)}, or write none.",
         )
+
+
+def _warmup(draft: Draft, serving: ServingSettings) -> Iterator[Finding]:
+    if draft.slice is None or serving.warmup < (ready := draft.slice.timeouts.ready):
+        return
+    yield Finding(
+        f"{_KEY}.warmup",
+        f"{format_duration(serving.warmup)} is not shorter than tpuflex:slice.timeouts.ready"
+        f" ({format_duration(ready)}), within which the host has to be READY, and its warm-up is a"
+        " part of that",
+        "Write less, or a longer timeouts.ready.",
+    )
 
 
 def _image(draft: Draft, serving: ServingSettings) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from tpuflex.codes import Code
 from tpuflex.errors import ServiceDisabledError
 from tpuflex.gcloud_commands import enable_services
 from tpuflex.gcp.enabling import await_settled, ensure_apis
-from tpuflex.gcp.required_apis import APIS, KEYS_API
+from tpuflex.gcp.required_apis import endpoint_apis
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 def needed_apis(settings: StackSettings) -> tuple[GoogleApi, ...]:
-    """The APIs that a stack needs. One that enables them enables all, for whatever it may become;
-    where others do, those that it has no use for are not asked of them."""
-    every = (*APIS, KEYS_API) if settings.encryption.kms_key else APIS
-    if settings.manage_apis:
-        return every
-    idle = set()
-    if settings.network.egress != "google":
-        idle.add("dns")
-    if not settings.pulls_own_image:
-        idle.add("artifactregistry")
-    return tuple(api for api in every if api.name not in idle)
+    """The APIs that a stack needs. One that enables them enables nearly all, for whatever it may
+    become; where others do, those that it has no use for are not asked of them."""
+    needed = endpoint_apis(
+        reads_keys=settings.encryption.kms_key is not None,
+        asks_registries=settings.serving.image_source == "registry"
+        if settings.manage_apis
+        else settings.pulls_own_image,
+    )
+    if settings.manage_apis or settings.network.egress == "google":
+        return needed
+    return tuple(api for api in needed if api.name != "dns")
 
 
 def run_preflight(

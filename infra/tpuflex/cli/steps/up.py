@@ -25,6 +25,7 @@ from tpuflex.errors import FailedBootError, NotFoundError
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import slice_status
+from tpuflex.planning.cost import cost_in
 from tpuflex.request.states import Lifecycle
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def run_up(
         status = wait_ready(invocation, cloud)
     except FailedBootError as failure:
         raise after_failed_boot(invocation, cloud, stack_run, failure, before) from failure
-    show_result(invocation, cloud, plan, status)
+    show_result(invocation, cloud, status)
 
 
 def slice_exists(cloud: Cloud) -> bool:
@@ -110,15 +111,16 @@ def slice_exists(cloud: Cloud) -> bool:
     return status.lifecycle is not Lifecycle.LOST
 
 
-def show_result(invocation: Invocation, cloud: Cloud, plan: StackPlan, status: SliceStatus) -> None:
+def show_result(invocation: Invocation, cloud: Cloud, status: SliceStatus) -> None:
     """Print the endpoint and the commands to use it with."""
     stack, output = cloud.stack, invocation.output
     endpoint = stack.settings.url(status.address)
+    cost = cost_in(stack.settings, status.zone)
     output.document(
         {
             "endpoint": endpoint,
             "model": stack.settings.model.name,
-            "usd_per_hour": number(plan.cost.per_hour),
+            "usd_per_hour": number(cost.per_hour),
             "boot_seconds": status.host.seconds_by_phase() if status.host else {},
             "slice": status.to_json(),
             "run_over": None,
@@ -132,7 +134,7 @@ def show_result(invocation: Invocation, cloud: Cloud, plan: StackPlan, status: S
             ("endpoint", endpoint),
             ("model", stack.settings.model.name),
             ("expires", moment_text(status.expires, invocation.now())),
-            ("price", price_text(plan.cost)),
+            ("price", price_text(cost)),
             ("boot", boot_text(status, invocation)),
         )
     )
