@@ -67,6 +67,7 @@ def deploy(
     prepare: Preparation | None = None,
     state_seen: StateSeen | None = None,
     environ: Mapping[str, str] | None = None,
+    key_unread: bool = False,
 ) -> VllmEndpoint:
     """Register the endpoint that ``settings`` describes and export the stack's outputs.
 
@@ -79,6 +80,7 @@ def deploy(
         state_seen: told the state's id before anything that carries it is made.
         environ: the environment that the plugins run with, checked against the cloud of the
             settings; the process's own by default.
+        key_unread: as :attr:`~tpuflex.components.endpoint_args.VllmEndpointArgs.key_unread`.
 
     Raises:
         pulumi.RunError: the environment points to another cloud than the settings, or nothing says
@@ -105,6 +107,7 @@ def deploy(
             prepare=prepare,
             state_seen=state_seen,
             environ=environ,
+            key_unread=key_unread,
         ),
     )
     for name, value in outputs(endpoint).items():

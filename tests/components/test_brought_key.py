@@ -78,6 +78,19 @@ def test_a_key_that_cannot_encrypt_is_refused_at_the_plan(
     assert str(caught.value) == f"tpuflex:encryption.kms_key: {said}"
 
 
+def test_a_key_that_a_reader_may_not_read_is_not_read(deployed: Deploy) -> None:
+    """A preview by somebody who may not plans as with a key that can encrypt; an update reads it
+    whoever runs it."""
+    refused = {"purpose": "MAC"}
+
+    reader = deployed(given(), preview=True, read=refused, key_unread=True)
+    plan = deployed(given(), preview=True, read=GOOD)
+
+    assert reader.inputs == plan.inputs
+    with pytest.raises(pulumi.RunError, match="is for MAC"):
+        deployed(given(), read=refused, key_unread=True)
+
+
 def test_without_the_section_nothing_in_the_state_changes(deployed: Deploy) -> None:
     """Resources of states that are older than the section have no input of it, and no slice that
     runs is replaced."""

@@ -15,7 +15,9 @@ from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.stack_run import StackRun
 from tpuflex.cli.steps.doctor_key import key_checks
 from tpuflex.cli.steps.down import run_down
-from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
+from tpuflex.engine.events import EnginePlan
+from tpuflex.engine.plan_digest import plan_digest
+from tpuflex.errors import AccessError, ConflictError, NotFoundError, TpuflexError
 from tpuflex.gcp.brought_key import agents
 from tpuflex.operate.doctor.check import Standing
 
@@ -69,7 +71,8 @@ def test_a_key_encrypts_what_is_made_and_stays(
     """One that is missing or destroyed is refused at the plan; while nobody may use it, `doctor`
     says who has to, and Google's refusal ends the update; with the grants bucket, secrets and disks
     have it; another key changes bucket and secrets in place and replaces the slice, and the plan
-    says so; the teardown leaves the keys and names the one that is used as kept."""
+    says so, also to who may not read the key; the teardown leaves the keys and names the one that
+    is used as kept."""
     write(embedded, "weights")
     with pytest.raises(NotFoundError) as missing:
         StackRun(*command(embedded)).preview_without_weights()
@@ -92,9 +95,11 @@ def test_a_key_encrypts_what_is_made_and_stays(
     again = run.preview()
     make(embedded, "next")
     write(embedded, "next")
-    other = stack_run(embedded.root, embedded.engine, embedded.environ)
-    plan = {step.type: step.operation for step in other.preview().resources}
-    state = other.resources()
+    other = StackRun(*command(embedded))
+    whole = other.plan().plan
+    plan = {step.type: step.operation for step in whole.resources}
+    state = other.engine.resources()
+    by_a_reader = _planned_by_a_reader(embedded)
     capsys.readouterr()
     run_down(invocation, cloud, dry_run=False)
     down: dict[str, Any] = json.loads(capsys.readouterr().out)
@@ -108,6 +113,7 @@ def test_a_key_encrypts_what_is_made_and_stays(
     assert {each.standing for each in after} == {Standing.OK}
     assert first == (KEY, KEY, KEY)
     assert again.changes == ()
+    assert plan_digest(by_a_reader) == plan_digest(whole)
     assert plan["gcp:storage/bucket:Bucket"] == "update"
     assert plan["gcp:secretmanager/secret:Secret"] == "update"
     assert plan["tpuflex:tpu:QueuedResource"] == "replace"
@@ -116,3 +122,19 @@ def test_a_key_encrypts_what_is_made_and_stays(
     assert down["kept"] == [KEY]
     assert call(embedded, "GET", f"v1/{KEY}").json()["primary"]["state"] == "ENABLED"
     assert sorted(embedded.remaining()) == ["cryptoKeys", "keyRings"]
+
+
+def _planned_by_a_reader(embedded: Embedded) -> EnginePlan:
+    """The plan of somebody who may not read the key: a preview takes it for usable and says so; an
+    update is refused."""
+    strictness = embedded.cloud.cloud.strictness
+    strictness.change({"permissions": {"missing": ["cloudkms.cryptoKeys.get"]}})
+    reader = StackRun(*command(embedded))
+    try:
+        plan = reader.plan(reader=True).plan
+        with pytest.raises(AccessError, match=r"cloudkms\.cryptoKeys\.get"):
+            StackRun(*command(embedded)).plan()
+    finally:
+        strictness.change({"permissions": {"missing": []}})
+    assert reader.key_unread is not None
+    return plan

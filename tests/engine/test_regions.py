@@ -22,8 +22,10 @@ from tests.engine.libraries import (
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.prepare_weights import push_weights
 from tpuflex.cli.region_weights import fill_regions, filling_texts
+from tpuflex.cli.secrets_anew import made_anew
 from tpuflex.cli.stack_run import StackRun
 from tpuflex.cli.steps.down import run_down
+from tpuflex.cli.steps.foresee import foresee
 from tpuflex.cli.steps.weights import ensure_bucket
 from tpuflex.cli.weights_uses import weights_uses
 from tpuflex.errors import ConflictError
@@ -38,13 +40,13 @@ Captured = pytest.CaptureFixture[str]
 
 
 def write_regions(embedded: Embedded, weights: dict[str, Any], *regions: str) -> None:
-    """The stack `two`, with a zone in each of ``regions``; at home in us-east5."""
+    """The stack `two`, with a zone in each of ``regions``; at home in the first."""
     write_stack(embedded, "two", MODEL, weights, compile_cache="none")
     file = embedded.root / "stacks" / "Pulumi.two.yaml"
     document = yaml.safe_load(file.read_text())
     document["config"]["tpuflex:slice"]["zones"] = [f"{each}-a" for each in regions]
     if len(regions) > 1:
-        ranges = {"subnetwork_cidrs": {"europe-west4": "10.128.16.0/20"}}
+        ranges = {"subnetwork_cidrs": {regions[1]: "10.128.16.0/20"}}
         document["config"]["tpuflex:network"] = ranges
     file.write_text(yaml.safe_dump(document))
 
@@ -61,8 +63,9 @@ def test_the_second_region_has_capacity(
     """Where the home has no capacity, the other region's zone grants. Before chips are asked for,
     the model is copied into the library's bucket there, to the byte; the host is in the subnetwork
     of that region, boots with the buckets of both, and counts as a user of each. A set that is
-    damaged there is mended, another one is refused. To go back to one region takes nothing away
-    that is at home but the slice. `down` leaves nothing in any region but the library, and with
+    damaged there is mended, another one is refused. The home cannot change places with the other
+    region. To go back to one region takes nothing away that is at home but the slice. `down` leaves
+    nothing in any region but the library, and with
     --purge-weights no set in it."""
     directory = checkpoint(tmp_path / "tiny")
     weights = {"manifest_sha256": manifest_of(directory, MODEL)}
@@ -75,10 +78,14 @@ def test_the_second_region_has_capacity(
     embedded.set_capacity({**quick, "zones": {"us-east5-a": {**quick, "never": True}}})
     run = StackRun(invocation, cloud)
     plan = run.plan()
+    seen = foresee(run.preparation, changes=True)
     run.preparation.check()
     outputs = run.up(len(plan.plan.resources))
     again = run.plan()
 
+    assert [f"(us-east5) to gs://{FAR}" in line for line in seen.does] == [True]
+    assert not seen.refuses
+    assert not seen.unchecked
     assert bucket_of(embedded, NEAR) is not None
     assert before == set()
     assert {f"{PREFIX}/MANIFEST.json", f"{PREFIX}/model.safetensors"} <= listed(embedded, FAR)
@@ -97,6 +104,7 @@ def test_the_second_region_has_capacity(
         assert any("boots with it" in user for user in weights_uses(each).of(PREFIX))
         assert any("an endpoint's account" in user for user in weights_uses(each).of(PREFIX))
     _refusals(embedded, cloud, str(weights["manifest_sha256"]))
+    _homes(embedded, weights)
 
     write_regions(embedded, weights, "us-east5")
     back = StackRun(*command(embedded, "two")).plan().plan
@@ -118,6 +126,18 @@ def test_the_second_region_has_capacity(
     assert {each["name"] for each in buckets} == {NEAR, FAR}
 
 
+def _homes(embedded: Embedded, weights: dict[str, Any]) -> None:
+    """Another region for a home, in one step with the regions that are there, is refused; the
+    engine would make the API key's secret anew."""
+    write_regions(embedded, weights, "europe-west4", "us-east5")
+    invocation, cloud = command(embedded, "two")
+    run = StackRun(invocation, cloud)
+    with pytest.raises(ConflictError, match="from us-east5 to europe-west4 in one step") as refused:
+        run.plan()
+    assert "us-east5 alone, then europe-west4 alone, then all regions" in refused.value.hint
+    assert made_anew(cloud.stack, run.engine.preview()) == ("api-key",)
+
+
 def _refusals(embedded: Embedded, cloud: Cloud, wanted: str) -> None:
     """Another set in the other region is not written over; what is damaged there is mended."""
     invocation, _ = command(embedded, "two")
@@ -126,6 +146,8 @@ def _refusals(embedded: Embedded, cloud: Cloud, wanted: str) -> None:
         filling_texts(cloud, "0" * 64)
     path = f"storage/v1/b/{FAR}/o/{PREFIX.replace('/', '%2F')}%2Fmodel.safetensors"
     call(embedded, "DELETE", path).raise_for_status()
+    (anew,) = filling_texts(cloud, wanted)
+    assert f"gs://{FAR}/{PREFIX} does not match its manifest (model.safetensors: " in anew
     ((mended, report),) = fill_regions(cloud, wanted, invocation.output, lambda: False)
     assert (mended.bucket, report.sent) == (FAR, ("model.safetensors",))
     assert fill_regions(cloud, wanted, invocation.output, lambda: False) == ()

@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 
 from tpuflex.engine.events import EnginePlan, Step
-from tpuflex.engine.moved_home import SUBNETWORK, require_home_can_move
+from tpuflex.engine.moved_home import require_home_can_move
 from tpuflex.errors import ConflictError
+from tpuflex.gcp.kinds import SUBNETWORK
 
 A, B = "us-east5", "europe-west4"
 
 
 def step(operation: str, name: str, before: str = "", after: str = "") -> Step:
     had, has = ({"name": "net", "region": each} if each else {} for each in (before, after))
-    return Step(operation, SUBNETWORK, name, f"urn::{name}", has, before=had)
+    return Step(operation, SUBNETWORK.type, name, f"urn::{name}", has, before=had)
 
 
 MOVED = step("replace", "subnet", A, B)

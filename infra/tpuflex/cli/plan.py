@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.memory_text import memory_document, memory_line
 from tpuflex.cli.output import Output
+from tpuflex.cli.secrets_anew import anew_texts, made_anew
 from tpuflex.duration import format_duration
 from tpuflex.gcp.kinds import BUCKET
 from tpuflex.naming import QUEUED_RESOURCE, account_email
@@ -95,6 +96,7 @@ class StackPlan:
             "kms_key": settings.encryption.kms_key,
             "to_grant": image_grant(self.stack),
             "request": self.request,
+            "secrets_made_anew": list(made_anew(self.stack, self.plan)),
             "policy": self.policy.to_json(),
             "warnings": [warning.to_json() for warning in warnings(settings)],
             "changes": [
@@ -142,6 +144,8 @@ class StackPlan:
             )
         yield "request", self.request
         yield "resources", self.changes
+        for text in anew_texts(self.stack, self.plan):
+            yield "secret", text
         for name in deleted_buckets(self.plan):
             yield "deletes", f"gs://{name} with everything in it"
         for warning in warnings(settings):

@@ -22,7 +22,7 @@ from tpuflex.cli.prepare_weights import (
     remember,
     weights_directory,
 )
-from tpuflex.cli.region_weights import fill_regions, filling_texts
+from tpuflex.cli.region_weights import fill_regions, filling_texts, lacking_texts
 from tpuflex.cli.shared_weights import note_weights_use, require_shared
 from tpuflex.cli.weights_elsewhere import (
     Filling,
@@ -53,6 +53,19 @@ if TYPE_CHECKING:
     from tpuflex.gcp.weights_report import FoundManifest, WeightsProblem
 
 BUCKET = "gcp:storage/bucket:Bucket"
+
+
+@dataclass(frozen=True, slots=True)
+class Foretold:
+    """What an `up` would do about the weights.
+
+    Attributes:
+        lines: what it would copy and delete, a line each.
+        from_source: what it would do with their source; empty for nothing.
+    """
+
+    lines: tuple[str, ...]
+    from_source: str = ""
 
 
 @dataclass
@@ -104,22 +117,47 @@ class EndpointPreparation:
         check_brought(self.cloud)
         check_certificate(self.cloud)
         require_shared(self.cloud)
-        there = self.cloud.own_bucket()
-        weights, trust = self._question(empty=not there)
-        choice = choose(weights, trust)
-        for line in lost_texts(self.cloud):
+        found = self.foretell()
+        for line in found.lines:
             self.say(line)
-        if weights.found is not None:
-            for line in filling_texts(self.cloud, weights.found):
-                self.say(line)
-        if choice is Choice.AWAIT:
-            return
-        if (origin := to_copy(weights, trust)) is not None:
-            self.say(copy_text(self.cloud, origin))
-            return
-        if choice is not Choice.SERVE or self._damage(weights):
+        if found.from_source:
             check_source(self.cloud.stack, self.cloud)
             require_shared(self.cloud, pushes=True)
+
+    def foretell(self) -> Foretold:
+        """What :meth:`ready` would do about the weights, as far as that can be seen without asking
+        their source.
+
+        Raises:
+            WeightsError, AlreadyExistsError, NotFoundError: as :meth:`check`.
+            ConflictError: another region of the stack holds other weights under their name.
+            TpuflexError: it cannot be told.
+        """
+        cloud = self.cloud
+        weights, trust = self._question(empty=not cloud.own_bucket())
+        choice = choose(weights, trust)
+        lost = lost_texts(cloud)
+        if (origin := to_copy(weights, trust)) is not None:
+            filled = filling_texts(cloud, origin.sha256, origin.total_bytes)
+            return Foretold((*lost, copy_text(cloud, origin), *filled))
+        if choice is Choice.AWAIT:
+            return Foretold(tuple(lost))
+        source = cloud.stack.settings.model.weights.source
+        if choice is Choice.PUSH or weights.found is None:
+            pushed = f"weights: {source} is pushed to {weights.place}"
+            return Foretold((*lost, *lacking_texts(cloud)), pushed)
+        lines = (*lost, *filling_texts(cloud, weights.found))
+        if choice is Choice.COMPARE:
+            same = "is served if it is the same, and refused if not"
+            return Foretold(lines, f"weights: {weights.place} is compared with {source}: it {same}")
+        if problems := self._damage(weights):
+            first = f"{problems[0].path}: {problems[0].problem}"
+            return Foretold(
+                lines,
+                f"weights: {weights.place} does not match its manifest ({first}); {source} is"
+                " pushed there again",
+            )
+        return Foretold(lines)
 
     def _look(self) -> str | None:
         try:

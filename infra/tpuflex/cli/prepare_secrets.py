@@ -65,6 +65,22 @@ def check_certificate(cloud: Cloud) -> None:
     number = settings.secrets.tls_certificate_version
     if number is None:
         return
+    require_certificate(cloud)
+    secret = cloud.secret(TLS_CERTIFICATE)
+    read_certificate(cloud.secrets.access(f"{secret}/versions/{number}"), _now())
+
+
+def require_certificate(cloud: Cloud) -> None:
+    """Check that the pinned version of the stack's own TLS certificate is there, if the stack file
+    names one; its value is not read.
+
+    Raises:
+        NotFoundError: it is not.
+        TpuflexError: Secret Manager refused.
+    """
+    number = cloud.stack.settings.secrets.tls_certificate_version
+    if number is None or TLS_CERTIFICATE in cloud.stack.settings.secrets.brought:
+        return
     secret = cloud.secret(TLS_CERTIFICATE)
     try:
         versions = {version.number for version in cloud.secrets.list_versions(secret)}
@@ -75,7 +91,6 @@ def check_certificate(cloud: Cloud) -> None:
             f"Version {number} of the TLS certificate does not exist.",
             hint=f"Add it: tpuflex secrets put {TLS_CERTIFICATE} --stack {cloud.stack.name} < FILE",
         )
-    read_certificate(cloud.secrets.access(f"{secret}/versions/{number}"), _now())
 
 
 def _now() -> datetime:

@@ -43,6 +43,10 @@ def preview(invocation: Invocation, markdown: str, base: str) -> None:
     a rule of `tpuflex policy` is broken: then it shows the whole plan all the same, and ends with
     exit code 11. Starts the embedded cloud if the stack runs there and it is not running.
 
+    Also looks for what `up` does before it requests chips: weights that it would push or copy, and
+    what of weights, image and secrets it would refuse, which is shown and leaves the exit code
+    alone. What the caller may not read is shown as not checked.
+
     With --markdown, what a reviewer has to know: what is added, changed, replaced and deleted, for
     how long an endpoint that serves would be away, cost before and after, memory. A preview that
     fails says why in the same place, and exits with the code of its failure.

@@ -10,9 +10,12 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from tpuflex.cli.foreseen import NOTHING
+from tpuflex.cli.foreseen_markdown import foreseen_markdown, refusals_markdown
 from tpuflex.cli.markdown import NONE, alert, code, code_block, table
 from tpuflex.cli.memory_text import memory_line
 from tpuflex.cli.preview_report import Away, PreviewReport, Run, slice_step
+from tpuflex.cli.secrets_anew import anew_texts
 from tpuflex.duration import format_duration
 from tpuflex.naming import digest
 from tpuflex.planning.stack import plan_stack
@@ -49,7 +52,11 @@ def preview_markdown(report: PreviewReport) -> str:
     """The comment about ``report``, at most :data:`LIMIT` bytes of UTF-8."""
     before = [marker(report.project, report.stack), f"### tpuflex preview of {code(report.stack)}"]
     before += _alerts(report)
+    # Of an empty cloud that stands in for Google's it would say nothing about this change.
+    foreseen = NOTHING if report.rehearsed else report.foreseen
+    before += refusals_markdown(foreseen)
     before.append(_summary(report))
+    before += foreseen_markdown(foreseen)
     after = [*_keys(report), _money(report), *_policy(report), *_memory(report)]
     after += [*_warnings(report), _end(report)]
     taken = sum(len(part.encode()) + 2 for part in (*before, *after))
@@ -86,6 +93,8 @@ def _alerts(report: PreviewReport) -> Iterator[str]:
             " this is another endpoint: nothing moves over, and the old one stays until"
             " `tpuflex down`.",
         )
+    for text in () if report.deleted else anew_texts(report.plan.stack, report.plan.plan):
+        yield alert("WARNING", code(text, longest=400))
     if report.unread:
         yield alert("WARNING", f"What runs now is not known: {code(report.unread)}")
 

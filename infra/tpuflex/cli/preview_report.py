@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
+from tpuflex.cli.foreseen import NOTHING, Foreseen
 from tpuflex.cli.plan import number
 from tpuflex.duration import format_duration, google_seconds
 from tpuflex.naming import QUEUED_RESOURCE
@@ -147,6 +148,7 @@ class PreviewReport:
         away: what becomes of an endpoint that serves; None if it stays.
         base: the stack before the change, if that was asked for.
         rehearsed: whether the plan was made on the embedded cloud in place of Google's.
+        foreseen: what ``up`` would do, or refuse, before it requests chips.
     """
 
     stack: str
@@ -160,6 +162,7 @@ class PreviewReport:
     away: Away | None = None
     base: Base | None = None
     rehearsed: bool = False
+    foreseen: Foreseen = NOTHING
 
     @property
     def deleted(self) -> bool:
@@ -179,6 +182,7 @@ class PreviewReport:
         return {
             **self.plan.to_json(),
             "digest": self.digest,
+            "foreseen": self.foreseen.to_json(),
             "file_change": None if base is None else base.change,
             "keys": [] if base is None else [key.to_json() for key in base.keys],
             "runs": {

@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from tpuflex.gcp.weights_report import FoundManifest, PushReport
 
 
-def filling_texts(cloud: Cloud, wanted: str) -> list[str]:
+def filling_texts(cloud: Cloud, wanted: str, size: int | None = None) -> list[str]:
     """What :func:`fill_regions` would copy, and what that costs, a line for each region.
 
     Args:
         cloud: the stack's cloud.
         wanted: SHA-256 of the manifest of the set in the stack's home.
+        size: its bytes, where it is not there yet and is copied there first.
 
     Raises:
         ConflictError: a region holds a complete set under the same name that is none of these.
@@ -31,16 +32,39 @@ def filling_texts(cloud: Cloud, wanted: str) -> list[str]:
     """
     prefix = weights_prefix(cloud.stack.settings.model)
     others = cloud.further_regions()
-    home = cloud.weights.find(prefix) if others else None
+    if others and size is None:
+        home = cloud.weights.find(prefix)
+        size = None if home is None or home.manifest is None else home.manifest.total_bytes
     texts = []
     for near in others:
         found = near.weights.find(prefix)
         _require_same(near, wanted, found)
-        lacks = found is None or found.manifest is None
-        if lacks and home is not None and home.manifest is not None:
-            size, region = home.manifest.total_bytes, cloud.stack.settings.region
+        if found is not None and found.manifest is not None:
+            if damage := _damage_text(near):
+                texts.append(damage)
+        elif size is not None:
+            region = cloud.stack.settings.region
             origin = Elsewhere(cloud.bucket, prefix, region, wanted, size, ())
             texts.append(copy_text(near, origin))
+    return texts
+
+
+def lacking_texts(cloud: Cloud) -> list[str]:
+    """The regions that :func:`fill_regions` would copy to once the weights are pushed to the home
+    of the stack of ``cloud``, a line each.
+
+    Raises:
+        TpuflexError: it cannot be told.
+    """
+    prefix = weights_prefix(cloud.stack.settings.model)
+    texts = []
+    for near in cloud.further_regions():
+        found = near.weights.find(prefix)
+        if found is None or found.manifest is None:
+            texts.append(
+                f"weights: once they are pushed, they are copied from gs://{cloud.bucket} to"
+                f" gs://{near.bucket} ({near.weights_region}), and the network costs that"
+            )
     return texts
 
 
@@ -71,8 +95,7 @@ def fill_regions(
         InterruptedByUser: the user pressed Ctrl-C.
         AccessError, ApiError: Cloud Storage refused.
     """
-    model = cloud.stack.settings.model
-    prefix = weights_prefix(model)
+    prefix = weights_prefix(cloud.stack.settings.model)
     others = cloud.further_regions()
     home = cloud.weights.find(prefix) if others else None
     if home is None or home.manifest is None:
@@ -82,14 +105,11 @@ def fill_regions(
         found = near.weights.find(prefix)
         _require_same(near, wanted, found)
         if found is not None and found.manifest is not None:
-            problems = near.weights.verify(prefix, model.weights.extra_files).problems
-            if not problems and not again:
+            damage = _damage_text(near)
+            if not damage and not again:
                 continue
-            if problems:
-                output.progress(
-                    f"  warning  gs://{near.bucket}/{prefix} does not match its manifest"
-                    f" ({problems[0].path}: {problems[0].problem}): what is wrong is copied anew"
-                )
+            if damage:
+                output.progress(f"  warning  {damage}")
         copied.append((near, _copy(cloud, near, wanted, output, cancelled, again=again)))
     return tuple(copied)
 
@@ -127,6 +147,20 @@ def _copy(
         " through here"
     )
     return report
+
+
+def _damage_text(near: Cloud) -> str:
+    """How the set in the bucket of ``near`` does not match its manifest, and what becomes of it;
+    empty where it does."""
+    model = near.stack.settings.model
+    prefix = weights_prefix(model)
+    problems = near.weights.verify(prefix, model.weights.extra_files).problems
+    if not problems:
+        return ""
+    return (
+        f"gs://{near.bucket}/{prefix} does not match its manifest ({problems[0].path}:"
+        f" {problems[0].problem}): what is wrong is copied anew"
+    )
 
 
 def _require_same(near: Cloud, wanted: str, found: FoundManifest | None) -> None:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tpuflex.boot.config import NO_MANIFEST
 from tpuflex.boot.planned import planned_weights
+from tpuflex.cli.brought import require_brought
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.engine_progress import LiveProgress
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.plan import StackPlan
 from tpuflex.cli.prepare import BUCKET, EndpointPreparation
-from tpuflex.cli.prepare_secrets import check_brought
 from tpuflex.cli.prepare_weights import check_source
+from tpuflex.cli.secrets_anew import require_first_versions
 from tpuflex.cli.settled_engine import T, outlasting
 from tpuflex.cli.steps.policy import judge
 from tpuflex.codes import Code
@@ -27,8 +28,6 @@ from tpuflex.engine.find import ensure
 from tpuflex.engine.moved_home import require_home_can_move
 from tpuflex.engine.plugin_pin import require_pinned_plugin
 from tpuflex.engine.run import EngineRun
-from tpuflex.errors import AccessError
-from tpuflex.gcp.brought_key import read_key
 from tpuflex.naming import ENDPOINT_NAME, QUEUED_RESOURCE
 from tpuflex.planning.cost import run_cost
 from tpuflex.settings.rules import warnings
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from tpuflex.boot.planned import PlannedWeights
     from tpuflex.components.endpoint_args import Preparation
     from tpuflex.engine.events import EnginePlan
+    from tpuflex.errors import AccessError
     from tpuflex.settings.model import StackSettings
 
 #: URN patterns of what every part of a stack depends on.
@@ -70,6 +70,7 @@ class StackRun:
         self._partial = False
         self._shown: set[str] = set()
         self._run_over = ""  # what is said where it is, and `up` would request nothing
+        self._key_unread: AccessError | None = None
 
     @cached_property
     def target(self) -> Target:
@@ -95,20 +96,30 @@ class StackRun:
         thread.start()
         return thread
 
-    def plan(self) -> StackPlan:
+    @property
+    def key_unread(self) -> AccessError | None:
+        """Why a plan for a reader was made without a look at the user's key, if it was."""
+        return self._key_unread
+
+    def plan(self, *, reader: bool = False) -> StackPlan:
         """What ``up`` would do and cost.
+
+        Args:
+            reader: whether a key that the caller may not read is taken for usable.
 
         Raises:
             SettingsError: the weights to push do not exist.
             NotFoundError: the user's own bucket for them does not.
+            AccessError: the user's own key cannot be read.
             TpuflexError: the program or the engine failed.
         """
-        self._require_brought()
+        self._key_unread = require_brought(self._cloud, reader=reader)
         # Loading the program's classes takes as long as starting the engine: do both at once.
         _ = self._loading
         cost = run_cost(self._stack.settings)
         preview = self._outlasting(self.engine.preview)
         require_home_can_move(preview)
+        require_first_versions(self._stack, preview)
         self.preparation.before = _weights_before(preview)
         plan = StackPlan(
             self._stack,
@@ -153,19 +164,9 @@ class StackRun:
             NotFoundError: the user's own bucket for them does not exist.
             TpuflexError: the program or the engine failed.
         """
-        self._require_brought()
+        require_brought(self._cloud)
         with self._part():
             return self._outlasting(self.engine.preview)
-
-    def _require_brought(self) -> None:
-        """Refuse a bucket, a secret or a key of the user's own that cannot be used: of one that is
-        not there the engine says that, and not which setting names it, or what to do."""
-        if self._stack.settings.model.weights.brought is not None:
-            self._cloud.own_bucket()
-        with suppress(AccessError):  # whoever only previews may not see its versions
-            check_brought(self._cloud)
-        if (key := self._stack.settings.encryption.kms_key) is not None:
-            read_key(self._cloud.apis().cloudkms, key)
 
     @contextmanager
     def _part(self) -> Iterator[None]:
@@ -237,6 +238,7 @@ class StackRun:
             prepare=None if self._partial else self._guarded,
             state_seen=lambda id_: self._cloud.seen_states.remember(self._stack.name, [id_]),
             environ=self._cloud.environ,
+            key_unread=self._key_unread is not None,
         )
 
     def _live(self, total: int) -> LiveProgress:

@@ -27,6 +27,9 @@ class BroughtKey(pulumi.ComponentResource):
     The engine reads it, at every plan, and never changes or deletes it. Nothing is granted on it:
     who may use it, those decide who look after it.
 
+    Args:
+        unread: whether a preview is to do without reading it, for somebody who may not.
+
     Attributes:
         key: its name, once it is seen to be usable.
     """
@@ -34,9 +37,18 @@ class BroughtKey(pulumi.ComponentResource):
     key: pulumi.Output[str]
 
     def __init__(
-        self, name: str, args: BroughtKeyArgs, opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        args: BroughtKeyArgs,
+        opts: pulumi.ResourceOptions | None = None,
+        *,
+        unread: bool = False,
     ) -> None:
         super().__init__("tpuflex:index:BroughtKey", name, inputs_of(args), opts)
+        if unread and pulumi.runtime.is_dry_run():
+            self.key = pulumi.Output.from_input(args.kms_key)
+            self.register_outputs({})
+            return
         found = kms.CryptoKey.get(name, args.kms_key, opts=only_read(self, opts))
         seen = pulumi.Output.all(found.purpose, found.primaries)
         # Also where a preview does not know one of them: a key that is not known would replace the

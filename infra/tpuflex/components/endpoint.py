@@ -86,7 +86,12 @@ class VllmEndpoint(pulumi.ComponentResource):
         tpu = pulumi.ResourceOptions(parent=self, provider=self._tpu_provider(name, args))
         self.state_id = _announced(StateId(f"{name}-state", tpu).value, args.state_seen)
         prerequisites = Prerequisites(
-            name, given, names, self.state_id, self._with_gcp(name, settings)
+            name,
+            given,
+            names,
+            self.state_id,
+            self._with_gcp(name, settings),
+            key_unread=args.key_unread,
         )
         self.network: pulumi.Output[str] = prerequisites.network.network_id
         self.subnetwork = prerequisites.network.subnetwork_id

@@ -85,6 +85,10 @@ class VllmEndpointArgs:
     environ: Mapping[str, str]
     """Environment of the plugins, checked against the cloud; the process's own by default."""
 
+    key_unread: bool
+    """Whether a preview does without reading `kms_key`, for somebody who may not read it. An update
+    always does."""
+
     def __init__(
         self,
         *,
@@ -104,6 +108,7 @@ class VllmEndpointArgs:
         prepare: Preparation | None = None,
         state_seen: StateSeen | None = None,
         environ: Mapping[str, str] | None = None,
+        key_unread: bool = False,
     ) -> None:
         """Check the sections.
 
@@ -134,3 +139,4 @@ class VllmEndpointArgs:
         self.prepare = prepare
         self.state_seen = state_seen
         self.environ = os.environ if environ is None else environ
+        self.key_unread = key_unread

@@ -52,6 +52,9 @@ class _ReadableWeights:
 class Prerequisites:
     """Network, identity, weights and secrets of one endpoint.
 
+    Args:
+        key_unread: as :attr:`~tpuflex.components.endpoint_args.VllmEndpointArgs.key_unread`.
+
     Attributes:
         network: the slice's network.
         identity: the service account of its hosts.
@@ -68,6 +71,8 @@ class Prerequisites:
         names: Names,
         state_id: pulumi.Input[str],
         opts: pulumi.ResourceOptions,
+        *,
+        key_unread: bool = False,
     ) -> None:
         settings = given.settings
         project, region = settings.project, settings.region
@@ -77,7 +82,7 @@ class Prerequisites:
         after_services = pulumi.ResourceOptions.merge(
             opts, pulumi.ResourceOptions(depends_on=self._services)
         )
-        self.kms_key = _key(name, settings, after_services)
+        self.kms_key = _key(name, settings, after_services, unread=key_unread)
         self.network = Network(
             f"{name}-network",
             NetworkArgs(
@@ -281,11 +286,12 @@ def _services(settings: StackSettings) -> ApiServicesArgs:
 
 
 def _key(
-    name: str, settings: StackSettings, opts: pulumi.ResourceOptions
+    name: str, settings: StackSettings, opts: pulumi.ResourceOptions, *, unread: bool
 ) -> pulumi.Output[str] | None:
     """The user's key, once it is seen to be usable; None if there is none."""
-    key = settings.encryption.kms_key
-    return None if key is None else BroughtKey(f"{name}-key", BroughtKeyArgs(kms_key=key), opts).key
+    if (key := settings.encryption.kms_key) is None:
+        return None
+    return BroughtKey(f"{name}-key", BroughtKeyArgs(kms_key=key), opts, unread=unread).key
 
 
 def _brought(given: Given) -> pulumi.Input[BroughtNetwork] | None:

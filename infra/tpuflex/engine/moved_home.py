@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tpuflex.errors import ConflictError
+from tpuflex.gcp.kinds import SUBNETWORK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tpuflex.engine.events import EnginePlan
-
-SUBNETWORK = "gcp:compute/subnetwork:Subnetwork"
 
 
 def require_home_can_move(plan: EnginePlan) -> None:
@@ -22,7 +21,7 @@ def require_home_can_move(plan: EnginePlan) -> None:
     Raises:
         ConflictError: it does.
     """
-    found = [step for step in plan.resources if step.type == SUBNETWORK]
+    found = [step for step in plan.resources if step.type == SUBNETWORK.type]
     had = {_place(step.before): step for step in found if step.before}
     for step in found:
         other = had.get(_place(step.inputs))

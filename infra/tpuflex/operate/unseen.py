@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 from tpuflex.gcp.inventory import Item
 from tpuflex.gcp.kinds import KINDS, NODE, SLICE, of_type
 from tpuflex.gcp.places import regions_in, zones_in
+from tpuflex.operate.refused_call import without_call
 from tpuflex.roles.refusal import refusal_remedy
 
 if TYPE_CHECKING:
     from tpuflex.gcp.inventory import Inventory
 
-#: What an error of an API begins with.
-_CALL = re.compile(r"^[A-Z]+ https?://\S+: ")
 #: What differs between two refusals for one reason: the resource.
 _RESOURCE = re.compile(r"'?(?://\S+/)?\bprojects/\S+")
 #: Said in place of a resource's state.
@@ -29,7 +28,7 @@ def reasons(unseen: Iterable[str]) -> list[str]:
     grouped: dict[str, tuple[dict[str, list[str]], str]] = {}
     for each in unseen:
         place, _, why = each.partition(": ")
-        why = _CALL.sub("", why)
+        why = without_call(why)
         kinds, _ = grouped.setdefault(_RESOURCE.sub("", why) or each, ({}, why))
         kind, _, where = place.partition(" in ")
         kinds.setdefault(kind, []).append(where)

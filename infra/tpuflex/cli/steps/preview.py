@@ -25,6 +25,7 @@ from tpuflex.cli.preview_report import (
 from tpuflex.cli.stack import OpenStack, open_stack
 from tpuflex.cli.stack_run import StackRun
 from tpuflex.cli.steps.first_up import require_free_names
+from tpuflex.cli.steps.foresee import foresee
 from tpuflex.cli.steps.policy import require_allowed, require_present_waivers
 from tpuflex.engine.plan_digest import plan_digest
 from tpuflex.errors import AccessError, ApiError, NotFoundError, SettingsError, TpuflexError
@@ -79,6 +80,11 @@ def run_preview(invocation: Invocation, options: PreviewOptions) -> None:
 def show(report: PreviewReport, output: Output) -> None:
     """Print the plan, and what could not be looked at."""
     report.plan.show(output)
+    if report.foreseen:
+        where = ", in this rehearsal" if report.rehearsed else ""
+        output.heading(f"Before it requests chips{where}, `up`")
+        output.facts(report.foreseen.facts())
+        output.result()
     if report.unread:
         output.progress(f"  warning  what runs now is not known: {report.unread}")
 
@@ -133,8 +139,13 @@ def _planned(invocation: Invocation, stack: OpenStack, base: Base | None) -> Pre
     require_present_waivers(invocation, stack)
     cloud = connect(invocation, stack)
     with plan_only(invocation, cloud) as stack_run:
-        plan = stack_run.plan()
+        plan = stack_run.plan(reader=True)
         require_free_names(cloud, stack_run, plan.plan, invocation.output.progress)
+    foreseen = foresee(
+        stack_run.preparation,
+        changes=bool(plan.plan.changes),
+        key_unread=stack_run.key_unread,
+    )
     status, unread = _slice(cloud, invocation, plan)
     at = invocation.now()
     return PreviewReport(
@@ -149,6 +160,7 @@ def _planned(invocation: Invocation, stack: OpenStack, base: Base | None) -> Pre
         away=away(stack.settings, plan.plan, status),
         base=base,
         rehearsed=stack.rehearsed,
+        foreseen=foreseen,
     )
 
 

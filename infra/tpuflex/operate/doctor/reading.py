@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from tpuflex.errors import NotFoundError, ServiceDisabledError, TpuflexError
 from tpuflex.gcloud_commands import enable_services
+from tpuflex.operate.refused_call import without_call
 
 T = TypeVar("T")
 #: What to do where nothing better is known.
 _AGAIN = "Run it again; if it stays so, ask whoever administers the project."
 #: Letters of a reason that are shown; it may quote a server's whole page.
 _SHOWN = 300
-#: What an error of an API begins with.
-_CALL = re.compile(r"^[A-Z]+ https?://\S+: ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,5 +67,5 @@ def attempt_if_there(read: Callable[[], T]) -> T | Unread | None:
 
 
 def _line(text: str) -> str:
-    line = _CALL.sub("", " ".join(text.split()))
+    line = without_call(" ".join(text.split()))
     return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"

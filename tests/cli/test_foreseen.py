@@ -1,0 +1,297 @@
+"""What `preview` says of what `up` does, or refuses, before it requests chips."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.examined import Doctor, healthy
+from tests.cli.samples import step
+from tests.cli.typing import NOON
+from tests.engine.libraries import checkpoint
+from tests.images import small_image
+from tpuflex.boot.config import weights_prefix
+from tpuflex.cli.foreseen import Foreseen
+from tpuflex.cli.library_image import push_image
+from tpuflex.cli.output import Output
+from tpuflex.cli.plan import StackPlan
+from tpuflex.cli.prepare import EndpointPreparation
+from tpuflex.cli.prepare_weights import push_weights
+from tpuflex.cli.preview_markdown import preview_markdown
+from tpuflex.cli.preview_report import PreviewReport, asked_for
+from tpuflex.cli.stack import OpenStack
+from tpuflex.cli.steps.foresee import foresee
+from tpuflex.cli.steps.preview import show
+from tpuflex.engine.events import EnginePlan
+from tpuflex.errors import AccessError, ConflictError, NotFoundError, WeightsError
+from tpuflex.naming import library_names
+from tpuflex.planning.cost import run_cost
+
+IMAGE = small_image()
+LIBRARY = library_names("tpuflex-dev")
+NEAR, FAR = (LIBRARY.bucket("tpuflex-dev", each) for each in ("us-east5", "europe-west4"))
+#: What is asked with POST and changes nothing.
+_QUESTIONS = (":getIamPolicy", ":testIamPermissions")
+
+
+def quiet() -> Output:
+    """Of a command with --json."""
+    return Output(json=True, verbose=False)
+
+
+@pytest.fixture
+def doctor(project: Path, tmp_path: Path) -> Iterator[Doctor]:
+    """A stack with zones in two regions, weights and image in a library that is not there."""
+    with healthy(project, tmp_path) as found:
+        model = found.stack.settings.model
+        weights = model.weights.model_copy(update={"bucket": "library", "source": None})
+        found.change("model", name="acme/tiny", weights=weights)
+        reference = f"vllm/vllm-tpu@{IMAGE.digest}"
+        found.change("serving", image=reference, image_source="library")
+        found.change("slice", zones=("us-east5-a", "europe-west4-a"))
+        found.change("network", subnetwork_cidrs={"europe-west4": "10.128.16.0/20"})
+        yield found
+
+
+def library(doctor: Doctor) -> None:
+    """Make the library's buckets."""
+    for name, place in ((NEAR, "US-EAST5"), (FAR, "EUROPE-WEST4")):
+        body = {"name": name, "location": place, "labels": {"tpuflex-owner": LIBRARY.owner}}
+        doctor.call("POST", "storage/v1/b?project=tpuflex-dev", body)
+
+
+def foreseen(doctor: Doctor) -> Foreseen:
+    """What a preview sees, which changes nothing and says nothing meanwhile."""
+    before = len(history(doctor))
+    said: list[str] = []
+    preparation = EndpointPreparation(doctor.cloud, said.append, quiet(), lambda: False)
+    found = foresee(preparation, changes=True)
+    changing = [
+        each
+        for each in history(doctor)[before:]
+        if each["method"] != "GET" and not str(each["path"]).endswith(_QUESTIONS)
+    ]
+    assert (changing, said) == ([], [])
+    return found
+
+
+def history(doctor: Doctor) -> list[dict[str, Any]]:
+    """The calls that the cloud has had."""
+    return [dict(each) for each in doctor.running.cloud.history.entries()]
+
+
+def push(doctor: Doctor, directory: Path) -> str:
+    """`weights push` into the library's bucket at home."""
+    return push_weights(doctor.cloud, directory, quiet(), lambda: False).manifest.sha256
+
+
+def remove(doctor: Doctor, bucket: str, name: str) -> None:
+    """Delete an object."""
+    doctor.remove(f"storage/v1/b/{bucket}/o/{name.replace('/', '%2F')}")
+
+
+def test_a_library_that_is_not_there(doctor: Doctor) -> None:
+    """Nothing else is looked at: there is nothing to look into."""
+    found = foreseen(doctor)
+
+    (missing,) = found.refuses
+    assert isinstance(missing, NotFoundError)
+    assert (
+        f"no bucket in us-east5, where tpuflex:model.weights.bucket wants the weights: gs://{NEAR}"
+        in (missing.message)
+    )
+    assert (found.does, found.unchecked) == ((), ())
+
+
+def test_weights_and_image_are_looked_for_in_each_region(doctor: Doctor, tmp_path: Path) -> None:
+    """What is missing is refused with the command that brings it; the copy to a further region is
+    said with its cost, and so is what is damaged there; a damaged image is refused by name."""
+    library(doctor)
+    nothing = foreseen(doctor)
+    sha256 = push(doctor, checkpoint(tmp_path / "tiny"))
+    image = push_image(
+        doctor.cloud,
+        doctor.stack.settings.serving.image,
+        IMAGE.layout(tmp_path / "layout"),
+        quiet(),
+        again=False,
+    )
+    doctor.change("serving", image_manifest_sha256=image.manifest.sha256)
+    copied = foreseen(doctor)
+    (far,) = doctor.cloud.further_regions()
+    push_weights(far, tmp_path / "tiny", quiet(), lambda: False)
+    nothing_left = foreseen(doctor)
+    prefix = weights_prefix(doctor.stack.settings.model)
+    remove(doctor, FAR, f"{prefix}/model.safetensors")
+    for blob in IMAGE.blobs:
+        remove(doctor, NEAR, f"images/sha256/{IMAGE.digest[7:]}/blobs/sha256/{blob}")
+    damaged = foreseen(doctor)
+
+    assert [type(each) for each in nothing.refuses] == [WeightsError, NotFoundError]
+    assert "holds no complete weights" in nothing.refuses[0].message
+    assert "tpuflex weights push DIRECTORY --stack dev" in nothing.refuses[0].hint
+    assert nothing.refuses[1].hint == "tpuflex --stack dev library image push"
+    (copy,) = copied.does
+    assert not copied.refuses
+    assert not copied.unchecked
+    assert f"are copied from gs://{NEAR}/{prefix} (us-east5) to gs://{FAR}" in copy
+    assert "the embedded cloud is free" in copy
+    assert not nothing_left
+    (anew,) = damaged.does
+    assert anew.startswith(f"gs://{FAR}/{prefix} does not match its manifest (model.safetensors: ")
+    assert anew.endswith("what is wrong is copied anew")
+    (broken,) = damaged.refuses
+    assert isinstance(broken, WeightsError)
+    assert broken.hint == "tpuflex --stack dev library image push"
+    assert sha256
+
+
+def test_other_weights_in_a_further_region(doctor: Doctor, tmp_path: Path) -> None:
+    """They are never written over: `up` refuses, and so says the preview."""
+    library(doctor)
+    push(doctor, checkpoint(tmp_path / "tiny"))
+    (far,) = doctor.cloud.further_regions()
+    push_weights(far, checkpoint(tmp_path / "other", "two"), quiet(), lambda: False)
+
+    refused = foreseen(doctor).refuses
+
+    assert isinstance(refused[0], ConflictError)
+    assert f"gs://{FAR}" in refused[0].message
+
+
+def test_a_source_is_named_and_not_asked(doctor: Doctor, project: Path) -> None:
+    """What `up` would push from there, and where it is copied then."""
+    library(doctor)
+    checkpoint(project / "tiny")
+    weights = doctor.stack.settings.model.weights.model_copy(update={"source": "./tiny"})
+    doctor.change("model", weights=weights)
+    doctor.change("serving", image_source="registry")
+    pushed = foreseen(doctor)
+    push(doctor, project / "tiny")
+    prefix = weights_prefix(doctor.stack.settings.model)
+    remove(doctor, NEAR, f"{prefix}/model.safetensors")
+    mended = foreseen(doctor)
+    (doctor.stack.own_files / "pushed-weights.json").unlink()
+    compared = foreseen(doctor)
+
+    place = f"gs://{NEAR}/{prefix}"
+    later, first = pushed.does
+    assert first == f"weights: ./tiny is pushed to {place}"
+    assert f"once they are pushed, they are copied from gs://{NEAR} to gs://{FAR}" in later
+    assert mended.does[1].startswith(f"weights: {place} does not match its manifest (model.safet")
+    assert mended.does[1].endswith("./tiny is pushed there again")
+    assert "is compared with ./tiny: it is served if it is the same" in compared.does[1]
+    assert pushed.refuses == mended.refuses == compared.refuses == ()
+
+
+@pytest.mark.parametrize(
+    ("permission", "what"),
+    [
+        ("storage.buckets.get", "the bucket for the weights"),
+        ("storage.objects.get", "the weights"),
+        ("storage.objects.list", "the image"),
+        ("secretmanager.versions.list", "the TLS certificate"),
+    ],
+)
+def test_what_a_reader_may_not_read_is_not_checked(
+    doctor: Doctor, tmp_path: Path, permission: str, what: str
+) -> None:
+    """A job that may only read is told what it could not look at, and why; it does not fail."""
+    library(doctor)
+    push(doctor, checkpoint(tmp_path / "tiny"))
+    doctor.change("secrets", tls_certificate_version=1)
+    doctor.call(
+        "POST",
+        "v1/projects/tpuflex-dev/secrets?secretId=" + doctor.stack.names.secret("tls-certificate"),
+        {"replication": {"automatic": {}}},
+    )
+    doctor.strict(permissions={"missing": [permission]})
+
+    found = foreseen(doctor)
+
+    (line,) = [each for each in found.unchecked if what in each]
+    assert permission in line
+    assert "http" not in line
+
+
+def test_a_key_that_could_not_be_read(doctor: Doctor) -> None:
+    """It is said even where nothing changes, and `up` would look at nothing else."""
+    preparation = EndpointPreparation(doctor.cloud, print, quiet(), lambda: False)
+
+    found = foresee(preparation, changes=False, key_unread=AccessError("GET https://x/y: denied"))
+
+    assert found.unchecked == ("the key: denied",)
+    assert not foresee(preparation, changes=False)
+
+
+def report(stack: OpenStack, found: Foreseen, **changes: Any) -> PreviewReport:
+    """A preview that has seen ``found``."""
+    plan = StackPlan(stack, EnginePlan((step("create"),)), run_cost(stack.settings))
+    after = asked_for(stack.settings, NOON)
+    return PreviewReport(stack.name, "p", plan, "0" * 64, NOON, after, foreseen=found, **changes)
+
+
+SEEN = Foreseen(
+    ("weights: 1.00 GB are copied",),
+    (WeightsError("gs://b/models/m/1 holds none.", hint="Run `tpuflex weights push`\nor not"),),
+    ("the image: denied",),
+)
+
+
+def test_it_is_shown_in_each_form(stack: OpenStack, capsys: pytest.CaptureFixture[str]) -> None:
+    """For people, for scripts, and in the comment on a change. A rehearsal says that it is one; a
+    comment about one says nothing of buckets that are empty because the whole cloud is new."""
+    seen = report(stack, SEEN)
+    show(seen, Output(json=False, verbose=False))
+    text = capsys.readouterr().out
+    show(report(stack, Foreseen()), Output(json=False, verbose=False))
+    silent = capsys.readouterr().out
+    show(replace(seen, rehearsed=True), Output(json=False, verbose=False))
+    rehearsed = capsys.readouterr().out
+    comment = preview_markdown(seen)
+    document = json.loads(json.dumps(seen.to_json()))["foreseen"]
+
+    assert text.endswith(
+        "Before it requests chips, `up`\n"
+        "  does         weights: 1.00 GB are copied\n"
+        "  refuses      gs://b/models/m/1 holds none.\n"
+        "               Run `tpuflex weights push`\n"
+        "               or not\n"
+        "  not checked  the image: denied\n"
+        "\n"
+    )
+    assert "Before it requests chips" not in silent
+    assert "Before it requests chips, in this rehearsal, `up`\n" in rehearsed
+    assert document == {
+        "does": ["weights: 1.00 GB are copied"],
+        "refuses": [
+            {
+                "kind": "WeightsError",
+                "message": "gs://b/models/m/1 holds none.",
+                "hint": "Run `tpuflex weights push`\nor not",
+                "exit_code": 7,
+            }
+        ],
+        "unchecked": ["the image: denied"],
+    }
+    assert "> **`up` would refuse, before it requests chips:**" in comment
+    assert "gs://b/models/m/1 holds none.\nRun \\x60tpuflex weights push\\x60\nor not" in comment
+    assert "Before it requests chips, `up`:\n\n- `weights: 1.00 GB are copied`" in comment
+    assert "Not checked:\n\n- `the image: denied`" in comment
+    assert "chips" not in preview_markdown(replace(seen, rehearsed=True)).partition("cost")[0]
+
+
+def test_a_comment_has_room_for_all_of_it(stack: OpenStack) -> None:
+    """However much there is, and however long."""
+    words = tuple("x" * 5_000 for _ in range(50))
+    many = Foreseen(words, tuple(WeightsError(each) for each in words), words)
+
+    comment = preview_markdown(report(stack, many))
+
+    assert len(comment.encode()) < 40_000
+    assert comment.count("- … and 42 more") == 2
