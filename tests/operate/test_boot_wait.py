@@ -107,6 +107,7 @@ def test_a_boot_that_failed_ends_the_wait() -> None:
     assert caught.value.message == (
         "The host failed in phase weights: checksum: model.safetensors differs"
     )
+    assert caught.value.exit_code == 7
     assert caught.value.hint.startswith("The host's log: /log\n")
 
 

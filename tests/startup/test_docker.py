@@ -82,6 +82,12 @@ def test_a_host_that_reaches_only_google_does_not_try_for_long(host: StartupHost
             8,
         ),
         (
+            "quay.io/a/vllm",
+            "Error response from daemon: manifest unknown: manifest unknown",
+            "docker cannot pull quay.io/a/vllm@sha256:",
+            5,
+        ),
+        (
             "vllm/vllm-tpu",
             "toomanyrequests: You have reached your unauthenticated pull rate limit.",
             "All hosts behind one address share this limit: mirror the image in Artifact Registry",
@@ -98,7 +104,8 @@ def test_a_host_that_reaches_only_google_does_not_try_for_long(host: StartupHost
 def test_a_pull_that_is_refused_names_the_remedy(
     host: StartupHost, image: str, problem: str, said: str, tries: int
 ) -> None:
-    """M8: the error says what the registry wants; a role that was just granted is waited for."""
+    """M8: the error says what the registry wants, or that it has no such image; a role that was
+    just granted is waited for."""
     host.mark("registry-down").write_text(problem)
     container = host.config()["container"] | {"image": f"{image}@sha256:" + "ab" * 32}
     host.cloud.config = host.config(container=container)

@@ -11,15 +11,39 @@ from tests.startup.cloud import API_KEY, FILES, PREFIX, VERSION, manifest_of
 from tests.startup.host import StartupHost
 
 SHARD = f"{PREFIX}/model-1.safetensors"
+#: Code of an error -> the phase that the host reports with it.
+PHASES = {
+    "config": "config",
+    "multi-host": "config",
+    "capacity": "capacity",
+    "phase-capacity": "capacity",
+    "weights-changed": "capacity",
+    "weights-manifest": "capacity",
+    "secret-400": "secrets",
+    "secret-403": "secrets",
+    "secret-404": "secrets",
+    "secret-format": "secrets",
+    "docker": "image",
+    "image": "image",
+    "weights-checksum": "weights",
+    "weights-download": "weights",
+    "weights-missing": "weights",
+    "container-died": "health",
+    "health": "health",
+    "server-open": "completion",
+    "completion": "completion",
+}
 
 
 def failed(host: StartupHost) -> str:
-    """Run the script, which must fail before READY; return the error that it reports."""
+    """Run the script, which must fail before READY, in the phase of what is wrong; return the error
+    that it reports."""
     run = host.run()
-    assert run.status != 0, run.output
+    assert run.status == 1, run.output
     assert "READY" not in host.cloud.phases()
     error = host.cloud.last("error")
     assert error, run.output
+    assert host.cloud.last("phase") == PHASES[error.partition(":")[0]]
     return error
 
 
