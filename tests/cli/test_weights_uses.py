@@ -46,7 +46,8 @@ class Slices:
 
 
 class Policy:
-    """A bucket whose policy lets the hosts of one endpoint read; or which may not be read."""
+    """A bucket whose policy lets one endpoint's hosts read, and the caller do what is ``held``;
+    or which may not be read."""
 
     def __init__(
         self,
@@ -54,8 +55,10 @@ class Policy:
         error: TpuflexError | None = None,
         title: str = READER_TITLE,
         also: str = "",
+        held: tuple[str, ...] = ("storage.objects.delete",),
     ) -> None:
         self._prefix, self._error, self._title, self._also = prefix, error, title, also
+        self._held = list(held)
 
     def call(self, *_words: object, **_query: object) -> dict[str, object]:
         if self._error is not None:
@@ -66,7 +69,7 @@ class Policy:
             "members": [HOST],
             "condition": condition,
         }
-        return {"bindings": [reading] if self._prefix else []}
+        return {"bindings": [reading] if self._prefix else [], "permissions": self._held}
 
 
 def uses_of(stack: OpenStack, slices: Slices, policy: Policy) -> tuple[list[str], list[str]]:

@@ -23,7 +23,10 @@ from tests.engine.libraries import (
     write_stack,
 )
 from tests.security.test_p4_two_clones import clone, mutations
+from tpuflex.cli.cloud import Cloud
+from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.library_weights import require_library
+from tpuflex.cli.output import Output
 from tpuflex.cli.prepare_weights import push_weights
 from tpuflex.cli.steps.down import run_down
 from tpuflex.cli.steps.library import run_library_down, run_library_status, run_library_up
@@ -162,6 +165,10 @@ def test_two_stacks_share_it_and_one_goes(
     dry = said(capsys)
     run_down(*command(embedded, "two"), dry_run=True, purge_weights=True)
     doomed = said(capsys)
+    with pytest.raises(ConflictError, match="is under a hold"):
+        run_down(*held_meanwhile(embedded, "two", prefix), dry_run=False, purge_weights=True)
+    failed = said(capsys)
+    hold(embedded, prefix, on=False)
     run_down(*command(embedded, "two"), dry_run=False, purge_weights=True)
     last = said(capsys)
     empty = library_status(embedded, capsys)["buckets"][0]
@@ -190,9 +197,29 @@ def test_two_stacks_share_it_and_one_goes(
     assert [each["prefix"] for each in dry["removed"]] == [prefix]
     assert len(dry["in_use"][prefix]) >= 2  # by its account, and by its slice
     assert doomed["purged_weights"] == last["purged_weights"] == dry["removed"][0]
+    assert (failed["destroyed"], failed["purged_weights"]) == (True, None)
+    assert failed["kept_weights"]["place"] == down["kept_weights"]["place"]
     assert last["kept_weights"] is None
     assert empty["models"] == []
     assert embedded.remaining() == []
+
+
+def hold(embedded: Embedded, prefix: str, *, on: bool) -> None:
+    """Hold an object of the set, or release it; what is held cannot be deleted."""
+    path = f"storage/v1/b/{BUCKET}/o/{prefix.replace('/', '%2F')}%2Fmodel.safetensors"
+    call(embedded, "PATCH", path, json={"temporaryHold": on}).raise_for_status()
+
+
+def held_meanwhile(embedded: Embedded, stack: str, prefix: str) -> tuple[Invocation, Cloud]:
+    """A command whose user thinks until somebody holds an object of the set, and then agrees."""
+
+    class Thinks(Output):
+        def confirm_name(self, _what: str, _name: str) -> None:
+            hold(embedded, prefix, on=True)
+
+    invocation, cloud = command(embedded, stack, yes=False)
+    vars(invocation)["output"] = Thinks(json=True, verbose=False)
+    return invocation, cloud
 
 
 def forget_use(embedded: Embedded, prefix: str) -> None:

@@ -65,7 +65,7 @@ def test_hosts_without_a_way_out_serve_an_image_of_the_library(shell: Shell) -> 
     shown = json.loads(shell.type(f"{STACK} library status --json"))
     used = refused(shell, f"{STACK} weights rm {PREFIX} --yes", 1)
     calls = Daemon(home).call("GET", "history")["calls"]
-    shell.type(f"{STACK} down --yes")
+    down = shell.type(f"{STACK} down --yes")
     shell.type(f"{STACK} weights rm {PREFIX} --yes")
     after = json.loads(shell.type(f"{STACK} library status --json"))
 
@@ -74,6 +74,7 @@ def test_hosts_without_a_way_out_serve_an_image_of_the_library(shell: Shell) -> 
     assert (again["sent"], again["manifest_sha256"]) == ([], sha256)
     assert status["ready"] is True
     assert "loading the image" in log
+    assert re.search(rf"Kept in the library: the image gs://\S+/{PREFIX}, 0\.00 GiB, ", down)
     assert [each for each in calls if each["path"].startswith("/registry/")] == []
     (bucket,) = shown["buckets"]
     (image,) = bucket["images"]

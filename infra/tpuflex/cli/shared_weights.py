@@ -95,7 +95,7 @@ def _note_use(cloud: Cloud, say: Callable[[str], None]) -> None:
         try:
             note_use(cloud.weights.contents(prefix), cloud.now().date())
         except NotFoundError:
-            return
+            continue  # removed in this moment
         except TpuflexError as error:
             say(
                 f"  warning  it could not be noted that gs://{cloud.bucket}/{prefix} is used today:"
@@ -123,7 +123,21 @@ def kept_weights(cloud: Cloud) -> dict[str, object] | None:
     is nothing. ``copies`` is what further regions have of it; absent where there is one only."""
     if not is_shared(cloud.stack):
         return None
-    looks = map(_kept, (cloud, *cloud.further_regions()))
+    return _kept_in_regions(cloud, weights_prefix(cloud.stack.settings.model))
+
+
+def kept_image(cloud: Cloud) -> dict[str, object] | None:
+    """The same of the image that the hosts load from the library; None where they load none, or it
+    is not there."""
+    serving = cloud.stack.settings.serving
+    if serving.image_source != "library":
+        return None
+    return _kept_in_regions(cloud, image_prefix(serving.image))
+
+
+def _kept_in_regions(cloud: Cloud, prefix: str) -> dict[str, object] | None:
+    """What is left at ``prefix``, that in the home first."""
+    looks = (_kept(each, prefix) for each in (cloud, *cloud.further_regions()))
     found = [each for each in looks if each is not None]
     if not found:
         return None
@@ -131,9 +145,8 @@ def kept_weights(cloud: Cloud) -> dict[str, object] | None:
     return {**first, "copies": copies} if copies else first
 
 
-def _kept(cloud: Cloud) -> dict[str, object] | None:
-    """What is left of weights in one bucket."""
-    prefix = weights_prefix(cloud.stack.settings.model)
+def _kept(cloud: Cloud, prefix: str) -> dict[str, object] | None:
+    """What is left at ``prefix`` in one bucket."""
     try:
         region = bucket_region(cloud)
         stored = cloud.weights.stored(prefix)
@@ -181,21 +194,30 @@ def kept_line(
     """
     if kept is None:
         return ""
-    cost = _kept_cost(kept)
     if in_library(cloud.stack):
-        copies = kept.get("copies")
-        others = "".join(
-            f"; {each['place']}, {_kept_cost(each)}"
-            for each in (copies if isinstance(copies, list) else ())
-        )
-        return (
-            f"Kept in the library: {kept['place']}, {cost}{others}. What it holds: tpuflex library"
-            " status"
-        )
-    line = f"Kept in your bucket: {kept['place']}, {cost}. Other endpoints may serve it."
+        return f"Kept in the library: {_kept_places(kept)}. What it holds: tpuflex library status"
+    line = f"Kept in your bucket: {_kept_places(kept)}. Other endpoints may serve it."
     if not was_used(cloud, served):
         return line
     return f"{line} To delete all that is below it: {remove_objects(str(kept['place']))}"
+
+
+def kept_image_line(kept: Mapping[str, object] | None) -> str:
+    """What is left of an image, ``kept``, for people; empty where nothing is."""
+    if kept is None:
+        return ""
+    prefix = str(kept["place"]).partition("://")[2].partition("/")[2]
+    return (
+        f"Kept in the library: the image {_kept_places(kept)}. To remove it, unless an endpoint"
+        f" uses it: tpuflex weights rm {prefix}"
+    )
+
+
+def _kept_places(kept: Mapping[str, object]) -> str:
+    """Where it is, with size and price, in the home and in further regions."""
+    copies = kept.get("copies")
+    each = (kept, *(copies if isinstance(copies, list) else ()))
+    return "; ".join(f"{one['place']}, {_kept_cost(one)}" for one in each)
 
 
 def _kept_cost(kept: Mapping[str, object]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from tpuflex.cli.shared_weights import is_shared, kept_line, kept_weights
+from tpuflex.cli.shared_weights import is_shared
 from tpuflex.cli.steps.down_purge import (
     nothing_text,
     planned_copies,
@@ -14,14 +14,14 @@ from tpuflex.cli.steps.down_purge import (
     purge_text,
 )
 from tpuflex.cli.steps.teardown import Planned, StackTeardown
-from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError
+from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError, TpuflexError
 from tpuflex.operate.status import slice_status
 from tpuflex.operate.teardown import Kept, foreign_lines
 from tpuflex.planning.cost import cost_in
 from tpuflex.request.outcomes import PROTECTED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
@@ -77,22 +77,39 @@ def run_down(
         output.confirm_name("stack's name", stack.name)
     left = teardown.carry_out(planned)
     _show_left(output, planned, stack.name)
-    purged = None if doomed is None else purge(cloud, doomed)
-    removed = [(there, purge(there, copy)) for there, copy in copies]
-    kept = kept_weights(cloud)
+    first = () if doomed is None else ((cloud, doomed),)
+    purged, failed = _purged((*first, *copies))
+    kept = teardown.kept(planned)
     done = {"stack": stack.name, "destroyed": True, **_document(planned, left)}
     if is_shared(stack):
-        done["kept_weights"] = kept
-        done["purged_weights"] = None if purged is None else purged.to_json()
-    if removed:
+        done["kept_weights"] = kept.weights
+        here = [removal.to_json() for there, removal in purged if there is cloud]
+        done["purged_weights"] = here[0] if here else None
+    if kept.image is not None:
+        done["kept_image"] = kept.image
+    if removed := [each for each in purged if each[0] is not cloud]:
         done["purged_copies"] = _copies(removed)
     output.document(done)
-    if purged is not None:
-        output.result(f"Removed: gs://{cloud.bucket}/{purged.prefix}.")
-    for there, copy in removed:
-        output.result(f"Removed: gs://{there.bucket}/{copy.prefix}.")
-    if line := kept_line(cloud, kept, planned.served):
+    for there, removal in purged:
+        output.result(f"Removed: gs://{there.bucket}/{removal.prefix}.")
+    for line in kept.lines:
         output.result(line)
+    if failed is not None:
+        raise failed
+
+
+def _purged(
+    doomed: Iterable[tuple[Cloud, Removal]],
+) -> tuple[list[tuple[Cloud, Removal]], TpuflexError | None]:
+    """Remove the sets of weights that are ``doomed``: those that are gone, and what kept the rest.
+    The stack is gone by then, which is to be told all the same."""
+    purged: list[tuple[Cloud, Removal]] = []
+    try:
+        for there, planned in doomed:
+            purged.append((there, purge(there, planned)))
+    except TpuflexError as error:
+        return purged, error
+    return purged, None
 
 
 def _copies(of: Sequence[tuple[Cloud, Removal]]) -> list[dict[str, object]]:

@@ -146,8 +146,8 @@ class _Work:
             left_behind = isinstance(error, IncompleteTeardownError)
             outcome = Outcome.INCOMPLETE if left_behind else Outcome.FAILED
             return Result(before, outcome, error=error)
-        weights, kept = now.teardown.kept(now.planned)
-        return Result(before, Outcome.GONE, left=left, weights=weights, kept=kept)
+        kept = now.teardown.kept(now.planned)
+        return Result(before, Outcome.GONE, left=left, kept=kept)
 
     def _say(self, stack: Examined, error: TpuflexError | None) -> None:
         if error is None:

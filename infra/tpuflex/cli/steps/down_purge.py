@@ -8,11 +8,16 @@ from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.shared_weights import bucket_region, is_shared, was_used
 from tpuflex.cli.steps.weights_verdicts import perhaps_under_way
 from tpuflex.cli.weights_uses import weights_uses
-from tpuflex.errors import ConflictError, NotFoundError
+from tpuflex.errors import AccessError, ConflictError, NotFoundError, TpuflexError
+from tpuflex.gcloud_commands import grant_on_bucket
+from tpuflex.gcp.brought_bucket import PUSH_ROLE, held_in
 from tpuflex.gcp.weights_removal import Removal, planned_removal, remove
 from tpuflex.naming import COPY_ROLE, account_email
 from tpuflex.operate.begun_removals import BegunRemovals
 from tpuflex.planning.storage_cost import month_text
+
+#: What a removal needs.
+DELETES = "storage.objects.delete"
 
 if TYPE_CHECKING:
     from tpuflex.boot.planned import PlannedWeights
@@ -73,6 +78,7 @@ def planned_purge(cloud: Cloud, served: PlannedWeights | None) -> Removal | None
     ours = (member, f"serviceAccount:{copies}")
     users = [*uses.others(prefix, stack.names.owner, ours), *uses.unseen]
     _require_none(place, users, "Nothing was deleted.")
+    _require_right(cloud, prefix)
     return removal
 
 
@@ -83,6 +89,26 @@ def planned_copies(
     :func:`planned_purge`."""
     found = ((each, planned_purge(each, served)) for each in cloud.further_regions())
     return tuple((each, removal) for each, removal in found if removal is not None)
+
+
+def _require_right(cloud: Cloud, prefix: str) -> None:
+    """Check that the caller may delete there, before the stack is gone. A right on some objects
+    alone is not told for a bucket: who has none on all of it is told what is looked for.
+
+    Raises:
+        AccessError: it may not.
+    """
+    try:
+        held = held_in(cloud.apis().storage, cloud.bucket, (DELETES,))
+    except TpuflexError:
+        return  # the first call that is refused tells
+    if DELETES not in held:
+        raise AccessError(
+            f"You may not delete gs://{cloud.bucket}/{prefix}: {DELETES} on the bucket is missing."
+            " Nothing was deleted.",
+            hint="Leave --purge-weights out, or have whoever administers it run: "
+            + str(grant_on_bucket(f"gs://{cloud.bucket}", PUSH_ROLE, "user:YOU")),
+        )
 
 
 def purge_text(cloud: Cloud, removal: Removal) -> str:

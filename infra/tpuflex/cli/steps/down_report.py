@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.plan import number
+from tpuflex.cli.steps.teardown import Left
 from tpuflex.duration import format_age
 from tpuflex.errors import TpuflexError
 
@@ -40,16 +41,14 @@ class Result:
         outcome: what became of it.
         error: what went wrong; None if nothing did.
         left: the inventory afterwards, if it was torn down.
-        weights: what it leaves of weights, for ``--json``; None for nothing.
-        kept: the same in words, with what that costs a month.
+        kept: what it leaves of weights, and of an image in the library.
     """
 
     found: Examined
     outcome: Outcome
     error: TpuflexError | None = None
     left: Inventory | None = None
-    weights: dict[str, object] | None = None
-    kept: str = ""
+    kept: Left = field(default_factory=Left)
 
     @property
     def exit_code(self) -> int:
@@ -109,8 +108,8 @@ def show_results(output: Output, results: Sequence[Result], *, dry_run: bool) ->
             ],
         )
         for each in results:
-            if each.kept:
-                output.result(f"  {each.found.name}: {each.kept}")
+            for line in each.kept.lines:
+                output.result(f"  {each.found.name}: {line}")
         output.result("What no state knows is not in this list: tpuflex sweep --all")
 
 
@@ -154,7 +153,8 @@ def _entry(found: Examined, result: Result) -> dict[str, object]:
         "usd_per_hour": number(found.per_hour),
         "usd_so_far": number(found.spent),
         "inventory": [item.to_json() for item in items],
-        "kept_weights": result.weights,
+        "kept_weights": result.kept.weights,
+        "kept_image": result.kept.image,
         "not_deleted": [
             {"keeper": each.keeper.value, "id": each.id, "remedy": each.remedy}
             for each in (planned.not_deleted if planned is not None else ())

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.planned import planned_weights
 from tpuflex.cli.region_machine import RegionMachine
-from tpuflex.cli.shared_weights import kept_line, kept_weights, note_last_use
+from tpuflex.cli.shared_weights import (
+    kept_image,
+    kept_image_line,
+    kept_line,
+    kept_weights,
+    note_last_use,
+)
 from tpuflex.cli.stack_run import StackRun
 from tpuflex.cli.steps.ours import what_is_ours
 from tpuflex.engine.events import EnginePlan
@@ -116,6 +122,21 @@ class Planned:
         ]
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a teardown leaves of what outlives the stack.
+
+    Attributes:
+        weights: the weights, for ``--json``; None for none.
+        image: the image in the library, for ``--json``; None for none.
+        lines: the same in words, with what it costs a month.
+    """
+
+    weights: dict[str, object] | None = None
+    image: dict[str, object] | None = None
+    lines: tuple[str, ...] = ()
+
+
 class StackTeardown:
     """The teardown of the stack of ``cloud``."""
 
@@ -124,10 +145,11 @@ class StackTeardown:
         self._cloud = cloud
         self._run = StackRun(invocation, cloud)
 
-    def kept(self, planned: Planned) -> tuple[dict[str, object] | None, str]:
-        """The weights that are left after the teardown: for ``--json``, and in words."""
-        kept = kept_weights(self._cloud)
-        return kept, kept_line(self._cloud, kept, planned.served)
+    def kept(self, planned: Planned) -> Left:
+        """What outlives the stack, and is left after the teardown."""
+        weights, image = kept_weights(self._cloud), kept_image(self._cloud)
+        lines = (kept_line(self._cloud, weights, planned.served), kept_image_line(image))
+        return Left(weights, image, tuple(line for line in lines if line))
 
     def look(self) -> Planned:
         """What it would do.
