@@ -10,10 +10,11 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+import requests
 
 from tpuflex.errors import AccessError
 from tpuflex.gcp.endpoints import Endpoints
-from tpuflex.gcp.recording import VARIABLE
+from tpuflex.gcp.recording import VARIABLE, Recording
 from tpuflex.gcp.session import AuthorizedSession, authorized_session
 from tpuflex.gcp.token_sources import EMBEDDED_TOKEN
 
@@ -124,3 +125,50 @@ def test_an_answer_arrives_although_its_record_cannot_be_written(url: str, tmp_p
     file.mkdir()
 
     assert client.post(f"{url}/v2/things").status_code == 200
+
+
+SIGNATURE = "canary-of-a-signature"
+
+
+@pytest.mark.parametrize(
+    "parameter",
+    [
+        "X-Goog-Signature",
+        "X-Goog-Credential",
+        "X-Amz-Security-Token",
+        "Signature",
+        "sig",
+        "Policy",
+        "upload_id",
+        "access_token",
+        "key",
+        "verify",
+    ],
+)
+def test_what_makes_a_url_a_credential_is_left_out(
+    url: str, tmp_path: Path, parameter: str
+) -> None:
+    """Whoever reads the record could fetch with a signed URL, or go on with an upload."""
+    file = tmp_path / "wire.jsonl"
+    client = session(url, {VARIABLE: str(file)})
+
+    client.get(f"{url}/b/o?prefix=models/m&pageToken=next&{parameter}={SIGNATURE}&alt=json")
+
+    (found,) = map(json.loads, file.read_text().splitlines())
+    assert found["url"] == (
+        f"{url}/b/o?prefix=models/m&pageToken=next&{parameter}=({len(SIGNATURE)} letters)&alt=json"
+    )
+
+
+def test_where_a_redirect_leads_nothing_of_the_query_is_written(tmp_path: Path) -> None:
+    """The URL alone lets its holder read there, whatever its parameters are called."""
+    file = tmp_path / "wire.jsonl"
+    recording = Recording(file)
+    request = requests.Request("GET", f"https://cdn.example/o?any={SIGNATURE}#x")
+    response = requests.Response()
+    response.status_code = 200
+
+    recording.add(request.prepare(), response, whole=False)
+
+    (found,) = map(json.loads, file.read_text().splitlines())
+    assert found["url"] == f"https://cdn.example/o?any=({len(SIGNATURE)} letters)"

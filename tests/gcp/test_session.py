@@ -60,6 +60,28 @@ class Google(BaseAdapter):
         """Do nothing."""
 
 
+class Elsewhere(Google):
+    """Sends every request for a host of Google's on to another place."""
+
+    def __init__(self, place: str, *answers: tuple[int, Any]) -> None:
+        super().__init__((307, {}), *answers)
+        self.place = place
+        self.headers: list[tuple[str, str, str]] = []
+
+    def send(self, request: requests.PreparedRequest, *how: Any, **named: Any) -> requests.Response:
+        """Answer one request."""
+        headers = request.headers
+        token, project = headers.get("Authorization", "-"), headers.get("X-Goog-User-Project", "-")
+        self.headers.append((str(request.url), token, project))
+        headers.setdefault("Authorization", "-")
+        response = super().send(request, *how, **named)
+        if token == "-":
+            headers.pop("Authorization")
+        if response.status_code == 307:
+            response.headers["Location"] = self.place
+        return response
+
+
 class Renewable(StaticToken):
     """Another token after each renewal."""
 
@@ -119,6 +141,34 @@ def test_other_refusals_are_handed_on(answers: Any, how: dict[str, Any], body: A
     assert answer.status_code == answers[0][0]
     assert answer.json() == answers[0][1]
     assert google.answers == []
+
+
+@pytest.mark.parametrize("answer", [OK, EXPIRED, NO_QUOTA_PROJECT])
+def test_a_redirect_to_another_host_takes_nothing_along(
+    answer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the token nor the project, nor what `~/.netrc` has for that host; and however that
+    one refuses, it gets none the second time."""
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine cdn.example login me password canary\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    place = "https://cdn.example/blob?sig=1"
+    google = Elsewhere(place, answer)
+    calls = session(google, tokens=StaticToken("ya29.x", "pays"), project="p", renews=True)
+
+    assert calls.get(URL).status_code == answer[0]
+
+    assert google.headers == [(URL, "Bearer ya29.x", "pays"), (place, "-", "-")]
+
+
+def test_a_redirect_within_a_host_keeps_both() -> None:
+    """It is the same one who asks the same host."""
+    google = Elsewhere(f"{URL}/next", OK)
+
+    session(google, tokens=StaticToken("ya29.x", "pays")).get(URL)
+
+    assert [each[1:] for each in google.headers] == [("Bearer ya29.x", "pays")] * 2
 
 
 def test_an_expired_token_is_replaced_for_clients_that_cannot() -> None:

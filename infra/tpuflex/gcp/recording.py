@@ -2,7 +2,8 @@
 
 The variable ``TPUFLEX_RECORD`` names the file; command and provider, which share the environment,
 append to it. It is evidence of a run (`make prove-on-google`), and what the embedded cloud is held
-to. Credentials are headers, and no header is written; payloads of secrets are left out.
+to. Credentials are headers, and no header is written; payloads of secrets are left out, and so is
+what lets whoever has a URL do what it is for: signatures, tokens, and ids of uploads.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import requests
 
@@ -28,6 +29,14 @@ VARIABLE = "TPUFLEX_RECORD"
 _LONGEST = 1 << 20
 #: Methods whose request or answer holds a secret: Secret Manager's versions, and tokens.
 _SECRET = re.compile(r":(access|addVersion|generateAccessToken|generateIdToken|signBlob|signJwt)\b")
+#: Parameters of a URL that are as good as a credential: of signed URLs of Cloud Storage
+#: (https://cloud.google.com/storage/docs/authentication/signatures), S3, CloudFront and Azure, of
+#: an upload under way, and tokens and keys by their usual names.
+_CREDENTIAL = re.compile(
+    r"x-(?:goog|amz)-.*|.*signature|sig|.*credential|googleaccessid|awsaccesskeyid|key-pair-id"
+    r"|policy|verify|upload_id|(?:access_|id_|refresh_|oauth_|xsrf_)?token|key|.*secret|password",
+    re.IGNORECASE,
+)
 
 
 class Recording:
@@ -76,7 +85,7 @@ class Recording:
             "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "seconds": round(response.elapsed.total_seconds(), 3),
             "method": request.method,
-            "url": url,
+            "url": _without_credentials(url, signed="Authorization" not in request.headers),
             "body": _readable(request.body, withheld=withheld),
             "status": response.status_code,
             "answer": _readable(response.content if whole else None, withheld=withheld),
@@ -101,6 +110,25 @@ class Recording:
             os.close(descriptor)
             raise OSError(errno.EPERM, "it is no file of ours alone")
         return descriptor
+
+
+def _without_credentials(url: str, *, signed: bool) -> str:
+    """``url`` with the length of each value in place of those that are credentials.
+
+    Args:
+        url: what was asked for.
+        signed: whether nothing but the URL says who asks: then every value may be a part of that.
+    """
+    parts = urlsplit(url)
+    query = "&".join(_parameter(each, signed=signed) for each in parts.query.split("&"))
+    return parts._replace(query=query, fragment="").geturl()
+
+
+def _parameter(text: str, *, signed: bool) -> str:
+    name, _, value = text.partition("=")
+    if not value or not (signed or _CREDENTIAL.fullmatch(unquote(name))):
+        return text
+    return f"{name}=({len(value)} letters)"
 
 
 def _readable(body: Any, *, withheld: bool) -> Any:

@@ -93,6 +93,16 @@ class AuthorizedSession(requests.Session):
             self._recording.add(request, response, whole=not stream)
         return response
 
+    def rebuild_auth(
+        self, prepared_request: requests.PreparedRequest, response: requests.Response
+    ) -> None:
+        """Send nothing of the caller's on to another host: neither the token nor the project that
+        pays, and nothing that `~/.netrc` has for that one."""
+        was, now = response.request.url or "", prepared_request.url or ""
+        if self.should_strip_auth(was, now):  # type: ignore[no-untyped-call]
+            for header in ("Authorization", _QUOTA_PROJECT_HEADER):
+                prepared_request.headers.pop(header, None)
+
     def refresh_token(self) -> None:
         """Get a new access token for the requests to come."""
         self._tokens.refresh()
@@ -109,6 +119,8 @@ class AuthorizedSession(requests.Session):
 
     def _mended(self, request: requests.PreparedRequest, response: requests.Response) -> bool:
         """Whether ``request`` now has what it was refused for, before anything was done."""
+        if response.history or "Authorization" not in request.headers:
+            return False  # what a redirect has led to, which was sent by itself
         if not (request.body is None or isinstance(request.body, bytes | str)):
             return False  # a stream, which has been read
         if response.status_code == requests.codes.unauthorized and self._renews:
