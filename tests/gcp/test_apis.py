@@ -22,7 +22,7 @@ from tpuflex.gcp.bucket_owner import require_own_bucket
 from tpuflex.gcp.enabling import await_settled, ensure_apis
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.listing import apis
-from tpuflex.gcp.required_apis import APIS, GoogleApi
+from tpuflex.gcp.required_apis import APIS, GoogleApi, endpoint_apis
 from tpuflex.gcp.session import authorized_session
 from tpuflex.gcp.transport import Transport
 
@@ -118,7 +118,8 @@ def test_b2_nothing_is_enabled_without_consent() -> None:
 def test_b3_service_usage_and_resource_manager_are_among_them() -> None:
     """B3: pulumi-gcp and our own inventory call Resource Manager, and Service Usage enables."""
     assert {"cloudresourcemanager.googleapis.com", "serviceusage.googleapis.com"} <= NAMES
-    assert vars(services)["APIS"] is APIS
+    assert endpoint_apis(reads_keys=False, asks_registries=True) == APIS
+    assert vars(services)["endpoint_apis"] is endpoint_apis
 
 
 def test_b3_service_usage_off_says_how_to_turn_it_on() -> None:
