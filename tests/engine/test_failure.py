@@ -410,3 +410,15 @@ def test_a_slice_that_may_not_be_deleted_is_still_billed() -> None:
 
     assert error.hint.startswith("The slice is still there, and still billed.\n")
     assert "--role=roles/tpu.admin" in error.hint
+
+
+def test_a_long_refusal_keeps_the_line_that_says_what_it_is_about() -> None:
+    """The engine names the file first, and the reason last."""
+    noise = "\n".join(f"  at frame {number}" for number in range(40))
+
+    found = failure("preview", [], f"error: stacks/Pulumi.dev.yaml: bad\n{noise}\nreason: it is")
+
+    lines = found.message.splitlines()
+    assert lines[1] == "error: stacks/Pulumi.dev.yaml: bad"
+    assert lines[-1] == "reason: it is"
+    assert len(lines) < 20

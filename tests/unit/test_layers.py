@@ -52,6 +52,7 @@ RANKS: dict[str, int] = {
     "settings": 1,
     "naming": 1,
     "duration": 1,
+    "both_ends": 1,
     "codes": 1,
     "errors": 1,
     "gcloud_commands": 1,

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
+from tpuflex.both_ends import both_ends
 from tpuflex.engine.commands import Target
 from tpuflex.engine.failure import UNREADABLE, failure
 from tpuflex.engine.find import Engine
@@ -52,7 +53,7 @@ def asked_backend(engine: Engine, environ: Mapping[str, str]) -> str:
             hint="Try: pulumi whoami -v",
         ) from error
     if asked.returncode:
-        said = " ".join(asked.stderr.split())[-300:]
+        said = both_ends(" ".join(asked.stderr.split()), 400)
         raise EngineError(
             f"the backend of Pulumi's state cannot be used: {said}", hint="pulumi login"
         )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
+from tpuflex.both_ends import both_ends_of_lines
 from tpuflex.codes import Code, deciding
 from tpuflex.engine.events import Note
 from tpuflex.engine.network_use import foreign_rules_advice
@@ -163,13 +164,13 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
     hint = _RECOVER if _TORN.search(stderr) or any(_PENDING.search(n.text) for n in notes) else ""
     problems = list(_problems(notes))
     if not problems:
-        tail = "\n".join(without_traceback(stderr).strip().splitlines()[-8:])
-        if not tail:
+        said = both_ends_of_lines(without_traceback(stderr), first=4, last=8)
+        if not said:
             return EngineError(
                 f"pulumi {operation} ended without a word: it crashed or was killed.",
                 hint="" if operation == "preview" else "Repair the state first: tpuflex recover",
             )
-        return EngineError(f"pulumi {operation} failed:\n{tail}", hint=hint)
+        return EngineError(f"pulumi {operation} failed:\n{said}", hint=hint)
     crash = next((match for p in problems if (match := _PROGRAM.search(p.text))), None)
     if crash is not None:
         return EngineError(

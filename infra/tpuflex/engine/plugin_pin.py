@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tpuflex.both_ends import both_ends
 from tpuflex.engine.gcp_plugin import (
     VARIABLE,
     fetched_gcp_plugin,
@@ -161,7 +162,7 @@ def _install(engine: Path, release: str, archive: Path, environ: Mapping[str, st
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EngineError(f"The gcp plugin cannot be installed: {error}.") from error
     if done.returncode != 0:
-        raise EngineError(f"The gcp plugin was not installed:\n{done.stderr.strip()[-2000:]}")
+        raise EngineError(f"The gcp plugin was not installed:\n{both_ends(done.stderr, 2000)}")
 
 
 def _recorded(record: Path) -> object:

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tpuflex.both_ends import both_ends
 from tpuflex.errors import TpuflexError
 
 INSTALL_PAGE = "https://cloud.google.com/sdk/docs/install"
@@ -64,7 +65,7 @@ def find_gcloud(environ: Mapping[str, str], *, within: float = _VERSION_WITHIN_S
         components = None
     if asked.returncode or not isinstance(components, dict):
         raise TpuflexError(
-            f"{program} does not work: {asked.stderr.strip()[-300:] or 'it gave no version'}",
+            f"{program} does not work: {both_ends(asked.stderr, 400) or 'it gave no version'}",
             hint=_HINT,
         )
     return Gcloud(program, frozenset(components))

