@@ -13,6 +13,7 @@ from tpuflex.engine.build import (
     LOCK,
     MINIMUM_GO,
     MODULE,
+    OPENAPI,
     build,
     build_environment,
     end_of,
@@ -86,7 +87,8 @@ class TestBuild:
 
         assert (tmp_path / "calls").read_text().startswith(f"mod download {SDK}\n")
         assert (tmp_path / "go.mod").read_text() == (
-            (LOCK / "go.mod").read_text() + f"\nreplace {SDK} => ./sdk\n"
+            (LOCK / "go.mod").read_text()
+            + f"\nreplace {OPENAPI} => ./openapi\n\nreplace {SDK} => ./sdk\n"
         )
         served = (tmp_path / "sdk" / "go/common/util/rpcutil/serve.go").read_text()
         assert "owneronly.Listen(" in served

