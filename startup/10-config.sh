@@ -162,6 +162,9 @@ if image is not None:
         if not isinstance(value, str) or not re.fullmatch(pattern, value):
             sys.exit(f"tpuflex-config: image.{name} is not valid: {value!r}")
         fields[f"image.{name}"] = value
+    # It lies beside the weights: of several regions, in that of the host.
+    if fields["image.bucket"] == config["weights"]["bucket"]:
+        fields["image.bucket"] = fields["weights.bucket"]
     push = config["commands"].get("image", "")
     if not isinstance(push, str) or not re.fullmatch(TEXT["commands"]["weights"], push):
         sys.exit("tpuflex-config: commands.image is not valid")

@@ -24,6 +24,7 @@ from tpuflex.cli.prepare import EndpointPreparation
 from tpuflex.cli.prepare_weights import push_weights
 from tpuflex.cli.preview_markdown import preview_markdown
 from tpuflex.cli.preview_report import PreviewReport, asked_for
+from tpuflex.cli.region_weights import fill_regions, image_sets
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.foresee import foresee
 from tpuflex.cli.steps.preview import show
@@ -125,6 +126,7 @@ def test_weights_and_image_are_looked_for_in_each_region(doctor: Doctor, tmp_pat
     copied = foreseen(doctor)
     (far,) = doctor.cloud.further_regions()
     push_weights(far, tmp_path / "tiny", quiet(), lambda: False)
+    fill_regions(doctor.cloud, image_sets(doctor.cloud)[0], quiet(), lambda: False)
     nothing_left = foreseen(doctor)
     prefix = weights_prefix(doctor.stack.settings.model)
     remove(doctor, FAR, f"{prefix}/model.safetensors")
@@ -136,7 +138,8 @@ def test_weights_and_image_are_looked_for_in_each_region(doctor: Doctor, tmp_pat
     assert "holds no complete weights" in nothing.refuses[0].message
     assert "tpuflex weights push DIRECTORY --stack dev" in nothing.refuses[0].hint
     assert nothing.refuses[1].hint == "tpuflex --stack dev library image push"
-    (copy,) = copied.does
+    image_copy, copy = copied.does
+    assert image_copy.startswith(f"image: 0.00 GB are copied from gs://{NEAR}/images/sha256/")
     assert not copied.refuses
     assert not copied.unchecked
     assert f"are copied from gs://{NEAR}/{prefix} (us-east5) to gs://{FAR}" in copy

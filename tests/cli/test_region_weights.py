@@ -10,8 +10,12 @@ from typing import Any
 import pytest
 
 from tests.cli.examined import PROJECT, Doctor, healthy
+from tests.images import small_image
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.library_image import PATTERNS
+from tpuflex.cli.region_weights import fill_regions, filling_texts, image_sets
+from tpuflex.cli.steps.library_image import run_image_push
 from tpuflex.cli.steps.push import run_push
 from tpuflex.cli.steps.weights_ls import run_weights_ls
 from tpuflex.cli.steps.weights_rm import run_weights_rm
@@ -142,6 +146,36 @@ def test_other_weights_in_a_region_are_not_replaced(
     assert (listed(doctor, FAR), len(listed(doctor, HOME))) == ({}, 3)
     push(doctor, None)
     assert listed(doctor, FAR).keys() == listed(doctor, HOME).keys()
+
+
+def test_an_image_is_in_every_region(doctor: Doctor, capsys: Captured, tmp_path: Path) -> None:
+    """Pushed to the home and copied from there; what the other region lacks is filled before chips
+    are asked for, with what it costs; what the home lacks is told with the command that brings
+    it."""
+    image = small_image()
+    reference = f"vllm/vllm-tpu@{image.digest}"
+    doctor.change("serving", image=reference, image_source="library")
+    run_image_push(typed(), doctor.cloud, image.layout(tmp_path / "layout"), again=False)
+    pushed = said(capsys)
+    doctor.change("serving", image_manifest_sha256=pushed["manifest_sha256"])
+    (wanted,) = image_sets(doctor.cloud)
+    assert len(pushed["copies"][0]["copied"]) == len(image.blobs)
+    assert listed(doctor, FAR).keys() == listed(doctor, HOME).keys()
+    assert doctor.cloud.further_regions()[0].weights.verify(wanted.prefix, PATTERNS).problems == ()
+
+    for name in listed(doctor, FAR):
+        remove(doctor, FAR, name)
+    (text,) = filling_texts(doctor.cloud, wanted)
+    ((near, _),) = fill_regions(doctor.cloud, wanted, typed().output, lambda: False)
+    assert text.startswith("image: 0.00 GB are copied from")
+    assert (near.bucket, filling_texts(doctor.cloud, wanted)) == (FAR, [])
+    assert listed(doctor, FAR).keys() == listed(doctor, HOME).keys()
+
+    for name in listed(doctor, HOME):
+        remove(doctor, HOME, name)
+    with pytest.raises(WeightsError, match="is not there") as caught:
+        fill_regions(doctor.cloud, wanted, typed().output, lambda: False)
+    assert caught.value.hint == "tpuflex --stack dev library image push"
 
 
 def test_every_region_is_listed(doctor: Doctor, checkpoint: Path, capsys: Captured) -> None:

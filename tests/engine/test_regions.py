@@ -21,7 +21,7 @@ from tests.engine.libraries import (
 )
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.prepare_weights import push_weights
-from tpuflex.cli.region_weights import fill_regions, filling_texts
+from tpuflex.cli.region_weights import fill_regions, filling_texts, weights_set
 from tpuflex.cli.secrets_anew import made_anew
 from tpuflex.cli.stack_run import StackRun
 from tpuflex.cli.steps.down import run_down
@@ -142,21 +142,22 @@ def _refusals(embedded: Embedded, cloud: Cloud, wanted: str) -> None:
     """Another set in the other region is not written over; what is damaged there is mended."""
     invocation, _ = command(embedded, "two")
     (far,) = cloud.further_regions()
+    here = weights_set(cloud, wanted)
     with pytest.raises(ConflictError, match="holds other weights"):
-        filling_texts(cloud, "0" * 64)
+        filling_texts(cloud, weights_set(cloud, "0" * 64))
     path = f"storage/v1/b/{FAR}/o/{PREFIX.replace('/', '%2F')}%2Fmodel.safetensors"
     call(embedded, "DELETE", path).raise_for_status()
-    (anew,) = filling_texts(cloud, wanted)
+    (anew,) = filling_texts(cloud, here)
     assert f"gs://{FAR}/{PREFIX} does not match its manifest (model.safetensors: " in anew
-    ((mended, report),) = fill_regions(cloud, wanted, invocation.output, lambda: False)
+    ((mended, report),) = fill_regions(cloud, here, invocation.output, lambda: False)
     assert (mended.bucket, report.sent) == (FAR, ("model.safetensors",))
-    assert fill_regions(cloud, wanted, invocation.output, lambda: False) == ()
+    assert fill_regions(cloud, here, invocation.output, lambda: False) == ()
     assert far.weights_region == "europe-west4"
     for each in listed(embedded, FAR):
         place = each.replace("/", "%2F")
         call(embedded, "DELETE", f"storage/v1/b/{FAR}/o/{place}").raise_for_status()
-    (line,) = filling_texts(cloud, wanted)
+    (line,) = filling_texts(cloud, here)
     assert f"(us-east5) to gs://{FAR}; nothing passes through here" in line
-    fill_regions(cloud, wanted, invocation.output, lambda: False)
-    assert filling_texts(cloud, wanted) == []
+    fill_regions(cloud, here, invocation.output, lambda: False)
+    assert filling_texts(cloud, here) == []
     assert listed(embedded, FAR) == listed(embedded, NEAR)

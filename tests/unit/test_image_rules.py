@@ -62,6 +62,11 @@ def test_an_image_of_the_library_may_have_any_name() -> None:
     assert findings(sections(LIBRARY)) == ()
     found = warnings(parse(sections(LIBRARY), "test"))
     assert [item for item in found if item.key == "tpuflex:serving.image"] == []
+    regions: dict[str, object] = {
+        "slice.zones": ["us-east5-a", "europe-west4-a"],
+        "network": {"egress": "google", "subnetwork_cidrs": {"europe-west4": "10.128.16.0/20"}},
+    }
+    assert findings(sections({**LIBRARY, **regions})) == ()
     registry = {"serving.image_source": None, "serving.image_manifest_sha256": None}
     (finding,) = findings(sections({**LIBRARY, **registry}))
     assert "is not in Artifact Registry" in finding.problem
@@ -89,7 +94,6 @@ def test_an_image_of_the_library_may_have_any_name() -> None:
             "Remove it.",
         ),
         ({"serving.image_source": "tar"}, "image_source", ""),
-        ({"slice.zones": ["us-east5-a", "europe-west4-a"]}, "image_source", "zones of one region"),
         ({"serving.image_manifest_sha256": "abc"}, "image_manifest_sha256", ""),
     ],
 )

@@ -131,7 +131,8 @@ class ImageConfig(_Frozen):
     """Where the image is, if it is in the library: a set of files like the weights, its blobs."""
 
     bucket: str
-    """Bucket name."""
+    """Bucket name: that of the weights. Where the host may be in one of several regions, it takes
+    the image from the bucket from which it takes these."""
     prefix: str
     """Prefix of all objects, without a trailing slash."""
     manifest: str

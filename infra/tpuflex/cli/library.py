@@ -135,7 +135,8 @@ def image() -> None:
 @assume_yes
 @pass_invocation
 def push(invocation: Invocation, layout: Path | None, again: bool) -> None:
-    """Bring the stack's image to the library's bucket in its region, the manifest last.
+    """Bring the stack's image to the library's bucket in its region, the manifest last; where its
+    zones are in several, within Cloud Storage also to that of each.
 
     Takes what tpuflex:serving.image names: from its registry to this machine first, with your
     credentials where it is one of Google's, and from nowhere else. Each blob is compared with its

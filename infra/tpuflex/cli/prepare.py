@@ -22,7 +22,13 @@ from tpuflex.cli.prepare_weights import (
     remember,
     weights_directory,
 )
-from tpuflex.cli.region_weights import fill_regions, filling_texts, lacking_texts
+from tpuflex.cli.region_weights import (
+    fill_regions,
+    filling_texts,
+    image_sets,
+    lacking_texts,
+    weights_set,
+)
 from tpuflex.cli.shared_weights import note_weights_use, require_shared
 from tpuflex.cli.weights_elsewhere import (
     Filling,
@@ -136,9 +142,10 @@ class EndpointPreparation:
         cloud = self.cloud
         weights, trust = self._question(empty=not cloud.own_bucket())
         choice = choose(weights, trust)
-        lost = lost_texts(cloud)
+        image = [line for each in image_sets(cloud) for line in filling_texts(cloud, each)]
+        lost = [*lost_texts(cloud), *image]
         if (origin := to_copy(weights, trust)) is not None:
-            filled = filling_texts(cloud, origin.sha256, origin.total_bytes)
+            filled = filling_texts(cloud, weights_set(cloud, origin.sha256), origin.total_bytes)
             return Foretold((*lost, copy_text(cloud, origin), *filled))
         if choice is Choice.AWAIT:
             return Foretold(tuple(lost))
@@ -146,7 +153,7 @@ class EndpointPreparation:
         if choice is Choice.PUSH or weights.found is None:
             pushed = f"weights: {source} is pushed to {weights.place}"
             return Foretold((*lost, *lacking_texts(cloud)), pushed)
-        lines = (*lost, *filling_texts(cloud, weights.found))
+        lines = (*lost, *filling_texts(cloud, weights_set(cloud, weights.found)))
         if choice is Choice.COMPARE:
             same = "is served if it is the same, and refused if not"
             return Foretold(lines, f"weights: {weights.place} is compared with {source}: it {same}")
@@ -174,7 +181,8 @@ class EndpointPreparation:
         require_shared(self.cloud)
         ensure_secrets(self.cloud, self.say)
         ready = self._ensure_weights()
-        fill_regions(self.cloud, ready, self.output, self.cancelled)
+        for each in (weights_set(self.cloud, ready), *image_sets(self.cloud)):
+            fill_regions(self.cloud, each, self.output, self.cancelled)
         return ready
 
     def _question(self, *, empty: bool = False) -> tuple[Weights, Trust]:

@@ -1,13 +1,16 @@
-"""Weights of a stack whose zones are in several regions: what its home holds is copied to the
-library's bucket of each, within Cloud Storage, before chips are asked for."""
+"""Weights, and an image of the library, of a stack whose zones are in several regions: what its
+home holds is copied to the library's bucket of each, within Cloud Storage, before chips are asked
+for."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.config import weights_prefix
+from tpuflex.boot.config import image_prefix, weights_prefix
+from tpuflex.cli.library_image import PATTERNS, push_command
 from tpuflex.cli.weights_elsewhere import copy_text
-from tpuflex.errors import ConflictError, InterruptedByUser
+from tpuflex.errors import ConflictError, InterruptedByUser, WeightsError
 from tpuflex.operate.weights_choice import Elsewhere
 
 if TYPE_CHECKING:
@@ -18,20 +21,59 @@ if TYPE_CHECKING:
     from tpuflex.gcp.weights_report import FoundManifest, PushReport
 
 
-def filling_texts(cloud: Cloud, wanted: str, size: int | None = None) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class RegionSet:
+    """A set of files that hosts read in the region where they are.
+
+    Attributes:
+        what: what it is, in words.
+        prefix: where it is in each bucket.
+        sha256: SHA-256 of its manifest.
+        extra_files: shell patterns of files that are allowed beside the data formats.
+        push: what brings it to the home, where it may not be missing; empty for one that may.
+    """
+
+    what: str
+    prefix: str
+    sha256: str
+    extra_files: tuple[str, ...]
+    push: str = ""
+
+
+def weights_set(cloud: Cloud, sha256: str) -> RegionSet:
+    """The weights of the stack of ``cloud``, with the manifest ``sha256``. That they are missing
+    somebody may have allowed."""
+    model = cloud.stack.settings.model
+    return RegionSet("weights", weights_prefix(model), sha256, model.weights.extra_files)
+
+
+def image_sets(cloud: Cloud) -> tuple[RegionSet, ...]:
+    """The image of the stack of ``cloud``, if its hosts load it from the library."""
+    serving = cloud.stack.settings.serving
+    if serving.image_source != "library":
+        return ()
+    return (image_set(cloud, str(serving.image_manifest_sha256)),)
+
+
+def image_set(cloud: Cloud, sha256: str) -> RegionSet:
+    """The image of the stack of ``cloud``, with the manifest ``sha256``."""
+    image, push = cloud.stack.settings.serving.image, push_command(cloud.stack)
+    return RegionSet("image", image_prefix(image), sha256, PATTERNS, push)
+
+
+def filling_texts(cloud: Cloud, wanted: RegionSet, size: int | None = None) -> list[str]:
     """What :func:`fill_regions` would copy, and what that costs, a line for each region.
 
     Args:
         cloud: the stack's cloud.
-        wanted: SHA-256 of the manifest of the set in the stack's home.
+        wanted: what every region is to have.
         size: its bytes, where it is not there yet and is copied there first.
 
     Raises:
         ConflictError: a region holds a complete set under the same name that is none of these.
         TpuflexError: it cannot be told.
     """
-    prefix = weights_prefix(cloud.stack.settings.model)
-    others = cloud.further_regions()
+    prefix, others = wanted.prefix, cloud.further_regions()
     if others and size is None:
         home = cloud.weights.find(prefix)
         size = None if home is None or home.manifest is None else home.manifest.total_bytes
@@ -40,12 +82,12 @@ def filling_texts(cloud: Cloud, wanted: str, size: int | None = None) -> list[st
         found = near.weights.find(prefix)
         _require_same(near, wanted, found)
         if found is not None and found.manifest is not None:
-            if damage := _damage_text(near):
+            if damage := _damage_text(near, wanted):
                 texts.append(damage)
         elif size is not None:
             region = cloud.stack.settings.region
-            origin = Elsewhere(cloud.bucket, prefix, region, wanted, size, ())
-            texts.append(copy_text(near, origin))
+            origin = Elsewhere(cloud.bucket, prefix, region, wanted.sha256, size, ())
+            texts.append(copy_text(near, origin, wanted.what))
     return texts
 
 
@@ -70,42 +112,45 @@ def lacking_texts(cloud: Cloud) -> list[str]:
 
 def fill_regions(
     cloud: Cloud,
-    wanted: str,
+    wanted: RegionSet,
     output: Output,
     cancelled: Callable[[], bool],
     *,
     again: bool = False,
 ) -> tuple[tuple[Cloud, PushReport], ...]:
-    """Have the set of weights in the home of the stack of ``cloud`` in its other regions, too. What
-    is there is compared with it by size and checksum; what broke off goes on, and what was damaged
-    is copied anew. While the home holds none, which somebody may have allowed, none is copied.
+    """Have what the home of the stack of ``cloud`` has in its other regions, too. What is there is
+    compared with it by size and checksum; what broke off goes on, and what was damaged is copied
+    anew. While the home holds no weights, which somebody may have allowed, none are copied.
 
     Gives what was copied, with the cloud of each region; nothing for one that has it all.
 
     Args:
         cloud: the stack's cloud.
-        wanted: SHA-256 of the set's manifest.
+        wanted: what every region is to have.
         output: shows the progress of a copy.
         cancelled: whether the user pressed Ctrl-C.
         again: copy every file, whatever is there.
 
     Raises:
-        ConflictError: other weights are in its place, or somebody writes there.
+        ConflictError: something else is in its place, or somebody writes there.
         WeightsError: the set in the home is not complete.
         InterruptedByUser: the user pressed Ctrl-C.
         AccessError, ApiError: Cloud Storage refused.
     """
-    prefix = weights_prefix(cloud.stack.settings.model)
-    others = cloud.further_regions()
-    home = cloud.weights.find(prefix) if others else None
+    prefix, others = wanted.prefix, cloud.further_regions()
+    if not others:
+        return ()
+    home = cloud.weights.find(prefix)
     if home is None or home.manifest is None:
+        if wanted.push:
+            raise WeightsError(f"gs://{cloud.bucket}/{prefix} is not there", hint=wanted.push)
         return ()
     copied = []
     for near in others:
         found = near.weights.find(prefix)
         _require_same(near, wanted, found)
         if found is not None and found.manifest is not None:
-            damage = _damage_text(near)
+            damage = _damage_text(near, wanted)
             if not damage and not again:
                 continue
             if damage:
@@ -117,7 +162,7 @@ def fill_regions(
 def _copy(
     cloud: Cloud,
     near: Cloud,
-    wanted: str,
+    wanted: RegionSet,
     output: Output,
     cancelled: Callable[[], bool],
     *,
@@ -125,51 +170,50 @@ def _copy(
 ) -> PushReport:
     from tpuflex.gcp.weights_copy import copy_set  # imports Google's library
 
-    prefix = weights_prefix(cloud.stack.settings.model)
-    with output.transfer(f"  copying  weights to {near.weights_region}") as show:
+    what = wanted.what
+    with output.transfer(f"  copying  {what} to {near.weights_region}") as show:
 
         def progress(done: int, total: int) -> None:
             if cancelled():
-                raise InterruptedByUser("Stopped while the weights were being copied.")
+                raise InterruptedByUser(f"Stopped while copying the {what}.")
             show(done, total)
 
         report = copy_set(
-            cloud.weights.contents(prefix),
-            near.weights.contents(prefix),
-            expected=wanted,
+            cloud.weights.contents(wanted.prefix),
+            near.weights.contents(wanted.prefix),
+            expected=wanted.sha256,
             progress=progress,
             used=cloud.now().date(),
             again=again,
         )
     output.progress(
-        f"  copied   weights: {report.bytes_sent / 1e6:.1f} MB in {report.seconds:.1f} s from"
+        f"  copied   {what}: {report.bytes_sent / 1e6:.1f} MB in {report.seconds:.1f} s from"
         f" gs://{cloud.bucket} to gs://{near.bucket} ({near.weights_region}); nothing passed"
         " through here"
     )
     return report
 
 
-def _damage_text(near: Cloud) -> str:
+def _damage_text(near: Cloud, wanted: RegionSet) -> str:
     """How the set in the bucket of ``near`` does not match its manifest, and what becomes of it;
     empty where it does."""
-    model = near.stack.settings.model
-    prefix = weights_prefix(model)
-    problems = near.weights.verify(prefix, model.weights.extra_files).problems
+    problems = near.weights.verify(wanted.prefix, wanted.extra_files).problems
     if not problems:
         return ""
     return (
-        f"gs://{near.bucket}/{prefix} does not match its manifest ({problems[0].path}:"
+        f"gs://{near.bucket}/{wanted.prefix} does not match its manifest ({problems[0].path}:"
         f" {problems[0].problem}): what is wrong is copied anew"
     )
 
 
-def _require_same(near: Cloud, wanted: str, found: FoundManifest | None) -> None:
-    if found is None or found.manifest is None or found.sha256 == wanted:
+def _require_same(near: Cloud, wanted: RegionSet, found: FoundManifest | None) -> None:
+    if found is None or found.manifest is None or found.sha256 == wanted.sha256:
         return
-    place = f"gs://{near.bucket}/{weights_prefix(near.stack.settings.model)}"
+    place = f"gs://{near.bucket}/{wanted.prefix}"
+    other = "" if wanted.push else "Give these another tpuflex:model.weights.revision. "
     raise ConflictError(
-        f"{place} holds other weights (manifest {found.sha256}; these are {wanted}), which other"
-        f" stacks may serve, and hosts in {near.weights_region} would read it.",
-        hint="Give these another tpuflex:model.weights.revision. To remove those, unless an"
-        f" endpoint uses them: tpuflex weights rm {place} --stack {near.stack.name}",
+        f"{place} holds other {wanted.what} (manifest {found.sha256}; wanted is {wanted.sha256}),"
+        f" which other stacks may serve, and hosts in {near.weights_region} would read it.",
+        hint=f"{other}To remove what is there, unless an endpoint uses it: tpuflex weights rm"
+        f" {place} --stack {near.stack.name}",
     )

@@ -111,13 +111,13 @@ def weights_in(cloud: Cloud, bucket: str) -> WeightsBucket:
     )
 
 
-def copy_text(cloud: Cloud, origin: Elsewhere) -> str:
-    """What a copy brings and costs, in words."""
+def copy_text(cloud: Cloud, origin: Elsewhere, what: str = "weights") -> str:
+    """What a copy of ``what`` brings and costs, in words."""
     region = cloud.weights_region or cloud.stack.settings.region
     cost = transfer_text(origin.total_bytes, origin.region, region)
     free = " (the embedded cloud is free)" if cloud.stack.embedded else ""
     return (
-        f"weights: {origin.total_bytes / 1e9:.2f} GB are copied from {origin.place}"
+        f"{what}: {origin.total_bytes / 1e9:.2f} GB are copied from {origin.place}"
         f" ({origin.region}) to gs://{cloud.bucket}; nothing passes through here, and {cost}{free}"
     )
 

@@ -190,18 +190,22 @@ class Prerequisites:
             grants = tuple(reader.grant for reader in readers)
             found.append(_ReadableWeights(grants[0].id, grants))
             if settings.serving.image_source == "library":
-                image = LibraryReader(
-                    f"{name}-library-image",
-                    LibraryReaderArgs(
-                        bucket=self.bucket,
-                        prefix=image_prefix(settings.serving.image),
-                        reader=self._reader,
-                        title=title,
-                        what="image",
-                    ),
-                    opts,
-                )
-                found.append(_ReadableWeights(image.grant.id, (image.grant,)))
+                images = [
+                    LibraryReader(
+                        f"{name}-library-image{in_region(region, settings.region)}",
+                        LibraryReaderArgs(
+                            bucket=bucket,
+                            prefix=image_prefix(settings.serving.image),
+                            reader=self._reader,
+                            title=title,
+                            what="image",
+                        ),
+                        opts,
+                    )
+                    for region, bucket in weights_buckets(settings, names).items()
+                ]
+                grants = tuple(image.grant for image in images)
+                found.append(_ReadableWeights(grants[0].id, grants))
         if settings.makes_bucket:
             own = WeightsBucket(
                 f"{name}-weights",

@@ -58,12 +58,6 @@ def library_findings(draft: Draft, serving: ServingSettings) -> Iterator[Finding
             f"library, but the weights are not there ({_BUCKET}: {draft.model.weights.bucket})",
             f"Write {_BUCKET}: library, or remove it.",
         )
-    if draft.slice is not None and len(draft.slice.regions) > 1:
-        yield Finding(
-            key,
-            "library, but the zones are in several regions, and a host finds the image in one only",
-            "Write zones of one region, or remove it.",
-        )
     if serving.image_manifest_sha256 is None:
         yield Finding(
             f"{_SERVING}.image_manifest_sha256",

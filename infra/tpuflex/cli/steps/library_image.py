@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import image_prefix
 from tpuflex.cli.library_image import push_image, require_in_library
+from tpuflex.cli.region_weights import image_set
+from tpuflex.cli.steps.push import fill_further
 from tpuflex.cli.steps.weights import ensure_bucket
 from tpuflex.planning.storage_cost import month_text
 
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
 def run_image_push(
     invocation: Invocation, cloud: Cloud, layout: Path | None, *, again: bool
 ) -> None:
-    """Bring the image of the stack of ``cloud`` to the library, and print what to write.
+    """Bring the image of the stack of ``cloud`` to the library, to the bucket of each region of its
+    zones, and print what to write.
 
     Raises:
         SettingsError: the stack has no library.
@@ -31,6 +34,7 @@ def run_image_push(
     require_in_library(stack)
     ensure_bucket(invocation, cloud)
     report = push_image(cloud, image, layout, output, again=again)
+    copies = fill_further(cloud, image_set(cloud, report.manifest.sha256), output, again=again)
     place = f"gs://{cloud.bucket}/{image_prefix(image)}"
     sha256, size = report.manifest.sha256, report.manifest.total_bytes
     output.document(
@@ -42,6 +46,7 @@ def run_image_push(
             "kept": list(report.kept),
             "bytes_sent": report.bytes_sent,
             "manifest_sha256": sha256,
+            **copies,
         }
     )
     region = stack.settings.region

@@ -14,7 +14,7 @@ from tpuflex.cli.prepare_weights import (
     push_weights,
     weights_directory,
 )
-from tpuflex.cli.region_weights import fill_regions, filling_texts
+from tpuflex.cli.region_weights import RegionSet, fill_regions, filling_texts, weights_set
 from tpuflex.cli.steps.weights import ensure_bucket
 from tpuflex.cli.weights_elsewhere import Filling, elsewhere
 from tpuflex.errors import NotFoundError, WeightsError
@@ -68,7 +68,9 @@ def run_push(invocation: Invocation, cloud: Cloud, directory: Path | None, *, ag
     _finish(invocation, cloud, report, filling, again=again)
 
 
-def fill_further(cloud: Cloud, wanted: str, output: Output, *, again: bool) -> dict[str, object]:
+def fill_further(
+    cloud: Cloud, wanted: RegionSet, output: Output, *, again: bool
+) -> dict[str, object]:
     """Have the further regions of the stack of ``cloud`` have what its home has, and say first what
     that costs; for ``--json`` what was copied. Empty for a stack in one region. Raises as
     :func:`~tpuflex.cli.region_weights.fill_regions`.
@@ -100,7 +102,8 @@ def _finish(
     again: bool = False,
 ) -> None:
     """Fill the further regions, and print what was brought in all."""
-    copies = fill_further(cloud, report.manifest.sha256, invocation.output, again=again)
+    wanted = weights_set(cloud, report.manifest.sha256)
+    copies = fill_further(cloud, wanted, invocation.output, again=again)
     _show(invocation, report, filling, copies)
 
 

@@ -9,6 +9,7 @@ from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.cli.prepare_weights import files_text, remember
 from tpuflex.cli.region_job import copy_job, hub_snapshot, hub_source, lists, of_git
 from tpuflex.cli.region_machine import RegionMachine, region_machine
+from tpuflex.cli.region_weights import weights_set
 from tpuflex.cli.shared_weights import is_shared
 from tpuflex.cli.steps.push import fill_further
 from tpuflex.errors import ConflictError, IncompleteTeardownError, InterruptedByUser, WeightsError
@@ -267,7 +268,7 @@ def _show(
     """Fill the stack's further regions, and print what `weights push` prints."""
     remember(cloud, sha256)
     output = invocation.output
-    copies = fill_further(cloud, sha256, output, again=False)
+    copies = fill_further(cloud, weights_set(cloud, sha256), output, again=False)
     there = {job.files[place].path for place in kept}
     sent = [file for file in job.files if file.path not in there]
     count = sum(file.size for file in sent)
