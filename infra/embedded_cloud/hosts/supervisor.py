@@ -109,7 +109,8 @@ class HostSupervisor:
 
     def describe(self) -> list[JsonObject]:
         """The running hosts as the control API shows them."""
-        return [host.describe() for host in self._hosts.values()]
+        # Asked by other threads, too, while hosts come and go.
+        return [host.describe() for host in list(self._hosts.values())]
 
     async def _end_all(self) -> None:
         hosts = list(self._hosts.values())
