@@ -32,7 +32,9 @@ def test_up_outlives_its_access_tokens(embedded: Embedded) -> None:
         "TPUFLEX_TIME_ORIGIN": f"{now}:{cloud.clock.now()}",
     }
 
-    assert stack_run(replace(embedded, environ=environ)).up()["lifecycle"] == "active"
+    run = stack_run(replace(embedded, environ=environ))
+    run.up()
+    assert run.outputs()["lifecycle"] == "active"
 
     calls = cloud.history.entries(0)
     granted = [call for call in calls if call["method_id"] == "oauth2.token"]

@@ -151,7 +151,8 @@ def test_d12_the_engine_runs_the_published_plugin_against_the_embedded_cloud(
 
     target = Target(embedded.root, "dev", embedded.engine, environ)
     run = EngineRun(target, program, failures=ProgramFailures())
-    outputs = run.up()
+    run.up()
+    outputs = run.outputs()
     again = run.preview()
     run.destroy()
 

@@ -62,7 +62,8 @@ def test_d2_a_running_slice_moves(embedded: Embedded, section: str, changes: Jso
     write(embedded, section, changes)
 
     planned = run.preview()
-    outputs = run.up()
+    run.up()
+    outputs = run.outputs()
     again = run.preview()
     there = embedded.cloud.cloud.inventory()["tpu"]
     run.destroy()

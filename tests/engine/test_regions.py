@@ -80,7 +80,8 @@ def test_the_second_region_has_capacity(
     plan = run.plan()
     seen = foresee(run.preparation, changes=True)
     run.preparation.check()
-    outputs = run.up(len(plan.plan.resources))
+    run.up(len(plan.plan.resources))
+    outputs = run.engine.outputs()
     again = run.plan()
 
     assert [f"(us-east5) to gs://{FAR}" in line for line in seen.does] == [True]

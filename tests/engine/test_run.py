@@ -60,7 +60,8 @@ def test_life_of_a_stack(embedded: Embedded) -> None:
     run = stack_run(embedded, seen=seen)
     assert not run.exists()
 
-    outputs = run.up()
+    run.up()
+    outputs = run.outputs()
     again = run.preview()
     run.refresh()
     planned = run.preview_destroy()

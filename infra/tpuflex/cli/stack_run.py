@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import NO_MANIFEST
 from tpuflex.boot.planned import planned_weights
@@ -136,14 +136,14 @@ class StackRun:
             check_source(self._stack)
         return plan
 
-    def up(self, changes: int) -> dict[str, Any]:
-        """Bring the stack up and return its outputs.
+    def up(self, changes: int) -> None:
+        """Bring the stack up.
 
         Raises:
             TpuflexError: the program, a provider or the engine failed, or Ctrl-C.
         """
         with self._live(changes) as self._progress:
-            return self._outlasting(self.engine.up)
+            self._outlasting(self.engine.up)
 
     def up_part(self, targets: tuple[str, ...]) -> None:
         """Create a part of the stack.

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from tpuflex.engine.events import Note, Progress, progress_of
 from tpuflex.engine.failure import UNREADABLE, ProgramFailures, failure
 from tpuflex.engine.find import Engine
 from tpuflex.engine.own_provider import is_own_provider_notice
-from tpuflex.engine.state_files import damage
+from tpuflex.engine.state_files import damage, has_state
 from tpuflex.errors import EngineError, InterruptedByUser, NotFoundError
 
 if TYPE_CHECKING:
@@ -88,18 +89,19 @@ class EngineCommands:
         Raises:
             NotFoundError: the backend does not know it, and it is not to be made.
         """
-        from pulumi.automation import LocalWorkspace, StackNotFoundError
+        from pulumi.automation import StackNotFoundError
         from pulumi.automation.errors import StackAlreadyExistsError
 
         from tpuflex.engine.own_servers import close_to_others
-        from tpuflex.engine.quiet_stack import QuietStack, StackInitMode
+        from tpuflex.engine.quiet_stack import QuietStack, QuietWorkspace, StackInitMode
         from tpuflex.engine.secrets_provider import secrets_provider
 
         if self._stack is not None:
             return self._stack
         target = self._target
         close_to_others()
-        workspace = LocalWorkspace(
+        workspace = QuietWorkspace(
+            partial(has_state, target.environ),
             work_dir=str(target.root),
             program=self._program,
             pulumi_command=self._process,

@@ -1,17 +1,51 @@
-"""The Automation API's stack without the engine runs whose results are never used.
+"""The Automation API's workspace and stack without the engine runs that tell nothing new.
 
 A module of its own, because it can only be imported once pulumi is to be loaded.
 """
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
-from pulumi.automation import OutputMap, OutputValue, Stack, UpdateSummary
+from pulumi.automation import (
+    CommandResult,
+    LocalWorkspace,
+    OutputMap,
+    Stack,
+    StackNotFoundError,
+    UpdateSummary,
+)
 from pulumi.automation._stack import StackInitMode
 
-__all__ = ["QuietStack", "StackInitMode"]
+__all__ = ["QuietStack", "QuietWorkspace", "StackInitMode"]
+
+
+class QuietWorkspace(LocalWorkspace):
+    """A workspace that starts no engine to learn whether a stack is there, where its state is a
+    file. Every command names its stack, so that none has to be selected.
+
+    Args:
+        known: whether there is a stack of a project and a name; None where that is not known.
+        given: what the workspace is made with.
+    """
+
+    def __init__(self, known: Callable[[str, str], bool | None], **given: Any) -> None:
+        super().__init__(**given)
+        self._known = known
+
+    def select_stack(self, stack_name: str) -> None:
+        """Check that the backend has a stack.
+
+        Raises:
+            StackNotFoundError: it has not.
+        """
+        there = self._known(self.project_settings().name, stack_name)
+        if there is None:
+            super().select_stack(stack_name)
+        elif not there:
+            raise StackNotFoundError(CommandResult(stdout="", stderr="", code=1))
 
 
 class QuietStack(Stack):
@@ -27,7 +61,5 @@ class QuietStack(Stack):
         return UpdateSummary("", now, "", {}, {}, "succeeded", end_time=now)
 
     def outputs(self) -> OutputMap:
-        """The outputs of the last update. All count as secret: it is not asked which are."""
-        arguments = ["stack", "output", "--json", "--show-secrets"]
-        outputs = json.loads(self._run_pulumi_cmd_sync(arguments).stdout)
-        return {key: OutputValue(value=value, secret=True) for key, value in outputs.items()}
+        """None: who wants to know them asks :meth:`tpuflex.engine.run.EngineRun.outputs`."""
+        return {}

@@ -84,8 +84,8 @@ class EngineRun:
                     raise
         return EnginePlan.of(planned.steps)
 
-    def up(self, targets: tuple[str, ...] = ()) -> dict[str, Any]:
-        """Bring the stack to what the program says, and return its outputs.
+    def up(self, targets: tuple[str, ...] = ()) -> None:
+        """Bring the stack to what the program says.
 
         Args:
             targets: URNs, ``*`` and ``**`` allowed, of what alone is to be touched.
@@ -95,14 +95,13 @@ class EngineRun:
         """
         stack = self._commands.select()
         with self._commands.operation("up"):
-            result = stack.up(
+            stack.up(
                 parallel=PARALLEL,
                 color="never",
                 suppress_outputs=True,
                 target=list(targets) or None,
                 on_event=self._commands.on_event,
             )
-        return {key: output.value for key, output in result.outputs.items()}
 
     def refresh(self, targets: tuple[str, ...] = ()) -> None:
         """Bring the state in line with the cloud.
@@ -151,9 +150,10 @@ class EngineRun:
         Raises:
             NotFoundError: the backend does not know the stack.
         """
-        stack = self._commands.select(create=False)
+        self._commands.select(create=False)
+        asked = ("stack", "output", "--stack", self._stack, "--json", "--show-secrets")
         with self._commands.operation("stack output"):
-            return {key: output.value for key, output in stack.outputs().items()}
+            return dict(json.loads(self._commands.run(*asked)))
 
     def resources(self) -> tuple[dict[str, Any], ...]:
         """The resources in the stack's state, as the engine stores them.

@@ -61,6 +61,17 @@ def stacks_in_files(backend: Path, project: str) -> tuple[str, ...]:
     return tuple(sorted(file.stem for file in files))
 
 
+def has_state(environ: Mapping[str, str], project: str, stack: str) -> bool | None:
+    """Whether there is a state of ``stack`` in a file; None where states are kept elsewhere."""
+    backend = file_backend(environ.get("PULUMI_BACKEND_URL", ""))
+    if backend is None:
+        return None
+    stacks = backend / ".pulumi" / "stacks"
+    # Compressed where PULUMI_SELF_MANAGED_STATE_GZIP asks for it; without a project until 3.61.
+    files = (f"{project}/{stack}.json", f"{stack}.json")
+    return any((stacks / f"{file}{ending}").is_file() for file in files for ending in ("", ".gz"))
+
+
 def damage(environ: Mapping[str, str]) -> EngineError | None:
     """The error for a state file that was cut short or damaged, with what restores it; None if all
     are whole, or not in files.
