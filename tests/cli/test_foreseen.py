@@ -147,7 +147,8 @@ def test_weights_and_image_are_looked_for_in_each_region(doctor: Doctor, tmp_pat
     assert not nothing_left
     (anew,) = damaged.does
     assert anew.startswith(f"gs://{FAR}/{prefix} does not match its manifest (model.safetensors: ")
-    assert anew.endswith("what is wrong is copied anew")
+    assert "what is wrong is copied anew; weights: 0.00 GB are copied from" in anew
+    assert "the network costs $0.01 at most" in anew
     (broken,) = damaged.refuses
     assert isinstance(broken, WeightsError)
     assert broken.hint == "tpuflex --stack dev library image push"

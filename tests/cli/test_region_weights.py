@@ -9,14 +9,23 @@ from typing import Any
 
 import pytest
 
-from tests.cli.examined import PROJECT, Doctor, healthy
+from tests.cli.examined import PROJECT, Doctor
+from tests.cli.regions import (
+    FAR,
+    HOME,
+    listed,
+    prefix_of,
+    push,
+    remove,
+    tiny_checkpoint,
+    two_regions,
+    typed,
+)
 from tests.images import small_image
-from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.library_image import PATTERNS
 from tpuflex.cli.region_weights import fill_regions, filling_texts, image_sets
 from tpuflex.cli.steps.library_image import run_image_push
-from tpuflex.cli.steps.push import run_push
 from tpuflex.cli.steps.weights_ls import run_weights_ls
 from tpuflex.cli.steps.weights_rm import run_weights_rm
 from tpuflex.cli.steps.weights_verdicts import Wanted
@@ -24,65 +33,22 @@ from tpuflex.cli.steps.weights_verify import run_verify
 from tpuflex.errors import ConflictError, NotFoundError, WeightsError
 from tpuflex.gcp import weights_removal
 from tpuflex.gcp.library import READER_TITLE, below
-from tpuflex.naming import library_names
 
 Captured = pytest.CaptureFixture[str]
-LIBRARY = library_names("tpuflex-dev")
-HOME, FAR = (LIBRARY.bucket("tpuflex-dev", each) for each in ("us-east5", "europe-west4"))
 HOST = "serviceAccount:host-1@tpuflex-dev.iam.gserviceaccount.com"
 
 
 @pytest.fixture
 def doctor(project: Path, tmp_path: Path) -> Iterator[Doctor]:
-    """A stack at home in us-east5, with a zone in europe-west4, too, and a library in both."""
-    with healthy(project, tmp_path) as found:
-        for bucket, location in ((HOME, "US-EAST5"), (FAR, "EUROPE-WEST4")):
-            labels = {"tpuflex-owner": LIBRARY.owner}
-            body = {"name": bucket, "location": location, "labels": labels}
-            found.call("POST", "storage/v1/b?project=tpuflex-dev", body)
-        weights = found.stack.settings.model.weights.model_copy(
-            update={"bucket": "library", "source": None}
-        )
-        found.change("model", weights=weights)
-        found.change("slice", zones=("us-east5-a", "europe-west4-a"))
-        found.change("network", subnetwork_cidrs={"europe-west4": "10.128.16.0/20"})
+    """A stack in two regions."""
+    with two_regions(project, tmp_path) as found:
         yield found
 
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
     """Weights of a few bytes."""
-    directory = tmp_path / "tiny"
-    directory.mkdir()
-    (directory / "config.json").write_text(json.dumps({"model_type": "llama"}))
-    (directory / "model.safetensors").write_bytes(b"weights" * 64)
-    return directory
-
-
-def prefix_of(doctor: Doctor) -> str:
-    """Where the stack's weights are in each bucket."""
-    return weights_prefix(doctor.stack.settings.model)
-
-
-def listed(doctor: Doctor, bucket: str) -> dict[str, Any]:
-    """What is in a bucket, by name."""
-    answer = doctor.call("GET", f"storage/v1/b/{bucket}/o")
-    return {each["name"]: each for each in answer.get("items", [])}
-
-
-def remove(doctor: Doctor, bucket: str, name: str) -> None:
-    """Delete an object."""
-    doctor.remove(f"storage/v1/b/{bucket}/o/{name.replace('/', '%2F')}")
-
-
-def typed() -> Invocation:
-    """A command with --json and --yes."""
-    return Invocation(environ={}, json=True, yes=True)
-
-
-def push(doctor: Doctor, directory: Path | None, *, again: bool = False) -> None:
-    """`tpuflex weights push`."""
-    run_push(typed(), doctor.cloud, directory, again=again)
+    return tiny_checkpoint(tmp_path / "tiny")
 
 
 def said(capsys: Captured) -> Any:

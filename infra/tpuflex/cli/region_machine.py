@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.shared_weights import is_shared
-from tpuflex.errors import AccessError, ApiError, NotFoundError
+from tpuflex.errors import (
+    AccessError,
+    ApiError,
+    IncompleteTeardownError,
+    NotFoundError,
+    TpuflexError,
+)
 from tpuflex.gcp.kinds import INSTANCE
 from tpuflex.gcp.library import bucket_readers
 from tpuflex.gcp.ownership import Maker
@@ -18,6 +25,7 @@ from tpuflex.operate.region_copy.bodies import Place
 from tpuflex.operate.region_copy.grants import Grant, bucket_grant, secret_grant
 from tpuflex.operate.region_copy.machine import CopyMachine
 from tpuflex.operate.region_copy.removal import remove_all
+from tpuflex.operate.region_copy.run import STOP_COMMAND
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -134,6 +142,45 @@ class RegionMachine:
             self._cloud.timing,
             self._say,
         )
+
+    @contextmanager
+    def told_if_left(self) -> Iterator[None]:
+        """Whatever becomes of the block, what a removal has left is told, and is the exit code: it
+        may be billed.
+
+        Raises:
+            IncompleteTeardownError: something is left.
+        """
+        try:
+            yield
+        except IncompleteTeardownError:
+            raise
+        except (TpuflexError, KeyboardInterrupt) as error:
+            self.require_removed(error)
+            raise
+        self.require_removed()
+
+    def require_removed(self, error: BaseException | None = None) -> None:
+        """Check that nothing was left by :meth:`remove`.
+
+        Args:
+            error: what has failed before; it is told, too.
+
+        Raises:
+            IncompleteTeardownError: something was.
+        """
+        if not self.problems:
+            return
+        told, hints = [], []
+        if isinstance(error, TpuflexError):
+            told, hints = [error.message], [error.hint] if error.hint else []
+        told += ["Not all that was made for the copy could be removed:"]
+        told += [f"  {problem}" for problem in self.problems]
+        hints += [
+            f"To remove it: {STOP_COMMAND}",
+            "Google deletes the machine at the end of its time.",
+        ]
+        raise IncompleteTeardownError("\n".join(told), hint="\n".join(hints)) from error
 
     def __enter__(self) -> RegionMachine:
         return self

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.output import Output
-    from tpuflex.gcp.weights_report import FoundManifest, PushReport
+    from tpuflex.gcp.weights_report import FoundManifest, PushReport, WeightsCheck
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,16 @@ def image_set(cloud: Cloud, sha256: str) -> RegionSet:
     return RegionSet("image", image_prefix(image), sha256, PATTERNS, push)
 
 
-def filling_texts(cloud: Cloud, wanted: RegionSet, size: int | None = None) -> list[str]:
+def filling_texts(
+    cloud: Cloud, wanted: RegionSet, size: int | None = None, *, again: bool = False
+) -> list[str]:
     """What :func:`fill_regions` would copy, and what that costs, a line for each region.
 
     Args:
         cloud: the stack's cloud.
         wanted: what every region is to have.
         size: its bytes, where it is not there yet and is copied there first.
+        again: whether every file is copied, whatever is there.
 
     Raises:
         ConflictError: a region holds a complete set under the same name that is none of these.
@@ -77,18 +80,31 @@ def filling_texts(cloud: Cloud, wanted: RegionSet, size: int | None = None) -> l
     if others and size is None:
         home = cloud.weights.find(prefix)
         size = None if home is None or home.manifest is None else home.manifest.total_bytes
-    texts = []
-    for near in others:
-        found = near.weights.find(prefix)
-        _require_same(near, wanted, found)
-        if found is not None and found.manifest is not None:
-            if damage := _damage_text(near, wanted):
-                texts.append(damage)
-        elif size is not None:
-            region = cloud.stack.settings.region
-            origin = Elsewhere(cloud.bucket, prefix, region, wanted.sha256, size, ())
-            texts.append(copy_text(near, origin, wanted.what))
-    return texts
+    texts = (filling_text(cloud, near, wanted, size, again=again) for near in others)
+    return [text for text in texts if text]
+
+
+def filling_text(
+    cloud: Cloud, near: Cloud, wanted: RegionSet, size: int | None, *, again: bool = False
+) -> str:
+    """The same for the region of ``near`` alone; empty where nothing is copied there. Raises as
+    :func:`filling_texts`."""
+    found = near.weights.find(wanted.prefix)
+    _require_same(near, wanted, found)
+    damage = ""
+    if found is not None and found.manifest is not None:
+        check = near.weights.verify(wanted.prefix, wanted.extra_files)
+        damage = _damage_text(near, wanted, check)
+        if not again:
+            wrong = {each.path for each in check.problems}
+            size = sum(file.size for file in check.manifest.files if file.path in wrong)
+        if not damage and not again:
+            return ""
+    if size is None:
+        return damage
+    region = cloud.stack.settings.region
+    origin = Elsewhere(cloud.bucket, wanted.prefix, region, wanted.sha256, size, ())
+    return "; ".join(filter(None, (damage, copy_text(near, origin, wanted.what))))
 
 
 def lacking_texts(cloud: Cloud) -> list[str]:
@@ -150,7 +166,8 @@ def fill_regions(
         found = near.weights.find(prefix)
         _require_same(near, wanted, found)
         if found is not None and found.manifest is not None:
-            damage = _damage_text(near, wanted)
+            check = near.weights.verify(prefix, wanted.extra_files)
+            damage = _damage_text(near, wanted, check)
             if not damage and not again:
                 continue
             if damage:
@@ -194,10 +211,10 @@ def _copy(
     return report
 
 
-def _damage_text(near: Cloud, wanted: RegionSet) -> str:
+def _damage_text(near: Cloud, wanted: RegionSet, check: WeightsCheck) -> str:
     """How the set in the bucket of ``near`` does not match its manifest, and what becomes of it;
     empty where it does."""
-    problems = near.weights.verify(wanted.prefix, wanted.extra_files).problems
+    problems = check.problems
     if not problems:
         return ""
     return (

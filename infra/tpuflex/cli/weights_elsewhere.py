@@ -15,7 +15,7 @@ from tpuflex.errors import AlreadyExistsError, InterruptedByUser, TpuflexError
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.unseen import reasons
 from tpuflex.operate.weights_choice import Elsewhere
-from tpuflex.planning.transfer_cost import transfer_text
+from tpuflex.planning.transfer_cost import transfer_rank, transfer_text
 
 if TYPE_CHECKING:
     from tpuflex.boot.manifest import Manifest
@@ -30,8 +30,9 @@ def elsewhere(
     cloud: Cloud, say: Callable[[str], None], before: PlannedWeights | None = None
 ) -> tuple[Elsewhere, ...]:
     """The complete sets that other buckets hold under the name of the weights of the stack of
-    ``cloud``: the stack's own bucket first, from which a copy costs nothing, then the library's.
-    None for a stack that is not in the library. What cannot be looked at is said.
+    ``cloud``: the stack's own bucket first, from which a copy costs nothing, then the library's,
+    the cheapest first. None for a stack that is not in the library. What cannot be looked at is
+    said.
 
     Args:
         cloud: the stack's cloud.
@@ -208,7 +209,7 @@ class Filling:
 
 
 def _buckets(cloud: Cloud) -> Iterator[tuple[str, str]]:
-    """Names and regions of the other buckets."""
+    """Names and regions of the other buckets: those first from which a copy costs least."""
     from tpuflex.gcp.library import list_library
 
     region = cloud.stack.settings.region
@@ -218,6 +219,9 @@ def _buckets(cloud: Cloud) -> Iterator[tuple[str, str]]:
     listing = list_library(cloud.apis(), cloud.stack.settings.project)
     if listing.unseen:
         raise TpuflexError("; ".join(reasons(listing.unseen)))
-    for each in sorted(listing.resources, key=lambda one: one.location):
-        if each.name != cloud.bucket:
-            yield each.name, each.location.lower()
+    others = [
+        (each.name, each.location.lower())
+        for each in listing.resources
+        if each.name != cloud.bucket
+    ]
+    yield from sorted(others, key=lambda other: (*transfer_rank(other[1], region), *other))

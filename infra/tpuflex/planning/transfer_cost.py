@@ -11,13 +11,30 @@ _GIB = 2**30
 _CONTINENTS = {"us": "North America", "northamerica": "North America", "europe": "Europe"}
 
 
+def transfer_rank(origin: str, target: str) -> tuple[int, Decimal]:
+    """What sorts the regions that could be copied from: the cheapest first.
+
+    Within a continent no price is needed to tell: none on Google's page is lower than those. What
+    nobody has read comes last.
+
+    Args:
+        origin: the region that would be copied from.
+        target: the region that is copied to.
+    """
+    if origin == target:
+        return 0, Decimal(0)
+    if _continent(origin) == _continent(target):
+        return 1, Decimal(0)
+    rate = TRANSFER.get((_continent(origin), _continent(target)))
+    return (3, Decimal(0)) if rate is None else (2, rate.usd_per_gib)
+
+
 def transfer_dollars(size: int, origin: str, target: str) -> Decimal | None:
     """US dollars at most for ``size`` bytes from the region ``origin`` to ``target``, rounded up to
     a cent; None where nobody has read the price."""
     if origin == target:
         return Decimal(0)
-    places = tuple(_CONTINENTS.get(region.partition("-")[0], "") for region in (origin, target))
-    rate = TRANSFER.get(places)
+    rate = TRANSFER.get((_continent(origin), _continent(target)))
     if rate is None:
         return None
     dollars = Decimal(size) / _GIB * rate.usd_per_gib
@@ -32,3 +49,8 @@ def transfer_text(size: int, origin: str, target: str) -> str:
     if not dollars:
         return "the network costs nothing within a region"
     return f"the network costs ${dollars} at most"
+
+
+def _continent(region: str) -> str:
+    word = region.partition("-")[0]
+    return _CONTINENTS.get(word, word)

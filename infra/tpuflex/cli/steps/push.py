@@ -77,7 +77,7 @@ def fill_further(
     """
     if len(cloud.buckets) == 1:
         return {}
-    for line in filling_texts(cloud, wanted):
+    for line in filling_texts(cloud, wanted, again=again):
         output.progress(line)
     filled = fill_regions(cloud, wanted, output, lambda: False, again=again)
     copies = {near.bucket: report for near, report in filled}

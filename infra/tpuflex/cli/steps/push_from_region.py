@@ -9,10 +9,10 @@ from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.cli.prepare_weights import files_text, remember
 from tpuflex.cli.region_job import copy_job, hub_snapshot, hub_source, lists, of_git
 from tpuflex.cli.region_machine import RegionMachine, region_machine
-from tpuflex.cli.region_weights import weights_set
+from tpuflex.cli.region_weights import filling_text, weights_set
 from tpuflex.cli.shared_weights import is_shared
 from tpuflex.cli.steps.push import fill_further
-from tpuflex.errors import ConflictError, IncompleteTeardownError, InterruptedByUser, WeightsError
+from tpuflex.errors import ConflictError, InterruptedByUser, WeightsError
 from tpuflex.operate.hub.snapshot import SOURCE_KEY
 from tpuflex.operate.region_copy.run import (
     STOP_COMMAND,
@@ -39,6 +39,8 @@ def run_push_from_region(invocation: Invocation, cloud: Cloud, *, again: bool) -
         SettingsError: the source is no model of the Hub.
         WeightsError: it holds nothing that could be served, or is not what the stack file pins.
         InterruptedByUser: the user did not agree, or pressed Ctrl-C; the machine then goes on.
+        IncompleteTeardownError: the machine, or what was made with it, is left, whatever else
+            failed, too.
         TpuflexError: the Hub or the cloud refused.
     """
     from tpuflex.cli.steps.weights import ensure_bucket
@@ -56,20 +58,19 @@ def run_push_from_region(invocation: Invocation, cloud: Cloud, *, again: bool) -
         _ensure_state(invocation, cloud)
     job = copy_job(cloud, snapshot, again=again)
     machine = region_machine(invocation, cloud)
-    there = _already_there(cloud, job)
-    if there is not None and not again:
-        _tidy(machine, job, output.progress)
-        _show(cloud, invocation, job, tuple(range(len(job.files))), there, 0.0)
-        _require_removed(machine.problems)
-        return
-    if job.create_only:
-        _require_free(cloud, job)
-    began = cloud.timing.monotonic()
-    with machine:
-        report = _copy(invocation, cloud, machine, job)
-    sha256 = _checked(cloud, job, report)
-    _show(cloud, invocation, job, report.kept, sha256, cloud.timing.monotonic() - began)
-    _require_removed(machine.problems)
+    with machine.told_if_left():
+        there = _already_there(cloud, job)
+        if there is not None and not again:
+            _tidy(machine, job, output.progress)
+            _show(cloud, invocation, job, tuple(range(len(job.files))), there, 0.0)
+            return
+        if job.create_only:
+            _require_free(cloud, job)
+        began = cloud.timing.monotonic()
+        with machine:
+            report = _copy(invocation, cloud, machine, job)
+        sha256 = _checked(cloud, job, report)
+        _show(cloud, invocation, job, report.kept, sha256, cloud.timing.monotonic() - began)
 
 
 def run_stop(invocation: Invocation, cloud: Cloud) -> None:
@@ -80,7 +81,7 @@ def run_stop(invocation: Invocation, cloud: Cloud) -> None:
     """
     machine = region_machine(invocation, cloud)
     machine.remove()
-    _require_removed(machine.problems)
+    machine.require_removed()
     invocation.output.document({"stopped": True})
     invocation.output.result("Nothing is left of a copy within the region. What it sent stays.")
 
@@ -93,15 +94,6 @@ def _tidy(machine: RegionMachine, job: Job, say: Callable[[str], None]) -> None:
         say(f"{running.resource.title} in {running.zone} copies other weights, and works on.")
         return
     machine.remove()
-
-
-def _require_removed(problems: tuple[str, ...]) -> None:
-    if problems:
-        raise IncompleteTeardownError(
-            "Not all that was made for the copy could be removed:\n"
-            + "\n".join(f"  {problem}" for problem in problems),
-            hint=f"Try again: {STOP_COMMAND}\nGoogle deletes the machine at the end of its time.",
-        )
 
 
 def _already_there(cloud: Cloud, job: Job) -> str | None:
@@ -180,7 +172,7 @@ def _copy(invocation: Invocation, cloud: Cloud, machine: RegionMachine, job: Job
     running = machine.machine.find()
     if running is not None and running.over:
         machine.remove()
-        _require_removed(machine.problems)
+        machine.require_removed()
         running = None
     if running is None:
         expected = estimate(job.total_bytes)
@@ -222,15 +214,31 @@ def _announced(cloud: Cloud, job: Job, expected: CopyEstimate) -> Iterator[str]:
         + " and nowhere else"
         + (" and read the Hub's token." if job.token_version else ".")
     )
+    yield from _further_texts(cloud, job)
     if cloud.stack.embedded:
         yield "It costs nothing: the embedded cloud is free."
         return
     yield (
-        f"About {minutes:.0f} minutes, about ${expected.expected_dollars} (prices of us-central1;"
-        f" elsewhere up to half more). Google deletes the machine after"
+        f"The machine: about {minutes:.0f} minutes, about ${expected.expected_dollars} (prices of"
+        " us-central1; elsewhere up to half more). Google deletes it after"
         f" {expected.limit_seconds / 60:.0f} minutes at the latest: ${expected.most_dollars} at"
         " most."
     )
+
+
+def _further_texts(cloud: Cloud, job: Job) -> Iterator[str]:
+    """What is copied to further regions once the machine is done, and what that costs.
+
+    Raises:
+        ConflictError: one of them holds other weights under their name.
+    """
+    for near in cloud.further_regions():
+        found = near.weights.find(job.prefix)
+        same = found is not None and found.manifest is not None and lists(found.manifest, job)
+        # The manifest is not known before it is written, unless it is pinned; what it will list is.
+        wanted = job.pinned or (found.sha256 if found is not None and same else job.source)
+        if text := filling_text(cloud, near, weights_set(cloud, wanted), job.total_bytes):
+            yield f"Afterwards: {text}"
 
 
 def _checked(cloud: Cloud, job: Job, report: Report) -> str:
