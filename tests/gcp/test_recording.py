@@ -160,15 +160,55 @@ def test_what_makes_a_url_a_credential_is_left_out(
     )
 
 
-def test_where_a_redirect_leads_nothing_of_the_query_is_written(tmp_path: Path) -> None:
-    """The URL alone lets its holder read there, whatever its parameters are called."""
-    file = tmp_path / "wire.jsonl"
-    recording = Recording(file)
-    request = requests.Request("GET", f"https://cdn.example/o?any={SIGNATURE}#x")
+def recorded(file: Path, url: str, **headers: str) -> str:
+    """The URL in the record of a request."""
     response = requests.Response()
     response.status_code = 200
+    request = requests.Request("GET", "https://cdn.example/", headers=headers).prepare()
+    request.url = url
+    Recording(file).add(request, response, whole=False)
+    return str(json.loads(file.read_text().splitlines()[-1])["url"])
 
-    recording.add(request.prepare(), response, whole=False)
 
-    (found,) = map(json.loads, file.read_text().splitlines())
-    assert found["url"] == f"https://cdn.example/o?any=({len(SIGNATURE)} letters)"
+@pytest.mark.parametrize(
+    ("asked", "written"),
+    [
+        (f"o?any={SIGNATURE}#x", "(2 letters)?any=(21 letters)"),
+        (f"blob;id=1/{SIGNATURE}/x", "(34 letters)"),
+        (f"?{SIGNATURE}", "(1 letters)?(21 letters)"),
+    ],
+)
+def test_where_a_redirect_leads_nothing_but_the_host_is_written(
+    tmp_path: Path, asked: str, written: str
+) -> None:
+    """The URL alone lets its holder read there, whatever its parts are called."""
+    found = recorded(tmp_path / "wire.jsonl", f"https://cdn.example/{asked}")
+    assert found == f"https://cdn.example/{written}"
+
+
+@pytest.mark.parametrize(
+    ("asked", "written"),
+    [
+        (
+            f"us-docker.pkg.dev/artifacts-downloads/namespaces/p/repositories/r/downloads/{SIGNATURE}",
+            "us-docker.pkg.dev/artifacts-downloads/(59 letters)",
+        ),
+        (f"me:{SIGNATURE}@us-docker.pkg.dev/v2/p/r", "us-docker.pkg.dev/v2/p/r"),
+        (
+            f"storage.googleapis.com/b?foo;X-Goog-Signature={SIGNATURE}&alt=json",
+            "storage.googleapis.com/b?foo;X-Goog-Signature=(21 letters)&alt=json",
+        ),
+        (
+            f"x.googleapis.com/b?filter=a;b&sig=a;{SIGNATURE}",
+            "x.googleapis.com/b?filter=a;b&sig=(23 letters)",
+        ),
+    ],
+)
+def test_a_credential_in_a_url_is_left_out_beside_a_token(
+    tmp_path: Path, asked: str, written: str
+) -> None:
+    """What Artifact Registry signs is a path of its own host, to which the caller's token goes on;
+    a password may stand in front of the host."""
+    found = recorded(tmp_path / "wire.jsonl", f"https://{asked}", Authorization="Bearer x")
+    assert found == f"https://{written}"
+    assert SIGNATURE not in (tmp_path / "wire.jsonl").read_text()

@@ -62,6 +62,8 @@ class Handler(BaseHTTPRequestHandler):
             if part in path and statuses:
                 error = {"errors": [{"code": "DENIED", "message": "no\x1b[31m"}]}
                 return self._answer(statuses.pop(0), json.dumps(error).encode())
+        if path.startswith("/elsewhere?"):
+            return self._answer(302, b"", {"Location": "https://10.0.0.5/token?x=1"})
         if path.startswith("/token?"):
             return self._answer(200, json.dumps({"token": served.token}).encode())
         if served.token and asked[1] != f"Bearer {served.token}":
@@ -269,6 +271,15 @@ def test_a_challenge_that_leads_elsewhere_in_clear_is_not_followed(served: Serve
     served.token, served.realm = "nobodys", f"{served.url}/token"
     with pytest.raises(AccessError):
         registry(served, "quay.io/a/b")[0].read()
+
+
+def test_a_token_is_not_asked_for_where_its_place_leads(served: Served) -> None:
+    """A registry could otherwise have a network asked that it does not reach itself."""
+    served.token, served.realm = "nobodys", "https://auth.example/elsewhere?x=1"
+    found, session = registry(served, "quay.io/a/b")
+    with pytest.raises(AccessError, match=r"quay\.io names auth\.example .* leads elsewhere"):
+        found.read()
+    assert session.hosts == {"quay.io", "auth.example"}
 
 
 def test_a_registry_that_is_not_there(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 The variable ``TPUFLEX_RECORD`` names the file; command and provider, which share the environment,
 append to it. It is evidence of a run (`make prove-on-google`), and what the embedded cloud is held
 to. Credentials are headers, and no header is written; payloads of secrets are left out, and so is
-what lets whoever has a URL do what it is for: signatures, tokens, and ids of uploads.
+what lets whoever has a URL do what it is for: signatures, tokens, ids of uploads, and passwords.
 """
 
 from __future__ import annotations
@@ -37,6 +37,10 @@ _CREDENTIAL = re.compile(
     r"|policy|verify|upload_id|(?:access_|id_|refresh_|oauth_|xsrf_)?token|key|.*secret|password",
     re.IGNORECASE,
 )
+
+#: Where Artifact Registry sends who may read a blob: to a path of its own that ends in a token, and
+#: that requests, which is still asking the same host, asks for with the caller's.
+_DOWNLOAD = re.compile(r"^(/artifacts-(?:downloads|uploads)/)(.+)$", re.DOTALL)
 
 
 class Recording:
@@ -113,22 +117,36 @@ class Recording:
 
 
 def _without_credentials(url: str, *, signed: bool) -> str:
-    """``url`` with the length of each value in place of those that are credentials.
+    """``url`` with the lengths of what is a credential in its place.
 
     Args:
         url: what was asked for.
-        signed: whether nothing but the URL says who asks: then every value may be a part of that.
+        signed: whether nothing but the URL says who asks: then every part of it may say that, but
+            for the host.
     """
     parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    path = f"/{_length(parts.path)}" if signed else _DOWNLOAD.sub(_without_token, parts.path)
     query = "&".join(_parameter(each, signed=signed) for each in parts.query.split("&"))
-    return parts._replace(query=query, fragment="").geturl()
+    return parts._replace(netloc=host, path=path, query=query, fragment="").geturl()
+
+
+def _without_token(found: re.Match[str]) -> str:
+    return f"{found[1]}{_length(found[2])}"
 
 
 def _parameter(text: str, *, signed: bool) -> str:
-    name, _, value = text.partition("=")
-    if not value or not (signed or _CREDENTIAL.fullmatch(unquote(name))):
-        return text
-    return f"{name}=({len(value)} letters)"
+    name, is_, value = text.partition("=")
+    if value and (signed or _CREDENTIAL.fullmatch(unquote(name))):
+        return f"{name}={_length(value)}"
+    if signed:
+        return text if is_ or not text else _length(text)
+    first, more, rest = text.partition(";")  # which separates parameters, too
+    return first + more + _parameter(rest, signed=signed) if more else text
+
+
+def _length(text: str) -> str:
+    return f"({len(text)} letters)"
 
 
 def _readable(body: Any, *, withheld: bool) -> Any:

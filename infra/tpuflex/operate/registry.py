@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 
 import requests
 
-from tpuflex.errors import ApiError, TpuflexError, WeightsError
+from pulumi_plugin.printable import printable
+from tpuflex.errors import AccessError, ApiError, TpuflexError, WeightsError
 from tpuflex.gcp.image_registry import MANIFESTS, READER, refused
 from tpuflex.settings.image import on_docker_hub, registry_project
 from tpuflex.startup.image_archive import (
@@ -197,8 +198,17 @@ class Registry:
         if urlsplit(realm).scheme != urlsplit(self._url).scheme:
             raise self._refused(401, b"")
         asked = {key: asked[key] for key in ("service", "scope") if key in asked}
-        answer = self._session.get(realm, params=asked, timeout=_TIMEOUT, stream=True)
+        # Not on to where an answer leads: that may be a network which only this machine reaches.
+        answer = self._session.get(
+            realm, params=asked, timeout=_TIMEOUT, stream=True, allow_redirects=False
+        )
         with closing(answer):
+            if answer.is_redirect:
+                raise AccessError(
+                    f"{self._host} names {printable(urlsplit(realm).hostname or '')} for a token,"
+                    " which leads elsewhere, and is not followed there",
+                    hint=_PUBLIC,
+                )
             text = answer.raw.read(2**20, decode_content=True)
         try:
             found = json.loads(text)
