@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,15 +10,14 @@ import pytest
 from tests.cli.test_weights_uses import Policy, Slices
 from tpuflex.boot.config import weights_prefix
 from tpuflex.boot.planned import PlannedWeights
+from tpuflex.cli import set_removal
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps import down_purge
 from tpuflex.cli.steps.down_purge import nothing_text, planned_purge, purge
 from tpuflex.errors import AccessError, ConflictError, NotFoundError
 from tpuflex.gcp.library import COPY_TITLE
 from tpuflex.gcp.weights_objects import SetObjects
 from tpuflex.gcp.weights_removal import planned_removal
-from tpuflex.operate.begun_removals import BegunRemovals
 
 NOW = dt.datetime(2026, 11, 23, 12, tzinfo=dt.UTC)
 
@@ -123,7 +121,7 @@ def test_a_removal_that_was_killed_goes_on(
     blobs = files_without_manifest(cloud, 3, 2)
     planned = planned_removal(cloud.weights.contents(served.prefix), unfinished=False)
     with monkeypatch.context() as patched:
-        patched.setattr(down_purge, "remove", killed)
+        patched.setattr(set_removal, "remove", killed)
         with pytest.raises(KeyboardInterrupt):
             purge(cloud, planned)
     again = planned_purge(cloud, served)
@@ -137,16 +135,7 @@ def test_a_removal_that_was_killed_goes_on(
     with pytest.raises(ConflictError, match="a push may be under way"):
         planned_purge(cloud, served)
     files_without_manifest(cloud, 3, 2)
-    monkeypatch.setattr(down_purge, "remove", lambda _removal: None)
+    monkeypatch.setattr(set_removal, "remove", lambda _removal: None)
     purge(cloud, planned)
     with pytest.raises(ConflictError, match="a push may be under way"):
         planned_purge(cloud, served)
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"B/P": 7}', '{"B/P": "yesterday"}'])
-def test_a_note_that_cannot_be_read_allows_nothing(tmp_path: Path, text: str) -> None:
-    """Nor does one without its zone."""
-    (tmp_path / "begun-removals.json").write_text(text)
-    assert not BegunRemovals(tmp_path).left("B", "P", NOW)
-    (tmp_path / "begun-removals.json").write_text('{"B/P": "2026-11-23T12:00:00"}')
-    assert not BegunRemovals(tmp_path).left("B", "P", NOW)

@@ -19,6 +19,7 @@ from tpuflex.cli.shared_weights import (
 from tpuflex.cli.stack import OpenStack
 from tpuflex.errors import NotFoundError
 from tpuflex.gcp import weights_usage
+from tpuflex.gcp.weights_report import FoundManifest
 from tpuflex.settings.model import WeightsSettings
 
 PREFIX = "llm/models/huggingfacetb-smollm2-135m-instruct/1"
@@ -32,7 +33,15 @@ def cloud(stack: OpenStack) -> Cloud:
     """The cloud of a stack whose weights are in gs://acme-models/llm."""
     weights = WeightsSettings(bucket="gs://acme-models/llm")
     model = stack.settings.model.model_copy(update={"weights": weights})
-    return Cloud(replace(stack, settings=stack.settings.model_copy(update={"model": model})), {})
+    settings = stack.settings.model_copy(update={"model": model})
+    return there_are(Cloud(replace(stack, settings=settings), {}), "5a" * 32)
+
+
+def there_are(cloud: Cloud, sha256: str) -> Cloud:
+    """``cloud`` with weights of this manifest in its bucket."""
+    found = FoundManifest(sha256, None)
+    vars(cloud)["weights"] = SimpleNamespace(find=lambda _prefix: found)
+    return cloud
 
 
 @pytest.mark.parametrize(
@@ -41,6 +50,8 @@ def cloud(stack: OpenStack) -> Cloud:
         (HERE, True),
         (replace(HERE, prefix="other/models/tiny/1"), False),
         (replace(HERE, bucket="the-stacks-own"), False),
+        (replace(HERE, manifest_sha256="5b" * 32), False),
+        (replace(HERE, manifest_sha256=""), True),  # an older version, which served what it found
         (None, False),
     ],
 )
@@ -97,3 +108,4 @@ def test_weights_that_were_pushed_from_here_are_the_stacks(cloud: Cloud) -> None
     remember(cloud, "5a" * 32)
 
     assert COMMAND in kept_line(cloud, KEPT, None)
+    assert COMMAND not in kept_line(there_are(cloud, "5b" * 32), KEPT, None)  # pushed since

@@ -45,6 +45,7 @@ from tpuflex.gcp.session import authorized_session, require_credentials
 from tpuflex.gcp.settling import Settling
 from tpuflex.gcp.timing import Timing
 from tpuflex.gcp.transport import Transport
+from tpuflex.naming import library_names
 from tpuflex.trusted_files import child_environment, require_trusted, trusted_path
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ class Cloud:
         hub_token: the token for the Hub that the caller's shell has; empty for none. Only the
             client of the Hub gets it.
         weights_region: which of the stack's regions :attr:`bucket` and :attr:`weights` are those
-            of; the stack's home if empty.
+            of; the stack's home if empty. One that the stack file does not name, too, where the
+            library has a bucket.
     """
 
     stack: OpenStack
@@ -87,8 +89,11 @@ class Cloud:
 
     @property
     def bucket(self) -> str:
-        """Name of the bucket that holds the stack's weights; of several, that in its home."""
-        return self.buckets[self.weights_region or self.stack.settings.region]
+        """Name of the bucket that holds the stack's weights; of several, that in its home. In a
+        region that the stack file does not name, the library's."""
+        project, region = self.stack.settings.project, self.weights_region
+        named = self.buckets.get(region or self.stack.settings.region)
+        return named or library_names(project).bucket(project, region)
 
     def further_regions(self) -> tuple[Cloud, ...]:
         """It with the weights in each of the stack's regions but its home."""

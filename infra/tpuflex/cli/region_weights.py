@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import image_prefix, weights_prefix
 from tpuflex.cli.library_image import PATTERNS, push_command
+from tpuflex.cli.prepare_weights import remember
 from tpuflex.cli.weights_elsewhere import copy_text
 from tpuflex.errors import ConflictError, InterruptedByUser, WeightsError
 from tpuflex.operate.weights_choice import Elsewhere
@@ -165,6 +166,8 @@ def fill_regions(
     for near in others:
         found = near.weights.find(prefix)
         _require_same(near, wanted, found)
+        if not wanted.push:  # before a copy, which may be killed when all of it is there
+            remember(near, wanted.sha256)
         if found is not None and found.manifest is not None:
             check = near.weights.verify(prefix, wanted.extra_files)
             damage = _damage_text(near, wanted, check)

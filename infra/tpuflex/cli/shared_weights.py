@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import image_prefix, weights_prefix
 from tpuflex.cli.library_weights import in_library, require_library
+from tpuflex.cli.own_weights import is_own
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
 from tpuflex.gcloud_commands import remove_objects
 from tpuflex.gcp.brought_bucket import read_brought_bucket, require_pushable
-from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.planning.storage_cost import month_text, storage_per_month
 
 if TYPE_CHECKING:
@@ -197,9 +197,18 @@ def kept_line(
     if in_library(cloud.stack):
         return f"Kept in the library: {_kept_places(kept)}. What it holds: tpuflex library status"
     line = f"Kept in your bucket: {_kept_places(kept)}. Other endpoints may serve it."
-    if not was_used(cloud, served):
+    if not _is_own(cloud, served):
         return line
     return f"{line} To delete all that is below it: {remove_objects(str(kept['place']))}"
+
+
+def _is_own(cloud: Cloud, served: PlannedWeights | None) -> bool:
+    """Whether what is there is the stack's own; where that cannot be told, it is not."""
+    try:
+        found = cloud.weights.find(weights_prefix(cloud.stack.settings.model))
+    except TpuflexError:
+        return False
+    return is_own(cloud, served, found)
 
 
 def kept_image_line(kept: Mapping[str, object] | None) -> str:
@@ -225,15 +234,6 @@ def _kept_cost(kept: Mapping[str, object]) -> str:
     if not isinstance(size, int):
         return f"could not be looked at ({kept.get('why')})"
     return f"{size / 2**30:.2f} GiB, {month_text(size, str(kept['region']))}"
-
-
-def was_used(cloud: Cloud, served: PlannedWeights | None) -> bool:
-    """Whether the weights that the stack file of ``cloud`` names were ever the stack's."""
-    stack, bucket = cloud.stack, cloud.bucket
-    prefix = weights_prefix(stack.settings.model)
-    if served is not None and served.prefix == prefix and served.holds(bucket):
-        return True
-    return PushedWeights(stack.own_files).get(bucket, prefix) is not None
 
 
 def _next(revision: str) -> str:

@@ -52,8 +52,9 @@ class Removal:
 
     @property
     def written(self) -> dt.datetime | None:
-        """When the last of the files that go was written."""
-        return max((blob.time_created for blob in self.files), default=None)
+        """When the last of what goes was written, the manifest counted."""
+        there = self.files if self.manifest is None else (*self.files, self.manifest)
+        return max((blob.time_created for blob in there), default=None)
 
     def to_json(self) -> dict[str, object]:
         """It in the documents of ``--json``."""

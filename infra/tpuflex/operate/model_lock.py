@@ -1,4 +1,4 @@
-"""One maker at a time of a directory with a model, or an image."""
+"""One maker at a time of a directory with a model or an image, or of a file."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tpuflex.trusted_files import own_directory
 
 
 @contextmanager
-def only_maker(directory: Path, waits: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Hold a lock beside ``directory``, so that concurrent runs make it only once.
+def only_maker(place: Path, waits: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Hold a lock beside ``place``, so that concurrent runs make it only once.
 
     Args:
-        directory: what is made.
+        place: what is made.
         waits: called before it waits for another run.
     """
-    own_directory(directory.parent)
-    with directory.with_name(f"{directory.name}.lock").open("w") as handle:
+    own_directory(place.parent)
+    with place.with_name(f"{place.name}.lock").open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

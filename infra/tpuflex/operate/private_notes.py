@@ -1,15 +1,17 @@
-"""Short texts by name that a home keeps for itself, in a private file."""
+"""Short texts that a home keeps for itself about sets of weights, in a private file."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from tpuflex.trusted_files import own_directory, write_private
+from tpuflex.operate.model_lock import only_maker
+from tpuflex.trusted_files import write_private
 
 
 class PrivateNotes:
-    """Notes in one file. One that is not readable as ours says nothing.
+    """A note for each set, by bucket and prefix, in one file. One that is not readable as ours says
+    nothing. Commands that run side by side lose none of each other's.
 
     Args:
         file: the file; made with the first note.
@@ -18,27 +20,36 @@ class PrivateNotes:
     def __init__(self, file: Path) -> None:
         self._file = file
 
-    def get(self, name: str) -> str | None:
-        """The note ``name``; None for none."""
-        found = self._read().get(name)
+    def get(self, bucket: str, prefix: str) -> str | None:
+        """The note about a set; None for none."""
+        found = self._read().get(f"{bucket}/{prefix}")
         return found if isinstance(found, str) else None
 
-    def put(self, name: str, text: str) -> None:
-        """Keep ``text`` as the note ``name``.
+    def buckets(self, prefix: str) -> tuple[str, ...]:
+        """The buckets with a note about the set at ``prefix``."""
+        found = (name.partition("/") for name in sorted(self._read()))
+        return tuple(bucket for bucket, _, at in found if at == prefix)
+
+    def put(self, bucket: str, prefix: str, text: str) -> None:
+        """Keep ``text`` as the note about a set.
 
         Raises:
             OSError: the file cannot be written.
         """
-        self._write({**self._read(), name: text})
+        with only_maker(self._file):
+            self._write({**self._read(), f"{bucket}/{prefix}": text})
 
-    def forget(self, name: str) -> None:
-        """Keep no note ``name``.
+    def forget(self, bucket: str, prefix: str) -> None:
+        """Keep no note about a set.
 
         Raises:
             OSError: the file cannot be written.
         """
-        known = self._read()
-        if known.pop(name, None) is not None:
+        if self.get(bucket, prefix) is None:
+            return
+        with only_maker(self._file):
+            known = self._read()
+            known.pop(f"{bucket}/{prefix}", None)
             self._write(known)
 
     def _read(self) -> dict[str, object]:
@@ -49,5 +60,4 @@ class PrivateNotes:
         return document if isinstance(document, dict) else {}
 
     def _write(self, notes: dict[str, object]) -> None:
-        own_directory(self._file.parent)
         write_private(self._file, json.dumps(notes, indent=1, sort_keys=True))

@@ -27,7 +27,7 @@ class PushedWeights:
 
     def get(self, bucket: str, prefix: str) -> str | None:
         """The hash of what was last pushed there from this home; None if nothing was."""
-        found = self._notes.get(f"{bucket}/{prefix}")
+        found = self._notes.get(bucket, prefix)
         return found if found is not None and re.fullmatch(SHA256_PATTERN, found) else None
 
     def put(self, bucket: str, prefix: str, sha256: str) -> None:
@@ -36,4 +36,4 @@ class PushedWeights:
         Raises:
             OSError: the file cannot be written.
         """
-        self._notes.put(f"{bucket}/{prefix}", sha256)
+        self._notes.put(bucket, prefix, sha256)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.cli.shared_weights import is_shared
 from tpuflex.cli.steps.down_purge import (
+    agree,
     nothing_text,
     planned_copies,
     planned_purge,
@@ -75,10 +76,11 @@ def run_down(
         return
     if not (planned.nothing and doomed is None and not copies) and not invocation.yes:
         output.confirm_name("stack's name", stack.name)
+    places = (*(() if doomed is None else ((cloud, doomed),)), *copies)
+    agree(places)
     left = teardown.carry_out(planned)
     _show_left(output, planned, stack.name)
-    first = () if doomed is None else ((cloud, doomed),)
-    purged, failed = _purged((*first, *copies))
+    purged, failed = _purged(places)
     kept = teardown.kept(planned)
     done = {"stack": stack.name, "destroyed": True, **_document(planned, left)}
     if is_shared(stack):

@@ -5,23 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
-from tpuflex.cli.shared_weights import bucket_region, is_shared, was_used
+from tpuflex.cli.library_regions import library_cloud
+from tpuflex.cli.library_weights import in_library
+from tpuflex.cli.own_weights import is_own, known_manifests
+from tpuflex.cli.set_removal import begun_removals, remove_noted, require_right
+from tpuflex.cli.shared_weights import bucket_region, is_shared
 from tpuflex.cli.steps.weights_verdicts import perhaps_under_way
 from tpuflex.cli.weights_uses import weights_uses
-from tpuflex.errors import AccessError, ConflictError, NotFoundError, TpuflexError
-from tpuflex.gcloud_commands import grant_on_bucket
-from tpuflex.gcp.brought_bucket import PUSH_ROLE, held_in
-from tpuflex.gcp.weights_removal import Removal, planned_removal, remove
+from tpuflex.errors import ConflictError, NotFoundError
+from tpuflex.gcp.weights_removal import Removal, planned_removal
 from tpuflex.naming import COPY_ROLE, account_email
-from tpuflex.operate.begun_removals import BegunRemovals
 from tpuflex.planning.storage_cost import month_text
 
-#: What a removal needs.
-DELETES = "storage.objects.delete"
-
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from tpuflex.boot.planned import PlannedWeights
     from tpuflex.cli.cloud import Cloud
+    from tpuflex.gcp.weights_report import FoundManifest
 
 
 def planned_purge(cloud: Cloud, served: PlannedWeights | None) -> Removal | None:
@@ -43,31 +44,63 @@ def planned_purge(cloud: Cloud, served: PlannedWeights | None) -> Removal | None
     prefix = weights_prefix(stack.settings.model)
     place = f"gs://{cloud.bucket}/{prefix}"
     try:
-        removal = planned_removal(cloud.weights.contents(prefix), unfinished=False)
+        there = cloud.weights.contents(prefix)
     except NotFoundError:
         return None  # the bucket is gone: all else can go
+    removal = planned_removal(there, unfinished=False)
     if removal.nothing and not removal.kept:
         return None
-    if not was_used(cloud, served):
-        raise ConflictError(
-            f"{place} was neither served by this stack nor pushed from here: it may be somebody"
-            " else's. Nothing was deleted.",
-            hint="Leave --purge-weights out; to remove it all the same:"
-            f" tpuflex weights rm {prefix} --stack {stack.name}",
-        )
+    begun = begun_removals(cloud)
+    agreed = begun.agreed(cloud.bucket, prefix, removal.written)
+    if not agreed and not is_own(cloud, served, there.found):
+        raise _not_own(cloud, served, there.found)
     if removal.nothing:
         raise ConflictError(
             f"No push has written what is in {place}. Nothing was deleted.",
             hint="Leave --purge-weights out.",
         )
-    begun = BegunRemovals(stack.own_files).left(cloud.bucket, prefix, removal.written)
-    if removal.manifest is None and not begun and perhaps_under_way(removal.written, cloud.now()):
+    left = begun.left(cloud.bucket, prefix, removal.written)
+    if removal.manifest is None and not left and perhaps_under_way(removal.written, cloud.now()):
         raise ConflictError(
             f"Something was written in {place} within 24 hours, and there is no manifest: a push"
             " may be under way. Nothing was deleted.",
             hint="Leave --purge-weights out; once no push is under way:"
             f" tpuflex weights rm {prefix} --stack {stack.name}",
         )
+    _require_unused(cloud, prefix)
+    require_right(cloud, prefix, "Leave --purge-weights out")
+    return removal
+
+
+def _not_own(
+    cloud: Cloud, served: PlannedWeights | None, found: FoundManifest | None
+) -> ConflictError:
+    """The error for what is not the stack's own, with what is there and what would be."""
+    prefix = weights_prefix(cloud.stack.settings.model)
+    place = f"gs://{cloud.bucket}/{prefix}"
+    known = known_manifests(cloud, served)
+    if found is None or not known:
+        why = "was neither served by this stack nor pushed from here: it may be somebody else's"
+    else:
+        why = (
+            f"holds other weights (manifest {found.sha256 or 'unreadable'}) than this stack has"
+            f" served, or were pushed from here ({', '.join(sorted(known))}): they may be somebody"
+            " else's"
+        )
+    return ConflictError(
+        f"{place} {why}. Nothing was deleted.",
+        hint="Leave --purge-weights out; to remove it all the same:"
+        f" tpuflex weights rm {place} --stack {cloud.stack.name}",
+    )
+
+
+def _require_unused(cloud: Cloud, prefix: str) -> None:
+    """Check that no endpoint but the stack of ``cloud`` uses the set.
+
+    Raises:
+        ConflictError: one may.
+    """
+    stack = cloud.stack
     settings = stack.settings
     brought = settings.identity.brought
     own = account_email(stack.names.service_account_id(), settings.project)
@@ -77,9 +110,7 @@ def planned_purge(cloud: Cloud, served: PlannedWeights | None) -> Removal | None
     uses = weights_uses(cloud)
     ours = (member, f"serviceAccount:{copies}")
     users = [*uses.others(prefix, stack.names.owner, ours), *uses.unseen]
-    _require_none(place, users, "Nothing was deleted.")
-    _require_right(cloud, prefix)
-    return removal
+    _require_none(f"gs://{cloud.bucket}/{prefix}", users, "Nothing was deleted.")
 
 
 def planned_copies(
@@ -87,28 +118,30 @@ def planned_copies(
 ) -> tuple[tuple[Cloud, Removal], ...]:
     """The same in the other regions of the stack, each with its cloud. Raises as
     :func:`planned_purge`."""
-    found = ((each, planned_purge(each, served)) for each in cloud.further_regions())
+    regions = (*cloud.further_regions(), *_regions_taken_away(cloud, served))
+    found = ((each, planned_purge(each, served)) for each in regions)
     return tuple((each, removal) for each, removal in found if removal is not None)
 
 
-def _require_right(cloud: Cloud, prefix: str) -> None:
-    """Check that the caller may delete there, before the stack is gone. A right on some objects
-    alone is not told for a bucket: who has none on all of it is told what is looked for.
+def _regions_taken_away(cloud: Cloud, served: PlannedWeights | None) -> Iterator[Cloud]:
+    """It in the regions that the stack file does not name any more, where the slice in the state
+    had the weights, or a purge that was killed was to remove them."""
+    if not in_library(cloud.stack):
+        return
+    prefix = weights_prefix(cloud.stack.settings.model)
+    buckets = begun_removals(cloud).buckets(prefix)
+    if served is not None and served.prefix == prefix:
+        buckets |= {served.bucket, *served.copies}
+    for bucket in sorted(buckets - set(cloud.buckets.values())):
+        if (there := library_cloud(cloud, bucket)) is not None:
+            yield there
 
-    Raises:
-        AccessError: it may not.
-    """
-    try:
-        held = held_in(cloud.apis().storage, cloud.bucket, (DELETES,))
-    except TpuflexError:
-        return  # the first call that is refused tells
-    if DELETES not in held:
-        raise AccessError(
-            f"You may not delete gs://{cloud.bucket}/{prefix}: {DELETES} on the bucket is missing."
-            " Nothing was deleted.",
-            hint="Leave --purge-weights out, or have whoever administers it run: "
-            + str(grant_on_bucket(f"gs://{cloud.bucket}", PUSH_ROLE, "user:YOU")),
-        )
+
+def agree(places: Iterable[tuple[Cloud, Removal]]) -> None:
+    """Note that the user has agreed to what is planned in all ``places``: where the command is
+    killed, the same one goes on, although the state says no more whose the weights were."""
+    for there, planned in places:
+        begun_removals(there).agree(there.bucket, planned.prefix, planned.written)
 
 
 def purge_text(cloud: Cloud, removal: Removal) -> str:
@@ -141,11 +174,21 @@ def purge(cloud: Cloud, planned: Removal) -> Removal:
     users = [*uses.of(planned.prefix), *uses.unseen]
     _require_none(place, users, "The weights were left.")
     removal = planned_removal(cloud.weights.contents(planned.prefix), unfinished=False)
-    begun = BegunRemovals(cloud.stack.own_files)
-    begun.begin(cloud.bucket, planned.prefix, removal.written)
-    remove(removal)
-    begun.end(cloud.bucket, planned.prefix)
+    if _pushed_since(planned, removal):
+        begun_removals(cloud).end(cloud.bucket, planned.prefix)
+        raise ConflictError(
+            f"{place}: somebody has pushed there meanwhile. The weights were left.",
+            hint="Look what is there: tpuflex weights verify. To remove it: tpuflex weights rm",
+        )
+    remove_noted(cloud, removal)
     return removal
+
+
+def _pushed_since(planned: Removal, now: Removal) -> bool:
+    """Whether something is there that was not when it was planned; less may be."""
+    if now.written is not None and (planned.written is None or now.written > planned.written):
+        return True
+    return now.seen not in (None, planned.seen)
 
 
 def _require_none(place: str, users: list[str], outcome: str) -> None:
