@@ -21,6 +21,7 @@ LOCKS = {
         *("--extra", "embedded", "--group", "test", "--group", "build", "pyproject.toml"),
     ),
     "requirements/run.lock": ("--extra", "embedded", "--group", "build", "pyproject.toml"),
+    "requirements/install.lock": ("--group", "install"),
     "requirements/mutation.lock": ("--group", "mutation"),
     "requirements/maintenance.lock": ("--group", "maintenance"),
     "requirements/release.lock": ("--group", "release"),

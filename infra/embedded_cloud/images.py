@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from embedded_cloud.image_lock import LOCK_FILE, ImageLock, read_lock
-from embedded_cloud.installer import PipRun, run_pip
+from embedded_cloud.installer import install
 from embedded_cloud.stand_in.images import IMAGE_DIRECTORY, has_stand_in
 from tpuflex.errors import EmulatorError
 from tpuflex.trusted_files import child_environment, own_directory
@@ -135,7 +135,7 @@ def _install(lock: ImageLock, directory: Path, progress: Progress) -> None:
     say("serving image: making a virtual environment")
     _make_venv(venv)
     python = venv / "bin" / "python3"
-    run_pip(PipRun(python, LOCK_FILE, lock.requirements), say)
+    install(python, LOCK_FILE, lock.requirements, say)
     packages = venv / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}"
     _finish(lock, packages / "site-packages")
     say("serving image: checking that it starts")

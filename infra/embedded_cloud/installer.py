@@ -1,22 +1,21 @@
-"""Run pip for the serving image and report its progress."""
+"""Install the serving image's packages and report how far it is."""
 
 from __future__ import annotations
 
-import collections
 import os
 import queue
 import re
 import subprocess
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+from embedded_cloud.installer_output import InstallerOutput
+from embedded_cloud.locked_install import Installer, forget_lock, installers
 from tpuflex.errors import EmulatorError
 from tpuflex.trusted_files import child_environment
 
-_DOWNLOADING = re.compile(r"\s*Downloading (\S+) \((.+)\)")
 _UNREACHABLE = re.compile(
     r"NewConnectionError|ConnectTimeout|Name or service not known|Temporary failure in name|"
     r"Could not fetch URL|ConnectionError|Max retries exceeded|Network is unreachable"
@@ -26,91 +25,65 @@ _NEVER_SERVED = (
     r"/tests?/|/pip/|/transformers/models/\w+/"
     r"(modeling|modular|convert|(image_|video_)?processing|feature_extraction)_"
 )
-#: Seconds without output from pip after which progress repeats what it is doing.
+#: Seconds without output after which progress repeats what it is doing.
 _QUIET = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class PipRun:
-    """One installation.
-
-    Attributes:
-        python: interpreter of the virtual environment that is filled.
-        requirements: requirements file with hashes.
-        total: how many distributions it names.
-    """
-
-    python: Path
-    requirements: Path
-    total: int
-
-    def command(self) -> list[str]:
-        """The pip command: nothing but the pinned wheels, checked by hash."""
-        return [
-            *(str(self.python), "-P", "-m", "pip", "install"),
-            *("--no-deps", "--require-hashes", "--only-binary", ":all:"),
-            # A cache would take as much disk again.
-            *("--no-cache-dir", "--no-compile", "--no-input", "--disable-pip-version-check"),
-            *("--progress-bar", "off", "-r", str(self.requirements)),
-        ]
-
-
-def run_pip(run: PipRun, progress: Callable[[str], None]) -> None:
+def install(python: Path, lock: Path, total: int, progress: Callable[[str], None]) -> None:
     """Install and byte-compile, with a line to ``progress`` per large download and step.
 
+    Args:
+        python: interpreter of the virtual environment that is filled.
+        lock: requirements file with hashes.
+        total: how many distributions it names.
+        progress: gets the lines.
+
     Raises:
-        EmulatorError: pip failed; the message holds the end of its output.
+        EmulatorError: neither uv nor pip could; the message holds the end of pip's output.
     """
-    tail: collections.deque[str] = collections.deque(maxlen=15)
-    with subprocess.Popen(
-        run.command(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+    environ = {
+        **child_environment(os.environ),
         # pip asks `rustc` for its version, and rustup's rustc then makes ~/.rustup.
-        env={
-            **child_environment(os.environ),
-            "RUSTUP_HOME": str(run.python.parent.parent / "rustup"),
-        },
-        umask=0o022,
-    ) as process:
-        try:
-            _follow(_lines(process.stdout), run.total, tail, progress)
-        except BaseException:
-            process.kill()
-            raise
-    if process.returncode != 0:
-        raise _failure("\n".join(tail))
+        "RUSTUP_HOME": str(python.parents[1] / "rustup"),
+    }
+    said = ""
+    for installer in installers(python, lock, environ):
+        if said:
+            why = said.splitlines()[-1].strip()
+            progress(f"serving image: {installer.name} installs, because uv could not: {why}")
+        output = InstallerOutput(total)
+        code = _run(installer, output, progress)
+        forget_lock(python)
+        if code == 0:
+            break
+        said = output.end
+    else:
+        raise _failure(said)
     progress("serving image: compiling")
-    compile_all = [str(run.python), "-P", "-m", "compileall", "-q", "-j", "0", "-x", _NEVER_SERVED]
-    packages = next(run.python.parents[1].glob("lib/python*/site-packages"))
+    compile_all = [str(python), "-P", "-m", "compileall", "-q", "-j", "0", "-x", _NEVER_SERVED]
+    packages = next(python.parents[1].glob("lib/python*/site-packages"))
     # Some packages contain sources for other Pythons on purpose, so the exit code says nothing.
     subprocess.run([*compile_all, str(packages)], capture_output=True, check=False, umask=0o022)
 
 
-def _follow(
-    lines: collections.abc.Iterable[str | None],
-    total: int,
-    tail: collections.deque[str],
-    progress: Callable[[str], None],
-) -> None:
-    """Keep the end of pip's output in ``tail``, and say how far it is."""
-    state = "asking the package index"
-    done = 0
-    for line in lines:
-        if line is None:
-            progress(f"serving image: {state}")
-            continue
-        tail.append(line)
-        if download := _DOWNLOADING.match(line):
-            done += 1
-            name = download[1].rsplit("/", 1)[-1].split("-")[0]
-            state = f"downloading {name}, {download[2]} ({done} of {total} packages)"
-            if "MB" in download[2] or done % 25 == 0:
-                progress(f"serving image: {state}")
-        elif line.startswith("Installing collected packages"):
-            state = f"unpacking {total} packages"
-            progress(f"serving image: {state}")
+def _run(installer: Installer, output: InstallerOutput, progress: Callable[[str], None]) -> int:
+    """Run ``installer`` with its progress, and return its exit code."""
+    with subprocess.Popen(
+        installer.command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=installer.environment,
+        umask=0o022,
+    ) as process:
+        try:
+            for line in _lines(process.stdout):
+                if line is None or output.take(line):
+                    progress(f"serving image: {output.state}")
+        except BaseException:
+            process.kill()
+            raise
+    return process.returncode
 
 
 def _failure(said: str) -> EmulatorError:
@@ -125,7 +98,7 @@ def _failure(said: str) -> EmulatorError:
     )
 
 
-def _lines(stream: IO[str] | None) -> collections.abc.Iterator[str | None]:
+def _lines(stream: IO[str] | None) -> Iterator[str | None]:
     """Lines of ``stream`` as they come, and None after every quiet period."""
     if stream is None:
         return

@@ -10,7 +10,6 @@ import pytest
 
 from embedded_cloud.image_lock import LOCK_FILE, read_lock
 from embedded_cloud.images import embedded_image, ensure_image, image_directory, installed_image
-from embedded_cloud.installer import PipRun
 from tpuflex.errors import EmulatorError
 
 ROOT = Path(__file__).parents[2]
@@ -87,10 +86,3 @@ def test_other_images_are_refused_with_the_remedy(tmp_path: Path, image: str) ->
     with pytest.raises(EmulatorError) as caught:
         ensure_image(image, tmp_path, lambda _: None)
     assert embedded_image() in caught.value.hint
-
-
-def test_pip_may_not_choose(tmp_path: Path) -> None:
-    """pip installs wheels by hash alone, keeps no cache and resolves nothing."""
-    command = PipRun(tmp_path / "python", LOCK_FILE, 1).command()
-    for option in ("--no-deps", "--require-hashes", "--no-cache-dir"):
-        assert option in command

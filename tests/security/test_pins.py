@@ -51,6 +51,7 @@ class TestLocks:
             "checkov.lock",
             "dev.lock",
             "go.lock",
+            "install.lock",
             "jax.lock",
             "lowest.lock",
             "maintenance.lock",
@@ -131,14 +132,19 @@ class TestLocks:
         """S15: `make` installs by lock, with hashes, without what the lock does not name, and
         without building anything; then the project itself, without an index."""
         assert "--no-deps --require-hashes --only-binary :all: --requirement" in MAKEFILE
-        installs = re.findall(r"/pip (.+)", MAKEFILE)
-        assert installs
-        assert "/.ready: requirements/%.lock\n" in MAKEFILE  # what $< stands for
-        for line in installs:
-            locked = re.match(r"\$\(LOCKED\) (requirements/\w+\.lock|\$\(GO_LOCK\)|\$<)$", line)
-            assert locked or line.endswith(
-                "--no-index --no-deps --no-build-isolation --editable ."
-            ), line
+        assert "/.ready: requirements/%.lock | $(STAMP)\n" in MAKEFILE  # what $< stands for
+        by_pip = re.findall(r"/pip (.+)", MAKEFILE)
+        itself = "install --quiet --no-index --no-deps --no-build-isolation --editable ."
+        assert set(by_pip) == {"$(LOCKED) requirements/install.lock", itself}
+        by_uv = re.findall(r"\$\(INSTALL\) \S+ (.+)", MAKEFILE)
+        assert "requirements/dev.lock" in by_uv
+        for lock in by_uv:
+            assert re.fullmatch(r"requirements/\w+\.lock|\$\(GO_LOCK\)|\$<", lock), lock
+        # With which options: tests/embedded_cloud/test_locked_install.py.
+        assert (
+            "INSTALL = PYTHONPATH=infra $(BIN)/python -P -m embedded_cloud.locked_install"
+            in MAKEFILE
+        )
 
 
 class TestEngine:
