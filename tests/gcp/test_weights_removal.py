@@ -182,7 +182,21 @@ def test_a_set_below_another_stays(clients: Clients, checkpoint: Path, unfinishe
 
     assert (taken.prefix, taken.manifest) == ("models/models/tiny", None)
     assert [blob.name for blob in planned.files] == ["models/models/tiny/old"]
+    assert planned.to_json()["kept"] == ["1/"]
     assert below.verify("models/models/tiny/1").problems == ()
+
+
+def test_a_stray_manifest_keeps_nothing_in_the_library(clients: Clients, checkpoint: Path) -> None:
+    """Where tpuflex alone writes, no set lies below another: all of it goes."""
+    bucket = clients.bucket()
+    push(bucket, checkpoint)
+    bucket._bucket.blob(f"{PREFIX}/{MANIFEST_NAME}/{MANIFEST_NAME}").upload_from_string("stray")
+
+    planned = planned_removal(bucket.contents(PREFIX), unfinished=False)
+    remove(planned)
+
+    assert planned.to_json()["kept"] == []
+    assert names(bucket) == []
 
 
 def test_a_push_names_nothing_that_was_removed_meanwhile(

@@ -53,9 +53,11 @@ def require_right(cloud: Cloud, prefix: str, instead: str = "") -> None:
 def remove_noted(cloud: Cloud, removal: Removal) -> None:
     """Remove what ``removal`` names from the bucket of ``cloud``, and note meanwhile that it was
     begun; raises as :func:`~tpuflex.gcp.weights_removal.remove`."""
+    if not removal.whole:
+        remove(removal)
+        return
     begun = begun_removals(cloud)
-    if removal.whole:
-        begun.begin(cloud.bucket, removal.prefix, removal.written)
+    begun.begin(cloud.bucket, removal.prefix, removal.written)
     try:
         remove(removal)
     except ConflictError:

@@ -140,7 +140,8 @@ def ls(invocation: Invocation) -> None:
     an endpoint.
 
     Where the stack's zones are in several regions, the sets in the bucket of each, also that its
-    own is not there.
+    own is not there. Of the library's buckets in other regions, the stack's own set, if it is
+    there: a region that was taken out of the stack file keeps it.
     """
     from tpuflex.cli.cloud import connect_running
     from tpuflex.cli.steps.weights_ls import run_weights_ls
@@ -185,7 +186,8 @@ def rm(
     """Remove weights from the stack's bucket, each set's manifest first.
 
     Where its zones are in several regions, from the bucket of each, or only from that which SET
-    names as gs://BUCKET/PREFIX.
+    names as gs://BUCKET/PREFIX, which may be one of the library in a region that the stack file
+    does not name.
 
     Takes SET, as `weights ls` shows it, or what an option describes; says what goes and what it
     costs a month, and asks for the set's name. A set that an endpoint uses is refused, and so is
@@ -198,20 +200,18 @@ def rm(
     """
     from tpuflex.cli.cloud import connect_running
     from tpuflex.cli.steps.weights_rm import run_weights_rm
-    from tpuflex.cli.steps.weights_verdicts import Wanted
+    from tpuflex.cli.steps.weights_verdicts import Wanted, named_set
 
     if bool(set_ or unfinished) == (unused_days is not None):
         raise click.UsageError("Name a SET, or give --unfinished, or --unused-for DAYS alone.")
     if with_readers and (not set_ or unfinished):
         raise click.UsageError("--with-readers goes with a SET that is to be removed as a whole.")
     path = set_.rstrip("/")
-    if set_ and not (path.partition("://")[2].partition("/")[2] if "://" in path else path):
+    if set_ and not named_set(path)[1]:
         # "$SET/" of a script whose variable is empty, or a bucket: not all that it holds.
         raise click.UsageError(f"{set_} names no set: name one as `tpuflex weights ls` shows it.")
     cloud = connect_running(invocation, invocation.open_stack(deploying=False))
-    mine = [each for each in cloud.buckets.values() if set_.startswith(f"gs://{each}/")]
-    bucket = mine[0] if mine else ""
-    prefix = set_.removeprefix(f"gs://{bucket}/").rstrip("/")
+    bucket, prefix = named_set(path)
     wanted = Wanted(prefix, unfinished, unused_days, with_readers, bucket=bucket)
     run_weights_rm(invocation, cloud, wanted, dry_run=dry_run)
 

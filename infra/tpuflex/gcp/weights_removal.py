@@ -30,6 +30,7 @@ class Removal:
         kept: names of those that stay, because no push has written them.
         whole: whether all of the set goes that a push has written.
         seen: the generation of the manifest that was there; None for none.
+        spared: folders below it that stay, each with a slash at its end: sets of their own.
     """
 
     bucket: Bucket
@@ -39,6 +40,7 @@ class Removal:
     kept: tuple[str, ...]
     whole: bool
     seen: int | None = None
+    spared: tuple[str, ...] = ()
 
     @property
     def nothing(self) -> bool:
@@ -63,14 +65,14 @@ class Removal:
             "whole": self.whole,
             "files": len(self.files),
             "bytes": self.size,
-            "kept": list(self.kept),
+            "kept": [*self.kept, *self.spared],
         }
 
 
 def planned_removal(there: SetObjects, *, unfinished: bool) -> Removal:
-    """What goes of what is ``there``. What belongs to a set below this one never does: where one
-    stack writes to ``gs://B/models`` and another to ``gs://B``, the second takes the sets of the
-    first for parts of its own.
+    """What goes of what is ``there``. In a bucket of the user's own, what belongs to a set below
+    this one never does: where one stack writes to ``gs://B/models`` and another to ``gs://B``, the
+    second takes the sets of the first for parts of its own. In others no set lies below another.
 
     Args:
         there: the objects of the set.
@@ -82,7 +84,7 @@ def planned_removal(there: SetObjects, *, unfinished: bool) -> Removal:
     """
     stays = there.manifest if unfinished else None
     go = there.objects if stays is None else beside_of(there.objects, stays)
-    below = there.sets_below()
+    below = there.sets_below() if there.others else ()
     go = {path: blob for path, blob in go.items() if not path.startswith(below)}
     ours = {path: blob for path, blob in go.items() if there.of_a_push(blob)}
     held = [path for path, blob in ours.items() if blob.temporary_hold or blob.event_based_hold]
@@ -99,6 +101,7 @@ def planned_removal(there: SetObjects, *, unfinished: bool) -> Removal:
         files=tuple(blob for path, blob in ours.items() if path != MANIFEST_NAME),
         kept=tuple(sorted(go.keys() - ours.keys())),
         whole=stays is None,
+        spared=tuple(sorted(below)),
         seen=None if there.manifest_object is None else there.manifest_object.generation,
     )
 

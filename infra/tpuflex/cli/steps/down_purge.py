@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
-from tpuflex.cli.library_regions import library_cloud
-from tpuflex.cli.library_weights import in_library
+from tpuflex.cli.library_regions import region_of_bucket
 from tpuflex.cli.own_weights import is_own, known_manifests
 from tpuflex.cli.set_removal import begun_removals, remove_noted, require_right
 from tpuflex.cli.shared_weights import bucket_region, is_shared
@@ -126,14 +125,12 @@ def planned_copies(
 def _regions_taken_away(cloud: Cloud, served: PlannedWeights | None) -> Iterator[Cloud]:
     """It in the regions that the stack file does not name any more, where the slice in the state
     had the weights, or a purge that was killed was to remove them."""
-    if not in_library(cloud.stack):
-        return
     prefix = weights_prefix(cloud.stack.settings.model)
     buckets = begun_removals(cloud).buckets(prefix)
     if served is not None and served.prefix == prefix:
         buckets |= {served.bucket, *served.copies}
     for bucket in sorted(buckets - set(cloud.buckets.values())):
-        if (there := library_cloud(cloud, bucket)) is not None:
+        if (there := region_of_bucket(cloud, bucket)) is not None:
             yield there
 
 

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
+from tpuflex.cli.library_regions import other_regions
 from tpuflex.cli.prepare_weights import files_text
 from tpuflex.cli.shared_weights import bucket_region
 from tpuflex.cli.weights_uses import Uses, weights_uses
-from tpuflex.errors import NotFoundError
+from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.gcp.weights_report import StoredWeights
+from tpuflex.operate.unseen import reasons
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -38,14 +40,17 @@ class _Listed:
 
 def run_weights_ls(cloud: Cloud, output: Output) -> None:
     """Print the sets of weights in the bucket of the stack of ``cloud``; where its zones are in
-    several regions, of each, also that its own set is not there.
+    several regions, of each, also that its own set is not there. In other regions of the library
+    only its own set, if that is there.
 
     Raises:
         NotFoundError: there is no bucket.
         AccessError, ApiError: it cannot be read.
     """
     further = cloud.further_regions()
-    found = [_listed(each, lacking=bool(further)) for each in (cloud, *further)]
+    left, unlisted = _left_in_library(cloud)
+    regions = bool(further or left)
+    found = [*(_listed(each, lacking=regions) for each in (cloud, *further)), *left]
     if all(each.missing is not None for each in found) and found[0].missing is not None:
         raise found[0].missing
     rows = [(each, one) for each in found for one in each.stored]
@@ -74,10 +79,10 @@ def run_weights_ls(cloud: Cloud, output: Output) -> None:
         return
     header = ("PREFIX", "FILES", "MB", "MANIFEST", "USED", "SOURCE")
     output.table(
-        ("REGION", *header) if further else header,
+        ("REGION", *header) if regions else header,
         [
             (
-                *((each.region,) if further else ()),
+                *((each.region,) if regions else ()),
                 one.prefix,
                 str(one.files),
                 f"{one.total_bytes / 1e6:.1f}",
@@ -90,6 +95,34 @@ def run_weights_ls(cloud: Cloud, output: Output) -> None:
     )
     for line in dict.fromkeys(line for each in found for line in each.uses.unseen):
         output.result(f"Not looked at, so more may be in use: {line}")
+    for each in left:
+        place = f"gs://{each.bucket}/{each.stored[0].prefix}"
+        output.result(
+            f"The stack file names no zone in {each.region}. To remove the set there, unless an"
+            f" endpoint uses it: tpuflex weights rm {place}"
+        )
+    for line in unlisted:
+        output.result(f"Not looked at, so the set may be in more regions: {line}")
+
+
+def _left_in_library(cloud: Cloud) -> tuple[list[_Listed], list[str]]:
+    """The stack's own set in those buckets of the library that are in none of its regions, and what
+    could not be looked at."""
+    others, unseen = other_regions(cloud)
+    found, lines = [], list(reasons(unseen))
+    prefix = weights_prefix(cloud.stack.settings.model)
+    for each in others:
+        try:
+            stored = each.weights.stored(prefix)
+        except NotFoundError:  # the bucket, which went in this moment
+            continue
+        except TpuflexError as error:
+            lines.append(f"gs://{each.bucket}: {error.message}")
+            continue
+        if stored is not None:
+            uses = weights_uses(each)
+            found.append(_Listed(each.bucket, each.weights_region, (stored,), uses))
+    return found, lines
 
 
 def _listed(cloud: Cloud, *, lacking: bool) -> _Listed:

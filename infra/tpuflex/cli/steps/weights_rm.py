@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
+from tpuflex.cli.library_regions import region_of_bucket
 from tpuflex.cli.prepare_weights import files_text
+from tpuflex.cli.set_removal import begun_removals, remove_noted, require_right
 from tpuflex.cli.shared_weights import bucket_region, is_shared
 from tpuflex.cli.steps.weights_verdicts import Verdict, Wanted, judge
 from tpuflex.cli.weights_uses import Uses, weights_uses
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
-from tpuflex.gcp.weights_removal import Removal, planned_removal, remove
+from tpuflex.gcp.weights_removal import Removal, planned_removal
 from tpuflex.planning.storage_cost import month_text
 
 if TYPE_CHECKING:
@@ -86,6 +88,7 @@ def run_weights_rm(invocation: Invocation, cloud: Cloud, wanted: Wanted, *, dry_
     if dry_run:
         removed = removals
     elif removals:
+        _require_rights(places)
         if not invocation.yes:
             _confirm(output, removals)
             if not wanted.with_readers:  # somebody may have come up while the user thought
@@ -112,9 +115,7 @@ def _looked(cloud: Cloud, wanted: Wanted) -> tuple[_Place, ...]:
         ConflictError: all of a set was written by others.
     """
     now = cloud.now()
-    meant = [
-        each for each in (cloud, *cloud.further_regions()) if wanted.bucket in ("", each.bucket)
-    ]
+    meant = _meant(cloud, wanted.bucket)
     found: list[tuple[Cloud, tuple[StoredWeights, ...]]] = []
     for each in meant:
         try:
@@ -130,11 +131,32 @@ def _looked(cloud: Cloud, wanted: Wanted) -> tuple[_Place, ...]:
     return tuple(_place(each, stored, wanted, now) for each, stored in found)
 
 
+def _meant(cloud: Cloud, bucket: str) -> list[Cloud]:
+    """It in each region that is meant.
+
+    Raises:
+        NotFoundError: ``bucket`` is neither the stack's nor the library's.
+    """
+    own = [each for each in (cloud, *cloud.further_regions()) if bucket in ("", each.bucket)]
+    if own:
+        return own
+    there = region_of_bucket(cloud, bucket)
+    if there is None:
+        raise NotFoundError(
+            f"gs://{bucket} is neither a bucket of this stack nor one of its library's",
+            hint="What there is: tpuflex weights ls",
+        )
+    return [there]
+
+
 def _place(
     cloud: Cloud, stored: Sequence[StoredWeights], wanted: Wanted, now: dt.datetime
 ) -> _Place:
     uses = weights_uses(cloud)
-    verdicts = tuple(judge(stored, wanted, uses, now))
+    begun = begun_removals(cloud)
+    bare = (each for each in stored if each.manifest is None)
+    left = {one.prefix for one in bare if begun.left(cloud.bucket, one.prefix, one.written)}
+    verdicts = tuple(judge(stored, wanted, uses, now, left))
     planned = [
         planned_removal(cloud.weights.contents(each.stored.prefix), unfinished=wanted.unfinished)
         for each in verdicts
@@ -145,13 +167,25 @@ def _place(
     return _Place(cloud, removals, tuple(each for each in verdicts if each.why_kept), uses)
 
 
+def _require_rights(places: Sequence[_Place]) -> None:
+    """Check, where something goes from several buckets, that the caller may delete in each.
+
+    Raises:
+        AccessError: it may not in one.
+    """
+    several = [each for each in places if each.removals]
+    if len(several) > 1:
+        for each in several:
+            require_right(each.cloud, each.removals[0].prefix)
+
+
 def _remove(places: Sequence[_Place], removed: list[Removal], output: Output) -> None:
     """Remove all of it, saying of each set that it is gone, and collect in ``removed`` what is: one
     that fails ends it."""
     try:
         for place in places:
             for each in place.removals:
-                remove(each)
+                remove_noted(place.cloud, each)
                 removed.append(each)
                 output.progress(f"  removed  gs://{place.cloud.bucket}/{each.prefix}")
     except TpuflexError:
@@ -244,6 +278,8 @@ def _show(places: Sequence[_Place], output: Output) -> None:
         for _, each in rows:
             for name in each.kept:
                 output.result(f"Kept: {each.prefix}/{name}: no push has written it.")
+            for folder in each.spared:
+                output.result(f"Kept: {each.prefix}/{folder}: it is a set of its own.")
     for place in places:
         where = f" ({_region(place.cloud)})" if len(places) > 1 else ""
         for verdict in place.kept:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 #: Something that was written so lately may be a push that is under way.
 UNDER_WAY = dt.timedelta(hours=24)
+_UNDER_WAY_TEXT = "something was written there within 24 hours: a push may be under way"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,8 @@ class Wanted:
         with_readers: whether they go although endpoints use them.
         own: the set that the stack serves from a bucket of its own, where no `up` notes a day: for
             want of use it never goes.
-        bucket: the one bucket that it goes from; empty for that of each region of the stack.
+        bucket: the one bucket that it goes from, of any region where the library has one; empty for
+            that of each region of the stack.
     """
 
     set: str = ""
@@ -50,8 +52,21 @@ class Verdict:
     why_kept: str = ""
 
 
+def named_set(path: str) -> tuple[str, str]:
+    """Bucket and prefix of the set that ``path`` names; no bucket where it is a prefix alone."""
+    scheme, separator, rest = path.partition("://")
+    if not separator:
+        return "", path
+    bucket, _, prefix = rest.partition("/")
+    return (bucket, prefix) if scheme == "gs" else ("", path)
+
+
 def judge(
-    stored: Sequence[StoredWeights], wanted: Wanted, uses: Uses, now: dt.datetime
+    stored: Sequence[StoredWeights],
+    wanted: Wanted,
+    uses: Uses,
+    now: dt.datetime,
+    left: Collection[str] = (),
 ) -> Iterator[Verdict]:
     """What becomes of each of the ``stored`` sets that ``wanted`` is about. Pure.
 
@@ -60,6 +75,7 @@ def judge(
         wanted: what is to go.
         uses: who uses them.
         now: the time, with its zone.
+        left: prefixes of what removals that were killed have left, which is no push.
     """
     for one in stored:
         if wanted.set:
@@ -67,7 +83,10 @@ def judge(
                 yield Verdict(one, _nothing_left(one) if wanted.unfinished else "")
         elif wanted.unfinished:
             if not _nothing_left(one):
-                yield Verdict(one, _perhaps_wanted(one, uses, now))
+                lately = perhaps_under_way(one.written, now) and one.prefix not in left
+                yield Verdict(one, _UNDER_WAY_TEXT if lately else _awaited(one, uses))
+        elif wanted.unused_days is not None and one.prefix in left:
+            yield Verdict(one, _awaited(one, uses))
         elif wanted.unused_days is not None and one.manifest is not None:
             own = "it is what the stack serves" if one.prefix == wanted.own else ""
             yield Verdict(one, _used_lately(one, wanted.unused_days, uses, now) or own)
@@ -82,9 +101,8 @@ def perhaps_under_way(written: dt.datetime | None, now: dt.datetime) -> bool:
     return written is not None and now - written < UNDER_WAY
 
 
-def _perhaps_wanted(one: StoredWeights, uses: Uses, now: dt.datetime) -> str:
-    if perhaps_under_way(one.written, now):
-        return "something was written there within 24 hours: a push may be under way"
+def _awaited(one: StoredWeights, uses: Uses) -> str:
+    """Who may be waiting for the rest of what has no manifest; empty for nobody."""
     if one.manifest is None and (uses.of(one.prefix) or uses.unseen):
         return _in_use(one, uses)
     return ""
