@@ -18,7 +18,11 @@ from pulumi.automation import (
 )
 from pulumi.automation._stack import StackInitMode
 
+from tpuflex.engine.own_channels import own_channels
+
 __all__ = ["QuickStack", "StackInitMode"]
+
+own_channels()
 
 
 class QuickStack(Stack):

@@ -21,8 +21,8 @@ from tpuflex.errors import IncompleteTeardownError, TpuflexError
 from tpuflex.project import HOME_VARIABLE, open_project
 from tpuflex.settings.load import load_stack_file
 
-#: Grants the demo's slice after 2 seconds, whatever rule an earlier experiment left behind.
-GRANTED = '{"grant_after_s": 2}'
+#: Grants the demo's slice after a second, whatever rule an earlier experiment left behind.
+GRANTED = '{"grant_after_s": 1}'
 QUESTION = "In one sentence, what is the capital of France?"
 #: The stack of this project whose weights are in a library, so that a second demo pushes none;
 #: projects that `tpuflex init` made have the other one.

@@ -59,7 +59,7 @@ class BootDeadlines:
 
     first_report: float
     ready: float
-    poll: float = 2.0
+    poll: float = 1.0
 
 
 @dataclass
