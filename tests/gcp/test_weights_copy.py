@@ -141,6 +141,53 @@ def test_a_copy_that_was_damaged_is_mended(clients: Clients) -> None:
     assert (target.find(PREFIX), target.verify(PREFIX).problems) == (wanted, ())
 
 
+@pytest.mark.parametrize("damaged", [False, True])
+def test_two_copies_of_the_same_set_side_by_side(
+    clients: Clients, filled: WeightsBucket, damaged: bool
+) -> None:
+    """Two stacks that fill one region: what the first has written, the second takes for its own,
+    also where both have seen the same damage, and leaves it as it is."""
+    bucket = clients.bucket("bucket-2")._bucket
+    if damaged:
+        copied(clients)
+        bucket.blob(f"{PREFIX}/config.json").upload_from_string("altered")
+    origin = filled.contents(PREFIX)
+    first, second, third = (clients.bucket("bucket-2").contents(PREFIX) for _ in range(3))
+    wanted, seen = expected_of(origin), dict[str, int]()
+    copy_set(origin, first, expected=wanted, progress=lambda _done, _total: None)
+    for blob in bucket.list_blobs():
+        seen[blob.name] = blob.generation
+    copy_set(origin, second, expected=wanted, progress=lambda _done, _total: None)
+    assert {blob.name: blob.generation for blob in bucket.list_blobs()} == seen
+    assert clients.bucket("bucket-2").verify(PREFIX).problems == ()
+
+    manifest = bucket.get_blob(f"{PREFIX}/MANIFEST.json")
+    text = manifest.download_as_bytes()
+    manifest.delete()  # as one that is being mended
+    copy_set(origin, third, expected=wanted, progress=lambda _done, _total: None)
+    assert bucket.get_blob(f"{PREFIX}/MANIFEST.json").download_as_bytes() == text
+
+
+def test_another_manifest_that_is_written_meanwhile_is_not_taken(
+    clients: Clients, filled: WeightsBucket
+) -> None:
+    """Of the same files and the same length, and whether one was seen there before or not."""
+    bucket = clients.bucket("bucket-2")._bucket
+    origin, empty = filled.contents(PREFIX), clients.bucket("bucket-2").contents(PREFIX)
+    wanted = expected_of(origin)
+    copied(clients)
+    bucket.blob(f"{PREFIX}/config.json").upload_from_string("altered")
+    damaged = clients.bucket("bucket-2").contents(PREFIX)
+    bucket.blob(f"{PREFIX}/config.json").upload_from_string("{}")
+    manifest = bucket.get_blob(f"{PREFIX}/MANIFEST.json")
+    other = manifest.download_as_bytes().replace(b'"tiny"', b'"huge"')
+    manifest.upload_from_string(other)
+    for seen in (empty, damaged):
+        with pytest.raises(ConflictError, match="somebody else is writing"):
+            copy_set(origin, seen, expected=wanted, progress=lambda _done, _total: None)
+        assert bucket.get_blob(f"{PREFIX}/MANIFEST.json").download_as_bytes() == other
+
+
 def test_what_is_not_whole_is_not_copied(clients: Clients, filled: WeightsBucket) -> None:
     """A set without a manifest, with one in another text, or with a file that is missing, is
     refused before anything is written; one that changes meanwhile leaves no manifest."""

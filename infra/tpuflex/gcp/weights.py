@@ -171,7 +171,7 @@ class WeightsBucket:
                     mark = {} if self._brought is None else MARK
                     writing = SetWriting(self._bucket, prefix, mark)
                     upload = Upload(self._bucket, prefix, directory, mark, tally)
-                    writing.begin(present)
+                    writing.begin(present, wanted)
                     writing.bring(pool, send, present, upload.send)
                     writing.finish(wanted, source, used)
         sent = tuple(file.path for file in send)

@@ -57,7 +57,7 @@ def copy_set(
     Raises:
         WeightsError: the set is not complete.
         ConflictError: it is not the expected set; another one is in its place; or somebody writes
-            there, or changes the set, meanwhile.
+            other files there, or changes the set, meanwhile.
         NotFoundError: there is no such bucket.
         AccessError: the caller may not.
     """
@@ -86,7 +86,7 @@ def copy_set(
     copying = _Copying(origin, target, tally)
     if rest or there is None:
         with translated(target.bucket), ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-            writing.begin(present)
+            writing.begin(present, wanted)
             writing.bring(pool, rest, present, copying.bring)
             writing.finish(wanted, source_of_set(origin.manifest_object), used)
     copied = {file.path for file in rest}

@@ -36,10 +36,19 @@ class SetWriting:
     prefix: str
     mark: Mapping[str, str]
 
-    def begin(self, present: Mapping[str, Blob]) -> None:
-        """Delete the manifest that is ``present``: what it names is about to change."""
-        if (manifest := present.get(MANIFEST_NAME)) is not None:
+    def begin(self, present: Mapping[str, Blob], wanted: Manifest) -> None:
+        """Delete the manifest that is ``present``: what it names is about to change. Nothing is to
+        be done where somebody else who writes the set of ``wanted`` has done so, or is through."""
+        from google.api_core.exceptions import NotFound, PreconditionFailed
+
+        if (manifest := present.get(MANIFEST_NAME)) is None:
+            return
+        try:
             manifest.delete(if_generation_match=generation(manifest))
+        except (NotFound, PreconditionFailed):
+            there = self._manifest_object()
+            if there is not None and not self._is(there, wanted):
+                raise
 
     def bring(
         self,
@@ -68,22 +77,42 @@ class SetWriting:
             used: the day of their last use, if it is kept.
 
         Raises:
-            ConflictError: something is not there any more, or another push has written one.
+            ConflictError: something is not there any more, or another push has written another
+                one.
         """
+        from google.api_core.exceptions import PreconditionFailed
+
         self._require_all(wanted)
         blob = self.bucket.blob(f"{self.prefix}/{MANIFEST_NAME}")
         told = {SOURCE_METADATA: source} if source else {}
         day = {} if used is None else noted(used)
         if about := {**self.mark, **told, **day}:
             blob.metadata = about
-        blob.upload_from_string(
-            wanted.to_json(),
-            content_type="application/json",
-            checksum="crc32c",
-            # Ours was deleted before: one that is there now was written by another push.
-            if_generation_match=0,
-            timeout=TIMEOUT,
-        )
+        try:
+            blob.upload_from_string(
+                wanted.to_json(),
+                content_type="application/json",
+                checksum="crc32c",
+                # Ours was deleted before: one that is there now was written by another push.
+                if_generation_match=0,
+                timeout=TIMEOUT,
+            )
+        except PreconditionFailed:
+            # Which may have written the same; or the answer to an earlier attempt was lost.
+            there = self._manifest_object()
+            if there is None or not self._is(there, wanted):
+                raise
+
+    def _manifest_object(self) -> Blob | None:
+        return self.bucket.get_blob(f"{self.prefix}/{MANIFEST_NAME}", timeout=TIMEOUT)
+
+    def _is(self, there: Blob, wanted: Manifest) -> bool:
+        """Whether the manifest ``there`` is ``wanted``, to the byte, and written by a push."""
+        text = wanted.to_json().encode()
+        marked = self.mark.items() <= (there.metadata or {}).items()
+        if there.size != len(text) or not marked:
+            return False
+        return bool(there.download_as_bytes(raw_download=True, timeout=TIMEOUT) == text)
 
     def _require_all(self, wanted: Manifest) -> None:
         """Check that all files of ``wanted`` are there: what is kept from earlier may have been
