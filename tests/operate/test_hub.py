@@ -206,6 +206,32 @@ def test_an_altered_file_is_refused(cloud: EmbeddedCloud, tmp_path: Path) -> Non
     assert (directory / SHARD).read_bytes() == safetensors()
 
 
+class Empty(Broken):
+    """A Hub whose gateway answers requests for the rest of a shard without any of it."""
+
+    @contextmanager
+    def blocks(self, snapshot: Snapshot, file: HubFile, start: int) -> Iterator[Iterator[bytes]]:
+        with super().blocks(snapshot, file, start) as content:
+            yield iter(()) if file.path == SHARD and start else content
+
+
+def test_what_has_come_is_kept_where_the_hub_sends_no_more(
+    cloud: EmbeddedCloud, tmp_path: Path
+) -> None:
+    """An answer without content is no other content: the Hub is asked again as often as for any
+    failure, and another run goes on where this one stopped."""
+    empty = Empty(cloud, breaks=1)
+    with pytest.raises(
+        ApiError, match=f"{SHARD} cannot be fetched: the Hub sends an answer without"
+    ):
+        fetch(tmp_path / "models", empty)
+    assert len(empty.starts) == 5
+    going_on = Broken(cloud, breaks=0)
+    directory = fetch(tmp_path / "models", going_on)
+    assert going_on.starts == [len(safetensors()) // 2]
+    assert (directory / SHARD).read_bytes() == safetensors()
+
+
 @pytest.fixture
 def answers() -> Iterator[list[httpx2.Response]]:
     """What the Hub answers to the next calls, in order; the last one for ever."""

@@ -213,17 +213,32 @@ def test_another_run_goes_on_with_what_is_there(served: Served, tmp_path: Path) 
     assert [path for path, _, _ in served.asked if LARGE in path] == []
 
 
-@pytest.mark.parametrize("content", [b"other", IMAGE.blobs[LARGE][:-1] + b"x", b"x" * 9_000_000])
+@pytest.mark.parametrize("content", [IMAGE.blobs[LARGE][:-1] + b"x", b"x" * 9_000_000])
 def test_a_blob_of_another_content_is_not_kept(
     served: Served, tmp_path: Path, content: bytes
 ) -> None:
-    """Shorter, altered and longer content is refused and removed; the next run fetches it anew."""
+    """Altered and longer content is refused and removed; the next run fetches it anew."""
     served.altered = {LARGE: content}
     with pytest.raises(WeightsError, match="not what its digest says"):
         fetch(served, tmp_path)
     assert not list((tmp_path / "blobs" / "sha256").glob(f"{LARGE}*"))
     served.altered = {}
     assert fetch(served, tmp_path) == IMAGE.blobs
+
+
+def test_what_has_come_is_kept_where_no_more_comes(served: Served, tmp_path: Path) -> None:
+    """Answers without content, which gateways give, are no other content: a bounded number of them
+    is asked past, and the next run goes on."""
+    served.altered = {LARGE: IMAGE.blobs[LARGE][:50]}
+    with pytest.raises(ApiError, match="sends an answer without content") as caught:
+        fetch(served, tmp_path)
+    assert "goes on where it stopped" in caught.value.hint
+    ranges = [asked for path, asked, _ in served.asked if LARGE in path]
+    assert ranges == ["bytes=0-", *["bytes=50-"] * 4]
+    served.altered = {}
+    served.asked.clear()
+    assert fetch(served, tmp_path) == IMAGE.blobs
+    assert [asked for path, asked, _ in served.asked if LARGE in path] == ["bytes=50-"]
 
 
 @pytest.mark.parametrize("name", [IMAGE.digest[7:], IMAGE.manifest, IMAGE.config])

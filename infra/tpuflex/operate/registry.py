@@ -19,6 +19,7 @@ import requests
 from pulumi_plugin.printable import printable
 from tpuflex.errors import AccessError, ApiError, TpuflexError, WeightsError
 from tpuflex.gcp.image_registry import MANIFESTS, READER, refused
+from tpuflex.operate.resumed_download import EmptyAnswer
 from tpuflex.settings.image import on_docker_hub, registry_project
 from tpuflex.startup.image_archive import (
     MAX_DOCUMENT_BYTES,
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 
 #: Seconds to connect, and to wait for the next bytes.
 _TIMEOUT = (10.0, 60.0)
-_BLOCK = 4 * 2**20
+#: So much is lost at most of what a broken line has brought.
+_BLOCK = 2**18
 #: How often a blob is asked for that brings nothing, and after which answers.
 _ATTEMPTS = 4
 _PASSING = frozenset({408, 429, 500, 502, 503})
@@ -153,7 +155,7 @@ class Registry:
             NotFoundError, AccessError, ApiError: what ``error`` tells is no passing failure, or
                 there were too many of them.
         """
-        if not isinstance(error, requests.RequestException | ApiError):
+        if not isinstance(error, requests.RequestException | ApiError | EmptyAnswer):
             raise error
         passing = not isinstance(error, ApiError) or error.status in _PASSING
         if not passing or failures >= _ATTEMPTS:
@@ -239,7 +241,12 @@ def _config_of(text: bytes) -> set[str]:
 def _unreachable(host: str, error: Exception) -> Exception:
     if isinstance(error, ApiError):
         return error
+    what = (
+        f"sends {error}"
+        if isinstance(error, EmptyAnswer)
+        else f"cannot be reached ({type(error).__name__})"
+    )
     return ApiError(
-        f"{host} cannot be reached ({type(error).__name__})",
+        f"{host} {what}",
         hint="Run it again: it goes on where it stopped.",
     )

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from tpuflex.errors import InterruptedByUser, WeightsError
@@ -25,6 +26,14 @@ if TYPE_CHECKING:
 PARALLELISM = 4
 _PART = ".part"
 _BLOCK = 4 * 1024 * 1024
+#: Seconds between two looks whether to stop, and for what is just being written after that.
+_LOOK = 0.2
+_GRACE = 1.0
+
+
+class EmptyAnswer(Exception):  # noqa: N818 - what happened, and not always an error
+    """A request for the rest of a file was answered without any of it, as gateways do; another one
+    may bring more."""
 
 
 @dataclass(frozen=True)
@@ -72,30 +81,67 @@ def fetch_all(downloads: Iterable[Download], arrived: Callable[[int], None]) -> 
 
     Args:
         downloads: what to fetch.
-        arrived: called with the bytes that are there, of every file and as they come.
+        arrived: called with the bytes that are there, of every file and as they come; now and then
+            with none, so that it can stop a download that brings nothing by raising.
 
     Raises:
         WeightsError: a content is not what its source says.
         TpuflexError: what ``failed`` of a download raises; the others are stopped then.
     """
     stop = Event()
-    with ThreadPoolExecutor(PARALLELISM) as pool:
-        jobs = [pool.submit(_Running(download, arrived, stop).fetch) for download in downloads]
-        try:
-            for job in wait(jobs, return_when=FIRST_EXCEPTION).done:
-                job.result()
-        except BaseException:
-            stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    files = [_Running(download, arrived, stop) for download in downloads]
+    waiting, ended = SimpleQueue[_Running](), SimpleQueue[BaseException | None]()
+    for file in files:
+        waiting.put(file)
+
+    def work() -> None:
+        with suppress(Empty):
+            while not stop.is_set():
+                ended.put(_error_of(waiting.get_nowait().fetch))
+
+    # Daemons: whoever stops a download does not wait for a server that sends nothing.
+    threads = [Thread(target=work, daemon=True) for _ in range(min(PARALLELISM, len(files)))]
+    for thread in threads:
+        thread.start()
+    try:
+        left = len(files)
+        while left:
+            try:
+                error = ended.get(timeout=_LOOK)
+            except Empty:
+                if any(file.arriving for file in files):
+                    arrived(0)
+                continue
+            if error is not None:
+                raise error
+            left -= 1
+    except BaseException:
+        stop.set()
+        until = time.monotonic() + _GRACE
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        raise
+
+
+def _error_of(work: Callable[[], None]) -> BaseException | None:
+    try:
+        work()
+    except BaseException as error:
+        return error
+    return None
 
 
 class _Running:
-    """One file on its way."""
+    """One file on its way.
+
+    Attributes:
+        arriving: whether more of it is awaited.
+    """
 
     def __init__(self, download: Download, arrived: Callable[[int], None], stop: Event) -> None:
         self._wanted, self._arrived, self._stop = download, arrived, stop
         self._digest = download.digest()
+        self.arriving = False
 
     def fetch(self) -> None:
         """Fetch what is missing of the file, and give it its name if its sum is right."""
@@ -109,7 +155,9 @@ class _Running:
             part.seek(0)
             while block := part.read(_BLOCK):
                 self._take(block)
+            self.arriving = True
             self._receive(part.write, part.tell)
+            self.arriving = False
             part.flush()
             os.fsync(part.fileno())
         if path.stat().st_size != wanted.size or self._digest.hexdigest() != wanted.sum:
@@ -118,6 +166,7 @@ class _Running:
         path.rename(wanted.place)
 
     def _receive(self, write: Callable[[bytes], object], tell: Callable[[], int]) -> None:
+        """Receive the rest, until it is as long as it should be; or longer, and then wrong."""
         failures = 0
         while tell() < self._wanted.size:
             before = tell()
@@ -129,7 +178,8 @@ class _Running:
                         if tell() > self._wanted.size:
                             return
                 if tell() == before:
-                    return
+                    raise EmptyAnswer("an answer without content")
+                failures = 0
             except (WeightsError, InterruptedByUser):
                 raise
             except Exception as error:

@@ -22,7 +22,6 @@ from tpuflex.operate.hub.snapshot import HubFile, HubSource, Snapshot, choose_fi
 #: How often a request is made that brings nothing.
 ATTEMPTS = 5
 _TIMEOUT = 30.0
-_BLOCK = 4 * 1024 * 1024
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 _Answer = TypeVar("_Answer")
@@ -143,7 +142,7 @@ class HubClient:
         # A redirect to where large files are kept loses the token: httpx sends it to no other host.
         with get_session().stream("GET", url, headers=headers, timeout=_TIMEOUT) as response:
             hf_raise_for_status(response)
-            content = response.iter_bytes(_BLOCK)
+            content = response.iter_bytes()  # as it comes: what a broken line has brought is kept
             yield content if response.status_code == 206 else _after(content, start)
 
     def refusal(self, error: Exception, snapshot: Snapshot, file: HubFile) -> TpuflexError:

@@ -20,6 +20,7 @@ from tpuflex.errors import (
     WeightsError,
 )
 from tpuflex.operate.hub.snapshot import SOURCE_KEY
+from tpuflex.operate.resumed_download import EmptyAnswer
 
 if TYPE_CHECKING:
     import httpx2
@@ -87,6 +88,12 @@ def translated(error: Exception, where: str, repository: str, *, with_token: boo
             return SettingsError("the stack file", (finding,))
         case errors.HfHubHTTPError():
             return _by_status(error.response, where, with_token=with_token)
+        case EmptyAnswer():
+            return ApiError(
+                f"{where} cannot be fetched: the Hub sends {error}",
+                hint="Run it again later: it goes on where it stopped. Look at HF_ENDPOINT and at"
+                " proxies, too.",
+            )
         case OSError(strerror=str(reason)):
             return WeightsError(
                 f"{where} cannot be written to the disk: {reason}", hint="Make room."
@@ -121,7 +128,7 @@ def passing(error: Exception) -> bool:
     if isinstance(error, HfHubHTTPError):
         status = error.response.status_code
         return status in (408, 429) or status >= 500
-    return isinstance(error, httpx2.TransportError)
+    return isinstance(error, httpx2.TransportError | EmptyAnswer)
 
 
 def _by_status(response: httpx2.Response, where: str, *, with_token: bool) -> TpuflexError:
