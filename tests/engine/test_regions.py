@@ -78,7 +78,7 @@ def test_the_second_region_has_capacity(
     embedded.set_capacity({**quick, "zones": {"us-east5-a": {**quick, "never": True}}})
     run = StackRun(invocation, cloud)
     plan = run.plan()
-    seen = foresee(run.preparation, changes=True)
+    seen = foresee(run.preparation, plan.plan)
     run.preparation.check()
     run.up(len(plan.plan.resources))
     outputs = run.engine.outputs()

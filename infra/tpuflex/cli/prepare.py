@@ -29,7 +29,7 @@ from tpuflex.cli.region_weights import (
     lacking_texts,
     weights_set,
 )
-from tpuflex.cli.shared_weights import note_weights_use, require_shared
+from tpuflex.cli.shared_weights import note_weights_use, require_pinned, require_shared
 from tpuflex.cli.weights_elsewhere import (
     Filling,
     copied_text,
@@ -136,7 +136,8 @@ class EndpointPreparation:
 
         Raises:
             WeightsError, AlreadyExistsError, NotFoundError: as :meth:`check`.
-            ConflictError: another region of the stack holds other weights under their name.
+            ConflictError: other weights are there under their name already, or in another region
+                of the stack.
             TpuflexError: it cannot be told.
         """
         cloud = self.cloud
@@ -151,6 +152,7 @@ class EndpointPreparation:
             return Foretold(tuple(lost))
         source = cloud.stack.settings.model.weights.source
         if choice is Choice.PUSH or weights.found is None:
+            require_pinned(cloud)
             pushed = f"weights: {source} is pushed to {weights.place}"
             return Foretold((*lost, *lacking_texts(cloud)), pushed)
         lines = (*lost, *filling_texts(cloud, weights_set(cloud, weights.found)))

@@ -45,7 +45,8 @@ def preview(invocation: Invocation, markdown: str, base: str) -> None:
 
     Also looks for what `up` does before it requests chips: weights that it would push or copy, and
     what of weights, image and secrets it would refuse, which is shown and leaves the exit code
-    alone. What the caller may not read is shown as not checked.
+    alone. What the caller may not read is shown as not checked; so is a source of weights that is a
+    directory of another machine.
 
     With --markdown, what a reviewer has to know: what is added, changed, replaced and deleted, for
     how long an endpoint that serves would be away, cost before and after, memory. A preview that

@@ -17,6 +17,7 @@ from tpuflex.operate.weights_choice import Elsewhere
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tpuflex.boot.manifest import Manifest
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.output import Output
     from tpuflex.gcp.weights_report import FoundManifest, PushReport, WeightsCheck
@@ -113,18 +114,34 @@ def lacking_texts(cloud: Cloud) -> list[str]:
     of the stack of ``cloud``, a line each.
 
     Raises:
+        ConflictError: a region holds a complete set under their name that is not the pinned one.
         TpuflexError: it cannot be told.
     """
+    weights = cloud.stack.settings.model.weights
     prefix = weights_prefix(cloud.stack.settings.model)
     texts = []
     for near in cloud.further_regions():
         found = near.weights.find(prefix)
+        if weights.manifest_sha256 is not None:  # without one, only the push says what they are
+            _require_same(near, weights_set(cloud, weights.manifest_sha256), found)
         if found is None or found.manifest is None:
             texts.append(
                 f"weights: once they are pushed, they are copied from gs://{cloud.bucket} to"
                 f" gs://{near.bucket} ({near.weights_region}), and the network costs that"
             )
     return texts
+
+
+def require_at_home(cloud: Cloud, wanted: RegionSet) -> None:
+    """Check that the home of the stack of ``cloud`` has what its other regions are filled from, if
+    there are any, and if it may not be missing.
+
+    Raises:
+        WeightsError: it has not.
+        TpuflexError: it cannot be told.
+    """
+    if cloud.further_regions():
+        _at_home(cloud, wanted)
 
 
 def fill_regions(
@@ -157,10 +174,7 @@ def fill_regions(
     prefix, others = wanted.prefix, cloud.further_regions()
     if not others:
         return ()
-    home = cloud.weights.find(prefix)
-    if home is None or home.manifest is None:
-        if wanted.push:
-            raise WeightsError(f"gs://{cloud.bucket}/{prefix} is not there", hint=wanted.push)
+    if _at_home(cloud, wanted) is None:
         return ()
     copied = []
     for near in others:
@@ -177,6 +191,16 @@ def fill_regions(
                 output.progress(f"  warning  {damage}")
         copied.append((near, _copy(cloud, near, wanted, output, cancelled, again=again)))
     return tuple(copied)
+
+
+def _at_home(cloud: Cloud, wanted: RegionSet) -> Manifest | None:
+    """The manifest in the home of the stack of ``cloud``; None where somebody may have allowed that
+    it is missing."""
+    home = cloud.weights.find(wanted.prefix)
+    found = None if home is None else home.manifest
+    if found is None and wanted.push:
+        raise WeightsError(f"gs://{cloud.bucket}/{wanted.prefix} is not there", hint=wanted.push)
+    return found
 
 
 def _copy(

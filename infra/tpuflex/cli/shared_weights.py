@@ -63,15 +63,37 @@ def require_same(cloud: Cloud, wanted: Manifest, found: FoundManifest | None) ->
     Raises:
         ConflictError: it would.
     """
-    model = cloud.stack.settings.model
     if not is_shared(cloud.stack) or found is None or found.manifest is None:
         return
-    if found.manifest.same_as(wanted):
+    if not found.manifest.same_as(wanted):
+        raise _other_weights(cloud, found.sha256, wanted.sha256)
+
+
+def require_pinned(cloud: Cloud) -> None:
+    """The same of a push of what the stack of ``cloud`` pins, before its source is read: a push of
+    anything else is refused for that.
+
+    Raises:
+        ConflictError: it would.
+        TpuflexError: it cannot be told.
+    """
+    model = cloud.stack.settings.model
+    pinned = model.weights.manifest_sha256
+    if pinned is None or not is_shared(cloud.stack):
         return
-    raise ConflictError(
+    found = cloud.weights.find(weights_prefix(model))
+    if found is None or found.manifest is None:
+        return
+    # The pin may be of the same files, as an older version wrote their manifest.
+    if pinned not in (found.sha256, found.manifest.known_as((pinned,)).sha256):
+        raise _other_weights(cloud, found.sha256, pinned)
+
+
+def _other_weights(cloud: Cloud, there: str, wanted: str) -> ConflictError:
+    model = cloud.stack.settings.model
+    return ConflictError(
         f"gs://{cloud.bucket}/{weights_prefix(model)} holds other weights already (manifest"
-        f" {found.sha256}; these are {wanted.sha256}), which other stacks may serve. Nothing was"
-        " sent.",
+        f" {there}; these are {wanted}), which other stacks may serve. Nothing was sent.",
         hint="Give these another name in the stack file, for example"
         f' tpuflex:model.weights.revision: "{_next(model.weights.revision)}"',
     )

@@ -105,7 +105,8 @@ class StackRun:
         """What ``up`` would do and cost.
 
         Args:
-            reader: whether a key that the caller may not read is taken for usable.
+            reader: whether a key that the caller may not read is taken for usable, and a source of
+                weights that is not on this machine for there.
 
         Raises:
             SettingsError: the weights to push do not exist.
@@ -131,7 +132,7 @@ class StackRun:
         if not self._invocation.output.json:
             # The plan shows them; the program says them again to the engine.
             self._shown.update(str(warning) for warning in warnings(self._stack.settings))
-        if any(step.type == BUCKET for step in plan.plan.changes):
+        if not reader and any(step.type == BUCKET for step in plan.plan.changes):
             # A new bucket is filled from the source: report a misspelt one before consent.
             check_source(self._stack)
         return plan

@@ -97,6 +97,25 @@ def parse_source(source: str) -> PackagedModel | None:
     return PackagedModel(name, match["version"], file, sha256)
 
 
+def source_directory(source: str, project_root: Path) -> Path | None:
+    """The directory that ``source`` names, which may not be there; None where it names none.
+
+    Args:
+        source: `model.weights.source` of the stack file.
+        project_root: the directory that a relative path starts from.
+
+    Raises:
+        SettingsError: it is malformed.
+    """
+    if HubSource.parse(source) is not None or parse_source(source) is not None:
+        return None
+    return _below(project_root, source)
+
+
+def _below(project_root: Path, source: str) -> Path:
+    return project_root / Path(source).expanduser()
+
+
 def check_source(
     source: str, *, project_root: Path, model: str = "", hub: HubModels | None = None
 ) -> None:
@@ -117,8 +136,8 @@ def check_source(
         if hub is not None:
             hub.check(model_of_hub)
         return
-    if parse_source(source) is None:
-        directory = project_root / Path(source).expanduser()
+    directory = source_directory(source, project_root)
+    if directory is not None:
         try:
             check_headers(_directory(directory, _fetching(model, source)))
         except WeightsError as error:
@@ -155,7 +174,7 @@ def resolve_source(
         return fetch(model_of_hub)
     model = parse_source(source)
     if model is None:
-        return _directory(project_root / Path(source).expanduser())
+        return _directory(_below(project_root, source))
     directory = home / "models" / model.directory_name
     if directory.is_dir():
         return directory

@@ -8,42 +8,50 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.foreseen import Foreseen
 from tpuflex.cli.prepare_secrets import check_brought, require_certificate
+from tpuflex.cli.prepare_weights import check_source
+from tpuflex.cli.region_weights import image_sets, require_at_home
 from tpuflex.cli.shared_weights import require_shared
 from tpuflex.cli.steps.doctor_image import stored_image_check
+from tpuflex.cli.steps.ready import asks_for_chips
 from tpuflex.errors import AccessError, AlreadyExistsError, ApiError, ConflictError, TpuflexError
 from tpuflex.operate.doctor.check import Standing
+from tpuflex.operate.model_source import source_directory
 from tpuflex.operate.unseen import reasons
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.prepare import EndpointPreparation
+    from tpuflex.cli.region_weights import RegionSet
+    from tpuflex.engine.events import EnginePlan
 
 _WARNING = "warning  "
 
 
 def foresee(
-    preparation: EndpointPreparation, *, changes: bool, key_unread: AccessError | None = None
+    preparation: EndpointPreparation, plan: EnginePlan, *, key_unread: AccessError | None = None
 ) -> Foreseen:
     """What `up` would do, or refuse, before it requests chips.
 
     Args:
         preparation: the stack's; it knows the weights that the slice was made for.
-        changes: whether the plan changes anything; `up` looks at nothing else where it does not.
+        plan: what would change; `up` looks at nothing else where nothing does.
         key_unread: why the plan was made without a look at the user's key, if it was.
     """
     looks = _Looks()
     if key_unread is not None:
         looks.unchecked.append(f"the key: {key_unread.message}")
-    if changes:
-        _look(preparation, looks)
+    if plan.changes:
+        _look(preparation, looks, chips=asks_for_chips(plan))
     return Foreseen(tuple(looks.does), tuple(looks.refuses), tuple(reasons(looks.unchecked)))
 
 
-def _look(preparation: EndpointPreparation, looks: _Looks) -> None:
+def _look(preparation: EndpointPreparation, looks: _Looks, *, chips: bool) -> None:
+    """Look at all that `up` looks at; ``chips``: it would request some."""
     cloud = preparation.cloud
     looks.at("the secrets that are yours", lambda: check_brought(cloud))
     looks.at("the TLS certificate", lambda: require_certificate(cloud))
@@ -51,15 +59,19 @@ def _look(preparation: EndpointPreparation, looks: _Looks) -> None:
         return
     said: list[str] = []
     reader = replace(preparation, say=said.append)
+    needed: list[str] = []
 
     def weights() -> None:
         found = reader.foretell()
-        looks.does += (*map(_plain, found.lines), *filter(None, (found.from_source,)))
+        needed.extend(filter(None, (found.from_source,)))
+        looks.does += (*map(_plain, found.lines), *needed)
 
     looks.at("the weights", weights)
     looks.unchecked += map(_plain, said)
-    if cloud.stack.settings.serving.image_source == "library":
-        looks.at("the image", lambda: _image(cloud))
+    if needed:
+        looks.at("the source of the weights", lambda: _source(cloud))
+    for image in image_sets(cloud):
+        looks.at("the image", partial(_image, cloud, image, chips=chips))
 
 
 class _Looks:
@@ -85,13 +97,32 @@ class _Looks:
         return False
 
 
-def _image(cloud: Cloud) -> None:
-    """Look at the image in the library.
+def _source(cloud: Cloud) -> None:
+    """Look at the source of the weights, as far as it is on this machine.
+
+    Raises:
+        TpuflexError: `up` would refuse it.
+        ApiError: it cannot be told: `up` may run where it is.
+    """
+    stack = cloud.stack
+    source = str(stack.settings.model.weights.source)
+    directory = source_directory(source, stack.project.root)
+    if directory is not None and not directory.exists():
+        raise ApiError(f"the directory {source} is not on this machine")
+    check_source(stack)
+
+
+def _image(cloud: Cloud, image: RegionSet, *, chips: bool) -> None:
+    """Look at the image in the library. Where no ``chips`` are requested, `up` only asks whether
+    there is one to fill further regions from.
 
     Raises:
         TpuflexError: `up` would refuse it.
         ApiError: it cannot be told.
     """
+    if not chips:
+        require_at_home(cloud, image)
+        return
     check = stored_image_check(cloud)
     if check.standing is Standing.FAILED:
         raise check.error()

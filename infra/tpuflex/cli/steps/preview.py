@@ -143,7 +143,7 @@ def _planned(invocation: Invocation, stack: OpenStack, base: Base | None) -> Pre
         require_free_names(cloud, stack_run, plan.plan, invocation.output.progress)
     foreseen = foresee(
         stack_run.preparation,
-        changes=bool(plan.plan.changes),
+        plan.plan,
         key_unread=stack_run.key_unread,
     )
     status, unread = _slice(cloud, invocation, plan)
