@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,10 @@ from tests.cli.regions import (
     typed,
 )
 from tests.images import small_image
+from tpuflex.boot.planned import PlannedWeights
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.library_image import PATTERNS
+from tpuflex.cli.prepare import EndpointPreparation
 from tpuflex.cli.region_weights import fill_regions, filling_texts, image_sets
 from tpuflex.cli.steps.library_image import run_image_push
 from tpuflex.cli.steps.weights_ls import run_weights_ls
@@ -102,6 +105,9 @@ def test_other_weights_in_a_region_are_not_replaced(
     far.upload_from_string(far.download_as_bytes().replace(b'"revision": "1"', b'"revision": "2"'))
     with pytest.raises(ConflictError, match="hosts in europe-west4") as caught:
         push(doctor, None)
+    with pytest.raises(WeightsError, match="is not that of the home") as verified:
+        run_verify(doctor.cloud, None, typed().output)
+    assert verified.value.hint == caught.value.hint
     capsys.readouterr()
 
     place = f"gs://{FAR}/{prefix_of(doctor)}"
@@ -112,6 +118,71 @@ def test_other_weights_in_a_region_are_not_replaced(
     assert (listed(doctor, FAR), len(listed(doctor, HOME))) == ({}, 3)
     push(doctor, None)
     assert listed(doctor, FAR).keys() == listed(doctor, HOME).keys()
+
+
+def test_a_damaged_home_is_mended_from_a_region_that_is_whole(
+    doctor: Doctor, checkpoint: Path, capsys: Captured
+) -> None:
+    """By a plain `weights push` and by `up`, without a source, and of the damaged file alone; a
+    preview says so. Where no region has it whole, the directory has to be named."""
+    push(doctor, checkpoint)
+    shard = f"{prefix_of(doctor)}/model.safetensors"
+    whole = {name: each["crc32c"] for name, each in listed(doctor, HOME).items()}
+    remove(doctor, HOME, shard)
+    capsys.readouterr()
+    push(doctor, None)
+    pushed = said(capsys)
+    mended = {name: each["crc32c"] for name, each in listed(doctor, HOME).items()}
+
+    remove(doctor, HOME, shard)
+    lines: list[str] = []
+    preparation = EndpointPreparation(doctor.cloud, lines.append, typed().output, lambda: False)
+    foretold = preparation.foretell()
+    served = preparation._ensure_weights()
+    again = {name: each["crc32c"] for name, each in listed(doctor, HOME).items()}
+
+    assert (pushed["copied"], pushed["sent"]) == (["model.safetensors"], [])
+    assert pushed["copied_from"] == f"gs://{FAR}/{prefix_of(doctor)}"
+    assert whole.keys() == mended.keys() == again.keys()
+    assert whole[shard] == mended[shard] == again[shard]
+    (line,) = foretold.lines
+    assert "does not match its manifest (model.safetensors: missing): what is wrong is" in line
+    assert line.endswith(f"copied anew from gs://{FAR}/{prefix_of(doctor)} (europe-west4)")
+    assert (foretold.from_source, served) == ("", pushed["manifest_sha256"])
+    assert [each.split()[0] for each in lines] == ["warning", "copied"]
+
+    for bucket in (HOME, FAR):
+        remove(doctor, bucket, shard)
+    for command in (preparation.foretell, preparation._ensure_weights, lambda: push(doctor, None)):
+        with pytest.raises(WeightsError, match="does not match its manifest") as caught:
+            command()
+        assert caught.value.hint == "Run: tpuflex weights push DIRECTORY --stack dev"
+    push(doctor, checkpoint)
+    run_verify(doctor.cloud, checkpoint, typed().output)
+
+
+def test_a_home_that_moves_serves_what_the_slice_was_made_for(
+    doctor: Doctor, checkpoint: Path
+) -> None:
+    """The new home's bucket of the library has the copy already, and the state says that it is the
+    right one; another one there is refused."""
+    push(doctor, checkpoint)
+    found = doctor.cloud.weights.find(prefix_of(doctor))
+    assert found is not None
+    served = PlannedWeights(HOME, prefix_of(doctor), found.sha256, frozenset({FAR}))
+    doctor.change("slice", zones=("europe-west4-a",))
+    doctor.change("network", subnetwork_cidrs={})
+    preparation = EndpointPreparation(
+        doctor.cloud, print, typed().output, lambda: False, before=served
+    )
+    preparation.check()
+    assert doctor.cloud.bucket == FAR
+    assert preparation._ensure_weights() == found.sha256
+
+    doctor.stack.own_files.joinpath("pushed-weights.json").unlink()
+    preparation.before = replace(served, manifest_sha256="0" * 64)
+    with pytest.raises(WeightsError, match=f"the slice was made for {'0' * 64}"):
+        preparation.check()
 
 
 def test_an_image_is_in_every_region(doctor: Doctor, capsys: Captured, tmp_path: Path) -> None:

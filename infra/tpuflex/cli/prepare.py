@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.hub_access import HubAccess
+from tpuflex.cli.library_weights import in_library
 from tpuflex.cli.prepare_secrets import check_brought, check_certificate, ensure_secrets
 from tpuflex.cli.prepare_weights import (
     Say,
@@ -38,7 +39,8 @@ from tpuflex.cli.weights_elsewhere import (
     elsewhere,
     lost_texts,
 )
-from tpuflex.errors import TpuflexError, WeightsError
+from tpuflex.cli.weights_mending import checked, whole_copy
+from tpuflex.errors import TpuflexError
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.weights_choice import (
     Choice,
@@ -159,14 +161,15 @@ class EndpointPreparation:
         if choice is Choice.COMPARE:
             same = "is served if it is the same, and refused if not"
             return Foretold(lines, f"weights: {weights.place} is compared with {source}: it {same}")
-        if problems := self._damage(weights):
-            first = f"{problems[0].path}: {problems[0].problem}"
-            return Foretold(
-                lines,
-                f"weights: {weights.place} does not match its manifest ({first}); {source} is"
-                " pushed there again",
-            )
-        return Foretold(lines)
+        problems = checked(cloud, weights).problems
+        if not problems:
+            return Foretold(lines)
+        wrong = f"does not match its manifest ({problems[0].path}: {problems[0].problem})"
+        if (whole := whole_copy(cloud, weights, problems, self.say)) is not None:
+            anew = f"what is wrong is copied anew from {whole.place} ({whole.region})"
+            return Foretold((*lines, f"weights: {weights.place} {wrong}: {anew}"))
+        again = f"{source} is pushed there again"
+        return Foretold(lines, f"weights: {weights.place} {wrong}; {again}")
 
     def _look(self) -> str | None:
         try:
@@ -196,7 +199,10 @@ class EndpointPreparation:
         found = None if empty else cloud.weights.find(prefix)
         usable = found.sha256 if found is not None and found.manifest is not None else None
         before = self.before
-        same_place = before is not None and (before.bucket, before.prefix) == (cloud.bucket, prefix)
+        # A library has the set under its name in every region, also where a home has moved to.
+        same_place = before is not None and (
+            before.prefix == prefix and (before.bucket == cloud.bucket or in_library(cloud.stack))
+        )
         return (
             Weights(
                 f"gs://{cloud.bucket}/{prefix}",
@@ -223,15 +229,17 @@ class EndpointPreparation:
 
         Raises:
             WeightsError: nothing says that the weights in the bucket are the right ones, they are
-                damaged and there is no source, or the source cannot be read.
+                damaged and nothing can mend them, or the source cannot be read.
             InterruptedByUser: the user pressed Ctrl-C.
         """
         weights, trust = self._question()
         choice = choose(weights, trust)
-        if choice is Choice.SERVE and weights.found is not None and self._complete(weights):
-            remember(self.cloud, weights.found)
-            note_weights_use(self.cloud, self.say)
-            return weights.found
+        if choice is Choice.SERVE and weights.found is not None:
+            problems = checked(self.cloud, weights).problems
+            if not problems or self._mend(weights, problems):
+                remember(self.cloud, weights.found)
+                note_weights_use(self.cloud, self.say)
+                return weights.found
         if choice is Choice.AWAIT:
             self.say(f"  warning  {weights.place} holds no weights: the host will wait for them")
             return str(trust.pinned)
@@ -269,39 +277,20 @@ class EndpointPreparation:
     def _hub(self) -> HubAccess:
         return HubAccess(lambda: self.cloud, self.output, self.cancelled)
 
-    def _complete(self, weights: Weights) -> bool:
-        """Whether the bucket matches its manifest; False only where the source can mend it.
+    def _mend(self, weights: Weights, problems: tuple[WeightsProblem, ...]) -> bool:
+        """Have the set in the bucket, which has ``problems``, mended from another bucket; False
+        where only the source can.
 
         Raises:
-            WeightsError: as :meth:`_damage`.
+            WeightsError: nothing can.
         """
-        problems = self._damage(weights)
         for problem in problems:
             self.say(
                 f"  warning  {problem.path} in the bucket does not match the manifest "
                 f"({problem.problem})"
             )
-        return not problems
-
-    def _damage(self, weights: Weights) -> tuple[WeightsProblem, ...]:
-        """Where the bucket does not match its manifest, and the source can mend it.
-
-        Raises:
-            WeightsError: it does not, and there is no source; or it changed meanwhile.
-        """
-        model = self.cloud.stack.settings.model
-        prefix = weights_prefix(model)
-        checked = self.cloud.weights.verify(prefix, model.weights.extra_files)
-        if checked.sha256 != weights.found:
-            raise WeightsError(
-                f"The manifest in {weights.place} was changed a moment ago.",
-                hint="Run it again when whoever pushes there is done.",
-            )
-        if checked.problems and not weights.source:
-            first = checked.problems[0]
-            raise WeightsError(
-                f"{prefix} in the bucket does not match its manifest ({first.path}:"
-                f" {first.problem}), and the stack names no source.",
-                hint=f"Run: tpuflex weights push DIRECTORY --stack {weights.stack}",
-            )
-        return checked.problems
+        origin = whole_copy(self.cloud, weights, problems, self.say)
+        if origin is not None:
+            copied = copy_weights(self.cloud, origin, self.output, self.cancelled)
+            self.say(f"  copied   weights: {copied_text(origin, copied)}")
+        return origin is not None

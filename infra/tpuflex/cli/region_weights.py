@@ -253,11 +253,19 @@ def _damage_text(near: Cloud, wanted: RegionSet, check: WeightsCheck) -> str:
 def _require_same(near: Cloud, wanted: RegionSet, found: FoundManifest | None) -> None:
     if found is None or found.manifest is None or found.sha256 == wanted.sha256:
         return
-    place = f"gs://{near.bucket}/{wanted.prefix}"
-    other = "" if wanted.push else "Give these another tpuflex:model.weights.revision. "
     raise ConflictError(
-        f"{place} holds other {wanted.what} (manifest {found.sha256}; wanted is {wanted.sha256}),"
-        f" which other stacks may serve, and hosts in {near.weights_region} would read it.",
-        hint=f"{other}To remove what is there, unless an endpoint uses it: tpuflex weights rm"
-        f" {place} --stack {near.stack.name}",
+        f"gs://{near.bucket}/{wanted.prefix} holds other {wanted.what} (manifest {found.sha256};"
+        f" wanted is {wanted.sha256}), which other stacks may serve, and hosts in"
+        f" {near.weights_region} would read it.",
+        hint=other_set_advice(near, wanted),
+    )
+
+
+def other_set_advice(cloud: Cloud, wanted: RegionSet) -> str:
+    """What to do where the bucket of ``cloud`` holds another set in the place of ``wanted``, which
+    no push replaces."""
+    other = "" if wanted.push else "Give these another tpuflex:model.weights.revision. "
+    return (
+        f"{other}To remove what is there, unless an endpoint uses it: tpuflex weights rm"
+        f" gs://{cloud.bucket}/{wanted.prefix} --stack {cloud.stack.name}"
     )

@@ -17,7 +17,8 @@ from tpuflex.cli.prepare_weights import (
 from tpuflex.cli.region_weights import RegionSet, fill_regions, filling_texts, weights_set
 from tpuflex.cli.steps.weights import ensure_bucket
 from tpuflex.cli.weights_elsewhere import Filling, elsewhere
-from tpuflex.errors import NotFoundError, WeightsError
+from tpuflex.cli.weights_mending import checked, whole_copy
+from tpuflex.errors import NotFoundError
 from tpuflex.gcp.weights_report import PushReport
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.weights_choice import Trust, Weights, choose, to_copy
@@ -112,7 +113,8 @@ def _push_nothing(invocation: Invocation, cloud: Cloud, filling: Filling) -> Non
 
     Raises:
         NotFoundError: none holds it.
-        WeightsError: nothing says that what is there is the right set, or it is damaged.
+        WeightsError: nothing says that what is there is the right set; or it is damaged, and none
+            has it whole.
     """
     weights, trust = _question(cloud, invocation.output.progress)
     if weights.found is None and not weights.elsewhere:
@@ -127,13 +129,13 @@ def _push_nothing(invocation: Invocation, cloud: Cloud, filling: Filling) -> Non
         ensure_bucket(invocation, cloud)
         _finish(invocation, cloud, filling.copy(origin), filling)
         return
-    model = cloud.stack.settings.model
-    check = cloud.weights.verify(weights_prefix(model), model.weights.extra_files)
+    check = checked(cloud, weights)
     if check.problems:
-        raise WeightsError(
-            f"{weights.place} does not match its manifest ({check.problems[0].path}).",
-            hint="What is wrong there: tpuflex weights verify. To mend it, name a DIRECTORY.",
-        )
+        origin = whole_copy(cloud, weights, check.problems, invocation.output.progress)
+        if origin is not None:
+            ensure_bucket(invocation, cloud)
+            _finish(invocation, cloud, filling.copy(origin), filling)
+            return
     kept = tuple(file.path for file in check.manifest.files)
     if len(cloud.buckets) > 1:  # which the further regions may lack
         ensure_bucket(invocation, cloud)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.hub_access import HubAccess
+from tpuflex.cli.library_weights import in_library
 from tpuflex.cli.prepare_weights import files_text
+from tpuflex.cli.region_weights import other_set_advice, weights_set
 from tpuflex.cli.steps.weights import local_weights
 from tpuflex.errors import NotFoundError, TpuflexError, WeightsError
 from tpuflex.operate.pushed_weights import PushedWeights
@@ -129,9 +131,17 @@ def _judged(
     error = WeightsError(
         f"gs://{cloud.bucket}/{weights_prefix(cloud.stack.settings.model)} is not as it should be"
         f" (the manifest there has the SHA-256 {check.sha256}):\n" + "\n".join(lines),
-        hint="To bring the right weights back, run: tpuflex weights push",
+        hint=_advice(cloud, check, others=not all(compared.values())),
     )
     return _Looked(cloud, check, compared, error)
+
+
+def _advice(cloud: Cloud, check: WeightsCheck, *, others: bool) -> str:
+    """What to do about the set that ``check`` is of; ``others``: it is another than it should be,
+    which no push replaces in the library."""
+    if others and in_library(cloud.stack):
+        return other_set_advice(cloud, weights_set(cloud, check.sha256))
+    return f"To bring the right weights back, run: tpuflex weights push --stack {cloud.stack.name}"
 
 
 def _show(looked: _Looked, output: Output) -> None:
