@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tpuflex.errors import Finding, SettingsError
+from tpuflex.errors import ConflictError, Finding, SettingsError
 from tpuflex.gcp.kinds import SECRET
 from tpuflex.naming import API_KEY, METRICS_KEY
 from tpuflex.settings.secrets import version_setting
@@ -44,6 +44,26 @@ def anew_texts(stack: OpenStack, plan: EnginePlan) -> Iterator[str]:
                 f"{made}, and is empty then: have its value at hand, which is deleted, and put it"
                 f" again with `tpuflex secrets put {role} --stack {stack.name}`"
             )
+
+
+def require_none_anew(stack: OpenStack, plan: EnginePlan) -> None:
+    """Refuse to add a secret of ``stack`` where ``plan`` makes others anew: the engine would delete
+    those with their values, while the slice still serves with them, and nobody was asked.
+
+    Raises:
+        ConflictError: it does.
+    """
+    anew = made_anew(stack, plan)
+    if not anew:
+        return
+    names = ", ".join(stack.names.secret(role) for role in anew)
+    raise ConflictError(
+        f"The stack file moves the secrets' home to {stack.settings.region}: {names} would be made"
+        " anew there, and what is stored would be deleted. Nothing was changed.",
+        hint="Add the secret with the zones and tpuflex:network.subnetwork_cidrs as they were. Or"
+        " take it out of tpuflex:secrets until the home has moved, which this does after a"
+        f" question: tpuflex up --stack {stack.name}",
+    )
 
 
 def require_first_versions(stack: OpenStack, plan: EnginePlan) -> None:

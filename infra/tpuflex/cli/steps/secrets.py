@@ -24,8 +24,10 @@ def ensure_containers(invocation: Invocation, cloud: Cloud) -> None:
 
     Raises:
         AlreadyExistsError: somebody else has made them, or holds the stack's names.
+        ConflictError: with what is missing others would be made anew, without their values.
         TpuflexError: the engine failed.
     """
+    from tpuflex.cli.secrets_anew import require_none_anew
     from tpuflex.cli.stack_run import SECRETS, StackRun
     from tpuflex.cli.steps.first_up import require_free_names
     from tpuflex.cli.steps.own_containers import require_own_containers
@@ -41,6 +43,7 @@ def ensure_containers(invocation: Invocation, cloud: Cloud) -> None:
             cloud.secrets.list_versions(cloud.secret(role))
     except NotFoundError:
         plan = stack_run.preview_without_weights()
+        require_none_anew(cloud.stack, plan)
         require_free_names(cloud, stack_run, plan, invocation.output.progress)
         invocation.output.progress("Creating the secret containers …")
         stack_run.up_part(SECRETS)
