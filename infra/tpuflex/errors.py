@@ -59,6 +59,15 @@ class TpuflexError(Exception):
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message
 
+    def to_json(self) -> dict[str, object]:
+        """It in the document of a command with ``--json``."""
+        return {
+            "kind": type(self).__name__,
+            "message": self.message,
+            "hint": self.hint,
+            "exit_code": self.exit_code,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:

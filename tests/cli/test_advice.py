@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import click
 import pytest
 
+from tpuflex.cli.main import tpuflex
 from tpuflex.cli.output import Output, for_stack
 from tpuflex.errors import EngineError
 
@@ -17,6 +19,16 @@ from tpuflex.errors import EngineError
             "`tpuflex up --stack big` asks, `tpuflex down --stack big` ends it",
         ),
         ("tpuflex up --stack other", "tpuflex up --stack other"),
+        (
+            "`tpuflex weights push` makes it, tpuflex weights rm gs://b/models/m/1 removes it",
+            "`tpuflex weights push --stack big` makes it,"
+            " tpuflex weights rm --stack big gs://b/models/m/1 removes it",
+        ),
+        ("Then: tpuflex library status.", "Then: tpuflex library status --stack big."),
+        (
+            "tpuflex library image push, tpuflex secrets put api-key",
+            "tpuflex library image push --stack big, tpuflex secrets put --stack big api-key",
+        ),
         ("tpuflex emulator start", "tpuflex emulator start"),
         ("Delete it: tpuflex sweep --yes", "Delete it: tpuflex sweep --stack big --yes"),
         ("Tear them down: tpuflex down --all.", "Tear them down: tpuflex down --all."),
@@ -26,6 +38,24 @@ def test_advice_is_for_the_stack_that_is_meant(advice: str, shown: str) -> None:
     """They name the stack, unless it is the default one."""
     assert for_stack(advice, "big") == shown
     assert for_stack(advice, "dev") == advice
+
+
+def test_what_is_advised_can_be_typed() -> None:
+    """Each command that is completed with --stack takes it there."""
+    for names in (
+        *(("weights", each) for each in ("hash", "ls", "push", "rm", "verify")),
+        *(("library", each) for each in ("down", "status", "up")),
+        *(("secrets", each) for each in ("ensure", "ls", "put")),
+        ("library", "image", "push"),
+    ):
+        shown = for_stack(f"tpuflex {' '.join(names)}", "big")
+        command: click.Command = tpuflex
+        for word in shown.removeprefix("tpuflex ").removesuffix(" --stack big").split():
+            assert isinstance(command, click.Group)
+            found = command.get_command(click.Context(command), word)
+            assert found is not None
+            command = found
+        assert any("--stack" in each.opts for each in command.params)
 
 
 def test_a_failure_advises_for_its_stack(capsys: pytest.CaptureFixture[str]) -> None:

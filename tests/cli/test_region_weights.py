@@ -268,6 +268,11 @@ def test_every_region_is_verified(doctor: Doctor, checkpoint: Path, capsys: Capt
     assert damaged["copies"][0]["problems"] == [problem]
     assert json.loads(both.out)["manifest_sha256"] is None
     assert f"Error: gs://{HOME}/{prefix_of(doctor)} has no usable MANIFEST.json" in both.err
+    assert good["error"] is good["copies"][0]["error"] is damaged["error"] is None
+    assert damaged["copies"][0]["error"]["kind"] == "WeightsError"
+    missing = json.loads(both.out)["error"]
+    assert (missing["kind"], missing["exit_code"]) == ("NotFoundError", 4)
+    assert missing["hint"] == "To bring them, run: tpuflex weights push --stack dev"
 
 
 def test_a_set_goes_from_every_region(doctor: Doctor, checkpoint: Path, capsys: Captured) -> None:

@@ -40,15 +40,7 @@ class Foreseen:
         """It in the document of ``tpuflex preview --json``."""
         return {
             "does": list(self.does),
-            "refuses": [
-                {
-                    "kind": type(error).__name__,
-                    "message": error.message,
-                    "hint": error.hint,
-                    "exit_code": error.exit_code,
-                }
-                for error in self.refuses
-            ],
+            "refuses": [error.to_json() for error in self.refuses],
             "unchecked": list(self.unchecked),
         }
 

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 _PLAIN_INTERVAL = 5.0
 #: Commands that work on one stack, as they appear in advice; not those that are for all stacks.
 _ADVISED = re.compile(
-    r"\btpuflex (?:up|down|status|ask|preview|recover|logs|ssh|tunnel|doctor|sweep)\b(?! --all\b)"
+    r"\btpuflex (?:up|down|status|ask|preview|recover|logs|ssh|tunnel|doctor|sweep"
+    r"|weights \w+|secrets \w+|library (?:image )?\w+)\b(?! --all\b)"
 )
 
 
@@ -179,13 +180,7 @@ class Output:
         if self.json:
             self.document(
                 {
-                    "error": {
-                        "kind": type(error).__name__,
-                        "message": error.message,
-                        "hint": hint,
-                        "exit_code": error.exit_code,
-                        **_findings(error),
-                    }
+                    "error": {**error.to_json(), "hint": hint, **_findings(error)},
                 }
             )
         return error.exit_code

@@ -163,7 +163,7 @@ def translated_errors(
     bucket: str,
     *,
     project: str = "PROJECT",
-    missing: str = "Run `tpuflex up`, which makes it.",
+    missing: str = "Run `tpuflex weights push`, which makes it.",
     forbidden: str = "Writing weights needs the role Storage Object Admin on the bucket.",
 ) -> Iterator[None]:
     """Turn what Google's library raises into our own errors, naming ``bucket``.

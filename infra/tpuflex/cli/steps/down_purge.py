@@ -195,5 +195,5 @@ def _require_none(place: str, users: list[str], outcome: str) -> None:
             + "\n".join(f"  {line}" for line in users)
             + f"\n{outcome}",
             hint="Leave --purge-weights out: the weights then stay. Once nobody uses them:"
-            " tpuflex weights rm",
+            f" tpuflex weights rm {place}",
         )

@@ -139,7 +139,8 @@ def listed_buckets(cloud: Cloud) -> tuple[CloudResource, ...]:
 def _contents(cloud: Cloud, bucket: CloudResource) -> Contents:
     project, name = cloud.stack.settings.project, bucket.name
     stored = storage_bucket(name, project=project, environ=cloud.environ)
-    with translated_errors(name, project=project):
+    missing = "Somebody has deleted it in this moment. To make it: tpuflex library up"
+    with translated_errors(name, project=project, missing=missing):
         size = sum(blob.size or 0 for blob in stored.list_blobs(versions=True))
     sets = weights_bucket(name, project=project, environ=cloud.environ).list()
     images = tuple(each for each in sets if each.prefix.startswith(IMAGES_PREFIX))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.planned import planned_weights
+from tpuflex.cli.output import for_stack
 from tpuflex.cli.region_machine import RegionMachine
 from tpuflex.cli.shared_weights import (
     kept_image,
@@ -149,7 +150,8 @@ class StackTeardown:
         """What outlives the stack, and is left after the teardown."""
         weights, image = kept_weights(self._cloud), kept_image(self._cloud)
         lines = (kept_line(self._cloud, weights, planned.served), kept_image_line(image))
-        return Left(weights, image, tuple(line for line in lines if line))
+        shown = (for_stack(line, self._cloud.stack.name) for line in lines if line)
+        return Left(weights, image, tuple(shown))
 
     def look(self) -> Planned:
         """What it would do.

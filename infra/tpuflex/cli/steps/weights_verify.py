@@ -42,13 +42,14 @@ class _Looked:
     error: TpuflexError | None
 
     def to_json(self) -> dict[str, object]:
-        """It in the document of ``--json``."""
+        """It in the document of ``--json``; what cannot be looked at has an error alone."""
         check = self.check
         return {
             "manifest_sha256": None if check is None else check.sha256,
             "problems": [] if check is None else [asdict(each) for each in check.problems],
             "beside": [] if check is None else list(check.beside),
             "equals": self.compared,
+            "error": None if self.error is None else self.error.to_json(),
         }
 
 
@@ -97,9 +98,9 @@ def _looked(cloud: Cloud) -> _Looked:
         return _Looked(cloud, cloud.weights.verify(prefix, model.weights.extra_files), {}, None)
     except NotFoundError as error:
         hint = f"To bring them, run: tpuflex weights push --stack {cloud.stack.name}"
-        if cloud.weights_region:
-            error = NotFoundError(f"{cloud.weights_region}: {error.message}", hint=hint)
-        return _Looked(cloud, None, {}, error)
+        where = f"{cloud.weights_region}: " if cloud.weights_region else ""
+        missing = NotFoundError(f"{where}{error.message}", hint=hint)
+        return _Looked(cloud, None, {}, missing)
     except TpuflexError as error:
         return _Looked(cloud, None, {}, error)
 
