@@ -267,7 +267,7 @@ def test_missing_bucket_names_the_remedy(clients: Clients, checkpoint: Path) -> 
     with pytest.raises(NotFoundError) as caught:
         push(clients.bucket("bucket-2"), checkpoint)
     assert "gs://bucket-2" in caught.value.message
-    assert "tpuflex up" in caught.value.hint
+    assert "tpuflex weights push" in caught.value.hint
 
 
 def test_real_token_never_goes_to_the_embedded_cloud(clients: Clients) -> None:
