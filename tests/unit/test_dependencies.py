@@ -42,8 +42,8 @@ ELSEWHERE = {
     "torch": "as gguf",
     "transformers": "as gguf",
 }
-#: Required for its files: no module of it is run.
-DATA = {"google-api-python-client": "googleapiclient"}
+#: Required for its files, or as a program: no module of it is imported.
+DATA = {"google-api-python-client": "googleapiclient", "uv": "uv"}
 
 
 def asked(requirements: list[str]) -> set[str]:
