@@ -8,7 +8,7 @@ fetch_image() {
         fetch_library_image
         return 0
     fi
-    local image delay
+    local image delay problem
     image=$(setting container.image)
     if docker image inspect "$image" >/dev/null 2>&1; then
         detail 'the image is there'
@@ -20,26 +20,53 @@ fetch_image() {
             detail 'the image is there'
             return 0
         fi
+        ! is_final "${image%%/*}" || break
         # A role that was just granted takes minutes to take effect; nothing else does.
         [[ $delay != 60 ]] || is_denied || break
         detail "pulling $image failed: $(tail --bytes=300 "$STATE_DIR/pull.problem")"
         pause "$delay"
     done
-    fail image "docker cannot pull $image: $(tail --bytes=600 "$STATE_DIR/pull.problem")$(pull_remedy "${image%%@*}")"
+    problem="docker cannot pull $image: $(tail --bytes=600 "$STATE_DIR/pull.problem")$(pull_remedy "${image%%@*}")"
+    ! is_unknown || fail image-unknown "$problem"
+    ! is_denied || fail image-denied "$problem"
+    fail image "$problem"
+}
+
+# is_final REGISTRY: whether what docker says of a pull is no different a minute later. Nobody is
+# granted anything where the host has no token to be known by.
+is_final() {
+    is_unknown || { ! has_token_for "$1" && says 'pull access denied|denied: |: denied$'; }
+}
+
+# is_unknown: whether the registry has no such repository, or in it no such manifest for this machine:
+# https://github.com/opencontainers/distribution-spec/blob/main/spec.md#error-codes in the words of
+# docker, and of containerd.
+is_unknown() {
+    ! is_limited && says 'manifest unknown|name unknown|manifest for .* not found|no matching manifest' \
+        'failed to resolve reference .*: not found'
 }
 
 is_limited() {
-    grep --quiet --ignore-case 'toomanyrequests' "$STATE_DIR/pull.problem"
+    says toomanyrequests
 }
 
 is_denied() {
-    grep --quiet --ignore-case --extended-regexp 'denied|unauthorized|forbidden' "$STATE_DIR/pull.problem"
+    says 'denied|unauthorized|forbidden'
+}
+
+# says PATTERN...: whether docker's words about the last pull match one of them.
+says() {
+    local IFS='|'
+    grep --quiet --ignore-case --extended-regexp -- "$*" "$STATE_DIR/pull.problem"
 }
 
 # pull_remedy REPOSITORY: what may mend the failure, after what docker says of it.
 pull_remedy() {
     local rest=${1#*/}
-    if is_limited && has_token_for "${1%%/*}"; then
+    if is_unknown; then
+        printf '%s' '. Asking again finds nothing else: write an image for this machine that is there at' \
+            ' tpuflex:serving.image, with its digest'
+    elif is_limited && has_token_for "${1%%/*}"; then
         printf '%s' '. Artifact Registry limits requests by the minute, and Docker Hub those of a' \
             ' mirror that has no account there:' \
             ' https://cloud.google.com/artifact-registry/docs/repositories/configure-remote-auth-dockerhub'

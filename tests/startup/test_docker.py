@@ -59,18 +59,24 @@ def test_a_host_that_reaches_only_google_does_not_try_for_long(host: StartupHost
     assert len(calls(host)) == 2
 
 
+#: What docker says before a registry's own words.
+HEAD = 'Error response from daemon: Head "https://registry/v2/a/vllm/manifests/sha256:ab": '
+
+
 @pytest.mark.parametrize(
-    ("image", "problem", "said", "tries"),
+    ("image", "problem", "code", "said", "tries"),
     [
         (
             "us-east5-docker.pkg.dev/my-project/mirror/vllm",
             'denied: Permission "artifactregistry.repositories.downloadArtifacts" denied',
+            "image-denied",
             "the role Artifact Registry Reader in the project my-project",
             8,
         ),
         (
             "gcr.io/other/vllm",
             "unauthorized: x",
+            "image-denied",
             "Artifact Registry Reader in the project other",
             8,
         ),
@@ -78,39 +84,84 @@ def test_a_host_that_reaches_only_google_does_not_try_for_long(host: StartupHost
             "private/vllm",
             "pull access denied for private/vllm, repository does not exist or may require"
             " 'docker login': denied: requested access to the resource is denied",
+            "image-denied",
             "logs in to registries of Google only",
-            8,
+            1,
         ),
-        (
-            "quay.io/a/vllm",
-            "Error response from daemon: manifest unknown: manifest unknown",
-            "docker cannot pull quay.io/a/vllm@sha256:",
-            5,
-        ),
+        ("ghcr.io/a/vllm", HEAD + "denied", "image-denied", "of Google only", 1),
+        ("quay.io/a/vllm", HEAD + "unauthorized: x", "image-denied", "of Google only", 8),
         (
             "vllm/vllm-tpu",
             "toomanyrequests: You have reached your unauthenticated pull rate limit.",
+            "image",
             "All hosts behind one address share this limit: mirror the image in Artifact Registry",
             5,
         ),
         (
             "us-east5-docker.pkg.dev/my-project/mirror/vllm",
             "toomanyrequests: Quota exceeded for quota metric 'Requests per project per region'",
+            "image",
             "docs/repositories/configure-remote-auth-dockerhub",
+            5,
+        ),
+        (
+            "vllm/vllm-tpu",
+            HEAD + "received unexpected HTTP status: 503 Service Unavailable",
+            "image",
+            "503",
+            5,
+        ),
+        (
+            "vllm/vllm-tpu",
+            'Get "https://registry-1.docker.io/v2/": dial tcp: lookup registry-1.docker.io: no such'
+            " host",
+            "image",
+            "no such host",
             5,
         ),
     ],
 )
 def test_a_pull_that_is_refused_names_the_remedy(
-    host: StartupHost, image: str, problem: str, said: str, tries: int
+    host: StartupHost, image: str, problem: str, code: str, said: str, tries: int
 ) -> None:
-    """M8: the error says what the registry wants, or that it has no such image; a role that was
-    just granted is waited for."""
+    """M8: the error says what the registry wants; a role that was just granted, and a registry that
+    fails, are waited for."""
+    error = refused(host, image, problem)
+
+    assert error.startswith(f"{code}: docker cannot pull {image}@sha256:")
+    assert problem in error
+    assert said in error
+    assert len(host.docker_calls("pull")) == tries
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        "Error response from daemon: manifest unknown: manifest unknown",
+        "Error response from daemon: manifest for quay.io/a/vllm@sha256:ab not found",
+        HEAD + 'name unknown: Repository "mirror" not found',
+        'failed to resolve reference "quay.io/a/vllm@sha256:ab": quay.io/a/vllm: not found',
+        "no matching manifest for linux/amd64 in the manifest list entries",
+    ],
+)
+@pytest.mark.parametrize("image", ["quay.io/a/vllm", "us-east5-docker.pkg.dev/my-project/a/vllm"])
+def test_an_image_that_is_not_there_is_not_asked_for_again(
+    host: StartupHost, image: str, problem: str
+) -> None:
+    """Chips are billed meanwhile: what no second look can change ends the boot at the first, with a
+    code and a remedy of its own."""
+    error = refused(host, image, problem)
+
+    assert error.startswith(f"image-unknown: docker cannot pull {image}@sha256:")
+    assert problem in error
+    assert "write an image for this machine that is there at tpuflex:serving.image" in error
+    assert len(host.docker_calls("pull")) == 1
+
+
+def refused(host: StartupHost, image: str, problem: str) -> str:
+    """The error of a host whose docker says ``problem`` to every pull of ``image``."""
     host.mark("registry-down").write_text(problem)
     container = host.config()["container"] | {"image": f"{image}@sha256:" + "ab" * 32}
     host.cloud.config = host.config(container=container)
     assert host.run().status == 1
-    error = host.cloud.last("error")
-    assert problem in error
-    assert said in error
-    assert len(host.docker_calls("pull")) == tries
+    return host.cloud.last("error")
