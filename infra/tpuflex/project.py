@@ -27,6 +27,11 @@ STACK_VARIABLE = "TPUFLEX_STACK"
 DEFAULT_STACK = "dev"
 
 
+def unnamed_stack(environ: Mapping[str, str]) -> str:
+    """The stack of a command without ``--stack``: ``$TPUFLEX_STACK``, or ``dev``."""
+    return environ.get(STACK_VARIABLE, "") or DEFAULT_STACK
+
+
 def project_root(start: Path) -> Path:
     """The nearest directory at or above ``start`` that holds ``Pulumi.yaml``, else ``start``."""
     resolved = start.resolve()

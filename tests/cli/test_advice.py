@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
+from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import tpuflex
 from tpuflex.cli.output import Output, for_stack
 from tpuflex.errors import EngineError
@@ -36,8 +37,29 @@ from tpuflex.errors import EngineError
 )
 def test_advice_is_for_the_stack_that_is_meant(advice: str, shown: str) -> None:
     """They name the stack, unless it is the default one."""
-    assert for_stack(advice, "big") == shown
-    assert for_stack(advice, "dev") == advice
+    assert for_stack(advice, "big", {}) == shown
+    assert for_stack(advice, "dev", {}) == advice
+
+
+def test_the_default_stack_is_named_where_the_environment_names_another() -> None:
+    """A command without --stack would work on $TPUFLEX_STACK; an empty one counts as none."""
+    typed = {"TPUFLEX_STACK": "big"}
+
+    assert for_stack("tpuflex down", "dev", typed) == "tpuflex down --stack dev"
+    assert for_stack("tpuflex down", "big", typed) == "tpuflex down --stack big"
+    assert for_stack("tpuflex down", "dev", {"TPUFLEX_STACK": "dev"}) == "tpuflex down"
+    assert for_stack("tpuflex down", "dev", {"TPUFLEX_STACK": ""}) == "tpuflex down"
+
+
+def test_a_failure_advises_for_the_stack_of_the_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`tpuflex --stack dev` in a shell that names another stack advises for dev."""
+    invocation = Invocation(environ={"TPUFLEX_STACK": "big"}, chosen_stack="dev")
+
+    invocation.output.failure(EngineError("locked", hint="Run: tpuflex recover"))
+
+    assert capsys.readouterr().err == "Error: locked\nRun: tpuflex recover --stack dev\n"
 
 
 def test_what_is_advised_can_be_typed() -> None:

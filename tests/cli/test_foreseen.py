@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
+from embedded_cloud.admission.permission_table import needs_of
 from tests.cli.examined import Doctor, healthy
 from tests.cli.samples import step
 from tests.cli.typing import NOON
 from tests.engine.libraries import checkpoint, manifest_of
 from tests.images import small_image
 from tpuflex.boot.config import weights_prefix
+from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.foreseen import Foreseen
 from tpuflex.cli.library_image import push_image
 from tpuflex.cli.output import Output
@@ -25,7 +27,12 @@ from tpuflex.cli.prepare import EndpointPreparation
 from tpuflex.cli.prepare_weights import push_weights
 from tpuflex.cli.preview_markdown import preview_markdown
 from tpuflex.cli.preview_report import PreviewReport, asked_for
-from tpuflex.cli.region_weights import fill_regions, image_sets, weights_set
+from tpuflex.cli.region_weights import (
+    fill_regions,
+    image_sets,
+    require_none_other,
+    weights_set,
+)
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.foresee import foresee
 from tpuflex.cli.steps.preview import show
@@ -33,6 +40,7 @@ from tpuflex.engine.events import EnginePlan
 from tpuflex.errors import AccessError, ConflictError, NotFoundError, SettingsError, WeightsError
 from tpuflex.naming import QUEUED_RESOURCE, library_names
 from tpuflex.planning.cost import run_cost
+from tpuflex.roles.roles import roles
 
 IMAGE = small_image()
 LIBRARY = library_names("tpuflex-dev")
@@ -124,6 +132,21 @@ def test_a_library_that_is_not_there(doctor: Doctor) -> None:
         in (missing.message)
     )
     assert (found.does, found.unchecked) == ((), ())
+
+
+def test_advice_names_the_stack(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands of a refusal are for the stack of the preview: in its comment and document, too,
+    nobody else adds the name."""
+
+    def refused(cloud: Cloud) -> None:
+        raise ConflictError(f"not in {cloud.stack.name}", hint="Run: tpuflex down")
+
+    monkeypatch.setattr("tpuflex.cli.steps.foresee.require_certificate", refused)
+    doctor.stack = replace(doctor.stack, name="big")
+
+    seen = foreseen(doctor)
+
+    assert seen.refuses[0].hint == "Run: tpuflex down --stack big"
 
 
 def test_weights_and_image_are_looked_for_in_each_region(doctor: Doctor, tmp_path: Path) -> None:
@@ -220,8 +243,8 @@ def pin(doctor: Doctor, directory: Path, source: str) -> str:
 
 
 def test_other_weights_under_a_new_pin(doctor: Doctor, project: Path, tmp_path: Path) -> None:
-    """`up` would refuse to replace what others may serve, at home before it sends anything and in a
-    further region after it: both are foreseen, and refused before anything is sent."""
+    """`up` would refuse to replace what others may serve, at home and in a further region: both are
+    foreseen, and refused before anything is sent."""
     library(doctor)
     doctor.change("serving", image_source="registry")
     push(doctor, checkpoint(tmp_path / "tiny"))
@@ -235,9 +258,10 @@ def test_other_weights_under_a_new_pin(doctor: Doctor, project: Path, tmp_path: 
     doctor.change("slice", zones=("europe-west4-a", "us-east5-a"))
     doctor.change("network", subnetwork_cidrs={"us-east5": "10.128.0.0/20"})
     elsewhere = foreseen(doctor)
-    push(doctor, project / "other")
+    with pytest.raises(ConflictError, match=f"gs://{NEAR}.*Nothing was sent"):
+        push(doctor, project / "other")
     with pytest.raises(ConflictError) as after:
-        fill_regions(doctor.cloud, weights_set(doctor.cloud, sha256), quiet(), lambda: False)
+        require_none_other(doctor.cloud, weights_set(doctor.cloud, sha256))
 
     (conflict,) = at_home.refuses
     assert str(conflict) == str(refused.value) == str(checked.value)
@@ -338,6 +362,22 @@ def test_what_a_reader_may_not_read_is_not_checked(
     (line,) = [each for each in found.unchecked if what in each]
     assert permission in line
     assert "http" not in line
+
+
+def test_the_preview_role_may_read_all_of_it(doctor: Doctor, tmp_path: Path) -> None:
+    """A CI preview with the role that `tpuflex bootstrap` gives it leaves nothing unchecked, of a
+    stack with a TLS certificate in Secret Manager."""
+    library(doctor)
+    push(doctor, checkpoint(tmp_path / "tiny"))
+    doctor.change("secrets", tls_certificate_version=1)
+    before = len(history(doctor))
+
+    foreseen(doctor)
+
+    called = {str(each["method_id"]) for each in history(doctor)[before:]}
+    asked = {permission for method in called for permission in needs_of(method) or ()}
+    assert "secretmanager.versions.list" in asked
+    assert asked <= {*roles().permissions_of("tpuflexPreview")}
 
 
 def test_a_key_that_could_not_be_read(doctor: Doctor) -> None:

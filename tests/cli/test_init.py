@@ -81,6 +81,17 @@ class TestNewProject:
             ],
         }
 
+    def test_the_default_stack_in_a_shell_that_names_another(
+        self, new: Path, type_in: TypeIn
+    ) -> None:
+        """The commands that follow are for the stack that was made."""
+        typed = type_in("init", str(new), "-s", "dev", "--yes", "--json", TPUFLEX_STACK="big")
+
+        assert typed.document["next"][1:3] == [
+            "tpuflex --stack dev up",
+            'tpuflex --stack dev ask "What is the capital of France?"',
+        ]
+
     def test_the_commands_that_follow_work_in_it(self, new: Path, type_in: TypeIn) -> None:
         """What it has written is a project to the other commands."""
         type_in("init", str(new), "--yes")

@@ -90,9 +90,18 @@ def test_a_renewal_may_run_unattended(cause: str) -> None:
     Approval(renewal_only=True).require(EnginePlan((component, renewal(cause, "lifecycle"))))
 
 
+@pytest.mark.parametrize("cause", ["lifecycle", "takesOverFrom"])
+def test_a_renewal_that_was_begun_goes_on(cause: str) -> None:
+    """What an earlier run asked for waits in the queue, or does not serve yet: the next one on the
+    schedule waits on."""
+    Approval(renewal_only=True).require(EnginePlan((renewal(cause, operation="update"),)))
+
+
 @pytest.mark.parametrize(
     "steps",
     [
+        (renewal(operation="update"),),
+        (renewal("takesOverFrom", "replace", operation="update"),),
         (renewal("expireTime", "acceleratorType"),),
         (renewal("rerun"),),
         (renewal("expireTime"), step("update")),

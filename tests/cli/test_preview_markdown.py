@@ -35,8 +35,8 @@ from tpuflex.cli.steps.preview import show
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.engine.plan_digest import plan_digest
 from tpuflex.errors import EngineError
+from tpuflex.host.report import PHASES, HostReport
 from tpuflex.naming import QUEUED_RESOURCE
-from tpuflex.operate.host import PHASES, HostReport
 from tpuflex.planning.cost import run_cost
 from tpuflex.policy.finding import Finding, Report, WaivedBy
 from tpuflex.policy.rows import RULES
@@ -225,7 +225,7 @@ def test_a_preview_that_fails(google: OpenStack) -> None:
         "### tpuflex preview of `chat`\n\n"
         "> [!CAUTION]\n> **There is no preview: it failed.**\n\n"
         "```text\nThe engine says: \\x60\\x60\\x60\n@org look\n```\n\n"
-        "What to do:\n\n```text\nRun: tpuflex recover\n```\n"
+        "What to do:\n\n```text\nRun: tpuflex recover --stack chat\n```\n"
     )
     assert preview_markdown(of(google)).startswith(f"{marker('acme', 'chat')}\n")
 
@@ -263,7 +263,7 @@ def test_a_long_plan_is_cut(google: OpenStack) -> None:
     rows = [line for line in shown.splitlines() if line.startswith("| **replace**")]
     assert len(rows) == 1
     assert shown.index(rows[0]) < shown.index("| add |")
-    assert "more: `tpuflex preview --verbose` lists them." in shown
+    assert "more: `tpuflex preview --stack chat --verbose` lists them." in shown
 
 
 def rendered(text: str) -> list[Token]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -17,12 +17,13 @@ from tests.copier.jobs import job_of
 from tests.operate.marked_things import clients as apis_of
 from tpuflex.boot.manifest import MANIFEST_NAME, WeightsFile, manifest
 from tpuflex.cli.cloud import Cloud
+from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.region_job import hub_address, hub_source, lists
 from tpuflex.cli.region_machine import RegionMachine
 from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps.push_from_region import _require_free
+from tpuflex.cli.steps.push_from_region import _require_free, run_stop
 from tpuflex.copier.job import Job, JobFile
-from tpuflex.errors import ConflictError, SettingsError
+from tpuflex.errors import ApiError, ConflictError, IncompleteTeardownError, SettingsError
 from tpuflex.gcp.weights_objects import SetObjects
 from tpuflex.operate.hub.snapshot import HubSource
 from tpuflex.planning.copy_machine import PRICES, estimate
@@ -105,6 +106,51 @@ def test_only_the_hub_is_a_source() -> None:
     for source in (None, "./model", "pypi://x==1/a.gguf"):
         with pytest.raises(SettingsError, match=r"weights\.source"):
             hub_source(source)
+
+
+def interrupted(stack: OpenStack) -> RegionMachine:
+    """A machine at whose removal the user presses Ctrl-C, while its deletion is waited for."""
+
+    def listed(*_words: object, **_query: object) -> dict[str, object]:
+        raise KeyboardInterrupt
+
+    cloud = Cloud(stack, {})
+    compute: Any = SimpleNamespace(call=listed)
+    vars(cloud)["apis"] = lambda: apis_of(compute=compute)
+    return RegionMachine(cloud, lambda _line: None, frozenset())
+
+
+@pytest.mark.parametrize("before", [None, ApiError("The Hub is gone."), KeyboardInterrupt()])
+def test_ctrl_c_while_the_machine_is_removed(
+    stack: OpenStack, before: BaseException | None
+) -> None:
+    """Whatever happened before, the exit code says that something may be left and billed; the error
+    names it, and the command that removes it."""
+    machine = interrupted(stack)
+
+    def copy() -> None:
+        with machine.told_if_left(), machine:
+            machine.begin()
+            if before is not None:
+                raise before
+
+    with pytest.raises(IncompleteTeardownError) as caught:
+        copy()
+
+    assert caught.value.exit_code == 10
+    assert f"{machine.place.name}: its removal was broken off" in caught.value.message
+    assert "To remove it: tpuflex weights push --from-region --stop" in caught.value.hint
+
+
+def test_ctrl_c_while_it_is_stopped(stack: OpenStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--stop` that is interrupted does not end as if nothing were left, either."""
+    machine = interrupted(stack)
+    monkeypatch.setattr(
+        "tpuflex.cli.steps.push_from_region.region_machine", lambda *_cloud: machine
+    )
+
+    with pytest.raises(IncompleteTeardownError, match="its removal was broken off"):
+        run_stop(Invocation(environ={}), Cloud(stack, {}))
 
 
 @pytest.mark.parametrize(

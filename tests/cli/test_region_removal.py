@@ -49,11 +49,15 @@ def take_away(pushed: Doctor) -> None:
     pushed.change("network", subnetwork_cidrs={})
 
 
-def test_a_region_that_was_taken_away_is_seen(pushed: Doctor, capsys: Captured) -> None:
-    """`ls` names the set that it keeps, with the command that removes it; which does."""
+def test_a_region_that_was_taken_away_is_seen(
+    pushed: Doctor, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`ls` names the set that it keeps, with the command that removes it for this stack, whichever
+    the shell names; which does."""
     run_weights_ls(pushed.cloud, Invocation(environ={}).output)
     assert "names no zone" not in capsys.readouterr().out
     take_away(pushed)
+    monkeypatch.setenv("TPUFLEX_STACK", "big")
     run_weights_ls(pushed.cloud, typed().output)
     rows = json.loads(capsys.readouterr().out)
     run_weights_ls(pushed.cloud, Invocation(environ={}).output)
@@ -65,7 +69,7 @@ def test_a_region_that_was_taken_away_is_seen(pushed: Doctor, capsys: Captured) 
         ("europe-west4", FAR, True),
     ]
     assert "names no zone in europe-west4. To remove the set there, unless an endpoint" in told
-    assert f"tpuflex weights rm {place}" in told
+    assert f"tpuflex weights rm --stack dev {place}" in told
     run_weights_rm(typed(), pushed.cloud, Wanted(prefix_of(pushed), bucket=FAR), dry_run=False)
     assert (listed(pushed, FAR), len(listed(pushed, HOME))) == ({}, 3)
     capsys.readouterr()

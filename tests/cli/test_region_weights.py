@@ -27,12 +27,18 @@ from tpuflex.boot.planned import PlannedWeights
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.library_image import PATTERNS
 from tpuflex.cli.prepare import EndpointPreparation
-from tpuflex.cli.region_weights import fill_regions, filling_texts, image_sets
+from tpuflex.cli.prepare_weights import push_weights
+from tpuflex.cli.region_weights import (
+    fill_regions,
+    filling_texts,
+    image_sets,
+)
 from tpuflex.cli.steps.library_image import run_image_push
 from tpuflex.cli.steps.weights_ls import run_weights_ls
 from tpuflex.cli.steps.weights_rm import run_weights_rm
 from tpuflex.cli.steps.weights_verdicts import Wanted
 from tpuflex.cli.steps.weights_verify import run_verify
+from tpuflex.cli.weights_elsewhere import weights_in
 from tpuflex.errors import ConflictError, NotFoundError, WeightsError
 from tpuflex.gcp import weights_removal
 from tpuflex.gcp.library import READER_TITLE, below
@@ -213,6 +219,37 @@ def test_an_image_is_in_every_region(doctor: Doctor, capsys: Captured, tmp_path:
     with pytest.raises(WeightsError, match="is not there") as caught:
         fill_regions(doctor.cloud, wanted, typed().output, lambda: False)
     assert caught.value.hint == "tpuflex --stack dev library image push"
+
+
+def test_other_weights_in_a_region_are_found_before_the_upload(
+    doctor: Doctor, checkpoint: Path, tmp_path: Path
+) -> None:
+    """Nothing pins these, and a push that the other region then refuses would have been for
+    nothing: neither it nor a copy from another bucket brings anything to the home."""
+    other = tiny_checkpoint(tmp_path / "other")
+    (other / "model.safetensors").write_bytes(b"others")
+    (far,) = doctor.cloud.further_regions()
+    push_weights(far, other, typed().output, lambda: False)
+    there = listed(doctor, FAR)
+
+    with pytest.raises(ConflictError, match=f"gs://{FAR}/.* holds other weights already") as caught:
+        push(doctor, checkpoint)
+    assert "Nothing was sent" in caught.value.message
+    own: dict[str, Any] = {"name": doctor.cloud.made_bucket, "location": "US-EAST5"}
+    own["labels"] = {"tpuflex-owner": doctor.stack.names.owner}
+    doctor.call("POST", "storage/v1/b?project=tpuflex-dev", own)
+    before = weights_in(doctor.cloud, doctor.cloud.made_bucket)
+    mine = before.push(checkpoint, prefix_of(doctor), model="m", revision="1", progress=quiet)
+    weights = doctor.stack.settings.model.weights
+    pin = {"manifest_sha256": mine.manifest.sha256}
+    doctor.change("model", weights=weights.model_copy(update=pin))
+    with pytest.raises(ConflictError, match=f"gs://{FAR}/.* holds other weights"):
+        push(doctor, None)
+    assert (listed(doctor, HOME), listed(doctor, FAR)) == ({}, there)
+
+
+def quiet(_done: int, _total: int) -> None:
+    """No progress."""
 
 
 def test_every_region_is_listed(doctor: Doctor, checkpoint: Path, capsys: Captured) -> None:

@@ -20,7 +20,8 @@ from tests.operate.marked_things import (
     node,
     request,
 )
-from tpuflex.cli.steps.sweep_report import sweep_command
+from tpuflex.cli.output import Output
+from tpuflex.cli.steps.sweep_report import show, sweep_command
 from tpuflex.errors import AccessError
 from tpuflex.gcp.cloud_resource import CloudResource
 from tpuflex.gcp.kinds import BUCKET, KINDS
@@ -304,6 +305,15 @@ class TestListing:
             (f"p/r/{members[0]}", STATE),
             (f"p/r/{members[3]}", ""),
         ]
+
+
+def test_a_lost_state_is_rebuilt_for_its_own_stack(capsys: pytest.CaptureFixture[str]) -> None:
+    """Advice about what another state has made names the stack of that one, not this command's."""
+    left = found(request(state_id=ELSEWHERE, names=STRANGER))
+
+    show(Output(json=False, verbose=False), here(), left, (), Listing((), ()), "dev")
+
+    assert "`tpuflex recover --stack alice --take-over`" in capsys.readouterr().out
 
 
 def test_the_command_that_deletes_a_slice_names_all_that_it_takes() -> None:

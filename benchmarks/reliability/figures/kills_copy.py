@@ -6,36 +6,32 @@ from pathlib import Path
 
 from reliability.copy_rig import WAYS, CopyRig
 from reliability.figures.callers import callers
-from reliability.figures.figure import Call, Case, Figure, Json, Result
-from reliability.figures.kills_weights import STAGES, power_failure
+from reliability.figures.figure import Case, Figure, Result
+from reliability.figures.power_failures import kill, killed
 
 
 def cases(rig: CopyRig, _seed: int) -> list[Case]:
     """Stage x call of every API, for every way of copying."""
-    found = []
+    found: list[Case] = []
     for way in WAYS:
         rig.begin(way)
-        for call, _ in callers(rig, "prepare", way):
-            for stage in STAGES:
-                facts: Json = {"way": way, "stage": stage}
-                facts |= {"method_id": call.method_id, "nth": call.nth}
-                found.append(Case(f"{way}: kill -9 {stage} {call}", facts))
+        calls = [call for call, _ in callers(rig, "prepare", way)]
+        found += killed(way, {"way": way}, calls)
     return found
 
 
 def judge(rig: CopyRig, case: Case) -> Result:
     """Kill it and type the same command again: no half set verifies meanwhile, and in the end the
     set is there once, where it came from is as it was, and each secret has one version."""
-    result, facts = Result(case.name), case.facts
-    name, call = facts["way"], Call(facts["method_id"], facts["nth"])
+    name = case.facts["way"]
     way = WAYS[name]
     rig.begin(name)
     before = rig.found(way.origin)
-    rig.run("prepare", name, rules=[power_failure(call, facts["stage"])])
-    result.struck = rig.struck()
-    result.wanted(result.struck > 0, "rig", f"the kill at {call} did not strike")
-    damage = [*rig.found(way.target).damage, *rig.found(way.origin).damage]
-    result.wanted(not damage, "half", f"after the kill: {damage}")
+
+    def damage() -> list[str]:
+        return [*rig.found(way.target).damage, *rig.found(way.origin).damage]
+
+    result = kill(rig, case, ("prepare", name), damage)
     ended = rig.run("prepare", name)
     said = rig.said[-1]
     text = f"again it exits with {ended.exit_code}: {said.stderr}"

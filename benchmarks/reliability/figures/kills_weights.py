@@ -11,8 +11,8 @@ import yaml
 
 from reliability.copies import Copy, put_back, take
 from reliability.figures.callers import callers
-from reliability.figures.figure import Call, Case, Figure, Json, Result
-from reliability.figures.kills import ROLES
+from reliability.figures.figure import Case, Figure, Result
+from reliability.figures.power_failures import kill, killed
 from reliability.rig import StackRig
 from tpuflex.boot.config import weights_bucket as bucket_name
 from tpuflex.boot.config import weights_prefix
@@ -21,7 +21,6 @@ from tpuflex.gcp.weights import WeightsBucket, weights_bucket
 from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.settings.load import load_stack_file
 
-STAGES = ("before-commit", "after-commit")
 #: What is there before a command, and the commands that lead to it.
 BEFORE: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "nothing": (),
@@ -114,30 +113,21 @@ class LibraryRig(StackRig):
 
 def cases(rig: LibraryRig, _seed: int) -> list[Case]:
     """Stage x call of every API, for every command."""
-    found = []
+    found: list[Case] = []
     for command, (before, words) in COMMANDS.items():
         rig.begin(before)
-        for call, _ in callers(rig, *words):
-            for stage in STAGES:
-                facts: Json = {"command": command, "stage": stage}
-                facts |= {"method_id": call.method_id, "nth": call.nth}
-                found.append(Case(f"{command}: kill -9 {stage} {call}", facts))
+        calls = [call for call, _ in callers(rig, *words)]
+        found += killed(command, {"command": command}, calls)
     return found
 
 
 def judge(rig: LibraryRig, case: Case) -> Result:
     """Kill all of it and type the same command again: no half set verifies meanwhile, and in the
     end all is there once, or gone."""
-    result, facts = Result(case.name), case.facts
-    command = facts["command"]
+    command = case.facts["command"]
     before, words = COMMANDS[command]
     rig.begin(before)
-    call = Call(facts["method_id"], facts["nth"])
-    rig.run(*words, rules=[power_failure(call, facts["stage"])])
-    result.struck = rig.struck()
-    result.wanted(result.struck > 0, "rig", f"the kill at {call} of `{command}` did not strike")
-    damage = rig.damage()
-    result.wanted(not damage, "half", f"after the kill: {damage}")
+    result = kill(rig, case, words, rig.damage)
     if command in _RECOVERED:
         rig.run("recover")
     ended = rig.run(*words)
@@ -164,17 +154,6 @@ def _judge_end(rig: LibraryRig, command: str, result: Result) -> None:
     else:
         result.wanted(not objects, "orphan", f"objects are left: {objects}")
     result.wanted(not names, "orphan", f"left: {names}")
-
-
-def power_failure(call: Call, stage: str) -> Json:
-    """The rule that kills every process of the command at once."""
-    then = "proceed" if stage == "after-commit" else "reset"
-    return {
-        "where": {"method_id": call.method_id},
-        "nth": call.nth,
-        "stage": stage,
-        "effect": {"kind": "kill", "roles": list(ROLES), "then": then},
-    }
 
 
 def rig(home: Path) -> LibraryRig:

@@ -45,9 +45,9 @@ class Invocation:
     @property
     def stack(self) -> str:
         """The stack: ``--stack``, ``$TPUFLEX_STACK``, or ``dev``."""
-        from tpuflex.project import DEFAULT_STACK, STACK_VARIABLE
+        from tpuflex.project import unnamed_stack
 
-        return self.chosen_stack or self.environ.get(STACK_VARIABLE, "") or DEFAULT_STACK
+        return self.chosen_stack or unnamed_stack(self.environ)
 
     @property
     def rehearsing(self) -> bool:
@@ -63,6 +63,7 @@ class Invocation:
             json=self.json,
             verbose=self.verbose,
             stack=self.stack,
+            environ=self.environ,
             rehearsing=self.rehearsing,
         )
 

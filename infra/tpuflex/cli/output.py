@@ -9,11 +9,12 @@ JSON escapes for itself.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
@@ -22,7 +23,7 @@ import click
 
 from pulumi_plugin.printable import printable
 from tpuflex.errors import InterruptedByUser, SettingsError, TpuflexError
-from tpuflex.project import DEFAULT_STACK
+from tpuflex.project import DEFAULT_STACK, unnamed_stack
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,12 +39,18 @@ _ADVISED = re.compile(
 )
 
 
-def for_stack(advice: str, stack: str) -> str:
+def for_stack(advice: str, stack: str, environ: Mapping[str, str] = os.environ) -> str:
     """``advice`` with ``--stack`` added to its commands, unless it names a stack already.
 
-    Typed as it stands, `tpuflex down` would work on the default stack.
+    Typed as it stands, `tpuflex down` would work on the default stack, or on that of
+    ``$TPUFLEX_STACK``: where that names another one, ``dev`` is named, too.
+
+    Args:
+        advice: text with commands.
+        stack: the stack that they are about.
+        environ: the environment that they are typed in.
     """
-    if stack == DEFAULT_STACK or "--stack" in advice:
+    if stack == DEFAULT_STACK == unnamed_stack(environ) or "--stack" in advice:
         return advice
     return _ADVISED.sub(lambda command: f"{command[0]} --stack {shlex.quote(stack)}", advice)
 
@@ -55,6 +62,7 @@ class Output:
         json: whether standard output is for scripts.
         verbose: whether every resource and message is shown.
         stack: the stack that commands in advice are completed with.
+        environ: the environment that they are typed in.
         rehearsing: whether documents say that nothing of this is on Google.
         clock: seconds on a monotonic clock.
     """
@@ -65,10 +73,12 @@ class Output:
         json: bool,
         verbose: bool,
         stack: str = DEFAULT_STACK,
+        environ: Mapping[str, str] = os.environ,
         rehearsing: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stack = stack
+        self._environ = environ
         self.json = json
         self.verbose = verbose
         self._rehearsing = rehearsing
@@ -171,7 +181,7 @@ class Output:
 
     def failure(self, error: TpuflexError) -> int:
         """Show an error and return the exit code of its kind."""
-        hint = for_stack(error.hint, self._stack)
+        hint = for_stack(error.hint, self._stack, self._environ)
         label = click.style("Error:", fg="red", bold=True)
         message = printable(error.message, lines=True)
         click.echo(f"{label if self._coloured(sys.stderr) else 'Error:'} {message}", err=True)

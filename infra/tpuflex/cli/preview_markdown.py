@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.foreseen import NOTHING
-from tpuflex.cli.foreseen_markdown import foreseen_markdown, refusals_markdown
 from tpuflex.cli.markdown import NONE, alert, code, code_block, table
 from tpuflex.cli.memory_text import memory_line
+from tpuflex.cli.output import for_stack
 from tpuflex.cli.preview_report import Away, PreviewReport, Run, slice_step
 from tpuflex.cli.secrets_anew import anew_texts
 from tpuflex.duration import format_duration
@@ -54,9 +54,9 @@ def preview_markdown(report: PreviewReport) -> str:
     before += _alerts(report)
     # Of an empty cloud that stands in for Google's it would say nothing about this change.
     foreseen = NOTHING if report.rehearsed else report.foreseen
-    before += refusals_markdown(foreseen)
+    before += foreseen.refusals_markdown()
     before.append(_summary(report))
-    before += foreseen_markdown(foreseen)
+    before += foreseen.markdown()
     after = [*_keys(report), _money(report), *_policy(report), *_memory(report)]
     after += [*_warnings(report), _end(report)]
     taken = sum(len(part.encode()) + 2 for part in (*before, *after))
@@ -65,7 +65,8 @@ def preview_markdown(report: PreviewReport) -> str:
 
 def failure_markdown(project: str, stack: str, error: TpuflexError) -> str:
     """The comment about a preview that failed with ``error``."""
-    hint = [f"What to do:\n\n{code_block(error.hint)}"] if error.hint else []
+    advice = for_stack(error.hint, stack)
+    hint = [f"What to do:\n\n{code_block(advice)}"] if advice else []
     parts = [
         marker(project, stack),
         f"### tpuflex preview of {code(stack)}",
@@ -85,7 +86,8 @@ def _alerts(report: PreviewReport) -> Iterator[str]:
     if report.deleted:
         yield _deleted(report)
     elif report.away is not None:
-        yield alert("CAUTION", *_away(report.away, report.at))
+        kind = "IMPORTANT" if report.away.hands_over else "CAUTION"
+        yield alert(kind, *_away(report.away, report.at))
     if report.base is not None and report.base.change == "renamed" and not report.deleted:
         yield alert(
             "WARNING",
@@ -119,6 +121,8 @@ def _deleted(report: PreviewReport) -> str:
 def _away(lost: Away, at: datetime) -> Iterator[str]:
     if lost.for_good:
         yield "**An ACTIVE endpoint is deleted**, and nothing takes its place."
+    elif lost.hands_over:
+        yield "**An ACTIVE endpoint is replaced**, and hands over to the next one."
     else:
         yield "**An ACTIVE endpoint is replaced.** Its clients lose it for a while."
     if lost.ends is not None:
@@ -129,6 +133,13 @@ def _away(lost: Away, at: datetime) -> Iterator[str]:
     boot = "as long as the host boots"
     if lost.boot is not None:
         boot += f" (this one took {_rough(lost.boot)}, by its own report)"
+    if lost.hands_over:
+        yield (
+            "This one serves until the next one does: while that waits in the queue, and for"
+            f" {boot}, for which both are billed. It then answers what it has begun, and is"
+            " deleted; clients need the new address."
+        )
+        return
     if not lost.deleted_first:
         yield (
             "It is away **from when capacity for the next one is granted**, for "
@@ -187,7 +198,8 @@ def _resources(report: PreviewReport, room: int) -> Iterator[str]:
     rest = len(steps) - len(rows)
     shown = table(header, rows)
     if rest:
-        shown += f"\n\n… and {_counted(rest)} more: `tpuflex preview --verbose` lists them."
+        listing = for_stack("tpuflex preview --verbose", report.stack)
+        shown += f"\n\n… and {_counted(rest)} more: {code(listing)} lists them."
     if all(step.operation == "create" for step in steps) or report.deleted:
         # One line says it all; whoever wants to, looks.
         yield f"<details><summary>{_counted(len(steps))}</summary>\n\n{shown}\n\n</details>"
@@ -289,7 +301,8 @@ def _end(report: PreviewReport) -> str:
     at = f"Planned {_moment(report.at)}"
     if report.deleted or report.rehearsed:
         return f"<sub>{at}.</sub>"
-    return f"<sub>{at}. `tpuflex up --expect {report.digest}` runs this plan or none.</sub>"
+    command = for_stack(f"tpuflex up --expect {report.digest}", report.stack)
+    return f"<sub>{at}. {code(command)} runs this plan or none.</sub>"
 
 
 def _counted(count: int) -> str:

@@ -63,11 +63,12 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Away:
-    """For how long an endpoint that serves would be away.
+    """What becomes of an endpoint that runs, and for how long it would be away.
 
     Attributes:
         deleted_first: whether it is deleted before capacity for the next one is granted.
         for_good: whether nothing takes its place.
+        hands_over: whether it serves until the next one does, so that it is never away.
         ends: when its run would end by itself.
         boot: how long its own boot took, by its own report; None if that is not known.
         queue: how long it waited for capacity; None if that is not known.
@@ -76,6 +77,7 @@ class Away:
 
     deleted_first: bool
     for_good: bool
+    hands_over: bool
     ends: datetime | None
     boot: timedelta | None
     queue: timedelta | None
@@ -86,6 +88,7 @@ class Away:
         return {
             "deleted_first": self.deleted_first,
             "for_good": self.for_good,
+            "hands_over": self.hands_over,
             "boot_seconds": None if self.boot is None else self.boot.total_seconds(),
             "queue_seconds": None if self.queue is None else self.queue.total_seconds(),
             "give_up_after": (
@@ -233,6 +236,7 @@ def away(settings: StackSettings, plan: EnginePlan, status: SliceStatus | None) 
     return Away(
         deleted_first=step.deleted_first,
         for_good=step.operation == "delete",
+        hands_over=step.operation == "replace" and not step.deleted_first and status.ready,
         ends=status.expires,
         boot=timedelta(seconds=round(boot)) if boot else None,
         queue=waited,

@@ -11,7 +11,7 @@ from tpuflex.boot.manifest import WeightsFile
 from tpuflex.cli.hub_access import ENDPOINT_VARIABLE
 from tpuflex.cli.library_weights import BUCKET_KEY
 from tpuflex.cli.shared_weights import is_shared
-from tpuflex.copier.job import Job, JobFile
+from tpuflex.copier.job import Job, JobFile, git_object_id
 from tpuflex.errors import Finding, SettingsError, WeightsError
 from tpuflex.gcp.endpoints import Endpoints, is_loopback
 from tpuflex.gcp.weights_files import translated
@@ -194,9 +194,9 @@ def of_git(there: SetObjects, job: Job) -> bool:
                 return False
             exact = there.bucket.blob(blob.name, generation=blob.generation)
             text = exact.download_as_bytes(raw_download=True, timeout=TIMEOUT)
-            # https://git-scm.com/book/en/v2/Git-Internals-Git-Objects
-            id_ = hashlib.sha1(b"blob %d\0" % len(text) + text, usedforsecurity=False).hexdigest()
-            if (id_, hashlib.sha256(text).hexdigest()) != (file.git_id, entry.sha256):
+            id_ = git_object_id(len(text))
+            id_.update(text)
+            if (id_.hexdigest(), hashlib.sha256(text).hexdigest()) != (file.git_id, entry.sha256):
                 return False
     return not wanted
 

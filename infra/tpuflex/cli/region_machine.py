@@ -117,23 +117,27 @@ class RegionMachine:
 
     def remove(self) -> None:
         """Remove everything; what cannot be is said, and in :attr:`problems`."""
-        self._remove()
+        # Ctrl-C may end this anywhere, and what is left then is billed.
+        self.problems = (
+            f"{self.place.name}: its removal was broken off; the machine, its network, its service"
+            " account and what that was granted may be there",
+        )
+        self.problems = self._removed()
         for problem in self.problems:
             self._say(f"Could not be removed: {problem}")
 
-    def _remove(self) -> None:
-        self.problems = ()
+    def _removed(self) -> tuple[str, ...]:
+        """Remove everything; what cannot be, a line each."""
         try:
-            resources, self.problems = self.machine.resources()
+            resources, problems = self.machine.resources()
         except (AccessError, ApiError) as error:
-            self.problems = (f"{INSTANCE.plural}: {error.message}",)
-            return
+            return (f"{INSTANCE.plural}: {error.message}",)
         try:
             grants = self.grants
         except (AccessError, ApiError, NotFoundError) as error:
             grants = ()
-            self.problems += (f"roles of {self.place.account}: {error.message}",)
-        self.problems += remove_all(
+            problems += (f"roles of {self.place.account}: {error.message}",)
+        return problems + remove_all(
             resources,
             grants,
             self.place.account,
@@ -161,7 +165,7 @@ class RegionMachine:
         self.require_removed()
 
     def require_removed(self, error: BaseException | None = None) -> None:
-        """Check that nothing was left by :meth:`remove`.
+        """Check that nothing was left by :meth:`remove`, or may be.
 
         Args:
             error: what has failed before; it is told, too.

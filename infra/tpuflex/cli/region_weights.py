@@ -109,6 +109,18 @@ def filling_text(
     return "; ".join(filter(None, (damage, copy_text(near, origin, wanted.what))))
 
 
+def require_none_other(cloud: Cloud, wanted: RegionSet) -> None:
+    """Check that no further region of the stack of ``cloud`` holds another set under the name of
+    ``wanted``, before that is brought to the home.
+
+    Raises:
+        ConflictError: one does.
+        TpuflexError: it cannot be told.
+    """
+    for near in cloud.further_regions():
+        _require_same(near, wanted, near.weights.find(wanted.prefix))
+
+
 def lacking_texts(cloud: Cloud) -> list[str]:
     """The regions that :func:`fill_regions` would copy to once the weights are pushed to the home
     of the stack of ``cloud``, a line each.

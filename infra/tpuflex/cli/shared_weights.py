@@ -53,7 +53,8 @@ def require_shared(cloud: Cloud, *, pushes: bool = False) -> None:
 
 def require_same(cloud: Cloud, wanted: Manifest, found: FoundManifest | None) -> None:
     """Check that a push replaces no complete set of other weights that outlives the stack: other
-    endpoints may serve it, and their hosts refuse what is not the set that they were made for.
+    endpoints may serve it, and their hosts refuse what is not the set that they were made for. Nor
+    would the copies that follow, in the stack's further regions.
 
     Args:
         cloud: the stack's cloud.
@@ -62,11 +63,15 @@ def require_same(cloud: Cloud, wanted: Manifest, found: FoundManifest | None) ->
 
     Raises:
         ConflictError: it would.
+        TpuflexError: it cannot be told of a further region.
     """
-    if not is_shared(cloud.stack) or found is None or found.manifest is None:
+    if not is_shared(cloud.stack):
         return
-    if not found.manifest.same_as(wanted):
-        raise _other_weights(cloud, found.sha256, wanted.sha256)
+    prefix = weights_prefix(cloud.stack.settings.model)
+    further = ((near, near.weights.find(prefix)) for near in cloud.further_regions())
+    for there, one in ((cloud, found), *further):
+        if one is not None and one.manifest is not None and not one.manifest.same_as(wanted):
+            raise _other_weights(there, one.sha256, wanted.sha256)
 
 
 def require_pinned(cloud: Cloud) -> None:

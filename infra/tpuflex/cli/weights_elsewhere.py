@@ -93,7 +93,7 @@ def lost_texts(cloud: Cloud) -> list[str]:
     return [
         f"  warning  gs://{cloud.made_bucket}/{each.prefix}, {each.total_bytes / 1e9:.2f} GB, is"
         " deleted with that bucket, and not copied: to keep it, name its model and revision in the"
-        " stack file, and run `tpuflex weights push`; then go back"
+        f" stack file, and run `tpuflex weights push --stack {stack.name}`; then go back"
         for each in weights_in(cloud, cloud.made_bucket).list()
         if each.prefix != prefix
     ]

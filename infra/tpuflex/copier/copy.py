@@ -26,7 +26,7 @@ from tpuflex.boot.manifest_document import (
 )
 from tpuflex.copier.errors import CopyError
 from tpuflex.copier.hub import Hub
-from tpuflex.copier.job import Job, JobFile
+from tpuflex.copier.job import Job, JobFile, git_object_id
 from tpuflex.copier.storage import CHUNK_BYTES, Objects, Stored
 
 #: Files under way at a time: one stream rarely fills a line.
@@ -217,8 +217,7 @@ class _Sums:
         self._file = file
         self._sums = FileSums(part_bytes)
         self._md5 = hashlib.md5(usedforsecurity=False)
-        # Git's object id (https://git-scm.com/book/en/v2/Git-Internals-Git-Objects).
-        self._git = hashlib.sha1(b"blob %d\0" % file.size, usedforsecurity=False)
+        self._git = git_object_id(file.size)
 
     def update(self, block: bytes) -> None:
         """Take the next bytes."""

@@ -6,7 +6,16 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
+
+def git_object_id(size: int) -> _Hash:
+    """What computes Git's object id of a file of ``size`` bytes, as these go by
+    (https://git-scm.com/book/en/v2/Git-Internals-Git-Objects)."""
+    return hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
 
 
 @dataclass(frozen=True, slots=True)

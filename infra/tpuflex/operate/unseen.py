@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tpuflex.gcp.inventory import Item
 from tpuflex.gcp.kinds import KINDS, NODE, SLICE, of_type
 from tpuflex.gcp.places import regions_in, zones_in
-from tpuflex.operate.refused_call import without_call
+from tpuflex.operate.doctor.reading import without_call
 from tpuflex.roles.refusal import refusal_remedy
 
 if TYPE_CHECKING:

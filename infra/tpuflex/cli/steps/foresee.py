@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.foreseen import Foreseen
+from tpuflex.cli.output import for_stack
 from tpuflex.cli.prepare_secrets import check_brought, require_certificate
 from tpuflex.cli.prepare_weights import check_source
 from tpuflex.cli.region_weights import image_sets, require_at_home
@@ -42,12 +43,12 @@ def foresee(
         plan: what would change; `up` looks at nothing else where nothing does.
         key_unread: why the plan was made without a look at the user's key, if it was.
     """
-    looks = _Looks()
+    looks = _Looks(preparation.cloud.stack.name)
     if key_unread is not None:
         looks.unchecked.append(f"the key: {key_unread.message}")
     if plan.changes:
         _look(preparation, looks, chips=asks_for_chips(plan))
-    return Foreseen(tuple(looks.does), tuple(looks.refuses), tuple(reasons(looks.unchecked)))
+    return looks.foreseen()
 
 
 def _look(preparation: EndpointPreparation, looks: _Looks, *, chips: bool) -> None:
@@ -77,10 +78,21 @@ def _look(preparation: EndpointPreparation, looks: _Looks, *, chips: bool) -> No
 class _Looks:
     """What was seen so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, stack: str) -> None:
+        self._stack = stack
         self.does: list[str] = []
         self.refuses: list[TpuflexError] = []
         self.unchecked: list[str] = []
+
+    def foreseen(self) -> Foreseen:
+        """All of it, with advice that names the stack: it is shown where no error is reported."""
+        for error in self.refuses:
+            error.hint = for_stack(error.hint, self._stack)
+        return Foreseen(
+            tuple(for_stack(text, self._stack) for text in self.does),
+            tuple(self.refuses),
+            tuple(for_stack(text, self._stack) for text in reasons(self.unchecked)),
+        )
 
     def at(self, what: str, look: Callable[[], object]) -> bool:
         """Whether ``look``, which is about ``what``, raises nothing."""

@@ -18,7 +18,14 @@ from tpuflex.cli.steps.questions import Questions
 from tpuflex.cli.steps.stack_options import StackOptions
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.gcloud_commands import enable_services, log_in
-from tpuflex.project import DEFAULT_STACK, PULUMI_FILE, STACK_VARIABLE, open_project, project_root
+from tpuflex.project import (
+    DEFAULT_STACK,
+    PULUMI_FILE,
+    STACK_VARIABLE,
+    open_project,
+    project_root,
+    unnamed_stack,
+)
 from tpuflex.scaffold.image_mirror import is_mirrored, mirror_command
 from tpuflex.scaffold.project_files import (
     IGNORE_FILE,
@@ -189,7 +196,7 @@ def _report(
     found = stack.translation
     files = [str(file.relative_to(place.root)) for file in written]
     warned = tuple(warnings(settings))
-    following = list(_next(place, name, settings))
+    following = list(_next(place, name, settings, invocation.environ))
     output.document(
         {
             "project": place.name,
@@ -215,11 +222,12 @@ def _report(
         output.result(f"  {command}")
 
 
-def _next(place: Place, name: str, settings: StackSettings) -> Iterator[str]:
+def _next(
+    place: Place, name: str, settings: StackSettings, environ: Mapping[str, str]
+) -> Iterator[str]:
     """The commands that come next, in order."""
     if place.root != Path.cwd():
         yield f"cd {shlex.quote(str(place.root))}"
-    tpuflex = "tpuflex" if name == DEFAULT_STACK else f"tpuflex --stack {shlex.quote(name)}"
     if settings.cloud == "embedded":
         if missing_packages():
             yield "pip install 'tpuflex[embedded]'"
@@ -232,6 +240,8 @@ def _next(place: Place, name: str, settings: StackSettings) -> Iterator[str]:
     weights = settings.model.weights.source
     if weights is not None and "://" not in weights and not (place.root / weights).exists():
         yield shlex.join(["hf", "download", settings.model.name, "--local-dir", weights])
+    unnamed = name == DEFAULT_STACK == unnamed_stack(environ)
+    tpuflex = "tpuflex" if unnamed else f"tpuflex --stack {shlex.quote(name)}"
     yield f"{tpuflex} up"
     yield f'{tpuflex} ask "What is the capital of France?"'
     yield f"{tpuflex} down"

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tpuflex.catalog.zones import is_misspelt
+from tpuflex.cli.output import for_stack
 from tpuflex.cli.steps.library_contents import (
     Contents,
     library_contents,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _SETTLE_SECONDS = 30.0
 _POLL_SECONDS = 1.0
 _REGION = re.compile(r"[a-z]+-[a-z]+[0-9]+")
+_STAYS = "until `tpuflex library down`; what is in it is billed until then"
 _SETTING = "tpuflex:model.weights.bucket: library"
 
 
@@ -228,7 +230,7 @@ def _show_plan(
         (
             ("new in", ", ".join(new)),
             ("access", "private, uniform; what is replaced or deleted can be had back for 7 days"),
-            ("stays", "until `tpuflex library down`; what is in it is billed until then"),
+            ("stays", for_stack(_STAYS, invocation.stack)),
         )
     )
     output.result()

@@ -14,7 +14,13 @@ from tpuflex.cli.prepare_weights import (
     push_weights,
     weights_directory,
 )
-from tpuflex.cli.region_weights import RegionSet, fill_regions, filling_texts, weights_set
+from tpuflex.cli.region_weights import (
+    RegionSet,
+    fill_regions,
+    filling_texts,
+    require_none_other,
+    weights_set,
+)
 from tpuflex.cli.steps.weights import ensure_bucket
 from tpuflex.cli.weights_elsewhere import Filling, elsewhere
 from tpuflex.cli.weights_mending import checked, whole_copy
@@ -29,6 +35,7 @@ if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
     from tpuflex.cli.output import Output
+    from tpuflex.operate.weights_choice import Elsewhere
 
 
 def run_push(invocation: Invocation, cloud: Cloud, directory: Path | None, *, again: bool) -> None:
@@ -61,7 +68,7 @@ def run_push(invocation: Invocation, cloud: Cloud, directory: Path | None, *, ag
         weights, trust = _question(cloud, output.progress)
         origin = to_copy(weights, trust) if trust.pinned is not None else None
         if origin is not None:  # the source, which may have to be fetched, is not needed
-            _finish(invocation, cloud, filling.copy(origin), filling)
+            _finish(invocation, cloud, _copied(cloud, filling, origin), filling)
             return
     hub = HubAccess(lambda: cloud, output)
     place = directory or weights_directory(cloud.stack, str(source), output.progress, hub)
@@ -127,19 +134,30 @@ def _push_nothing(invocation: Invocation, cloud: Cloud, filling: Filling) -> Non
     origin = to_copy(weights, trust)
     if origin is not None:
         ensure_bucket(invocation, cloud)
-        _finish(invocation, cloud, filling.copy(origin), filling)
+        _finish(invocation, cloud, _copied(cloud, filling, origin), filling)
         return
     check = checked(cloud, weights)
     if check.problems:
         origin = whole_copy(cloud, weights, check.problems, invocation.output.progress)
         if origin is not None:
             ensure_bucket(invocation, cloud)
-            _finish(invocation, cloud, filling.copy(origin), filling)
+            _finish(invocation, cloud, _copied(cloud, filling, origin), filling)
             return
     kept = tuple(file.path for file in check.manifest.files)
     if len(cloud.buckets) > 1:  # which the further regions may lack
         ensure_bucket(invocation, cloud)
     _finish(invocation, cloud, PushReport(check.manifest, (), kept, 0, 0.0), filling)
+
+
+def _copied(cloud: Cloud, filling: Filling, origin: Elsewhere) -> PushReport:
+    """Copy ``origin`` to the home, unless a further region would refuse it afterwards.
+
+    Raises:
+        ConflictError: one would: it holds other weights.
+        TpuflexError: the cloud refused.
+    """
+    require_none_other(cloud, weights_set(cloud, origin.sha256))
+    return filling.copy(origin)
 
 
 def _question(cloud: Cloud, say: Say) -> tuple[Weights, Trust]:

@@ -80,8 +80,8 @@ def run_stop(invocation: Invocation, cloud: Cloud) -> None:
         IncompleteTeardownError: something of it is left.
     """
     machine = region_machine(invocation, cloud)
-    machine.remove()
-    machine.require_removed()
+    with machine.told_if_left():
+        machine.remove()
     invocation.output.document({"stopped": True})
     invocation.output.result("Nothing is left of a copy within the region. What it sent stays.")
 

@@ -98,8 +98,9 @@ def _foreign(here: Here, left: Iterable[Leftover], own: str) -> Iterable[str]:
             yield (
                 f"State {state_id} of stack {stack}, project {here.project}, is kept elsewhere. "
                 'Who works on the same stack shares its state: "Working together" in README.md. '
-                "A state of yours that is lost is rebuilt by `tpuflex recover --take-over`. To "
-                "delete what it has left behind: "
+                "A state of yours that is lost is rebuilt by "
+                + for_stack("`tpuflex recover --take-over`", stack)
+                + ". To delete what it has left behind: "
                 + sweep_command([e for e in foreign if e.resource.marker.state_id == state_id], own)
             )
     if "" in makers:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.library_regions import other_regions
+from tpuflex.cli.output import for_stack
 from tpuflex.cli.prepare_weights import files_text
 from tpuflex.cli.shared_weights import bucket_region
 from tpuflex.cli.weights_uses import Uses, weights_uses
@@ -97,9 +98,9 @@ def run_weights_ls(cloud: Cloud, output: Output) -> None:
         output.result(f"Not looked at, so more may be in use: {line}")
     for each in left:
         place = f"gs://{each.bucket}/{each.stored[0].prefix}"
+        advice = f"To remove the set there, unless an endpoint uses it: tpuflex weights rm {place}"
         output.result(
-            f"The stack file names no zone in {each.region}. To remove the set there, unless an"
-            f" endpoint uses it: tpuflex weights rm {place}"
+            f"The stack file names no zone in {each.region}. {for_stack(advice, cloud.stack.name)}"
         )
     for line in unlisted:
         output.result(f"Not looked at, so the set may be in more regions: {line}")

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from tpuflex.errors import NotFoundError, ServiceDisabledError, TpuflexError
 from tpuflex.gcloud_commands import enable_services
-from tpuflex.operate.refused_call import without_call
 
 T = TypeVar("T")
 #: What to do where nothing better is known.
 _AGAIN = "Run it again; if it stays so, ask whoever administers the project."
 #: Letters of a reason that are shown; it may quote a server's whole page.
 _SHOWN = 300
+#: What an error of an API begins with, also where the bucket stands before it.
+_CALL = re.compile(r"(^|: )[A-Z]+ https?://\S+: ")
+
+
+def without_call(text: str) -> str:
+    """``text``, an error of an API, without method and URL of the call that was refused, which only
+    make a line long."""
+    return _CALL.sub(r"\1", text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tpuflex.copier.job import git_object_id
 from tpuflex.errors import WeightsError
 from tpuflex.gcp.weights_files import Progress, Tally
 from tpuflex.operate.hub.snapshot import HubFile, Snapshot
@@ -80,8 +81,6 @@ def _download(client: HubClient, snapshot: Snapshot, file: HubFile, partial: Pat
 
 
 def _digest(file: HubFile) -> _Hash:
-    """What computes the sum that the Hub keeps of ``file``: SHA-256 in LFS, else Git's object id
-    (https://git-scm.com/book/en/v2/Git-Internals-Git-Objects)."""
-    if file.sha256:
-        return hashlib.sha256()
-    return hashlib.sha1(b"blob %d\0" % file.size, usedforsecurity=False)
+    """What computes the sum that the Hub keeps of ``file``: SHA-256 in LFS, else Git's object
+    id."""
+    return hashlib.sha256() if file.sha256 else git_object_id(file.size)
