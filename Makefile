@@ -82,7 +82,7 @@ $(CHECKS)/%/.ready: requirements/%.lock | $(STAMP)
 quick: lint
 	@$(PYTEST) -m "not engine and not gcloud and not vllm" $(QUICK) $(ARGS)
 
-QUICK = $(addprefix tests/,cli components docs embedded_cloud gcp mutation operate planning provider pulumi_plugin remote request unit)
+QUICK = $(addprefix tests/,cli components docs embedded_cloud gcp host mutation operate planning provider pulumi_plugin remote request unit)
 
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .

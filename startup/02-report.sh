@@ -74,7 +74,8 @@ may_ask() {
     [[ ! -s $ASKED ]] || mapfile -t asked <"$ASKED"
     now=$(milliseconds)
     for each in "${asked[@]}"; do
-        ((now - each >= 60000)) || count=$((count + 1))
+        # Where the clock went back, some are of the future.
+        ((each > now || now - each >= 60000)) || count=$((count + 1))
     done
     ((count + $1 < REPORTS))
 }

@@ -104,6 +104,12 @@ try:
     if type(warmup) is not int or not 0 <= warmup <= 600:
         sys.exit(f"tpuflex-config: serving.warmup_s is not valid: {warmup!r}")
     fields["serving.warmup_s"] = str(warmup)
+    drain = config.get("drain", {})
+    for name, default in {"run_s": 0, "drain_s": 600, "margin_s": 300}.items():
+        value = drain.get(name, default)
+        if type(value) is not int or not 0 <= value <= 10_000_000:
+            sys.exit(f"tpuflex-config: drain.{name} is not a number of seconds: {value!r}")
+        fields[f"drain.{name}"] = str(value)
     put_list("serving.args", config["serving"]["args"])
     # A warm-up goes by them. Without one it asks for no more than vLLM takes by its own default.
     said = " ".join(config["serving"]["args"])

@@ -9,11 +9,19 @@ main() {
     # One run at a time; a second one, started by hand, waits for the first.
     exec 9>"$STATE_DIR/lock"
     flock 9
+    if leave_to_watch; then
+        log 'this host drains: nothing is done'
+        export HAS_ENDED=yes
+        return 0
+    fi
+    end_watch
     rm -f "$STATE_DIR/failed"
     begin_boot_log
     exec > >(exec tee --append "$LOG_DIR/startup.log" 9>&-) 2>&1
 
+    begin_run
     read_config
+    await_no_drain
     check_capacity
     fetch_secrets
     prepare_tls
@@ -26,6 +34,7 @@ main() {
     pack_compile_cache || log 'the compile cache could not be packed'
     phase READY
     export HAS_ENDED=yes
+    begin_watch
     publish_for_good
     keep_boot_log NOTICE || log 'the log could not be written to Cloud Logging'
     # The host serves already; what is left to do concerns the next one.

@@ -10,6 +10,9 @@ It holds the SHA-256 digests of the keys, never a key. vLLM's own check stays on
 a key that the entry point makes at each start and the guard puts in place of the client's: were
 the guard not there, vLLM would refuse the clients' keys.
 
+While a file ``closed`` lies beside this one, no request is admitted but what is in flight ends
+whole: the host is drained (docs/drain.md). vLLM cannot do this itself: told to end, it answers 500.
+
 The host's startup script writes this file, and ``keys.json`` beside it.
 """
 
@@ -36,22 +39,46 @@ Headers = Iterable[tuple[bytes, bytes]]
 OPEN = frozenset({("GET", "/health"), ("HEAD", "/health")})
 #: What a metrics key may ask, beside the open routes.
 METRICS = ("GET", "/metrics")
+#: What the guard itself answers a full key: how many requests are in flight, and whether more are
+#: admitted.
+REQUESTS = ("GET", "/tpuflex/requests")
+#: Lies beside this file while nothing is admitted.
+CLOSED = "closed"
+#: When a client may ask again, in seconds: a drain that is called off, and a successor whose
+#: address the client reads, are a matter of seconds.
+RETRY_AFTER = 10
 
-_REFUSAL = json.dumps(
-    {
-        "error": {
-            "message": "Give a valid API key: Authorization: Bearer KEY",
-            "type": "Unauthorized",
-            "param": None,
-            "code": 401,
-        }
-    }
-).encode()
-_REFUSAL_HEADERS = [
-    (b"content-type", b"application/json"),
-    (b"content-length", str(len(_REFUSAL)).encode()),
-    (b"www-authenticate", b"Bearer"),
-]
+
+@dataclass(frozen=True)
+class Refusal:
+    """An answer without the application.
+
+    Attributes:
+        status: of HTTP.
+        kind: of the error, as OpenAI's clients read it.
+        message: for people.
+        header: the one that belongs to the status.
+        close_code: of a WebSocket whose server cannot answer it with a status
+            (https://www.rfc-editor.org/rfc/rfc6455#section-7.4.1).
+    """
+
+    status: int
+    kind: str
+    message: str
+    header: tuple[bytes, bytes]
+    close_code: int
+
+
+NO_KEY = Refusal(
+    *(401, "Unauthorized", "Give a valid API key: Authorization: Bearer KEY"),
+    header=(b"www-authenticate", b"Bearer"),
+    close_code=1008,
+)
+DRAINING = Refusal(
+    *(503, "ServiceUnavailable", "This host is being drained and takes no new requests"),
+    header=(b"retry-after", str(RETRY_AFTER).encode()),
+    close_code=1013,
+)
 
 
 class GuardError(Exception):
@@ -105,15 +132,22 @@ class Guard:
         app: the application behind the guard.
         keys: the clients' keys; by default those of ``keys.json`` beside this file.
         inner_key: the key that ``app`` wants; by default vLLM's own, from the environment.
+        closed: nothing is admitted while this file is there; by default ``closed`` beside this one.
 
     Raises:
         GuardError: there are no keys.
     """
 
     def __init__(
-        self, app: Application, keys: Keys | None = None, inner_key: str | None = None
+        self,
+        app: Application,
+        keys: Keys | None = None,
+        inner_key: str | None = None,
+        closed: Path | None = None,
     ) -> None:
         self._app = app
+        self._closed = closed if closed is not None else Path(__file__).with_name(CLOSED)
+        self._in_flight = 0
         self._keys = keys if keys is not None else default_keys()
         inner = inner_key if inner_key is not None else os.environ.get("VLLM_API_KEY", "")
         if not inner:
@@ -121,7 +155,7 @@ class Guard:
         self._inner = b"Bearer " + inner.encode("ascii")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what may pass; answer the rest with 401, unread."""
+        """Pass on what may pass; answer the rest, unread: with 401, or with 503 while closed."""
         kind = scope["type"]
         if kind == "lifespan":
             await self._app(scope, receive, send)
@@ -134,11 +168,57 @@ class Guard:
             return
         key = bearer(scope["headers"])
         if key is None or not self._keys.allows(key, route):
-            await refuse(scope, send)
+            await refuse(scope, send, NO_KEY)
+            return
+        if route == REQUESTS:
+            await self._tell(send)
+            return
+        if route != METRICS and self._is_closed():
+            await refuse(scope, send, DRAINING)
             return
         headers = [pair for pair in scope["headers"] if pair[0].lower() != b"authorization"]
         headers.append((b"authorization", self._inner))
-        await self._app({**scope, "headers": headers}, receive, send)
+        scope = {**scope, "headers": headers}
+        if route == METRICS:
+            await self._app(scope, receive, send)
+        else:
+            await self._count(scope, receive, send)
+
+    def _is_closed(self) -> bool:
+        return self._closed.exists()
+
+    async def _count(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on. It is in flight until its last byte is sent or its client is gone:
+        what the application does after that, nobody waits for."""
+        open_until_now = True
+        self._in_flight += 1
+
+        def end() -> None:
+            nonlocal open_until_now
+            self._in_flight -= open_until_now
+            open_until_now = False
+
+        async def receive_counted() -> Message:
+            message = await receive()
+            if message["type"] in ("http.disconnect", "websocket.disconnect"):
+                end()
+            return message
+
+        async def send_counted(message: Message) -> None:
+            await send(message)
+            is_body = message["type"] == "http.response.body"
+            if is_body and not message.get("more_body", False):
+                end()
+
+        try:
+            await self._app(scope, receive_counted, send_counted)
+        finally:
+            end()
+
+    async def _tell(self, send: Send) -> None:
+        """Answer how many requests are in flight, and whether more are admitted."""
+        said = {"in_flight": self._in_flight, "closed": self._is_closed()}
+        await answer(send, 200, json.dumps(said).encode())
 
 
 def default_keys() -> Keys:
@@ -183,15 +263,23 @@ def bearer(headers: Headers) -> bytes | None:
     return key.strip(b" ") if scheme.lower() == b"bearer" else None
 
 
-async def refuse(scope: Scope, send: Send) -> None:
-    """Answer 401; a WebSocket whose server cannot is closed before it is accepted (403)."""
+async def refuse(scope: Scope, send: Send, why: Refusal) -> None:
+    """Answer ``why``; a WebSocket whose server cannot is closed before it is accepted (403)."""
     prefix = ""
     if scope["type"] == "websocket":
         if "websocket.http.response" not in (scope.get("extensions") or {}):
-            # https://www.rfc-editor.org/rfc/rfc6455#section-7.4.1: against a policy.
-            await send({"type": "websocket.close", "code": 1008})
+            await send({"type": "websocket.close", "code": why.close_code})
             return
         prefix = "websocket."
-    start = {"type": f"{prefix}http.response.start", "status": 401, "headers": _REFUSAL_HEADERS}
-    await send(start)
-    await send({"type": f"{prefix}http.response.body", "body": _REFUSAL})
+    error = {"message": why.message, "type": why.kind, "param": None, "code": why.status}
+    await answer(send, why.status, json.dumps({"error": error}).encode(), why.header, prefix=prefix)
+
+
+async def answer(
+    send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes], prefix: str = ""
+) -> None:
+    """Send a whole answer of JSON."""
+    length = (b"content-length", str(len(body)).encode())
+    fields = [(b"content-type", b"application/json"), length, *headers]
+    await send({"type": f"{prefix}http.response.start", "status": status, "headers": fields})
+    await send({"type": f"{prefix}http.response.body", "body": body})

@@ -25,7 +25,7 @@ KNOWN = {
     "GET": (
         "/docs /docs/oauth2-redirect /redoc /openapi.json /metrics /metrics/ /load /version /ping "
         "/kv_event_sources /server_info /is_sleeping /is_paused /get_world_size /weight_info "
-        "/tokenizer_info /fault_tolerance/status /static/ / /v1/models"
+        "/tokenizer_info /fault_tolerance/status /static/ / /v1/models /tpuflex/requests"
     ),
     "POST": (
         "/invocations /ping /health /generative_scoring /tokenize /detokenize /pooling /classify "
@@ -146,7 +146,7 @@ def main() -> int:
     # The connection's own limit begins anew with every byte.
     signal.signal(signal.SIGALRM, _too_late)
     signal.alarm(int(SECONDS))
-    server = Server(*sys.argv[1:3])
+    server = Server(sys.argv[1], sys.argv[2])
     key = sys.stdin.readline().strip()
     try:
         status, text = server.ask("GET", "/openapi.json", {"Authorization": f"Bearer {key}"})

@@ -28,8 +28,8 @@ from tpuflex.errors import ServiceDisabledError
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
 from tpuflex.gcp.transport import Transport
+from tpuflex.host.report import NAMESPACE, READY
 from tpuflex.naming import LABEL_OWNER, LABEL_STACK, Names
-from tpuflex.operate.host import NAMESPACE, READY
 from tpuflex.request.name import RequestName
 
 Json = dict[str, Any]

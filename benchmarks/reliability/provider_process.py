@@ -124,6 +124,10 @@ class ProviderProcess:
         self.process = psutil.Process(self._child.pid)
         self._channel = grpc.insecure_channel(f"127.0.0.1:{port}")
         self.stub = provider_pb2_grpc.ResourceProviderStub(self._channel)
+        self.begin_run()
+
+    def begin_run(self) -> None:
+        """Have another run of the engine begin."""
         self.stub.Configure(provider_pb2.ConfigureRequest(), wait_for_ready=True, timeout=30)
 
     def stop(self) -> None:

@@ -36,6 +36,10 @@ class Code(StrEnum):
     RUN_ENDED = ("run-ended", "the run ended while it was waited for")
     NOT_GONE = ("not-gone", "what is being deleted was not gone at the deadline")
     PROTECTED = ("protected", "refused, because it is ACTIVE and `deletion_protection` is on")
+    NOT_SERVING = (
+        "not-serving",
+        "what is to take over does not serve; what serves until then was not touched",
+    )
     NAME_TAKEN = ("name-taken", "the name belongs to somebody else")
     QUOTA = ("quota", "a quota is missing or used up")
     PERMISSION = ("permission", "Google refuses: a permission is missing")

@@ -98,6 +98,20 @@ class OnRunEnd(StrEnum):
     ACCEPT = "accept"
 
 
+class OnBootFailure(StrEnum):
+    """What `on_boot_failure` may be."""
+
+    KEEP = "keep"
+    DELETE = "delete"
+
+
+class Replace(StrEnum):
+    """What `replace` may be."""
+
+    CREATE_FIRST = "create_first"
+    DELETE_FIRST = "delete_first"
+
+
 @_arguments
 class AcceleratorConfigArgs:
     """The accelerator by its kind and shape."""
@@ -463,9 +477,16 @@ class QueuedResourceArgs:
         "provisioningTimeout", default=None
     )
     delete_timeout: pulumi.Input[str] | None = pulumi.property("deleteTimeout", default=None)
+    drain_timeout: pulumi.Input[str] | None = pulumi.property("drainTimeout", default=None)
+    ready_timeout: pulumi.Input[str] | None = pulumi.property("readyTimeout", default=None)
+    first_report_timeout: pulumi.Input[str] | None = pulumi.property(
+        "firstReportTimeout", default=None
+    )
     renew_before: pulumi.Input[str] | None = pulumi.property("renewBefore", default=None)
     rerun: pulumi.Input[str] | None = pulumi.property("rerun", default=None)
     on_run_end: pulumi.Input[str] | None = pulumi.property("onRunEnd", default=None)
+    on_boot_failure: pulumi.Input[str] | None = pulumi.property("onBootFailure", default=None)
+    replace: pulumi.Input[str] | None = pulumi.property("replace", default=None)
     deletion_protection: pulumi.Input[bool] | None = pulumi.property(
         "deletionProtection", default=None
     )
@@ -620,6 +641,20 @@ class QueuedResource(pulumi.CustomResource):
     """How long a deletion may take: seconds with the suffix s, 3 hours by default. What is in
     PROVISIONING cannot be deleted, which was seen to last for 2 hours."""
 
+    drain_timeout: pulumi.Output[str] = pulumi.property("drainTimeout")
+    """How long a deletion waits for the answers that the host has begun: seconds with the suffix s,
+    at most 3600s, 10 minutes by default; 0s deletes at once. Only hosts that report what they serve
+    are asked to drain."""
+
+    ready_timeout: pulumi.Output[str] = pulumi.property("readyTimeout")
+    """How long the host of what takes over from a slice that serves may take until it serves
+    itself, once it runs: seconds with the suffix s, an hour by default. The slice that serves is
+    deleted only then."""
+
+    first_report_timeout: pulumi.Output[str] = pulumi.property("firstReportTimeout")
+    """How long that host may say nothing at all: seconds with the suffix s, 10 minutes by
+    default."""
+
     renew_before: pulumi.Output[str | None] = pulumi.property("renewBefore")
     """Plan a new run once less than this is left of the present one, or it is over: seconds with
     the suffix s. Without it, a run that ended stays ended."""
@@ -631,6 +666,17 @@ class QueuedResource(pulumi.CustomResource):
     """What the next `pulumi up` does when the run is over: `keep` its leftover, which still uses
     quota, or `delete` it, and fail, because there is no slice; or `accept` the end: keep the
     leftover, warn, and succeed."""
+
+    on_boot_failure: pulumi.Output[str] = pulumi.property("onBootFailure")
+    """What becomes of a slice that was just made to take over from one that serves, and whose host
+    says that its boot has failed, or says nothing: `keep` it in the state, where the next `pulumi
+    up` goes on with it, and billed, for a look at it; or `delete` it, and fail. One that is only
+    slow is kept. Where nothing serves yet, nobody waits for the boot here."""
+
+    replace: pulumi.Output[str] = pulumi.property("replace")
+    """How a slice is replaced: `create_first` has the next one serve before this one is deleted,
+    which takes quota for both; `delete_first` drains and deletes this one before capacity is asked
+    for again: nothing serves until that is granted and has booted."""
 
     deletion_protection: pulumi.Output[bool] = pulumi.property("deletionProtection")
     """Whether deleting or replacing it is refused while it is ACTIVE. To delete it, set this to
@@ -693,6 +739,14 @@ class QueuedResource(pulumi.CustomResource):
     spec_hash: pulumi.Output[str | None] = pulumi.property("specHash")
     """Fingerprint of all that cannot be changed in place."""
 
+    takes_over_from: pulumi.Output[Sequence[str] | None] = pulumi.property("takesOverFrom")
+    """Full names of the requests that serve until this one does, which is to take over from them;
+    nothing once it serves."""
+
+    drains_until: pulumi.Output[str | None] = pulumi.property("drainsUntil")
+    """Until when its hosts were given time to end what they have begun (RFC 3339); nothing unless a
+    deletion was begun and not ended."""
+
     requests: pulumi.Output[Sequence[str]] = pulumi.property("requests")
     """Full name of every request that exists or may exist: this one, and those in other zones that
     are still to be deleted."""
@@ -739,9 +793,14 @@ class QueuedResource(pulumi.CustomResource):
         queue_timeout: pulumi.Input[str] | None = None,
         provisioning_timeout: pulumi.Input[str] | None = None,
         delete_timeout: pulumi.Input[str] | None = None,
+        drain_timeout: pulumi.Input[str] | None = None,
+        ready_timeout: pulumi.Input[str] | None = None,
+        first_report_timeout: pulumi.Input[str] | None = None,
         renew_before: pulumi.Input[str] | None = None,
         rerun: pulumi.Input[str] | None = None,
         on_run_end: pulumi.Input[str] | None = None,
+        on_boot_failure: pulumi.Input[str] | None = None,
+        replace: pulumi.Input[str] | None = None,
         deletion_protection: pulumi.Input[bool] | None = None,
         queued_resource_id: pulumi.Input[str] | None = None,
         queued_resource_id_prefix: pulumi.Input[str] | None = None,
@@ -832,12 +891,29 @@ class QueuedResource(pulumi.CustomResource):
             delete_timeout: How long a deletion may take: seconds with the suffix s, 3 hours by
                 default. What is in PROVISIONING cannot be deleted, which was seen to last for 2
                 hours.
+            drain_timeout: How long a deletion waits for the answers that the host has begun:
+                seconds with the suffix s, at most 3600s, 10 minutes by default; 0s deletes at once.
+                Only hosts that report what they serve are asked to drain.
+            ready_timeout: How long the host of what takes over from a slice that serves may take
+                until it serves itself, once it runs: seconds with the suffix s, an hour by default.
+                The slice that serves is deleted only then.
+            first_report_timeout: How long that host may say nothing at all: seconds with the suffix
+                s, 10 minutes by default.
             renew_before: Plan a new run once less than this is left of the present one, or it is
                 over: seconds with the suffix s. Without it, a run that ended stays ended.
             rerun: Any text; changing it asks for a new run, whether the present one is over or not.
             on_run_end: What the next `pulumi up` does when the run is over: `keep` its leftover,
                 which still uses quota, or `delete` it, and fail, because there is no slice; or
                 `accept` the end: keep the leftover, warn, and succeed.
+            on_boot_failure: What becomes of a slice that was just made to take over from one that
+                serves, and whose host says that its boot has failed, or says nothing: `keep` it in
+                the state, where the next `pulumi up` goes on with it, and billed, for a look at it;
+                or `delete` it, and fail. One that is only slow is kept. Where nothing serves yet,
+                nobody waits for the boot here.
+            replace: How a slice is replaced: `create_first` has the next one serve before this one
+                is deleted, which takes quota for both; `delete_first` drains and deletes this one
+                before capacity is asked for again: nothing serves until that is granted and has
+                booted.
             deletion_protection: Whether deleting or replacing it is refused while it is ACTIVE. To
                 delete it, set this to false and run `pulumi up` first.
             queued_resource_id: Id of the queued resource within its zone; the node gets the same
@@ -887,9 +963,14 @@ class QueuedResource(pulumi.CustomResource):
             "queue_timeout": queue_timeout,
             "provisioning_timeout": provisioning_timeout,
             "delete_timeout": delete_timeout,
+            "drain_timeout": drain_timeout,
+            "ready_timeout": ready_timeout,
+            "first_report_timeout": first_report_timeout,
             "renew_before": renew_before,
             "rerun": rerun,
             "on_run_end": on_run_end,
+            "on_boot_failure": on_boot_failure,
+            "replace": replace,
             "deletion_protection": deletion_protection,
             "queued_resource_id": queued_resource_id,
             "queued_resource_id_prefix": queued_resource_id_prefix,
@@ -959,9 +1040,14 @@ class QueuedResource(pulumi.CustomResource):
             queue_timeout=None,
             provisioning_timeout=None,
             delete_timeout=None,
+            drain_timeout=None,
+            ready_timeout=None,
+            first_report_timeout=None,
             renew_before=None,
             rerun=None,
             on_run_end=None,
+            on_boot_failure=None,
+            replace=None,
             deletion_protection=None,
             queued_resource_id=None,
             queued_resource_id_prefix=None,
@@ -980,6 +1066,8 @@ class QueuedResource(pulumi.CustomResource):
             active_time=None,
             expire_time=None,
             spec_hash=None,
+            takes_over_from=None,
+            drains_until=None,
             requests=None,
         )
         vars(args).update(given)
@@ -1183,6 +1271,14 @@ class GetQueuedResourceResult(_Output):
 
     spec_hash: str | None = pulumi.property("specHash", default=None)
     """Fingerprint of all that cannot be changed in place."""
+
+    takes_over_from: Sequence[str] | None = pulumi.property("takesOverFrom", default=None)
+    """Full names of the requests that serve until this one does, which is to take over from them;
+    nothing once it serves."""
+
+    drains_until: str | None = pulumi.property("drainsUntil", default=None)
+    """Until when its hosts were given time to end what they have begun (RFC 3339); nothing unless a
+    deletion was begun and not ended."""
 
 
 def get_queued_resource(

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from tests.cli.typing import NOON
 from tpuflex.engine.events import Step
-from tpuflex.operate.host import HostReport
+from tpuflex.host.report import HostReport
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.request.states import Lifecycle
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tpuflex.cli.boot_bars import boot_bars
-from tpuflex.operate.host import PHASES, READY, HostReport
+from tpuflex.host.report import PHASES, READY, HostReport
 
 SERVED = {
     "config": 1000.0,

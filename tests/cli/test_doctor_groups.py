@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -288,6 +289,21 @@ def test_capacity(shown: Shown) -> None:
         *capacity.quota_checks(WANTED, quota(demand_a=4)),
     ]
     assert_golden("doctor/capacity.txt", shown(checks))
+
+
+@pytest.mark.parametrize(
+    ("limit", "hands_over", "standing"),
+    [(7, True, "warning"), (8, True, "ok"), (4, False, "ok"), (4, True, "warning")],
+)
+def test_quota_for_one_only(limit: int, hands_over: bool, standing: str) -> None:
+    """Enough for one slice is not enough for a hand-over from one to another, unless the stack file
+    says that the old one goes first; which is the way out."""
+    wanted = replace(WANTED, zones=("us-east5-a",), hands_over=hands_over)
+
+    (check,) = capacity.quota_checks(wanted, quota(preemptible_a=limit))
+
+    assert check.standing == standing
+    assert ("tpuflex:slice.replace" in check.remedy) is (standing == "warning")
 
 
 def test_no_zone_can_give_it() -> None:

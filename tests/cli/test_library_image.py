@@ -16,7 +16,6 @@ from tests.cli.examined import PROJECT, Doctor, healthy
 from tests.images import image, layer, small_image
 from tests.operate.test_registry import IMAGE as IN_REGISTRY
 from tpuflex.boot.config import image_prefix
-from tpuflex.boot.metadata import CONFIG_KEY
 from tpuflex.boot.planned import planned_image
 from tpuflex.cli import library_image
 from tpuflex.cli.cloud import Cloud
@@ -27,6 +26,7 @@ from tpuflex.cli.steps.ready import require_ready
 from tpuflex.cli.steps.weights_ls import run_weights_ls
 from tpuflex.errors import NotFoundError, SettingsError, TpuflexError, WeightsError
 from tpuflex.gcp.weights_report import PushReport
+from tpuflex.host.metadata_keys import CONFIG_KEY
 from tpuflex.naming import library_names
 from tpuflex.operate.doctor.check import Standing
 from tpuflex.startup.image_archive import Image

@@ -11,7 +11,7 @@ from tpuflex.cli.engine_progress import LiveProgress
 from tpuflex.cli.host_progress import HostProgress
 from tpuflex.cli.output import Output
 from tpuflex.engine.events import Failed, Finished, Note, Started
-from tpuflex.operate.host import HostReport
+from tpuflex.host.report import HostReport
 
 
 def test_of_the_engine(capsys: pytest.CaptureFixture[str]) -> None:

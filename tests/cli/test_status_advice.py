@@ -21,7 +21,7 @@ from tpuflex.errors import (
     IncompleteTeardownError,
     ServiceDisabledError,
 )
-from tpuflex.operate.boot_wait import SILENT
+from tpuflex.host.boot_wait import SILENT
 from tpuflex.request.outcomes import ACCEPTED
 from tpuflex.request.states import Lifecycle
 from tpuflex.settings.load import parse

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
@@ -14,9 +15,10 @@ from tests.cli.typing import NOON
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.status import brought_place, show_status
-from tpuflex.operate.compile_cache import CompileCacheReport
-from tpuflex.operate.host import HostReport
-from tpuflex.operate.kv_cache import KvCacheReport
+from tpuflex.host.compile_cache import CompileCacheReport
+from tpuflex.host.kv_cache import KvCacheReport
+from tpuflex.host.report import HostReport
+from tpuflex.host.serving import Serving, ServingPhase
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.request.states import Lifecycle
 from tpuflex.settings.model import WeightsSettings
@@ -64,6 +66,50 @@ def test_ready(show: Show) -> None:
         "  expires          2026-11-21 15:05 UTC (in 3 h 05 min)\n"
         "  next             `tpuflex ask` talks to it, `tpuflex down` ends it\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("serving", "code", "headline", "server"),
+    [
+        (Serving(ServingPhase.SERVING, running=2), 0, "READY", "serving; 2 requests running"),
+        (
+            Serving(ServingPhase.DRAINING, running=1, waiting=3, reason="the node is deleted"),
+            7,
+            "draining",
+            "draining; 1 request running, 3 waiting: the node is deleted",
+        ),
+        (
+            Serving(ServingPhase.DRAINING, drained=True, reason="the run ends"),
+            7,
+            "draining",
+            "draining; 0 requests running; drained: the run ends",
+        ),
+        (
+            Serving(ServingPhase.DEGRADED, restarts=1, reason="no token for 60 s"),
+            3,
+            "its server is started again",
+            "degraded; started again once, because it was frozen: no token for 60 s",
+        ),
+        (
+            Serving(ServingPhase.FAILED, drained=True, reason="frozen twice"),
+            7,
+            "the server failed",
+            "failed; drained: frozen twice",
+        ),
+    ],
+)
+def test_what_the_server_does(
+    show: Show, serving: Serving, code: int, headline: str, server: str
+) -> None:
+    """From READY on, what the host says of its server decides headline and exit code."""
+    drains = replace(serving, drains_at=NOON + timedelta(hours=3))
+
+    ended, text = show(status(host=HostReport("READY", serving=drains)))
+
+    assert ended == code
+    assert text.startswith(f"Stack dev: {headline}\n")
+    assert f"  server           {server}\n" in text
+    assert "  drains at        2026-11-21 15:00 UTC (in 3 h 00 min)\n" in text
 
 
 def test_where_the_time_of_the_boot_went(show: Show) -> None:

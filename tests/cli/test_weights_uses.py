@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from tpuflex.boot.metadata import CONFIG_KEY
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.weights_uses import User, Uses, weights_uses
@@ -21,6 +20,7 @@ from tpuflex.errors import (
 )
 from tpuflex.gcp.library import COPY_TITLE, READER_TITLE, below, reader_title
 from tpuflex.gcp.queued_resources import NodeListing, QueuedResourceListing
+from tpuflex.host.metadata_keys import CONFIG_KEY
 from tpuflex.request.model import Node, NodeSpec, QueuedResource, QueuedResourceState, Tpu
 
 PREFIX = "models/acme-tiny/1"

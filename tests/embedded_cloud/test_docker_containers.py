@@ -139,6 +139,22 @@ def test_stop_kills_what_ignores_it(host: Host) -> None:
     assert host.inspect()["State"]["Status"] == "exited"
 
 
+def test_restart_begins_anew(host: Host) -> None:
+    """`docker restart` ends a container as `stop` does, if it runs, and starts it: the same words,
+    and what the restart policy had counted is forgotten."""
+    script = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done"
+    host.start(script, "--restart", "unless-stopped")
+    for times in (2, 3):
+        eventually(lambda times=times: host.docker("logs", "box").count("up") == times - 1)  # type: ignore[misc]
+        host.docker("restart", "--time", "5", "box")
+        eventually(lambda times=times: host.docker("logs", "box").count("up") == times)  # type: ignore[misc]
+        assert host.inspect()["State"]["Status"] == "running"
+        assert host.inspect()["RestartCount"] == 0
+    host.docker("stop", "box")
+    host.docker("restart", "box")
+    assert host.inspect()["State"]["Status"] == "running"
+
+
 def test_rm_kills_grandchildren_in_sessions_of_their_own(host: Host) -> None:
     """Everything that a container started is gone after `docker rm -f`, in any session."""
     host.start("setsid sleep 1000 & echo $!; sleep 1000")

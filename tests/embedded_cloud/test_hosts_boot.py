@@ -13,8 +13,9 @@ from embedded_cloud.hosts import namespace
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import TOKEN, Api, flex_start
-from tpuflex.boot.metadata import CONFIG_KEY, host_metadata
-from tpuflex.operate.host import HostReport, host_report
+from tpuflex.boot.metadata import host_metadata
+from tpuflex.host.metadata_keys import CONFIG_KEY
+from tpuflex.host.report import HostReport, host_report
 
 _CONFIG = Path(__file__).parents[1] / "goldens" / "stacks" / "dev.boot.json"
 _AT_ONCE: JsonObject = {

@@ -129,6 +129,30 @@ def test_nothing_of_a_host_outlives_its_node(
     assert (directory / "serial.log").exists()
 
 
+_WAITING = """#!/bin/bash
+metadata="http://$GCE_METADATA_HOST/computeMetadata/v1/instance"
+flavor='Metadata-Flavor: Google'
+etag=$(curl -sf -H "$flavor" --output /dev/null --dump-header - "$metadata/attributes/x" |
+    sed -n 's/^ETag: \\([0-9a-f]*\\).*/\\1/p')
+curl -sf -X PUT -H "$flavor" --data WAITS "$metadata/guest-attributes/tpuflex/phase"
+value=$(curl -sf -H "$flavor" \
+    "$metadata/attributes/x?wait_for_change=true&last_etag=$etag&timeout_sec=60")
+curl -sf -X PUT -H "$flavor" --data "$value" "$metadata/guest-attributes/tpuflex/phase"
+"""
+
+
+def test_a_host_learns_of_patched_metadata_while_it_runs(api: Api, cloud: EmbeddedCloud) -> None:
+    """`nodes.patch` reaches whoever waits at the host's metadata server; nothing boots anew."""
+    _boot(api, _WAITING)
+    _eventually(lambda: _phase(api) == "WAITS")
+    host = _host(cloud)
+    metadata = {**api.get("nodes/n1")["metadata"], "x": "patched"}
+    answer = api.tpu("PATCH", "nodes/n1", body={"metadata": metadata}, updateMask="metadata")
+    assert answer.status_code == 200
+    _eventually(lambda: _phase(api) == "patched")
+    assert _host(cloud)["pid"] == host["pid"]
+
+
 def test_a_host_that_is_powered_off_boots_again(tmp_path: Path) -> None:
     """Emulator stop and start is a reboot: the script runs again, tmpfs is empty, disk stays."""
     script = 'echo boot >> "$TPUFLEX_ROOT/home/boots"; touch "$TPUFLEX_ROOT/dev/shm/$$"; sleep 3600'

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import itertools
 from collections.abc import AsyncIterator
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import aiohttp
@@ -166,6 +168,47 @@ async def test_an_absent_key_is_not_found(client: aiohttp.ClientSession) -> None
     for path in ("instance/attributes/none", "instance/id/x", "nothing"):
         async with client.get(f"{_V1}/{path}") as answer:
             assert answer.status == 404
+
+
+async def _wait(client: aiohttp.ClientSession, **query: str) -> tuple[int, str]:
+    path = f"{_V1}/instance/attributes/drain"
+    async with client.get(path, params={"wait_for_change": "true", **query}) as answer:
+        return answer.status, await answer.text()
+
+
+async def test_a_client_waits_for_a_change(guest: GuestAttributes) -> None:
+    """With wait_for_change an answer comes when the value is another one, or gone; at once for a
+    client that names an ETag of before, and after timeout_sec as it is."""
+    spec = dataclasses.replace(_SPEC, metadata={**_SPEC.metadata, "drain": "1"})
+    server = _server(spec, guest)
+    await server.start()
+    async with aiohttp.ClientSession(f"http://{server.address}", headers=_FLAVOR) as session:
+        async with session.get(f"{_V1}/instance/attributes/drain") as answer:
+            etag = answer.headers["ETag"]
+        assert await _wait(session, last_etag="other") == (200, "1")
+        assert await _wait(session, last_etag=etag, timeout_sec="0") == (200, "1")
+        assert (await _wait(session, timeout_sec="soon"))[0] == 400
+        server.waited_for.clear()
+        waits = asyncio.ensure_future(_wait(session, last_etag=etag))
+        await server.waited_for.wait()
+        server.update(dataclasses.replace(spec, metadata={**spec.metadata, "other": "1"}))
+        server.update(dataclasses.replace(spec, metadata={**spec.metadata, "drain": "2"}))
+        assert await waits == (200, "2")
+        server.waited_for.clear()
+        waits = asyncio.ensure_future(_wait(session))
+        await server.waited_for.wait()
+        server.update(_SPEC)
+        assert (await waits)[0] == 404
+        assert (await _wait(session))[0] == 404
+    await server.stop()
+
+
+async def test_answers_say_the_clouds_time(client: aiohttp.ClientSession) -> None:
+    """A host counts its run by the clock that ends it, also where an answer is a refusal."""
+    for path, headers in (("instance/id", _FLAVOR), ("nothing", _FLAVOR), ("instance/id", {})):
+        async with client.get(f"{_V1}/{path}", headers=headers) as answer:
+            said = parsedate_to_datetime(answer.headers["Date"]).timestamp()
+        assert said == int(_CLOCK.now())
 
 
 async def test_directories_list_and_recurse(client: aiohttp.ClientSession) -> None:

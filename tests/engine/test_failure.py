@@ -52,6 +52,7 @@ ENDS: dict[Code, tuple[End, End]] = {
     Code.RUN_ENDED: ((BootError, 7, NEW_RUN), (BootError, 7, NEW_RUN)),
     Code.NOT_GONE: ((ConflictError, 1, AGAIN_UP), (IncompleteTeardownError, 10, GO_ON_DOWN)),
     Code.PROTECTED: ((ConflictError, 1, ""), (ConflictError, 1, "")),
+    Code.NOT_SERVING: ((BootError, 7, ""), (BootError, 7, "")),
     Code.NAME_TAKEN: ((AlreadyExistsError, 1, AGAIN_UP), (AlreadyExistsError, 1, AGAIN_DOWN)),
     Code.QUOTA: ((QuotaError, 6, AGAIN_UP), (QuotaError, 6, AGAIN_DOWN)),
     Code.PERMISSION: ((AccessError, 6, AGAIN_UP), (AccessError, 6, AGAIN_DOWN)),

@@ -12,8 +12,8 @@ import pytest
 from tpuflex.cli.steps.status import headline, host_text, weights_text
 from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
 from tpuflex.gcp.queued_resources import NodeListing, QueuedResourceListing
+from tpuflex.host.report import HostReport
 from tpuflex.naming import ENDPOINT_NAME, Names
-from tpuflex.operate.host import HostReport
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import slice_status
 from tpuflex.request.model import Node, QueuedResource, QueueingPolicy
@@ -157,9 +157,54 @@ class TestStatus:
         found = slice_status(moved(settings), NAMES, tpu, recorded=tuple)
 
         assert (found.zone, found.queued_resource) == ("us-central1-a", "g2")
-        assert found.others == ("g1 in us-east5-a: ACTIVE, has hosts and is billed",)
+        assert found.others == (
+            "g1 in us-east5-a: ACTIVE, has hosts and is billed; its host serves",
+        )
         an_hour_later = datetime(2026, 11, 21, 12, 0, 0, 123456, tzinfo=UTC)
         assert found.cost(Decimal("1.35"), an_hour_later) == Decimal("2.70")
+
+    @pytest.mark.parametrize(
+        ("first", "second", "shown", "other"),
+        [
+            ({"report": "READY"}, {"report": "weights"}, "g1", "; its host boots, weights"),
+            ({"report": "READY"}, {}, "g1", ""),
+            ({"report": "READY"}, {"report": "READY"}, "g2", "; its host serves"),
+            (
+                {"report": "READY", "serving": "draining"},
+                {"report": "READY", "serving": "serving"},
+                "g2",
+                "; its host is draining",
+            ),
+            ({"report": "READY", "serving": "degraded"}, {"report": "image"}, "g1", None),
+            ({"report": "READY", "serving": "failed"}, {"report": "READY"}, "g2", None),
+        ],
+    )
+    def test_while_one_hands_over_to_another_the_one_that_serves_is_shown(
+        self,
+        settings: StackSettings,
+        first: dict[str, str],
+        second: dict[str, str],
+        shown: str,
+        other: str | None,
+    ) -> None:
+        """The address is always that of a slice that serves; of two it is the younger one's."""
+        said = {f"{PARENT}/nodes/g1": first, f"{PARENT}/nodes/g2": second}
+
+        class Two(Tpu):
+            def guest_attributes(self, node: str, namespace: str) -> tuple[dict[str, str], ...]:
+                found = {key: json.dumps({"phase": phase}) for key, phase in said[node].items()}
+                return (found,) if found else super().guest_attributes(node, namespace)
+
+        younger = request("ACTIVE", "g2").model_copy(update={"create_time": "2026-11-21T12:00:00Z"})
+        endpoints = {"networkEndpoints": [{"ipAddress": "10.0.0.3"}]}
+        nodes = {f"{PARENT}/nodes/g1": node(), f"{PARENT}/nodes/g2": node(**endpoints)}
+        for requests in ([request("ACTIVE"), younger], [younger, request("ACTIVE")]):
+            found = look(settings, Two(requests, nodes))
+
+            assert found.queued_resource == shown
+            assert found.address == {"g1": "10.0.0.2", "g2": "10.0.0.3"}[shown]
+            (line,) = found.others
+            assert other is None or line.endswith(f"has hosts and is billed{other}")
 
     def test_ready(self, settings: StackSettings) -> None:
         """A READY host: endpoint, expiry from the asked run duration, and the report."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -161,6 +162,17 @@ def node(state: str = "READY", of: RequestArgs | None = None, **more: Any) -> Js
     }
 
 
+def says(phase: str, serving: str = "", **more: Any) -> JsonObject:
+    """What a host reports: the phase of its boot, and what it says of serving, if anything."""
+    entries = {"report": json.dumps({"phase": phase, **more.pop("report", {})})}
+    if serving:
+        entries["serving"] = json.dumps({"phase": serving, **more})
+    values: list[JsonValue] = [
+        {"namespace": "tpuflex", "key": key, "value": value} for key, value in entries.items()
+    ]
+    return {"guestAttributes": [{"queryValue": {"items": values}}]}
+
+
 def only(node: Node) -> Nodes:
     """What there is of a request of one node."""
     return Nodes((node.id,), (node,))
@@ -178,7 +190,8 @@ class Cloud:
     """Answers by kind of request, each from a sequence.
 
     ``request`` and ``node`` are what GETs find; ``operation`` is what the operation says;
-    ``post``, ``delete``, ``delete_node`` and ``patch`` answer the mutations.
+    ``post``, ``delete``, ``delete_node`` and ``patch`` answer the mutations; ``host`` is what
+    the host reports.
     """
 
     request: Iterator[Answer] = field(default_factory=lambda: sequence(missing()))
@@ -198,8 +211,11 @@ class Cloud:
     patch: Iterator[Answer] = field(
         default_factory=lambda: sequence({"name": "operations/4", "done": True})
     )
+    host: Iterator[Answer] = field(default_factory=lambda: sequence(missing("guest attributes")))
 
     def __call__(self, request: Sent) -> Answer:
+        if request.path.endswith(":getGuestAttributes"):
+            return next(self.host)
         if request.method == "POST":
             return next(self.post)
         if request.method == "PATCH":

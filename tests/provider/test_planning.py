@@ -158,6 +158,66 @@ def test_steering_changes_in_the_state_only() -> None:
     assert not any(found.values())
 
 
+def test_what_an_earlier_version_did_not_know_changes_nothing() -> None:
+    """A state without the younger inputs shows no change where they are at their default."""
+    younger = ("readyTimeout", "firstReportTimeout", "drainTimeout")
+    before = {key: value for key, value in inputs().items() if key not in younger}
+
+    assert changes(before, inputs(), {**state(), **before}) == {}
+    assert changes(before, inputs(drainTimeout="0s"), state()) == {"drainTimeout": False}
+
+
+def test_what_does_not_serve_yet_is_waited_for() -> None:
+    """What is to take over from a slice that serves is an update until it serves, and the plan says
+    from which."""
+    found = plan(inputs(), inputs(), state(takesOverFrom=[NAME]), END - 14400)
+
+    assert found.diff.changes.keys() == {"takesOverFrom"}
+    assert not found.diff.replaces
+    assert found.notes == (
+        PlanNote(
+            f"it is to take over from {NAME}, and does not serve yet: `up` waits until it does"
+        ),
+    )
+
+
+def test_what_never_served_is_no_protected_endpoint() -> None:
+    """Protection is the endpoint's: a successor that never served is replaced, and first deleted,
+    whose quota the next one needs."""
+    kept = inputs(deletionProtection=True)
+    wanted = inputs(deletionProtection=True, rerun="again")
+
+    found = plan(kept, wanted, state(takesOverFrom=[NAME]), END - 14400)
+
+    assert found.diff.replaces
+    assert found.diff.delete_before_replace
+    assert found.permitted
+    with pytest.raises(ConflictError):
+        plan(kept, wanted, state(), END - 14400)
+
+
+def test_deleting_first_is_said_before() -> None:
+    """With delete_first what serves is deleted before the next one is asked for, and the plan says
+    that nothing serves meanwhile, and how long the hosts took the last time."""
+    kept, wanted = inputs(replace="delete_first"), inputs(replace="delete_first", rerun="again")
+    times = {"createTime": "2026-11-21T08:00:00Z", "activeTime": "2026-11-21T08:35:00Z"}
+
+    found = plan(kept, wanted, state(**times), END - 14400)
+
+    assert found.diff.delete_before_replace
+    (note,) = found.notes
+    assert note.warning
+    assert "until that is granted (the last time 35m until the hosts ran)" in note.text
+    assert plan(kept, kept, state(**times), END - 14400).notes == ()
+    assert not plan(inputs(), inputs(rerun="again"), state(), END).diff.delete_before_replace
+
+
+def test_a_drain_that_was_begun_is_called_off() -> None:
+    """A deletion that was stopped has asked the hosts to drain: an `up`, which keeps them, has
+    something to change."""
+    assert changes(inputs(), inputs(), state(drainsUntil=EXPIRES)) == {"drainsUntil": False}
+
+
 def test_secure_boot_waits_for_the_next_hosts_if_the_program_says_so() -> None:
     """M1: with onBootChange update nothing can be changed in place, and the plan says so."""
     wanted = inputs(secureBoot=True, onBootChange="update")
@@ -176,7 +236,7 @@ def test_import_says_nothing_about_steering() -> None:
     for key in [k for k in inputs() if k not in imported or k in ("strategy", "queueTimeout")]:
         imported.pop(key, None)
     imported = {k: v for k, v in imported.items() if not k.endswith("Timeout")}
-    for key in ("strategy", "onRunEnd", "deletionProtection"):
+    for key in ("strategy", "onRunEnd", "deletionProtection", "replace", "onBootFailure"):
         imported.pop(key, None)
     wanted = inputs(zones=[A, B], deletionProtection=True, renewBefore="60s", rerun="7")
 

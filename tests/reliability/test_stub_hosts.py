@@ -8,7 +8,7 @@ from pathlib import Path
 from embedded_cloud.server import EmbeddedCloud
 from reliability.control import Control
 from tests.embedded_cloud.api import TOKEN, Api
-from tpuflex.operate.host import host_report
+from tpuflex.host.report import host_report
 
 
 def test_a_stub_host_says_ready_and_runs_nothing(tmp_path: Path) -> None:

@@ -100,9 +100,14 @@ OTHER: dict[str, dict[str, Any]] = {
     "queueTimeout": {"queueTimeout": "3600s"},
     "provisioningTimeout": {"provisioningTimeout": "3600s"},
     "deleteTimeout": {"deleteTimeout": "3600s"},
+    "drainTimeout": {"drainTimeout": "0s"},
+    "readyTimeout": {"readyTimeout": "600s"},
+    "firstReportTimeout": {"firstReportTimeout": "60s"},
     "renewBefore": {"renewBefore": "600s"},
     "rerun": {"rerun": "again"},
     "onRunEnd": {"onRunEnd": "delete"},
+    "onBootFailure": {"onBootFailure": "delete"},
+    "replace": {"replace": "delete_first"},
     "deletionProtection": {"deletionProtection": True},
 }
 

@@ -25,9 +25,9 @@ from tpuflex.cli.steps.status import show_status
 from tpuflex.engine.events import Note
 from tpuflex.errors import EmulatorError, TpuflexError
 from tpuflex.gcp.rpc_errors import as_exception, read_rpc_error
+from tpuflex.host.boot_wait import BootDeadlines, BootWait
+from tpuflex.host.report import HostReport, host_report
 from tpuflex.operate.ask import Question, ask
-from tpuflex.operate.boot_wait import BootDeadlines, BootWait
-from tpuflex.operate.host import HostReport, host_report
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.project import open_project
 from tpuflex.request.states import Lifecycle

@@ -16,8 +16,8 @@ from tpuflex.gcp.session import AuthorizedSession
 from tpuflex.gcp.timing import Timing
 from tpuflex.gcp.token_sources import StaticToken
 from tpuflex.gcp.transport import Transport
+from tpuflex.host.report import host_report
 from tpuflex.operate.ask import Question, ask
-from tpuflex.operate.host import host_report
 
 MEGABYTE = 1024 * 1024
 

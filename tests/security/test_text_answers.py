@@ -11,8 +11,8 @@ from tests.security.answering import server
 from tpuflex.cli import main
 from tpuflex.cli.invocation import Invocation
 from tpuflex.errors import ApiError
+from tpuflex.host.report import host_report
 from tpuflex.operate.ask import Question, ask
-from tpuflex.operate.host import host_report
 
 
 def asked(url: str) -> None:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -94,6 +95,10 @@ class Cloud:
         written: the guest attribute as it was written, each time.
         lost: texts; for each, one report that holds it is dropped without a word, as Google may do.
         on_report: called with each report before it is answered.
+        serving: the guest attribute `tpuflex/serving` as it was written, each time; None when it
+            was removed.
+        in_flight: the requests that the guard says are in flight.
+        ahead: seconds by which the cloud's clock is ahead of the machine's.
         log_entries: requests of Cloud Logging's entries:write.
         on_log: called with each of these before it is kept and answered.
         uploaded_to: the bucket of each upload; both buckets hold ``objects``.
@@ -123,6 +128,9 @@ class Cloud:
     log_entries: list[dict[str, Any]] = field(default_factory=list)
     on_log: Callable[[dict[str, Any]], object] = lambda _request: None
     on_report: Callable[[dict[str, str]], object] = lambda _report: None
+    serving: list[dict[str, Any] | None] = field(default_factory=list)
+    in_flight: int = 0
+    ahead: float = 0.0
     uploaded_to: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -182,11 +190,18 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
 
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        """The cloud's time, as a header."""
+        return super().date_time_string((timestamp or time.time()) + self.cloud.ahead)
+
     def do_PUT(self) -> None:
         body = self._body().decode()
         with self.cloud.lock:
             if self.cloud.answers.get("guest-attributes"):
                 return self._answer(self.cloud.answers["guest-attributes"].pop(0))
+            if self.path.endswith("/guest-attributes/tpuflex/serving"):
+                self.cloud.serving.append(json.loads(body))
+                return self._answer(200)
             if not self.path.endswith("/guest-attributes/tpuflex/report") or not body:
                 return self._answer(400)
             dropped = next((text for text in self.cloud.lost if text in body), None)
@@ -194,6 +209,11 @@ class Handler(BaseHTTPRequestHandler):
                 self.cloud.take_report(body)
             else:
                 self.cloud.lost.remove(dropped)
+        return self._answer(200)
+
+    def do_DELETE(self) -> None:
+        with self.cloud.lock:
+            self.cloud.serving.append(None)
         return self._answer(200)
 
     def do_GET(self) -> None:
@@ -214,7 +234,7 @@ class Handler(BaseHTTPRequestHandler):
         if path.startswith("/v1/projects/"):
             return self._secret(path.removeprefix("/v1/").removesuffix(":access"))
         crashes = self.container.with_name("crashes").exists()
-        if crashes or not self.container.exists() or not self.cloud.health:
+        if crashes or not self._is_up() or not self.cloud.health:
             return self._answer(503)
         if path == "/health":
             return self._answer(200)
@@ -226,9 +246,15 @@ class Handler(BaseHTTPRequestHandler):
             return self._answer(200, self.cloud.models)
         if path == "/version":
             return self._answer(200, self.cloud.version)
+        if path == "/tpuflex/requests":
+            said = {"in_flight": self.cloud.in_flight}
+            return self._answer(200, json.dumps(said).encode())
         if path == "/metrics":
             return self._answer(200, self.cloud.metrics)
         return self._answer(200)
+
+    def _is_up(self) -> bool:
+        return self.container.exists() and "exited" not in self.container.read_text()
 
     def _is_expected(self, path: str) -> bool:
         google = ("/computeMetadata/", "/storage/", "/v1/projects/")

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from tests.startup.cloud import PREFIX, VERSION, Cloud, Handler, Server
 from tpuflex.boot.metadata import startup_script
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
@@ -59,7 +61,8 @@ network) [[ $2 != inspect || -e $here/network ]] && : >"$here/network" ;;
 inspect) [[ -e $here/container.json ]] && cat "$here/container.json" ;;
 logs) cat "$here/container.log" 2>/dev/null ;;
 rm) rm -f "$here/container.json" ;;
-stop) : ;;
+stop) sed -i 's/"Status": "[a-z]*"/"Status": "exited"/' "$here/container.json" ;;
+restart) sed -i 's/"Status": "[a-z]*"/"Status": "running"/' "$here/container.json" ;;
 run)
     for word in "$@"; do
         case $word in
@@ -110,6 +113,11 @@ here=${0%/*}/..
 printf '%s\n' "${*:3}" >>"$here/iptables.calls"
 """
 
+#: What outlives the script is not started, but for those tests that are about it.
+_SETSID = """#!/bin/bash
+printf '%q ' "$@" >>"${0%/*}/../setsid.calls"
+"""
+
 _SLEEP = """#!/bin/bash
 printf '%s\\n' "$1" >>"${0%/*}/../slept"
 exec sleep 0.01
@@ -144,6 +152,7 @@ class StartupHost:
             "apt-get": _APT_GET,
             "docker": _DOCKER,
             "iptables": _IPTABLES,
+            "setsid": _SETSID,
             "sleep-stub": _SLEEP,
         }.items():
             self.command(name, text)
@@ -154,7 +163,8 @@ class StartupHost:
         self.devices("vfio/vfio", "vfio/0")
 
     def close(self) -> None:
-        """Stop the server."""
+        """End the watch, if there is one, and stop the server."""
+        self.end_watch()
         self._server.shutdown()
         self._server.server_close()
 
@@ -314,8 +324,29 @@ class StartupHost:
         (kept,) = (self.root / "var" / "lib" / "tpuflex" / "compile-cache").iterdir()
         return kept.joinpath(*parts)
 
+    def watched(self) -> None:
+        """Let the script start what watches over the host after READY."""
+        (self.directory / "bin" / "setsid").unlink()
+
+    def watch_process(self) -> psutil.Process | None:
+        """What watches over the host; None if nothing does."""
+        lock = self.root / "run" / "tpuflex" / "watch.lock"
+        with suppress(OSError, ValueError, psutil.Error):
+            process = psutil.Process(int(lock.read_text()))
+            if str(self.root) in " ".join(process.cmdline()):
+                return process
+        return None
+
+    def end_watch(self) -> None:
+        """Kill what watches over the host."""
+        process = self.watch_process()
+        if process is not None:
+            process.kill()
+            psutil.wait_procs([process])
+
     def reboot(self) -> None:
         """Empty the memory, and leave a dead container."""
+        self.end_watch()
         shutil.rmtree(self.root / "run")
         record = self.directory / "container.json"
         record.write_text(record.read_text().replace("running", "exited"))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.startup.host import StartupHost, StartupRun
 from tpuflex.boot.metadata import startup_script
-from tpuflex.operate.host import PHASES, host_report
+from tpuflex.host.report import PHASES, host_report
 
 Booted = tuple[StartupHost, StartupRun]
 

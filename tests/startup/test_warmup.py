@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.startup.cloud import API_KEY
 from tests.startup.host import StartupHost
-from tpuflex.operate.host import host_report
+from tpuflex.host.report import host_report
 from tpuflex.startup.warmup_requests import (
     ANSWER_TOKENS,
     BATCH_ANSWER_TOKENS,

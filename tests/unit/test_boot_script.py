@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
-from tpuflex.boot.metadata import LIMIT_BYTES, startup_script
+import pytest
+
+from tpuflex.boot.metadata import LIMIT_BYTES, code_of, startup_script
 
 STARTUP = Path(__file__).parents[2] / "startup"
 FILES = sorted(STARTUP.glob("*.sh"))
@@ -41,3 +44,57 @@ def test_every_part_is_strict() -> None:
     """Every part stops at the first failure and reads no unset variable."""
     for file in FILES:
         assert "set -Eeuo pipefail" in file.read_text(), file.name
+
+
+@pytest.mark.parametrize("file", sorted(STARTUP.glob("*.py")), ids=lambda file: file.name)
+def test_python_is_sent_as_its_code(file: Path) -> None:
+    """What a host gets of a Python file is the same program, without what explains it."""
+    code = code_of(file.read_text())
+    assert ast.dump(_undocumented(code)) == ast.dump(_undocumented(file.read_text()))
+    assert not re.search(r"^ *(#.*)?$", code.removesuffix("\n"), re.MULTILINE)
+
+
+def test_texts_that_look_like_comments_are_kept() -> None:
+    """Only what Python takes for a docstring, a comment or an empty line is left out."""
+    source = '''"""What it is."""
+TEXT = """
+# not a comment
+
+"""  # kept
+
+
+class Empty:
+    """Nothing."""
+
+
+def asked(  # kept
+    # left out
+    first: int,
+) -> str:
+    """Of two
+    lines."""
+    return "#"
+'''
+    assert (
+        code_of(source)
+        == '''TEXT = """
+# not a comment
+
+"""  # kept
+class Empty:
+    pass
+def asked(  # kept
+    first: int,
+) -> str:
+    return "#"
+'''
+    )
+
+
+def _undocumented(source: str) -> ast.Module:
+    tree = ast.parse(source)
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(tree):
+        if isinstance(node, documented) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or ([] if isinstance(node, ast.Module) else [ast.Pass()])
+    return tree

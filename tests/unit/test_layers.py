@@ -56,6 +56,7 @@ RANKS: dict[str, int] = {
     "codes": 1,
     "errors": 1,
     "gcloud_commands": 1,
+    "host": 1,
     "request": 1,
     "roles": 1,
     # Pulumi's plugin protocol knows nothing of tpuflex.

@@ -27,6 +27,19 @@ REFUSED = [
     ("slice.zones", ["us-east5-a", "us-east5-a"], "tpuflex:slice.zones", "each zone once"),
     ("slice.renew_before", "4h", "tpuflex:slice.renew_before", "longer max_run_duration"),
     ("slice.renew_before", "1s", "tpuflex:slice.renew_before", "1m or more"),
+    ("slice.drain", "61m", "tpuflex:slice.drain", "Write 1h or less"),
+    (
+        "slice",
+        {
+            **{"zones": ["us-east5-a"], "accelerator_type": "v6e-4"},
+            **{"max_run_duration": "10m", "drain": "11m"},
+        },
+        "tpuflex:slice.drain",
+        "longer max_run_duration",
+    ),
+    ("slice.drain", 10, "tpuflex:slice.drain", "its unit, such as"),
+    ("slice.drain_margin", "29s", "tpuflex:slice.drain_margin", "Write 30s or more"),
+    ("slice.drain_margin", "4h", "tpuflex:slice.drain_margin", "longer max_run_duration"),
     ("slice.give_up_after", "1s", "tpuflex:slice.give_up_after", "1m or more"),
     ("slice.on_boot_failure", "retry", "tpuflex:slice.on_boot_failure", "keep or delete"),
     ("slice.secure_boot", "on", "tpuflex:slice.secure_boot", "true or false"),
@@ -142,13 +155,16 @@ ACCEPTED = [
 ]
 
 
-def test_a_protected_slice_is_not_one_to_delete() -> None:
+@pytest.mark.parametrize(
+    ("key", "value"), [("on_boot_failure", "delete"), ("replace", "delete_first")]
+)
+def test_a_protected_slice_is_not_one_to_delete(key: str, value: str) -> None:
     """What could not be honoured together is refused: nothing deletes a protected slice."""
-    both = {"slice.deletion_protection": True, "slice.on_boot_failure": "delete"}
+    both = {"slice.deletion_protection": True, f"slice.{key}": value}
 
     (found,) = findings(sections(both))
 
-    assert found.key == "tpuflex:slice.on_boot_failure"
+    assert found.key == f"tpuflex:slice.{key}"
     assert "deletion_protection" in found.problem
 
 

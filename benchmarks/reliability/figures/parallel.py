@@ -118,6 +118,7 @@ def _probe(rig: ProviderProcess, name: str) -> dict[str, float]:
     delete = provider_pb2.DeleteRequest(
         id=made.id, urn=label, properties=made.properties, old_inputs=inputs
     )
+    rig.begin_run()  # none deletes what it has made
     _, deleted = _first_call(rig, name, lambda: rig.stub.Delete(delete, timeout=60))
     return {"check": check, "create": created, "diff": differed, "read": seen, "delete": deleted}
 

@@ -64,6 +64,7 @@ class Docker:
             "ps": self._ps,
             "inspect": self._inspect,
             "logs": self._logs,
+            "restart": self._restart,
             "stop": self._stop,
             "rm": self._rm,
         }
@@ -243,6 +244,17 @@ class Docker:
         grace, rest = _leading(arguments, "-t", "--time", "--timeout")
         (name,) = _plain(rest, 1, "stop")
         stop(self.containers, self.containers.require(name), float(grace or 10.0))
+        self._say(name)
+
+    def _restart(self, arguments: Sequence[str]) -> None:
+        grace, rest = _leading(arguments, "-t", "--time", "--timeout")
+        (name,) = _plain(rest, 1, "restart")
+        stop(self.containers, self.containers.require(name), float(grace or 10.0))
+        container = self.containers.require(name)
+        # As docker does: whoever starts it by hand begins to count anew.
+        container.status, container.restart_count = "created", 0
+        self.containers.save(container)
+        self._start(container)
         self._say(name)
 
     def _rm(self, arguments: Sequence[str]) -> None:

@@ -87,6 +87,11 @@ class Host:
         if script is not None and comes_up(self.spec, self._strictness()):
             await asyncio.to_thread(self._launch, script)
 
+    def update(self, spec: HostSpec) -> None:
+        """Take over what has changed of its owner while it runs: its metadata, above all."""
+        self.spec = spec
+        self._metadata.update(spec)
+
     async def power_off(self, *, erase: bool) -> None:
         """Kill everything on the host at once, as pulling the plug does.
 

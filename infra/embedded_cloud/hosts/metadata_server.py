@@ -7,8 +7,12 @@ attributes (https://cloud.google.com/compute/docs/metadata/overview).
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import hashlib
 import json
 from collections.abc import Callable
+from email.utils import formatdate
 
 from aiohttp import web
 
@@ -52,10 +56,14 @@ class MetadataServer:
     ) -> None:
         self._spec = spec
         self._guest = guest
+        self._clock = clock
         self._queries = Queries(clock)
         self._strictness = strictness
         self._tokens = HostTokens(issue, clock, lambda: strictness().tokens.lifetime_s)
         self._runner: web.AppRunner | None = None
+        self._changed = asyncio.Event()
+        #: Set when a client begins to wait for a change.
+        self.waited_for = asyncio.Event()
         self.port = 0
 
     @property
@@ -66,6 +74,7 @@ class MetadataServer:
     async def start(self) -> None:
         """Listen on the host's address at a free port."""
         app = web.Application(middlewares=[owners_door(_NAMES | {self._spec.address})])
+        app.on_response_prepare.append(self._say_when)
         app.router.add_get("/", self._ping)
         app.router.add_get(f"{_ROOT}/instance/guest-attributes/{{path:.*}}", self._get_guest)
         app.router.add_put(
@@ -83,11 +92,25 @@ class MetadataServer:
         await site.start()
         self.port = int(self._runner.addresses[0][1])
 
+    def update(self, spec: HostSpec) -> None:
+        """Serve what ``spec`` says from now on; whoever waits for a change gets it."""
+        self._spec = spec
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
     async def stop(self) -> None:
         """Stop listening."""
+        self._wake()
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
+
+    async def _say_when(self, _request: web.Request, response: web.StreamResponse) -> None:
+        """The cloud's time, by which runs end, stands in every answer."""
+        response.headers["Date"] = formatdate(self._clock.now(), usegmt=True)
 
     async def _ping(self, _request: web.Request) -> web.Response:
         return web.Response(text="computeMetadata/\n", headers=_FLAVOR)
@@ -95,8 +118,33 @@ class MetadataServer:
     async def _get(self, request: web.Request) -> web.Response:
         if not _is_metadata_request(request):
             return _forbidden("Missing Metadata-Flavor:Google header.")
+        found = self._find(request)
+        if request.query.get("wait_for_change", "").lower() == "true":
+            try:
+                found = await self._after_change(found, request)
+            except ValueError:
+                return web.Response(status=400, text="timeout_sec is no number\n", headers=_FLAVOR)
+        return _answer(found, request)
+
+    def _find(self, request: web.Request) -> Tree | None:
         tree = metadata_tree(self._spec, self._tokens.current())
-        return _answer(find(tree, request.match_info["path"]), request)
+        return find(tree, request.match_info["path"])
+
+    async def _after_change(self, found: Tree | None, request: web.Request) -> Tree | None:
+        """What is at the path once it is not ``found`` any more, at the latest after timeout_sec. A
+        client that names another ETag has missed a change and gets it at once; what is not there is
+        not waited for
+        (https://cloud.google.com/compute/docs/metadata/querying-metadata#waitforchange)."""
+        etag = _etag(found)
+        limit = request.query.get("timeout_sec")
+        missed = found is None or request.query.get("last_etag", etag) != etag
+        self.waited_for.set()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None if limit is None else int(limit)):
+                while not missed and self._runner is not None and _etag(found) == etag:
+                    await self._changed.wait()
+                    found = self._find(request)
+        return found
 
     async def _get_guest(self, request: web.Request) -> web.Response:
         if (refusal := self._guest_refusal(request)) is not None:
@@ -153,19 +201,24 @@ def _is_metadata_request(request: web.Request) -> bool:
     return flavor == "Google" and "X-Forwarded-For" not in request.headers
 
 
+def _etag(found: Tree | None) -> str:
+    return hashlib.sha256(json.dumps(found).encode()).hexdigest()[:16]
+
+
 def _answer(found: Tree | None, request: web.Request) -> web.Response:
     if found is None:
         return web.Response(status=404, text="not found\n", headers=_FLAVOR)
+    headers = {**_FLAVOR, "ETag": _etag(found)}
     recursive = request.query.get("recursive", "").lower() == "true"
     as_json = request.query.get("alt", "") == "json" or (
         recursive and request.query.get("alt") != "text"
     )
     if as_json or (recursive and not isinstance(found, str)):
         return web.Response(
-            text=json.dumps(found), content_type="application/json", headers=_FLAVOR
+            text=json.dumps(found), content_type="application/json", headers=headers
         )
     text, content_type = render(found)
-    return web.Response(text=text, content_type=content_type, headers=_FLAVOR)
+    return web.Response(text=text, content_type=content_type, headers=headers)
 
 
 def _forbidden(reason: str) -> web.Response:

@@ -55,6 +55,10 @@ class StubHost:
         report = json.dumps({"phase": "READY", "detail": _DETAIL, "timeline": timeline})
         self._guest.put(self.spec.owner, self.spec.worker, _NAMESPACE, _KEY, report)
 
+    def update(self, spec: HostSpec) -> None:
+        """Take over what has changed of its owner."""
+        self.spec = spec
+
     async def power_off(self, *, erase: bool) -> None:
         """Nothing runs, and there is no disk."""
         del erase

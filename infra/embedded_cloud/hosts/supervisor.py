@@ -77,7 +77,8 @@ class HostSupervisor:
         self._woken.clear()
 
     async def reconcile(self, desired: Callable[[], Sequence[HostSpec]]) -> None:
-        """End hosts that should not run (any more, or in this boot); launch those that are missing.
+        """End hosts that should not run (any more, or in this boot); launch those that are missing;
+        the others learn what has changed.
 
         Args:
             desired: the hosts that should be running; asked once no other change is under way.
@@ -91,6 +92,8 @@ class HostSupervisor:
                 if spec is None or spec.boot_id != host.spec.boot_id:
                     del self._hosts[key]
                     await host.power_off(erase=True)
+                elif spec != host.spec:
+                    host.update(spec)
             for key, spec in specs.items():
                 if key not in self._hosts:
                     await self._boot(spec)

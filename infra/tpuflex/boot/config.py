@@ -170,6 +170,17 @@ class BootTimeouts(_Frozen):
     """Asking for one secret."""
 
 
+class DrainConfig(_Frozen):
+    """When the host stops admitting requests, in seconds (docs/drain.md)."""
+
+    run_s: int = Field(ge=0)
+    """How long Google lets the slice run; 0 where that is not known."""
+    drain_s: int = Field(ge=0)
+    """How long requests in flight are waited for, where whoever deletes the slice does not say."""
+    margin_s: int = Field(ge=0)
+    """How long before the end of its run a host drains by itself."""
+
+
 class BootCommands(_Frozen):
     """Commands for the user when the host waits for something."""
 
@@ -195,6 +206,7 @@ class BootConfig(_Frozen):
     compile_cache: CompileCacheConfig
     secrets: tuple[SecretConfig, ...]
     timeouts: BootTimeouts
+    drain: DrainConfig
     commands: BootCommands
 
     def to_json(self) -> str:
@@ -312,6 +324,11 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
         ),
         timeouts=BootTimeouts(
             ready_s=int(settings.slice.timeouts.ready.total_seconds()), secret_s=SECRET_SECONDS
+        ),
+        drain=DrainConfig(
+            run_s=int(settings.slice.max_run_duration.total_seconds()),
+            drain_s=int(settings.slice.drain.total_seconds()),
+            margin_s=int(settings.slice.drain_margin.total_seconds()),
         ),
         commands=BootCommands(
             weights=f"tpuflex weights push --stack {names.stack}",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import io
+import tokenize
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -9,8 +12,7 @@ from pathlib import Path
 from tpuflex.boot.config import BootConfig
 from tpuflex.catalog import environment
 from tpuflex.errors import BootError
-
-CONFIG_KEY = "tpuflex-config"
+from tpuflex.host.metadata_keys import CONFIG_KEY
 
 #: Metadata values end at 256 KiB (https://cloud.google.com/compute/docs/metadata/setting-custom-metadata);
 #: the rest is for the other keys of a node's metadata.
@@ -72,11 +74,12 @@ def startup_script() -> str:
 def python_source(files: Iterable[Path]) -> str:
     """The shell function ``python_source NAME``, which prints one of the Python files.
 
-    They travel within the script, because a host has nothing else of ours when it boots.
+    They travel within the script, because a host has nothing else of ours when it boots; as
+    code alone: what explains it would take a sixth of what a metadata value may have.
     """
     cases = []
     for file in files:
-        text = file.read_text(encoding="utf-8").rstrip()
+        text = code_of(file.read_text(encoding="utf-8")).rstrip()
         if _END in text:
             raise BootError(f"{file} holds {_END}, which ends it in the startup script")
         cases.append(f"    {file.stem})\n        cat <<'{_END}'\n{text}\n{_END}\n        ;;\n")
@@ -84,3 +87,27 @@ def python_source(files: Iterable[Path]) -> str:
         "# python_source NAME: print the Python file NAME.py.\n"
         f"python_source() {{\n    case $1 in\n{''.join(cases)}    *) return 1 ;;\n    esac\n}}"
     )
+
+
+def code_of(source: str) -> str:
+    """``source``, a Python file, without docstrings, and without lines that are only a comment or
+    empty; all else to the letter. What consists of its docstring alone has ``pass`` instead."""
+    lines = source.splitlines(keepends=True)
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, documented) or ast.get_docstring(node) is None:
+            continue
+        said = node.body[0]
+        first, last = said.lineno - 1, said.end_lineno or said.lineno
+        alone = len(node.body) == 1 and not isinstance(node, ast.Module)
+        lines[first:last] = [""] * (last - first)
+        if alone:
+            lines[first] = f"{' ' * said.col_offset}pass\n"
+    # What a line of a text looks like is not a comment and not an empty line: the tokens tell.
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        is_alone = token.type in (tokenize.COMMENT, tokenize.NL) and not token.line[
+            : token.start[1]
+        ].strip(" ")
+        if is_alone:
+            lines[token.start[0] - 1] = ""
+    return "".join(lines)

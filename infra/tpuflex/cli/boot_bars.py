@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tpuflex.operate.host import AT_ONCE, PHASES, READY, HostReport, together
+from tpuflex.host.report import AT_ONCE, PHASES, READY, HostReport, together
 
 #: Columns of the longest bar: with names and seconds it fits 80 columns beside a fact's name.
 _WIDEST = 32

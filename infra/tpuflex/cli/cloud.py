@@ -166,6 +166,12 @@ class Cloud:
         """Number of the stack's Google Cloud project; it tells whose a bucket is."""
         return project_number(self.apis().resourcemanager, self.stack.settings.project)
 
+    def without_drain(self) -> Cloud:
+        """The same cloud, where a deletion does not wait for what servers have begun to answer."""
+        from tpuflex.provider.call import DRAIN_VARIABLE
+
+        return replace(self, environ={**self.environ, DRAIN_VARIABLE: "0"})
+
     def secret(self, role: str) -> str:
         """Resource name of the stack's own secret for ``role``."""
         return f"projects/{self.stack.settings.project}/secrets/{self.stack.names.secret(role)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +11,10 @@ from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import as_json, assume_yes, pass_invocation, stack_name, verbose
 from tpuflex.duration import parse_duration
+
+if TYPE_CHECKING:
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.cli.stack import OpenStack
 
 
 def _duration(
@@ -47,6 +52,7 @@ def _labels(
         "tpuflex down --all --dry-run  # what there is, and what it costs per hour",
         "tpuflex down --older-than 12h --yes  # slices that were made 12 hours ago, or earlier",
         "tpuflex down --idle-for 2h --yes  # servers that nobody has asked for 2 hours",
+        "tpuflex down --now  # without waiting for what the server answers",
     ),
 )
 @click.option("--all", "every", is_flag=True, help="All stacks of the project that have a state.")
@@ -75,6 +81,11 @@ def _labels(
     is_flag=True,
     help="Remove the stack's weights, too, from a library or a bucket of yours.",
 )
+@click.option(
+    "--now",
+    is_flag=True,
+    help="Do not wait until the server has answered what it has begun.",
+)
 @click.option("--dry-run", is_flag=True, help="List what would be destroyed, and stop.")
 @stack_name
 @as_json
@@ -88,13 +99,16 @@ def down(
     older_than: timedelta | None,
     idle_for: timedelta | None,
     purge_weights: bool,
+    now: bool,
     dry_run: bool,
 ) -> int:
     """Destroy everything of the stack and prove that nothing is left.
 
     Lists what will be destroyed and asks for the stack's name. Afterwards asks every service
     what it still holds of the stack: anything left is listed and the exit code is 10. The stack
-    file is kept. While tpuflex:slice has `deletion_protection: true` and the slice serves,
+    file is kept. A server that answers takes nothing new, and is deleted when it has answered what
+    it has begun, after tpuflex:slice.drain at the latest (10 minutes); --now does not wait for
+    that. While tpuflex:slice has `deletion_protection: true` and the slice serves,
     nothing is deleted (exit code 1): set it to false and run `tpuflex up` first.
 
     Weights in a library, or in a bucket of yours, stay, and it says what they cost a month. With
@@ -119,11 +133,20 @@ def down(
         from tpuflex.cli.steps.down import run_down
 
         stack = invocation.open_stack(deploying=False)
+        cloud = connect(invocation, stack)
         run_down(
-            invocation, connect(invocation, stack), dry_run=dry_run, purge_weights=purge_weights
+            invocation,
+            cloud.without_drain() if now else cloud,
+            dry_run=dry_run,
+            purge_weights=purge_weights,
         )
         return 0
     from tpuflex.cli.steps.down_many import Many, run_down_many
 
     many = Many(selection, not invocation.chosen_stack, dry_run=dry_run)
-    return run_down_many(invocation, many, connect)
+
+    def connect_all(own: Invocation, stack: OpenStack) -> Cloud:
+        cloud = connect(own, stack)
+        return cloud.without_drain() if now else cloud
+
+    return run_down_many(invocation, many, connect_all)

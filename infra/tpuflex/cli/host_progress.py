@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tpuflex.cli.output import Output
 from tpuflex.cli.spinner import Spinner
-from tpuflex.operate.host import HostReport
+from tpuflex.host.report import HostReport
 
 #: Without a terminal, seconds of silence after which a line says that the phase goes on.
 _HEARTBEAT_SECONDS = 30.0

@@ -24,9 +24,11 @@ from tpuflex.cli.options import as_json, no_tunnel, pass_invocation, stack_name
 def status(invocation: Invocation, no_tunnel: bool) -> None:
     """Show the state of the endpoint, from the queue to the host.
 
-    Asks the cloud, not Pulumi's state. Exit code 0: the host has reported READY; 3: the request is
-    waiting or the host is booting; 4: there is no endpoint; 7: the boot failed, or the run has
-    ended.
+    Asks the cloud, not Pulumi's state. Exit code 0: the host serves; 3: the request is waiting,
+    the host is booting or starts its server again; 4: there is no endpoint; 7: the boot or the
+    server failed, the host drains, or the run has ended.
+
+    While one slice hands over to another, it shows the one that serves; the other is under `also`.
 
     A host that says READY is asked whether it answers now (/health, which needs no key): a private
     endpoint through IAP, as by `tpuflex ask`. That takes some seconds, a minute at most, and

@@ -12,12 +12,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.metadata import CONFIG_KEY
 from tpuflex.boot.planned import PlannedWeights, planned_image, planned_weights
 from tpuflex.catalog.zones import region_of
 from tpuflex.errors import AccessError, ApiError, NotFoundError, ServiceDisabledError
 from tpuflex.gcp.library import bucket_readers
 from tpuflex.gcp.listing import ANY_ZONE
+from tpuflex.host.metadata_keys import CONFIG_KEY
 from tpuflex.naming import LABEL_OWNER
 from tpuflex.request.states import ON_ITS_WAY, Lifecycle, lifecycle
 

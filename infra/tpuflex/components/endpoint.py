@@ -9,7 +9,7 @@ import pulumi
 from pulumi import UNKNOWN
 
 from tpuflex.boot.config import boot_config
-from tpuflex.boot.metadata import CONFIG_KEY, host_metadata
+from tpuflex.boot.metadata import host_metadata
 from tpuflex.components.cloud import require_matching_cloud, runs_embedded
 from tpuflex.components.endpoint_args import Preparation, StateSeen, VllmEndpointArgs
 from tpuflex.components.gcp_provider import own_gcp_provider
@@ -18,6 +18,7 @@ from tpuflex.components.marks import labels
 from tpuflex.components.prerequisites import Prerequisites
 from tpuflex.components.renamed import require_kept_names
 from tpuflex.duration import google_duration
+from tpuflex.host.metadata_keys import CONFIG_KEY
 from tpuflex.naming import API_KEY, VLLM_ENDPOINT, Names
 from tpuflex.planning.cost import RunCost, run_cost
 from tpuflex.request.states import Lifecycle
@@ -249,10 +250,15 @@ def _capacity(given: Given) -> dict[str, Any]:
         "queue_timeout": google_duration(slice_.timeouts.queue),
         "provisioning_timeout": google_duration(slice_.timeouts.provisioning),
         "delete_timeout": google_duration(slice_.timeouts.delete),
+        "drain_timeout": google_duration(slice_.drain),
+        "ready_timeout": google_duration(slice_.timeouts.ready),
+        "first_report_timeout": google_duration(slice_.timeouts.first_report),
         "valid_until_duration": None if give_up is None else google_duration(give_up),
         "renew_before": None if renew is None else google_duration(renew),
         "rerun": then(given.known("slice.rerun"), lambda found: found.slice.rerun),
         "on_run_end": slice_.on_run_end,
+        "replace": slice_.replace,
+        "on_boot_failure": slice_.on_boot_failure,
         "on_boot_change": slice_.on_boot_change,
         "deletion_protection": slice_.deletion_protection,
     }

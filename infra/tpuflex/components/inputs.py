@@ -25,7 +25,8 @@ _YOUNGER_RANGES = ("subnetwork_cidrs",)
 _SECTIONS = frozenset({"cloud", "project", "slice", "model", "serving", "network", "secrets"})
 #: What is not written at its default: states that are older than these have no change then.
 _YOUNGER_SECTIONS = frozenset({"encryption", "identity", "labels", "manage_apis"})
-#: The same of the sections on the network, on weights, on secrets and on serving.
+#: The same of the sections on the slice, the network, on weights, on secrets and on serving.
+_YOUNGER_SLICE = ("drain", "drain_margin", "replace")
 _YOUNGER = ("manage_firewall", "ssh", "tags")
 _YOUNGER_WEIGHTS = ("manage_grants",)
 _YOUNGER_SECRETS = ("manage_grants",)
@@ -49,6 +50,7 @@ def endpoint_inputs(settings: StackSettings) -> dict[str, pulumi.Input[Any]]:
     """The sections of the stack file, with its own keys and with the defaults of what it leaves
     out. None holds the value of a secret: the settings refuse these."""
     younger: dict[str, Any] = {
+        "slice": _same(settings.slice, _YOUNGER_SLICE),
         "network": _same(settings.network, (*_YOUNGER, *_YOUNGER_RANGES)),
         "secrets": _same(settings.secrets, _YOUNGER_SECRETS),
         "serving": _same(settings.serving, _YOUNGER_SERVING),

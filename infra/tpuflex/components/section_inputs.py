@@ -26,10 +26,13 @@ class SliceInputs(TypedDict, total=False):
     runtime_version: str
     give_up_after: str
     renew_before: str
+    drain: str
+    drain_margin: str
     rerun: Input[str]
     on_run_end: Literal["keep", "accept", "delete"]
     on_boot_change: Literal["replace", "update"]
     on_boot_failure: Literal["keep", "delete"]
+    replace: Literal["create_first", "delete_first"]
     secure_boot: bool
     deletion_protection: bool
     timeouts: Timeouts | Mapping[str, str]

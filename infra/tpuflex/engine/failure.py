@@ -316,6 +316,7 @@ OUTCOMES: Mapping[Code, CodeOutcome] = {
     Code.RUN_ENDED: CodeOutcome(BootError, f"{_ENDED[:1].upper()}{_ENDED[1:]}."),
     Code.NOT_GONE: CodeOutcome(ConflictError),
     Code.PROTECTED: CodeOutcome(ConflictError, ""),
+    Code.NOT_SERVING: CodeOutcome(BootError, ""),
     Code.NAME_TAKEN: CodeOutcome(AlreadyExistsError),
     Code.QUOTA: CodeOutcome(QuotaError),
     Code.PERMISSION: CodeOutcome(AccessError),

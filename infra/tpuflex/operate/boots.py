@@ -15,7 +15,7 @@ from statistics import median
 
 from pulumi_plugin.printable import printable
 from tpuflex.gcp.boot_log import BootEntry
-from tpuflex.operate.host import PHASES, READY, REPORT, HostReport, host_report, together
+from tpuflex.host.report import PHASES, READY, REPORT, HostReport, host_report, together
 
 
 class Outcome(StrEnum):

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
 from tpuflex.boot.planned import planned_weights
+from tpuflex.host.report import HostReport
+from tpuflex.host.serving import ServingPhase
 from tpuflex.naming import LABEL_STATE
-from tpuflex.operate.host import HostReport
 from tpuflex.request.causes import explained
+from tpuflex.request.name import RequestName
 from tpuflex.request.outcomes import (
     BOOTING,
+    DEGRADED,
+    DRAINING,
     HOST_FAILED,
+    SERVER_FAILED,
     TABLE,
     UNREAD,
     Condition,
@@ -25,6 +30,13 @@ from tpuflex.request.states import NOT_FOUND, Lifecycle
 
 _SECONDS_PER_HOUR = 3600
 _CENT = Decimal("0.01")
+#: What is to be done about a host that was READY, by what it says since.
+_SERVERS: Mapping[ServingPhase, Outcome] = {
+    ServingPhase.SERVING: TABLE[Condition.ACTIVE].status,
+    ServingPhase.DRAINING: DRAINING,
+    ServingPhase.DEGRADED: DEGRADED,
+    ServingPhase.FAILED: SERVER_FAILED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +88,16 @@ class SliceStatus:
     state_id: str = ""
 
     @classmethod
-    def of(cls, snapshot: Snapshot, *, others: Collection[Snapshot] = ()) -> SliceStatus:
-        """What ``snapshot`` shows of the slice, and ``others`` of further requests for it."""
+    def of(
+        cls,
+        snapshot: Snapshot,
+        *,
+        others: Collection[Snapshot] = (),
+        reports: Mapping[RequestName, HostReport | None] | None = None,
+    ) -> SliceStatus:
+        """What ``snapshot`` shows of the slice, and ``others`` of further requests for it, with the
+        ``reports`` of their hosts, as far as these were read."""
+        said = reports or {}
         name, nodes, failure = snapshot.name, snapshot.nodes, snapshot.failure
         endpoints = nodes.first.network_endpoints if nodes.first is not None else ()
         planned = planned_weights(nodes.first.metadata) if nodes.first is not None else None
@@ -96,7 +116,7 @@ class SliceStatus:
             active_since=parse_time(snapshot.active_since),
             expires=snapshot.expires,
             gives_up=snapshot.gives_up if snapshot.lifecycle is Lifecycle.WAITING else None,
-            others=tuple(map(_line, others)),
+            others=tuple(_line(each, said.get(each.name)) for each in others),
             others_since=tuple(
                 since
                 for each in others
@@ -130,6 +150,8 @@ class SliceStatus:
             return TABLE[self.condition].status
         if self.unread:
             return UNREAD
+        if self.host is not None and self.host.ready and self.host.serving is not None:
+            return _SERVERS[self.host.serving.phase]
         return HOST_FAILED if self.host is not None and self.host.error else BOOTING
 
     @property
@@ -145,7 +167,7 @@ class SliceStatus:
     @property
     def ready(self) -> bool:
         """Whether it serves."""
-        return self.lifecycle is Lifecycle.ACTIVE and self.host is not None and self.host.ready
+        return self.lifecycle is Lifecycle.ACTIVE and self.host is not None and self.host.serves
 
     @property
     def other_weights(self) -> bool:
@@ -192,10 +214,21 @@ class SliceStatus:
         }
 
 
-def _line(snapshot: Snapshot) -> str:
+def _line(snapshot: Snapshot, report: HostReport | None = None) -> str:
     """A further request in a few words."""
     billed = ", has hosts and is billed" if snapshot.nodes.found else ""
-    return f"{snapshot.name.id} in {snapshot.name.zone}: {snapshot.state}{billed}"
+    return f"{snapshot.name.id} in {snapshot.name.zone}: {snapshot.state}{billed}{_doing(report)}"
+
+
+def _doing(report: HostReport | None) -> str:
+    """What a further request's host does, in a few words; empty before it says anything."""
+    if report is None or not report.phase:
+        return ""
+    if report.error:
+        return f"; its boot has failed: {report.error.partition(chr(10))[0]}"
+    if report.ready and report.serving is not None:
+        return f"; its host is {report.serving.phase.value}"
+    return "; its host serves" if report.ready else f"; its host boots, {report.phase}"
 
 
 def _iso(time: datetime | None) -> str | None:

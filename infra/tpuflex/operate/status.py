@@ -6,20 +6,23 @@ after somebody else has changed something.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
+from tpuflex.gcp.host_reports import observe_host
 from tpuflex.gcp.listing import ANY_ZONE
+from tpuflex.host.report import HostReport
+from tpuflex.host.serving import ServingPhase
 from tpuflex.naming import LABEL_OWNER, Names, generation_of
-from tpuflex.operate.host import NAMESPACE, HostReport, host_report
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.request.name import Nodes, RequestName
 from tpuflex.request.outcomes import TABLE, Condition
-from tpuflex.request.snapshot import Snapshot, ranked
+from tpuflex.request.snapshot import Snapshot, parse_time, ranked
+from tpuflex.request.states import Lifecycle
 
 if TYPE_CHECKING:
     from tpuflex.gcp.queued_resources import NodeListing, QueuedResourceListing
@@ -75,15 +78,47 @@ def slice_status(
         found += _elsewhere(look, zones, recorded)
     if not found:
         raise _absent(settings, names, tpu)
-    first, *rest = ranked(found)
-    status = SliceStatus.of(first, others=rest)
+    order, reports = ranked(found), {}
+    if sum(each.lifecycle is Lifecycle.ACTIVE for each in order) > 1:
+        reports = _reports(order, tpu)
+        order = served_first(order, reports)
+    first, *rest = order
+    status = SliceStatus.of(first, others=rest, reports=reports)
     if not status.node_state:
         return status
     try:
-        return replace(status, host=observe_host(status.node, tpu))
+        return replace(status, host=reports.get(first.name) or observe_host(status.node, tpu))
     except (AccessError, ApiError) as error:
         # Of the slice itself everything is known: one refused question must not hide that.
         return replace(status, unread=error.message)
+
+
+def served_first(
+    order: Iterable[Snapshot], reports: Mapping[RequestName, HostReport | None]
+) -> list[Snapshot]:
+    """``order`` with what serves before what does not: while one slice hands over to another, the
+    endpoint is where answers come from. Of two that serve it is the younger, which takes over."""
+
+    def rank(seen: Snapshot) -> tuple[int, float]:
+        report = reports.get(seen.name)
+        if seen.lifecycle is not Lifecycle.ACTIVE or report is None or not report.ready:
+            return 2, 0.0
+        made = parse_time(seen.created)
+        failed = report.serving is not None and report.serving.phase is ServingPhase.FAILED
+        kind = 0 if report.serves else 2 if failed else 1
+        return kind, 0.0 if kind == 2 or made is None else -made.timestamp()
+
+    return sorted(order, key=rank)
+
+
+def _reports(order: Iterable[Snapshot], tpu: Tpu) -> dict[RequestName, HostReport | None]:
+    """What the hosts of those say that run; of those that cannot be asked, nothing."""
+    said: dict[RequestName, HostReport | None] = {}
+    for seen in order:
+        if seen.lifecycle is Lifecycle.ACTIVE and seen.nodes.first is not None:
+            with suppress(AccessError, ApiError):
+                said[seen.name] = observe_host(seen.name.node(seen.nodes.first.id), tpu)
+    return said
 
 
 def _elsewhere(
@@ -121,19 +156,6 @@ def _absent(settings: StackSettings, names: Names, tpu: Tpu) -> NotFoundError:
         # `up`, or by whoever saw that nobody needs it.
         hint += "\nAfter a run that ended: change tpuflex:slice.rerun first."
     return NotFoundError(f"Stack {names.stack} has no queued resource in {zones}.", hint=hint)
-
-
-def observe_host(node: str, tpu: Tpu) -> HostReport | None:
-    """The report of the node's first host; None when it has written none yet.
-
-    Raises:
-        AccessError, ApiError: the API refuses, or does not answer.
-    """
-    try:
-        hosts = tpu.guest_attributes(node, NAMESPACE)
-    except NotFoundError:
-        return None
-    return host_report(hosts[0]) if hosts else None
 
 
 def _snapshots(

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
-from tpuflex.boot.metadata import CONFIG_KEY
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.duration import format_duration, google_seconds
 from tpuflex.gcp.kinds import of_type
 from tpuflex.gcp.markers import marker_asked
+from tpuflex.host.metadata_keys import CONFIG_KEY
 from tpuflex.naming import LABEL_OWNER, QUEUED_RESOURCE
 from tpuflex.policy.finding import Breach
 from tpuflex.policy.planned import GCP_TPUS, Planned, json_object, unknown

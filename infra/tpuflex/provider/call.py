@@ -30,6 +30,13 @@ _GROWTH = 0.1
 #: Polls per second of all waits in a process together, at most, on average: many resources at once
 #: would otherwise starve the rest of the process and exceed the API's limits.
 _TOGETHER = 10.0
+#: Between two questions for a host's report. Google allows ten a minute
+#: (https://cloud.google.com/compute/docs/metadata/manage-guest-attributes#limitations).
+HOST_POLL = 10.0
+#: The same on the embedded cloud, whose hosts boot in seconds.
+EMBEDDED_HOST_POLL = 1.0
+#: 0 in the environment: a deletion does not wait for what hosts have begun to answer.
+DRAIN_VARIABLE = "TPUFLEX_DRAIN"
 #: After this long without a line, a sign of life is written.
 HEARTBEAT = 60.0
 
@@ -130,6 +137,8 @@ class Call:
         report: where progress goes.
         new_id: makes the idempotency id of one mutating API call.
         waits: the waits in this process, which share a polling rate.
+        host_poll: seconds between two questions for what a host reports.
+        drains: whether hosts are given time to end what they have begun before they are deleted.
     """
 
     client: TpuClient
@@ -137,6 +146,8 @@ class Call:
     report: Report
     new_id: Callable[[], str] = lambda: str(uuid4())
     waits: Waits = field(default_factory=Waits)
+    host_poll: float = HOST_POLL
+    drains: bool = True
 
     def look(self, name: RequestName, *, budget: float = DEFAULT_BUDGET) -> Snapshot:
         """The queued resource and all of its nodes as they are now.

@@ -13,6 +13,7 @@ from tpuflex.errors import (
     NotFoundError,
 )
 from tpuflex.provider.call import HEARTBEAT, POLL_BUDGET, Call, elapsed, pause_for
+from tpuflex.provider.drain import Drain
 from tpuflex.provider.orphans import Orphans, orphaned
 from tpuflex.request.model import Node
 from tpuflex.request.name import RequestName
@@ -35,6 +36,7 @@ class Removal:
         created: `createTime` of the request to delete, if known.
         where: prefix of its progress lines, where there are several.
         records: the requests that the state has a record of.
+        drain: what its hosts end before; None where they are not asked.
     """
 
     call: Call
@@ -44,6 +46,7 @@ class Removal:
     created: str = ""
     where: str = ""
     records: Records = NO_RECORDS
+    drain: Drain | None = None
     operation: str = ""
     orphans: Orphans = field(init=False)
     said: str = ""
@@ -92,6 +95,8 @@ class Removal:
 
     def wait(self) -> float:
         """Seconds until the next step."""
+        if self.drain is not None and (pause := self.drain.wait()) > 0:
+            return pause
         now = self.call.timing.monotonic()
         age = now - self.started
         pause = pause_for(age, self.call.timing.jitter(), self.call.waits.count)
@@ -164,6 +169,9 @@ class Removal:
     def _act(self, seen: Snapshot) -> None:
         if self._in_progress(seen):
             self._report(seen)
+            return
+        if self.drain is not None and not self.drain.step(seen):
+            self.said = "its host is draining; `tpuflex down --now` does not wait for that"
             return
         try:
             if seen.queued_resource is not None:

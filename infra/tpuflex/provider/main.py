@@ -16,6 +16,7 @@ from pulumi_plugin.serve import end_on_signal, run, start
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
 from tpuflex.naming import VLLM_ENDPOINT
+from tpuflex.provider.call import DRAIN_VARIABLE
 from tpuflex.provider.configuration import Configuration, endpoints
 from tpuflex.provider.servicer import Connect, Servicer
 
@@ -35,7 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # The machine's clocks, or those of tests that set the embedded cloud's pace.
     timing = functools.partial(Timing.of_environment, os.environ)
     servicer = Servicer(
-        EngineLog(address), connector(os.environ), timing, {VLLM_ENDPOINT: _construct}
+        EngineLog(address),
+        connector(os.environ),
+        timing,
+        {VLLM_ENDPOINT: _construct},
+        drains=os.environ.get(DRAIN_VARIABLE) != "0",
     )
     plugin = start(servicer, threads=_THREADS)
     # Without its engine nothing receives the replies. A plugin that engines attach to has no

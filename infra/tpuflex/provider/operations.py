@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from pydantic import JsonValue
@@ -10,21 +10,29 @@ from pydantic import JsonValue
 from pulumi_plugin.values import Properties
 from tpuflex.codes import Code
 from tpuflex.duration import google_seconds, parse_duration
-from tpuflex.errors import ConflictError, InterruptedByUser, TpuflexError
+from tpuflex.errors import (
+    ConflictError,
+    FailedBootError,
+    InterruptedByUser,
+    TpuflexError,
+)
 from tpuflex.naming import generation_id, generation_of
 from tpuflex.provider.call import Call, Deadlines, UnreadyError
 from tpuflex.provider.delete import Removal, delete_all
+from tpuflex.provider.drain import Drain
 from tpuflex.provider.generations import PASSED_OVER, requests_of
+from tpuflex.provider.handover import HandOver, without_successor
 from tpuflex.provider.patch import patch
 from tpuflex.provider.place import refuse_foreign
 from tpuflex.provider.race import obtain
 from tpuflex.provider.read import labels_of, names_of, read
+from tpuflex.provider.serving_hosts import that_answer
 from tpuflex.provider.zone_attempt import ZoneAttempt
 from tpuflex.request.check import parse
 from tpuflex.request.fields import DEFAULTS, RequestArgs
 from tpuflex.request.name import RequestName
 from tpuflex.request.outcomes import PROTECTED, RUN_OVER_CLEANED, RUN_OVER_LEFTOVER, UNPROTECT
-from tpuflex.request.outputs import recorded_lifecycle
+from tpuflex.request.outputs import recorded_lifecycle, taken_over
 from tpuflex.request.ownership import NO_RECORDS, Records
 from tpuflex.request.snapshot import Snapshot, parse_time
 from tpuflex.request.states import Lifecycle
@@ -34,29 +42,46 @@ __all__ = ["create", "delete_resource", "read", "update"]
 JsonObject = dict[str, JsonValue]
 
 
-def create(call: Call, inputs: Properties, *, timeout: float) -> Snapshot:
-    """Place the request, or adopt the one of an interrupted run, and wait until it is active.
+def create(
+    call: Call,
+    inputs: Properties,
+    *,
+    timeout: float,
+    before: Collection[RequestName] = (),
+) -> Snapshot:
+    """Place the request, or adopt the one of an interrupted run, and wait until it is active; where
+    it takes over from a slice that serves, until it serves itself.
 
     Args:
         call: the engine call.
         inputs: checked inputs.
         timeout: seconds for all of it; 0 for the deadlines of the inputs alone.
+        before: the requests of what it replaces.
 
     Raises:
         UnreadyError: the request exists, or may exist, and must be kept in the state.
         TpuflexError: nothing was placed.
     """
     args = parse(inputs)
-    seen = obtain(call, args, Deadlines.of(args, timeout))
-    try:
-        return _patched(call, args, {}, seen, timeout)
-    except UnreadyError:
-        raise
-    except (TpuflexError, InterruptedByUser) as error:
-        # An adopted request that runs, and is billed, must not be lost because a patch was refused.
-        raise UnreadyError(
-            error.message, snapshot=seen, hint=error.hint, code=error.code
-        ) from error
+    hand_over = HandOver.begin(call, args, before)
+    with hand_over.kept():
+        seen = obtain(call, args, Deadlines.of(args, timeout))
+        try:
+            seen = _patched(call, args, {}, seen, timeout)
+        except UnreadyError:
+            raise
+        except (TpuflexError, InterruptedByUser) as error:
+            # An adopted request that runs, and is billed, must not be lost because a patch was
+            # refused.
+            raise UnreadyError(
+                error.message, snapshot=seen, hint=error.hint, code=error.code
+            ) from error
+        try:
+            return hand_over.wait(seen)
+        except UnreadyError as error:
+            if args.on_boot_failure != "delete" or not isinstance(error.__cause__, FailedBootError):
+                raise
+            raise without_successor(call, args, seen, error) from error
 
 
 def update(
@@ -68,7 +93,8 @@ def update(
     *,
     timeout: float,
 ) -> Snapshot:
-    """Keep waiting if it is not active yet, delete the losers of the race, then patch its nodes.
+    """Keep waiting if it is not active yet, or does not serve yet although it is to take over;
+    delete the losers of the race, patch its nodes.
 
     Args:
         call: the engine call.
@@ -93,8 +119,10 @@ def update(
         seen = call.look_twice(known[0])
         if not seen.gone:
             refuse_foreign(args, seen, records)
-    seen = obtain(call, args, Deadlines.of(args, timeout), known=known, records=records)
-    return _patched(call, args, old, seen, timeout)
+    hand_over = HandOver(call, args, taken_over(outputs))
+    with hand_over.kept():
+        seen = obtain(call, args, Deadlines.of(args, timeout), known=known, records=records)
+        return hand_over.wait(_patched(call, args, old, seen, timeout))
 
 
 def delete_resource(
@@ -122,13 +150,23 @@ def delete_resource(
     """
     names = names_of(id_, inputs, outputs)
     labels, records = labels_of(inputs), Records.of(id_, outputs)
-    refuse_deletion(call, inputs, names, labels, records, heir)
+    if not that_answer(call, taken_over(outputs)):  # else it is not what serves
+        refuse_deletion(call, inputs, names, labels, records, heir)
     asked = google_seconds(inputs.get("deleteTimeout"))
     limit = timeout or asked or parse_duration(DEFAULTS["deleteTimeout"]).total_seconds()
     deadline = call.timing.monotonic() + limit
     created = str(outputs.get("createTime") or "")
+    drain = google_seconds(inputs.get("drainTimeout", DEFAULTS["drainTimeout"])) or 0.0
     removals = [
-        Removal(call, name, labels, deadline, created if str(name) == id_ else "", records=records)
+        Removal(
+            call,
+            name,
+            labels,
+            deadline,
+            created if str(name) == id_ else "",
+            records=records,
+            drain=Drain(call, name, min(drain, limit / 2)),
+        )
         for name in names
     ]
     with call.waits:
@@ -213,9 +251,13 @@ def refuse_deletion(
         known = records.know(name, seen.created)
         if seen.lifecycle is not Lifecycle.ACTIVE or not seen.belongs_to(labels, known=known):
             continue
-        served = any(_takes_over(each, seen, labels) for each in _generations(call, inputs, every))
+        served = any(
+            _takes_over(call, each, seen, labels) for each in _generations(call, inputs, every)
+        )
         named = [call.look(next_) for next_ in requests_of(other) - {*every} if not served]
-        if not served and not any(_takes_over(each, seen, labels_of(other)) for each in named):
+        if not served and not any(
+            _takes_over(call, each, seen, labels_of(other)) for each in named
+        ):
             raise ConflictError(
                 f"{name} is ACTIVE and {PROTECTED.text}: it is not deleted",
                 hint=UNPROTECT,
@@ -223,11 +265,14 @@ def refuse_deletion(
             )
 
 
-def _takes_over(heir: Snapshot, seen: Snapshot, labels: dict[str, str]) -> bool:
-    """Whether ``heir`` serves in the place of ``seen``. What is older a state has let go of."""
+def _takes_over(call: Call, heir: Snapshot, seen: Snapshot, labels: dict[str, str]) -> bool:
+    """Whether ``heir`` serves in the place of ``seen``. What is older a state has let go of; and
+    what answers is replaced by nothing that does not."""
     made, before = parse_time(heir.created), parse_time(seen.created)
     newer = made is None or before is None or made >= before
-    return newer and heir.lifecycle is Lifecycle.ACTIVE and heir.belongs_to(labels)
+    if not newer or heir.lifecycle is not Lifecycle.ACTIVE or not heir.belongs_to(labels):
+        return False
+    return bool(that_answer(call, [heir.name])) or not that_answer(call, [seen.name])
 
 
 def _generations(

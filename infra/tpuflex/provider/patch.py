@@ -7,6 +7,7 @@ from pydantic import JsonValue
 from pulumi_plugin.values import Properties, Value
 from tpuflex.codes import Code
 from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
+from tpuflex.host.metadata_keys import DRAIN_KEY
 from tpuflex.naming import LABEL_SPEC
 from tpuflex.provider.call import Call, UnreadyError
 from tpuflex.request.body import BOOT_METADATA, OTHERS_METADATA, spec_hash
@@ -33,7 +34,8 @@ def node_patch(args: RequestArgs, old: Properties, asked: Node, node: Node) -> J
     others are known to write, unless it was asked for: an import of an earlier version took that
     for ours.
     """
-    applied = _keys(old, "metadata") - OTHERS_METADATA
+    # What is kept is not being deleted: a drain that a deletion has begun is called off.
+    applied = (_keys(old, "metadata") - OTHERS_METADATA) | {DRAIN_KEY}
     wanted: JsonObject = {
         "description": args.description or "",
         "labels": _merged(node.labels, {*asked.labels, *_keys(old, "labels")}, _labels(args)),

@@ -17,10 +17,18 @@ from tpuflex.duration import google_seconds
 from tpuflex.errors import ConflictError
 from tpuflex.provider.call import elapsed
 from tpuflex.request.diff import diff, with_next_generation
-from tpuflex.request.fields import PROVIDER_ONLY, ROWS
+from tpuflex.request.fields import DEFAULTS, PROVIDER_ONLY, ROWS
+from tpuflex.request.name import RequestName
 from tpuflex.request.outcomes import PROTECTED, RUN_ACCEPTED, TABLE, UNPROTECT, Condition
-from tpuflex.request.outputs import recorded_lifecycle, remaining
+from tpuflex.request.outputs import (
+    DRAINS_UNTIL,
+    TAKES_OVER_FROM,
+    recorded_lifecycle,
+    remaining,
+    taken_over,
+)
 from tpuflex.request.rows import OnChange
+from tpuflex.request.snapshot import parse_time
 from tpuflex.request.states import NOT_FOUND, ON_ITS_WAY, Lifecycle
 
 #: Inputs whose change asks for a new run, whether the present one is over or not.
@@ -92,7 +100,7 @@ def plan(old: Properties, new: Properties, outputs: Properties, now: float) -> P
     if "zones" not in changes and where in ON_ITS_WAY and old.get("zones") != new.get("zones"):
         changes["zones"] = Change(ChangeKind.UPDATE, replaces=False)
     notes = []
-    changes |= {**_uneven(outputs), **_leftovers(new, outputs, where)}
+    changes |= {**_uneven(outputs), **_leftovers(new, outputs, where), **_handing_over(outputs)}
     if "secureBoot" in changes and not changes["secureBoot"].replaces:
         notes.append(PlanNote("secureBoot changed: it applies to the hosts that are made next"))
     renewal = due(new, outputs, now)
@@ -101,16 +109,45 @@ def plan(old: Properties, new: Properties, outputs: Properties, now: float) -> P
         notes.append(PlanNote(renewal.text))
     if where is not None and where in _REPLACED:
         notes.append(PlanNote(TABLE[_condition(where, outputs)].up.text))
+    serving = taken_over(outputs)
+    if serving:
+        notes.append(PlanNote(_unproven(serving)))
+        # What never served hands nothing over, and its quota is needed.
+        found = replace(found, delete_before_replace=True)
+    if new.get("replace") == "delete_first":
+        found = replace(found, delete_before_replace=True)
     complete = with_next_generation(replace(found, changes=changes), new)
+    if complete.replaces and where is Lifecycle.ACTIVE and new.get("replace") == "delete_first":
+        notes.append(PlanNote(_away(outputs), warning=True))
     if where is Lifecycle.ENDED and not complete.replaces:
         notes.append(_over(new, outputs, now))
     reasons = [path for path, change in changes.items() if change.replaces]
     renews = renewal is not None and reasons == [renewal.property]
     certain = [path for path in reasons if not has_unknown(new.get(_input(path)))]
-    if certain and not renews:
+    if certain and not renews and not serving:
         refuse_replacement(old, outputs, certain)
-    permitted = renews or (bool(reasons) and not certain)
+    permitted = renews or (bool(reasons) and (not certain or bool(serving)))
     return Plan(with_next_generation(complete, new), tuple(notes), permitted)
+
+
+def _away(outputs: Properties) -> str:
+    """Says that nothing serves meanwhile, and for how long at least, as far as the state tells."""
+    times = [parse_time(outputs.get(key)) for key in ("createTime", "activeTime")]
+    asked, made = times
+    took = (
+        f" (the last time {elapsed((made - asked).total_seconds())} until the hosts ran)"
+        if asked is not None and made is not None and made >= asked
+        else ""
+    )
+    return (
+        "replace is delete_first: it is drained and deleted before capacity is asked for again, and"
+        f" nothing serves until that is granted{took} and its host has booted"
+    )
+
+
+def _unproven(serving: Iterable[RequestName]) -> str:
+    names = ", ".join(map(str, serving))
+    return f"it is to take over from {names}, and does not serve yet: `up` waits until it does"
 
 
 def _input(path: str) -> str:
@@ -162,7 +199,8 @@ def _steering(old: Properties, new: Properties) -> dict[str, Change]:
             replaces=key in _ASKS_AGAIN and key in new,
         )
         for key in sorted(PROVIDER_ONLY)
-        if old.get(key) != new.get(key)
+        # What an earlier version did not know yet it did by the default.
+        if old.get(key, DEFAULTS.get(key)) != new.get(key, DEFAULTS.get(key))
     }
 
 
@@ -188,6 +226,12 @@ def _leftovers(new: Properties, outputs: Properties, where: Lifecycle | None) ->
         return {}
     left = new.get("onRunEnd") == "delete" and outputs.get("state") != NOT_FOUND
     return {"lifecycle": change, "requests": change} if left else {"lifecycle": change}
+
+
+def _handing_over(outputs: Properties) -> dict[str, Change]:
+    """What is left of a hand-over, or of a deletion, that did not end."""
+    change = Change(ChangeKind.UPDATE, replaces=False, is_input=False)
+    return {key: change for key in (TAKES_OVER_FROM, DRAINS_UNTIL) if outputs.get(key)}
 
 
 @dataclass(frozen=True, slots=True)

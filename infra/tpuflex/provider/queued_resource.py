@@ -56,6 +56,10 @@ class QueuedResources:
         self._replacements = Replacements()
         self._planned: set[str] = set()  # URNs checked since they were last read
 
+    def begin(self) -> None:
+        """Forget what only concerns the run of the engine that was before."""
+        self._replacements.begin()
+
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._timing.wall(), UTC)
 
@@ -63,6 +67,7 @@ class QueuedResources:
         """The inputs with defaults, or what is wrong with them."""
         given, before = decode(request.news), inputs_of(decode(request.olds))
         self._generations.begin(request.urn)
+        self._replacements.checked(request.urn, anew=not before)
         if before:
             self._replacements.shown(request.urn, before)
         present = before.get("queuedResourceId")
@@ -102,6 +107,8 @@ class QueuedResources:
         planned = plan(old, decode(request.news), olds, self._timing.wall())
         self._replacements.shown(request.urn, old, olds)
         self._replacements.planned(request.urn, permitted=planned.permitted)
+        if not planned.diff.replaces:
+            self._replacements.keeps(request.urn, request.id)
         # Refresh and destroy ask for a diff, too, but plan nothing.
         for note in planned.notes if request.urn in self._planned else ():
             self._log.write(request.urn, with_code(note.text, note.code), warning=note.warning)
@@ -116,8 +123,10 @@ class QueuedResources:
             warn_of_taken_names(lambda: self._call(request.urn), inputs)
             return provider_pb2.CreateResponse(properties=previewed_creation(request.properties))
         self._generations.ask(request.urn, inputs)
-        with kept(request.properties):
-            seen = create(self._call(request.urn), inputs, timeout=request.timeout)
+        before = self._replacements.before(request.urn, inputs)
+        with kept(request.properties), self._replacements.proving():
+            seen = create(self._call(request.urn), inputs, timeout=request.timeout, before=before)
+        self._replacements.keeps(request.urn, str(seen.name), made=True)
         return provider_pb2.CreateResponse(
             id=str(seen.name),
             properties=properties(request.properties, seen),
@@ -156,7 +165,7 @@ class QueuedResources:
                 properties=previewed_update(request.olds, request.news)
             )
         old = inputs_of(decode(request.old_inputs) or olds)
-        with kept(request.news, olds):
+        with kept(request.news, olds), self._replacements.proving():
             seen = update(
                 self._call(request.urn),
                 request.id,
@@ -174,6 +183,8 @@ class QueuedResources:
         outputs = decode(request.properties)
         inputs = inputs_of(decode(request.old_inputs) or outputs)
         call = self._call(request.urn)
+        self._replacements.refuse_unproven(RequestName.parse(request.id))
+        self._replacements.refuse_kept(request.id)
         heir = self._replacements.heir(request.urn, RequestName.parse(request.id))
         delete_resource(call, request.id, inputs, outputs, timeout=request.timeout, heir=heir)
         self._generations.release(request.urn, request.id)

@@ -15,6 +15,7 @@ from tpuflex.request.outputs import (
     outputs,
     recorded_lifecycle,
     remaining,
+    taken_over,
     with_run_times,
 )
 from tpuflex.request.ownership import Records
@@ -71,7 +72,8 @@ def read(call: Call, id_: str, inputs: Properties, recorded: Properties) -> Read
             call.report(f"{id_}: {TABLE[Condition.GONE].refresh.text}", warning=True)
         return kept
     first, *rest = ranked(snapshots)
-    seen = replace(first, also=tuple(other.name for other in rest))
+    also = tuple(other.name for other in rest)
+    seen = replace(first, also=also, takes_over_from=taken_over(recorded))
     if (notice := _notice(seen, ours[seen.name])) is not None:
         call.report(notice, warning=True)
     given = observed_inputs(inputs, seen)

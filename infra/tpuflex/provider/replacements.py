@@ -9,17 +9,19 @@ pulumi/pulumi v3.256.0).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from pulumi_plugin.values import Properties, Value
 from tpuflex.codes import Code
 from tpuflex.errors import ConflictError
 from tpuflex.naming import generation_id, generation_of
-from tpuflex.provider.call import Call
+from tpuflex.provider.call import Call, UnreadyError
 from tpuflex.provider.generations import PASSED_OVER, requests_of
 from tpuflex.provider.read import labels_of
 from tpuflex.request.name import RequestName
 from tpuflex.request.outcomes import PROTECTED, UNPROTECT
+from tpuflex.request.outputs import taken_over
 from tpuflex.request.ownership import Known
 from tpuflex.request.snapshot import Snapshot, parse_time
 from tpuflex.request.states import Lifecycle
@@ -49,6 +51,10 @@ class Replacements:
         self._created: dict[str, str] = {}
         self._permitted: set[str] = set()
         self._heirs: dict[RequestName, Properties] = {}
+        self._serving: dict[str, tuple[RequestName, ...]] = {}
+        self._unproven: dict[RequestName, str] = {}
+        self._kept: dict[str, str] = {}
+        self._checked: set[str] = set()
 
     def shown(self, urn: str, inputs: Properties, outputs: Properties | None = None) -> None:
         """Record that the state holds ``inputs`` under ``urn``, with ``outputs`` if they are known;
@@ -57,6 +63,8 @@ class Replacements:
         with self._lock:
             self._inputs[urn] = inputs
             self._permitted.discard(urn)
+            if outputs is not None:
+                self._serving[urn] = taken_over(outputs)
             if isinstance(created, str) and created:
                 self._created[urn] = created
 
@@ -70,6 +78,78 @@ class Replacements:
         with self._lock:
             self._inputs.pop(urn, None)
             self._created.pop(urn, None)
+
+    def before(self, urn: str, inputs: Properties) -> set[RequestName]:
+        """The requests that ``inputs``, created under ``urn``, may take over from: those that
+        the state holds there, and those that serve because that never did, even if it is gone."""
+        with self._lock:
+            held = requests_of(self._inputs.get(urn, {}))
+            return (held | {*self._serving.get(urn, ())}) - requests_of(inputs)
+
+    @contextmanager
+    def proving(self) -> Iterator[None]:
+        """Remember what serves until what the block makes does, should that fail."""
+        try:
+            yield
+        except UnreadyError as error:
+            names = dict.fromkeys(error.snapshot.takes_over_from, str(error.snapshot.name))
+            with self._lock:
+                self._unproven |= names
+            raise
+
+    def begin(self) -> None:
+        """Record that a run of the engine begins."""
+        with self._lock:
+            self._unproven, self._kept, self._checked = {}, {}, set()
+
+    def checked(self, urn: str, *, anew: bool) -> None:
+        """Record that the engine has checked the inputs of ``urn``: of what the state holds, or
+        ``anew``, as those of what replaces it."""
+        with self._lock:
+            self._kept.pop(urn, None)
+            (self._checked.discard if anew else self._checked.add)(urn)
+
+    def keeps(self, urn: str, id_: str, *, made: bool = False) -> None:
+        """Record that the state goes on with ``id_`` under ``urn``: this run has ``made`` it, or
+        the diff does not replace it. A destroy, which asks for diffs, too, checks no inputs."""
+        with self._lock:
+            if made or urn in self._checked:
+                self._kept[urn] = id_
+
+    def refuse_kept(self, id_: str) -> None:
+        """Check that ``id_`` may be deleted. A state may have an entry of a slice that was to be
+        deleted once its successor serves, and another of the same slice, which a later run has
+        found and taken for its own, because that successor had been deleted by hand.
+
+        Raises:
+            ConflictError: in this run the state goes on with it.
+        """
+        with self._lock:
+            kept = next((urn for urn, name in self._kept.items() if name == id_), None)
+        if kept is not None:
+            raise ConflictError(
+                f"{id_} is what {kept} goes on with, and an older entry of the state says that it"
+                " is to be deleted: it is not deleted",
+                hint="Take the older entry, the one that is pending deletion, out of the state:"
+                f" pulumi state delete '{kept}'",
+            )
+
+    def refuse_unproven(self, name: RequestName) -> None:
+        """Check that ``name`` may be deleted: with ``--continue-on-error`` the engine deletes what
+        is replaced although what replaces it has failed.
+
+        Raises:
+            ConflictError: in this run, what was to take over from it has turned out not to serve.
+        """
+        with self._lock:
+            heir = self._unproven.get(name)
+        if heir is not None:
+            raise ConflictError(
+                f"{name} serves, and {heir}, which was to take over from it, does not: it is not"
+                " deleted",
+                hint="Run `up` again; to delete both: `pulumi destroy`, `tpuflex down`.",
+                code=Code.NOT_SERVING,
+            )
 
     def heir(self, urn: str, name: RequestName) -> Properties:
         """Inputs of what takes over from ``name``, which the state holds, or held, under ``urn``;

@@ -87,6 +87,20 @@ _OUTPUTS: tuple[tuple[str, JsonObject, str, bool], ...] = (
     ("expireTime", STRING, "When the run ends at the latest (RFC 3339).", False),
     ("specHash", STRING, "Fingerprint of all that cannot be changed in place.", False),
     (
+        "takesOverFrom",
+        STRINGS,
+        "Full names of the requests that serve until this one does, which is to take over from"
+        " them; nothing once it serves.",
+        False,
+    ),
+    (
+        "drainsUntil",
+        STRING,
+        "Until when its hosts were given time to end what they have begun (RFC 3339); nothing"
+        " unless a deletion was begun and not ended.",
+        False,
+    ),
+    (
         "requests",
         STRINGS,
         "Full name of every request that exists or may exist: this one, and those in other zones"

@@ -27,7 +27,7 @@ from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
 from tpuflex.naming import QUEUED_RESOURCE, STATE_ID
 from tpuflex.provider import configuration
-from tpuflex.provider.call import Call, Waits
+from tpuflex.provider.call import EMBEDDED_HOST_POLL, HOST_POLL, Call, Waits
 from tpuflex.provider.functions import ArgumentsError, invoke
 from tpuflex.provider.marshalling import failure_text
 from tpuflex.provider.queued_resource import QueuedResources
@@ -59,10 +59,13 @@ class Servicer(Plugin):
         connect: Connect,
         timing: Callable[[threading.Event], Timing] = Timing.real,
         components: Mapping[str, Construct] | None = None,
+        *,
+        drains: bool = True,
     ) -> None:
         super().__init__(__version__, package_schema, log)
         self._connect = connect
         self._components = components or {}
+        self._drains = drains
         self._make_timing = timing
         self._lock = threading.Lock()
         self._waits = Waits()
@@ -74,10 +77,9 @@ class Servicer(Plugin):
             self._configuration = configured
             self._timing = self._make_timing(self._stop)
             self._client: TpuClient | None = None
+            self._slices = QueuedResources(configured.project, self._timing, self.log, self._call)
             self._types: Mapping[str, ResourceType] = {
-                QUEUED_RESOURCE: QueuedResources(
-                    configured.project, self._timing, self.log, self._call
-                ),
+                QUEUED_RESOURCE: self._slices,
                 STATE_ID: StateIds(),
             }
 
@@ -88,7 +90,14 @@ class Servicer(Plugin):
             if self._client is None:
                 self._client = self._connect(self._configuration, self._timing)
             report = functools.partial(self.log.write, urn)
-            return Call(self._client, self._timing, report, waits=self._waits)
+            return Call(
+                self._client,
+                self._timing,
+                report,
+                waits=self._waits,
+                host_poll=EMBEDDED_HOST_POLL if self._configuration.embedded else HOST_POLL,
+                drains=self._drains,
+            )
 
     def stop(self) -> None:
         """End all waits at once."""
@@ -142,6 +151,7 @@ class Servicer(Plugin):
         # the second must not make the first one's run forget what it has read.
         if configured != self._configuration or self._stop.is_set():
             self._configure(configured)
+        self._slices.begin()
         return provider_pb2.ConfigureResponse(
             acceptSecrets=True, supportsPreview=True, supports_autonaming_configuration=True
         )

@@ -13,6 +13,7 @@ from pydantic import BaseModel, JsonValue
 from pydantic.alias_generators import to_camel
 
 from pulumi_plugin.values import Properties, Value
+from tpuflex.host.metadata_keys import CONFIG_KEY, DRAIN_KEY
 from tpuflex.naming import LABEL_SPEC, digest
 from tpuflex.request.fields import RequestArgs
 from tpuflex.request.model import QueuedResource
@@ -22,11 +23,12 @@ from tpuflex.request.rows import NODE, Form, Input, OnChange, object_type, rows
 JsonObject = dict[str, JsonValue]
 
 #: Metadata that only takes effect at a boot: changing it in place would change nothing that runs.
-BOOT_METADATA = frozenset({"startup-script", "tpuflex-config"})
+BOOT_METADATA = frozenset({"startup-script", CONFIG_KEY})
 #: Metadata that others write into nodes that are not theirs. `gcloud compute tpus tpu-vm ssh` adds
 #: the user's key to `ssh-keys` of the node before it connects: gcloud's own source (528),
 #: `command_lib/compute/tpus/tpu_vm/ssh.py`, `AddSSHKeyIfNeeded`.
-OTHERS_METADATA = frozenset({"ssh-keys"})
+#: By the other key a deletion asks hosts to drain.
+OTHERS_METADATA = frozenset({"ssh-keys", DRAIN_KEY})
 _SPEC = "tpu.nodeSpec."
 _NODE = f"{NODE}."
 _PATCHED = frozenset(

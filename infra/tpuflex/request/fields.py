@@ -19,6 +19,7 @@ from pydantic.alias_generators import to_camel
 from pulumi_plugin.values import Value
 from tpuflex.duration import format_duration, google_duration, google_seconds, parse_duration
 from tpuflex.request.limits import (
+    LONGEST_DRAIN,
     LONGEST_RUN,
     PROJECT_PATTERN,
     SHORTEST_RUN,
@@ -63,6 +64,13 @@ def _checked_run(value: str) -> str:
     return value
 
 
+def _checked_drain(value: str) -> str:
+    if parse_duration(value) > LONGEST_DRAIN:
+        longest = f"{google_duration(LONGEST_DRAIN)} ({format_duration(LONGEST_DRAIN)})"
+        raise ValueError(f"a drain lasts at most {longest}")
+    return value
+
+
 class ProviderOptions(Group):
     """How capacity is had, kept, renewed and given up: what this provider does around the
     request. None of it reaches Google."""
@@ -89,6 +97,27 @@ class ProviderOptions(Group):
     """How long a deletion may take: seconds with the suffix s, 3 hours by default. What is in
     PROVISIONING cannot be deleted, which was seen to last for 2 hours."""
 
+    drain_timeout: Annotated[
+        Annotated[str, Field(pattern=r"^(0|[1-9]\d{0,9})s$"), AfterValidator(_checked_drain)],
+        steers("Write seconds with the suffix s, such as 600s; 0s does not wait."),
+    ] = "600s"
+    """How long a deletion waits for the answers that the host has begun: seconds with the suffix s,
+    at most 3600s, 10 minutes by default; 0s deletes at once. Only hosts that report what they
+    serve are asked to drain."""
+
+    ready_timeout: Annotated[Seconds, steers("Write seconds with the suffix s, such as 3600s.")] = (
+        "3600s"
+    )
+    """How long the host of what takes over from a slice that serves may take until it serves
+    itself, once it runs: seconds with the suffix s, an hour by default. The slice that serves is
+    deleted only then."""
+
+    first_report_timeout: Annotated[
+        Seconds, steers("Write seconds with the suffix s, such as 600s.")
+    ] = "600s"
+    """How long that host may say nothing at all: seconds with the suffix s, 10 minutes by
+    default."""
+
     renew_before: Annotated[
         Seconds | None, steers("Write seconds with the suffix s, such as 43200s.")
     ] = None
@@ -108,6 +137,19 @@ class ProviderOptions(Group):
     """What the next `pulumi up` does when the run is over: `keep` its leftover, which still uses
     quota, or `delete` it, and fail, because there is no slice; or `accept` the end: keep the
     leftover, warn, and succeed."""
+
+    on_boot_failure: Annotated[Literal["keep", "delete"], steers("Write keep or delete.")] = "keep"
+    """What becomes of a slice that was just made to take over from one that serves, and whose host
+    says that its boot has failed, or says nothing: `keep` it in the state, where the next
+    `pulumi up` goes on with it, and billed, for a look at it; or `delete` it, and fail. One that is
+    only slow is kept. Where nothing serves yet, nobody waits for the boot here."""
+
+    replace: Annotated[
+        Literal["create_first", "delete_first"], steers("Write create_first or delete_first.")
+    ] = "create_first"
+    """How a slice is replaced: `create_first` has the next one serve before this one is deleted,
+    which takes quota for both; `delete_first` drains and deletes this one before capacity is asked
+    for again: nothing serves until that is granted and has booted."""
 
     deletion_protection: Annotated[bool, steers(SWITCH_EXAMPLE)] = False
     """Whether deleting or replacing it is refused while it is ACTIVE. To delete it, set this to

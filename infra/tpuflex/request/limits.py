@@ -16,6 +16,8 @@ from tpuflex.catalog.zones import region_of
 #: (https://cloud.google.com/tpu/docs/request-using-flex-start).
 SHORTEST_RUN = timedelta(minutes=10)
 LONGEST_RUN = timedelta(days=7)
+#: Our own limit: a deletion that waits goes on costing money.
+LONGEST_DRAIN = timedelta(hours=1)
 #: Our own limit, Google documents none: each node is looked at, and may have to be deleted, by
 #: itself.
 MOST_NODES = 256

@@ -247,6 +247,21 @@ UNREAD = Outcome(
 HOST_FAILED = Outcome(
     "it is billed! When the cause is mended: `tpuflex down`, then `tpuflex up`", _OVER
 )
+#: What `status` says of a host that was READY: while it ends what it has begun, while its server is
+#: started again, and once that has failed.
+DRAINING = Outcome(
+    "it takes nothing new: where a deletion was stopped, `tpuflex up` opens it again; where its run"
+    " ends, tpuflex:slice.renew_before makes another before that; `tpuflex down` ends it",
+    _OVER,
+)
+DEGRADED = Outcome("its server is started again: ask again in a minute, or `tpuflex logs`", _WAIT)
+SERVER_FAILED = Outcome(
+    "it is billed! For another one: change tpuflex:slice.rerun and run `tpuflex up`; `tpuflex down`"
+    " ends it",
+    _OVER,
+)
+#: Said by `up` when what is to take over does not serve.
+NOT_TAKEN_OVER = Outcome("What serves was not touched and serves on; both are billed", _OVER)
 #: Said by `up` of a slice whose boot failed, where `on_boot_failure` is delete.
 BOOT_FAILED_DELETED = Outcome(
     "The slice was deleted, as tpuflex:slice.on_boot_failure says: nothing is billed any more."

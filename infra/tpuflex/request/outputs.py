@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 
 from pulumi_plugin.values import Properties, Value
+from tpuflex.errors import TpuflexError
 from tpuflex.naming import LABEL_SPEC, LABEL_STATE
 from tpuflex.request.body import imported_inputs
 from tpuflex.request.fields import MAPS
 from tpuflex.request.model import Node
-from tpuflex.request.name import Nodes
+from tpuflex.request.name import Nodes, RequestName
 from tpuflex.request.ownership import MARKS
 from tpuflex.request.snapshot import Snapshot, parse_time
 from tpuflex.request.states import Lifecycle
+
+#: What it is to take over from, while it does not serve itself.
+TAKES_OVER_FROM = "takesOverFrom"
+#: Until when its hosts were given time to end what they have begun.
+DRAINS_UNTIL = "drainsUntil"
 
 
 def outputs(inputs: Properties, seen: Snapshot, known: Properties | None = None) -> Properties:
@@ -49,7 +56,29 @@ def outputs(inputs: Properties, seen: Snapshot, known: Properties | None = None)
         "expireTime": None if seen.expires is None else _rfc3339(seen.expires),
         "specHash": seen.labels.get(LABEL_SPEC),
         "requests": [str(name) for name in (seen.name, *seen.also)],
+        **_handing_over(seen),
     }
+
+
+def _handing_over(seen: Snapshot) -> Properties:
+    """What is only there while one slice hands over to another, or ends."""
+    found: Properties = {}
+    if seen.takes_over_from:
+        found[TAKES_OVER_FROM] = [str(name) for name in seen.takes_over_from]
+    if seen.drains_until:
+        found[DRAINS_UNTIL] = seen.drains_until
+    return found
+
+
+def taken_over(recorded: Properties) -> tuple[RequestName, ...]:
+    """What serves until that serves which the state records as ``recorded``; empty once it does,
+    and where it takes over from nothing."""
+    names = recorded.get(TAKES_OVER_FROM)
+    found = []
+    for text in names if isinstance(names, list) else []:
+        with suppress(TpuflexError):  # a state may have been edited
+            found.append(RequestName.parse(str(text)))
+    return tuple(found)
 
 
 def with_run_times(found: Properties, recorded: Properties) -> Properties:

@@ -55,6 +55,7 @@ def conflicts(inputs: Properties, *, before: Properties, now: datetime | None) -
     yield from _disks(given)
     yield from _node_names(given)
     yield from _renewal(given)
+    yield from _replace(given)
     yield from _zones(given)
     yield from _one_zone(given)
     yield from _interval(given)
@@ -160,6 +161,15 @@ def _renewal(given: Properties) -> Findings:
             "renewBefore",
             f"{renew}s is not shorter than maxRunDuration ({run}s): every run would be renewed as"
             " soon as it begins. Write less, or a longer maxRunDuration.",
+        )
+
+
+def _replace(given: Properties) -> Findings:
+    if given.get("replace") == "delete_first" and given.get("deletionProtection") is True:
+        yield (
+            "replace",
+            "delete_first deletes what serves, which deletionProtection forbids. Write"
+            " create_first, or deletionProtection false.",
         )
 
 

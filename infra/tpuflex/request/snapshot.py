@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from tpuflex.duration import google_seconds
+from tpuflex.host.metadata_keys import DRAIN_KEY
 from tpuflex.request.causes import Cause, classify
 from tpuflex.request.model import Node, QueuedResource, Status
 from tpuflex.request.name import Nodes, RequestName
@@ -53,6 +54,7 @@ class Snapshot:
         at: when, in seconds since the epoch.
         also: further requests, in other zones, that exist or may exist.
         known_ended: the state remembers that the run is over; its leftover may be gone.
+        takes_over_from: the requests that serve until it does, if it is to take over from any.
     """
 
     name: RequestName
@@ -61,6 +63,7 @@ class Snapshot:
     at: float = 0.0
     also: tuple[RequestName, ...] = ()
     known_ended: bool = False
+    takes_over_from: tuple[RequestName, ...] = ()
 
     @property
     def gone(self) -> bool:
@@ -144,6 +147,13 @@ class Snapshot:
         over = end is not None and self.at >= end.timestamp()
         unnamed = named is Cause.INTERNAL and failure.code != _INTERNAL
         return Cause.EXPIRED if unnamed and over else named
+
+    @property
+    def drains_until(self) -> str:
+        """Until when its hosts were given time to end what they have begun (RFC 3339), as a
+        deletion has written it on a node; empty where none has."""
+        asked = (node.metadata.get(DRAIN_KEY, "") for node in self.nodes.found)
+        return max(asked, default="")
 
     # -- ownership ---------------------------------------------------------------------------
 

@@ -27,7 +27,14 @@ from tpuflex.settings.network import BroughtNetwork, NetworkSettings
 from tpuflex.settings.policy_section import Budget, Waiver
 from tpuflex.settings.secrets import SecretsSettings
 from tpuflex.settings.serving import ServingSettings
-from tpuflex.settings.slice_fields import AcceleratorType, RunDuration, Timeout, Zone
+from tpuflex.settings.slice_fields import (
+    AcceleratorType,
+    Drain,
+    DrainMargin,
+    RunDuration,
+    Timeout,
+    Zone,
+)
 
 #: Namespace of the keys in a stack file; also the name of this repository's Pulumi project.
 NAMESPACE = "tpuflex:"
@@ -91,8 +98,16 @@ class SliceSettings(Frozen):
     `down` withdraws it, whether or not an `up` is running. A change while it waits asks anew."""
 
     renew_before: Timeout | None = None
-    """Plan a new run once less than this is left of the current one, or it has ended; the new
-    slice is created before the old one is deleted. Without it, a run that ended stays ended."""
+    """Plan a new run once less than this is left of the current one, or it has ended; the old
+    slice serves until the new one does. Without it, a run that ended stays ended."""
+
+    drain: Drain = timedelta(minutes=10)
+    """How long requests in flight are waited for before a slice that serves is deleted, from 0s to
+    1h. It admits no new ones meanwhile."""
+
+    drain_margin: DrainMargin = timedelta(minutes=5)
+    """How long before the end of its run, when Google deletes it, a slice stops admitting requests;
+    at least 30s."""
 
     rerun: str | None = Field(default=None, min_length=1, max_length=128)
     """Any text; changing it starts a new run."""
@@ -111,6 +126,11 @@ class SliceSettings(Frozen):
     """What `up` does with a new slice whose boot has failed, or that reports nothing within
     timeouts.first_report: `keep` it, which is billed, for a look at it; `delete` it, and nothing
     else, and say why. One that served before is kept, and so is one that is only slow."""
+
+    replace: Literal["create_first", "delete_first"] = "create_first"
+    """How a slice is replaced, by a change or a renewal: `create_first` has the next one serve
+    before this one is deleted, which takes quota for both; `delete_first` drains and deletes this
+    one first, and nothing serves until the next one is granted and has booted."""
 
     secure_boot: bool | None = None
     """Whether the hosts verify what they boot (Secure Boot). Off unless this is true: it has not

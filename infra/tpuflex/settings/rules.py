@@ -55,6 +55,7 @@ def _all_findings(draft: Draft) -> Iterator[Finding]:
     if draft.slice is not None:
         yield from _zones(draft.slice)
         yield from _renewal(draft.slice)
+        yield from _drain(draft.slice)
         yield from _protection(draft.slice)
         yield from _runtime(draft.catalog, draft.slice)
     if draft.model is not None:
@@ -90,7 +91,31 @@ def _renewal(slice_: SliceSettings) -> Iterator[Finding]:
         )
 
 
+def _drain(slice_: SliceSettings) -> Iterator[Finding]:
+    run = format_duration(slice_.max_run_duration)
+    if slice_.drain > slice_.max_run_duration:
+        yield Finding(
+            "tpuflex:slice.drain",
+            f"{format_duration(slice_.drain)} is longer than tpuflex:slice.max_run_duration "
+            f"({run})",
+            "Write less, or a longer max_run_duration.",
+        )
+    if slice_.drain_margin >= slice_.max_run_duration:
+        yield Finding(
+            "tpuflex:slice.drain_margin",
+            f"{format_duration(slice_.drain_margin)} is not shorter than "
+            f"tpuflex:slice.max_run_duration ({run}), so nothing would ever be admitted",
+            "Write less, or a longer max_run_duration.",
+        )
+
+
 def _protection(slice_: SliceSettings) -> Iterator[Finding]:
+    if slice_.deletion_protection and slice_.replace == "delete_first":
+        yield Finding(
+            "tpuflex:slice.replace",
+            "delete_first deletes what serves, which tpuflex:slice.deletion_protection forbids",
+            "Write create_first, or deletion_protection: false.",
+        )
     if slice_.deletion_protection and slice_.on_boot_failure == "delete":
         yield Finding(
             "tpuflex:slice.on_boot_failure",

@@ -16,6 +16,8 @@ from tpuflex.request.limits import LONGEST_RUN, SHORTEST_RUN, ZONE_PATTERN
 from tpuflex.settings.base import refusal
 
 SHORTEST_TIMEOUT = timedelta(minutes=1)
+LONGEST_DRAIN = timedelta(hours=1)
+SHORTEST_DRAIN_MARGIN = timedelta(seconds=30)
 #: Names that the Cloud TPU API may know, such as v6e-4 and tpu7x-8.
 _ACCELERATOR_PATTERN = "[a-z0-9]+(-[a-z0-9]+)+"
 
@@ -63,6 +65,34 @@ def check_timeout(value: timedelta) -> timedelta:
         raise refusal(
             f"{format_duration(value)} is too short to wait for anything",
             f"Write {format_duration(SHORTEST_TIMEOUT)} or more.",
+        )
+    return value
+
+
+def check_drain(value: timedelta) -> timedelta:
+    """``value`` if requests in flight may be waited for that long.
+
+    Raises:
+        PydanticCustomError: it is too long.
+    """
+    if value > LONGEST_DRAIN:
+        raise refusal(
+            f"{format_duration(value)} is longer than a drain may last",
+            f"Write {format_duration(LONGEST_DRAIN)} or less.",
+        )
+    return value
+
+
+def check_drain_margin(value: timedelta) -> timedelta:
+    """``value`` if requests may end within it.
+
+    Raises:
+        PydanticCustomError: it is too short.
+    """
+    if value < SHORTEST_DRAIN_MARGIN:
+        raise refusal(
+            f"{format_duration(value)} is too short to end requests",
+            f"Write {format_duration(SHORTEST_DRAIN_MARGIN)} or more.",
         )
     return value
 
@@ -136,6 +166,8 @@ def _lookup(info: ValidationInfo) -> Lookup:
 
 RunDuration = Annotated[Duration, AfterValidator(check_run_duration)]
 Timeout = Annotated[Duration, AfterValidator(check_timeout)]
+Drain = Annotated[Duration, AfterValidator(check_drain)]
+DrainMargin = Annotated[Duration, AfterValidator(check_drain_margin)]
 AcceleratorType = Annotated[str, AfterValidator(check_accelerator)]
 Zone = Annotated[
     str,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tpuflex.engine.events import EnginePlan
+from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.engine.plan_digest import plan_digest
 from tpuflex.errors import NotFoundError, PlanChangedError
 from tpuflex.naming import QUEUED_RESOURCE
@@ -12,6 +12,10 @@ from tpuflex.naming import QUEUED_RESOURCE
 #: For what a renewal replaces the slice: its run is over or about to be
 #: (:func:`tpuflex.provider.planning.due`), and each has an id of its own.
 _RENEWAL = frozenset({"expireTime", "lifecycle", "queuedResourceId"})
+
+#: What an update shows that only goes on with a renewal that an earlier `up` began: the request
+#: waits, or what it asked for does not serve yet (:mod:`tpuflex.provider.planning`).
+_GOES_ON = frozenset({"lifecycle", "requests", "takesOverFrom"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +57,19 @@ def _require_renewal(plan: EnginePlan) -> None:
     for step in plan.changes:
         if not step.custom:
             continue  # a component makes nothing: its inputs stand in the state alone
-        renewed = step.type == QUEUED_RESOURCE and step.operation == "replace"
-        if not renewed or not _RENEWAL.issuperset({*step.replaced_for, *step.changed}):
+        if not _renews(step):
             raise PlanChangedError(
                 f"The plan is more than a renewal, and nothing was changed: {step.operation} of"
                 f" {step.name} ({step.type}).",
                 hint="Deploy what has changed, with whatever approval that takes; the next renewal"
                 " comes after it.",
             )
+
+
+def _renews(step: Step) -> bool:
+    """Whether ``step`` starts the next run, or goes on with one that was started, and no more."""
+    if step.type != QUEUED_RESOURCE:
+        return False
+    if step.operation == "replace":
+        return _RENEWAL.issuperset({*step.replaced_for, *step.changed})
+    return step.operation == "update" and bool(step.changed) and _GOES_ON.issuperset(step.changed)

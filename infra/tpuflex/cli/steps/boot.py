@@ -11,10 +11,11 @@ from tpuflex.cli.host_progress import HostProgress
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.steps.logs import emulated_log
 from tpuflex.errors import BootError, CapacityError, EmulatorError, InterruptedByUser
-from tpuflex.operate.boot_wait import BootDeadlines, BootWait
-from tpuflex.operate.host import HostReport
+from tpuflex.gcp.host_reports import observe_host
+from tpuflex.host.boot_wait import BootDeadlines, BootWait
+from tpuflex.host.report import HostReport
 from tpuflex.operate.slice import SliceStatus
-from tpuflex.operate.status import observe_host, slice_status
+from tpuflex.operate.status import slice_status
 from tpuflex.request.states import Lifecycle
 
 if TYPE_CHECKING:

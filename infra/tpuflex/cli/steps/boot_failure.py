@@ -12,8 +12,8 @@ from tpuflex.errors import (
     NotFoundError,
     TpuflexError,
 )
+from tpuflex.host.boot_wait import WAITS_AGAIN
 from tpuflex.naming import QUEUED_RESOURCE
-from tpuflex.operate.boot_wait import WAITS_AGAIN
 from tpuflex.operate.status import slice_status
 from tpuflex.request.outcomes import BOOT_FAILED_DELETED, BOOT_FAILED_KEPT
 

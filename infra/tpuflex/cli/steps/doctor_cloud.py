@@ -269,6 +269,7 @@ class _Reads:
             row.chips,
             asked.runtime_version or row.runtime_version or "",
             asked.zones,
+            hands_over=asked.replace == "create_first",
         )
 
     def _stacks(self) -> Iterator[When]:

@@ -15,8 +15,8 @@ from tpuflex.cli.steps.reach import reached
 from tpuflex.cli.steps.teardown import Planned, StackTeardown
 from tpuflex.engine.state import resources
 from tpuflex.errors import NotFoundError, TpuflexError
+from tpuflex.host.report import READY
 from tpuflex.operate.activity import Idleness, idleness, read_counters
-from tpuflex.operate.host import READY
 from tpuflex.operate.metrics import ask_metrics
 from tpuflex.operate.selection import Selection, Traits, refusal
 from tpuflex.operate.status import slice_status

@@ -13,10 +13,12 @@ from tpuflex.cli.boot_bars import boot_bars
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.plan import number, planned_memory
 from tpuflex.cli.recorded import recorded_requests
+from tpuflex.cli.server_text import HEADLINES, server_text
 from tpuflex.cli.steps.ask import session
 from tpuflex.cli.steps.reach import reached
 from tpuflex.cli.steps.status_advice import advice_text, with_last_known, zone_text
 from tpuflex.errors import AccessError, TpuflexError
+from tpuflex.host.serving import Serving
 from tpuflex.operate.health import Health, ask_health
 from tpuflex.operate.route import Route, route
 from tpuflex.operate.status import slice_status
@@ -114,8 +116,8 @@ def show_status(
         answers: whether the endpoint answers now, where that was looked at.
 
     Raises:
-        SystemExit: exit code 0 when the host has reported READY, 3 while the request waits or the
-            host boots, 7 when somebody has to act.
+        SystemExit: exit code 0 when the host serves, 3 while the request waits, the host boots or
+            starts its server again, 7 when somebody has to act.
     """
     output = invocation.output
     per_hour = cost_in(stack.settings, status.zone).per_hour
@@ -155,6 +157,7 @@ def show_status(
             ("made by", _OTHER_STATE.format(status.state_id) if foreign else ""),
             ("node", node_text(status)),
             ("host", host_text(status)),
+            ("server", server_text(serving_of(status))),
             ("boot", boot_text(status, invocation)),
             ("container", status.host.isolation if status.host else ""),
             ("vLLM", f"{version}, {insecure}" if insecure else version),
@@ -167,6 +170,7 @@ def show_status(
             ("weights", weights_text(status)),
             ("bucket", brought_place(stack.settings)),
             ("gives up", moment_text(status.gives_up, invocation.now())),
+            ("drains at", drains_text(status, invocation)),
             ("expires", moment_text(status.expires, invocation.now())),
             ("cost so far", "" if spent is None or stack.embedded else f"${spent}"),
             ("next", for_stack(advice, stack.name)),
@@ -179,9 +183,23 @@ def headline(status: SliceStatus) -> str:
     """The state in a few words."""
     if status.ready:
         return "READY"
+    serving = serving_of(status)
+    if status.lifecycle is Lifecycle.ACTIVE and serving is not None:
+        return HEADLINES.get(serving.phase, "READY")
     if status.lifecycle is Lifecycle.ACTIVE:
         return "the host failed" if status.host and status.host.error else "the host is booting"
     return status.condition.value
+
+
+def serving_of(status: SliceStatus) -> Serving | None:
+    """What a host says that was READY in its present boot."""
+    return status.host.serving if status.host is not None and status.host.ready else None
+
+
+def drains_text(status: SliceStatus, invocation: Invocation) -> str:
+    """When the host takes nothing new any more, because its run ends."""
+    serving = serving_of(status)
+    return moment_text(None if serving is None else serving.drains_at, invocation.now())
 
 
 def node_text(status: SliceStatus) -> str:

@@ -29,6 +29,7 @@ class Wanted:
         chips: how many it has.
         runtime: runtime version.
         zones: the zones that are asked.
+        hands_over: whether a replacement is made, and serves, before the old slice is deleted.
     """
 
     project: str
@@ -37,6 +38,7 @@ class Wanted:
     chips: int
     runtime: str
     zones: tuple[str, ...]
+    hands_over: bool = True
 
     @property
     def units(self) -> int:
@@ -104,12 +106,12 @@ def _quota_subject(zone: str) -> Subject:
 Limits = Mapping[Pool, QuotaLimit | None]
 
 
-def _enough(wanted: Wanted, limits: Limits) -> bool | None:
-    """Whether one pool is enough; None if no pool is known."""
+def _enough(wanted: Wanted, limits: Limits, slices: int = 1) -> bool | None:
+    """Whether one pool is enough for so many ``slices``; None if no pool is known."""
     known = [limit for limit in limits.values() if limit is not None]
     if not known:
         return None
-    return any(limit.limit is None or limit.limit >= wanted.units for limit in known)
+    return any(limit.limit is None or limit.limit >= slices * wanted.units for limit in known)
 
 
 def _quota_check(wanted: Wanted, zone: str, limits: Limits, possible: bool) -> Check:
@@ -133,6 +135,13 @@ def _quota_check(wanted: Wanted, zone: str, limits: Limits, possible: bool) -> C
         return subject.warning(
             f"{text}: by Google's page, Flex-start draws from the preemptible one",
             f"{page}\n(ask for preemptible quota if the request is refused)",
+        )
+    if wanted.hands_over and _enough(wanted, limits, slices=2) is False:
+        return subject.warning(
+            f"{text}: enough for one slice, but a change or a renewal needs two until the new one"
+            " serves",
+            f"{page}\n(ask for twice as much, or write delete_first to tpuflex:slice.replace: then"
+            " nothing serves meanwhile)",
         )
     return subject.ok(text)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tpuflex.operate.host import HostReport, host_report
+from tpuflex.host.report import HostReport, host_report
 
 
 class TestReport:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pulumi_plugin.printable import printable
-from tpuflex.operate.reported import reported_count, reported_object
+from tpuflex.host.reported import reported_count, reported_object
 
 
 @dataclass(frozen=True, slots=True)

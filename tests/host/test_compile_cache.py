@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tpuflex.operate.compile_cache import CompileCacheReport, compile_cache_report
-from tpuflex.operate.host import host_report
+from tpuflex.host.compile_cache import CompileCacheReport, compile_cache_report
+from tpuflex.host.report import host_report
 
 WRITTEN = {"from": "bucket", "files": 412, "bytes": 1_200_000_000, "milliseconds": 3400}
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from pulumi_plugin.printable import printable
-from tpuflex.operate.compile_cache import CompileCacheReport, compile_cache_report
-from tpuflex.operate.kv_cache import KvCacheReport, kv_cache_report
-from tpuflex.operate.reported import reported_object
+from tpuflex.host.compile_cache import CompileCacheReport, compile_cache_report
+from tpuflex.host.kv_cache import KvCacheReport, kv_cache_report
+from tpuflex.host.reported import reported_object
+from tpuflex.host.serving import LAST_SECOND, SERVING, Serving, ServingPhase, serving_report
 
 #: Namespace of the guest attributes that the startup script writes.
 NAMESPACE = "tpuflex"
@@ -43,9 +44,6 @@ AT_ONCE = ("image", "weights")
 #: How many requests a host says that it has asked its own server; no warm-up has more digits.
 _ASKED = re.compile(r"[0-9]{1,6}")
 
-#: Seconds since the epoch at the end of the year 9999; no comparison with NaN is true.
-_LAST_SECOND = 253_402_300_800.0
-
 
 def together(seconds: Mapping[str, float], *, at_once: bool) -> float:
     """Seconds of all phases: of image and weights, where they began ``at_once``, the longer."""
@@ -73,6 +71,7 @@ class HostReport:
             container starts, and where none are kept.
         asked: how many requests its server had answered when it was warm, all of them the host's
             own; without a warm-up, the one completion.
+        serving: what it says from READY on; None before that, and on a host of an older script.
     """
 
     phase: str = ""
@@ -86,6 +85,12 @@ class HostReport:
     compile_cache: CompileCacheReport | None = None
     ended: Mapping[str, float] | None = None
     asked: int = 1
+    serving: Serving | None = None
+
+    @property
+    def serves(self) -> bool:
+        """Whether it answers new requests now, as far as it says."""
+        return self.ready and (self.serving is None or self.serving.phase is ServingPhase.SERVING)
 
     @property
     def ready(self) -> bool:
@@ -138,6 +143,7 @@ class HostReport:
             "vllm_version": self.vllm_version,
             "kv_cache": None if self.kv_cache is None else self.kv_cache.to_json(),
             "compile_cache": self.compile_cache and self.compile_cache.to_json(),
+            "serving": self.serving and self.serving.to_json(),
         }
 
 
@@ -149,6 +155,7 @@ def host_report(attributes: Mapping[str, str]) -> HostReport | None:
     """
     if not attributes:
         return None
+    serving = serving_report(attributes.get(SERVING, ""))
     attributes = _fields(attributes)
     return HostReport(
         phase=printable(attributes.get("phase", "")),
@@ -162,6 +169,7 @@ def host_report(attributes: Mapping[str, str]) -> HostReport | None:
         compile_cache=compile_cache_report(attributes.get("compile_cache", "")),
         ended=_timeline(attributes["ended"]) if "ended" in attributes else None,
         asked=int(asked) if _ASKED.fullmatch(asked := attributes.get("asked", "")) else 1,
+        serving=serving,
     )
 
 
@@ -180,5 +188,5 @@ def _timeline(text: str) -> dict[str, float]:
     return {
         printable(name): float(began)
         for name, began in document.items()
-        if type(began) in (int, float) and abs(began) < _LAST_SECOND
+        if type(began) in (int, float) and abs(began) < LAST_SECOND
     }

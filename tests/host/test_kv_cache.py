@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tpuflex.operate.host import host_report
-from tpuflex.operate.kv_cache import KvCacheReport, kv_cache_report
+from tpuflex.host.kv_cache import KvCacheReport, kv_cache_report
+from tpuflex.host.report import host_report
 
 WRITTEN = {"block_size": 128, "num_blocks": 2109, "cache_dtype": "auto", "tokens": 269952}
 

@@ -17,8 +17,9 @@ from tpuflex.errors import (
     NotFoundError,
     TpuflexError,
 )
-from tpuflex.operate.boot_wait import BootDeadlines, BootWait
-from tpuflex.operate.host import HostReport
+from tpuflex.host.boot_wait import BootDeadlines, BootWait
+from tpuflex.host.report import HostReport
+from tpuflex.host.serving import Serving, ServingPhase
 
 Seen = HostReport | TpuflexError | None
 READY = HostReport("READY")
@@ -175,6 +176,34 @@ def test_a_slice_that_is_taken_back_ends_the_wait(first: HostReport | None) -> N
         waiting.wait()
 
     assert waiting.time == 120
+
+
+def serving(phase: ServingPhase) -> HostReport:
+    """A host that was READY, and says ``phase`` now."""
+    return HostReport("READY", serving=Serving(phase, reason="no token for 60 s"))
+
+
+def test_a_server_that_is_started_again_is_waited_for() -> None:
+    """One that is degraded, or whose drain has just been called off, serves again by itself."""
+    for phase in (ServingPhase.DEGRADED, ServingPhase.DRAINING):
+        waiting = Waiting(serving(phase), serving(phase), serving(ServingPhase.SERVING))
+
+        assert waiting.wait() == serving(ServingPhase.SERVING)
+
+
+def test_a_server_that_has_failed_ends_the_wait() -> None:
+    """Nothing starts it again: the host's reason is the error."""
+    with pytest.raises(FailedBootError, match="The host's server has failed: no token for 60 s"):
+        Waiting(serving(ServingPhase.FAILED)).wait()
+
+
+def test_a_host_that_goes_on_draining_ends_the_wait() -> None:
+    """Its run ends: nobody will call that off."""
+    waiting = Waiting(serving(ServingPhase.DRAINING))
+
+    with pytest.raises(BootError, match="takes no new requests any more"):
+        waiting.wait()
+    assert waiting.time < 60
 
 
 def test_one_odd_answer_about_the_slice_ends_nothing_either() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from operator import attrgetter
 
 from tpuflex.duration import format_duration
 from tpuflex.errors import (
@@ -15,7 +16,8 @@ from tpuflex.errors import (
     NotFoundError,
     TpuflexError,
 )
-from tpuflex.operate.host import HostReport
+from tpuflex.host.report import HostReport
+from tpuflex.host.serving import Serving, ServingPhase
 
 #: Advice for a host that is only slow.
 LATER = "`tpuflex up` keeps waiting, `tpuflex status` looks, `tpuflex down` ends it."
@@ -42,6 +44,10 @@ SILENT = (
     f"{WAITS_AGAIN}"
 )
 
+#: Seconds after which a host has learned that its drain was called off: it is told at once, and
+#: reports every few seconds.
+_CALLED_OFF_SECONDS = 30.0
+
 #: Seconds between two looks at the slice itself while its host says nothing new.
 _LOOK_SECONDS = 60.0
 
@@ -62,6 +68,21 @@ class BootDeadlines:
     poll: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class BootAdvice:
+    """What is said to do after a wait that has come to nothing.
+
+    Attributes:
+        failed: when the host says that its boot failed.
+        silent: when it says nothing.
+        later: when it is only slow.
+    """
+
+    failed: str = AGAIN
+    silent: str = SILENT
+    later: str = LATER
+
+
 @dataclass
 class BootWait:
     """One wait for one host.
@@ -75,6 +96,8 @@ class BootWait:
         changed: called with each report that differs from the last.
         refused: called with why a report cannot be read, once per reason.
         log: where the host's log is, for the errors.
+        advice: what the errors say to do.
+        serves: whether a report shows that the host serves.
     """
 
     observe: Callable[[], HostReport | None]
@@ -85,26 +108,31 @@ class BootWait:
     changed: Callable[[HostReport], None]
     refused: Callable[[str], None]
     log: str
+    advice: BootAdvice = BootAdvice()
+    serves: Callable[[HostReport], bool] = attrgetter("serves")
     _last: HostReport | None = field(init=False, default=None)
     _refusal: AccessError | ApiError | None = field(init=False, default=None)
     _absent: int = field(init=False, default=0)
     _began: float = field(init=False)
     _answered: float = field(init=False)
     _looked: float = field(init=False)
+    _drains_since: float | None = field(init=False, default=None)
 
     def run(self) -> HostReport:
-        """Wait until the host is READY. No single odd answer of the API ends the wait.
+        """Wait until the host serves. No single odd answer of the API ends the wait.
 
         Raises:
-            FailedBootError: the host says that its boot failed, or has said nothing in time.
-            BootError: it is not READY in time, or the slice has ended.
+            FailedBootError: the host says that its boot, or its server, has failed, or has said
+                nothing in time.
+            BootError: it does not serve in time, or takes no new requests any more, or the slice
+                has ended.
             CapacityError: the slice was taken back, and waits for capacity again.
             AccessError: its reports are refused for good.
         """
         self._began = self._answered = self._looked = self.now()
         while True:
             report = self._report()
-            if report is not None and report.ready:
+            if report is not None and self.serves(report):
                 return report
             self._judge(report)
             if report is None or self.now() - self._looked >= _LOOK_SECONDS:
@@ -131,24 +159,46 @@ class BootWait:
         if report is not None and report.error:
             raise FailedBootError(
                 f"The host failed in phase {report.phase or 'start'}: {report.reason}",
-                hint=f"{log}{AGAIN}",
+                hint=f"{log}{self.advice.failed}",
             )
+        if report is not None and report.ready and report.serving is not None:
+            self._judge_server(report.serving)
         patience = min(self.deadlines.first_report, self.deadlines.ready)
         if self._refusal is not None and now - self._answered >= patience:
             raise self._unreadable(self._refusal, now - self._answered)
         if self._refusal is None and self._last is None and now - self._began >= patience:
             waited = _span(now - self._began)
             raise FailedBootError(
-                f"The host has reported nothing for {waited}.", hint=f"{log}{SILENT}"
+                f"The host has reported nothing for {waited}.", hint=f"{log}{self.advice.silent}"
             )
         if now - self._began >= self.deadlines.ready:
-            raise BootError(self._overdue(now - self._began), hint=f"{log}{LATER}")
+            raise BootError(self._overdue(now - self._began), hint=f"{log}{self.advice.later}")
+
+    def _judge_server(self, serving: Serving) -> None:
+        """Raise where a host that was READY does not serve any more. One that is degraded may serve
+        again, and a drain that a deletion has begun may have been called off just now."""
+        log = f"The host's log: {self.log}\n"
+        if serving.phase is ServingPhase.FAILED:
+            raise FailedBootError(
+                f"The host's server has failed: {serving.reason}", hint=f"{log}{self.advice.failed}"
+            )
+        if serving.phase is not ServingPhase.DRAINING:
+            self._drains_since = None
+            return
+        now = self.now()
+        if self._drains_since is None:
+            self._drains_since = now
+        if now - self._drains_since >= _CALLED_OFF_SECONDS:
+            raise BootError(
+                f"The host takes no new requests any more: {serving.reason}",
+                hint=f"{log}{self.advice.failed}",
+            )
 
     def _unreadable(self, refusal: AccessError | ApiError, since: float) -> TpuflexError:
         """The error when reports are refused for good. That tells nothing of the host, but of a
         permission that is missing, or a service that does not work."""
         kind = AccessError if isinstance(refusal, AccessError) else ApiError
-        advice = LATER if self._last is not None else SILENT
+        advice = self.advice.silent if self._last is None else self.advice.later
         hint = "\n".join(filter(None, (refusal.hint, f"The host's log: {self.log}", advice)))
         message = f"The host's report could not be read for {_span(since)}: {refusal.message}"
         return kind(message, hint=hint)

@@ -1,0 +1,115 @@
+"""What a host says of itself from READY on: whether it serves, drains, or does not serve any more.
+
+The host's watch writes it beside the boot's report (docs/drain.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from pulumi_plugin.printable import printable
+from tpuflex.host.reported import reported_count, reported_object
+
+#: The guest attribute that the watch writes: a JSON object.
+SERVING = "serving"
+
+#: Seconds since the epoch at the end of the year 9999; no comparison with NaN is true.
+LAST_SECOND = 253_402_300_800.0
+
+
+class ServingPhase(StrEnum):
+    """What a host does from READY on.
+
+    Attributes:
+        SERVING: it answers.
+        DRAINING: it answers what it has begun, and takes nothing new.
+        DEGRADED: its server does not answer, and is started again.
+        FAILED: its server does not answer, and is not started again.
+    """
+
+    SERVING = "serving"
+    DRAINING = "draining"
+    DEGRADED = "degraded"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A host's account of its server from READY on.
+
+    Attributes:
+        phase: what it does.
+        since: when that began, in seconds since the epoch; 0 where it is not known.
+        at: when this was said; 0 where it is not known.
+        running, waiting: how many requests its server answers, and how many wait in it.
+        drained: whether nothing runs or waits there, and nothing is let in any more.
+        cut_off: how many requests were cut off when the time to drain was over.
+        reason: why it drains, is degraded or has failed; empty while it serves.
+        drains_at: when it drains by itself, because its run ends; None where that is not known.
+        ends_at: when its run ends, as the host has counted it; None where that is not known.
+        restarts: how often the host has started the server again since it was READY.
+    """
+
+    phase: ServingPhase
+    since: float = 0.0
+    at: float = 0.0
+    running: int = 0
+    waiting: int = 0
+    drained: bool = False
+    cut_off: int = 0
+    reason: str = ""
+    drains_at: datetime | None = None
+    ends_at: datetime | None = None
+    restarts: int = 0
+
+    def to_json(self) -> dict[str, object]:
+        """The document under ``host.serving`` that ``tpuflex status --json`` prints."""
+        return {
+            "phase": self.phase.value,
+            "since": self.since,
+            "at": self.at,
+            "running": self.running,
+            "waiting": self.waiting,
+            "drained": self.drained,
+            "cut_off": self.cut_off,
+            "reason": self.reason,
+            "drains_at": self.drains_at and self.drains_at.isoformat(),
+            "ends_at": self.ends_at and self.ends_at.isoformat(),
+            "restarts": self.restarts,
+        }
+
+
+def serving_report(text: str) -> Serving | None:
+    """Read the guest attribute :data:`SERVING`; None where it is empty, cannot be read, or names a
+    phase that this version does not know."""
+    document = reported_object(text) or {}
+    try:
+        phase = ServingPhase(str(document.get("phase")))
+    except ValueError:
+        return None
+    return Serving(
+        phase,
+        since=_seconds(document.get("since")) or 0.0,
+        at=_seconds(document.get("at")) or 0.0,
+        running=reported_count(document.get("running")),
+        waiting=reported_count(document.get("waiting")),
+        drained=document.get("drained") is True,
+        cut_off=reported_count(document.get("cut_off")),
+        reason=printable(str(document.get("reason") or ""), lines=True),
+        drains_at=_time(document.get("drains_at")),
+        ends_at=_time(document.get("ends_at")),
+        restarts=reported_count(document.get("restarts")),
+    )
+
+
+def _seconds(value: object) -> float | None:
+    if type(value) in (int, float) and 0 < value < LAST_SECOND:  # type: ignore[operator]
+        return float(value)  # type: ignore[arg-type]
+    return None
+
+
+def _time(value: object) -> datetime | None:
+    seconds = _seconds(value)
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

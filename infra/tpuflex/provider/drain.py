@@ -1,0 +1,177 @@
+"""Before a slice that serves is deleted, its hosts end what they have begun.
+
+Google's API is the blackboard, so it works with hosts that nobody can reach: a key of the node's
+metadata asks, a guest attribute answers (docs/drain.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from pydantic import JsonValue
+
+from tpuflex.errors import AccessError, ApiError, NotFoundError
+from tpuflex.gcp.host_reports import observe_host
+from tpuflex.host.metadata_keys import CONFIG_KEY, DRAIN_KEY
+from tpuflex.host.serving import Serving, ServingPhase
+from tpuflex.provider.call import HEARTBEAT, Call, elapsed
+from tpuflex.request.model import Node
+from tpuflex.request.name import RequestName
+from tpuflex.request.rows import moment
+from tpuflex.request.snapshot import Snapshot
+from tpuflex.request.states import Lifecycle
+
+JsonObject = dict[str, JsonValue]
+
+#: Seconds after which a host that has not begun to drain never will: its watch asks every few.
+_REACTION = 90.0
+#: Seconds for which the API may give no answer.
+_UNANSWERED = 60.0
+#: What is due within so many seconds is due now.
+_DUE = 0.01
+
+
+@dataclass
+class Drain:
+    """The drain of one slice, driven step by step.
+
+    Attributes:
+        call: the engine call.
+        name: its queued resource.
+        seconds: how long its hosts may take; 0 for no drain.
+        over: whether there is nothing to wait for (any more).
+        until: when the deletion goes on, in seconds since the epoch; None before it was asked for.
+    """
+
+    call: Call
+    name: RequestName
+    seconds: float
+    over: bool = False
+    until: float | None = None
+    said: str = ""
+    unanswered_since: float | None = None
+    began: float = field(init=False)
+    said_at: float = field(init=False)
+    next_look: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.began = self.said_at = self.next_look = self.call.timing.monotonic()
+        self.over = self.seconds <= 0 or not self.call.drains
+
+    def wait(self) -> float:
+        """Seconds until the next step is due; 0 once it is over."""
+        left = self.next_look - self.call.timing.monotonic()
+        # A pause of what rounding leaves would never end.
+        return 0.0 if self.over or left < _DUE else left
+
+    def step(self, seen: Snapshot) -> bool:
+        """Ask the hosts of ``seen``, or look how far they are; True once it may be deleted. That
+        they cannot be asked never keeps a slice, which costs money, from being deleted."""
+        if self.over or seen.lifecycle is not Lifecycle.ACTIVE:
+            self.over = True
+        elif not self.wait():
+            self.next_look = self.call.timing.monotonic() + self.call.host_poll
+            try:
+                self.over = self._step(seen)
+            except (AccessError, ApiError) as error:
+                self.over = self._unanswered(error)
+            else:
+                self.unanswered_since = None
+        return self.over
+
+    def _unanswered(self, error: AccessError | ApiError) -> bool:
+        """Whether to give the drain up: at once where the API refuses, after a while without an
+        answer."""
+        now = self.call.timing.monotonic()
+        if self.unanswered_since is None:
+            self.unanswered_since = now
+        passing = not isinstance(error, AccessError) and error.passing
+        if passing and now - self.unanswered_since < _UNANSWERED:
+            return False
+        self._say(f"its hosts cannot be asked to drain ({error.message})", warning=True)
+        return True
+
+    def _step(self, seen: Snapshot) -> bool:
+        nodes = [node for node in seen.nodes.found if CONFIG_KEY in node.metadata]
+        serving = {node.id: self._serving(node) for node in nodes}
+        left = [node for node in nodes if _has_to_end(serving[node.id])]
+        if not left:
+            cut_off = sum(said.cut_off for said in serving.values() if said is not None)
+            if cut_off:
+                self._say(f"its host has cut off {cut_off} that had not ended", warning=True)
+            elif self.until is not None:
+                self._say(f"drained after {elapsed(self._age)}", passing=False)
+            return True
+        if self.until is None:
+            self.until = self._ask(left)
+        if self.call.timing.wall() >= self.until:
+            self._say(f"not drained in time: {self._progress(serving)} is cut off", warning=True)
+            return True
+        begun = any(
+            said is not None and said.phase is ServingPhase.DRAINING for said in serving.values()
+        )
+        if not begun and self._age >= _REACTION:
+            self._say("its host does not react: deleted without a drain", warning=True)
+            return True
+        self._say(f"waits until it has drained: {self._progress(serving)}")
+        return False
+
+    @property
+    def _age(self) -> float:
+        return self.call.timing.monotonic() - self.began
+
+    def _serving(self, node: Node) -> Serving | None:
+        """What the node's first host says of serving; None where it does not, and on hosts of older
+        scripts, which know of no drain."""
+        report = observe_host(self.name.node(node.id), self.call.client)
+        return report.serving if report is not None and report.ready else None
+
+    def _ask(self, nodes: list[Node]) -> float:
+        """Ask ``nodes`` to drain, unless an earlier run has; until when, in seconds since the
+        epoch: an earlier run's time counts, but never for longer than this run would wait."""
+        until = self.call.timing.wall() + self.seconds
+        earlier = [_asked(node) for node in nodes]
+        if all(earlier):
+            return min(until, max(time for time in earlier if time is not None))
+        text = datetime.fromtimestamp(until, UTC).isoformat(timespec="seconds")
+        for node in nodes:
+            # A patch of metadata is one of all of it.
+            metadata: JsonObject = {**node.metadata, DRAIN_KEY: text.replace("+00:00", "Z")}
+            try:
+                self.call.client.patch_node(
+                    self.name.node(node.id), {"metadata": metadata}, mask=["metadata"]
+                )
+            except NotFoundError:
+                continue
+        return until
+
+    def _progress(self, serving: dict[str, Serving | None]) -> str:
+        said = [each for each in serving.values() if each is not None]
+        running, waiting = (
+            sum(x) for x in zip(*((s.running, s.waiting) for s in said), strict=True)
+        )
+        requests = f"{running} request{'' if running == 1 else 's'}"
+        return f"{requests} running{f', {waiting} waiting' if waiting else ''}"
+
+    def _say(self, text: str, *, passing: bool = True, warning: bool = False) -> None:
+        now = self.call.timing.monotonic()
+        if text == self.said and now - self.said_at < HEARTBEAT:
+            return
+        self.said, self.said_at = text, now
+        self.call.report(f"{self.name}: {text}", passing=passing and not warning, warning=warning)
+
+
+def _has_to_end(serving: Serving | None) -> bool:
+    """Whether a host has anything that it would end if it were given time. One whose server is
+    being started again, or has died, has nothing."""
+    ends = (ServingPhase.SERVING, ServingPhase.DRAINING)
+    return serving is not None and serving.phase in ends and not serving.drained
+
+
+def _asked(node: Node) -> float | None:
+    """Until when an earlier run has given it time; None if none has, or nobody can tell."""
+    try:
+        return moment(node.metadata.get(DRAIN_KEY, "")).timestamp()
+    except ValueError:
+        return None

@@ -1,0 +1,74 @@
+"""Which slices serve, by what their hosts report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tpuflex.errors import AccessError, ApiError
+from tpuflex.gcp.host_reports import observe_host
+from tpuflex.host.metadata_keys import CONFIG_KEY
+from tpuflex.host.report import HostReport
+from tpuflex.host.serving import ServingPhase
+from tpuflex.provider.call import POLL_BUDGET, Call
+from tpuflex.request.name import RequestName
+from tpuflex.request.snapshot import Snapshot
+from tpuflex.request.states import Lifecycle
+
+
+def boots(seen: Snapshot) -> bool:
+    """Whether the hosts of ``seen`` run a script that reports: what a program asks for with
+    metadata of its own never says that it serves."""
+    first = seen.nodes.first
+    return first is not None and CONFIG_KEY in first.metadata
+
+
+def reported(call: Call, seen: Snapshot) -> HostReport | None:
+    """What the first host of ``seen`` says; None before its first word, and without a node.
+
+    Raises:
+        AccessError, ApiError: the API refuses, or does not answer.
+    """
+    first = seen.nodes.first
+    return None if first is None else observe_host(seen.name.node(first.id), call.client)
+
+
+def answers(report: HostReport | None) -> bool:
+    """Whether users get answers there, or will again by themselves: one that is degraded starts its
+    server again, and one that drains before its end answers what it has begun."""
+    if report is None or not report.ready:
+        return False
+    return report.serving is None or report.serving.phase is not ServingPhase.FAILED
+
+
+def that_answer(
+    call: Call, names: Iterable[RequestName], *, known: bool = False
+) -> tuple[RequestName, ...]:
+    """Those of ``names`` that run and answer.
+
+    Args:
+        call: the engine call.
+        names: the requests to look at.
+        known: whether they have answered before: one that cannot be asked now is then taken to
+            answer still. Otherwise it is where the API gives no answer, which passes, and not
+            where it refuses: a permission that is missing hides every successor's word, too.
+    """
+    found = []
+    for name in dict.fromkeys(names):
+        try:
+            seen = call.look(name, budget=POLL_BUDGET)
+            if seen.lifecycle is not Lifecycle.ACTIVE or not boots(seen):
+                continue
+            if answers(reported(call, seen)):
+                found.append(name)
+        except AccessError as error:
+            if known:
+                found.append(name)
+                continue
+            call.report(
+                f"whether {name} serves may not be read ({error.message}): what replaces it takes"
+                " over as soon as its hosts run",
+                warning=True,
+            )
+        except ApiError:
+            found.append(name)
+    return tuple(found)

@@ -1,0 +1,306 @@
+"""What the watch asks and does on its host: time, the metadata server, the model server, docker.
+
+``watch.py`` uses it, beside which the startup script writes this, ``routes.py`` and
+``watch_state.py``.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import NamedTuple
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
+
+from routes import Server as Connection
+from watch_state import Container, Server
+
+DRAIN_KEY = "instance/attributes/tpuflex-drain"
+SERVING_KEY = "instance/guest-attributes/tpuflex/serving"
+TOKEN_KEY = "instance/service-accounts/default/token"  # noqa: S105 - a path
+#: Bounds on what is waited for: an answer of the model server or of Google, a completion (the first
+#: one may compile programs), docker.
+ANSWER_S, GOOGLE_S, COMPLETION_S, DOCKER_S = 10.0, 15.0, 60.0, 120.0
+#: What docker gives a server between SIGTERM and SIGKILL.
+STOP_S = 10
+#: Google's bounds on queries of guest attributes, as in part 02.
+_SPACING_MS, _MINUTE_MS = 400, 60_000
+#: Of a header with whole seconds, with what an answer takes.
+_RESOLUTION_S = 3.0
+_METRIC = re.compile(r"^vllm:(\w+)(?:\{[^\n]*\})? (\S{1,30})$", re.MULTILINE)
+#: The metadata server is asked without a proxy, whatever the environment says.
+_OPENER = build_opener(ProxyHandler({}))
+
+
+class Clock:
+    """Seconds since the epoch, as the machine had them at the start; it never goes back.
+
+    Args:
+        sleep: a command to run instead of sleeping; what it is told has passed, if not more has.
+    """
+
+    def __init__(self, sleep: str = "") -> None:
+        self._offset = time.time() - time.monotonic()
+        self._sleep, self._slept = sleep, 0.0
+
+    def now(self) -> float:
+        """The time."""
+        return self.machine() + self._slept
+
+    def machine(self) -> float:
+        """The time without what only a command has slept."""
+        return time.monotonic() + self._offset
+
+    def pause(self, seconds: float) -> None:
+        """Let ``seconds`` pass."""
+        if not self._sleep:
+            time.sleep(seconds)
+            return
+        began, whole = time.monotonic(), max(1, round(seconds))
+        subprocess.run([self._sleep, str(whole)], check=False)
+        self._slept += max(0.0, whole - (time.monotonic() - began))
+
+
+class Answer(NamedTuple):
+    """An answer of HTTP; status 0 where there was none."""
+
+    status: int
+    text: str = ""
+    etag: str = ""
+    date: str = ""
+
+
+def ask(
+    url: str,
+    headers: Mapping[str, str],
+    content: bytes | None = None,
+    *,
+    method: str = "GET",
+    seconds: float = GOOGLE_S,
+) -> Answer:
+    """Ask one of Google's servers."""
+    request = Request(url, content, dict(headers), method=method)  # noqa: S310 - as the script has it
+    try:
+        with _OPENER.open(request, timeout=seconds) as response:  # nosec B310
+            text = response.read().decode("utf-8", "replace")
+            fields = response.headers
+            return Answer(response.status, text, fields.get("ETag", ""), fields.get("Date", ""))
+    except HTTPError as error:
+        return Answer(error.code, date=error.headers.get("Date", ""))
+    except (OSError, http.client.HTTPException):
+        return Answer(0)
+
+
+def ahead_by(date: str, now: float, before: float) -> float:
+    """Seconds by which ``date``, a header with whole seconds, is ahead of ``now``; ``before`` where
+    it says nothing, or nothing new."""
+    try:
+        found = parsedate_to_datetime(date).timestamp() - now
+    except (ValueError, TypeError):
+        return before
+    return found if abs(found - before) > _RESOLUTION_S else before
+
+
+class Metadata:
+    """The metadata server, below its ``computeMetadata/v1``.
+
+    Args:
+        url: that address.
+        asked: file with the times, in milliseconds, at which guest attributes were asked for; the
+            startup script counts them there, too.
+        per_minute: how often they may be asked for within a minute.
+        now: this machine's time.
+
+    Attributes:
+        ahead: seconds by which its clock is ahead of this machine's, as far as its answers say.
+    """
+
+    _HEADERS: Mapping[str, str] = {"Metadata-Flavor": "Google"}
+
+    def __init__(self, url: str, asked: Path, per_minute: int, now: Callable[[], float]) -> None:
+        self._url, self._asked, self._per_minute = url, asked, per_minute
+        self._now = now
+        self._drain, self._etag = "", ""
+        self.ahead = 0.0
+
+    def drain(self, seconds: float = 0) -> str:
+        """The key ``tpuflex-drain``, empty without it; what it was where nobody answers.
+
+        Args:
+            seconds: how long to wait for a change of it
+                (https://cloud.google.com/compute/docs/metadata/querying-metadata#waitforchange). A
+                key that is not there is only asked for: a server may refuse to wait for it.
+        """
+        query = ""
+        if seconds and self._etag:
+            query = (
+                f"?wait_for_change=true&last_etag={self._etag}&timeout_sec={max(1, int(seconds))}"
+            )
+        answer = ask(f"{self._url}/{DRAIN_KEY}{query}", self._HEADERS, seconds=seconds + GOOGLE_S)
+        self.ahead = ahead_by(answer.date, self._now(), self.ahead)
+        if answer.status == 200:
+            self._drain, self._etag = answer.text.strip(), answer.etag
+        elif answer.status == 404:
+            self._drain, self._etag = "", ""
+        return self._drain
+
+    def tell(self, document: object) -> bool:
+        """Write ``tpuflex/serving``; whether it was taken. False, and nothing is asked, where this
+        minute has had its queries."""
+        now = int(time.time() * 1000)
+        # Where the clock went back, some are of the future.
+        asked = [at for at in _numbers(self._asked) if 0 <= now - at < _MINUTE_MS]
+        # An embedded host may ask more often.
+        spacing = _SPACING_MS if self._per_minute <= 60 else 0
+        if len(asked) >= self._per_minute or any(now - at < spacing for at in asked):
+            return False
+        fresh = self._asked.with_name("asked.watch")
+        fresh.write_text("".join(f"{at}\n" for at in (*asked, now)), encoding="ascii")
+        fresh.replace(self._asked)
+        content = json.dumps(document).encode()
+        url = f"{self._url}/{SERVING_KEY}"
+        return ask(url, self._HEADERS, content, method="PUT", seconds=5).status == 200
+
+    def token(self) -> str:
+        """An access token of the host's service account; empty without one."""
+        answer = ask(f"{self._url}/{TOKEN_KEY}", self._HEADERS)
+        try:
+            return str(json.loads(answer.text)["access_token"]) if answer.status == 200 else ""
+        except (ValueError, LookupError, TypeError):
+            return ""
+
+
+class ModelServer:
+    """The model server, behind its guard.
+
+    Args:
+        url: its address.
+        certificate: file with its certificate.
+        key: file with the endpoint's keys, of which the first one counts.
+        model: the name that it serves under.
+    """
+
+    def __init__(self, url: str, certificate: str, key: Path, model: str) -> None:
+        self._url, self._certificate, self._key, self._model = url, certificate, key, model
+
+    def look(self) -> Server | None:
+        """What it says of itself; None if it does not answer."""
+        requests = self._ask("GET", "/tpuflex/requests", ANSWER_S)
+        metrics = None if requests is None else self._ask("GET", "/metrics", ANSWER_S)
+        if requests is None or metrics is None:
+            return None
+        return read_server(metrics, requests)
+
+    def completes(self) -> bool:
+        """Whether it answers a completion; a base model has no chat."""
+        text = "Reply with one word: ready"
+        asked: dict[str, object] = {"model": self._model, "max_tokens": 1, "temperature": 0}
+        chat = asked | {"messages": [{"role": "user", "content": text}]}
+        documents = {"/v1/chat/completions": chat, "/v1/completions": asked | {"prompt": text}}
+        return any(
+            self._ask("POST", path, COMPLETION_S, document) is not None
+            for path, document in documents.items()
+        )
+
+    def _ask(self, method: str, path: str, seconds: float, document: object = None) -> str | None:
+        """The text of an answer with status 200; None otherwise."""
+        try:
+            key = self._key.read_text(encoding="utf-8").splitlines()[0]
+            headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+            content = None if document is None else json.dumps(document).encode()
+            status, body = Connection(self._url, self._certificate, seconds).ask(
+                method, path, headers, content
+            )
+        except (OSError, IndexError, http.client.HTTPException):
+            return None
+        return body.decode("utf-8", "replace") if status == 200 else None
+
+
+def read_server(metrics: str, requests: str) -> Server:
+    """What a server says of itself: Prometheus' text, of several engines the sum, and the guard's
+    count. What it does not say counts as 0, but for its steps."""
+    sums: dict[str, float] = {}
+    for name, value in _METRIC.findall(metrics):
+        try:
+            sums[name] = sums.get(name, 0.0) + float(value)
+        except ValueError:
+            continue
+    try:
+        in_flight = int(json.loads(requests)["in_flight"])
+    except (ValueError, LookupError, TypeError):
+        in_flight = 0
+    running, waiting = (
+        int(sums.get(name, 0)) for name in ("num_requests_running", "num_requests_waiting")
+    )
+    return Server(in_flight, running, waiting, sums.get("iteration_tokens_total_count"))
+
+
+class Docker:
+    """The container of the server.
+
+    Args:
+        name: its name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def container(self) -> Container | None:
+        """What docker says of it; None where docker does not answer."""
+        code, text = self._run("inspect", self._name)
+        if code is None:
+            return None
+        try:
+            found = json.loads(text)
+            if not found:
+                return Container("absent")
+            state = found[0]["State"]
+            return Container(state["Status"], found[0].get("RestartCount", 0), state["ExitCode"])
+        except (ValueError, LookupError, TypeError):
+            return None
+
+    def restart(self) -> None:
+        """End it, at once since it is frozen or has ended, and start it again."""
+        self._run("restart", "--time", "1", self._name)
+
+    def stop(self) -> None:
+        """End it for good."""
+        self._run("stop", "--time", str(STOP_S), self._name)
+
+    def log(self, lines: int) -> str:
+        """The end of what it wrote."""
+        return self._run("logs", "--tail", str(lines), self._name)[1]
+
+    def _run(self, *words: str) -> tuple[int | None, str]:
+        """Exit code and output of a docker command; without a code where it did not end."""
+        try:
+            done = subprocess.run(
+                ["docker", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT if words[0] == "logs" else subprocess.DEVNULL,
+                timeout=DOCKER_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None, ""
+        return done.returncode, done.stdout.decode("utf-8", "replace")
+
+
+def _numbers(path: Path) -> list[int]:
+    try:
+        return [int(word) for word in path.read_text(encoding="ascii").split()]
+    except (OSError, ValueError):
+        return []
+
+
+def environment(name: str) -> str:
+    """A variable; empty without it."""
+    return os.environ.get(name, "")

@@ -1,0 +1,259 @@
+"""Where a host stands after READY, and what is to be done about it: pure rules (docs/drain.md).
+
+A host is ``serving``; ``draining`` while nothing new is admitted; ``degraded`` while its server was
+started again and has not served since; and ``failed`` for good.
+
+Whether the server lives is judged by its tokens: ``/health`` answers 200 on an engine that is
+frozen, and while the server ends (measured with vLLM 0.32).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import datetime, timezone
+
+from watch_state import (
+    CLOSE,
+    DEATHS,
+    DEATHS_S,
+    DEGRADED,
+    DRAINING,
+    DRAINING_REPORT_S,
+    FAILED,
+    FROZEN_S,
+    LOOKS_S,
+    OPEN,
+    REPORT_S,
+    RESTART,
+    RESTARTS,
+    SERVING,
+    STOP,
+    Limits,
+    Look,
+    Server,
+    State,
+)
+
+
+def begin(at: float) -> State:
+    """A host that has just served a completion."""
+    return State(SERVING, at, looked_at=at, answered_at=at, moved_at=at)
+
+
+def step(before: State, look: Look, limits: Limits) -> tuple[State, tuple[str, ...]]:
+    """Where the host stands after ``look``, and what to do, in this order."""
+    if before.phase == FAILED:
+        return before, ()
+    died = _has_died(before, look)
+    seen = _observed(before, look, died=died)
+    if why := _why_draining(look, limits):
+        return _draining(before, seen, look, limits, why, died=died)
+    if before.phase == DRAINING:
+        return _called_off(seen, look)
+    if len(seen.deaths) >= DEATHS:
+        code = look.container.exit_code
+        return _failed(seen, look.at, f"the server keeps dying, the last time with status {code}")
+    if seen.phase == DEGRADED:
+        return _degraded(seen, look, limits)
+    return _serving(seen, look, died=died)
+
+
+def _has_died(before: State, look: Look) -> bool:
+    """Whether docker has started the container again by itself, or it has ended, since the last
+    look; what it starts anew for somebody counts from 0."""
+    known = before.container
+    if known is None:
+        return False
+    ended = known.status == "running" and look.container.status in ("exited", "dead", "absent")
+    return look.container.restarts > known.restarts or ended
+
+
+def _observed(before: State, look: Look, *, died: bool) -> State:
+    """``before`` with what ``look`` shows."""
+    deaths = tuple(at for at in before.deaths if look.at - at < DEATHS_S)
+    missed = max(0.0, look.at - before.looked_at - LOOKS_S)
+    after = replace(
+        before,
+        looked_at=look.at,
+        answered_at=before.answered_at + missed,
+        moved_at=before.moved_at + missed,
+        container=look.container,
+        deaths=(*deaths, look.at) if died else deaths,
+        was_idle=look.server is not None and look.server.is_idle,
+    )
+    server = look.server
+    if server is None:
+        return after
+    # What has only just begun has made no token yet.
+    idle = 0 in (server.running, before.server.running)
+    moved = idle or server.steps is None or server.steps != before.server.steps
+    return replace(
+        after,
+        server=server,
+        answered_at=look.at,
+        moved_at=look.at if moved else after.moved_at,
+    )
+
+
+def _why_draining(look: Look, limits: Limits) -> str:
+    """Why nothing may be admitted; empty if it may."""
+    if look.drain:
+        until = deadline(look.drain)
+        said = "" if until is None else f", which is waited for until {rfc3339(until)}"
+        return f"the slice is to be deleted{said}"
+    drains, ends = limits.drains_at, limits.ends_at
+    if drains is not None and ends is not None and look.at + look.ahead >= drains:
+        return f"the run ends at {rfc3339(ends)}"
+    return ""
+
+
+def _draining(
+    before: State, seen: State, look: Look, limits: Limits, why: str, *, died: bool
+) -> tuple[State, tuple[str, ...]]:
+    """A host that admits nothing. What was in flight may end, as long as there is time."""
+    actions: tuple[str, ...] = ()
+    if before.phase != DRAINING:
+        # What was idle before admission was closed may not be so any more.
+        seen = replace(seen, phase=DRAINING, since=look.at, drained=False, was_idle=False)
+        actions = (CLOSE,)
+    # Of a server that has ended, nobody waits for an answer any more. Of one that answers, two
+    # looks: where several processes serve, one may have admitted what the others do not know of.
+    gone = died or look.container.status != "running"
+    idle = look.server is not None and look.server.is_idle and before.was_idle
+    drained = seen.drained or gone or (idle and before.phase == DRAINING)
+    until = _until(look, limits, seen.since)
+    stopped = seen.stopped
+    if not drained and not stopped:
+        if frozen := _why_frozen(seen, look):
+            stopped = f"{frozen}, so it was stopped"
+        elif look.at >= until:
+            count = max(seen.server.in_flight, seen.server.running + seen.server.waiting)
+            seen = replace(seen, cut_off=count)
+            stopped = f"{count} requests had not ended by then and were cut off"
+        if stopped:
+            # That end is no death.
+            seen, actions = replace(seen, container=None), (*actions, STOP)
+    reason = f"{why}; {stopped}" if stopped else why
+    return replace(seen, drained=drained, stopped=stopped, reason=reason), actions
+
+
+def _until(look: Look, limits: Limits, since: float) -> float:
+    """When what is still in flight is cut off."""
+    if look.drain:
+        said = deadline(look.drain)
+        # Of a host whose clock is fast. A slow one waits for longer; who set the key does not,
+        # and the embedded cloud's clock is ahead of theirs as well.
+        return since + limits.drain_s if said is None else said - min(0.0, look.ahead)
+    return since if limits.ends_at is None else limits.ends_at - look.ahead
+
+
+def _called_off(seen: State, look: Look) -> tuple[State, tuple[str, ...]]:
+    """Nobody wants the drain any more."""
+    seen = replace(seen, since=look.at, drained=False, answered_at=look.at, moved_at=look.at)
+    if seen.stopped or look.container.status != "running":
+        reason = "the drain was called off after the server had been stopped; it is started again"
+        again = replace(seen, phase=DEGRADED, reason=reason, container=None, stopped="", cut_off=0)
+        return again, (OPEN, RESTART)
+    return replace(seen, phase=SERVING, reason=""), (OPEN,)
+
+
+def _serving(seen: State, look: Look, *, died: bool) -> tuple[State, tuple[str, ...]]:
+    if died or look.container.status != "running":
+        what = f"the server died with status {look.container.exit_code}"
+        if not died:
+            what = f"the container is {look.container.status}"
+        return replace(seen, phase=DEGRADED, since=look.at, reason=what), ()
+    frozen = _why_frozen(seen, look)
+    if not frozen:
+        return seen, ()
+    if seen.restarts >= RESTARTS:
+        return _failed(seen, look.at, f"{frozen}, again after it was started once more")
+    again = replace(
+        seen,
+        phase=DEGRADED,
+        since=look.at,
+        reason=f"{frozen}; it is started once more",
+        restarts=seen.restarts + 1,
+        # Its count begins anew.
+        container=None,
+    )
+    return again, (RESTART,)
+
+
+def _degraded(seen: State, look: Look, limits: Limits) -> tuple[State, tuple[str, ...]]:
+    """A server that was started again serves once it has answered a completion, and not before."""
+    if look.completed:
+        well = replace(seen, phase=SERVING, since=look.at, reason="")
+        return replace(well, answered_at=look.at, moved_at=look.at), ()
+    if look.at - seen.since >= limits.start_s:
+        late = f"it has not served again within {limits.start_s:.0f} s"
+        return _failed(seen, look.at, f"{seen.reason}; {late}")
+    return seen, ()
+
+
+def _failed(seen: State, at: float, reason: str) -> tuple[State, tuple[str, ...]]:
+    state = replace(seen, phase=FAILED, since=at, reason=reason, drained=True, server=Server())
+    return state, (STOP,)
+
+
+def _why_frozen(seen: State, look: Look) -> str:
+    """Why the server counts as frozen; empty if it does not. The question that it does not answer
+    is a request itself, so that it does not matter who else waits."""
+    if look.at - seen.answered_at >= FROZEN_S:
+        return f"the server has not answered for {FROZEN_S:.0f} s"
+    if seen.server.running and look.at - seen.moved_at >= FROZEN_S:
+        return f"no token came for {FROZEN_S:.0f} s while requests ran ({seen.server.running})"
+    return ""
+
+
+def report(state: State, at: float, limits: Limits) -> dict[str, object]:
+    """The document of the guest attribute ``tpuflex/serving``. What the guard has in flight and the
+    engine does not know runs: its first or last bytes are on their way."""
+    server = Server() if state.drained else state.server
+    return {
+        "phase": state.phase,
+        "since": round(state.since, 1),
+        "at": round(at, 1),
+        "running": max(server.running, server.in_flight - server.waiting),
+        "waiting": server.waiting,
+        "drained": state.drained,
+        "reason": state.reason,
+        "drains_at": limits.drains_at,
+        "ends_at": limits.ends_at,
+        "restarts": state.restarts,
+        "cut_off": state.cut_off,
+    }
+
+
+def is_due(last: tuple[State, float] | None, state: State, at: float) -> bool:
+    """Whether there is something to report.
+
+    Args:
+        last: what was reported last, and when; None before the first time.
+        state: where the host stands now.
+        at: the time.
+    """
+    if last is None:
+        return True
+    said, when = last
+    told = ("phase", "since", "reason", "drained", "restarts")
+    if any(getattr(said, name) != getattr(state, name) for name in told):
+        return True
+    return at - when >= (DRAINING_REPORT_S if state.phase == DRAINING else REPORT_S)
+
+
+def deadline(text: str) -> float | None:
+    """The time in ``text``, RFC 3339; None if it has none, or none that UTC can show."""
+    try:
+        # Python 3.10 reads neither a Z nor every fraction.
+        read = datetime.fromisoformat(re.sub(r"\.\d+", "", text.strip()).replace("Z", "+00:00"))
+        return None if read.tzinfo is None else read.astimezone(timezone.utc).timestamp()  # noqa: UP017
+    except (OverflowError, ValueError):
+        return None
+
+
+def rfc3339(at: float) -> str:
+    """``at`` for people, to the second."""
+    # The host's Python may be 3.10, which has no datetime.UTC.
+    return datetime.fromtimestamp(at, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")  # noqa: UP017
