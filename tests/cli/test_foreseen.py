@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from embedded_cloud.admission.permission_table import needs_of
-from tests.cli.examined import Doctor, healthy
-from tests.cli.samples import step
+from tests.cli.examined import Doctor, healthy, quota
+from tests.cli.samples import status, step
 from tests.cli.typing import NOON
 from tests.engine.libraries import checkpoint, manifest_of
 from tests.images import small_image
@@ -34,6 +34,7 @@ from tpuflex.cli.region_weights import (
     weights_set,
 )
 from tpuflex.cli.stack import OpenStack
+from tpuflex.cli.steps import hand_over
 from tpuflex.cli.steps.foresee import foresee
 from tpuflex.cli.steps.preview import show
 from tpuflex.engine.events import EnginePlan
@@ -457,3 +458,35 @@ def test_a_comment_has_room_for_all_of_it(stack: OpenStack) -> None:
 
     assert len(comment.encode()) < 40_000
     assert comment.count("- … and 42 more") == 2
+
+
+@pytest.mark.parametrize(
+    ("limit", "how", "told"),
+    [
+        (4, {}, "us-east5-a: 4 wanted beside the 4 of what serves; preemptible 4, on-demand 0"),
+        (8, {}, ""),
+        (4, {"deleted_first": True}, ""),
+        (8, {"before": {"acceleratorType": "v6e-8"}}, "4 wanted beside the 8 of what serves"),
+        (4, {"before": {"acceleratorType": "v5litepod-8"}}, ""),
+    ],
+)
+def test_quota_for_one_slice_only_is_told_before_a_hand_over(
+    doctor: Doctor,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: int,
+    how: dict[str, Any],
+    told: str,
+) -> None:
+    """What replaces a slice that serves needs quota beside it; a plan says so where there is not
+    enough, with the way out; not where the old one goes first, or draws from another quota."""
+    monkeypatch.setattr(hand_over, "slice_status", lambda *_: status())
+    doctor.change("slice", zones=("us-east5-a",), accelerator_type="v6e-4")
+    doctor.capacity(quota=quota(preemptible=limit, on_demand=0))
+    change = step("replace", QUEUED_RESOURCE, "vllm")
+    plan = EnginePlan((replace(change, **{"before": {"acceleratorType": "v6e-4"}, **how}),))
+
+    text = hand_over.short_for_both(doctor.cloud, plan)
+
+    assert told in text
+    assert bool(text) is bool(told) is ("tpuflex:slice.replace" in text)
+    assert (text in foreseen(doctor, plan).does) is bool(told)

@@ -14,6 +14,7 @@ from tpuflex.cli.output import Output
 from tpuflex.cli.plan import StackPlan, egress_text, image_grant
 from tpuflex.cli.stack import OpenStack
 from tpuflex.engine.events import EnginePlan, Step
+from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.planning.cost import RunCost
 from tpuflex.request.outcomes import PREVIEWS, PreviewAction
 from tpuflex.settings.identity import IdentitySettings
@@ -205,6 +206,22 @@ def test_why_a_slice_is_replaced(stack: OpenStack) -> None:
     plan = StackPlan(stack, EnginePlan((replaced,)), RunCost(1, None, None, None))
 
     assert plan.request == f"{PREVIEWS[PreviewAction.REPLACE]} (changed: zones)"
+
+
+def test_a_hand_over_is_announced(stack: OpenStack, capsys: pytest.CaptureFixture[str]) -> None:
+    """A plan that replaces a slice says that two are billed for a while; not one that deletes the
+    first before it asks for the next."""
+    change = step("replace", QUEUED_RESOURCE, "vllm")
+    cost = RunCost(4, None, None, None)
+
+    StackPlan(stack, EnginePlan((change,)), cost).show(Output(json=False, verbose=False))
+    told = capsys.readouterr().out
+    StackPlan(stack, EnginePlan((replace(change, deleted_first=True),)), cost).show(
+        Output(json=False, verbose=False)
+    )
+
+    assert "hand-over  what serves goes on until the new slice serves" in told
+    assert "hand-over" not in capsys.readouterr().out
 
 
 def test_components_and_providers_do_not_count(stack: OpenStack) -> None:

@@ -143,6 +143,8 @@ class StackPlan:
                 "unless everybody may read that image",
             )
         yield "request", self.request
+        if text := hand_over_text(self.plan):
+            yield "hand-over", text
         yield "resources", self.changes
         for text in anew_texts(self.stack, self.plan):
             yield "secret", text
@@ -218,6 +220,21 @@ def image_grant(stack: OpenStack) -> dict[str, str] | None:
         "role": "roles/artifactregistry.reader",
         "member": f"serviceAccount:{email}",
     }
+
+
+def hand_over_text(plan: EnginePlan) -> str:
+    """What becomes of a slice that serves and is replaced; empty where none is, or where it goes
+    first, of which the engine's own notes tell."""
+    replaced = any(
+        step.type == QUEUED_RESOURCE and step.operation == "replace" and not step.deleted_first
+        for step in plan.steps
+    )
+    if not replaced:
+        return ""
+    return (
+        "what serves goes on until the new slice serves; until then both are billed, and both need"
+        " quota"
+    )
 
 
 def slice_plan(plan: EnginePlan) -> str:

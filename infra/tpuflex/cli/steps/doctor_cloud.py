@@ -13,6 +13,7 @@ from tpuflex.cli.steps.doctor_key import key_checks
 from tpuflex.cli.steps.doctor_weights import stored_weights_check
 from tpuflex.cli.steps.preflight import needed_apis
 from tpuflex.errors import (
+    ApiError,
     EmulatorError,
     TpuflexError,
     UnauthenticatedError,
@@ -29,7 +30,7 @@ from tpuflex.gcp.listing import apis
 from tpuflex.gcp.offers import zone_offer
 from tpuflex.gcp.org_policies import effective_policy
 from tpuflex.gcp.session import authorized_session
-from tpuflex.gcp.tpu_quota import tpu_quota
+from tpuflex.gcp.tpu_quota import TpuQuota, tpu_quota
 from tpuflex.gcp.transport import Transport
 from tpuflex.naming import HF_TOKEN, TLS_CERTIFICATE, account_email
 from tpuflex.operate.doctor import (
@@ -115,6 +116,16 @@ def credential_check(environ: Mapping[str, str], project: str = "") -> Check:
         return account.CREDENTIAL.ok("the embedded cloud's own token")
     named = bool(environ.get(FILE_VARIABLE))
     return account.credential_check(credential, project, named=named)
+
+
+def short_beside(cloud: Cloud, accelerator: str, zone: str) -> str:
+    """What is wrong with the quota if the slice of ``cloud``'s stack is asked for while one of
+    ``accelerator`` goes on in ``zone``; empty if there is enough for both.
+
+    Raises:
+        ApiError: it cannot be read.
+    """
+    return _Reads(cloud).short_beside(accelerator, zone)
 
 
 class _Reads:
@@ -211,9 +222,21 @@ class _Reads:
 
     def quota(self) -> tuple[Check, ...]:
         """What the project's quota is."""
+        return capacity.quota_checks(self._wanted, self._quota())
+
+    def short_beside(self, accelerator: str, zone: str) -> str:
+        """What the quota lacks for another slice beside one that goes on."""
+        row = self._settings.catalog.accelerators.get(accelerator)
+        if row is None:
+            return ""  # nobody can tell what it takes
+        found = self._quota()
+        if isinstance(found, Unread):
+            raise ApiError(found.why, hint=found.remedy)
+        return capacity.short_beside(self._wanted, found, row, zone)
+
+    def _quota(self) -> TpuQuota | Unread:
         api = self._api(self._endpoints.serviceusage)
-        found = self._attempt("serviceusage.googleapis.com", lambda: tpu_quota(api, self._project))
-        return capacity.quota_checks(self._wanted, found)
+        return self._attempt("serviceusage.googleapis.com", lambda: tpu_quota(api, self._project))
 
     def image(self) -> list[Check]:
         """Whether the image is there. Of a registry that is no project's nothing is asked."""

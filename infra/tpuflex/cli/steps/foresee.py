@@ -18,6 +18,7 @@ from tpuflex.cli.prepare_weights import check_source
 from tpuflex.cli.region_weights import image_sets, require_at_home
 from tpuflex.cli.shared_weights import require_shared
 from tpuflex.cli.steps.doctor_image import stored_image_check
+from tpuflex.cli.steps.hand_over import short_for_both
 from tpuflex.cli.steps.ready import asks_for_chips
 from tpuflex.errors import AccessError, AlreadyExistsError, ApiError, ConflictError, TpuflexError
 from tpuflex.operate.doctor.check import Standing
@@ -43,10 +44,12 @@ def foresee(
         plan: what would change; `up` looks at nothing else where nothing does.
         key_unread: why the plan was made without a look at the user's key, if it was.
     """
-    looks = _Looks(preparation.cloud.stack.name)
+    cloud = preparation.cloud
+    looks = _Looks(cloud.stack.name)
     if key_unread is not None:
         looks.unchecked.append(f"the key: {key_unread.message}")
     if plan.changes:
+        looks.at("the quota for two slices", lambda: looks.tell(short_for_both(cloud, plan)))
         _look(preparation, looks, chips=asks_for_chips(plan))
     return looks.foreseen()
 
@@ -93,6 +96,10 @@ class _Looks:
             tuple(self.refuses),
             tuple(for_stack(text, self._stack) for text in reasons(self.unchecked)),
         )
+
+    def tell(self, text: str) -> None:
+        """Keep ``text``, unless it is empty, as something that `up` does."""
+        self.does += filter(None, (text,))
 
     def at(self, what: str, look: Callable[[], object]) -> bool:
         """Whether ``look``, which is about ``what``, raises nothing."""

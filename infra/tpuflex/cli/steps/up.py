@@ -16,12 +16,13 @@ from tpuflex.cli.steps.approved import Approval
 from tpuflex.cli.steps.boot import wait_ready
 from tpuflex.cli.steps.boot_failure import after_failed_boot, slice_before
 from tpuflex.cli.steps.first_up import require_free_names
+from tpuflex.cli.steps.hand_over import short_for_both
 from tpuflex.cli.steps.own_containers import require_own_containers
 from tpuflex.cli.steps.policy import require_allowed
 from tpuflex.cli.steps.preflight import run_preflight
 from tpuflex.cli.steps.ready import asks_for_chips, require_ready, require_source
 from tpuflex.cli.steps.status import boot_text, moment_text
-from tpuflex.errors import FailedBootError, NotFoundError
+from tpuflex.errors import AccessError, ApiError, FailedBootError, NotFoundError
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import slice_status
@@ -82,6 +83,7 @@ def run_up(
     if plan.plan.changes:
         if asks_for_chips(plan.plan):
             require_ready(cloud, skipped_checks)
+            _warn_of_quota(invocation, cloud, plan)
         # After it: without rights on buckets, the stack's own looks like somebody else's.
         stack_run.preparation.check()
         if not invocation.yes:
@@ -100,6 +102,13 @@ def run_up(
     except FailedBootError as failure:
         raise after_failed_boot(invocation, cloud, stack_run, failure, before) from failure
     show_result(invocation, cloud, status)
+
+
+def _warn_of_quota(invocation: Invocation, cloud: Cloud, plan: StackPlan) -> None:
+    """Say before the consent if the quota is not enough for two slices and the plan takes two."""
+    with suppress(AccessError, ApiError):  # then the request says it
+        if short := short_for_both(cloud, plan.plan):
+            invocation.output.progress(f"  warning  `up` {short}.")
 
 
 def slice_exists(cloud: Cloud) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tpuflex.catalog.rows import Accelerator
 from tpuflex.errors import QuotaError, SettingsError
 from tpuflex.gcloud_commands import show_accelerators
 from tpuflex.gcp.offers import Offer
@@ -42,9 +43,14 @@ class Wanted:
 
     @property
     def units(self) -> int:
-        """What it takes of a quota: chips, of v5p cores, of which a chip has two
-        (https://cloud.google.com/tpu/docs/quota)."""
-        return self.chips * (2 if self.generation == "v5p" else 1)
+        """What it takes of a quota."""
+        return units_of(self.generation, self.chips)
+
+
+def units_of(generation: str, chips: int) -> int:
+    """What so many chips take of a quota: chips, of v5p cores, of which a chip has two
+    (https://cloud.google.com/tpu/docs/quota)."""
+    return chips * (2 if generation == "v5p" else 1)
 
 
 def offer_checks(wanted: Wanted, offers: Mapping[str, Offer | Unread]) -> tuple[Check, ...]:
@@ -67,12 +73,31 @@ def quota_checks(wanted: Wanted, quota: TpuQuota | Unread) -> tuple[Check, ...]:
     """
     if isinstance(quota, Unread):
         return tuple(_quota_subject(zone).unknown(quota) for zone in wanted.zones)
-    limits = {
-        zone: {pool: quota.limit(wanted.generation, wanted.chips, zone, pool) for pool in POOLS}
-        for zone in wanted.zones
-    }
-    possible = any(_enough(wanted, limits[zone]) is not False for zone in wanted.zones)
+    limits = {zone: _limits(wanted, quota, zone) for zone in wanted.zones}
+    possible = any(_enough(limits[zone], wanted.units) is not False for zone in wanted.zones)
     return tuple(_quota_check(wanted, zone, limits[zone], possible) for zone in wanted.zones)
+
+
+def short_beside(wanted: Wanted, quota: TpuQuota, accelerator: Accelerator, zone: str) -> str:
+    """What is wrong with the quota of the project if ``wanted`` is asked for while a slice of
+    ``accelerator`` goes on in ``zone``; empty if a zone has quota for it, or may have.
+
+    Args:
+        wanted: what the stack asks for.
+        quota: the project's.
+        accelerator: what serves until then.
+        zone: where.
+    """
+    found = []
+    for each in wanted.zones:
+        limits = _limits(wanted, quota, each)
+        shares = each == zone and accelerator.generation == wanted.generation
+        used = units_of(accelerator.generation, accelerator.chips) if shares else 0
+        if _enough(limits, wanted.units + used) is not False:
+            return ""
+        beside = f" beside the {used} of what serves" if used else ""
+        found.append(f"{each}: {wanted.units} wanted{beside}; {_amounts(limits)}")
+    return "; ".join(found)
 
 
 def _complete(offer: Offer | Unread) -> bool | None:
@@ -106,12 +131,16 @@ def _quota_subject(zone: str) -> Subject:
 Limits = Mapping[Pool, QuotaLimit | None]
 
 
-def _enough(wanted: Wanted, limits: Limits, slices: int = 1) -> bool | None:
-    """Whether one pool is enough for so many ``slices``; None if no pool is known."""
+def _limits(wanted: Wanted, quota: TpuQuota, zone: str) -> Limits:
+    return {pool: quota.limit(wanted.generation, wanted.chips, zone, pool) for pool in POOLS}
+
+
+def _enough(limits: Limits, units: int) -> bool | None:
+    """Whether one pool is enough for so many ``units``; None if no pool is known."""
     known = [limit for limit in limits.values() if limit is not None]
     if not known:
         return None
-    return any(limit.limit is None or limit.limit >= slices * wanted.units for limit in known)
+    return any(limit.limit is None or limit.limit >= units for limit in known)
 
 
 def _quota_check(wanted: Wanted, zone: str, limits: Limits, possible: bool) -> Check:
@@ -120,9 +149,8 @@ def _quota_check(wanted: Wanted, zone: str, limits: Limits, possible: bool) -> C
         "https://console.cloud.google.com/iam-admin/quotas"
         f"?service=tpu.googleapis.com&project={wanted.project}"
     )
-    enough = _enough(wanted, limits)
-    found = ", ".join(f"{pool} {_amount(limits[pool])}" for pool in POOLS)
-    text = f"{wanted.units} wanted; {found}"
+    enough = _enough(limits, wanted.units)
+    text = f"{wanted.units} wanted; {_amounts(limits)}"
     if enough is None:
         return subject.unknown(Unread(f"no quota of {wanted.generation} is listed", page))
     if not enough:
@@ -131,12 +159,12 @@ def _quota_check(wanted: Wanted, zone: str, limits: Limits, possible: bool) -> C
             subject.warning(text, remedy) if possible else subject.failed(QuotaError, text, remedy)
         )
     preemptible = limits["preemptible"]
-    if preemptible is not None and _enough(wanted, {"preemptible": preemptible}) is False:
+    if preemptible is not None and _enough({"preemptible": preemptible}, wanted.units) is False:
         return subject.warning(
             f"{text}: by Google's page, Flex-start draws from the preemptible one",
             f"{page}\n(ask for preemptible quota if the request is refused)",
         )
-    if wanted.hands_over and _enough(wanted, limits, slices=2) is False:
+    if wanted.hands_over and _enough(limits, 2 * wanted.units) is False:
         return subject.warning(
             f"{text}: enough for one slice, but a change or a renewal needs two until the new one"
             " serves",
@@ -144,6 +172,10 @@ def _quota_check(wanted: Wanted, zone: str, limits: Limits, possible: bool) -> C
             " nothing serves meanwhile)",
         )
     return subject.ok(text)
+
+
+def _amounts(limits: Limits) -> str:
+    return ", ".join(f"{pool} {_amount(limits[pool])}" for pool in POOLS)
 
 
 def _amount(limit: QuotaLimit | None) -> str:
