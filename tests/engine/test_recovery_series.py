@@ -319,3 +319,19 @@ class TestListed:
 
         assert "gcloud projects add-iam-policy-binding p" in told.value.hint
         assert "--role=roles/tpu.viewer" in told.value.hint
+
+
+def test_what_the_state_goes_on_with_is_not_to_be_deleted() -> None:
+    """A slice that an `up` has found again, after its successor was deleted by hand, is in the
+    state twice: the entry by which it was to be deleted goes; the slice, and what else is to be
+    deleted, stay."""
+    world = World({name(A), name(B)})
+    (known,) = world.state["resources"]
+    older = {**known, "id": name(B), "delete": True}
+    world.state["resources"] = [{**known, "delete": True}, older, known]
+
+    detail = f"{name(A)} is not to be deleted: the state goes on with it"
+    assert world.recovered() == [("cleared", detail)]
+    entries = [(one["id"], one.get("delete", False)) for one in resources(world.state)]
+    assert entries == [(name(B), True), (name(A), False)]
+    assert world.recovered() == []

@@ -110,6 +110,20 @@ def is_reminder(resource: Stored) -> bool:
     return bool(resource.get("pendingReplacement"))
 
 
+def doubles(deployment: Stored) -> list[Stored]:
+    """What is marked for deletion in ``deployment`` and at the same time what it goes on with: a
+    slice that was to go once its successor serves, and that an `up` has found and taken for its own
+    when that successor had been deleted by hand (docs/adr/0036)."""
+    return [
+        resource
+        for resource in resources(deployment)
+        if resource.get("delete")
+        and is_cloud(resource)
+        and (now := living(deployment, resource["urn"])) is not None
+        and same_id(now.get("id"), resource.get("id"))
+    ]
+
+
 def adopted(deployment: Stored, imported: Iterable[Stored]) -> Stored:
     """``deployment`` with ``imported`` in it.
 

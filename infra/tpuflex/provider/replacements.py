@@ -131,7 +131,7 @@ class Replacements:
                 f"{id_} is what {kept} goes on with, and an older entry of the state says that it"
                 " is to be deleted: it is not deleted",
                 hint="Take the older entry, the one that is pending deletion, out of the state:"
-                f" pulumi state delete '{kept}'",
+                f" `tpuflex recover`, or pulumi state delete '{kept}'",
             )
 
     def refuse_unproven(self, name: RequestName) -> None:

@@ -34,6 +34,7 @@ from tpuflex.engine.recovery.program import ProgramComparison
 from tpuflex.engine.recovery.report import Recovery, counted, replaced
 from tpuflex.engine.state import (
     Stored,
+    doubles,
     is_cloud,
     is_reminder,
     lacking,
@@ -78,6 +79,7 @@ def recover(
     context = Context(RememberedStack(stack), look, say, timing, report)
     if first is not None:
         first(context, new_id)
+    _forget_doubles(context)
     creations: list[Stored] = []
     try:
         creations = _import_missing(context)
@@ -89,6 +91,19 @@ def recover(
     except TpuflexError as error:
         report.unfinished = error
     return report
+
+
+def _forget_doubles(context: Context) -> None:
+    """Take out of the state what says that something is to be deleted with which it goes on."""
+    deployment = context.stack.deployment()
+    found = doubles(deployment)
+    if not found:
+        return
+    kept = [one for one in resources(deployment) if one not in found]
+    context.stack.replace({**deployment, "resources": kept})
+    for one in found:
+        detail = f"{one['id']} is not to be deleted: the state goes on with it"
+        context.report.cleared(one, "deleting", detail)
 
 
 def _import_missing(context: Context) -> list[Stored]:
