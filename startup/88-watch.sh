@@ -110,7 +110,7 @@ deleted; no server was started\", \"drains_at\": null, \"ends_at\": null, \"rest
 begin_watch() {
     local name
     local -a service=(setsid)
-    for name in routes boot_log watch watch_host watch_log watch_rules watch_state; do
+    for name in routes boot_log watch watch_host watch_log watch_rules watch_server watch_state; do
         python_source "$name" >"$STATE_DIR/$name.py"
     done
     printf '%s' "${REPORT[timeline]:-}" >"$STATE_DIR/boot.timeline"

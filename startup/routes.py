@@ -73,6 +73,10 @@ class Server:
         else:
             self._connection = http.client.HTTPConnection(host, parts.port, timeout=seconds)
 
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+
     def ask(
         self, method: str, path: str, headers: dict[str, str], content: bytes | None = None
     ) -> tuple[int, bytes]:

@@ -16,9 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from watch_host import Clock, Docker, Metadata, ModelServer, environment
+from watch_host import Clock, Docker, Metadata, environment
 from watch_log import Log
 from watch_rules import begin, is_due, report, step
+from watch_server import ModelServer
 from watch_state import (
     CLOSE,
     DEGRADED,

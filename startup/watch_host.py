@@ -1,7 +1,6 @@
-"""What the watch asks and does on its host: time, the metadata server, the model server, docker.
+"""What the watch asks and does on its host: time, the metadata server, docker.
 
-``watch.py`` uses it, beside which the startup script writes this, ``routes.py`` and
-``watch_state.py``.
+``watch.py`` uses it, beside which the startup script writes this and ``watch_state.py``.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import re
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -19,22 +17,19 @@ from typing import NamedTuple
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
-from routes import Server as Connection
-from watch_state import Container, Server
+from watch_state import Container
 
 DRAIN_KEY = "instance/attributes/tpuflex-drain"
 SERVING_KEY = "instance/guest-attributes/tpuflex/serving"
 TOKEN_KEY = "instance/service-accounts/default/token"  # noqa: S105 - a path
-#: Bounds on what is waited for: an answer of the model server or of Google, a completion (the first
-#: one may compile programs), docker.
-ANSWER_S, GOOGLE_S, COMPLETION_S, DOCKER_S = 10.0, 15.0, 60.0, 120.0
+#: Bounds on what is waited for: an answer of Google, docker.
+GOOGLE_S, DOCKER_S = 15.0, 120.0
 #: What docker gives a server between SIGTERM and SIGKILL.
 STOP_S = 10
 #: Google's bounds on queries of guest attributes, as in part 02.
 _SPACING_MS, _MINUTE_MS = 400, 60_000
 #: Of a header with whole seconds, with what an answer takes.
 _RESOLUTION_S = 3.0
-_METRIC = re.compile(r"^vllm:(\w+)(?:\{[^\n]*\})? (\S{1,30})$", re.MULTILINE)
 #: The metadata server is asked without a proxy, whatever the environment says.
 _OPENER = build_opener(ProxyHandler({}))
 
@@ -175,71 +170,6 @@ class Metadata:
             return str(json.loads(answer.text)["access_token"]) if answer.status == 200 else ""
         except (ValueError, LookupError, TypeError):
             return ""
-
-
-class ModelServer:
-    """The model server, behind its guard.
-
-    Args:
-        url: its address.
-        certificate: file with its certificate.
-        key: file with the endpoint's keys, of which the first one counts.
-        model: the name that it serves under.
-    """
-
-    def __init__(self, url: str, certificate: str, key: Path, model: str) -> None:
-        self._url, self._certificate, self._key, self._model = url, certificate, key, model
-
-    def look(self) -> Server | None:
-        """What it says of itself; None if it does not answer."""
-        requests = self._ask("GET", "/tpuflex/requests", ANSWER_S)
-        metrics = None if requests is None else self._ask("GET", "/metrics", ANSWER_S)
-        if requests is None or metrics is None:
-            return None
-        return read_server(metrics, requests)
-
-    def completes(self) -> bool:
-        """Whether it answers a completion; a base model has no chat."""
-        text = "Reply with one word: ready"
-        asked: dict[str, object] = {"model": self._model, "max_tokens": 1, "temperature": 0}
-        chat = asked | {"messages": [{"role": "user", "content": text}]}
-        documents = {"/v1/chat/completions": chat, "/v1/completions": asked | {"prompt": text}}
-        return any(
-            self._ask("POST", path, COMPLETION_S, document) is not None
-            for path, document in documents.items()
-        )
-
-    def _ask(self, method: str, path: str, seconds: float, document: object = None) -> str | None:
-        """The text of an answer with status 200; None otherwise."""
-        try:
-            key = self._key.read_text(encoding="utf-8").splitlines()[0]
-            headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-            content = None if document is None else json.dumps(document).encode()
-            status, body = Connection(self._url, self._certificate, seconds).ask(
-                method, path, headers, content
-            )
-        except (OSError, IndexError, http.client.HTTPException):
-            return None
-        return body.decode("utf-8", "replace") if status == 200 else None
-
-
-def read_server(metrics: str, requests: str) -> Server:
-    """What a server says of itself: Prometheus' text, of several engines the sum, and the guard's
-    count. What it does not say counts as 0, but for its steps."""
-    sums: dict[str, float] = {}
-    for name, value in _METRIC.findall(metrics):
-        try:
-            sums[name] = sums.get(name, 0.0) + float(value)
-        except ValueError:
-            continue
-    try:
-        in_flight = int(json.loads(requests)["in_flight"])
-    except (ValueError, LookupError, TypeError):
-        in_flight = 0
-    running, waiting = (
-        int(sums.get(name, 0)) for name in ("num_requests_running", "num_requests_waiting")
-    )
-    return Server(in_flight, running, waiting, sums.get("iteration_tokens_total_count"))
 
 
 class Docker:

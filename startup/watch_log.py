@@ -57,7 +57,9 @@ class Log:
         now = datetime.now(timezone.utc)  # noqa: UP017
         try:
             with self._file.open("a", encoding="utf-8") as file:
-                file.write(f"{now:%Y-%m-%dT%H:%M:%SZ} watch: {self.scrubbed(text)}\n")
+                # What a server says of itself begins no line of its own: it would pass for ours.
+                words = "\n    ".join(self.scrubbed(text).splitlines())
+                file.write(f"{now:%Y-%m-%dT%H:%M:%SZ} watch: {words}\n")
             self._send(severity)
         except (OSError, ValueError, SystemExit):
             # A full disk, or nobody who takes it: what is in the file goes with the next line.

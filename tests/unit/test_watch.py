@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import watch_host
+import watch_server
 from watch import Watch
 from watch_host import Answer, Metadata
+from watch_log import Log
 from watch_rules import deadline
+from watch_server import ModelServer, read_server
 from watch_state import Container, Limits, Server
 
 _KEY = "2126-11-24T12:00:00Z"
@@ -82,3 +88,67 @@ def test_a_clock_that_went_back_silences_nobody(
     asked.write_text("".join(f"{int((time.time() - ago) * 1000)}\n" for ago in ago_s))
     metadata = Metadata("http://127.0.0.1:9", asked, 10, time.time)
     assert metadata.tell({}) is is_asked
+
+
+@pytest.mark.parametrize(
+    ("metrics", "requests", "seen"),
+    [
+        ("vllm:num_requests_running 3.0", '{"in_flight": 4}', Server(4, 3, 0)),
+        (
+            'vllm:num_requests_running{engine="0"} 1\nvllm:num_requests_running 2',
+            "{}",
+            Server(0, 3),
+        ),
+        ("vllm:num_requests_running NaN\nvllm:num_requests_waiting 1e400", "{}", Server()),
+        ("vllm:num_requests_running -5\nvllm:num_requests_waiting +Inf", "{}", Server()),
+        ("vllm:iteration_tokens_total_count 7e3", '{"in_flight": 1e999}', Server(steps=7000.0)),
+        ("vllm:iteration_tokens_total_count NaN", '{"in_flight": -1}', Server()),
+        ("", '{"in_flight": true}', Server()),
+        ("", '{"in_flight": ' + "9" * 5000 + "}", Server()),
+        ("", "[" * 200_000, Server()),
+        ("", "[]", Server()),
+    ],
+)
+def test_what_a_server_says_is_a_count_or_nothing(
+    metrics: str, requests: str, seen: Server
+) -> None:
+    """The container writes it, which runs what somebody else has trained: nothing that it says ends
+    the watch, or passes for a number of requests."""
+    assert read_server(metrics, requests) == seen
+
+
+# pytest's own limit would use the alarm that is used here.
+@pytest.mark.timeout(method="thread")
+def test_an_answer_that_drips_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that sends a byte now and then, without an end, does not hold the watch."""
+    monkeypatch.setattr(watch_server, "ANSWER_S", 0.3)
+    (tmp_path / "key").write_text("a-key\n")
+    done = threading.Event()
+
+    def drip(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection, suppress(OSError):
+            connection.sendall(b"HTTP/1.1 200 OK\r\n")
+            while not done.wait(0.05):
+                connection.sendall(b"X")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=drip, args=(listening,))
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        assert ModelServer(url, "", tmp_path / "key", "m").look() is None
+        done.set()
+        thread.join()
+
+
+def test_what_a_server_says_begins_no_line_of_the_log(tmp_path: Path) -> None:
+    """A reason may have the server's last lines: none of them passes for a phase of the boot."""
+    (tmp_path / "memory").mkdir()
+    file = tmp_path / "startup.log"
+
+    log = Log(tmp_path, file, "", lambda: "", lambda _: "")
+    log.write("failed: it died: one\n2026-11-24T12:00:00Z phase READY", "ERROR")
+
+    first, second = file.read_text().splitlines()
+    assert first.endswith("watch: failed: it died: one")
+    assert second == "    2026-11-24T12:00:00Z phase READY"
