@@ -744,8 +744,8 @@ class QueuedResource(pulumi.CustomResource):
     nothing once it serves."""
 
     drains_until: pulumi.Output[str | None] = pulumi.property("drainsUntil")
-    """Until when its hosts were given time to end what they have begun (RFC 3339); nothing unless a
-    deletion was begun and not ended."""
+    """Until when its hosts were given time to end what they have begun (RFC 3339), `unknown` where
+    that cannot be read; nothing unless a deletion was begun and not ended."""
 
     requests: pulumi.Output[Sequence[str]] = pulumi.property("requests")
     """Full name of every request that exists or may exist: this one, and those in other zones that
@@ -1277,8 +1277,8 @@ class GetQueuedResourceResult(_Output):
     nothing once it serves."""
 
     drains_until: str | None = pulumi.property("drainsUntil", default=None)
-    """Until when its hosts were given time to end what they have begun (RFC 3339); nothing unless a
-    deletion was begun and not ended."""
+    """Until when its hosts were given time to end what they have begun (RFC 3339), `unknown` where
+    that cannot be read; nothing unless a deletion was begun and not ended."""
 
 
 def get_queued_resource(

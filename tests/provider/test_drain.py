@@ -161,6 +161,38 @@ def test_a_host_that_does_not_react_is_not_waited_for() -> None:
     assert "does not react" in said.text
 
 
+def test_a_host_has_time_to_react_from_when_it_was_asked() -> None:
+    """However long this process stood still before it asked: what runs there is not cut off."""
+    time = FakeTime()
+
+    class Slow(Slice):
+        def __call__(self, request: Any) -> Answer:
+            if request.path.endswith(":getGuestAttributes") and time.now < 1100:
+                time.now += 100
+            return super().__call__(request)
+
+    serves, ends = says("READY", "serving", running=2), says("READY", "draining", running=1)
+    script, said = deleted(
+        Slow(serves, serves, ends, says("READY", "draining", drained=True)), time=time
+    )
+
+    assert at(script, "DELETE") - at(script, "PATCH") == pytest.approx(20, abs=2)
+    assert "does not react" not in said.text
+
+
+@pytest.mark.parametrize("key", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "soon"])
+def test_a_key_that_is_no_time_keeps_nothing(key: str) -> None:
+    """Whoever can change metadata may write anything there: the hosts are asked anew."""
+    cloud = Slice(
+        says("READY", "serving", running=2), says("READY", "draining", drained=True), key=key
+    )
+
+    script, _ = deleted(cloud)
+
+    assert drains(script) == [UNTIL]
+    assert at(script, "DELETE") - 1000.0 == pytest.approx(10, abs=2)
+
+
 @pytest.mark.parametrize(
     "host",
     [

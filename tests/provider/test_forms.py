@@ -136,9 +136,20 @@ def test_moments_are_the_same_everywhere(text: str) -> None:
     assert moment(text).isoformat() == "2026-12-01T08:00:00+00:00"
 
 
-@pytest.mark.parametrize("text", ["2026-12-01 08:00:00Z", "2026-12-01T08:00:00", "soon", ""])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-12-01 08:00:00Z",
+        "2026-12-01T08:00:00",
+        "0001-01-01T00:00:00+23:59",
+        "9999-12-31T23:59:59-23:59",
+        "soon",
+        "",
+    ],
+)
 def test_what_is_no_moment_is_refused(text: str) -> None:
-    """Without its zone, or in another form, it would be another time elsewhere."""
+    """Without its zone, in another form, or in no year of UTC, it would be another time elsewhere,
+    or none."""
     with pytest.raises(ValueError, match=r"^not a time such as 2026-12-01T08:00:00Z \(RFC 3339\)$"):
         moment(text)
 

@@ -59,6 +59,30 @@ def test_a_node_alone_is_imported_by_what_it_says() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("keys", "until"),
+    [
+        (("2027-01-15T08:26:40Z",), "2027-01-15T08:26:40Z"),
+        (("2027-01-15T08:26:40Z", "2027-01-15T11:00:00.5+02:00"), "2027-01-15T09:00:00Z"),
+        (("2027-01-15T08:26:40Z", "z" * 100_000), "2027-01-15T08:26:40Z"),
+        (("\x1b[2J",), "unknown"),
+        (("9999-12-31T23:59:59-23:59",), "unknown"),
+        (("",), ""),
+        ((), ""),
+    ],
+)
+def test_until_when_hosts_drain_is_a_time(keys: tuple[str, ...], until: str) -> None:
+    """Whoever can change metadata may write anything there: a state shows the time, or that there
+    is none."""
+    nodes = tuple(
+        Node.model_validate(node(of=args(metadata={"tpuflex-drain": key}))) for key in keys
+    )
+
+    seen = Snapshot(HERE, nodes=Nodes(HERE.node_ids, nodes))
+
+    assert seen.drains_until == until
+
+
 @pytest.mark.parametrize("request_there", [True, False])
 def test_keys_of_other_people_are_not_imported(request_there: bool) -> None:
     """What `gcloud … tpu-vm ssh` wrote into a node never ends in the state, where the next `up`

@@ -105,6 +105,8 @@ class Drain:
             return True
         if self.until is None:
             self.until = self._ask(left)
+            # Hosts react from now on, however long this process stood still before.
+            self.began = self.call.timing.monotonic()
         if self.call.timing.wall() >= self.until:
             self._say(f"not drained in time: {self._progress(serving)} is cut off", warning=True)
             return True

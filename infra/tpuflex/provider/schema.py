@@ -96,8 +96,8 @@ _OUTPUTS: tuple[tuple[str, JsonObject, str, bool], ...] = (
     (
         "drainsUntil",
         STRING,
-        "Until when its hosts were given time to end what they have begun (RFC 3339); nothing"
-        " unless a deletion was begun and not ended.",
+        "Until when its hosts were given time to end what they have begun (RFC 3339), `unknown`"
+        " where that cannot be read; nothing unless a deletion was begun and not ended.",
         False,
     ),
     (

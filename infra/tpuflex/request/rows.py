@@ -133,11 +133,11 @@ def moment(text: str) -> datetime:
     """
     try:
         read = datetime.fromisoformat(text)
-    except ValueError:
-        read = None
-    if read is None or read.tzinfo is None or "T" not in text.upper():
-        raise ValueError("not a time such as 2026-12-01T08:00:00Z (RFC 3339)")
-    return read.astimezone(UTC)
+        if read.tzinfo is not None and "T" in text.upper():
+            return read.astimezone(UTC)
+    except (OverflowError, ValueError):  # the first is of a time that is in no year of UTC
+        pass
+    raise ValueError("not a time such as 2026-12-01T08:00:00Z (RFC 3339)")
 
 
 def _checked_moment(text: str) -> str:

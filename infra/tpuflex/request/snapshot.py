@@ -41,6 +41,8 @@ _RANK = (
 _INTERNAL = 13
 #: Of what FAILED without a word from Google.
 NO_REASON = Status(message="no reason was given")
+#: Of a time that somebody else wrote, and that cannot be read.
+UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +153,13 @@ class Snapshot:
     @property
     def drains_until(self) -> str:
         """Until when its hosts were given time to end what they have begun (RFC 3339), as a
-        deletion has written it on a node; empty where none has."""
-        asked = (node.metadata.get(DRAIN_KEY, "") for node in self.nodes.found)
-        return max(asked, default="")
+        deletion has written it on a node; :data:`UNKNOWN` where what is written there is no time,
+        empty where nothing is."""
+        asked = [text for node in self.nodes.found if (text := node.metadata.get(DRAIN_KEY))]
+        times = [time for text in asked if (time := parse_time(text)) is not None]
+        if not times:
+            return UNKNOWN if asked else ""
+        return max(times).isoformat(timespec="seconds").replace("+00:00", "Z")
 
     # -- ownership ---------------------------------------------------------------------------
 
