@@ -7,6 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
+from jsonschema import Draft202012Validator
 
 from tpuflex.settings.schema import stack_file_schema
 
@@ -58,3 +59,18 @@ def test_every_setting_is_described() -> None:
         if "description" not in field and "$ref" not in field
     ]
     assert undescribed == []
+
+
+def test_every_default_is_a_value_that_the_schema_takes() -> None:
+    """What an editor fills in, and docs/settings.md shows, may be written in a stack file."""
+    schema = stack_file_schema()
+    definitions = schema["$defs"]
+    assert isinstance(definitions, dict)
+
+    for section, definition in definitions.items():
+        for name, field in definition.get("properties", {}).items():
+            if isinstance(field.get("default"), str):
+                only = {**field, "$defs": definitions}
+                assert not [*Draft202012Validator(only).iter_errors(field["default"])], (
+                    f"{section}.{name}"
+                )

@@ -22,7 +22,6 @@ values are refused, all at once, each with what to write instead.
 
 A duration is written as `7d`, `4h`, `90m` or `1h30m`. A setting without a default is required.
 """
-_ISO = {"PT45S": "45s", "P1D": "1d", "PT3H": "3h", "PT1H": "1h", "PT10M": "10m"}
 _KINDS = {
     "string": "text",
     "integer": "number",
@@ -112,8 +111,7 @@ def _range(field: Schema) -> str:
 def _default(value: object) -> str:
     if value is None or value in ({}, []):
         return "none"
-    shown = _ISO.get(value, value) if isinstance(value, str) else json.dumps(value)
-    return f"`{shown}`"
+    return f"`{value if isinstance(value, str) else json.dumps(value)}`"
 
 
 def _line(text: str) -> str:

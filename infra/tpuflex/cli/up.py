@@ -92,7 +92,13 @@ def up(
     \b
     Under tpuflex:slice in the stack file:
       renew_before: 12h          an `up` in a run's last 12 hours, or after its end,
-                                 starts the next run, then deletes this one
+                                 starts the next run; once that serves, this one is
+                                 drained and deleted
+      replace: delete_first      it is deleted before, where the quota is for one
+                                 slice only: the endpoint is away meanwhile
+      drain: 10m                 how long answers that have begun may take to end
+                                 before a slice is deleted
+      drain_margin: 5m           how long before its run's end it admits no more
       rerun: monday              changing this word makes the next `up` start a new run
       give_up_after: 6h          Google fails the request after 6 hours in the queue
       on_boot_failure: delete    a new slice whose boot fails, or that never reports,

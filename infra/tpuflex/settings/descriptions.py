@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Mapping
+from datetime import timedelta
 from functools import cache
 from itertools import pairwise
 from typing import cast
@@ -16,6 +17,8 @@ from typing import cast
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import ModelSchema
+
+from tpuflex.duration import format_duration
 
 
 @cache
@@ -29,7 +32,12 @@ def descriptions(model: type[BaseModel]) -> Mapping[str, str]:
 
 
 class DescribedSchema(GenerateJsonSchema):
-    """Writes JSON Schemas whose properties have the descriptions of their fields."""
+    """Writes JSON Schemas whose properties have the descriptions of their fields, and defaults as a
+    stack file has them."""
+
+    def encode_default(self, dft: object) -> object:
+        """The default ``dft`` in JSON: of a duration, what :func:`parse_duration` reads."""
+        return format_duration(dft) if isinstance(dft, timedelta) else super().encode_default(dft)
 
     def model_schema(self, schema: ModelSchema) -> JsonSchemaValue:
         """The schema of one model; see :class:`pydantic.json_schema.GenerateJsonSchema`."""
