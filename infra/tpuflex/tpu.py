@@ -740,8 +740,8 @@ class QueuedResource(pulumi.CustomResource):
     """Fingerprint of all that cannot be changed in place."""
 
     takes_over_from: pulumi.Output[Sequence[str] | None] = pulumi.property("takesOverFrom")
-    """Full names of the requests that serve until this one does, which is to take over from them;
-    nothing once it serves."""
+    """Full names of the requests that serve, or may come to, until this one does, which is to take
+    over from them; nothing once it serves."""
 
     drains_until: pulumi.Output[str | None] = pulumi.property("drainsUntil")
     """Until when its hosts were given time to end what they have begun (RFC 3339), `unknown` where
@@ -1273,8 +1273,8 @@ class GetQueuedResourceResult(_Output):
     """Fingerprint of all that cannot be changed in place."""
 
     takes_over_from: Sequence[str] | None = pulumi.property("takesOverFrom", default=None)
-    """Full names of the requests that serve until this one does, which is to take over from them;
-    nothing once it serves."""
+    """Full names of the requests that serve, or may come to, until this one does, which is to take
+    over from them; nothing once it serves."""
 
     drains_until: str | None = pulumi.property("drainsUntil", default=None)
     """Until when its hosts were given time to end what they have begun (RFC 3339), `unknown` where

@@ -10,6 +10,7 @@ from pulumi_plugin.values import UNKNOWN_STRING as UNKNOWN
 from tests.components.pulumi_plan import run_program
 from tests.loopback import overrides
 from tests.unit.stack_sections import embedded
+from tpuflex.engine.recovery.hand_over import taking_over
 from tpuflex.engine.recovery.look import LookResult, Presence, best, judged
 from tpuflex.engine.state import (
     adopted,
@@ -122,6 +123,35 @@ def test_what_only_the_program_knows_is_put_back() -> None:
 
     assert found["inputs"] == {"name": "b", "forceDestroy": True}
     assert found["outputs"] == {"name": "b", "url": "gs://b", "forceDestroy": True}
+
+
+def test_what_was_adopted_takes_over_from_what_is_to_be_deleted() -> None:
+    """A killed run has waited for nothing: the next one waits until what it made serves, before it
+    deletes what serves. What has replaced nothing, or was in the state before, is as it was."""
+    old = resource(SLICE, "a", id="g1", delete=True, outputs={"requests": ["g1", "g1-elsewhere"]})
+    older = resource(SLICE, "a", id="g0", delete=True, outputs={})
+    new = resource(SLICE, "a", id="g2", outputs={"requests": ["g2"]})
+    alone = resource(SLICE, "b", outputs={"requests": ["b-id"]})
+    gone = resource(SLICE, "c", pendingReplacement=True)
+    again = resource(SLICE, "c", id="c2", outputs={"requests": ["c2"]})
+    network = [
+        resource(NETWORK, "n", delete=True),
+        resource(NETWORK, "n", id="n2", outputs={"a": 1}),
+    ]
+    before = state(old, older, new, alone, gone, again, *network)
+
+    after = taking_over(before, {each["urn"] for each in (new, alone, again, network[0])})
+
+    changed = [each for each in after["resources"] if each not in before["resources"]]
+    assert [(each["id"], taken_over_names(each)) for each in changed] == [
+        ("g2", ["g1", "g1-elsewhere", "g0"])
+    ]
+    assert taking_over(after, {new["urn"]}) == after
+    assert taking_over(before, set()) == before
+
+
+def taken_over_names(resource: dict[str, Any]) -> Any:
+    return resource["outputs"]["takesOverFrom"]
 
 
 def test_references_by_id_and_by_name() -> None:

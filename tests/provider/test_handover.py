@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,13 +15,14 @@ from tests.provider.fakes import (
     Cloud,
     FakeTime,
     args,
+    missing,
     node,
     queued,
     says,
     scripted,
     sequence,
 )
-from tpuflex.errors import AccessError, ApiError, TpuflexError
+from tpuflex.errors import AccessError, ApiError, InterruptedByUser, TpuflexError
 from tpuflex.provider.call import Call, UnreadyError
 from tpuflex.provider.handover import HandOver
 from tpuflex.request.name import RequestName
@@ -41,6 +43,7 @@ class Two(Cloud):
             host=sequence(*host),
         )
         self._old = sequence(*old)
+        self.old_request: Iterator[Answer] = sequence({})
 
     def __call__(self, request: Any) -> Answer:
         if "-g0" not in request.path:
@@ -49,7 +52,8 @@ class Two(Cloud):
             return next(self._old)
         asked = args(queuedResourceId=OLD.id, **BOOTS)
         if "queuedResources" in request.path:
-            return {**queued("ACTIVE", asked), "name": str(OLD)}
+            answer = next(self.old_request)
+            return answer or {**queued("ACTIVE", asked), "name": str(OLD)}
         return node(of=asked, name=OLD.node(OLD.id))
 
 
@@ -75,18 +79,29 @@ def waited(cloud: Two, time: FakeTime | None = None, **inputs: Any) -> float:
         (says("READY", "degraded"), True),
         (says("READY", "draining"), True),
         (says("READY", "failed"), False),
-        (says("warmup"), False),
+        (says("warmup"), True),
+        (missing("guest attributes"), True),
         (says("weights", report={"error": "weights: gone"}), False),
         (AccessError("denied"), False),
         (GONE, True),
     ],
 )
 def test_what_is_waited_for(old: Answer, waits: bool) -> None:
-    """A successor is waited for where something answers that it takes over from, or will again by
-    itself; and where nobody can tell for a moment."""
+    """A successor may be waited for where something answers that it takes over from, or will by
+    itself, be it again or once it has booted; and where nobody can tell for a moment."""
     hand_over, _ = begun(Two(says("warmup"), old=(old,)))
 
     assert bool(hand_over.names) is waits
+
+
+@pytest.mark.parametrize(
+    ("later", "seconds"), [(says("READY"), 10), (says("warmup"), 0), (AccessError("denied"), 10)]
+)
+def test_what_has_booted_meanwhile_serves(later: Answer, seconds: float) -> None:
+    """What boots when its successor is asked for may serve when that runs: only then it counts."""
+    cloud = Two(says("weights"), says("READY"), old=(says("warmup"), later))
+
+    assert waited(cloud) == pytest.approx(seconds)
 
 
 def test_a_script_of_ones_own_is_not_waited_for() -> None:
@@ -94,6 +109,14 @@ def test_a_script_of_ones_own_is_not_waited_for() -> None:
     hand_over, _ = begun(Two(), metadata={"startup-script": "true"})
 
     assert hand_over.names == ()
+
+
+def test_a_single_404_does_not_end_what_serves() -> None:
+    """What is not found once, and is there half a second later, is waited for."""
+    cloud = Two(says("warmup"))
+    cloud.old_request = sequence(missing(str(OLD)), {})
+
+    assert begun(cloud)[0].names == (OLD,)
 
 
 def test_it_takes_over_when_it_serves() -> None:
@@ -154,3 +177,29 @@ def test_a_stop_keeps_both() -> None:
     assert ended.value.snapshot.takes_over_from == (OLD,)
     assert replace(NEW, nodes=()) == replace(ended.value.snapshot.name, nodes=())
     assert NODE.endswith(ended.value.snapshot.name.id)
+
+
+def test_a_stop_before_it_waits_keeps_both() -> None:
+    """Ctrl-C in the look whether what served still does: what was made is not lost."""
+
+    class Stopped(Two):
+        looks = 0
+
+        def __call__(self, request: Any) -> Answer:
+            self.looks += "-g0" in request.path and "queuedResources" in request.path
+            if self.looks == 2:
+                raise InterruptedByUser("stopped")
+            return super().__call__(request)
+
+    with pytest.raises(UnreadyError, match="stopped waiting") as ended:
+        waited(Stopped(says("READY")))
+
+    assert ended.value.snapshot.takes_over_from == (OLD,)
+
+
+def test_what_serves_is_not_lost_by_a_last_look() -> None:
+    """Its host was READY: that it may not be looked at once more is no failure of its creation."""
+    cloud = Two(says("health"), says("READY"))
+    cloud.request = sequence(queued("ACTIVE"), AccessError("denied"))
+
+    assert waited(cloud) == pytest.approx(10)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tpuflex.codes import Code
 from tpuflex.engine.failure import OUTCOMES
 from tpuflex.operate.status_fields import STATUS_FIELDS
-from tpuflex.request.edges import COMMANDS, EDGES
+from tpuflex.request.edges import COMMANDS, EDGES, Edge
 from tpuflex.request.outcomes import (
     ACCEPTED,
     BOOT_FAILED_DELETED,
@@ -24,6 +24,7 @@ from tpuflex.request.outcomes import (
     STUCK_DOWN,
     STUCK_UP,
     TABLE,
+    TAKEN_OVER,
     UNREAD,
     Outcome,
 )
@@ -56,7 +57,9 @@ _EDGES = """\
 ## Every edge
 
 The states of queued resource and node before and after, in Google's words, and the row above that
-applies afterwards. The embedded cloud takes edges marked * only when told to.
+applies afterwards, but for the commands named behind it: what those say is beside the rows, or that
+`preview` shows an update. The embedded cloud takes edges marked * only when told to; where the
+states stay, it is the host that reports something else.
 """
 _FIELDS = """\
 ## `tpuflex status --json`
@@ -97,7 +100,8 @@ def _beside() -> str:
         ("`status` of a host that drains", DRAINING),
         ("`status` of a host whose server is started again", DEGRADED),
         ("`status` of a host whose server has failed", SERVER_FAILED),
-        ("`up`, when what takes over from a slice that serves does not", NOT_TAKEN_OVER),
+        ("`up`, when what takes over from a slice that serves does", TAKEN_OVER),
+        ("`up`, when it does not; before it, the name of what serves", NOT_TAKEN_OVER),
         ("`up` after a failed boot, with `on_boot_failure: delete`", BOOT_FAILED_DELETED),
         ("the same, of a slice that may have served, or is not ours", BOOT_FAILED_KEPT),
         ("`up`, when what blocks it is not deleted in time", STUCK_UP),
@@ -129,12 +133,17 @@ def _edges() -> str:
                 edge.name if edge.emulated else f"{edge.name} *",
                 str(edge.before),
                 str(edge.after),
-                edge.condition.value,
+                _row(edge),
                 edge.source,
             )
             for edge in EDGES
         ],
     )
+
+
+def _row(edge: Edge) -> str:
+    others = ", ".join(f"`{command}`" for command in edge.others)
+    return f"{edge.condition.value}, but for {others}" if others else edge.condition.value
 
 
 def _fields() -> str:

@@ -19,10 +19,11 @@ from tpuflex.host.metadata_keys import CONFIG_KEY
 from tpuflex.host.report import HostReport
 from tpuflex.provider.call import Call, Deadlines, UnreadyError
 from tpuflex.provider.delete import Removal, delete_all
-from tpuflex.provider.serving_hosts import reported, that_answer
+from tpuflex.provider.serving_hosts import may_answer, reported, that_answer
 from tpuflex.provider.watch import GO_ON
 from tpuflex.request.fields import RequestArgs
 from tpuflex.request.name import RequestName
+from tpuflex.request.outcomes import NOT_TAKEN_OVER, TAKEN_OVER
 from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle
 
@@ -45,7 +46,8 @@ class HandOver:
     Attributes:
         call: the engine call.
         args: the validated inputs of what takes over.
-        names: the requests that serve until it does; without any, there is nothing to wait for.
+        names: the requests that serve until it does, or may come to; without any, there is nothing
+            to wait for.
     """
 
     call: Call
@@ -54,10 +56,12 @@ class HandOver:
 
     @classmethod
     def begin(cls, call: Call, args: RequestArgs, before: Iterable[RequestName]) -> HandOver:
-        """The hand-over from those of ``before`` that answer now to what ``args`` ask for. What
-        runs a script of its own never says that it serves: nobody waits for it."""
-        reports = CONFIG_KEY in args.metadata
-        return cls(call, args, that_answer(call, before) if reports else ())
+        """The hand-over from those of ``before`` that answer, or boot and may by the time that a
+        request is granted, to what ``args`` ask for. What runs a script of its own never says that
+        it serves: nobody waits for it."""
+        if CONFIG_KEY not in args.metadata:
+            return cls(call, args)
+        return cls(call, args, that_answer(call, before, counts=may_answer))
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -88,12 +92,13 @@ class HandOver:
         Raises:
             UnreadyError: it does not serve; what serves until then is not touched.
         """
-        names = that_answer(self.call, self.names, known=True)
-        if not names:
-            return seen
-        serving = ", ".join(map(str, names))
-        self.call.report(f"its hosts run; {serving} serves until they do")
+        serving = ", ".join(map(str, self.names))
         try:
+            names = that_answer(self.call, self.names, known=True)
+            if not names:
+                return seen
+            serving = ", ".join(map(str, names))
+            self.call.report(f"its hosts run; {serving} serves until they do")
             self._wait(seen, serving)
         except InterruptedByUser as error:
             message = f"stopped waiting until {seen.name} serves"
@@ -101,8 +106,11 @@ class HandOver:
         except TpuflexError as error:
             message = f"{seen.name} does not serve: {error.message}"
             raise self._unready(seen, message, error.hint, Code.NOT_SERVING) from error
-        self.call.report(f"it serves, and takes over from {serving}")
-        return self.call.look(seen.name)
+        self.call.report(f"{TAKEN_OVER.text} {serving}")
+        try:
+            return self.call.look(seen.name)
+        except (TpuflexError, InterruptedByUser):
+            return seen  # that it cannot be looked at once more must not lose what is billed
 
     def _wait(self, seen: Snapshot, serving: str) -> None:
         timing = self.call.timing
@@ -190,7 +198,7 @@ class _Anew:
 
 
 def _serves_on(serving: str, advice: str) -> str:
-    return f"{serving} was not touched and serves on; both are billed. {advice}"
+    return f"{serving} {NOT_TAKEN_OVER.text} {advice}"
 
 
 def without_successor(

@@ -89,8 +89,8 @@ _OUTPUTS: tuple[tuple[str, JsonObject, str, bool], ...] = (
     (
         "takesOverFrom",
         STRINGS,
-        "Full names of the requests that serve until this one does, which is to take over from"
-        " them; nothing once it serves.",
+        "Full names of the requests that serve, or may come to, until this one does, which is to"
+        " take over from them; nothing once it serves.",
         False,
     ),
     (

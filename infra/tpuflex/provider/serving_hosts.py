@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tpuflex.errors import AccessError, ApiError
 from tpuflex.gcp.host_reports import observe_host
@@ -40,14 +40,26 @@ def answers(report: HostReport | None) -> bool:
     return report.serving is None or report.serving.phase is not ServingPhase.FAILED
 
 
+def may_answer(report: HostReport | None) -> bool:
+    """Whether users get answers there, or will once its boot has ended."""
+    if report is None or not report.ready:
+        return report is None or not report.error
+    return answers(report)
+
+
 def that_answer(
-    call: Call, names: Iterable[RequestName], *, known: bool = False
+    call: Call,
+    names: Iterable[RequestName],
+    *,
+    counts: Callable[[HostReport | None], bool] = answers,
+    known: bool = False,
 ) -> tuple[RequestName, ...]:
     """Those of ``names`` that run and answer.
 
     Args:
         call: the engine call.
         names: the requests to look at.
+        counts: whether what a first host says means that.
         known: whether they have answered before: one that cannot be asked now is then taken to
             answer still. Otherwise it is where the API gives no answer, which passes, and not
             where it refuses: a permission that is missing hides every successor's word, too.
@@ -55,10 +67,10 @@ def that_answer(
     found = []
     for name in dict.fromkeys(names):
         try:
-            seen = call.look(name, budget=POLL_BUDGET)
+            seen = call.look_twice(name, budget=POLL_BUDGET)
             if seen.lifecycle is not Lifecycle.ACTIVE or not boots(seen):
                 continue
-            if answers(reported(call, seen)):
+            if counts(reported(call, seen)):
                 found.append(name)
         except AccessError as error:
             if known:

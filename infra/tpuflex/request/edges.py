@@ -1,12 +1,14 @@
 """The state machine of a queued resource and its node: every known edge, with its source.
 
-A point is a pair of Google's words, one for the queued resource and one for its node. Pure data:
+A point is a pair of Google's words, one for the queued resource and one for its node; what their
+host reports changes what some commands say, and not the point. Pure data:
 docs/lifecycle.md is generated from it, the reliability figures take every edge, and a test checks
 it against the embedded cloud.
 
 Sources: "discovery" is the discovery document `tpu.v2alpha1`, revision 20261001; "docs" is
 https://cloud.google.com/tpu/docs/queued-resources; "flex" is
-https://cloud.google.com/tpu/docs/request-using-flex-start; names with a number are issues.
+https://cloud.google.com/tpu/docs/request-using-flex-start; names with a number are issues, "drain"
+is docs/drain.md, and "ADR" a decision in docs/adr.
 """
 
 from __future__ import annotations
@@ -14,7 +16,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from tpuflex.request.outcomes import STUCK_DOWN, STUCK_UP, TABLE, Condition, Outcome
+from tpuflex.request.outcomes import (
+    BOOTING,
+    DEGRADED,
+    DRAINING,
+    HOST_FAILED,
+    NOT_TAKEN_OVER,
+    PREVIEWS,
+    SERVER_FAILED,
+    STUCK_DOWN,
+    STUCK_UP,
+    TABLE,
+    TAKEN_OVER,
+    Condition,
+    Outcome,
+    PreviewAction,
+)
 
 Command = Literal["up", "refresh", "preview", "down", "status"]
 COMMANDS: tuple[Command, ...] = ("up", "refresh", "preview", "down", "status")
@@ -44,6 +61,8 @@ class Edge:
         source: where it is described.
         emulated: whether the embedded cloud takes it by itself or by a call of its API.
         stuck: whether the state never changes although it should.
+        says: what a command says instead of the row, because of what the host reports.
+        plans: what `preview` shows instead of the row, for the same reason.
     """
 
     name: str
@@ -53,6 +72,21 @@ class Edge:
     source: str
     emulated: bool = True
     stuck: bool = False
+    says: tuple[tuple[Command, Outcome], ...] = ()
+    plans: PreviewAction | None = None
+
+    @property
+    def action(self) -> PreviewAction:
+        """What `preview` shows, and `up` does, once the edge was taken."""
+        return self.plans or TABLE[self.condition].action
+
+    @property
+    def others(self) -> tuple[Command, ...]:
+        """The commands that say something else than the row."""
+        said = {command for command, _ in self.says}
+        stuck: set[Command] = {"up", "down"} if self.stuck else set()
+        plans: set[Command] = {"preview"} if self.plans else set()
+        return tuple(command for command in COMMANDS if command in said | stuck | plans)
 
     def outcome(self, command: Command) -> Outcome:
         """What ``command`` says, and its exit code, once the edge was taken."""
@@ -60,6 +94,11 @@ class Edge:
             return STUCK_UP
         if self.stuck and command == "down":
             return STUCK_DOWN
+        for other, outcome in self.says:
+            if other == command:
+                return outcome
+        if self.plans is not None and command == "preview":
+            return Outcome(PREVIEWS[self.plans])
         found: Outcome = getattr(TABLE[self.condition], command)
         return found
 
@@ -137,6 +176,31 @@ _RUN = (
     Edge("node being started", _node("STOPPED"), _node("STARTING"), _PROV, "discovery"),
     Edge("node started", _node("STARTING"), _ACTIVE, _ON, "discovery"),
 )
+_UPDATE = PreviewAction.UPDATE
+
+
+def _reports(
+    name: str, source: str, *says: tuple[Command, Outcome], plans: PreviewAction | None = None
+) -> Edge:
+    """An edge that only the host of an ACTIVE slice takes."""
+    return Edge(name, _ACTIVE, _ACTIVE, _ON, source, False, says=says, plans=plans)
+
+
+_HOST = (
+    _reports("host boots", "drain", ("status", BOOTING)),
+    _reports("boot fails", "drain", ("status", HOST_FAILED)),
+    _reports("server is started again", "drain", ("status", DEGRADED)),
+    _reports("server serves again", "drain"),
+    _reports("server fails", "drain", ("status", SERVER_FAILED)),
+    _reports("host drains before the run ends", "drain", ("status", DRAINING)),
+    _reports("host drains for a deletion", "drain", ("status", DRAINING), plans=_UPDATE),
+    _reports("drain called off", "drain"),
+    _reports("replaced by one that serves", "ADR 36"),
+    _reports("replaced by one that boots", "ADR 36", ("up", TAKEN_OVER), plans=_UPDATE),
+    _reports(
+        "replaced by one that does not serve", "ADR 36", ("up", NOT_TAKEN_OVER), plans=_UPDATE
+    ),
+)
 _END = (
     Edge("withdrawn by somebody", _WAITING, _DELETING, _GOING, "discovery"),
     Edge("withdrawn, by the old name", _ACCEPTED, _DELETING, _GOING, "discovery", False),
@@ -181,4 +245,4 @@ _END = (
 )
 
 #: Every edge; names are unique.
-EDGES: tuple[Edge, ...] = (*_QUEUE, *_RUN, *_END)
+EDGES: tuple[Edge, ...] = (*_QUEUE, *_RUN, *_HOST, *_END)

@@ -261,7 +261,9 @@ SERVER_FAILED = Outcome(
     _OVER,
 )
 #: Said by `up` when what is to take over does not serve.
-NOT_TAKEN_OVER = Outcome("What serves was not touched and serves on; both are billed", _OVER)
+NOT_TAKEN_OVER = Outcome("was not touched and serves on; both are billed.", _OVER)
+#: Said by `up` when it does, before what served until then is drained and deleted.
+TAKEN_OVER = Outcome("it serves, and takes over from")
 #: Said by `up` of a slice whose boot failed, where `on_boot_failure` is delete.
 BOOT_FAILED_DELETED = Outcome(
     "The slice was deleted, as tpuflex:slice.on_boot_failure says: nothing is billed any more."

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from tpuflex.engine.events import name_of
+from tpuflex.engine.recovery.hand_over import taking_over
 from tpuflex.engine.recovery.look import Look, Presence
 from tpuflex.engine.recovery.report import Recovery, counted
 from tpuflex.engine.state import (
@@ -148,6 +149,7 @@ def import_resources(
     }
     if others:
         deployment = _with_own_inputs(context, deployment, others)
+    deployment = taking_over(deployment, {one["urn"] for one in imported})
     return ImportedState(deployment, {u: inputs[u] for u in inputs if u not in others})
 
 
