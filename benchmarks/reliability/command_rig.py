@@ -19,6 +19,7 @@ from reliability import processes
 from reliability.control import Control
 from reliability.copies import Copy, put_back, take
 from reliability.invariants import Command, Evidence, Violation, violations
+from reliability.serving_hosts import DELETION
 from tpuflex.engine.find import Engine, ensure
 
 ROOT = Path(__file__).parents[2]
@@ -134,6 +135,7 @@ class Rig(ABC):
         return Evidence(
             history=self.control.history(),
             strikes=self.control.strikes(),
+            deletions=self.control.events(DELETION),
             inventory=self.control.inventory(),
             export=export,
             commands=tuple(self.commands),

@@ -69,8 +69,12 @@ class Control:
 
     def strikes(self, after: int = 0) -> tuple[Json, ...]:
         """The faults that struck after line ``after`` of the history."""
+        return self.events("fault", after)
+
+    def events(self, kind: str, after: int = 0) -> tuple[Json, ...]:
+        """What of that kind was recorded beside the calls after line ``after`` of the history."""
         found = self.call("GET", f"history?after={after}")["events"]
-        return tuple(event for event in found if event["event"] == "fault")
+        return tuple(event for event in found if event["event"] == kind)
 
     def seq(self) -> int:
         """The number of the history's last line."""

@@ -18,7 +18,6 @@ from typing import Any
 
 import requests
 
-from embedded_cloud.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.tpu.records import Initiator, Node, Place, QueuedResource, QueuedState
 from pulumi_plugin.log import EngineLog
 from reliability.direct import DirectSession
@@ -28,7 +27,6 @@ from tpuflex.errors import ServiceDisabledError
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
 from tpuflex.gcp.transport import Transport
-from tpuflex.host.report import NAMESPACE, READY
 from tpuflex.naming import LABEL_OWNER, LABEL_STACK, Names
 from tpuflex.request.name import RequestName
 
@@ -214,10 +212,13 @@ class EdgeRig(ServicerRig):
         self._api_call("POST", f"{self.name()}:{verb}", {})
 
     def serve(self) -> None:
-        """Let the node's host report that it has booted and served."""
-        node = self.node()
-        assert node is not None
-        GuestAttributes(self.direct.cloud.store).put(node.name, 0, NAMESPACE, "phase", READY)
+        """Let the nodes' hosts report that they have booted and served."""
+        self.hosts.serve()
+
+    def report(self, report: Json, serving: Json | None = None) -> None:
+        """Let the host of the latest node report this from now on, and of serving that."""
+        nodes = self.direct.cloud.tpu.nodes.in_place(PLACE)
+        self.hosts.tell(max(nodes, key=lambda each: each.id), report, serving)
 
     def make_node(self, labels: Mapping[str, str]) -> None:
         """Have somebody create a node with our name directly, not through the queue."""

@@ -11,6 +11,11 @@ I5      after `down`, nothing of ours is in the cloud
 I6      no resource of anybody else was touched
 I7      a command that exits with 0 has done its work, and every command ends
 I8      the snapshot is valid, and no operation is pending after `recover`
+I9      a slice that serves is deleted by `down`, or once one that takes over from it is READY:
+        the endpoint is never away, unless the program says so (``delete_first``), or the API
+        refuses to say whether it serves, or says that it is not there
+I10     a slice that serves is deleted once it has drained, or once it was asked to and its time
+        is over, unless the API refuses to ask it
 R0      the rig itself: in a run that must meet a fault, one has struck
 ======  ==========================================================================
 """
@@ -18,10 +23,19 @@ R0      the rig itself: in a run that must meet a fault, one has struck
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Callable, Iterator
 
+from reliability.endings import away, cut_off
+from reliability.evidence import (
+    DOWN,
+    RECOVER,
+    REFRESH,
+    UP,
+    Command,
+    Evidence,
+    Name,
+    Violation,
+)
 from reliability.snapshot import (
     is_over,
     pending_operations,
@@ -29,96 +43,12 @@ from reliability.snapshot import (
     snapshot_faults,
     stored_resources,
 )
-from reliability.traces import Thing, is_mutating, known_to_state, ours, things, was_done
+from reliability.traces import Thing, is_mutating, known_to_state, things, was_done
 
-Json = dict[str, Any]
-Name = Literal["I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "R0"]
+__all__ = ["DOWN", "RECOVER", "REFRESH", "UP", "Command", "Evidence", "Violation", "violations"]
 
-#: Commands that bring up, refresh, recover and remove a stack: ours, and Pulumi's where it differs.
-UP, REFRESH, RECOVER, DOWN = ("up",), ("refresh",), ("recover",), ("down", "destroy")
 _OVER = frozenset({"SUSPENDING", "SUSPENDED", "FAILED", "DELETING"})
 _QUEUED = frozenset({"waiting", "provisioning"})
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """One command of a run.
-
-    Attributes:
-        name: its first word; ``event`` for what happened between commands.
-        exit_code: negative for a signal, None if it did not end by itself.
-        first_seq: the history's last line before it.
-        last_seq: the history's last line after it.
-        seconds: how long it took, in real time.
-    """
-
-    name: str
-    exit_code: int | None
-    first_seq: int = 0
-    last_seq: int = 0
-    seconds: float = 0.0
-
-    def succeeded(self, kind: tuple[str, ...]) -> bool:
-        """Whether it is one of ``kind`` and exited with 0."""
-        return self.name in kind and self.exit_code == 0
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """The record of a run.
-
-    Attributes:
-        history: calls as the control API returns them.
-        strikes: the ``fault`` events of the history.
-        inventory: what exists in the cloud at the end: service -> kind -> resources.
-        export: ``pulumi stack export`` at the end; None if there is no stack.
-        commands: the commands, in order.
-        owners: owner label -> prefix of the names of that owner's resources.
-        foreign: the inventory of somebody else's resources, taken before the run.
-        reported: names that were reported as left behind.
-        must_strike: whether a run without a strike is a failure of the rig.
-    """
-
-    history: Sequence[Json]
-    inventory: Mapping[str, Mapping[str, Sequence[Json]]]
-    export: Json | None
-    commands: Sequence[Command]
-    owners: Mapping[str, str]
-    strikes: Sequence[Json] = ()
-    foreign: Mapping[str, Mapping[str, Sequence[Json]]] = field(default_factory=dict)
-    reported: frozenset[str] = frozenset()
-    must_strike: bool = False
-
-    @property
-    def last(self) -> Command:
-        """The last command, or an empty one if there is none."""
-        ran = [command for command in self.commands if command.name != "event"]
-        return ran[-1] if ran else Command("", 0)
-
-    def ours(self) -> list[Thing]:
-        """Our resources in the cloud."""
-        theirs = {thing.name for thing in things(self.foreign)}
-        return [
-            thing
-            for thing in things(self.inventory)
-            if thing.name not in theirs and ours(thing, self.owners)
-        ]
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """One invariant that does not hold.
-
-    Attributes:
-        invariant: its key, such as ``I1``.
-        text: what violates it.
-    """
-
-    invariant: Name
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.invariant}: {self.text}"
 
 
 def violations(evidence: Evidence) -> list[Violation]:
@@ -248,5 +178,7 @@ _CHECKS: tuple[tuple[Name, Callable[[Evidence], Iterator[str]]], ...] = (
     ("I6", _i6),
     ("I7", _i7),
     ("I8", _i8),
+    ("I9", away),
+    ("I10", cut_off),
     ("R0", _r0),
 )

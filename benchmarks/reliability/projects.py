@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from embedded_cloud.image_lock import read_lock
+from tpuflex.host.metadata_keys import CONFIG_KEY
 
 Json = dict[str, Any]
 
@@ -21,6 +22,9 @@ SWIFT: Json = {
     "suspending_s": 0.1,
     "deleting_s": 0.1,
 }
+#: What a slice boots with: our script reports (:mod:`reliability.serving_hosts`) where it has a
+#: configuration.
+METADATA = {"startup-script": "exit 0", CONFIG_KEY: "{}"}
 
 
 def write_stack(home: Path, root: Path) -> None:
@@ -52,7 +56,7 @@ def write_slice(home: Path, root: Path) -> Json:
         "service_account": "slice-host@cloud-project.iam.gserviceaccount.com",
         "max_run_duration": "14400s",
         "labels": {"team": "search"},
-        "metadata": {"startup-script": "exit 0"},
+        "metadata": dict(METADATA),
     }
 
 
@@ -88,5 +92,5 @@ def slice_arguments() -> Json:
         "serviceAccount": "slice-host@cloud-project.iam.gserviceaccount.com",
         "maxRunDuration": "14400s",
         "labels": {"team": "search"},
-        "metadata": {"startup-script": "exit 0"},
+        "metadata": dict(METADATA),
     }

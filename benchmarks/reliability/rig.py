@@ -25,8 +25,10 @@ from embedded_cloud.server import EmbeddedCloud
 from reliability import processes
 from reliability.command_rig import ROOT, TIMEOUT_S, Rig
 from reliability.control import Control
+from reliability.invariants import UP, Command
 from reliability.new_project import make_ready
 from reliability.projects import SWIFT, write_slice, write_stack
+from reliability.serving_hosts import ServingHosts
 from tpuflex.naming import ENDPOINT_NAME, Names
 
 __all__ = ["TIMEOUT_S", "Control", "Rig", "SliceRig", "StackRig"]
@@ -106,6 +108,7 @@ class SliceRig(Rig):
         state = self.home / ".tpuflex" / "emulator"
         self._cloud = EmbeddedCloud(state, capacity=dict(SWIFT), project="cloud-project")
         self._cloud.__enter__()
+        self._hosts = ServingHosts(self._cloud.cloud)
         self.control = Control(self._cloud.url, self._cloud.token)
         if self.strict:
             self.control.strict()
@@ -124,6 +127,13 @@ class SliceRig(Rig):
         super().reset()
         if self.strict:
             make_ready(self._call, self.control.advance, self.arguments["service_account"])
+
+    def run(self, *words: str, rules: Sequence[Json] = (), timeout_s: float = TIMEOUT_S) -> Command:
+        """As :meth:`Rig.run`; after an `up` that has succeeded, hosts are READY."""
+        done = super().run(*words, rules=rules, timeout_s=timeout_s)
+        if done.succeeded(UP):
+            self._hosts.serve()
+        return done
 
     def _call(self, method: str, path: str, body: Json) -> None:
         assert self._cloud is not None

@@ -13,9 +13,10 @@ from typing import Any, Self
 from embedded_cloud.faults.rule import Rule, parse_rule
 from pulumi_plugin.log import EngineLog
 from reliability.direct import DirectCloud, DirectSession, Killed
-from reliability.invariants import Command, Evidence, Violation, violations
+from reliability.invariants import UP, Command, Evidence, Violation, violations
 from reliability.new_project import make_ready
 from reliability.projects import SWIFT, slice_arguments
+from reliability.serving_hosts import DELETION, ServingHosts
 from reliability.small_engine import SmallEngine
 from reliability.small_state import NAME, PROJECT, STACK
 from tpuflex.engine.recovery.look import CloudLook
@@ -48,6 +49,7 @@ class ServicerRig:
 
     Attributes:
         direct: the cloud and its clock.
+        hosts: the hosts of its nodes; READY once an `up` has succeeded.
         engine: the engine and the state.
         arguments: the program's inputs, camelCase; None for a program without the resource.
         commands: the commands run since :meth:`reset`.
@@ -63,6 +65,7 @@ class ServicerRig:
     ) -> None:
         self.strict = strict
         self.direct = DirectCloud(state_dir, capacity)
+        self.hosts = ServingHosts(self.direct.cloud)
         self.commands: list[Command] = []
         self._foreign: Json = {}
         self._struck = 0
@@ -110,6 +113,8 @@ class ServicerRig:
         first = self.direct.cloud.history.seq
         done = Command(name, self._exit_code(name), first, self.direct.cloud.history.seq)
         self.commands.append(done)
+        if done.succeeded(UP):
+            self.hosts.serve()
         return done
 
     def struck(self) -> int:
@@ -135,10 +140,12 @@ class ServicerRig:
     def evidence(self, *, must_strike: bool = False) -> Evidence:
         """The evidence so far."""
         cloud = self.direct.cloud
+        events = cloud.history.events()
         names = Names(PROJECT, STACK, NAME)
         return Evidence(
             history=cloud.history.entries(),
-            strikes=cloud.history.events(),
+            strikes=[each for each in events if each["event"] == "fault"],
+            deletions=[each for each in events if each["event"] == DELETION],
             inventory=cloud.inventory(),
             export=self.engine.export(),
             commands=tuple(self.commands),

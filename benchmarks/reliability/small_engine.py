@@ -129,7 +129,10 @@ class SmallEngine:
         return True
 
     def _up(self) -> None:
+        self._bring_up()
         self._delete_replaced()
+
+    def _bring_up(self) -> None:
         resource = self._living()
         if resource is not None and resource.get("refreshBeforeUpdate"):
             self._read(resource)
@@ -164,7 +167,6 @@ class SmallEngine:
         finally:
             if self._living() is None:
                 del old["delete"]
-        self._delete(old)
 
     def _refresh(self) -> None:
         for resource in list(self._resources):
@@ -176,6 +178,7 @@ class SmallEngine:
             self._delete(resource)
 
     def _delete_replaced(self) -> None:
+        """Delete what is replaced, by this `up` or by one before: the last that it does."""
         for resource in [r for r in self._resources if r.get("delete")]:
             self._delete(resource)
 

@@ -21,6 +21,11 @@ def present_resources(export: Json | None) -> list[Json]:
     return [one for one in stored_resources(export) if not one.get("pendingReplacement")]
 
 
+def is_leaving(export: Json | None) -> bool:
+    """Whether something that was replaced is still to be deleted: the next `up` does."""
+    return any(resource.get("delete") for resource in stored_resources(export))
+
+
 def is_over(resource: Json, *, without_leftover: bool = False) -> bool:
     """Whether the state says that a queued resource's run is over and, if ``without_leftover``,
     that its leftover is gone, too."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 from reliability.command_rig import Rig
 from reliability.figures.figure import Call, Json
@@ -19,14 +20,14 @@ _LOOK: Json = {
 
 
 def callers(
-    rig: Rig, *words: str, mutating: bool = False, must_succeed: bool = True
+    rig: Rig, *words: str, without: Collection[str] = (), must_succeed: bool = True
 ) -> list[tuple[Call, list[str]]]:
     """The calls that a command makes when nothing goes wrong, each with the live roles.
 
     Args:
         rig: already in the state in which the command should run.
         words: the command.
-        mutating: only calls that change something.
+        without: the last words of methods whose calls are left out.
         must_succeed: whether the rig has failed if the command fails.
     """
     first = rig.control.seq()
@@ -39,11 +40,7 @@ def callers(
         method_id = str(strike["method_id"])
         seen[method_id] += 1
         living = {str(process["role"]) for process in strike["processes"]}
-        is_look = method_id.rpartition(".")[2] in _LOOKS
-        if not (mutating and is_look):
+        if method_id.rpartition(".")[2] not in without:
             roles = [role for role in ROLES if role in living]
             found.append((Call(method_id, seen[method_id]), roles))
     return found
-
-
-_LOOKS = frozenset({"get", "list", "getIamPolicy", "getGuestAttributes"})

@@ -10,7 +10,10 @@ from collections.abc import Callable
 
 from embedded_cloud.tpu.records import Initiator, QueuedState
 from reliability.edge_rig import FOR_EVER, NAMES, EdgeRig
+from reliability.figures.figure import TPU, Call
+from reliability.figures.kills import kill
 from reliability.servicer_rig import ZONE
+from tpuflex.host.report import READY
 
 Step = Callable[[EdgeRig], None]
 
@@ -22,6 +25,7 @@ STILL = {
     "suspending_s": FOR_EVER,
     "deleting_s": FOR_EVER,
 }
+GUEST = f"{TPU}nodes.getGuestAttributes"
 _SERVICE = Initiator.SERVICE
 #: The length of a run, and a moment more.
 RUN_S = 14_410.0
@@ -193,6 +197,47 @@ def unsupported(rig: EdgeRig) -> None:
     _asked(rig, admission_s=FOR_EVER, unsupported_zones=[ZONE])
 
 
+# -- what its host reports -----------------------------------------------------------------------
+
+
+def reports(phase: str, **more: object) -> Step:
+    """Its host says that its boot is in this phase."""
+    return lambda rig: rig.report({"phase": phase, **more})
+
+
+def says(phase: str, **more: object) -> Step:
+    """Its host, which was READY, says this of serving."""
+    return lambda rig: rig.report({"phase": READY}, {"phase": phase, **more})
+
+
+def drain(rig: EdgeRig) -> None:
+    """A `down` is stopped once it has asked the host to drain."""
+    rig.run("down", rules=[kill("cli", "after-response", Call(GUEST, 2), "INT")])
+
+
+def keep(rig: EdgeRig) -> None:
+    rig.run("up")
+
+
+def replace(rig: EdgeRig) -> None:
+    """Another slice takes its place."""
+    _again(rig)
+    rig.run("up")
+
+
+def begin_to_replace(rig: EdgeRig) -> None:
+    """An `up` is stopped while the host of what takes its place boots."""
+    _again(rig)
+    # The first two are asked whether what is replaced serves.
+    rig.run("up", rules=[kill("cli", "after-response", Call(GUEST, 3), "INT")])
+
+
+def _again(rig: EdgeRig) -> None:
+    assert rig.arguments is not None
+    rig.direct.capacity()
+    rig.arguments["rerun"] = "again"
+
+
 # -- where edges begin, in several steps ---------------------------------------------------------
 
 
@@ -221,6 +266,9 @@ repairing = _in_turn(active, lambda rig: rig.cover("nodes", "REPAIRING"))
 stopping = _in_turn(active, stop)
 stopped = _in_turn(stopping, pass_on)
 starting = _in_turn(stopped, start)
+degraded = _in_turn(active, says("degraded"))
+draining = _in_turn(active, drain)
+replacing = _in_turn(active, begin_to_replace)
 orphaned = _in_turn(active, EdgeRig.forget_request)
 orphan_stopping = _in_turn(orphaned, stop)
 orphan_stopped = _in_turn(orphan_stopping, pass_on)

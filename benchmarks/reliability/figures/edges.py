@@ -37,7 +37,7 @@ from tpuflex.operate.status import slice_status
 from tpuflex.operate.status_fields import STATUS_FIELDS
 from tpuflex.project import Project
 from tpuflex.request.edges import COMMANDS, EDGES, Command, Edge
-from tpuflex.request.outcomes import TABLE, Condition
+from tpuflex.request.outcomes import Condition
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import StackSettings
 
@@ -146,7 +146,7 @@ def _preview(rig: EdgeRig, edge: Edge, result: Result) -> Said:
     plan = rig.engine.preview()
     rig.engine.replace(before)
     operation = plan.steps[0].operation
-    wanted = TABLE[edge.condition].action.value
+    wanted = edge.action.value
     result.wanted(operation == wanted, "plan", f"plans {operation}, the table says {wanted}")
     text = "\n".join([*rig.told, *rig.engine.said, slice_plan(plan)])
     return Said(text, 0 if looked else 1)

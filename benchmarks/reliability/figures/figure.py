@@ -21,7 +21,10 @@ MakeRig = Callable[[Path], AbstractContextManager[Any]]
 
 TPU = "tpu.projects.locations."
 #: The kind of problem that a violated invariant counts as.
-KINDS = {"I1": "orphan", "I5": "orphan", "I2": "duplicate", "R0": "rig"}
+KINDS = {
+    **{"I1": "orphan", "I5": "orphan", "I2": "duplicate"},
+    **{"I9": "away", "I10": "cut", "R0": "rig"},
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Figure 4: random histories with pairs of faults, kills, and changes that others make.
 
 Programs change every input that may change, use one zone or two, and have runs that are renewed and
-runs that end; somebody deletes slices, requests and nodes; capacity comes and goes; state is lost.
+runs that end, of slices that serve, hand over and drain; somebody deletes slices, requests and
+nodes; capacity comes and goes; state is lost.
 
 A history is a plan in JSON, made from its seed before it begins (:mod:`history_plans`): a failing
 one is written to a file that replays it, even if the generator changes later.
@@ -17,7 +18,7 @@ from reliability.figures.figure import Case, Figure, Json, Result
 from reliability.figures.history_plans import plan
 from reliability.invariants import Command, Violation
 from reliability.servicer_rig import ServicerRig
-from reliability.snapshot import is_over, stored_resources
+from reliability.snapshot import is_leaving, is_over, stored_resources
 from tpuflex.codes import Code, split_code
 from tpuflex.errors import ConflictError
 from tpuflex.gcp.queued_resources import TpuClient
@@ -26,7 +27,7 @@ from tpuflex.request.name import RequestName
 #: How many histories the full run has.
 COUNT = 10_000
 #: Invariants that hold at any time, even right after a failed command.
-ALWAYS = frozenset({"I2", "I6"})
+ALWAYS = frozenset({"I2", "I6", "I9", "I10"})
 
 
 def cases(_rig: ServicerRig, seed: int, count: int = COUNT) -> list[Case]:
@@ -129,7 +130,7 @@ def _now(rig: ServicerRig, word: str) -> list[Violation]:
     known = {"I3"} if word == "recover" else set()
     losers = any(len((r.get("outputs") or {}).get("requests") or ()) > 1 for r in resources)
     unsettled = losers and not rig.commands[-1].succeeded(("up",))
-    if unsettled or any(resource.get("delete") for resource in resources):
+    if unsettled or is_leaving(rig.engine.export()):
         known.add("I2")
     return [found for found in rig.check() if found.invariant not in known]
 
@@ -209,7 +210,7 @@ def _delete_nodes(rig: ServicerRig) -> Callable[[TpuClient], object]:
 
 FIGURE = Figure(
     key="4",
-    counted=("orphan", "duplicate", "manual", "untyped"),
+    counted=("orphan", "duplicate", "manual", "untyped", "away", "cut"),
     title="seeded random histories of up, refresh, change, renew, down with pairs of faults, "
     "kills, runs that end, lost states, and deletions behind our back: 0 violations",
     rig="servicer",

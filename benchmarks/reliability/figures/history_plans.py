@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from embedded_cloud.faults.catalogue import random_rules
 from reliability.figures.figure import TPU, Json
 from reliability.figures.kills import STAGES
+from tpuflex.host.metadata_keys import CONFIG_KEY
 
 #: The calls that faults are chosen for, each about as often as a command makes it.
 CALLS = (
@@ -18,6 +19,7 @@ CALLS = (
     f"{TPU}queuedResources.delete",
     f"{TPU}nodes.patch",
     f"{TPU}operations.get",
+    *[f"{TPU}nodes.getGuestAttributes"] * 4,
 )
 #: What may come between two commands, and how often.
 KINDS = {
@@ -84,7 +86,10 @@ def _change(chance: random.Random) -> Json:
     values: dict[str, tuple[object, ...]] = {
         "labels": ({"team": word},),
         "description": (word,),
-        "metadata": ({"startup-script": f"echo {word}"}, {"motd": word}),
+        "metadata": (
+            {"startup-script": f"echo {word}", CONFIG_KEY: "{}"},
+            {"motd": word, CONFIG_KEY: "{}"},
+        ),
         "onBootChange": ("update", "replace"),
         "tags": ([word], []),
         "externalIps": (True, False),

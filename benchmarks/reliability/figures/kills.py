@@ -97,8 +97,8 @@ def kill_case(command: str, role: str, stage: str, call: Call) -> Case:
 
 FIGURE = Figure(
     key="1",
-    counted=("orphan", "duplicate", "manual"),
-    title="kill -9 of cli, engine, provider at every TPU call of `up` and `down`, "
+    counted=("orphan", "duplicate", "manual", "away", "cut"),
+    title="kill -9 of cli, engine, provider at every TPU call of `up` and of a `down` that drains, "
     "`recover`, the same command again",
     rig="slice",
     cases=cases,

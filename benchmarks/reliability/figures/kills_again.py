@@ -6,8 +6,9 @@ from reliability import processes
 from reliability.figures.callers import callers
 from reliability.figures.figure import TPU, Call, Case, Figure, Json, Result
 from reliability.figures.kills import CREATE, STAGES, kill
+from reliability.projects import METADATA
 from reliability.rig import SliceRig
-from reliability.snapshot import stored_resources
+from reliability.snapshot import is_leaving
 
 DELETE = f"{TPU}queuedResources.delete"
 #: The kill that leaves `recover` something to settle: (command, call).
@@ -22,7 +23,8 @@ PROGRAMS: dict[str, Json] = {
 
 
 def cases(rig: SliceRig, _seed: int) -> list[Case]:
-    """Role x stage x call of `recover` and of a replacement; and after each write of the state."""
+    """Role x stage x call of `recover`, and after each write of the state; and of a replacement,
+    where it changes something or asks a host what it reports."""
     found: list[Case] = []
     for command in BEGUN:
         _begin(rig, command)
@@ -40,7 +42,7 @@ def cases(rig: SliceRig, _seed: int) -> list[Case]:
             rig.bring_up()
             _inflict(rig, program)
             with rig.other({**more, **_script(2)}):
-                for call, roles in callers(rig, "up", mutating=True):
+                for call, roles in callers(rig, "up", without=("get", "list")):
                     facts = {"kind": "replace", "program": program}
                     found += _at(f"replacement, {program}", facts, call, roles)
     return found
@@ -98,14 +100,10 @@ def _settle(rig: SliceRig, result: Result, *words: str) -> None:
         text = f"`{word}` exits with {ended.exit_code}: {rig.said[-1].stderr}"
         result.wanted(ended.exit_code == 0, "manual", text)
         found = rig.check()
-        if word == "recover" and _replaced(rig):
+        if word == "recover" and is_leaving(rig.export()):
             # Both exist until the next `up` deletes the one marked for deletion in the state.
             found = [violation for violation in found if violation.invariant != "I2"]
         result.found(found, f"after `{word}`")
-
-
-def _replaced(rig: SliceRig) -> bool:
-    return any(resource.get("delete") for resource in stored_resources(rig.export()))
 
 
 def _begin(rig: SliceRig, command: str) -> None:
@@ -122,7 +120,7 @@ def _begin(rig: SliceRig, command: str) -> None:
 
 def _script(number: int) -> Json:
     """An input that cannot be changed in place."""
-    return {"metadata": {"startup-script": f"exit 0 # {number}"}}
+    return {"metadata": {**METADATA, "startup-script": f"exit 0 # {number}"}}
 
 
 def _at(said: str, facts: Json, call: Call, roles: list[str]) -> list[Case]:
@@ -142,9 +140,10 @@ def _rule(facts: Json) -> Json:
 
 FIGURE = Figure(
     key="1r",
-    counted=("orphan", "duplicate", "manual"),
-    title="kill -9 at every TPU call of `recover`, after each of its writes, and of a replacement "
-    "whose program changes before the next command; `recover`, the same command again",
+    counted=("orphan", "duplicate", "manual", "away", "cut"),
+    title="kill -9 at every TPU call of `recover`, after each of its writes, and at every change "
+    "and every look at a host of a replacement of a slice that serves, whose program changes "
+    "before the next command; `recover`, the same command again",
     rig="slice",
     cases=cases,
     judge=judge,

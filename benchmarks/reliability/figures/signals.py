@@ -7,16 +7,23 @@ from datetime import datetime
 from reliability.figures.figure import Call, Case, Figure, Result, slice_calls
 from reliability.figures.kills import ROLES, kill
 from reliability.rig import SliceRig
+from reliability.snapshot import is_leaving
 
 #: Real seconds within which a command must end when it is asked to.
 EXIT_S = 5.0
 STOPPED_S = 120.0
+#: An `up` that replaces a slice, and the input by which it does.
+REPLACE = "replace"
+_AGAIN = {"rerun": "again"}
 
 
 def cases(rig: SliceRig, _seed: int) -> list[Case]:
-    """TERM and INT to the command line, STOP to each role, at every call of `up` and `down`."""
+    """TERM and INT to the command line, STOP to each role, at every call of `up`, of one that
+    replaces a slice that serves, and of `down`."""
     rig.reset()
-    calls = {command: slice_calls(rig, command) for command in ("up", "down")}
+    calls = {"up": slice_calls(rig, "up")}
+    with rig.other(_AGAIN):
+        calls |= {REPLACE: slice_calls(rig, "up"), "down": slice_calls(rig, "down")}
     sent = [("cli", "TERM"), ("cli", "INT"), *((role, "STOP") for role in ROLES)]
     return [
         Case(
@@ -37,13 +44,17 @@ def cases(rig: SliceRig, _seed: int) -> list[Case]:
 
 def judge(rig: SliceRig, case: Case) -> Result:
     """Send the signal, then run the same command again; every invariant must hold."""
-    result = Result(case.name)
-    facts = case.facts
-    command = facts["command"]
-    if command == "down":
-        rig.bring_up()
-    else:
+    if case.facts["command"] == "up":
         rig.reset()
+    else:
+        rig.bring_up()
+    with rig.other(_AGAIN if case.facts["command"] == REPLACE else {}):
+        return _signalled(rig, case)
+
+
+def _signalled(rig: SliceRig, case: Case) -> Result:
+    result, facts = Result(case.name), case.facts
+    command = "up" if facts["command"] == REPLACE else facts["command"]
     stop = facts["signal"] == "STOP"
     more = {"resume_after_s": STOPPED_S} if stop else {}
     call = Call(facts["method_id"], facts["nth"])
@@ -64,7 +75,9 @@ def judge(rig: SliceRig, case: Case) -> Result:
     result.wanted(ended.exit_code is not None, "manual", f"`{command}` did not end")
     text = f"SIGSTOP: `{command}` exits with {ended.exit_code}: {rig.said[-1].stderr}"
     result.wanted(not stop or ended.exit_code == 0, "not converged", text)
-    result.found(rig.check(), "after the signal")
+    # What was replaced is there until the next `up` deletes it.
+    left = "I2" if is_leaving(rig.export()) else ""
+    result.found([v for v in rig.check() if v.invariant != left], "after the signal")
     again = rig.run(command)
     text = f"`{command}` again exits with {again.exit_code}: {rig.said[-1].stderr}"
     result.wanted(again.exit_code == 0, "manual", text)
@@ -74,8 +87,9 @@ def judge(rig: SliceRig, case: Case) -> Result:
 
 FIGURE = Figure(
     key="2",
-    counted=("slow", "not converged", "orphan", "duplicate"),
-    title="SIGTERM, one Ctrl-C: exit within 5 s; SIGSTOP for 120 virtual seconds: converges",
+    counted=("slow", "not converged", "orphan", "duplicate", "away", "cut"),
+    title="SIGTERM, one Ctrl-C: exit within 5 s; SIGSTOP for 120 virtual seconds: converges; in "
+    "`up`, in one that replaces a slice that serves, and in a `down` that drains",
     rig="slice",
     cases=cases,
     judge=judge,

@@ -239,7 +239,7 @@ def _stack_file(rig: Rig) -> Path:
 
 FIGURE = Figure(
     key="9",
-    counted=("manual", "orphan"),
+    counted=("manual", "orphan", "cut"),
     title="teardown from every state, twice and two at once: exit code 0 and nothing left, "
     "or refused, or reported as left",
     rig="slice",
