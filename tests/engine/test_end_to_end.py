@@ -11,12 +11,9 @@ from __future__ import annotations
 import base64
 import json
 import os
-import socket
 import sqlite3
-import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,9 +22,12 @@ from urllib.parse import quote
 import psutil
 import pytest
 import requests
+import yaml
 
 from embedded_cloud.hosts import namespace
+from reliability.streams import CLIENTS, CUT, WHOLE, Clients
 from tests.engine.embedded import ROOT, pulumi_engine
+from tests.engine.installed_shell import Shell, reached
 from tests.wheel.installed import Installed, installed
 from tpuflex.cli.daemon import Daemon
 from tpuflex.engine.find import Engine
@@ -41,43 +41,6 @@ READS = (":getGuestAttributes", ":testIamPermissions", "/token")
 QUESTION = "In one sentence, what is the capital of France?"
 
 pytestmark = [pytest.mark.engine, pytest.mark.vllm, pytest.mark.timeout(900)]
-
-
-@dataclass(frozen=True)
-class Shell:
-    """A project directory of its own, and the tpuflex of a wheel as a command in it."""
-
-    installed: Installed
-    project: Path
-    home: Path
-    environ: dict[str, str]
-    private: bool
-
-    def run(
-        self, *arguments: str, stdin: str | None = None, check: bool = True
-    ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [self.installed.environment / "bin" / "tpuflex", *arguments],
-            cwd=self.project,
-            env=self.environ,
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        assert "Traceback" not in done.stdout + done.stderr, done.stdout + done.stderr
-        if check:
-            assert done.returncode == 0, f"{arguments}:\n{done.stdout}\n{done.stderr}"
-        with (self.project / "typed.log").open("a") as log:
-            log.write(done.stdout + done.stderr)
-        return done
-
-    def json(self, *arguments: str) -> dict[str, Any]:
-        document = json.loads(self.run("--json", *arguments).stdout)
-        assert isinstance(document, dict)
-        return document
 
 
 @pytest.fixture(scope="module")
@@ -266,30 +229,36 @@ def test_the_key_is_asked_for(shell: Shell, running: dict[str, object]) -> None:
         assert requests.get(f"{endpoint}/models", timeout=10).status_code == 401
 
 
-@contextmanager
-def reached(shell: Shell, endpoint: str) -> Iterator[str]:
-    """The endpoint as it is called from here: through `tpuflex tunnel` if it is private."""
-    if not shell.private:
-        yield endpoint
-        return
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [str(shell.installed.environment / "bin" / "tpuflex"), "tunnel", "--port", str(port)]
-    process = subprocess.Popen(
-        command, cwd=shell.project, env=shell.environ, stdin=subprocess.DEVNULL
-    )
-    try:
-        while True:
-            assert process.poll() is None
-            with suppress(requests.ConnectionError):
-                requests.get(f"http://127.0.0.1:{port}/health", timeout=10)
-                break
-            time.sleep(0.2)
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        process.terminate()
-        process.wait(30)
+def test_a_renewal_cuts_no_stream(shell: Shell, running: dict[str, object]) -> None:
+    """Another slice takes over under load: each stream that the old one has begun ends whole, and
+    the next question is answered at another address."""
+    file = shell.project / "stacks" / "Pulumi.dev.yaml"
+    document = yaml.safe_load(file.read_text())
+    document["config"]["tpuflex:slice"]["rerun"] = "again"
+    # The next server shall not bind itself to the same core, where it would starve.
+    document["config"]["tpuflex:serving"]["env"]["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
+    file.write_text(yaml.safe_dump(document))
+    with reached(shell, str(running["endpoint"])) as old:
+        clients = Clients(Named(old, KEY_CANARY, str(running["model"])), str)
+        with clients.running():
+            renewed = shell.json("up", "--yes")
+
+    assert not clients.of(CUT)
+    assert len(clients.of(WHOLE)) > CLIENTS
+    assert renewed["endpoint"] != running["endpoint"]
+    assert "Paris" in shell.run("ask", QUESTION).stdout
+
+
+@dataclass(frozen=True)
+class Named:
+    """What clients know of an endpoint, for good."""
+
+    address: str
+    key: str
+    model: str
+
+    def endpoint(self) -> str:
+        return self.address
 
 
 def test_down_leaves_nothing(shell: Shell, running: dict[str, object]) -> None:

@@ -13,6 +13,7 @@ from reliability.figures import (
     kills_weights,
     naive,
     parallel,
+    renewals,
     repeats,
     roles,
     rows,
@@ -55,6 +56,7 @@ FIGURES: dict[str, Figure] = {
         kills_stack.FIGURE,
         kills_weights.FIGURE,
         kills_copy.FIGURE,
+        renewals.FIGURE,
         *strict.FIGURES,
     )
 }
