@@ -50,6 +50,11 @@ class _Ending:
         owner = self.slices[0]["owner"]
         return any(other["owner"] == owner and not other["asked"] for other in self.others)
 
+    @property
+    def late(self) -> bool:
+        """Whether it came to serve when what replaces it was there already."""
+        return all(each["late"] for each in self.slices)
+
     def cut_off(self) -> str:
         """How requests of it were cut off; empty if they were not."""
         for each in self.slices:
@@ -76,7 +81,7 @@ def away(evidence: Evidence) -> Iterator[str]:
     if any(each.get("replace") == "delete_first" for each in inputs):
         return
     for ending in _endings(evidence):
-        due = _is_down(evidence, ending.command) or ending.taken_over
+        due = _is_down(evidence, ending.command) or ending.taken_over or ending.late
         if not due and not ending.refused(evidence, _SEEN):
             yield f"`{ending.command.name}` deleted {ending.request}, which served: none does now"
 

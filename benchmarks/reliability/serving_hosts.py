@@ -46,12 +46,14 @@ class _Memory:
         drain: how often it was looked at while it drained.
         asked: the value with which it was asked to drain; empty if it was not.
         told: whether it says what it was told to say.
+        since: when it said first that it is READY, by the cloud's clock.
     """
 
     boot: int = 0
     drain: int = 0
     asked: str = ""
     told: bool = False
+    since: float = 0.0
 
 
 class ServingHosts:
@@ -83,7 +85,9 @@ class ServingHosts:
         for node in self._cloud.tpu.nodes.all():
             memory = self._memory(node)
             if _speaks(node) and memory.boot < len(_BOOT) and not memory.told:
-                self._remember(node, replace(memory, boot=len(_BOOT)))
+                self._remember(
+                    node, replace(memory, boot=len(_BOOT), since=self._cloud.clock.now())
+                )
                 self._say_serving(node, ServingPhase.SERVING, running=1)
 
     def tell(self, node: Node, report: Json, serving: Json | None = None) -> None:
@@ -103,6 +107,8 @@ class ServingHosts:
             return
         if asked != memory.asked:
             memory = replace(memory, asked=asked, drain=0)
+        if not memory.since:
+            memory = replace(memory, since=self._cloud.clock.now())
         if not asked:
             self._say_serving(node, ServingPhase.SERVING, running=1)
         elif memory.drain < len(_RUNNING):
@@ -113,8 +119,8 @@ class ServingHosts:
         self._remember(node, memory)
 
     def _serving(self) -> Iterator[Json]:
-        """The slices that answer: who has them, until when they were asked to drain, and whether
-        they have."""
+        """The slices that answer: who has them, until when they were asked to drain, whether they
+        have, and whether they came to serve too late to be handed over."""
         for node in self._cloud.tpu.nodes.all():
             said = {key: json.loads(text) for _, key, text in self._said(node, NAMESPACE)}
             phase = said.get(SERVING, {}).get("phase")
@@ -123,10 +129,23 @@ class ServingHosts:
             if ready and _speaks(node) and self._is_whole(node):
                 yield {
                     "request": node.queued_resource,
-                    "owner": dict(node.spec["labels"])[LABEL_OWNER],  # type: ignore[arg-type]
+                    "owner": _owner(node),
                     "asked": _asked(node),
                     "drained": said[SERVING].get("drained", False),
+                    "late": self._is_late(node),
                 }
+
+    def _is_late(self, node: Node) -> bool:
+        """Whether ``node`` came to serve only when another one, which is to replace it, was there:
+        by then nobody waits for that one any more."""
+        since, owner = self._memory(node).since, _owner(node)
+        return any(
+            _owner(each) == owner
+            and each.queued_resource != node.queued_resource
+            and node.created_at < each.created_at <= since
+            for each in self._cloud.tpu.nodes.all()
+            if _speaks(each)
+        )
 
     def _is_whole(self, node: Node) -> bool:
         """Whether the request of ``node`` is there, with all of its nodes: one that has lost any is
@@ -161,6 +180,10 @@ class ServingHosts:
 def _metadata(node: Node) -> Json:
     found = node.spec.get("metadata")
     return found if isinstance(found, dict) else {}
+
+
+def _owner(node: Node) -> str:
+    return str(dict(node.spec["labels"])[LABEL_OWNER])  # type: ignore[arg-type]
 
 
 def _speaks(node: Node) -> bool:

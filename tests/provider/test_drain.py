@@ -24,6 +24,7 @@ from tests.provider.fakes import (
     scripted,
     sequence,
 )
+from tests.provider.several import IDS, KNOWN, Zone
 from tpuflex.errors import AccessError, ApiError, InterruptedByUser
 from tpuflex.provider.operations import delete_resource
 
@@ -296,3 +297,29 @@ def test_a_drain_leaves_time_to_delete() -> None:
     script, _ = deleted(cloud, deleteTimeout="200s")
 
     assert at(script, "DELETE") - 1000.0 == pytest.approx(100, abs=12)
+
+
+def test_a_node_that_still_boots_is_asked_as_well() -> None:
+    """Of several nodes one may serve before the next: that one shall not begin to, and be cut off
+    by the deletion that nobody has told it of."""
+    zone = Zone()
+    zone.nodes = {
+        id_: zone.node(number, metadata=BOOTS["metadata"]) for number, id_ in enumerate(zone.nodes)
+    }
+    hosts = {
+        IDS[0]: sequence(says("READY", "serving"), says("READY", "draining", drained=True)),
+        IDS[1]: sequence(says("warmup"), says("warmup"), says("READY", "draining", drained=True)),
+        IDS[2]: sequence(missing("guest attributes")),
+    }
+
+    def answer(request: Any) -> Answer:
+        id_, _, method = request.path.rpartition("/")[2].partition(":")
+        return next(hosts[id_]) if method == "getGuestAttributes" else zone(request)
+
+    engine_call, script, _ = scripted(answer)
+    known: dict[str, Any] = {**KNOWN, "metadata": BOOTS["metadata"]}
+    delete_resource(replace(engine_call, drains=True), NAME, known, {}, timeout=0)
+
+    patched = [each for each in script.sent if each.method == "PATCH"]
+    assert [each.path.rpartition("/")[2] for each in patched] == [*IDS]
+    assert at(script, "DELETE") - patched[-1].at < 30

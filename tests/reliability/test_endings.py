@@ -19,7 +19,14 @@ LATER, EARLIER = "2027-01-15T09:00:00Z", "2027-01-15T07:00:00Z"  # NOW is 08:00
 
 def serving(request: str, **more: Any) -> dict[str, Any]:
     """A slice that answers."""
-    return {"request": request, "owner": "ours", "asked": "", "drained": False, **more}
+    return {
+        "request": request,
+        "owner": "ours",
+        "asked": "",
+        "drained": False,
+        "late": False,
+        **more,
+    }
 
 
 def run(
@@ -51,6 +58,7 @@ GUEST = "tpu.nodes.getGuestAttributes"
         (run(DRAINED, serving(NEW, asked=LATER)), True),
         (run(DRAINED, fault=(GUEST, "s1.0.unavailable")), True),
         (run(DRAINED, serving(NEW)), False),
+        (run({**DRAINED, "late": True}), False),
         (run(DRAINED, commands=DOWN), False),
         (run(DRAINED, commands=AFTER_DOWN), False),
         (run(DRAINED, fault=(GUEST, "s1.0.permission")), False),

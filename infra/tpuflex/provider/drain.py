@@ -104,7 +104,7 @@ class Drain:
                 self._say(f"drained after {elapsed(self._age)}", passing=False)
             return True
         if self.until is None:
-            self.until = self._ask(left)
+            self.until = self._ask(nodes)  # one that still boots shall not begin to serve
             # Hosts react from now on, however long this process stood still before.
             self.began = self.call.timing.monotonic()
         if self.call.timing.wall() >= self.until:
