@@ -113,6 +113,7 @@ begin_watch() {
     for name in routes boot_log watch watch_host watch_log watch_rules watch_server watch_state; do
         python_source "$name" >"$STATE_DIR/$name.py"
     done
+    : >"$STATE_DIR/watch.lock" # a watch that finds something in it goes on from one that has died
     printf '%s' "${REPORT[timeline]:-}" >"$STATE_DIR/boot.timeline"
     printf '%s' "${REPORT[ended]:-}" >"$STATE_DIR/boot.ended"
     # A service of its own is started again if it dies. What runs the script of a machine of Google's

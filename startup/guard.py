@@ -47,6 +47,8 @@ CLOSED = "closed"
 #: When a client may ask again, in seconds: a drain that is called off, and a successor whose
 #: address the client reads, are a matter of seconds.
 RETRY_AFTER = 10
+#: Of a request's line and headers: as of h11 in uvicorn.
+HEAD_BYTES = 65_536
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,8 @@ class Guard:
         self._app = app
         self._closed = closed if closed is not None else Path(__file__).with_name(CLOSED)
         self._in_flight = 0
+        self._last: dict[object, Callable[[], None]] = {}
+        bound_heads()
         self._keys = keys if keys is not None else default_keys()
         inner = inner_key if inner_key is not None else os.environ.get("VLLM_API_KEY", "")
         if not inner:
@@ -162,6 +166,7 @@ class Guard:
             return
         if kind not in ("http", "websocket"):
             raise GuardError(f"a connection of an unknown type: {kind}")
+        self._end_last_of(scope)
         route = plain_route(scope)
         if route in OPEN:
             await self._app(scope, receive, send)
@@ -187,16 +192,27 @@ class Guard:
     def _is_closed(self) -> bool:
         return self._closed.exists()
 
+    def _end_last_of(self, scope: Scope) -> None:
+        """A connection has one request at a time. Where it has become a WebSocket meanwhile, the
+        server tells nobody that the last one has ended."""
+        if (end := self._last.get(connection_of(scope))) is not None:
+            end()
+
     async def _count(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on. It is in flight until its last byte is sent or its client is gone:
         what the application does after that, nobody waits for."""
-        open_until_now = True
+        connection, open_until_now = connection_of(scope), True
         self._in_flight += 1
 
         def end() -> None:
             nonlocal open_until_now
             self._in_flight -= open_until_now
             open_until_now = False
+            if self._last.get(connection) is end:
+                del self._last[connection]
+
+        if connection is not None:
+            self._last[connection] = end
 
         async def receive_counted() -> Message:
             message = await receive()
@@ -205,9 +221,13 @@ class Guard:
             return message
 
         async def send_counted(message: Message) -> None:
+            is_last = message["type"] == "http.response.body" and not message.get("more_body")
+            if is_last and message.get("body"):
+                # A server takes a body however large; the next message waits until it is sent.
+                await send({**message, "more_body": True})
+                message = {"type": message["type"], "body": b""}
             await send(message)
-            is_body = message["type"] == "http.response.body"
-            if is_body and not message.get("more_body", False):
+            if is_last:
                 end()
 
         try:
@@ -219,6 +239,48 @@ class Guard:
         """Answer how many requests are in flight, and whether more are admitted."""
         said = {"in_flight": self._in_flight, "closed": self._is_closed()}
         await answer(send, 200, json.dumps(said).encode())
+
+
+def connection_of(scope: Scope) -> object:
+    """What tells a client's connection from all others that are open; None where nothing does, as
+    behind a proxy that is trusted (port 0)."""
+    client = scope.get("client")
+    return tuple(client) if client and client[1] else None
+
+
+def bound_heads() -> None:
+    """Have uvicorn close a connection of which it has read :data:`HEAD_BYTES` without coming to
+    the end of the headers, or to a piece of a body. httptools knows no bound, and takes longer for
+    every byte more: one client without a key would keep all others, and the host's watch, waiting.
+    Where uvicorn uses h11, that has a bound."""
+    try:
+        from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as Protocol
+    except ImportError:
+        return
+    if hasattr(Protocol, "unparsed_bytes"):
+        return
+    Protocol.unparsed_bytes = 0
+
+    def bounded(method: Callable[..., None]) -> Callable[..., None]:
+        def data_received(self: Any, data: bytes) -> None:
+            if self.unparsed_bytes > HEAD_BYTES:
+                self.transport.close()
+                return
+            self.unparsed_bytes += len(data)
+            method(self, data)
+
+        return data_received
+
+    def parsed(method: Callable[..., None]) -> Callable[..., None]:
+        def callback(self: Any, *given: bytes) -> None:
+            self.unparsed_bytes = 0
+            method(self, *given)
+
+        return callback
+
+    Protocol.data_received = bounded(Protocol.data_received)
+    for name in ("on_headers_complete", "on_body", "on_message_complete"):
+        setattr(Protocol, name, parsed(getattr(Protocol, name)))
 
 
 def default_keys() -> Keys:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from watch_host import Clock, Docker, Metadata, environment
 from watch_log import Log
-from watch_rules import begin, is_due, report, step
+from watch_rules import begin, begin_anew, has_to_complete, is_due, report, step
 from watch_server import ModelServer
 from watch_state import (
     CLOSE,
@@ -51,6 +51,7 @@ class Watch:
         log: where events are written.
         closed: while this file is there, the guard admits nothing.
         limits: what is known from the start.
+        anew: whether a watch of this boot has died before.
     """
 
     clock: Clock
@@ -60,10 +61,12 @@ class Watch:
     log: Log
     closed: Path
     limits: Limits
+    anew: bool = False
 
     def run(self) -> None:
         """Watch until killed."""
-        state, told = begin(self.clock.now()), None
+        state = (begin_anew if self.anew else begin)(self.clock.now())
+        told = None
         # A watch that ended in a drain has left it closed: the first look says what holds.
         admit: tuple[str, ...] = (OPEN,)
         drain = self.metadata.drain()
@@ -88,7 +91,9 @@ class Watch:
         """What there is to see. A failed server is left alone."""
         runs = container.status == "running" and state.phase != FAILED
         server = self.server.look() if runs else None
-        completed = server is not None and state.phase == DEGRADED and self.server.completes()
+        completed = None
+        if server is not None and has_to_complete(state, self.clock.now()):
+            completed = self.server.completes()
         ahead = self.metadata.ahead
         return Look(self.clock.now(), drain, container, server, completed, ahead)
 
@@ -164,6 +169,8 @@ def main() -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return 0
+    lock.seek(0)
+    anew = bool(lock.read())  # the script empties it before it begins the first
     # By which the startup script ends it.
     lock.truncate(0)
     lock.write(f"{os.getpid()}\n")
@@ -182,6 +189,7 @@ def main() -> int:
         log=Log(directory, Path(log), logging_url, metadata.token, docker.log),
         closed=directory / "guard" / "closed",
         limits=limits_of(fields, float(began) if began else None),
+        anew=anew,
     ).run()
     return 0
 

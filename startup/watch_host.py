@@ -141,7 +141,7 @@ class Metadata:
         answer = ask(f"{self._url}/{DRAIN_KEY}{query}", self._HEADERS, seconds=seconds + GOOGLE_S)
         self.ahead = ahead_by(answer.date, self._now(), self.ahead)
         if answer.status == 200:
-            self._drain, self._etag = answer.text.strip(), answer.etag
+            self._drain, self._etag = answer.text.strip() or answer.text, answer.etag
         elif answer.status == 404:
             self._drain, self._etag = "", ""
         return self._drain

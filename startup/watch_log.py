@@ -23,6 +23,9 @@ REASON_CHARACTERS = 3000
 #: How uvicorn logs the questions of the watch, two at each look.
 _LOOK = re.compile(r'"GET /(?:metrics|tpuflex/requests) HTTP')
 
+#: What uvicorn logs of any client's question, with words of that client's choice.
+_OF_CLIENTS = re.compile(r' - "[^ ]+ .* HTTP/[\d.]+" \d{3}|without completing handshake')
+
 
 class Log:
     """The boot log, and its copy in Cloud Logging.
@@ -67,7 +70,8 @@ class Log:
 
     def last_lines(self, count: int) -> str:
         """The end of the server's log, without secrets; of one line the cause, if there is one."""
-        lines = [line.strip()[:300] for line in self._server_lines(60) if line.strip()]
+        said = [line.strip() for line in self._server_lines(60)]
+        lines = [line[:300] for line in said if line and not _OF_CLIENTS.search(line)]
         causes = [line for line in lines if "error:" in line.lower() or "Error: " in line]
         chosen = causes[-1:] if count == 1 and causes else lines[-count:]
         return "\n".join(chosen)[-REASON_CHARACTERS:]

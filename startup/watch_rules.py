@@ -35,10 +35,28 @@ from watch_state import (
     State,
 )
 
+#: Seconds since the epoch at the end of the year 9999, the last that can be shown.
+_LAST_SECOND = 253_402_300_800.0
+
 
 def begin(at: float) -> State:
     """A host that has just served a completion."""
     return State(SERVING, at, looked_at=at, answered_at=at, moved_at=at)
+
+
+def begin_anew(at: float) -> State:
+    """A host whose watch has died: whether its server answers, nobody knows."""
+    why = "the watch of the host was started again"
+    return replace(begin(at), phase=DEGRADED, reason=why, proven=False)
+
+
+def has_to_complete(state: State, at: float) -> bool:
+    """Whether only a completion can tell if the server answers. A frozen engine counts nothing any
+    more: what was sent to it while it was idle runs nowhere, and is in flight for ever. While
+    nothing is admitted, no completion is."""
+    stuck = not state.server.is_idle and not state.server.running
+    silent = state.phase == SERVING and at - state.moved_at >= FROZEN_S
+    return state.phase == DEGRADED or (silent and stuck)
 
 
 def step(before: State, look: Look, limits: Limits) -> tuple[State, tuple[str, ...]]:
@@ -80,14 +98,17 @@ def _observed(before: State, look: Look, *, died: bool) -> State:
         moved_at=before.moved_at + missed,
         container=look.container,
         deaths=(*deaths, look.at) if died else deaths,
+        proven=(before.proven and not died) or look.completed is True,
         was_idle=look.server is not None and look.server.is_idle,
     )
     server = look.server
     if server is None:
         return after
     # What has only just begun has made no token yet.
-    idle = 0 in (server.running, before.server.running)
-    moved = idle or server.steps is None or server.steps != before.server.steps
+    begun = bool(server.running) and not before.server.running
+    idle = server.is_idle or before.server.is_idle
+    moved = server.steps is None or server.steps != before.server.steps
+    moved = moved or begun or idle or look.completed is True
     return replace(
         after,
         server=server,
@@ -154,7 +175,10 @@ def _called_off(seen: State, look: Look) -> tuple[State, tuple[str, ...]]:
     if seen.stopped or look.container.status != "running":
         reason = "the drain was called off after the server had been stopped; it is started again"
         again = replace(seen, phase=DEGRADED, reason=reason, container=None, stopped="", cut_off=0)
-        return again, (OPEN, RESTART)
+        return replace(again, proven=False), (OPEN, RESTART)
+    if not seen.proven:
+        reason = "the drain was called off before the server had served again"
+        return replace(seen, phase=DEGRADED, reason=reason), (OPEN,)
     return replace(seen, phase=SERVING, reason=""), (OPEN,)
 
 
@@ -163,7 +187,7 @@ def _serving(seen: State, look: Look, *, died: bool) -> tuple[State, tuple[str, 
         what = f"the server died with status {look.container.exit_code}"
         if not died:
             what = f"the container is {look.container.status}"
-        return replace(seen, phase=DEGRADED, since=look.at, reason=what), ()
+        return replace(seen, phase=DEGRADED, since=look.at, reason=what, proven=False), ()
     frozen = _why_frozen(seen, look)
     if not frozen:
         return seen, ()
@@ -177,6 +201,7 @@ def _serving(seen: State, look: Look, *, died: bool) -> tuple[State, tuple[str, 
         restarts=seen.restarts + 1,
         # Its count begins anew.
         container=None,
+        proven=False,
     )
     return again, (RESTART,)
 
@@ -202,8 +227,13 @@ def _why_frozen(seen: State, look: Look) -> str:
     is a request itself, so that it does not matter who else waits."""
     if look.at - seen.answered_at >= FROZEN_S:
         return f"the server has not answered for {FROZEN_S:.0f} s"
-    if seen.server.running and look.at - seen.moved_at >= FROZEN_S:
+    if look.at - seen.moved_at < FROZEN_S:
+        return ""
+    if seen.server.running:
         return f"no token came for {FROZEN_S:.0f} s while requests ran ({seen.server.running})"
+    if look.completed is False:
+        count = max(seen.server.in_flight, seen.server.waiting)
+        return f"no token came for {FROZEN_S:.0f} s, nor a completion, while {count} waited for one"
     return ""
 
 
@@ -247,8 +277,9 @@ def deadline(text: str) -> float | None:
     """The time in ``text``, RFC 3339; None if it has none, or none that UTC can show."""
     try:
         # Python 3.10 reads neither a Z nor every fraction.
-        read = datetime.fromisoformat(re.sub(r"\.\d+", "", text.strip()).replace("Z", "+00:00"))
-        return None if read.tzinfo is None else read.astimezone(timezone.utc).timestamp()  # noqa: UP017
+        read = datetime.fromisoformat(re.sub(r"[.,]\d+", "", text.strip()).replace("Z", "+00:00"))
+        at = None if read.tzinfo is None else read.astimezone(timezone.utc).timestamp()  # noqa: UP017
+        return at if at is not None and at < _LAST_SECOND else None
     except (OverflowError, ValueError):
         return None
 

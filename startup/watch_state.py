@@ -90,7 +90,8 @@ class Look:
         drain: the metadata key ``tpuflex-drain``; empty without it.
         container: the server's container.
         server: None if it did not answer.
-        completed: whether it has answered a completion since the last look.
+        completed: whether it has answered a completion, asked at this look; None where it was not
+            asked.
         ahead: seconds by which the cloud's clock, by which a run ends, is ahead of the host's.
     """
 
@@ -98,7 +99,7 @@ class Look:
     drain: str
     container: Container
     server: Server | None = None
-    completed: bool = False
+    completed: bool | None = None
     ahead: float = 0.0
 
 
@@ -121,6 +122,7 @@ class State:
         was_idle: whether the server was idle at the last look.
         stopped: whether it was stopped here, and why; empty otherwise.
         cut_off: how many requests that ended because the time was over.
+        proven: whether it is known to answer: it has, since it was started last.
     """
 
     phase: str
@@ -137,3 +139,4 @@ class State:
     was_idle: bool = False
     stopped: str = ""
     cut_off: int = 0
+    proven: bool = True

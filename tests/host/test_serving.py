@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tpuflex.host.report import HostReport, host_report
-from tpuflex.host.serving import Serving, ServingPhase, serving_report
+from tpuflex.host.serving import UNREADABLE, Serving, ServingPhase, serving_report
 
 SAID = {
     "phase": "draining",
@@ -44,11 +44,19 @@ def test_every_field_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "null", "{}", '{"phase": "asleep"}', '{"phase": ["serving"]}', "9" * 5000]
+    "text", ["[]", "null", "{}", '{"phase": "asleep"}', '{"phase": ["serving"]}', "9" * 5000]
 )
-def test_what_cannot_be_read_says_nothing(text: str) -> None:
-    """Whoever is root on the host writes it: what is no report of a known phase is none."""
-    assert serving_report(text) is None
+def test_what_cannot_be_read_does_not_serve(text: str) -> None:
+    """Whoever is root on the host writes it: what is no report of a known phase is no reason to
+    take over from another host, or to say that it is well."""
+    found = serving_report(text)
+    assert found is not None
+    assert (found.phase, found.reason) == (ServingPhase.DEGRADED, UNREADABLE)
+
+
+def test_a_host_of_older_scripts_says_nothing() -> None:
+    """Without the attribute its boot's report is all there is."""
+    assert serving_report("") is None
 
 
 @given(

@@ -138,7 +138,7 @@ async def test_a_stream_that_runs_ends_whole_and_counts_until_its_last_byte(clos
     assert await server.in_flight() == 1
     server.go_on.set()
     await settle()
-    assert [each.get("body") for each in sent[1:]] == [b"first", b"last"]
+    assert [each.get("body") for each in sent[1:]] == [b"first", b"last", b""]
     assert not task.done()
     assert await server.in_flight() == 0
     task.cancel()

@@ -236,6 +236,48 @@ def test_no_client_key_is_in_the_container(server: VllmHost) -> None:
                 assert key.encode() not in text
 
 
+def test_a_head_without_an_end_ends_its_connection(server: VllmHost) -> None:
+    """One client without a key could keep all others waiting, and so have the host's watch take the
+    server for frozen: the parser in C takes longer for every byte more of a header."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nX: ")
+        with pytest.raises(ConnectionError):
+            connection.sendall(b"a" * 64 * 1024 * 1024)
+    # What has a body, and a piece of it after another, is none.
+    body = {"model": "tiny", "prompt": "a " * 300_000, "max_tokens": 1}
+    assert post(server.port, "/v1/completions", body, API_KEY).status == 400
+
+
+def test_a_connection_that_becomes_a_websocket_leaves_no_request_open(server: VllmHost) -> None:
+    """A drain would wait for it until its time is over."""
+    asked = {"model": "tiny", "prompt": "a", "max_tokens": 400, "ignore_eos": True, "stream": True}
+    text = json.dumps(asked)
+    head = f"Host: h\r\nAuthorization: Bearer {API_KEY}\r\n"
+    stream = (
+        f"POST /v1/completions HTTP/1.1\r\n{head}Content-Type: application/json\r\n"
+        f"Content-Length: {len(text)}\r\n\r\n{text}"
+    )
+    upgrade = (
+        f"GET /v1/realtime HTTP/1.1\r\n{head}Connection: Upgrade\r\nUpgrade: websocket\r\n"
+        "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dHB1ZmxleC10cHVmbGV4IQ==\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+        connection.sendall(stream.encode())
+        assert connection.recv(16)
+        connection.sendall(upgrade.encode())
+        time.sleep(0.5)
+    deadline = time.monotonic() + 60
+    while in_flight(server):
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.05)
+
+
+def in_flight(server: VllmHost) -> int:
+    url = f"http://127.0.0.1:{server.port}/tpuflex/requests"
+    headers = {"Authorization": f"Bearer {API_KEY}"}
+    return int(requests.get(url, headers=headers, timeout=20).json()["in_flight"])
+
+
 def test_a_host_that_drains_ends_streams_whole_and_admits_none(server: VllmHost) -> None:
     """With the metadata key, a stream of the real engine goes on to its last token while a new
     request gets 503 and health 200; the host is drained after it, and serves once called off."""

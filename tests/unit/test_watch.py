@@ -117,6 +117,37 @@ def test_what_a_server_says_is_a_count_or_nothing(
     assert read_server(metrics, requests) == seen
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"Content-Type: multipart/mixed; boundary*=a; boundary*0=b\r\nContent-Length: 2\r\n\r\n{}",
+        b"Transfer-Encoding: chunked\r\n\r\n-1\r\n" + b"x" * 100_000,
+        b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n",
+    ],
+)
+def test_an_answer_that_cannot_be_read_is_none(tmp_path: Path, answer: bytes) -> None:
+    """No header and no chunk of a server ends the watch, or fills its memory."""
+    (tmp_path / "key").write_text("a-key\n")
+
+    def serve(listening: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listening.accept()
+                with connection, suppress(OSError):
+                    connection.recv(65_536)
+                    connection.sendall(b"HTTP/1.1 200 OK\r\n" + answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, args=(listening,), daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        seen = ModelServer(url, "", tmp_path / "key", "m").look()
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+    assert seen in (None, Server())
+
+
 # pytest's own limit would use the alarm that is used here.
 @pytest.mark.timeout(method="thread")
 def test_an_answer_that_drips_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,3 +183,20 @@ def test_what_a_server_says_begins_no_line_of_the_log(tmp_path: Path) -> None:
     first, second = file.read_text().splitlines()
     assert first.endswith("watch: failed: it died: one")
     assert second == "    2026-11-24T12:00:00Z phase READY"
+
+
+def test_clients_write_no_reason(tmp_path: Path) -> None:
+    """What a stranger asks for stands in the server's log: none of it passes for the cause of its
+    death."""
+    said = "\n".join(
+        (
+            "RuntimeError: the true cause",
+            '(APIServer pid=1) INFO:     10.0.0.9:4 - "GET /Error:%20call%20me HTTP/1.1" 401',
+            "ERROR:    ASGI callable returned without completing handshake.",
+        )
+    )
+    (tmp_path / "memory").mkdir()
+
+    log = Log(tmp_path, tmp_path / "startup.log", "", lambda: "", lambda _: said)
+
+    assert log.last_lines(1) == log.last_lines(15) == "RuntimeError: the true cause"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from watch_host import ahead_by
-from watch_rules import begin, deadline, is_due, report, step
+from watch_rules import begin, begin_anew, deadline, has_to_complete, is_due, report, step
 from watch_state import (
     CLOSE,
     DEGRADED,
@@ -45,7 +45,7 @@ def after(*looks: Look, limits: Limits = _LIMITS) -> tuple[State, list[str]]:
     state, done = begin(0), list[str]()
     for before, each in pairwise((looks[0], *looks)):
         times = range(int(before.at) + 15, int(each.at), 15)
-        for seen in (*(replace(before, at=at, completed=False) for at in times), each):
+        for seen in (*(replace(before, at=at, completed=None) for at in times), each):
             state, actions = step(state, seen, limits)
             done += actions
     return state, done
@@ -119,6 +119,71 @@ def test_a_frozen_server_is_restarted_once() -> None:
     state, done = after(*served, look(100, _BUSY), look(160, _BUSY))
     assert (state.phase, state.drained, done) == (FAILED, True, [RESTART, STOP])
     assert "again after it was started once more" in state.reason
+
+
+_STUCK = Server(in_flight=3, steps=5)
+
+
+@pytest.mark.parametrize(
+    ("server", "at", "asked"),
+    [
+        (_STUCK, 64, False),
+        (_STUCK, 65, True),
+        (Server(in_flight=1, waiting=1, steps=5), 65, True),
+        # Their tokens tell.
+        (_BUSY, 64, False),
+        (_IDLE, 600, False),
+        (replace(_STUCK, steps=None), 600, False),
+    ],
+)
+def test_what_counts_nothing_is_asked(server: Server, at: float, *, asked: bool) -> None:
+    """An engine that froze while it was idle counts nothing of what was sent to it since."""
+    state, done = after(look(0), look(5, server), look(at, server))
+    assert has_to_complete(state, at) is asked
+    assert (state.phase, done) == (SERVING, [])
+
+
+def test_an_engine_that_froze_while_it_was_idle() -> None:
+    """It is started once more when it does not answer a completion either; one that does lives, and
+    is asked again a minute later."""
+    frozen = [look(0), look(5, _STUCK), look(65, _STUCK, completed=False)]
+    state, done = after(*frozen)
+    assert (state.phase, done) == (DEGRADED, [RESTART])
+    assert "nor a completion, while 3 waited for one" in state.reason
+
+    state, done = after(*frozen[:2], look(65, _STUCK, completed=True), look(120, _STUCK))
+    assert (state.phase, done) == (SERVING, [])
+    assert not has_to_complete(state, 120)
+    assert has_to_complete(state, 126)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        # It died before the drain, and while it drained.
+        [look(68, None, container=Container("running", 1))],
+        [look(60, drain="yes"), look(68, None, drain="yes", container=Container("running", 1))],
+    ],
+)
+def test_a_drain_that_is_called_off_makes_nothing_serve(before: list[Look]) -> None:
+    """A server that had not served again when it was to be drained is degraded afterwards, and
+    only a completion says that it serves."""
+    container = before[-1].container
+    off = [look(70, None, drain="yes", container=container), look(75, None, container=container)]
+    state, done = after(look(0), *before, *off)
+    assert (state.phase, done[-1]) == (DEGRADED, OPEN)
+    assert state.reason == "the drain was called off before the server had served again"
+
+    state, _ = step(state, look(90, _IDLE, container=container, completed=True), _LIMITS)
+    assert state.phase == SERVING
+
+
+def test_a_watch_that_is_started_again_believes_nothing() -> None:
+    """The server may be loading, or be gone: a completion tells."""
+    state, _ = step(begin_anew(0), look(5), _LIMITS)
+    assert (state.phase, state.reason) == (DEGRADED, "the watch of the host was started again")
+    assert has_to_complete(state, 5)
+    assert step(state, look(10, completed=True), _LIMITS)[0].phase == SERVING
 
 
 def test_a_server_that_does_not_come_back_has_failed() -> None:
@@ -306,6 +371,7 @@ def test_what_the_guard_alone_knows_of_runs() -> None:
         ("", None),
         # Ends of the calendar.
         ("9999-12-31T23:59:59Z", 253402300799),
+        ("9999-12-31T23:59:59,999999Z", 253402300799),
         ("9999-12-31T23:59:59-12:00", None),
         ("0001-01-01T00:00:00Z", -62135596800),
         ("0001-01-01T00:00:00+01:00", None),
@@ -336,13 +402,13 @@ _LOOKS = st.tuples(
     st.sampled_from(["", "", "yes", "1970-01-01T00:05:00Z"]),
     _CONTAINERS,
     _SERVERS,
-    st.booleans(),
+    st.none() | st.booleans(),
 )
 
 
 @given(st.lists(_LOOKS, max_size=40), st.sampled_from([_LIMITS, _RUN]))
 def test_whatever_is_seen(
-    looks: list[tuple[int, str, Container, Server | None, bool]], limits: Limits
+    looks: list[tuple[int, str, Container, Server | None, bool | None]], limits: Limits
 ) -> None:
     """A host that serves says no reason and the others one; only what is closed or has failed is
     drained; admission is closed exactly while it drains, or as it was when it failed; a frozen

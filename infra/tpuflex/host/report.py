@@ -188,5 +188,5 @@ def _timeline(text: str) -> dict[str, float]:
     return {
         printable(name): float(began)
         for name, began in document.items()
-        if type(began) in (int, float) and abs(began) < LAST_SECOND
+        if type(began) in (int, float) and 0 <= began < LAST_SECOND
     }

@@ -15,8 +15,11 @@ from tpuflex.host.reported import reported_count, reported_object
 #: The guest attribute that the watch writes: a JSON object.
 SERVING = "serving"
 
-#: Seconds since the epoch at the end of the year 9999; no comparison with NaN is true.
-LAST_SECOND = 253_402_300_800.0
+#: Seconds since the epoch at the beginning of the year 9999, whose end not every zone can show; no
+#: comparison with NaN is true.
+LAST_SECOND = 253_370_764_800.0
+#: The reason of what cannot be read.
+UNREADABLE = "what the host says of its server cannot be read (guest attribute tpuflex/serving)"
 
 
 class ServingPhase(StrEnum):
@@ -82,13 +85,15 @@ class Serving:
 
 
 def serving_report(text: str) -> Serving | None:
-    """Read the guest attribute :data:`SERVING`; None where it is empty, cannot be read, or names a
-    phase that this version does not know."""
+    """Read the guest attribute :data:`SERVING`; None where it is empty. One that cannot be read, or
+    names a phase that this version does not know, shows that the host serves to nobody."""
+    if not text:
+        return None
     document = reported_object(text) or {}
     try:
         phase = ServingPhase(str(document.get("phase")))
     except ValueError:
-        return None
+        return Serving(ServingPhase.DEGRADED, reason=UNREADABLE)
     return Serving(
         phase,
         since=_seconds(document.get("since")) or 0.0,
