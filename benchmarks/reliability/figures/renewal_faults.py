@@ -132,9 +132,10 @@ def frozen(rig: RenewalRig, _case: Case, result: Result) -> None:
     with under_load(rig) as load:
         _restarted(rig, host, result, load)
         _given_up(rig, host, result)
+    # A host says first what it does next.
+    rig.until(lambda: not rig.has_server(host), "a server that is stopped", 60)
     (refused, said) = load.clients.ask(address, 8)
     result.wanted(refused == REFUSED, "half-served", f"{address} answers: {refused} {said}")
-    result.wanted(not rig.has_server(host), "half-served", "a part of the server runs")
 
 
 def _restarted(rig: RenewalRig, host: Path, result: Result, load: Load) -> None:

@@ -57,6 +57,7 @@ FIGURES: dict[str, Figure] = {
         kills_weights.FIGURE,
         kills_copy.FIGURE,
         renewals.FIGURE,
+        renewals.FAULTS_FIGURE,
         *strict.FIGURES,
     )
 }

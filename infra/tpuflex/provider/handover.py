@@ -20,6 +20,7 @@ from tpuflex.host.report import HostReport
 from tpuflex.provider.call import Call, Deadlines, UnreadyError
 from tpuflex.provider.delete import Removal, delete_all
 from tpuflex.provider.serving_hosts import may_answer, reported, that_answer
+from tpuflex.provider.still_serving import call_off
 from tpuflex.provider.watch import GO_ON
 from tpuflex.request.fields import RequestArgs
 from tpuflex.request.name import RequestName
@@ -65,11 +66,12 @@ class HandOver:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Have the state remember what serves until then, should the block fail.
+        """Have what serves until then go on, and the state remember it, should the block fail.
 
         Raises:
             UnreadyError: that of the block, with that in its snapshot.
         """
+        call_off(self.call, self.names)
         try:
             yield
         except UnreadyError as error:
@@ -202,10 +204,19 @@ def _serves_on(serving: str, advice: str) -> str:
 
 
 def without_successor(
-    call: Call, args: RequestArgs, seen: Snapshot, error: UnreadyError
+    call: Call, args: RequestArgs, seen: Snapshot, error: UnreadyError, *, stays: bool
 ) -> TpuflexError:
-    """The error for a successor whose boot has failed, once that is deleted: the state then holds
-    what serves, as before; or ``error`` itself, where it could not be deleted."""
+    """The error for a successor whose boot has failed, once that is deleted; or ``error`` itself,
+    where it could not be deleted.
+
+    Args:
+        call: the engine call.
+        args: the validated inputs.
+        seen: the successor.
+        error: why it does not serve.
+        stays: whether the state has it already, and goes on with it as lost: only so does the next
+            one take over from what serves. Otherwise it holds what serves, as before.
+    """
     call.report(f"{error.message}: deleting it, as onBootFailure says", warning=True)
     deadline = call.timing.monotonic() + Deadlines.of(args, 0).deletion
     try:
@@ -217,9 +228,12 @@ def without_successor(
             hint=error.hint,
             code=error.code,
         )
-    return BootError(
-        error.message,
-        hint="It was deleted, as onBootFailure says (tpuflex:slice.on_boot_failure). What serves"
-        " was not touched, and serves on. When the cause is mended, run `up` again.",
-        code=error.code,
+    hint = (
+        "It was deleted, as onBootFailure says (tpuflex:slice.on_boot_failure). What serves was not"
+        " touched, and serves on. When the cause is mended, run `up` again."
     )
+    if not stays:
+        return BootError(error.message, hint=hint, code=error.code)
+    serving = error.snapshot.takes_over_from
+    gone = Snapshot(seen.name, at=call.timing.wall(), takes_over_from=serving)
+    return UnreadyError(error.message, snapshot=gone, hint=hint, code=error.code)

@@ -76,12 +76,7 @@ def create(
             raise UnreadyError(
                 error.message, snapshot=seen, hint=error.hint, code=error.code
             ) from error
-        try:
-            return hand_over.wait(seen)
-        except UnreadyError as error:
-            if args.on_boot_failure != "delete" or not isinstance(error.__cause__, FailedBootError):
-                raise
-            raise without_successor(call, args, seen, error) from error
+        return _taken_over(call, args, hand_over, seen, stays=False)
 
 
 def update(
@@ -122,7 +117,20 @@ def update(
     hand_over = HandOver(call, args, taken_over(outputs))
     with hand_over.kept():
         seen = obtain(call, args, Deadlines.of(args, timeout), known=known, records=records)
-        return hand_over.wait(_patched(call, args, old, seen, timeout))
+        seen = _patched(call, args, old, seen, timeout)
+        return _taken_over(call, args, hand_over, seen, stays=True)
+
+
+def _taken_over(
+    call: Call, args: RequestArgs, hand_over: HandOver, seen: Snapshot, *, stays: bool
+) -> Snapshot:
+    """``seen`` once it serves; where its boot fails, it is deleted if the inputs say so."""
+    try:
+        return hand_over.wait(seen)
+    except UnreadyError as error:
+        if args.on_boot_failure != "delete" or not isinstance(error.__cause__, FailedBootError):
+            raise
+        raise without_successor(call, args, seen, error, stays=stays) from error
 
 
 def delete_resource(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pulumi_plugin.values import Properties
 from tpuflex.errors import TpuflexError
 from tpuflex.provider.call import Call
+from tpuflex.provider.still_serving import still_there
 from tpuflex.request.causes import explained
 from tpuflex.request.name import RequestName, ids_of
 from tpuflex.request.outcomes import TABLE, Condition, PreviewAction
@@ -73,7 +74,8 @@ def read(call: Call, id_: str, inputs: Properties, recorded: Properties) -> Read
         return kept
     first, *rest = ranked(snapshots)
     also = tuple(other.name for other in rest)
-    seen = replace(first, also=also, takes_over_from=taken_over(recorded))
+    serving = still_there(call, taken_over(recorded))
+    seen = replace(first, also=also, takes_over_from=serving)
     if (notice := _notice(seen, ours[seen.name])) is not None:
         call.report(notice, warning=True)
     given = observed_inputs(inputs, seen)
@@ -120,13 +122,21 @@ def labels_of(inputs: Properties) -> dict[str, str]:
 
 def _nothing(call: Call, id_: str, inputs: Properties, recorded: Properties) -> ReadResult | None:
     """The result when nothing is left. A run that had ended stays in the state as ended: if it were
-    removed, the next `up` would buy another one unasked."""
+    removed, the next `up` would buy another one unasked. What was to take over from one that serves
+    stays as lost: the next `up` makes another one, which takes over from that."""
     left = remaining(recorded, call.timing.wall())
     ended = recorded_lifecycle(recorded) is Lifecycle.ENDED or (left is not None and left <= 0)
-    if not inputs or not ended:
+    serving = still_there(call, taken_over(recorded))
+    if not inputs or not (ended or serving):
         return None
     name = replace(RequestName.parse(id_), nodes=node_ids_of(inputs, recorded))
-    seen = Snapshot(name, at=call.timing.wall(), known_ended=True)
+    now = call.timing.wall()
+    seen = Snapshot(name, at=now, known_ended=ended, takes_over_from=serving)
+    if serving:
+        names = ", ".join(map(str, serving))
+        call.report(
+            f"{id_} is gone; {names} serves, and `up` makes another successor", warning=True
+        )
     return ReadResult(inputs, {**recorded, **inputs, **_traces(outputs(inputs, seen))}, seen)
 
 

@@ -116,6 +116,11 @@ class Replacements:
             if made or urn in self._checked:
                 self._kept[urn] = id_
 
+    def kept(self, urn: str) -> str:
+        """What the state goes on with under ``urn`` in this run; empty where that is not known."""
+        with self._lock:
+            return self._kept.get(urn, "")
+
     def refuse_kept(self, id_: str) -> None:
         """Check that ``id_`` may be deleted. A state may have an entry of a slice that was to be
         deleted once its successor serves, and another of the same slice, which a later run has
@@ -131,7 +136,8 @@ class Replacements:
                 f"{id_} is what {kept} goes on with, and an older entry of the state says that it"
                 " is to be deleted: it is not deleted",
                 hint="Take the older entry, the one that is pending deletion, out of the state:"
-                f" `tpuflex recover`, or pulumi state delete '{kept}'",
+                " `tpuflex recover`; without tpuflex, edit what `pulumi stack export` gives and"
+                " import it.",
             )
 
     def refuse_unproven(self, name: RequestName) -> None:
