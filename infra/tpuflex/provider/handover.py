@@ -11,17 +11,25 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from pulumi_plugin.values import Properties
 from tpuflex.codes import Code
 from tpuflex.duration import parse_duration
-from tpuflex.errors import BootError, InterruptedByUser, TpuflexError
+from tpuflex.errors import (
+    AccessError,
+    BootError,
+    ConflictError,
+    InterruptedByUser,
+    TpuflexError,
+)
 from tpuflex.host.boot_wait import WAITS_AGAIN, BootAdvice, BootDeadlines, BootWait
 from tpuflex.host.metadata_keys import CONFIG_KEY
 from tpuflex.host.report import HostReport
 from tpuflex.provider.call import Call, Deadlines, UnreadyError
 from tpuflex.provider.delete import Removal, delete_all
-from tpuflex.provider.serving_hosts import may_answer, reported, that_answer
+from tpuflex.provider.serving_hosts import answers, boots, may_answer, reported, that_answer
 from tpuflex.provider.still_serving import call_off
 from tpuflex.provider.watch import GO_ON
+from tpuflex.request.check import parse
 from tpuflex.request.fields import RequestArgs
 from tpuflex.request.name import RequestName
 from tpuflex.request.outcomes import NOT_TAKEN_OVER, TAKEN_OVER
@@ -201,6 +209,41 @@ class _Anew:
 
 def _serves_on(serving: str, advice: str) -> str:
     return f"{serving} {NOT_TAKEN_OVER.text} {advice}"
+
+
+def await_heir(call: Call, inputs: Properties, name: RequestName, heir: RequestName) -> None:
+    """Wait, before ``name`` is deleted because the state goes on with ``heir``, until that serves;
+    at once where ``name`` does not. The engine deletes at the end of any run that succeeds what its
+    state has as to be deleted: what ran when it was made may have failed since, or boot still.
+
+    Args:
+        call: the engine call.
+        inputs: of ``name``, whose deadlines count.
+        name: the request that is to be deleted.
+        heir: the one with which the state goes on.
+
+    Raises:
+        ConflictError: ``name`` answers, and ``heir``, whose hosts report, does not come to. A drain
+            of ``name`` is called off.
+        ApiError: the API does not say.
+    """
+    if not that_answer(call, [name]):
+        return
+    seen = call.look_twice(heir)
+    try:
+        if not seen.gone and (not boots(seen) or answers(reported(call, seen))):
+            return
+    except AccessError:
+        return  # a permission that is missing hides every successor's word
+    call_off(call, [name])
+    try:
+        HandOver(call, parse(inputs), (name,)).wait(seen)
+    except UnreadyError as error:
+        raise ConflictError(
+            f"{error.message}: {name} is not deleted",
+            hint=error.hint,
+            code=Code.NOT_SERVING,
+        ) from error
 
 
 def without_successor(

@@ -16,6 +16,7 @@ from tpuflex.gcp.timing import Timing
 from tpuflex.provider.autonaming import autonamed
 from tpuflex.provider.call import Call
 from tpuflex.provider.generations import Generations
+from tpuflex.provider.handover import await_heir
 from tpuflex.provider.marshalling import (
     inputs_of,
     kept,
@@ -26,7 +27,6 @@ from tpuflex.provider.marshalling import (
 from tpuflex.provider.operations import create, delete_resource, read, update
 from tpuflex.provider.planning import plan
 from tpuflex.provider.replacements import Replacements
-from tpuflex.provider.still_serving import refuse_gap
 from tpuflex.provider.taken import warn_of_taken_names
 from tpuflex.request.check import failures, with_defaults
 from tpuflex.request.name import RequestName
@@ -187,7 +187,8 @@ class QueuedResources:
         self._replacements.refuse_unproven(RequestName.parse(request.id))
         self._replacements.refuse_kept(request.id)
         if (kept_id := self._replacements.kept(request.urn)) and kept_id != request.id:
-            refuse_gap(call, RequestName.parse(request.id), RequestName.parse(kept_id))
+            name, heir_name = map(RequestName.parse, (request.id, kept_id))
+            await_heir(call, inputs, name, heir_name)
         heir = self._replacements.heir(request.urn, RequestName.parse(request.id))
         delete_resource(call, request.id, inputs, outputs, timeout=request.timeout, heir=heir)
         self._generations.release(request.urn, request.id)

@@ -1,51 +1,20 @@
-"""What serves until its successor does, although the state has it only as to be deleted.
-
-The engine deletes it at the end of the next run that succeeds, and asks nothing: it is this
-provider that looks whether the successor serves by then (docs/adr/0036).
-"""
+"""What serves until its successor does, although the state has it only as to be deleted
+(docs/adr/0036)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tpuflex.codes import Code
-from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError
+from tpuflex.errors import AccessError, ApiError, NotFoundError
 from tpuflex.host.metadata_keys import DRAIN_KEY
 from tpuflex.provider.call import Call
-from tpuflex.provider.serving_hosts import answers, boots, may_answer, reported, that_answer
+from tpuflex.provider.serving_hosts import may_answer, that_answer
 from tpuflex.request.name import RequestName
 
 
 def still_there(call: Call, names: Iterable[RequestName]) -> tuple[RequestName, ...]:
     """Those of ``names`` that serve, or may come to; what cannot be asked is taken to."""
     return that_answer(call, names, counts=may_answer, known=True)
-
-
-def refuse_gap(call: Call, name: RequestName, heir: RequestName) -> None:
-    """Check that ``name`` may be deleted, because the state goes on with ``heir``: one that ran
-    when it was made may have failed since, or boot still. A drain of ``name`` is then called off.
-
-    Raises:
-        ConflictError: ``name`` answers, and ``heir``, whose hosts report, does not.
-        ApiError: the API does not say.
-    """
-    if not that_answer(call, [name]):
-        return
-    seen = call.look_twice(heir)
-    try:
-        if not seen.gone and (not boots(seen) or answers(reported(call, seen))):
-            return
-    except AccessError:
-        return  # a permission that is missing hides every successor's word
-    call_off(call, [name])
-    raise ConflictError(
-        f"{name} serves, and {heir}, with which the state goes on, does not ({seen.describe()}):"
-        " it is not deleted, and both are billed",
-        hint=f"Run `up` again once {heir.id} serves (`tpuflex status`, `tpuflex logs`). If it never"
-        " will, change `rerun` (tpuflex:slice.rerun in a stack file) and run `up`: another one is"
-        " made. To delete both: `tpuflex down`, `pulumi destroy`.",
-        code=Code.NOT_SERVING,
-    )
 
 
 def call_off(call: Call, names: Iterable[RequestName]) -> None:
