@@ -107,7 +107,7 @@ def test_hosts_boot_serve_and_drain(tmp_path: Path) -> None:
         calls = rig.direct.cloud.history.entries()
         events = rig.direct.cloud.history.events()
 
-    for command, asked in ((replaced, 9), (down, 4)):
+    for command, asked in ((replaced, 11), (down, 4)):
         made = [
             str(call["method_id"]).rpartition(".")[2]
             for call in calls
