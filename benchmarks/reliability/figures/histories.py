@@ -98,7 +98,9 @@ def _ended_well(rig: ServicerRig, result: Result, ended: Command) -> None:
 
 
 def _is_over(rig: ServicerRig) -> bool:
-    return any(is_over(resource) for resource in stored_resources(rig.engine.export()))
+    # One that is to be deleted has been replaced: another run was asked for.
+    stored = stored_resources(rig.engine.export())
+    return any(is_over(resource) for resource in stored if not resource.get("delete"))
 
 
 def _stays_over(rig: ServicerRig, result: Result) -> None:
