@@ -47,8 +47,8 @@ CLOSED = "closed"
 #: When a client may ask again, in seconds: a drain that is called off, and a successor whose
 #: address the client reads, are a matter of seconds.
 RETRY_AFTER = 10
-#: Of a request's line and headers: as of h11 in uvicorn.
-HEAD_BYTES = 65_536
+#: A request's line and headers may have about so many bytes: as many as uvicorn allows with h11.
+HEADER_BYTES = 65_536
 
 
 @dataclass(frozen=True)
@@ -150,8 +150,8 @@ class Guard:
         self._app = app
         self._closed = closed if closed is not None else Path(__file__).with_name(CLOSED)
         self._in_flight = 0
-        self._last: dict[object, Callable[[], None]] = {}
-        bound_heads()
+        self._counted: dict[object, Callable[[], None]] = {}
+        limit_headers()
         self._keys = keys if keys is not None else default_keys()
         inner = inner_key if inner_key is not None else os.environ.get("VLLM_API_KEY", "")
         if not inner:
@@ -166,7 +166,7 @@ class Guard:
             return
         if kind not in ("http", "websocket"):
             raise GuardError(f"a connection of an unknown type: {kind}")
-        self._end_last_of(scope)
+        self._end_previous(scope)
         route = plain_route(scope)
         if route in OPEN:
             await self._app(scope, receive, send)
@@ -192,10 +192,10 @@ class Guard:
     def _is_closed(self) -> bool:
         return self._closed.exists()
 
-    def _end_last_of(self, scope: Scope) -> None:
-        """A connection has one request at a time. Where it has become a WebSocket meanwhile, the
-        server tells nobody that the last one has ended."""
-        if (end := self._last.get(connection_of(scope))) is not None:
+    def _end_previous(self, scope: Scope) -> None:
+        """End the count of the request before on the same connection, which has one at a time:
+        where it has become a WebSocket meanwhile, uvicorn tells nobody that it has ended."""
+        if (end := self._counted.get(connection_of(scope))) is not None:
             end()
 
     async def _count(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -208,11 +208,11 @@ class Guard:
             nonlocal open_until_now
             self._in_flight -= open_until_now
             open_until_now = False
-            if self._last.get(connection) is end:
-                del self._last[connection]
+            if self._counted.get(connection) is end:
+                del self._counted[connection]
 
         if connection is not None:
-            self._last[connection] = end
+            self._counted[connection] = end
 
         async def receive_counted() -> Message:
             message = await receive()
@@ -248,11 +248,11 @@ def connection_of(scope: Scope) -> object:
     return tuple(client) if client and client[1] else None
 
 
-def bound_heads() -> None:
-    """Have uvicorn close a connection of which it has read :data:`HEAD_BYTES` without coming to
-    the end of the headers, or to a piece of a body. httptools knows no bound, and takes longer for
-    every byte more: one client without a key would keep all others, and the host's watch, waiting.
-    Where uvicorn uses h11, that has a bound."""
+def limit_headers() -> None:
+    """Have uvicorn close a connection of which it has read :data:`HEADER_BYTES` without coming to
+    the end of the headers, or to a piece of a body. httptools, with which it reads where that is
+    installed, has no limit, and takes longer for each byte more: one client without a key would
+    keep all others waiting, and the host's watch."""
     try:
         from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as Protocol
     except ImportError:
@@ -263,7 +263,7 @@ def bound_heads() -> None:
 
     def bounded(method: Callable[..., None]) -> Callable[..., None]:
         def data_received(self: Any, data: bytes) -> None:
-            if self.unparsed_bytes > HEAD_BYTES:
+            if self.unparsed_bytes > HEADER_BYTES:
                 self.transport.close()
                 return
             self.unparsed_bytes += len(data)

@@ -22,7 +22,6 @@ READY = "READY"
 REASON_CHARACTERS = 3000
 #: How uvicorn logs the questions of the watch, two at each look.
 _LOOK = re.compile(r'"GET /(?:metrics|tpuflex/requests) HTTP')
-
 #: What uvicorn logs of any client's question, with words of that client's choice.
 _OF_CLIENTS = re.compile(r' - "[^ ]+ .* HTTP/[\d.]+" \d{3}|without completing handshake')
 

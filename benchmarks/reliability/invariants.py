@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from reliability.endings import away, cut_off
 from reliability.evidence import (
@@ -37,6 +38,7 @@ from reliability.evidence import (
     Violation,
 )
 from reliability.snapshot import (
+    is_leaving,
     is_over,
     pending_operations,
     present_resources,
@@ -45,10 +47,25 @@ from reliability.snapshot import (
 )
 from reliability.traces import Thing, is_mutating, known_to_state, things, was_done
 
-__all__ = ["DOWN", "RECOVER", "REFRESH", "UP", "Command", "Evidence", "Violation", "violations"]
+__all__ = [
+    "DOWN",
+    "RECOVER",
+    "REFRESH",
+    "UP",
+    "Command",
+    "Evidence",
+    "Violation",
+    "violations",
+    "without_replaced",
+]
 
 _OVER = frozenset({"SUSPENDING", "SUSPENDED", "FAILED", "DELETING"})
 _QUEUED = frozenset({"waiting", "provisioning"})
+
+
+def without_replaced(found: list[Violation], export: dict[str, Any] | None) -> list[Violation]:
+    """``found`` without I2 while the state has what was replaced: the next `up` deletes it."""
+    return [each for each in found if each.invariant != "I2" or not is_leaving(export)]
 
 
 def violations(evidence: Evidence) -> list[Violation]:

@@ -53,10 +53,12 @@ def test_a_server_that_lacks_a_counter_tells_nothing(lacking: str) -> None:
     assert read_counters("\n".join(lines), NOON) is None
 
 
-@pytest.mark.parametrize("value", ["NaN", "+Inf", "many", ""])
-def test_a_counter_that_is_no_number_tells_nothing(value: str) -> None:
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-1", "1e300", "253402300799", "many", ""])
+def test_a_counter_that_is_no_count_tells_nothing(value: str) -> None:
     """Whoever is root on the host writes the answer."""
-    odd = METRICS.replace(f"process_start_time_seconds {STARTED}", f"{value}")
+    odd = METRICS.replace(
+        f"process_start_time_seconds {STARTED}", f"process_start_time_seconds {value}"
+    )
 
     assert read_counters(odd, NOON) is None
 

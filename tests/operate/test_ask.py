@@ -28,7 +28,9 @@ DONE = b"data: [DONE]\n\n"
 
 
 @contextmanager
-def endpoint(status: int, body: bytes) -> Iterator[tuple[str, list[dict[str, object]]]]:
+def endpoint(
+    status: int, body: bytes, kind: str = "text/event-stream"
+) -> Iterator[tuple[str, list[dict[str, object]]]]:
     """A server that gives every request the same answer, and what it was asked."""
     asked: list[dict[str, object]] = []
 
@@ -37,7 +39,7 @@ def endpoint(status: int, body: bytes) -> Iterator[tuple[str, list[dict[str, obj
             sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             asked.append({"path": self.path, "key": self.headers["Authorization"], **sent})
             self.send_response(status)
-            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -54,6 +56,17 @@ def endpoint(status: int, body: bytes) -> Iterator[tuple[str, list[dict[str, obj
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def test_a_header_that_cannot_be_read_is_no_answer() -> None:
+    """For some, `http.client` raises a TypeError: whoever runs on the server decides what it says,
+    and no command may end with a traceback for it."""
+    kind = "multipart/mixed; boundary*=a; boundary*0=b"
+    with (
+        endpoint(200, b"", kind) as (url, _),
+        pytest.raises(ApiError, match="cannot be reached"),
+    ):
+        ask(Question(url, "m", "?"), "key", show=lambda _: None, now=lambda: 0.0)
 
 
 def answer_of(status: int, body: bytes) -> tuple[Answer, list[str], list[dict[str, object]]]:

@@ -236,7 +236,7 @@ def test_no_client_key_is_in_the_container(server: VllmHost) -> None:
                 assert key.encode() not in text
 
 
-def test_a_head_without_an_end_ends_its_connection(server: VllmHost) -> None:
+def test_headers_without_an_end_end_their_connection(server: VllmHost) -> None:
     """One client without a key could keep all others waiting, and so have the host's watch take the
     server for frozen: the parser in C takes longer for every byte more of a header."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:

@@ -15,9 +15,9 @@ from reliability.figures.figure import (
     servicer_calls,
     slice_calls,
 )
+from reliability.invariants import without_replaced
 from reliability.rig import SliceRig
 from reliability.servicer_rig import ServicerRig
-from reliability.snapshot import is_leaving
 
 #: Exit codes of the error tree, except that of an uncaught traceback.
 TYPED = frozenset({1, 3, 4, 5, 6, 7, 8, 9, 10})
@@ -70,8 +70,10 @@ def judge(rig: ServicerRig, case: Case) -> Result:
     text = f"`{command}` ends with {ended.exit_code}: {said}"
     result.wanted(ended.exit_code == 0 or not passes, "not converged", text)
     result.wanted(ended.exit_code == 0 or bool(said.strip()), "untyped", "no text at all")
-    left = "I2" if ended.exit_code and is_leaving(rig.engine.export()) else ""
-    result.found([v for v in rig.check() if v.invariant != left], f"after `{command}`")
+    found = rig.check()
+    if ended.exit_code:
+        found = without_replaced(found, rig.engine.export())
+    result.found(found, f"after `{command}`")
     again = rig.run(_word(command))
     said = "; ".join(rig.engine.said[-1:])
     text = f"the same command again ends with {again.exit_code}: {said}"

@@ -6,9 +6,9 @@ from reliability import processes
 from reliability.figures.callers import callers
 from reliability.figures.figure import TPU, Call, Case, Figure, Json, Result
 from reliability.figures.kills import CREATE, STAGES, kill
+from reliability.invariants import without_replaced
 from reliability.projects import METADATA
 from reliability.rig import SliceRig
-from reliability.snapshot import is_leaving
 
 DELETE = f"{TPU}queuedResources.delete"
 #: The kill that leaves `recover` something to settle: (command, call).
@@ -100,9 +100,8 @@ def _settle(rig: SliceRig, result: Result, *words: str) -> None:
         text = f"`{word}` exits with {ended.exit_code}: {rig.said[-1].stderr}"
         result.wanted(ended.exit_code == 0, "manual", text)
         found = rig.check()
-        if word == "recover" and is_leaving(rig.export()):
-            # Both exist until the next `up` deletes the one marked for deletion in the state.
-            found = [violation for violation in found if violation.invariant != "I2"]
+        if word == "recover":
+            found = without_replaced(found, rig.export())
         result.found(found, f"after `{word}`")
 
 

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from reliability.figures.figure import Call, Case, Figure, Result, slice_calls
 from reliability.figures.kills import ROLES, kill
+from reliability.invariants import without_replaced
 from reliability.rig import SliceRig
-from reliability.snapshot import is_leaving
 
 #: Real seconds within which a command must end when it is asked to.
 EXIT_S = 5.0
@@ -75,9 +75,7 @@ def _signalled(rig: SliceRig, case: Case) -> Result:
     result.wanted(ended.exit_code is not None, "manual", f"`{command}` did not end")
     text = f"SIGSTOP: `{command}` exits with {ended.exit_code}: {rig.said[-1].stderr}"
     result.wanted(not stop or ended.exit_code == 0, "not converged", text)
-    # What was replaced is there until the next `up` deletes it.
-    left = "I2" if is_leaving(rig.export()) else ""
-    result.found([v for v in rig.check() if v.invariant != left], "after the signal")
+    result.found(without_replaced(rig.check(), rig.export()), "after the signal")
     again = rig.run(command)
     text = f"`{command}` again exits with {again.exit_code}: {rig.said[-1].stderr}"
     result.wanted(again.exit_code == 0, "manual", text)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-#: No count is larger; what is was not written by ours.
-_MOST = 2**53
+#: No count is larger: what is was not counted.
+MOST = 2**53
 
 
 def reported_object(text: str) -> dict[str, Any] | None:
@@ -23,4 +23,4 @@ def reported_object(text: str) -> dict[str, Any] | None:
 
 def reported_count(value: object) -> int:
     """``value`` as a count; 0 if it is none."""
-    return value if type(value) is int and 0 <= value <= _MOST else 0
+    return value if type(value) is int and 0 <= value <= MOST else 0

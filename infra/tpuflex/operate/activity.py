@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from tpuflex.host.reported import MOST
 from tpuflex.host.serving import LAST_SECOND
 
 #: When the server's process began: of Python's Prometheus client, which vLLM uses.
@@ -21,8 +22,6 @@ _STARTED = "process_start_time_seconds"
 _IN_FLIGHT = ("vllm:num_requests_running", "vllm:num_requests_waiting")
 _FINISHED = "vllm:request_success_total"
 _TOKENS = ("vllm:prompt_tokens_total", "vllm:generation_tokens_total")
-#: No count is larger.
-_MOST = 2**53
 _SAMPLE = re.compile(r"^(?P<name>[a-zA-Z_:][\w:]*)(?:\{.*\})? (?P<value>\S+)", re.MULTILINE)
 
 
@@ -81,7 +80,7 @@ def read_counters(metrics: str, at: datetime) -> Observation | None:
             continue
         values[sample["name"]] = values.get(sample["name"], 0.0) + value
     needed = (_STARTED, *_IN_FLIGHT, _FINISHED, *_TOKENS)
-    if any(not 0 <= values.get(name, math.nan) <= _MOST for name in needed):
+    if any(not 0 <= values.get(name, math.nan) <= MOST for name in needed):
         return None
     if values[_STARTED] >= LAST_SECOND:
         return None

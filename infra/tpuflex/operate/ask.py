@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import requests
 from pydantic import BaseModel, Field, ValidationError
@@ -139,6 +140,14 @@ class _DirectSession(requests.Session):
     def get_redirect_target(self, resp: requests.Response) -> None:
         """Nowhere: whom the question goes to is not for the server to say. Asked of every
         answer, even where redirects are off, and then read as a URL."""
+
+    def send(self, request: requests.PreparedRequest, **how: Any) -> requests.Response:
+        """As :meth:`requests.Session.send`, which lets a TypeError out: a ``Content-Type`` may be
+        such that ``http.client`` cannot read it (``email.utils.decode_params``)."""
+        try:
+            return super().send(request, **how)
+        except TypeError as error:
+            raise requests.ConnectionError("an answer that cannot be read") from error
 
 
 def direct_session() -> requests.Session:

@@ -70,7 +70,7 @@ def ask_health(
         return Health(False, through, "/health did not answer in time")
     except requests.exceptions.SSLError:
         return Health(False, through, "the server has not the stack's certificate")
-    except (requests.RequestException, HTTPError, TypeError):  # of a header, http.client raises it
+    except (requests.RequestException, HTTPError):
         return Health(False, through, "no connection")
     if code != requests.codes.ok:
         return Health(False, through, f"/health answered {code}")

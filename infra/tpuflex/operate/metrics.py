@@ -38,7 +38,6 @@ def ask_metrics(endpoint: str, key: str, session: requests.Session) -> str:
                 received += piece
                 if len(received) > _LONGEST:
                     raise ApiError("/metrics does not end", url=url)
-    except (requests.RequestException, HTTPError, TypeError) as error:
-        # The last is what http.client raises for some headers (email.utils.decode_params).
+    except (requests.RequestException, HTTPError) as error:
         raise ApiError(f"/metrics does not answer ({type(error).__name__})", url=url) from error
     return received.decode("utf-8", "replace")

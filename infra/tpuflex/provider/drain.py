@@ -6,10 +6,10 @@ metadata asks, a guest attribute answers (docs/drain.md).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-
-from pydantic import JsonValue
 
 from tpuflex.errors import AccessError, ApiError, NotFoundError
 from tpuflex.gcp.host_reports import observe_host
@@ -18,11 +18,9 @@ from tpuflex.host.serving import Serving, ServingPhase
 from tpuflex.provider.call import HEARTBEAT, Call, elapsed
 from tpuflex.request.model import Node
 from tpuflex.request.name import RequestName
-from tpuflex.request.rows import moment
+from tpuflex.request.rows import moment, rfc3339
 from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle
-
-JsonObject = dict[str, JsonValue]
 
 #: Seconds after which a host that has not begun to drain never will: its watch asks every few.
 _REACTION = 90.0
@@ -136,16 +134,10 @@ class Drain:
         earlier = [_asked(node) for node in nodes]
         if all(earlier):
             return min(until, max(time for time in earlier if time is not None))
-        text = datetime.fromtimestamp(until, UTC).isoformat(timespec="seconds")
+        text = rfc3339(datetime.fromtimestamp(until, UTC))
         for node in nodes:
-            # A patch of metadata is one of all of it.
-            metadata: JsonObject = {**node.metadata, DRAIN_KEY: text.replace("+00:00", "Z")}
-            try:
-                self.call.client.patch_node(
-                    self.name.node(node.id), {"metadata": metadata}, mask=["metadata"]
-                )
-            except NotFoundError:
-                continue
+            with suppress(NotFoundError):
+                _patch(self.call, self.name, node, {**node.metadata, DRAIN_KEY: text})
         return until
 
     def _progress(self, serving: dict[str, Serving | None]) -> str:
@@ -162,6 +154,28 @@ class Drain:
             return
         self.said, self.said_at = text, now
         self.call.report(f"{self.name}: {text}", passing=passing and not warning, warning=warning)
+
+
+def call_off(call: Call, names: Iterable[RequestName]) -> None:
+    """Have the hosts of ``names`` serve again that a deletion, which was stopped, has asked to
+    drain. That they cannot be told is said, and no reason to fail."""
+    for name in names:
+        try:
+            for node in call.look(name).nodes.found:
+                if DRAIN_KEY in node.metadata:
+                    _patch(call, name, node, _without_key(node))
+                    call.report(f"{name} had been asked to drain: it is told to serve on")
+        except (AccessError, ApiError, NotFoundError) as error:
+            call.report(f"{name} cannot be told to serve on ({error.message})", warning=True)
+
+
+def _without_key(node: Node) -> dict[str, str]:
+    return {key: value for key, value in node.metadata.items() if key != DRAIN_KEY}
+
+
+def _patch(call: Call, name: RequestName, node: Node, metadata: dict[str, str]) -> None:
+    # A patch of metadata is one of all of it.
+    call.client.patch_node(name.node(node.id), {"metadata": {**metadata}}, mask=["metadata"])
 
 
 def _has_to_end(serving: Serving | None) -> bool:

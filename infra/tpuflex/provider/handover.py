@@ -26,8 +26,8 @@ from tpuflex.host.metadata_keys import CONFIG_KEY
 from tpuflex.host.report import HostReport
 from tpuflex.provider.call import Call, Deadlines, UnreadyError
 from tpuflex.provider.delete import Removal, delete_all
+from tpuflex.provider.drain import call_off
 from tpuflex.provider.serving_hosts import answers, boots, may_answer, reported, that_answer
-from tpuflex.provider.still_serving import call_off
 from tpuflex.provider.watch import GO_ON
 from tpuflex.request.check import parse
 from tpuflex.request.fields import RequestArgs
@@ -242,7 +242,7 @@ def await_heir(call: Call, inputs: Properties, name: RequestName, heir: RequestN
         raise ConflictError(
             f"{error.message}: {name} is not deleted",
             hint=error.hint,
-            code=Code.NOT_SERVING,
+            code=error.code,
         ) from error
 
 
@@ -277,6 +277,5 @@ def without_successor(
     )
     if not stays:
         return BootError(error.message, hint=hint, code=error.code)
-    serving = error.snapshot.takes_over_from
-    gone = Snapshot(seen.name, at=call.timing.wall(), takes_over_from=serving)
+    gone = Snapshot(seen.name, at=call.timing.wall())
     return UnreadyError(error.message, snapshot=gone, hint=hint, code=error.code)

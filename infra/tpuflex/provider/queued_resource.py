@@ -186,9 +186,9 @@ class QueuedResources:
         call = self._call(request.urn)
         self._replacements.refuse_unproven(RequestName.parse(request.id))
         self._replacements.refuse_kept(request.id)
-        if (kept_id := self._replacements.kept(request.urn)) and kept_id != request.id:
-            name, heir_name = map(RequestName.parse, (request.id, kept_id))
-            await_heir(call, inputs, name, heir_name)
+        now = self._replacements.goes_on_with(request.urn)
+        if now and now != request.id:
+            await_heir(call, inputs, RequestName.parse(request.id), RequestName.parse(now))
         heir = self._replacements.heir(request.urn, RequestName.parse(request.id))
         delete_resource(call, request.id, inputs, outputs, timeout=request.timeout, heir=heir)
         self._generations.release(request.urn, request.id)

@@ -116,7 +116,7 @@ class Replacements:
             if made or urn in self._checked:
                 self._kept[urn] = id_
 
-    def kept(self, urn: str) -> str:
+    def goes_on_with(self, urn: str) -> str:
         """What the state goes on with under ``urn`` in this run; empty where that is not known."""
         with self._lock:
             return self._kept.get(urn, "")

@@ -260,9 +260,9 @@ SERVER_FAILED = Outcome(
     " ends it",
     _OVER,
 )
-#: Said by `up` when what is to take over does not serve.
+#: Said by `up`, behind the name of what serves, when its successor does not come to serve.
 NOT_TAKEN_OVER = Outcome("was not touched and serves on; both are billed.", _OVER)
-#: Said by `up` when it does, before what served until then is drained and deleted.
+#: Said by `up`, before the name of what served, which is then drained and deleted.
 TAKEN_OVER = Outcome("it serves, and takes over from")
 #: Said by `up` of a slice whose boot failed, where `on_boot_failure` is delete.
 BOOT_FAILED_DELETED = Outcome(

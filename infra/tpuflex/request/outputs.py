@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import datetime
 
 from pulumi_plugin.values import Properties, Value
 from tpuflex.errors import TpuflexError
@@ -14,6 +13,7 @@ from tpuflex.request.fields import MAPS
 from tpuflex.request.model import Node
 from tpuflex.request.name import Nodes, RequestName
 from tpuflex.request.ownership import MARKS
+from tpuflex.request.rows import rfc3339
 from tpuflex.request.snapshot import Snapshot, parse_time
 from tpuflex.request.states import Lifecycle
 
@@ -53,7 +53,7 @@ def outputs(inputs: Properties, seen: Snapshot, known: Properties | None = None)
         "ipAddresses": addresses,
         "createTime": seen.created or None,
         "activeTime": seen.active_since or None,
-        "expireTime": None if seen.expires is None else _rfc3339(seen.expires),
+        "expireTime": None if seen.expires is None else rfc3339(seen.expires),
         "specHash": seen.labels.get(LABEL_SPEC),
         "requests": [str(name) for name in (seen.name, *seen.also)],
         **_handing_over(seen),
@@ -89,10 +89,6 @@ def with_run_times(found: Properties, recorded: Properties) -> Properties:
         return found
     times = {key: found.get(key) or recorded.get(key) for key in ("activeTime", "expireTime")}
     return {**found, **times}
-
-
-def _rfc3339(time: datetime) -> str:
-    return time.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def recorded_lifecycle(outputs: Mapping[str, object]) -> Lifecycle | None:

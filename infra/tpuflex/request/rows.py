@@ -140,6 +140,11 @@ def moment(text: str) -> datetime:
     raise ValueError("not a time such as 2026-12-01T08:00:00Z (RFC 3339)")
 
 
+def rfc3339(time: datetime) -> str:
+    """``time``, in UTC, as :func:`moment` reads it; to the second."""
+    return time.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
 def _checked_moment(text: str) -> str:
     moment(text)
     return text

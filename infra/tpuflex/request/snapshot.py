@@ -20,7 +20,7 @@ from tpuflex.request.model import Node, QueuedResource, Status
 from tpuflex.request.name import Nodes, RequestName
 from tpuflex.request.outcomes import TABLE, Condition, condition_of
 from tpuflex.request.ownership import Known, agree, described, marks
-from tpuflex.request.rows import moment
+from tpuflex.request.rows import moment, rfc3339
 from tpuflex.request.states import NOT_FOUND, Lifecycle, describe, lifecycle
 
 #: With any one node in one of these, the whole slice is.
@@ -41,8 +41,8 @@ _RANK = (
 _INTERNAL = 13
 #: Of what FAILED without a word from Google.
 NO_REASON = Status(message="no reason was given")
-#: Of a time that somebody else wrote, and that cannot be read.
-UNKNOWN = "unknown"
+#: Stands for a time that somebody has written and nobody can read.
+UNREADABLE_TIME = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +153,13 @@ class Snapshot:
     @property
     def drains_until(self) -> str:
         """Until when its hosts were given time to end what they have begun (RFC 3339), as a
-        deletion has written it on a node; :data:`UNKNOWN` where what is written there is no time,
-        empty where nothing is."""
+        deletion has written it on a node; :data:`UNREADABLE_TIME` where what is written there is no
+        time, empty where nothing is."""
         asked = [text for node in self.nodes.found if (text := node.metadata.get(DRAIN_KEY))]
         times = [time for text in asked if (time := parse_time(text)) is not None]
         if not times:
-            return UNKNOWN if asked else ""
-        return max(times).isoformat(timespec="seconds").replace("+00:00", "Z")
+            return UNREADABLE_TIME if asked else ""
+        return rfc3339(max(times))
 
     # -- ownership ---------------------------------------------------------------------------
 
