@@ -13,9 +13,11 @@ import pulumi
 import pytest
 from pulumi import automation
 
+from embedded_cloud.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.server import EmbeddedCloud
 from tests.engine.quick_stack import QuickStack, StackInitMode
 from tests.provider.deployment import PROJECT, SWIFT, ZONE, Rig
+from tests.provider.reporting_hosts import Hosts
 from tpuflex.engine.find import ensure
 from tpuflex.engine.process import EngineProcess
 
@@ -92,3 +94,14 @@ def _workspace(
         env_vars=environ,
         pulumi_command=EngineProcess(engine.path, engine.version, environ),
     )
+
+
+@pytest.fixture
+def hosts(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Hosts:
+    """Hosts that report what the test says, of slices that boot with our script; the first is
+    READY."""
+    rig.args["metadata"] = {"startup-script": "exit 0", "tpuflex-config": "{}"}
+    made = Hosts()
+    monkeypatch.setattr(GuestAttributes, "query", lambda _self, owner, *_: made.query(owner))
+    made.report(1, {"phase": "READY"})
+    return made

@@ -1,15 +1,13 @@
-"""The rules of the watch over a host: phases and actions, by an injected clock."""
+"""Whether a server lives, and what is done where it does not: rules, by an injected clock."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from watch_host import ahead_by
-from watch_rules import begin, begin_anew, deadline, has_to_complete, is_due, report, step
+from watch_rules import begin, begin_anew, has_to_complete, is_due, report, step
 from watch_state import (
     CLOSE,
     DEGRADED,
@@ -26,34 +24,12 @@ from watch_state import (
     State,
 )
 
-_LIMITS = Limits(drain_s=600, start_s=1800)
-_RUN = Limits(drain_s=600, start_s=1800, drains_at=700, ends_at=1000)
-_UP = Container("running")
-_IDLE = Server(steps=5)
-_BUSY = Server(in_flight=2, running=2, steps=5)
-
-
-def look(at: float, server: Server | None = _IDLE, drain: str = "", **more: object) -> Look:
-    """A look at a container that runs, unless said otherwise."""
-    found = Look(at, drain, _UP, server)
-    return replace(found, **more)  # type: ignore[arg-type]
-
-
-def after(*looks: Look, limits: Limits = _LIMITS) -> tuple[State, list[str]]:
-    """Where a host stands after these looks, and all that was done; where nothing is said for some
-    time, it was looked at all the same, and was as before."""
-    state, done = begin(0), list[str]()
-    for before, each in pairwise((looks[0], *looks)):
-        times = range(int(before.at) + 15, int(each.at), 15)
-        for seen in (*(replace(before, at=at, completed=None) for at in times), each):
-            state, actions = step(state, seen, limits)
-            done += actions
-    return state, done
+from tests.unit.watched_host import BUSY, IDLE, LIMITS, RUN, after, look
 
 
 def test_tokens_that_come_are_enough() -> None:
     """A server under load whose steps move serves for as long as it likes."""
-    looks = [look(at, replace(_BUSY, steps=at)) for at in range(0, 600, 5)]
+    looks = [look(at, replace(BUSY, steps=at)) for at in range(0, 600, 5)]
     assert after(*looks)[0].phase == SERVING
     assert after(*looks)[1] == []
 
@@ -61,10 +37,10 @@ def test_tokens_that_come_are_enough() -> None:
 @pytest.mark.parametrize(
     ("server", "at", "frozen"),
     [
-        (_BUSY, 64, False),
-        (_BUSY, 65, True),
+        (BUSY, 64, False),
+        (BUSY, 65, True),
         # Nothing runs: nothing has to move.
-        (_IDLE, 600, False),
+        (IDLE, 600, False),
         (Server(waiting=3, steps=5), 600, False),
         # A server without that metric is not judged by it.
         (Server(running=2), 600, False),
@@ -76,7 +52,7 @@ def test_frozen_is_a_minute_without_a_token(
     server: Server | None, at: float, *, frozen: bool
 ) -> None:
     """While requests run, from the last token; of one that does not answer, from its last word."""
-    first = look(5, server if server is not None else _IDLE)
+    first = look(5, server if server is not None else IDLE)
     state, done = after(first, *(look(each, server) for each in (20, 35, 50, at)))
     assert (state.phase == DEGRADED, done == [RESTART]) == (frozen, frozen)
 
@@ -85,12 +61,12 @@ def test_frozen_is_a_minute_without_a_token(
     ("before", "at", "server"),
     [
         # Docker did not answer, or the machine stood still: it counts as 20 s.
-        (_IDLE, 75, None),
-        (_BUSY, 75, _BUSY),
-        (_BUSY, 9999, _BUSY),
-        (_BUSY, 9999, None),
+        (IDLE, 75, None),
+        (BUSY, 75, BUSY),
+        (BUSY, 9999, BUSY),
+        (BUSY, 9999, None),
         # What began in the meantime has its own minute.
-        (_IDLE, 25, _BUSY),
+        (IDLE, 25, BUSY),
     ],
 )
 def test_what_was_not_looked_at_is_not_frozen(
@@ -98,25 +74,25 @@ def test_what_was_not_looked_at_is_not_frozen(
 ) -> None:
     """Of the time between two looks 20 s count; the rest of the minute is waited for, and no more,
     so that looks that are always late find a frozen server, too."""
-    state, _ = step(begin(0), look(5, before), _LIMITS)
-    state, done = step(state, look(at, server), _LIMITS)
+    state, _ = step(begin(0), look(5, before), LIMITS)
+    state, done = step(state, look(at, server), LIMITS)
     assert (state.phase, done) == (SERVING, ())
-    left = 60 if before == _IDLE and server is not None else 40
+    left = 60 if before == IDLE and server is not None else 40
     for late in range(20, left, 20):
-        state, _ = step(state, look(at + late, server), _LIMITS)
+        state, _ = step(state, look(at + late, server), LIMITS)
         assert state.phase == SERVING
-    assert step(state, look(at + left, server), _LIMITS)[1] == (RESTART,)
+    assert step(state, look(at + left, server), LIMITS)[1] == (RESTART,)
 
 
 def test_a_frozen_server_is_restarted_once() -> None:
     """It serves when it has answered a completion, and not before; frozen again, it is stopped."""
-    frozen = (look(5, _BUSY), look(65, _BUSY))
-    state, _ = after(*frozen, look(70, None), look(80, _BUSY))
+    frozen = (look(5, BUSY), look(65, BUSY))
+    state, _ = after(*frozen, look(70, None), look(80, BUSY))
     assert (state.phase, state.restarts) == (DEGRADED, 1)
-    served = (*frozen, look(90, _IDLE, completed=True))
+    served = (*frozen, look(90, IDLE, completed=True))
     state, _ = after(*served)
     assert (state.phase, state.since, state.reason, state.restarts) == (SERVING, 90, "", 1)
-    state, done = after(*served, look(100, _BUSY), look(160, _BUSY))
+    state, done = after(*served, look(100, BUSY), look(160, BUSY))
     assert (state.phase, state.drained, done) == (FAILED, True, [RESTART, STOP])
     assert "again after it was started once more" in state.reason
 
@@ -131,8 +107,8 @@ _STUCK = Server(in_flight=3, steps=5)
         (_STUCK, 65, True),
         (Server(in_flight=1, waiting=1, steps=5), 65, True),
         # Their tokens tell.
-        (_BUSY, 64, False),
-        (_IDLE, 600, False),
+        (BUSY, 64, False),
+        (IDLE, 600, False),
         (replace(_STUCK, steps=None), 600, False),
     ],
 )
@@ -157,38 +133,17 @@ def test_an_engine_that_froze_while_it_was_idle() -> None:
     assert has_to_complete(state, 126)
 
 
-@pytest.mark.parametrize(
-    "before",
-    [
-        # It died before the drain, and while it drained.
-        [look(68, None, container=Container("running", 1))],
-        [look(60, drain="yes"), look(68, None, drain="yes", container=Container("running", 1))],
-    ],
-)
-def test_a_drain_that_is_called_off_makes_nothing_serve(before: list[Look]) -> None:
-    """A server that had not served again when it was to be drained is degraded afterwards, and
-    only a completion says that it serves."""
-    container = before[-1].container
-    off = [look(70, None, drain="yes", container=container), look(75, None, container=container)]
-    state, done = after(look(0), *before, *off)
-    assert (state.phase, done[-1]) == (DEGRADED, OPEN)
-    assert state.reason == "the drain was called off before the server had served again"
-
-    state, _ = step(state, look(90, _IDLE, container=container, completed=True), _LIMITS)
-    assert state.phase == SERVING
-
-
 def test_a_watch_that_is_started_again_believes_nothing() -> None:
     """The server may be loading, or be gone: a completion tells."""
-    state, _ = step(begin_anew(0), look(5), _LIMITS)
+    state, _ = step(begin_anew(0), look(5), LIMITS)
     assert (state.phase, state.reason) == (DEGRADED, "the watch of the host was started again")
     assert has_to_complete(state, 5)
-    assert step(state, look(10, completed=True), _LIMITS)[0].phase == SERVING
+    assert step(state, look(10, completed=True), LIMITS)[0].phase == SERVING
 
 
 def test_a_server_that_does_not_come_back_has_failed() -> None:
     """Within the time that a boot may take for it."""
-    frozen = (look(5, _BUSY), look(65, _BUSY))
+    frozen = (look(5, BUSY), look(65, BUSY))
     assert after(*frozen, look(65 + 1799, None))[0].phase == DEGRADED
     state, done = after(*frozen, look(65 + 1800, None))
     assert (state.phase, done) == (FAILED, [RESTART, STOP])
@@ -225,119 +180,10 @@ def test_a_container_that_was_stopped_does_not_serve() -> None:
     assert "status 137" in state.reason
 
 
-def test_a_drain_closes_first_and_is_done_after_two_idle_looks() -> None:
-    """What was idle before admission was closed may not be so any more."""
-    state, done = after(look(0), look(5, drain="x"))
-    assert (state.phase, state.drained, done) == (DRAINING, False, [CLOSE])
-    state, _ = after(look(0), look(5, drain="x"), look(6, _BUSY, drain="x"))
-    assert not state.drained
-    state, _ = after(look(0), look(5, drain="x"), look(6, drain="x"))
-    assert not state.drained
-    state, done = after(look(0), look(5, drain="x"), look(6, drain="x"), look(7, drain="x"))
-    assert (state.phase, state.drained, done) == (DRAINING, True, [CLOSE])
-
-
-@pytest.mark.parametrize(
-    ("drain", "limits", "over"),
-    [("x", _LIMITS, 605), ("1970-01-01T00:05:00Z", _LIMITS, 300), ("", _RUN, 1000)],
-)
-def test_what_has_not_ended_in_time_is_cut_off(drain: str, limits: Limits, over: float) -> None:
-    """Until the time in the key, for as long as the settings say without one, or to the run's end.
-    Meanwhile its tokens come."""
-    began = 5 if drain else 700
-    ticks = range(began, int(over), 5)
-    looks = [look(at, replace(_BUSY, steps=at), drain) for at in ticks]
-    state, done = after(*looks, limits=limits)
-    assert (state.drained, done) == (False, [CLOSE])
-    looks.append(look(over, replace(_BUSY, steps=over), drain))
-    state, done = after(*looks, limits=limits)
-    assert done == [CLOSE, STOP]
-    assert "2 requests had not ended" in state.reason
-    assert report(state, over, limits)["cut_off"] == 2
-    gone = look(over + 1, None, drain, container=Container("exited"))
-    state, done = after(*looks, gone, limits=limits)
-    assert (state.phase, state.drained, state.deaths, done) == (DRAINING, True, (), [CLOSE, STOP])
-
-
-def test_a_server_that_freezes_while_it_drains_is_stopped() -> None:
-    """Nothing that it has will end, and nobody needs it again."""
-    looks = [look(at, _BUSY, "x") for at in (5, 65)]
-    state, done = after(look(0), *looks)
-    assert (state.phase, done) == (DRAINING, [CLOSE, STOP])
-    assert "no token came" in state.reason
-
-
-def test_a_server_that_dies_while_it_drains_is_drained() -> None:
-    """Its requests are gone; that docker starts it again changes nothing."""
-    died = Container("running", restarts=1)
-    state, done = after(
-        look(0), look(5, _BUSY, "x"), look(6, None, "x", container=died), look(7, None, "x")
-    )
-    assert (state.phase, state.drained, done) == (DRAINING, True, [CLOSE])
-
-
-def test_a_drain_that_is_called_off() -> None:
-    """Admission opens; a server that was stopped meanwhile is started, and serves when it has
-    answered a completion."""
-    drained = (look(0), *(look(at, drain="x") for at in (5, 6, 7)))
-    assert after(*drained)[0].drained
-    state, done = after(*drained, look(8))
-    assert (state.phase, state.drained, done) == (SERVING, False, [CLOSE, OPEN])
-    cut = (look(0), look(5, _BUSY, "1970-01-01T00:00:01Z"))
-    state, done = after(*cut, look(7, None, container=Container("exited")))
-    assert (state.phase, done) == (DEGRADED, [CLOSE, STOP, OPEN, RESTART])
-
-
-def test_a_run_ends_by_the_clouds_clock() -> None:
-    """That of a host may be minutes off, and the embedded cloud's runs faster than any."""
-    early = (look(50, _BUSY, ahead=649), look(100, replace(_BUSY, steps=6), ahead=649))
-    assert after(early[0], limits=_RUN)[0].phase == SERVING
-    state, done = after(*early, limits=_RUN)
-    assert (state.phase, done) == (DRAINING, [CLOSE])
-    assert state.reason == "the run ends at 1970-01-01T00:16:40Z"
-    over = look(150, replace(_BUSY, steps=7), ahead=850)
-    assert after(*early, over, limits=_RUN)[1] == [CLOSE, STOP]
-
-
-@pytest.mark.parametrize(
-    ("date", "before", "ahead"),
-    [
-        ("Thu, 01 Jan 1970 00:01:40 GMT", 0.0, 90.0),
-        ("Thu, 01 Jan 1970 00:00:12 GMT", 0.0, 0.0),
-        ("Thu, 01 Jan 1970 00:01:40 GMT", 91.0, 91.0),
-        ("Thu, 01 Jan 1970 00:00:10 GMT", 90.0, 0.0),
-        ("", 5.0, 5.0),
-        ("yesterday", 5.0, 5.0),
-    ],
-)
-def test_the_clouds_clock_is_that_of_its_answers(date: str, before: float, ahead: float) -> None:
-    """Of whole seconds, what differs by no more than these and a slow answer is no difference."""
-    assert ahead_by(date, 10.0, before) == ahead
-
-
-@pytest.mark.parametrize(
-    ("at", "ahead", "cut"),
-    [(5, 0, False), (5, 900, False), (306, 0, True), (405, -100, False), (405, -99, True)],
-)
-def test_a_host_whose_clock_is_fast_cuts_nothing_off(at: float, ahead: float, *, cut: bool) -> None:
-    """Whoever waits until the key's time has the cloud's clock; none is cut off before that."""
-    state, done = after(look(at, _BUSY, "1970-01-01T00:05:06Z", ahead=ahead))
-    assert (STOP in done, state.cut_off) == (cut, 2 * cut)
-
-
-def test_the_end_of_a_run_cannot_be_called_off() -> None:
-    """The key comes and goes; the run ends all the same, and the host says when."""
-    state, done = after(look(699), look(700), look(705, drain="x"), look(710), limits=_RUN)
-    assert (state.phase, state.since, done) == (DRAINING, 700, [CLOSE])
-    assert state.reason == "the run ends at 1970-01-01T00:16:40Z"
-    said = report(state, 711, _RUN)
-    assert (said["drains_at"], said["ends_at"]) == (700, 1000)
-
-
 def test_what_has_failed_stays_failed() -> None:
     """Nothing but a boot changes it."""
     failed = State(FAILED, 1, "why", drained=True)
-    assert step(failed, look(9999, drain="x", completed=True), _RUN) == (failed, ())
+    assert step(failed, look(9999, drain="x", completed=True), RUN) == (failed, ())
 
 
 @pytest.mark.parametrize(
@@ -356,33 +202,8 @@ def test_reports_stay_within_googles_bound(phase: str, late: float, *, due: bool
 def test_what_the_guard_alone_knows_of_runs() -> None:
     """Requests whose first or last bytes are on their way are in no metric of the engine."""
     state = replace(begin(0), server=Server(in_flight=5, running=1, waiting=2))
-    said = report(state, 1, _LIMITS)
+    said = report(state, 1, LIMITS)
     assert (said["running"], said["waiting"]) == (3, 2)
-
-
-@pytest.mark.parametrize(
-    ("text", "at"),
-    [
-        ("1970-01-01T00:01:00Z", 60),
-        ("1970-01-01T00:01:00.123456789Z", 60),
-        ("1970-01-01T02:01:00+02:00", 60),
-        ("1970-01-01T00:01:00", None),
-        ("yes", None),
-        ("", None),
-        # Ends of the calendar.
-        ("9999-12-31T23:59:59Z", 253402300799),
-        ("9999-12-31T23:59:59,999999Z", 253402300799),
-        ("9999-12-31T23:59:59-12:00", None),
-        ("0001-01-01T00:00:00Z", -62135596800),
-        ("0001-01-01T00:00:00+01:00", None),
-    ],
-)
-def test_deadlines_are_rfc_3339(text: str, at: float | None) -> None:
-    """A time without a zone is none; fractions do not matter. What cannot be shown is no time, but
-    a drain all the same."""
-    assert deadline(text) == at
-    if text:
-        assert after(look(0), look(5, drain=text))[0].phase == DRAINING
 
 
 _SERVERS = st.none() | st.builds(
@@ -406,7 +227,7 @@ _LOOKS = st.tuples(
 )
 
 
-@given(st.lists(_LOOKS, max_size=40), st.sampled_from([_LIMITS, _RUN]))
+@given(st.lists(_LOOKS, max_size=40), st.sampled_from([LIMITS, RUN]))
 def test_whatever_is_seen(
     looks: list[tuple[int, str, Container, Server | None, bool | None]], limits: Limits
 ) -> None:
