@@ -112,6 +112,28 @@ def test_what_the_server_does(
     assert "  drains at        2026-11-21 15:00 UTC (in 3 h 00 min)\n" in text
 
 
+@pytest.mark.parametrize(
+    ("said_ago", "server"),
+    [
+        (timedelta(seconds=179), "serving"),
+        (timedelta(minutes=12), "serving\n{} 12 min ago, at 2026-11-21 11:48 UTC, {}"),
+        (timedelta(hours=2, minutes=5), "serving\n{} 2 h 05 min ago, at 2026-11-21 09:55 UTC, {}"),
+    ],
+)
+def test_a_last_word_that_is_old(show: Show, said_ago: timedelta, server: str) -> None:
+    """A host reports every minute: what it said long ago is shown with its age, because nothing
+    else tells a host that is gone from one that serves."""
+    serving = Serving(ServingPhase.SERVING, at=(NOON - said_ago).timestamp())
+    expected = server.format(
+        "said", "though it is due every minute: the host, or its watch, may be gone"
+    )
+
+    _, text = show(status(host=HostReport("READY", serving=serving)))
+
+    indented = expected.replace("\n", "\n" + " " * 19)
+    assert f"  server           {indented}\n  endpoint" in text
+
+
 def test_where_the_time_of_the_boot_went(show: Show) -> None:
     """The chips are billed while a host boots: `status` shows each phase of it as a bar."""
     host = HostReport("READY", timeline={"config": 10.0, "image": 11.0, "READY": 15.0})

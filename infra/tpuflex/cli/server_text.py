@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from tpuflex.host.serving import Serving, ServingPhase
+
+#: Seconds after which a host's last word is old: it speaks every minute (docs/drain.md), and one
+#: or two of its writes may fail.
+_OLD_AFTER_S = 180.0
+_GONE = "the host, or its watch, may be gone"
 
 #: In the headline of ``status``, by phase; one that serves is READY.
 HEADLINES = {
@@ -12,8 +19,9 @@ HEADLINES = {
 }
 
 
-def server_text(serving: Serving | None) -> str:
-    """The phase, what it answers and why it does not serve; empty on hosts of older scripts."""
+def server_text(serving: Serving | None, now: datetime) -> str:
+    """The phase, what it answers, why it does not serve, and how old that is where it is too old to
+    be relied on; empty on hosts of older scripts."""
     if serving is None:
         return ""
     parts = [serving.phase.value]
@@ -26,4 +34,15 @@ def server_text(serving: Serving | None) -> str:
     if serving.restarts:
         parts.append("started again once, because it was frozen")
     text = "; ".join(parts)
-    return f"{text}: {serving.reason}" if serving.reason else text
+    said = f"{text}: {serving.reason}" if serving.reason else text
+    age = now.timestamp() - serving.at
+    if not serving.at or age < _OLD_AFTER_S:
+        return said
+    when = datetime.fromtimestamp(serving.at, UTC).astimezone().strftime("%Y-%m-%d %H:%M %Z")
+    return f"{said}\nsaid {_ago(age)} ago, at {when}, though it is due every minute: {_GONE}"
+
+
+def _ago(seconds: float) -> str:
+    """A time of some minutes or more, as in ``2 h 05 min``."""
+    hours, minutes = divmod(int(seconds) // 60, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min"

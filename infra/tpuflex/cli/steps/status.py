@@ -157,7 +157,7 @@ def show_status(
             ("made by", _OTHER_STATE.format(status.state_id) if foreign else ""),
             ("node", node_text(status)),
             ("host", host_text(status)),
-            ("server", server_text(serving_of(status))),
+            ("server", server_text(serving_of(status), invocation.now())),
             ("boot", boot_text(status, invocation)),
             ("container", status.host.isolation if status.host else ""),
             ("vLLM", f"{version}, {insecure}" if insecure else version),
