@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -90,11 +91,23 @@ def test_a_renewal_may_run_unattended(cause: str) -> None:
     Approval(renewal_only=True).require(EnginePlan((component, renewal(cause, "lifecycle"))))
 
 
-@pytest.mark.parametrize("cause", ["lifecycle", "takesOverFrom"])
+@pytest.mark.parametrize("cause", ["drainsUntil", "lifecycle", "takesOverFrom"])
 def test_a_renewal_that_was_begun_goes_on(cause: str) -> None:
-    """What an earlier run asked for waits in the queue, or does not serve yet: the next one on the
-    schedule waits on."""
-    Approval(renewal_only=True).require(EnginePlan((renewal(cause, operation="update"),)))
+    """What an earlier run asked for waits in the queue, or does not serve yet, or was asked to
+    drain: the next one on the schedule goes on with it."""
+    begun = renewal(cause, operation="update")
+    for each in (begun, replace(begun, ends_replaced=True)):
+        Approval(renewal_only=True).require(EnginePlan((each,)))
+
+
+def test_what_a_renewal_has_replaced_is_deleted_later() -> None:
+    """Its successor serves; that the schedule ends what is billed beside it is no other change."""
+    left = replace(renewal(operation="same"), ends_replaced=True)
+    Approval(renewal_only=True).require(EnginePlan((left,)))
+
+    bucket = Step("same", "gcp:storage/bucket:Bucket", "x", "urn:x", ends_replaced=True)
+    with pytest.raises(PlanChangedError, match="delete of x"):
+        Approval(renewal_only=True).require(EnginePlan((bucket,)))
 
 
 @pytest.mark.parametrize(

@@ -356,6 +356,31 @@ def test_which_comes_first_of_a_replacement() -> None:
     assert (before.operation, before.deleted_first) == ("replace", True)
 
 
+@pytest.mark.parametrize("stays", ["update", "same"])
+def test_what_is_left_of_an_earlier_replacement(google: OpenStack, stays: str) -> None:
+    """What an earlier `up` has replaced is deleted with what stays: that is no replacement, and is
+    said, because it is billed until then."""
+    looks = (slice_("refresh"), slice_("refresh"))
+    gone = slice_("delete-replaced")
+
+    (step,) = EnginePlan.of((*looks, slice_(stays), gone)).steps
+
+    assert (step.operation, step.ends_replaced, step.changes) == (stays, True, True)
+    text = preview_markdown(of(google, step))
+    assert "1 to delete" in text
+    assert "which is billed until then, is deleted as soon as this one serves." in text
+
+
+def test_a_replacement_beside_what_is_left_of_an_earlier_one() -> None:
+    """Another word for `rerun` while a successor does not serve: that is deleted first, and the one
+    that serves at the end."""
+    gone = slice_("delete-replaced")
+
+    (step,) = EnginePlan.of((gone, slice_("replace"), slice_("create-replacement"), gone)).steps
+
+    assert (step.operation, step.deleted_first) == ("replace", True)
+
+
 def test_moments_are_the_same_everywhere(google: OpenStack) -> None:
     """Times are in UTC, wherever the command runs."""
     shown = preview_markdown(

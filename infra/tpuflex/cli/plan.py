@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 _PREVIEWS = {plan.value: text for plan, text in PREVIEWS.items()}
 _WORDS = {"create": "to create", "update": "to change", "delete": "to delete"}
+#: Said of a slice with which a state goes on, while it still has the one that was replaced.
+ENDS_REPLACED = (
+    "the slice that it replaces, which is billed until then, is deleted as soon as this one serves"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +59,10 @@ class StackPlan:
     @property
     def changes(self) -> str:
         """How many resources will be created, changed, replaced and deleted, in words."""
-        counts = Counter(step.operation for step in self.plan.resources)
-        words = [f"{n} {_WORDS.get(op, f'to {op}')}" for op, n in counts.most_common()]
+        steps = self.plan.resources
+        counts = Counter(step.operation for step in steps if step.operation != "same")
+        counts["delete"] += sum(step.ends_replaced for step in steps)
+        words = [f"{n} {_WORDS.get(op, f'to {op}')}" for op, n in counts.most_common() if n]
         return ", ".join(words) or "none"
 
     def show(self, output: Output) -> None:
@@ -66,7 +72,10 @@ class StackPlan:
         if output.verbose:
             output.table(
                 ("", "TYPE", "NAME"),
-                [(step.operation, step.type, step.name) for step in self.plan.resources],
+                [
+                    (f"{step.operation}{', delete' * step.ends_replaced}", step.type, step.name)
+                    for step in self.plan.resources
+                ],
             )
         output.result()
 
@@ -106,6 +115,7 @@ class StackPlan:
                     "name": step.name,
                     "properties": list(step.changed),
                     "replaced_for": list(step.replaced_for),
+                    "ends_replaced": step.ends_replaced,
                 }
                 for step in self.plan.resources
             ],
@@ -246,7 +256,8 @@ def slice_plan(plan: EnginePlan) -> str:
     # Each replacement has an id of its own: that is no reason for it.
     causes = [name for name in step.replaced_for if name != "queuedResourceId"]
     reasons = f" (changed: {', '.join(causes)})" if causes else ""
-    return f"{_PREVIEWS.get(step.operation, '')}{reasons}"
+    ends = f"; {ENDS_REPLACED}" if step.ends_replaced else ""
+    return f"{_PREVIEWS.get(step.operation, '')}{reasons}{ends}"
 
 
 def price_text(cost: RunCost) -> str:

@@ -14,6 +14,7 @@ from tpuflex.cli.foreseen import NOTHING
 from tpuflex.cli.markdown import NONE, alert, code, code_block, table
 from tpuflex.cli.memory_text import memory_line
 from tpuflex.cli.output import for_stack
+from tpuflex.cli.plan import ENDS_REPLACED
 from tpuflex.cli.preview_report import Away, PreviewReport, Run, slice_step
 from tpuflex.cli.secrets_anew import anew_texts
 from tpuflex.duration import format_duration
@@ -175,6 +176,8 @@ def _summary(report: PreviewReport) -> str:
     elif step is not None and step.operation in _SLICE:
         text = _SLICE[step.operation]
         lines.append(f"The slice {text}." if text.startswith(("is ", "stays ")) else f"{text}.")
+        if step.ends_replaced:
+            lines.append(f"{ENDS_REPLACED}.")
     return " ".join(f"{line[:1].upper()}{line[1:]}" for line in lines)
 
 
@@ -182,7 +185,7 @@ def _resources(report: PreviewReport, room: int) -> Iterator[str]:
     """The table of the resources, as far as there is room for it."""
     steps = sorted(
         report.plan.plan.resources,
-        key=lambda step: (_ORDER.get(step.operation, 2), step.type, step.name),
+        key=lambda step: (_rank(step), step.type, step.name),
     )
     if not steps:
         return
@@ -207,8 +210,14 @@ def _resources(report: PreviewReport, room: int) -> Iterator[str]:
         yield shown
 
 
+def _rank(step: Step) -> int:
+    return _ORDER["delete"] if step.ends_replaced else _ORDER.get(step.operation, 2)
+
+
 def _row(step: Step, *, deleted: bool) -> tuple[str, ...]:
     word = "left" if deleted else _WORDS.get(step.operation, code(step.operation))
+    if step.ends_replaced:
+        word = "**delete**, of an earlier replacement"
     causes = [name for name in step.replaced_for or step.changed if name != "queuedResourceId"]
     shown = ", ".join(code(name, longest=60) for name in causes[:8])
     more = f", {len(causes) - 8} more" if len(causes) > 8 else ""

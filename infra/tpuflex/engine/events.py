@@ -17,6 +17,9 @@ _COLOUR = re.compile(r"<\{%.*?%\}>")
 
 #: Operations that leave the cloud as it is.
 QUIET_OPERATIONS = frozenset({"same", "read", "refresh", "discard", "remove-pending-replace"})
+#: The steps of a replacement that make something, and the one that deletes what is replaced.
+_MAKING = frozenset({"create-replacement", "replace", "import-replacement", "read-replacement"})
+_ENDING = "delete-replaced"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,8 @@ class Step:
         before: input properties that the state has; empty for what is created.
         replaced_for: names of the properties because of which it is replaced, if it is.
         deleted_first: whether it is deleted before there is another one in its place.
+        ends_replaced: whether what an earlier operation has replaced under this URN, and did not
+            come to delete, is deleted with it.
     """
 
     operation: str
@@ -51,11 +56,14 @@ class Step:
     before: Mapping[str, object] = field(default_factory=dict)
     replaced_for: tuple[str, ...] = ()
     deleted_first: bool = False
+    ends_replaced: bool = False
 
     @property
     def changes(self) -> bool:
         """Whether this step changes anything in the stack's state."""
-        return self.operation not in QUIET_OPERATIONS and self.type != "pulumi:pulumi:Stack"
+        if self.type == "pulumi:pulumi:Stack":
+            return False
+        return self.ends_replaced or self.operation not in QUIET_OPERATIONS
 
     @property
     def touches_cloud(self) -> bool:
@@ -73,21 +81,10 @@ class EnginePlan:
     def of(cls, steps: Iterable[Step]) -> EnginePlan:
         """One step per resource: a replacement's parts (create, delete) count as `replace`, with
         the inputs of what is made and not of what is deleted."""
-        merged: dict[str, Step] = {}
+        parts: dict[str, list[Step]] = {}
         for step in steps:
-            known = merged.get(step.urn)
-            if known is None or not known.changes:
-                merged[step.urn] = step
-            elif "replace" in step.operation:
-                made = known if step.operation == "delete-replaced" else step
-                merged[step.urn] = replace(
-                    made,
-                    operation="replace",
-                    before=made.before or known.before or step.before,
-                    # The engine tells its steps in the order in which it takes them.
-                    deleted_first=known.deleted_first or known.operation == "delete-replaced",
-                )
-        return cls(tuple(merged.values()))
+            parts.setdefault(step.urn, []).append(step)
+        return cls(tuple(map(_merged, parts.values())))
 
     @property
     def changes(self) -> tuple[Step, ...]:
@@ -98,6 +95,25 @@ class EnginePlan:
     def resources(self) -> tuple[Step, ...]:
         """The steps that change something in the cloud."""
         return tuple(step for step in self.steps if step.touches_cloud)
+
+
+def _merged(parts: list[Step]) -> Step:
+    """What the engine does under one URN, of which it tells in ``parts``, in their order."""
+    ends = [each.operation == _ENDING for each in parts]
+    makes = [each.operation in _MAKING for each in parts]
+    if any(makes):
+        (*_, made) = (each for each in parts if each.operation in _MAKING)
+        return replace(
+            made,
+            operation="replace",
+            before=made.before or next((each.before for each in parts if each.before), {}),
+            deleted_first=any(ends) and ends.index(True) < makes.index(True),
+        )
+    stays = [each for each in parts if each.operation not in {_ENDING, "refresh"}]
+    if not stays:
+        return parts[-1]
+    said = next((each for each in stays if each.changes), stays[-1])
+    return replace(said, ends_replaced=any(ends))
 
 
 @dataclass(frozen=True, slots=True)

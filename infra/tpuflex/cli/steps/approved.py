@@ -13,9 +13,10 @@ from tpuflex.naming import QUEUED_RESOURCE
 #: (:func:`tpuflex.provider.planning.due`), and each has an id of its own.
 _RENEWAL = frozenset({"expireTime", "lifecycle", "queuedResourceId"})
 
-#: What an update shows that only goes on with a renewal that an earlier `up` began: the request
-#: waits, or what it asked for does not serve yet (:mod:`tpuflex.provider.planning`).
-_GOES_ON = frozenset({"lifecycle", "requests", "takesOverFrom"})
+#: What an update shows that only goes on with what an earlier run of the engine began: the request
+#: waits, or what it asked for does not serve yet, or a deletion was stopped that had asked it to
+#: drain (:mod:`tpuflex.provider.planning`).
+_GOES_ON = frozenset({"drainsUntil", "lifecycle", "requests", "takesOverFrom"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,9 @@ def _require_renewal(plan: EnginePlan) -> None:
         if not step.custom:
             continue  # a component makes nothing: its inputs stand in the state alone
         if not _renews(step):
+            word = "delete" if step.operation == "same" else step.operation
             raise PlanChangedError(
-                f"The plan is more than a renewal, and nothing was changed: {step.operation} of"
+                f"The plan is more than a renewal, and nothing was changed: {word} of"
                 f" {step.name} ({step.type}).",
                 hint="Deploy what has changed, with whatever approval that takes; the next renewal"
                 " comes after it.",
@@ -71,5 +73,9 @@ def _renews(step: Step) -> bool:
     if step.type != QUEUED_RESOURCE:
         return False
     if step.operation == "replace":
-        return _RENEWAL.issuperset({*step.replaced_for, *step.changed})
-    return step.operation == "update" and bool(step.changed) and _GOES_ON.issuperset(step.changed)
+        reasons, changed = _RENEWAL.issuperset(step.replaced_for), _RENEWAL | _GOES_ON
+        return reasons and changed.issuperset(step.changed)
+    if step.operation == "update":
+        return bool(step.changed) and _GOES_ON.issuperset(step.changed)
+    # What a renewal has replaced, and did not come to delete, and no more.
+    return step.ends_replaced and not step.changed

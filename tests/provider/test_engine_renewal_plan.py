@@ -1,0 +1,99 @@
+"""How the real engine tells of a hand-over that was begun, and what is read from that: what a
+schedule goes on with by itself."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+from pulumi.automation.errors import CommandError
+
+from embedded_cloud.faults.rule import parse_rule
+from tests.provider.deployment import TYPE, Rig, live, until
+from tests.provider.reporting_hosts import ERROR, FIRST, SECOND, Hosts, renew
+from tpuflex.cli.steps.approved import Approval
+from tpuflex.cli.steps.ready import asks_for_chips
+from tpuflex.engine.events import EnginePlan, Started, Step, progress_of
+
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.usefixtures("served"),
+    # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+
+def planned(rig: Rig) -> EnginePlan:
+    """What an `up` would do; a schedule may do it."""
+    steps: list[Step] = []
+
+    def hear(event: Any) -> None:
+        said = progress_of(event)
+        if isinstance(said, Started):
+            steps.append(said.step)
+
+    rig.stack.preview(on_event=hear)
+    plan = EnginePlan.of(steps)
+    Approval(renewal_only=True).require(plan)
+    assert not asks_for_chips(plan)
+    return plan
+
+
+def of_slice(plan: EnginePlan) -> tuple[str, tuple[str, ...], bool]:
+    """What ``plan`` does with the slice, because of what, and whether another one goes with it."""
+    (step,) = (each for each in plan.steps if each.type == TYPE)
+    return step.operation, step.changed, step.ends_replaced
+
+
+def test_a_successor_that_does_not_serve_is_waited_for(rig: Rig, hosts: Hosts) -> None:
+    """It is an update, although the engine also deletes what it takes over from: no other chips are
+    asked for."""
+    rig.up()
+    hosts.report(2, ERROR)
+    renew(rig, "again")
+    with pytest.raises(CommandError):
+        rig.up()
+
+    assert of_slice(planned(rig)) == ("update", ("takesOverFrom",), True)
+
+
+def test_one_that_serves_lets_what_it_replaces_be_deleted(rig: Rig, hosts: Hosts) -> None:
+    """The `up` before it was stopped in that; nothing else has changed."""
+    rig.up()
+    hosts.report(2, {"phase": "READY"})
+    renew(rig, "again")
+    denied: dict[str, Any] = {
+        "kind": "answer",
+        "status": 403,
+        "message": "denied",
+        "code": "PERMISSION_DENIED",
+    }
+    where: dict[str, Any] = {"method": "DELETE", "path": "slice-g1"}
+    rig.cloud.cloud.faults.book.add(parse_rule({"where": where, "times": 0, "effect": denied}))
+    with pytest.raises(CommandError, match="denied"):
+        rig.up()
+    rig.cloud.cloud.faults.forget()
+    assert live(rig) == [FIRST, SECOND]
+
+    assert of_slice(planned(rig)) == ("same", (), True)
+    rig.up()
+
+    assert live(rig) == [SECOND]
+    assert of_slice(planned(rig)) == ("same", (), False)
+
+
+def test_a_drain_that_was_stopped_is_called_off(rig: Rig, hosts: Hosts) -> None:
+    """Who stops a `down` has a host that takes nothing new: the next run opens it again."""
+    rig.up()
+    hosts.report(1, {"phase": "READY"})
+    hosts.serving(1, "serving", running=1)
+    running = rig.background(rig.destroy)
+    until(lambda: "waits until it has drained" in "".join([*rig.lines, *rig.ephemeral]))
+    rig.engine().send_signal(signal.SIGINT)
+    with pytest.raises(CommandError):
+        running.result(60)
+    rig.refresh()
+
+    assert of_slice(planned(rig)) == ("update", ("drainsUntil",), False)
