@@ -9,6 +9,7 @@ frozen, and while the server ends (measured with vLLM 0.32).
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -47,7 +48,7 @@ def begin(at: float) -> State:
 def begin_anew(at: float) -> State:
     """A host whose watch has died: whether its server answers, nobody knows."""
     why = "the watch of the host was started again"
-    return replace(begin(at), phase=DEGRADED, reason=why, proven=False)
+    return replace(begin(at), phase=DEGRADED, reason=why, proven=False, answers=False)
 
 
 def has_to_complete(state: State, at: float) -> bool:
@@ -65,7 +66,7 @@ def step(before: State, look: Look, limits: Limits) -> tuple[State, tuple[str, .
         return before, ()
     died = _has_died(before, look)
     seen = _observed(before, look, died=died)
-    if why := _why_draining(look, limits):
+    if why := _why_draining(seen, look, limits):
         return _draining(before, seen, look, limits, why, died=died)
     if before.phase == DRAINING:
         return _called_off(seen, look)
@@ -91,6 +92,8 @@ def _observed(before: State, look: Look, *, died: bool) -> State:
     """``before`` with what ``look`` shows."""
     deaths = tuple(at for at in before.deaths if look.at - at < DEATHS_S)
     missed = max(0.0, look.at - before.looked_at - LOOKS_S)
+    same = before.answers and not died and look.container.status == "running"
+    tokens = same and _makes_tokens(before.server, look.server)
     after = replace(
         before,
         looked_at=look.at,
@@ -98,8 +101,10 @@ def _observed(before: State, look: Look, *, died: bool) -> State:
         moved_at=before.moved_at + missed,
         container=look.container,
         deaths=(*deaths, look.at) if died else deaths,
-        proven=(before.proven and not died) or look.completed is True,
+        proven=(before.proven and not died) or look.completed is True or tokens,
+        answers=same or look.server is not None,
         was_idle=look.server is not None and look.server.is_idle,
+        asked_at=min(before.asked_at, look.at) if look.drain else math.inf,
     )
     server = look.server
     if server is None:
@@ -108,7 +113,7 @@ def _observed(before: State, look: Look, *, died: bool) -> State:
     begun = bool(server.running) and not before.server.running
     idle = server.is_idle or before.server.is_idle
     moved = server.steps is None or server.steps != before.server.steps
-    moved = moved or begun or idle or look.completed is True
+    moved = moved or begun or idle or look.completed is True or not same
     return replace(
         after,
         server=server,
@@ -117,13 +122,22 @@ def _observed(before: State, look: Look, *, died: bool) -> State:
     )
 
 
-def _why_draining(look: Look, limits: Limits) -> str:
+def _makes_tokens(before: Server, now: Server | None) -> bool:
+    """Whether a process made tokens between two looks while requests ran. Behind a long queue no
+    completion of the watch is answered in time."""
+    if now is None or now.steps is None or before.steps is None:
+        return False
+    return now.running > 0 and now.steps > before.steps
+
+
+def _why_draining(seen: State, look: Look, limits: Limits) -> str:
     """Why nothing may be admitted; empty if it may."""
-    if look.drain:
-        until = deadline(look.drain)
-        said = "" if until is None else f", which is waited for until {rfc3339(until)}"
-        return f"the slice is to be deleted{said}"
     drains, ends = limits.drains_at, limits.ends_at
+    if look.drain:
+        said, why = _said(seen, look), "the slice is to be deleted"
+        if ends is not None and ends - look.ahead <= _granted(seen, look, limits):
+            return f"{why}, and its run ends at {rfc3339(ends)}"
+        return why if said is None else f"{why}, which is waited for until {rfc3339(said)}"
     if drains is not None and ends is not None and look.at + look.ahead >= drains:
         return f"the run ends at {rfc3339(ends)}"
     return ""
@@ -143,7 +157,7 @@ def _draining(
     gone = died or look.container.status != "running"
     idle = look.server is not None and look.server.is_idle and before.was_idle
     drained = seen.drained or gone or (idle and before.phase == DRAINING)
-    until = _until(look, limits, seen.since)
+    until = _until(seen, look, limits)
     stopped = seen.stopped
     if not drained and not stopped:
         if frozen := _why_frozen(seen, look):
@@ -159,14 +173,31 @@ def _draining(
     return replace(seen, drained=drained, stopped=stopped, reason=reason), actions
 
 
-def _until(look: Look, limits: Limits, since: float) -> float:
-    """When what is still in flight is cut off."""
-    if look.drain:
-        said = deadline(look.drain)
-        # Of a host whose clock is fast. A slow one waits for longer; who set the key does not,
-        # and the embedded cloud's clock is ahead of theirs as well.
-        return since + limits.drain_s if said is None else said - min(0.0, look.ahead)
-    return since if limits.ends_at is None else limits.ends_at - look.ahead
+def _until(seen: State, look: Look, limits: Limits) -> float:
+    """When what is still in flight is cut off: at the latest when the run ends, and the machine
+    with it."""
+    ends = math.inf if limits.ends_at is None else limits.ends_at - look.ahead
+    return min(ends, _granted(seen, look, limits))
+
+
+def _granted(seen: State, look: Look, limits: Limits) -> float:
+    """Until when, by the host's clock, the key lets requests end; infinity without it."""
+    said = _said(seen, look)
+    return seen.asked_at + limits.drain_s if said is None else said + _fast_by(look)
+
+
+def _said(seen: State, look: Look) -> float | None:
+    """The time in the key; None without one. One that was over when the key was first seen is by a
+    clock that is slow: whoever asks for a drain gives it time."""
+    said = deadline(look.drain)
+    is_over = said is not None and said + _fast_by(look) < seen.asked_at
+    return None if is_over else said
+
+
+def _fast_by(look: Look) -> float:
+    """Seconds by which the host's clock is fast. A slow one waits for longer; who set the key does
+    not, and the embedded cloud's clock is ahead of theirs as well."""
+    return max(0.0, -look.ahead)
 
 
 def _called_off(seen: State, look: Look) -> tuple[State, tuple[str, ...]]:
@@ -174,8 +205,8 @@ def _called_off(seen: State, look: Look) -> tuple[State, tuple[str, ...]]:
     seen = replace(seen, since=look.at, drained=False, answered_at=look.at, moved_at=look.at)
     if seen.stopped or look.container.status != "running":
         reason = "the drain was called off after the server had been stopped; it is started again"
-        again = replace(seen, phase=DEGRADED, reason=reason, container=None, stopped="", cut_off=0)
-        return replace(again, proven=False), (OPEN, RESTART)
+        again = replace(_started(seen), phase=DEGRADED, reason=reason, stopped="", cut_off=0)
+        return again, (OPEN, RESTART)
     if not seen.proven:
         reason = "the drain was called off before the server had served again"
         return replace(seen, phase=DEGRADED, reason=reason), (OPEN,)
@@ -193,28 +224,33 @@ def _serving(seen: State, look: Look, *, died: bool) -> tuple[State, tuple[str, 
         return seen, ()
     if seen.restarts >= RESTARTS:
         return _failed(seen, look.at, f"{frozen}, again after it was started once more")
-    again = replace(
-        seen,
-        phase=DEGRADED,
-        since=look.at,
-        reason=f"{frozen}; it is started once more",
-        restarts=seen.restarts + 1,
-        # Its count begins anew.
-        container=None,
-        proven=False,
-    )
-    return again, (RESTART,)
+    return _once_more(seen, look.at, frozen)
 
 
 def _degraded(seen: State, look: Look, limits: Limits) -> tuple[State, tuple[str, ...]]:
-    """A server that was started again serves once it has answered a completion, and not before."""
-    if look.completed:
+    """A server that was started again serves once it is proven, and not before. It may freeze
+    before that, but for one that loads, which does not answer yet."""
+    if seen.proven:
         well = replace(seen, phase=SERVING, since=look.at, reason="")
         return replace(well, answered_at=look.at, moved_at=look.at), ()
+    frozen = _why_frozen(seen, look) if seen.answers else ""
+    if frozen and seen.restarts < RESTARTS:
+        return _once_more(seen, look.at, frozen)
     if look.at - seen.since >= limits.start_s:
         late = f"it has not served again within {limits.start_s:.0f} s"
         return _failed(seen, look.at, f"{seen.reason}; {late}")
     return seen, ()
+
+
+def _once_more(seen: State, at: float, frozen: str) -> tuple[State, tuple[str, ...]]:
+    reason, restarts = f"{frozen}; it is started once more", seen.restarts + 1
+    again = replace(_started(seen), phase=DEGRADED, since=at, reason=reason, restarts=restarts)
+    return again, (RESTART,)
+
+
+def _started(seen: State) -> State:
+    """``seen`` of a server that is started here: docker's count begins anew, and its own."""
+    return replace(seen, container=None, proven=False, answers=False)
 
 
 def _failed(seen: State, at: float, reason: str) -> tuple[State, tuple[str, ...]]:

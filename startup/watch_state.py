@@ -5,6 +5,7 @@ back.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 SERVING, DRAINING, DEGRADED, FAILED = "serving", "draining", "degraded", "failed"
@@ -122,7 +123,11 @@ class State:
         was_idle: whether the server was idle at the last look.
         stopped: whether it was stopped here, and why; empty otherwise.
         cut_off: how many requests that ended because the time was over.
-        proven: whether it is known to answer: it has, since it was started last.
+        proven: whether it is known to serve: it has answered a completion, or made tokens, since it
+            was started last.
+        answers: whether it has answered a look since it was started last: ``server`` is of the
+            process that runs, which does not load any more.
+        asked_at: when the key that asks for a drain was first seen; infinity without it.
     """
 
     phase: str
@@ -140,3 +145,5 @@ class State:
     stopped: str = ""
     cut_off: int = 0
     proven: bool = True
+    answers: bool = True
+    asked_at: float = math.inf

@@ -94,6 +94,20 @@ def test_an_accepted_end_asks_for_nothing() -> None:
     assert accepted.endswith(kept)
 
 
+@pytest.mark.parametrize("on_run_end", ["keep", "delete", "accept"])
+def test_an_end_that_is_renewed_asks_for_an_up(on_run_end: str) -> None:
+    """Where the stack file renews, a plain `up` starts the next run: nothing has to be changed,
+    whatever on_run_end says, and wherever the run was."""
+    over = status(state="SUSPENDED", lifecycle=Lifecycle.ENDED, node_state="")
+    stack = cast("OpenStack", Stack(renew_before="1h", on_run_end=on_run_end))
+
+    for each in (over, replace(over, zone="europe-west4-a")):
+        advice = advice_text(each, stack)
+        assert "`tpuflex up` starts the next run" in advice
+        assert "rerun" not in advice
+    assert advice_text(status(), stack) == status().advice
+
+
 @pytest.mark.parametrize(("on_boot_failure", "told"), [("delete", True), ("keep", False)])
 def test_a_booting_host_says_who_would_delete_it(on_boot_failure: str, told: bool) -> None:
     """With on_boot_failure: delete, only the `up` that was granted the slice deletes it."""

@@ -206,6 +206,26 @@ class TestStatus:
             (line,) = found.others
             assert other is None or line.endswith(f"has hosts and is billed{other}")
 
+    def test_one_that_said_so_long_ago_is_not_shown_before_one_that_says_so(
+        self, settings: StackSettings
+    ) -> None:
+        """A machine that is gone says nothing any more: of two, what has spoken of late serves."""
+        now = datetime(2026, 11, 21, 13, tzinfo=UTC)
+        spoke = {f"{PARENT}/nodes/g1": 20, f"{PARENT}/nodes/g2": 900}
+
+        class Two(Tpu):
+            def guest_attributes(self, node: str, _namespace: str) -> tuple[dict[str, str], ...]:
+                at = now.timestamp() - spoke[node]
+                serving = json.dumps({"phase": "serving", "at": at})
+                return ({"report": json.dumps({"phase": "READY"}), "serving": serving},)
+
+        younger = request("ACTIVE", "g2").model_copy(update={"create_time": "2026-11-21T12:00:00Z"})
+        nodes = {f"{PARENT}/nodes/{each}": node() for each in ("g1", "g2")}
+
+        found = slice_status(settings, NAMES, Two([request("ACTIVE"), younger], nodes), now=now)
+
+        assert found.queued_resource == "g1"
+
     def test_ready(self, settings: StackSettings) -> None:
         """A READY host: endpoint, expiry from the asked run duration, and the report."""
         tpu = Tpu([request("ACTIVE")], {f"{PARENT}/nodes/g1": node()}, {"phase": "READY"})

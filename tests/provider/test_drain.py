@@ -96,15 +96,16 @@ def test_it_is_deleted_once_nothing_runs_any_more() -> None:
     )
 
     script, said = deleted(cloud)
+    waits = f"{NAME}: waits until it has drained, until 08:26 UTC at the latest"
 
     assert drains(script) == [UNTIL]
     (patch,) = [each for each in script.sent if each.method == "PATCH"]
     assert patch.body == {"metadata": {**BOOTS["metadata"], "tpuflex-drain": UNTIL}}
     assert at(script, "DELETE") - at(script, "PATCH") == pytest.approx(30, abs=2)
     assert [line for _, line in said.lines][:4] == [
-        f"{NAME}: waits until it has drained: 3 requests running",
-        f"{NAME}: waits until it has drained: 3 requests running, 1 waiting",
-        f"{NAME}: waits until it has drained: 1 request running",
+        f"{waits}: 3 requests running",
+        f"{waits}: 3 requests running, 1 waiting",
+        f"{waits}: 1 request running",
         f"{NAME}: drained after 30s",
     ]
 
@@ -224,7 +225,38 @@ def test_what_has_nothing_to_end_is_deleted_at_once(host: Answer) -> None:
     script, _ = deleted(Slice(host))
 
     assert drains(script) == []
-    assert at(script, "DELETE") == 1000.0
+    assert at(script, "DELETE") == pytest.approx(1000.0, abs=0.5)
+
+
+def test_a_server_that_waits_for_a_completion_may_answer_others() -> None:
+    """A host whose watch began anew is degraded until a completion came; what runs there ends."""
+    cloud = Slice(
+        says("READY", "degraded", running=200, waiting=900),
+        says("READY", "draining", running=1),
+        says("READY", "draining", drained=True),
+    )
+
+    script, _ = deleted(cloud)
+
+    assert drains(script) == [UNTIL]
+    assert at(script, "DELETE") - at(script, "PATCH") == pytest.approx(20, abs=2)
+
+
+@pytest.mark.parametrize("before", [(), (says("READY", "serving", running=3),)])
+def test_a_single_404_cuts_nothing_off(before: tuple[Answer, ...]) -> None:
+    """Neither at the first look nor later: a host that is not found is asked again at once."""
+    cloud = Slice(
+        *before,
+        missing("guest attributes"),
+        says("READY", "draining", running=3),
+        says("READY", "draining", drained=True),
+    )
+
+    script, said = deleted(cloud)
+
+    assert drains(script) == [UNTIL]
+    assert at(script, "DELETE") - at(script, "PATCH") >= 9
+    assert "3 requests running" in said.text
 
 
 def test_an_api_that_does_not_answer_for_a_moment_cuts_nothing_off() -> None:

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from pulumi_plugin.values import Properties
 from tests.provider.fakes import (
+    INPUTS,
     NAME,
     NODE,
     Answer,
@@ -22,9 +24,10 @@ from tests.provider.fakes import (
     scripted,
     sequence,
 )
-from tpuflex.errors import AccessError, ApiError, InterruptedByUser, TpuflexError
+from tpuflex.errors import AccessError, ApiError, ConflictError, InterruptedByUser, TpuflexError
 from tpuflex.provider.call import Call, UnreadyError
-from tpuflex.provider.handover import HandOver
+from tpuflex.provider.handover import HandOver, await_heir
+from tpuflex.provider.watch import GO_ON
 from tpuflex.request.name import RequestName
 
 BOOTS = {"metadata": {"startup-script": "true", "tpuflex-config": "{}"}}
@@ -195,6 +198,90 @@ def test_a_stop_before_it_waits_keeps_both() -> None:
         waited(Stopped(says("READY")))
 
     assert ended.value.snapshot.takes_over_from == (OLD,)
+
+
+@pytest.mark.parametrize("nothing", [missing("guest attributes"), {"guestAttributes": []}])
+def test_a_host_that_is_silent_once_still_serves(nothing: Answer) -> None:
+    """One odd answer about what serves does not end the wait for its successor."""
+    old = (says("READY"), nothing, says("READY"))
+
+    assert waited(Two(says("weights"), says("READY"), old=old)) == pytest.approx(10.5)
+
+
+def test_a_refusal_that_passes_is_no_reason_to_take_over() -> None:
+    """What could not be asked when the request was made is asked again when its hosts run: IAM
+    changes take minutes."""
+    old = (AccessError("denied"), says("READY"))
+
+    assert waited(Two(says("weights"), says("READY"), old=old)) == pytest.approx(10)
+
+
+def test_who_serves_is_asked_once_more() -> None:
+    """The run of what served may have ended while its successor did not come to serve."""
+    cloud = Two(says("image", report={"error": "image: not there"}))
+    cloud.old_request = sequence({}, {}, missing(str(OLD)))
+
+    with pytest.raises(UnreadyError) as ended:
+        waited(cloud)
+
+    assert ended.value.hint.startswith("What served has ended meanwhile: nothing serves. ")
+
+
+def test_giving_up_the_next_one_is_not_advised_by_what_ends_both() -> None:
+    """A first request is given up by `down`; of a renewal that would delete what serves."""
+    hand_over, call = begun(Two())
+
+    with pytest.raises(UnreadyError) as waits, hand_over.kept():
+        raise UnreadyError("not active", snapshot=call.look(NEW), hint=GO_ON)
+
+    assert waits.value.hint == (
+        f"{OLD} serves on, and only the next slice waits: run `up` again to go on waiting. `down`"
+        " would delete both."
+    )
+
+
+#: The scripted clock begins here.
+NOW = 1_800_001_000.0
+
+
+#: The inputs of what serves.
+BEFORE: Properties = {
+    **INPUTS,
+    "metadata": {"startup-script": "true", "tpuflex-config": "{}"},
+    "queuedResourceId": OLD.id,
+}
+
+
+@pytest.mark.parametrize(
+    ("heir", "seconds"),
+    [
+        ((says("READY", "serving", at=NOW - 60),), 0),
+        ((says("READY"),), 0),
+        ((says("READY", "degraded", at=NOW), says("READY", "serving", at=NOW + 10)), 10),
+        ((says("READY", "draining", at=NOW), says("READY", "serving", at=NOW + 10)), 10),
+        ((says("READY", "serving", at=NOW - 999), says("READY", "serving", at=NOW)), 10),
+    ],
+    ids=["serves", "older-script", "degraded", "called-off", "long-silent"],
+)
+def test_what_serves_is_not_deleted_for_what_may_not(
+    heir: tuple[Answer, ...], seconds: float
+) -> None:
+    """A deletion that an earlier run has left waits until what the state goes on with serves, and
+    has said so of late."""
+    clock = FakeTime()
+    call, _, _ = scripted(Two(*heir[:1], *heir), clock)
+
+    await_heir(call, BEFORE, OLD, NEW)
+
+    assert clock.now - 1000.0 == pytest.approx(seconds)
+
+
+def test_nor_for_what_drains_for_good() -> None:
+    """A successor that takes nothing new is no reason to delete what does."""
+    call, _, _ = scripted(Two(says("READY", "draining", at=NOW)))
+
+    with pytest.raises(ConflictError, match=r"takes no new requests any more.*is not deleted"):
+        await_heir(call, BEFORE, OLD, NEW)
 
 
 def test_what_serves_is_not_lost_by_a_last_look() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.unit.stack_sections import (
@@ -12,8 +14,10 @@ from tests.unit.stack_sections import (
     sections,
 )
 from tpuflex.settings.load import parse
-from tpuflex.settings.rules import warnings
+from tpuflex.settings.model import SliceSettings
+from tpuflex.settings.rules import BOOT_ALLOWANCE, warnings
 
+ROOT = Path(__file__).parents[2]
 DIGEST = "sha256:" + "ab" * 32
 
 
@@ -40,6 +44,8 @@ REFUSED = [
     ("slice.drain", 10, "tpuflex:slice.drain", "its unit, such as"),
     ("slice.drain_margin", "29s", "tpuflex:slice.drain_margin", "Write 30s or more"),
     ("slice.drain_margin", "4h", "tpuflex:slice.drain_margin", "longer max_run_duration"),
+    ("slice.drain_margin", "3h57m", "tpuflex:slice.drain_margin", "longer max_run_duration"),
+    ("slice.rerun", "", "tpuflex:slice.rerun", "Write any word, or remove the key"),
     ("slice.give_up_after", "1s", "tpuflex:slice.give_up_after", "1m or more"),
     ("slice.on_boot_failure", "retry", "tpuflex:slice.on_boot_failure", "keep or delete"),
     ("slice.secure_boot", "on", "tpuflex:slice.secure_boot", "true or false"),
@@ -124,6 +130,14 @@ def test_refused_with_key_and_remedy(path: str, value: object, key: str, remedy:
     assert any(remedy in item.remedy for item in found), found
 
 
+@pytest.mark.parametrize("name", sorted(SliceSettings.model_fields))
+def test_a_key_of_the_slice_outside_of_it_is_told_where_it_belongs(name: str) -> None:
+    """A key that stands beside tpuflex:slice is not to be removed, but to be written in there."""
+    found = {item.key: item for item in findings(sections({name: "x"}))}
+
+    assert "in tpuflex:slice." in found[f"tpuflex:{name}"].remedy
+
+
 EMBEDDED_REFUSED = [
     ({"serving.image": "vllm/vllm-tpu@sha256:" + "0" * 64}, "serving.image", "Pulumi.dev.yaml"),
     ({"slice.accelerator_type": "v6e-4"}, "serving.flags.tensor_parallel_size", "Write 1"),
@@ -146,6 +160,7 @@ ACCEPTED = [
     {"slice.max_run_duration": "10m"},
     {"serving.warmup": "4m59s", "slice.timeouts": {"ready": "5m"}},
     {"slice.max_run_duration": "7d"},
+    {"slice.drain_margin": "3h56m59s"},
     {"serving.flags.async_scheduling": True},
     {"serving.flags.tensor_parallel_size": 4},
     {"serving.env": {"JITTED_MM_MODULE_KEYS": "x", "MIN_TOKEN_BUCKET": "16"}},
@@ -228,6 +243,9 @@ WARNED = [
     ({"slice.zones": ["us-central1-b"]}, "tpuflex:slice.zones[0]", "refused"),
     ({"slice.zones": ["us-east5-c"]}, "tpuflex:slice.zones[0]", "not tried"),
     ({"serving.flags.trust_remote_code": True}, "trust_remote_code", "code"),
+    ({"slice.renew_before": "8m"}, "slice.renew_before", "closed before its next run is due"),
+    ({"slice.renew_before": "1h", "slice.on_run_end": "accept"}, "on_run_end", "no effect"),
+    ({"slice.renew_before": "1h", "slice.on_run_end": "delete"}, "on_run_end", "no effect"),
 ]
 
 #: What E4B runs with on v6e-4 with memory to spare.
@@ -250,9 +268,20 @@ def test_flags_of_another_version_are_warned_about() -> None:
     assert "tpuflex:serving.extra_args" in [item.key for item in warnings(stack)]
 
 
-def test_a_documented_zone_gives_no_warning() -> None:
-    """An ordinary stack deploys without warnings."""
-    assert warnings(parse(sections(MODEST), "test")) == ()
+@pytest.mark.parametrize(
+    "changes", [{}, {"slice.renew_before": "8m1s"}, {"slice.on_run_end": "accept"}]
+)
+def test_an_ordinary_stack_gives_no_warning(changes: dict[str, object]) -> None:
+    """A documented zone, a renewal that begins before the host drains, an end that is accepted."""
+    assert warnings(parse(sections({**MODEST, **changes}), "test")) == ()
+
+
+def test_the_rules_know_how_early_a_host_drains() -> None:
+    """The startup script counts a run from as long before its boot as the rules allow for."""
+    script = (ROOT / "startup" / "88-watch.sh").read_text("utf-8")
+
+    seconds = int(BOOT_ALLOWANCE.total_seconds())
+    assert f"\nexport BOOT_ALLOWANCE={seconds}\n" in script
 
 
 OVERRIDES_REFUSED: list[dict[str, object]] = [

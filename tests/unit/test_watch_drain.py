@@ -18,9 +18,13 @@ from watch_state import (
     Container,
     Limits,
     Look,
+    Server,
 )
 
 from tests.unit.watched_host import BUSY, IDLE, LIMITS, RUN, after, look
+
+#: A server that has requests and is never frozen: it counts no steps.
+_MOVES = Server(in_flight=2, running=2)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +106,7 @@ def test_a_drain_that_is_called_off() -> None:
     assert after(*drained)[0].drained
     state, done = after(*drained, look(8))
     assert (state.phase, state.drained, done) == (SERVING, False, [CLOSE, OPEN])
-    cut = (look(0), look(5, BUSY, "1970-01-01T00:00:01Z"))
+    cut = (look(0), *(look(at, BUSY, "1970-01-01T00:00:06Z") for at in (5, 6)))
     state, done = after(*cut, look(7, None, container=Container("exited")))
     assert (state.phase, done) == (DEGRADED, [CLOSE, STOP, OPEN, RESTART])
 
@@ -140,8 +144,100 @@ def test_the_clouds_clock_is_that_of_its_answers(date: str, before: float, ahead
 )
 def test_a_host_whose_clock_is_fast_cuts_nothing_off(at: float, ahead: float, *, cut: bool) -> None:
     """Whoever waits until the key's time has the cloud's clock; none is cut off before that."""
-    state, done = after(look(at, BUSY, "1970-01-01T00:05:06Z", ahead=ahead))
+    looks = [look(each, _MOVES, "1970-01-01T00:05:06Z", ahead=ahead) for each in (5, at)]
+    state, done = after(*looks)
     assert (STOP in done, state.cut_off) == (cut, 2 * cut)
+
+
+def test_a_host_whose_clock_is_fast_takes_no_time_for_one_that_is_over() -> None:
+    """By the cloud's clock the key's time is still to come when the host first sees it."""
+    looks = [look(each, _MOVES, "1970-01-01T00:05:06Z", ahead=-100) for each in (350, 405)]
+    assert after(*looks)[1] == [CLOSE]
+    over = look(406, _MOVES, "1970-01-01T00:05:06Z", ahead=-100)
+    assert after(*looks, over)[1] == [CLOSE, STOP]
+
+
+@pytest.mark.parametrize(
+    ("key", "drain_s", "over"),
+    [
+        # Ten minutes by a clock that is eleven minutes slow.
+        ("1970-01-01T00:15:39Z", 600, 1600),
+        ("1970-01-01T00:16:39Z", 600, 1600),
+        ("1970-01-01T00:16:39Z", 0, 1000),
+        # What is left of a drain, or all of a short one.
+        ("1970-01-01T00:16:40Z", 600, 1000),
+        ("1970-01-01T00:16:50Z", 600, 1010),
+    ],
+)
+def test_a_time_that_is_over_when_it_is_first_seen_is_none(
+    key: str, drain_s: float, over: float
+) -> None:
+    """The clock of whoever set it is slow: requests in flight have the time of the settings, from
+    when the host saw the key. A short time that is still to come counts as it is."""
+    limits = Limits(drain_s=drain_s, start_s=1800)
+    before = [look(995, _MOVES)]
+    if over > 1000:
+        before += [look(each, _MOVES, key) for each in (1000, over - 1)]
+    state, done = after(*before, limits=limits)
+    assert STOP not in done
+    assert ("waited for until" in state.reason) == (over == 1010)
+    state, done = after(*before, look(over, _MOVES, key), limits=limits)
+    assert (done, state.cut_off) == ([CLOSE, STOP], 2)
+
+
+def test_a_key_that_is_seen_early_keeps_its_time() -> None:
+    """That a deletion goes on which had asked before changes nothing; one that asks anew begins
+    anew."""
+    key = "1970-01-01T00:01:00Z"
+    looks = [look(each, _MOVES, key) for each in (5, 59)]
+    assert after(*looks)[1] == [CLOSE]
+    assert after(*looks, look(60, _MOVES, key))[1] == [CLOSE, STOP]
+    again = [look(59.5, _MOVES), look(61, _MOVES, key)]
+    assert after(*looks, *again, look(660, _MOVES, key))[1] == [CLOSE, OPEN, CLOSE]
+    assert after(*looks, *again, look(661, _MOVES, key))[1] == [CLOSE, OPEN, CLOSE, STOP]
+
+
+@pytest.mark.parametrize(
+    ("key", "seen", "limits", "over", "why"),
+    [
+        # It comes while the host drains for the end of its run, and before that drain.
+        ("1970-01-01T01:00:00Z", 800, RUN, 1000, ", and its run ends at 1970-01-01T00:16:40Z"),
+        ("1970-01-01T01:00:00Z", 650, RUN, 1000, ", and its run ends at 1970-01-01T00:16:40Z"),
+        ("x", 800, RUN, 1000, ", and its run ends at 1970-01-01T00:16:40Z"),
+        # What is earlier counts, from when it was asked for.
+        (
+            "1970-01-01T00:15:00Z",
+            800,
+            RUN,
+            900,
+            ", which is waited for until 1970-01-01T00:15:00Z",
+        ),
+        ("x", 800, replace(RUN, drain_s=150), 950, ""),
+        ("1970-01-01T00:12:00Z", 800, replace(RUN, drain_s=150), 950, ""),
+    ],
+)
+def test_nothing_is_waited_for_past_the_end_of_the_run(
+    key: str, seen: float, limits: Limits, over: float, why: str
+) -> None:
+    """The machine is gone then: whatever a key says, the server is stopped before, so that its
+    clients see the end of their connections."""
+    looks = [look(600, _MOVES), look(seen - 1, _MOVES), look(seen, _MOVES, key)]
+    state, done = after(*looks, look(over - 1, _MOVES, key), limits=limits)
+    assert (done, state.reason) == ([CLOSE], f"the slice is to be deleted{why}")
+    state, done = after(*looks, look(over, _MOVES, key), limits=limits)
+    assert (done, state.cut_off) == ([CLOSE, STOP], 2)
+
+
+def test_a_deletion_and_the_end_of_a_run_by_the_clouds_clock() -> None:
+    """The run's end is the cloud's; it comes earlier on a host whose clock is behind it."""
+    looks = [look(each, _MOVES, "1970-01-01T00:10:00Z", ahead=900.0) for each in (5, 99)]
+    state, done = after(*looks, limits=RUN)
+    assert (done, state.reason.split(", ")[1:]) == (
+        [CLOSE],
+        ["and its run ends at 1970-01-01T00:16:40Z"],
+    )
+    over = look(100, _MOVES, "1970-01-01T00:10:00Z", ahead=900.0)
+    assert after(*looks, over, limits=RUN)[1] == [CLOSE, STOP]
 
 
 def test_the_end_of_a_run_cannot_be_called_off() -> None:

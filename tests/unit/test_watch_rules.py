@@ -24,7 +24,7 @@ from watch_state import (
     State,
 )
 
-from tests.unit.watched_host import BUSY, IDLE, LIMITS, RUN, after, look
+from tests.unit.watched_host import BUSY, IDLE, LIMITS, RUN, UP, after, look
 
 
 def test_tokens_that_come_are_enough() -> None:
@@ -139,6 +139,150 @@ def test_a_watch_that_is_started_again_believes_nothing() -> None:
     assert (state.phase, state.reason) == (DEGRADED, "the watch of the host was started again")
     assert has_to_complete(state, 5)
     assert step(state, look(10, completed=True), LIMITS)[0].phase == SERVING
+
+
+_DIED = Container("running", restarts=1)
+
+
+def _asked_in_vain(looks: int, *, steps: float, began: State, container: Container) -> State:
+    """A host whose every look waits for a completion that does not come, while ``steps`` are made
+    between two of them."""
+    state = began
+    for count in range(1, looks + 1):
+        server = Server(5256, 256, 5000, steps=count * steps)
+        at = began.looked_at + count * 122
+        seen = look(at, server, container=container, completed=False)
+        state, actions = step(state, seen, LIMITS)
+        assert actions == ()
+    return state
+
+
+@pytest.mark.parametrize(
+    ("began", "container"),
+    [
+        (begin_anew(0), UP),
+        (after(look(5, BUSY), look(10, None, container=_DIED))[0], _DIED),
+    ],
+)
+def test_tokens_prove_a_server_whose_queue_is_long(began: State, container: Container) -> None:
+    """Behind thousands of others no completion of the watch is answered in time: what makes tokens
+    from one look to the next serves."""
+    assert began.phase == DEGRADED
+    state = _asked_in_vain(1, steps=4000, began=began, container=container)
+    assert state.phase == DEGRADED
+    state = _asked_in_vain(100, steps=4000, began=began, container=container)
+    assert (state.phase, state.reason, state.proven) == (SERVING, "", True)
+
+
+@pytest.mark.parametrize(
+    "looks",
+    [
+        # One look at the new process, whatever the old one had counted.
+        [look(10, None, container=_DIED), look(20, replace(BUSY, steps=900), container=_DIED)],
+        # It ended between the two.
+        [
+            look(10, replace(BUSY, steps=6), container=_DIED),
+            look(20, replace(BUSY, steps=900), container=Container("running", 2)),
+        ],
+        # Its count stands still, or is not there.
+        [look(at, replace(BUSY, steps=9), container=_DIED) for at in (10, 20, 30)],
+        [look(at, replace(BUSY, steps=None), container=_DIED) for at in (10, 20, 30)],
+        # Nothing runs.
+        [look(at, Server(waiting=2, steps=at), container=_DIED) for at in (10, 20, 30)],
+        # The watch started it itself: what it had counted before is no measure.
+        [look(65, BUSY), look(70, replace(BUSY, steps=9))],
+    ],
+)
+def test_tokens_of_another_process_prove_nothing(looks: list[Look]) -> None:
+    """A process that was started again is judged by its own count, seen twice."""
+    state, _ = after(look(5, BUSY), *looks)
+    assert (state.phase, state.proven) == (DEGRADED, False)
+
+
+def test_a_server_that_was_started_once_more_proves_itself_by_tokens() -> None:
+    """By two looks at the new process, which counts from 0."""
+    looks = [look(65, BUSY), *(look(at, replace(BUSY, steps=at - 69)) for at in (70, 72))]
+    state, done = after(look(5, BUSY), *looks)
+    assert (state.phase, state.restarts, done) == (SERVING, 1, [RESTART])
+
+
+def test_tokens_between_deaths_do_not_help() -> None:
+    """A server that answers somebody and dies of it has failed with its third death."""
+    looks = [look(0)]
+    for count in (1, 2, 3):
+        died, at = Container("running", restarts=count), count * 100
+        looks += [look(at, None, container=died)]
+        looks += [look(at + s, replace(BUSY, steps=s), container=died) for s in (5, 7)]
+    for deaths, phase in ((1, SERVING), (2, SERVING), (3, FAILED)):
+        assert after(*looks[: 1 + 3 * deaths])[0].phase == phase
+
+
+def test_tokens_while_it_drains_prove_a_server() -> None:
+    """Called off, such a drain leaves a host that serves."""
+    looks = [look(at, replace(BUSY, steps=at), "x", container=_DIED) for at in (20, 22)]
+    state, done = after(look(5), look(10, None, container=_DIED), *looks, look(25, container=_DIED))
+    assert (state.phase, done) == (SERVING, [CLOSE, OPEN])
+
+
+@pytest.mark.parametrize(
+    ("looks", "reason"),
+    [
+        # Its last watch died before docker was told to start it again.
+        ([look(5, BUSY), look(65, BUSY)], "no token came for 60 s while requests ran (2)"),
+        ([look(5), look(10, None), look(65, None)], "the server has not answered for 60 s"),
+        (
+            [look(5, _STUCK), look(65, _STUCK, completed=False)],
+            "no token came for 60 s, nor a completion, while 3 waited for one",
+        ),
+    ],
+)
+def test_what_freezes_before_it_has_served_is_started_once_more(
+    looks: list[Look], reason: str
+) -> None:
+    """Under a watch that was started again as under the first; then it has the time of a boot to
+    serve, and no other start."""
+    early, done = after(*looks[:-1], replace(looks[-1], at=64), first=begin_anew(0))
+    assert (early.since, done) == (0, [])
+    state, done = after(*looks, first=begin_anew(0))
+    assert (state.phase, state.since, state.restarts, done) == (DEGRADED, 65, 1, [RESTART])
+    assert state.reason == f"{reason}; it is started once more"
+
+    again = replace(BUSY, steps=1)
+    more = [look(70, None), look(300, again), look(65 + 1799, again)]
+    assert after(*more, first=state)[1] == []
+    state, done = after(*more, look(65 + 1800, again), first=state)
+    assert (state.phase, done) == (FAILED, [STOP])
+
+
+def test_what_docker_started_again_and_freezes_is_started_once_more() -> None:
+    """It had answered, and has not served yet."""
+    looks = [look(10, None, container=_DIED), look(100, BUSY, container=_DIED)]
+    state, done = after(look(5, BUSY), *looks, look(159, BUSY, container=_DIED))
+    assert (state.phase, done) == (DEGRADED, [])
+    state, done = after(look(5, BUSY), *looks, look(160, BUSY, container=_DIED))
+    assert (state.phase, state.restarts, done) == (DEGRADED, 1, [RESTART])
+
+
+@pytest.mark.parametrize(
+    ("began", "container"),
+    [
+        (begin_anew(0), UP),
+        (after(look(5, BUSY), look(10, None, container=_DIED))[0], _DIED),
+        # Somebody had stopped it before the watch's first look, and starts it.
+        (after(look(5, None, container=Container("exited")))[0], UP),
+        # The watch started it itself, after a drain.
+        (after(look(5), look(6, None, "x", container=Container("exited")), look(10, None))[0], UP),
+    ],
+)
+def test_what_loads_is_not_frozen(began: State, container: Container) -> None:
+    """A server answers nothing until it has its weights, and then has a minute for its first token,
+    whatever it counted before."""
+    assert began.phase == DEGRADED
+    loads = [look(at, None, container=container) for at in (15, 1000)]
+    first = [look(at, BUSY, container=container) for at in (1010, 1069)]
+    state, done = after(*loads, *first, first=began)
+    assert (state.phase, state.since, done) == (DEGRADED, began.since, [])
+    assert after(*loads, *first, look(1070, BUSY, container=container), first=began)[1] == [RESTART]
 
 
 def test_a_server_that_does_not_come_back_has_failed() -> None:

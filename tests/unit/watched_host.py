@@ -21,10 +21,12 @@ def look(at: float, server: Server | None = IDLE, drain: str = "", **more: objec
     return replace(found, **more)  # type: ignore[arg-type]
 
 
-def after(*looks: Look, limits: Limits = LIMITS) -> tuple[State, list[str]]:
-    """Where a host stands after these looks, and all that was done; where nothing is said for some
-    time, it was looked at all the same, and was as before."""
-    state, done = begin(0), list[str]()
+def after(
+    *looks: Look, limits: Limits = LIMITS, first: State | None = None
+) -> tuple[State, list[str]]:
+    """Where a host that stood at ``first`` stands after these looks, and all that was done; where
+    nothing is said for some time, it was looked at all the same, and was as before."""
+    state, done = first or begin(0), list[str]()
     for before, each in pairwise((looks[0], *looks)):
         times = range(int(before.at) + 15, int(each.at), 15)
         for seen in (*(replace(before, at=at, completed=None) for at in times), each):

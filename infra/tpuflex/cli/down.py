@@ -107,9 +107,9 @@ def down(
     Lists what will be destroyed and asks for the stack's name. Afterwards asks every service
     what it still holds of the stack: anything left is listed and the exit code is 10. The stack
     file is kept. A server that answers takes nothing new, and is deleted when it has answered what
-    it has begun, after tpuflex:slice.drain at the latest (10 minutes); --now does not wait for
-    that. While tpuflex:slice has `deletion_protection: true` and the slice serves,
-    nothing is deleted (exit code 1): set it to false and run `tpuflex up` first.
+    it has begun, at the latest after the tpuflex:slice.drain of the last `up` (10 minutes); --now
+    does not wait for that. While tpuflex:slice has `deletion_protection: true` and the slice
+    serves, nothing is deleted (exit code 1): set it to false and run `tpuflex up` first.
 
     Weights in a library, or in a bucket of yours, stay, and it says what they cost a month. With
     --purge-weights the set of this stack goes, too, when all else is gone; while another endpoint

@@ -6,9 +6,7 @@ from datetime import UTC, datetime
 
 from tpuflex.host.serving import Serving, ServingPhase
 
-#: Seconds after which a host's last word is old: it speaks every minute (docs/drain.md), and one
-#: or two of its writes may fail.
-_OLD_AFTER_S = 180.0
+#: Said of a host whose last word is old.
 _GONE = "the host, or its watch, may be gone"
 
 #: In the headline of ``status``, by phase; one that serves is READY.
@@ -36,7 +34,7 @@ def server_text(serving: Serving | None, now: datetime) -> str:
     text = "; ".join(parts)
     said = f"{text}: {serving.reason}" if serving.reason else text
     age = now.timestamp() - serving.at
-    if not serving.at or age < _OLD_AFTER_S:
+    if not serving.is_old(now.timestamp()):
         return said
     when = datetime.fromtimestamp(serving.at, UTC).astimezone().strftime("%Y-%m-%d %H:%M %Z")
     return f"{said}\nsaid {_ago(age)} ago, at {when}, though it is due every minute: {_GONE}"

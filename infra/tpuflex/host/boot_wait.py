@@ -25,8 +25,8 @@ LATER = "`tpuflex up` keeps waiting, `tpuflex status` looks, `tpuflex down` ends
 #: Advice for a host that gave up: it stays as it is, and is billed, until the next one is made.
 AGAIN = (
     "When the cause is mended, get a new host: write another word at tpuflex:slice.rerun in the"
-    " stack file\nand run `tpuflex up`, which keeps the weights; or `tpuflex down`, then `tpuflex"
-    " up`.\nUntil then this one goes on being billed: `tpuflex down` ends it."
+    " stack file\nand run `tpuflex up`, which keeps the weights.\nUntil then this one"
+    " goes on being billed: `tpuflex down` ends it."
 )
 
 #: The last line of :data:`SILENT`.

@@ -92,6 +92,11 @@ class HostReport:
         """Whether it answers new requests now, as far as it says."""
         return self.ready and (self.serving is None or self.serving.phase is ServingPhase.SERVING)
 
+    def serves_at(self, now: float) -> bool:
+        """Whether it :attr:`serves`, and has said so not long before ``now``, in seconds since the
+        epoch."""
+        return self.serves and (self.serving is None or not self.serving.is_old(now))
+
     @property
     def ready(self) -> bool:
         """Whether the host has served a completion in its present boot."""

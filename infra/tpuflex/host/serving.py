@@ -18,6 +18,9 @@ SERVING = "serving"
 #: Seconds since the epoch at the beginning of the year 9999, whose end not every zone can show; no
 #: comparison with NaN is true.
 LAST_SECOND = 253_370_764_800.0
+#: Seconds after which a host's last word is old: it speaks every minute (docs/drain.md), and one
+#: or two of its writes may fail.
+OLD_AFTER_S = 180.0
 #: The reason of what cannot be read.
 UNREADABLE = "what the host says of its server cannot be read (guest attribute tpuflex/serving)"
 
@@ -66,6 +69,11 @@ class Serving:
     drains_at: datetime | None = None
     ends_at: datetime | None = None
     restarts: int = 0
+
+    def is_old(self, now: float) -> bool:
+        """Whether this was said so long before ``now``, in seconds since the epoch, that the host
+        may be gone; never where it is not known when it was said."""
+        return self.at > 0 and now - self.at >= OLD_AFTER_S
 
     def to_json(self) -> dict[str, object]:
         """The document under ``host.serving`` that ``tpuflex status --json`` prints."""

@@ -81,7 +81,7 @@ def slice_status(
     order, reports = ranked(found), {}
     if sum(each.lifecycle is Lifecycle.ACTIVE for each in order) > 1:
         reports = _reports(order, tpu)
-        order = served_first(order, reports)
+        order = served_first(order, reports, at)
     first, *rest = order
     status = SliceStatus.of(first, others=rest, reports=reports)
     if not status.node_state:
@@ -94,10 +94,11 @@ def slice_status(
 
 
 def served_first(
-    order: Iterable[Snapshot], reports: Mapping[RequestName, HostReport | None]
+    order: Iterable[Snapshot], reports: Mapping[RequestName, HostReport | None], at: float
 ) -> list[Snapshot]:
     """``order`` with what serves before what does not: while one slice hands over to another, the
-    endpoint is where answers come from. Of two that serve it is the younger, which takes over."""
+    endpoint is where answers come from. Of two that serve it is the younger, which takes over; what
+    said so long before ``at``, in seconds since the epoch, may be gone."""
 
     def rank(seen: Snapshot) -> tuple[int, float]:
         report = reports.get(seen.name)
@@ -105,7 +106,7 @@ def served_first(
             return 2, 0.0
         made = parse_time(seen.created)
         failed = report.serving is not None and report.serving.phase is ServingPhase.FAILED
-        kind = 0 if report.serves else 2 if failed else 1
+        kind = 0 if report.serves_at(at) else 2 if failed else 1
         return kind, 0.0 if kind == 2 or made is None else -made.timestamp()
 
     return sorted(order, key=rank)

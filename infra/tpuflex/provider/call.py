@@ -117,7 +117,7 @@ class Deadlines:
 #: Seconds for the retries of one request within a wait, which polls again anyway.
 POLL_BUDGET = 15.0
 #: Pause between two looks that must agree before something counts as gone, in seconds.
-_SECOND_LOOK = 0.5
+SECOND_LOOK = 0.5
 
 
 class Report(Protocol):
@@ -164,7 +164,7 @@ class Call:
         seen = self.look(name, budget=budget)
         if seen.lifecycle is not Lifecycle.LOST:
             return seen
-        self.pause(_SECOND_LOOK)
+        self.pause(SECOND_LOOK)
         return self.look(name, budget=budget)
 
     def pause(self, seconds: float) -> None:

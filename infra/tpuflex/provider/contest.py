@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tpuflex.codes import Code, deciding
+from tpuflex.duration import parse_duration
 from tpuflex.errors import AccessError, ApiError, InterruptedByUser, QuotaError, TpuflexError
 from tpuflex.provider.call import HEARTBEAT, Call, Deadlines, UnreadyError, elapsed, pause_for
 from tpuflex.provider.delete import Removal
+from tpuflex.provider.drain import Drain
 from tpuflex.provider.watch import Watch
 from tpuflex.provider.zone_attempt import ZoneAttempt
 from tpuflex.request.fields import RequestArgs
@@ -98,8 +100,15 @@ class Contest:
         limits = self.deadlines
         deadline = min(now + limits.deletion, max(now, self.began + limits.overall))
         where = "" if self.single and not self.other_requests else f"{name.zone}: "
+        drain = parse_duration(self.args.drain_timeout).total_seconds()
         return Removal(
-            self.call, name, self.args.labels, deadline, where=where, records=self.records
+            self.call,
+            name,
+            self.args.labels,
+            deadline,
+            where=where,
+            records=self.records,
+            drain=Drain(self.call, name, min(drain, limits.deletion / 2)),
         )
 
     def _end(self, removal: Removal, failure: TpuflexError | None) -> None:

@@ -171,7 +171,7 @@ class Removal:
             self._report(seen)
             return
         if self.drain is not None and not self.drain.step(seen):
-            self.said = "its host is draining; `tpuflex down --now` does not wait for that"
+            self.said = "its host is draining"
             return
         try:
             if seen.queued_resource is not None:

@@ -15,7 +15,7 @@ from tpuflex.errors import AccessError, ApiError, NotFoundError
 from tpuflex.gcp.host_reports import observe_host
 from tpuflex.host.metadata_keys import CONFIG_KEY, DRAIN_KEY
 from tpuflex.host.serving import Serving, ServingPhase
-from tpuflex.provider.call import HEARTBEAT, Call, elapsed
+from tpuflex.provider.call import HEARTBEAT, SECOND_LOOK, Call, elapsed
 from tpuflex.request.model import Node
 from tpuflex.request.name import RequestName
 from tpuflex.request.rows import moment, rfc3339
@@ -49,6 +49,7 @@ class Drain:
     until: float | None = None
     said: str = ""
     unanswered_since: float | None = None
+    spoke: dict[str, bool] = field(default_factory=dict)
     began: float = field(init=False)
     said_at: float = field(init=False)
     next_look: float = field(init=False)
@@ -114,7 +115,10 @@ class Drain:
         if not begun and self._age >= _REACTION:
             self._say("its host does not react: deleted without a drain", warning=True)
             return True
-        self._say(f"waits until it has drained: {self._progress(serving)}")
+        latest = datetime.fromtimestamp(self.until, UTC).strftime("%H:%M UTC")
+        self._say(
+            f"waits until it has drained, until {latest} at the latest: {self._progress(serving)}"
+        )
         return False
 
     @property
@@ -123,8 +127,14 @@ class Drain:
 
     def _serving(self, node: Node) -> Serving | None:
         """What the node's first host says of serving; None where it does not, and on hosts of older
-        scripts, which know of no drain."""
-        report = observe_host(self.name.node(node.id), self.call.client)
+        scripts, which know of no drain. That one says nothing any more is asked twice: a single 404
+        must not cut off what it answers."""
+        host = self.name.node(node.id)
+        report = observe_host(host, self.call.client)
+        if report is None and self.spoke.get(node.id, True):
+            self.call.pause(SECOND_LOOK)
+            report = observe_host(host, self.call.client)
+        self.spoke[node.id] = report is not None
         return report.serving if report is not None and report.ready else None
 
     def _ask(self, nodes: list[Node]) -> float:
@@ -179,10 +189,11 @@ def _patch(call: Call, name: RequestName, node: Node, metadata: dict[str, str]) 
 
 
 def _has_to_end(serving: Serving | None) -> bool:
-    """Whether a host has anything that it would end if it were given time. One whose server is
-    being started again, or has died, has nothing."""
-    ends = (ServingPhase.SERVING, ServingPhase.DRAINING)
-    return serving is not None and serving.phase in ends and not serving.drained
+    """Whether a host has anything that it would end if it were given time. One whose server has
+    died has nothing; one whose watch began anew, and waits for a completion, may have."""
+    if serving is None or serving.drained or serving.phase is ServingPhase.FAILED:
+        return False
+    return serving.phase is not ServingPhase.DEGRADED or serving.running + serving.waiting > 0
 
 
 def _asked(node: Node) -> float | None:

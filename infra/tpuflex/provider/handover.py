@@ -7,7 +7,7 @@ hosts run, but when its first host is READY (docs/adr/0036).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -24,27 +24,31 @@ from tpuflex.errors import (
 from tpuflex.host.boot_wait import WAITS_AGAIN, BootAdvice, BootDeadlines, BootWait
 from tpuflex.host.metadata_keys import CONFIG_KEY
 from tpuflex.host.report import HostReport
+from tpuflex.host.said_anew import SaidAnew
 from tpuflex.provider.call import Call, Deadlines, UnreadyError
 from tpuflex.provider.delete import Removal, delete_all
 from tpuflex.provider.drain import call_off
-from tpuflex.provider.serving_hosts import answers, boots, may_answer, reported, that_answer
+from tpuflex.provider.serving_hosts import boots, may_answer, reported, that_answer
 from tpuflex.provider.watch import GO_ON
 from tpuflex.request.check import parse
 from tpuflex.request.fields import RequestArgs
 from tpuflex.request.name import RequestName
-from tpuflex.request.outcomes import NOT_TAKEN_OVER, TAKEN_OVER
+from tpuflex.request.outcomes import NOT_TAKEN_OVER, NOTHING_SERVES, TAKEN_OVER
 from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle
 
 #: What a host that keeps silent may lack; the advice of a first boot names what to do about it.
 _SILENT = "What keeps a host silent, and what to do about it: `tpuflex doctor`, `tpuflex logs`."
-#: Seconds within which a host that serves reports again, with some to spare.
-_SILENCE = 180.0
 #: Said where quota is refused while another slice serves.
 _FOR_TWO = (
     "Until the new slice serves, {} does, and both need quota. Ask for more, or write replace:"
     " delete_first (tpuflex:slice.replace in a stack file), with which it is deleted first and"
     " nothing serves meanwhile."
+)
+#: Said where the next slice is only waited for, in the place of what is said of a first one.
+_WAITS_ON = (
+    "{} serves on, and only the next slice waits: run `up` again to go on waiting. `down` would"
+    " delete both."
 )
 
 
@@ -57,11 +61,13 @@ class HandOver:
         args: the validated inputs of what takes over.
         names: the requests that serve until it does, or may come to; without any, there is nothing
             to wait for.
+        others: those that did not when it began, and are asked once more before it ends.
     """
 
     call: Call
     args: RequestArgs
     names: tuple[RequestName, ...] = ()
+    others: tuple[RequestName, ...] = ()
 
     @classmethod
     def begin(cls, call: Call, args: RequestArgs, before: Iterable[RequestName]) -> HandOver:
@@ -70,7 +76,9 @@ class HandOver:
         it serves: nobody waits for it."""
         if CONFIG_KEY not in args.metadata:
             return cls(call, args)
-        return cls(call, args, that_answer(call, before, counts=may_answer))
+        every = tuple(before)
+        names = that_answer(call, every, counts=may_answer)
+        return cls(call, args, names, tuple(name for name in every if name not in names))
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -91,9 +99,13 @@ class HandOver:
             raise
 
     def _advise(self, error: TpuflexError) -> None:
-        """Say what helps where there is quota for one slice, but not for two."""
-        if self.names and error.code is Code.QUOTA:
-            error.hint = " ".join(filter(None, (error.hint, _FOR_TWO.format(*self.names))))
+        """Say what helps where there is quota for one slice, but not for two, and that giving up
+        the next one by `down` gives up what serves."""
+        serving = ", ".join(map(str, self.names))
+        if serving and error.code is Code.QUOTA:
+            error.hint = " ".join(filter(None, (error.hint, _FOR_TWO.format(serving))))
+        if serving and error.hint == GO_ON:
+            error.hint = _WAITS_ON.format(serving)
 
     def wait(self, seen: Snapshot) -> Snapshot:
         """Wait until ``seen``, which runs, serves; at once where nothing serves (any more) that it
@@ -102,27 +114,29 @@ class HandOver:
         Raises:
             UnreadyError: it does not serve; what serves until then is not touched.
         """
-        serving = ", ".join(map(str, self.names))
+        names = self.names
         try:
-            names = that_answer(self.call, self.names, known=True)
+            names = that_answer(self.call, names, known=True) + that_answer(self.call, self.others)
             if not names:
                 return seen
             serving = ", ".join(map(str, names))
             self.call.report(f"its hosts run; {serving} serves until they do")
-            self._wait(seen, serving)
+            self._wait(seen)
         except InterruptedByUser as error:
             message = f"stopped waiting until {seen.name} serves"
-            raise self._unready(seen, message, _serves_on(serving, GO_ON), Code.STOPPED) from error
+            hint = _WAITS_ON.format(", ".join(map(str, names))) if names else GO_ON
+            raise self._unready(seen, message, hint, Code.STOPPED) from error
         except TpuflexError as error:
             message = f"{seen.name} does not serve: {error.message}"
-            raise self._unready(seen, message, error.hint, Code.NOT_SERVING) from error
+            hint = f"{_who_serves(self.call, names, NOT_TAKEN_OVER.text)} {error.hint}"
+            raise self._unready(seen, message, hint, Code.NOT_SERVING) from error
         self.call.report(f"{TAKEN_OVER.text} {serving}")
         try:
             return self.call.look(seen.name)
         except (TpuflexError, InterruptedByUser):
             return seen  # that it cannot be looked at once more must not lose what is billed
 
-    def _wait(self, seen: Snapshot, serving: str) -> None:
+    def _wait(self, seen: Snapshot) -> None:
         timing = self.call.timing
         again = "`up` waits for it again; for another one, change `rerun`."
         BootWait(
@@ -140,15 +154,12 @@ class HandOver:
                 f"its host's report cannot be read ({reason}); asking again", passing=True
             ),
             log="`tpuflex logs`",
-            serves=_Anew(timing.monotonic),
+            serves=SaidAnew(timing.monotonic),
             advice=BootAdvice(
-                failed=_serves_on(
-                    serving,
-                    "When the cause is mended, change `rerun` (tpuflex:slice.rerun in a stack file)"
-                    " and run `up`: another one is made in the place of this one.",
-                ),
-                silent=_serves_on(serving, f"{_SILENT} {again}"),
-                later=_serves_on(serving, again),
+                failed="When the cause is mended, change `rerun` (tpuflex:slice.rerun in a stack"
+                " file) and run `up`: another one is made in the place of this one.",
+                silent=f"{_SILENT} {again}",
+                later=again,
             ),
         ).run()
 
@@ -174,41 +185,16 @@ class HandOver:
         return UnreadyError(message, snapshot=self._unproven(seen), hint=hint, code=code)
 
 
-class _Anew:
-    """Whether a host serves now. One that was READY when it was first looked at has to say so
-    again: its word may be hours old, and its machine gone (its watch reports every minute)."""
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self._began = now()
-        self._first: float | None = None
-        self._fresh = False
-
-    def __call__(self, report: HostReport) -> bool:
-        """Whether ``report``, the latest, shows it.
-
-        Raises:
-            BootError: it was READY, and has said nothing since.
-        """
-        if not report.serves:
-            self._fresh = True  # so what comes next is new
-            return False
-        if report.serving is None or self._fresh:
-            return True
-        if self._first is None:
-            self._first = report.serving.at
-        if report.serving.at != self._first:
-            return True
-        if self._now() - self._began >= _SILENCE:
-            raise BootError(
-                "The host was READY, and has said nothing since: its machine or its watch is gone",
-                hint="`tpuflex logs`; for another one, change `rerun`.",
-            )
-        return False
-
-
-def _serves_on(serving: str, advice: str) -> str:
-    return f"{serving} {NOT_TAKEN_OVER.text} {advice}"
+def _who_serves(call: Call, names: Iterable[RequestName], text: str) -> str:
+    """A sentence on what users have, where the next slice does not serve: that ``names``, which
+    served when it was waited for, do ``text``, unless their run has ended since."""
+    try:
+        still = that_answer(call, names, known=True)
+    except (TpuflexError, InterruptedByUser):
+        still = tuple(names)
+    if not still:
+        return NOTHING_SERVES.text
+    return f"{', '.join(map(str, still))} {text}"
 
 
 def await_heir(call: Call, inputs: Properties, name: RequestName, heir: RequestName) -> None:
@@ -223,15 +209,16 @@ def await_heir(call: Call, inputs: Properties, name: RequestName, heir: RequestN
         heir: the one with which the state goes on.
 
     Raises:
-        ConflictError: ``name`` answers, and ``heir``, whose hosts report, does not come to. A drain
-            of ``name`` is called off.
+        ConflictError: ``name`` answers, and ``heir``, whose hosts report, does not come to serve. A
+            drain of ``name`` is called off.
         ApiError: the API does not say.
     """
     if not that_answer(call, [name]):
         return
     seen = call.look_twice(heir)
     try:
-        if not seen.gone and (not boots(seen) or answers(reported(call, seen))):
+        said = reported(call, seen)
+        if not seen.gone and (not boots(seen) or (said and said.serves_at(call.timing.wall()))):
             return
     except AccessError:
         return  # a permission that is missing hides every successor's word
@@ -271,9 +258,10 @@ def without_successor(
             hint=error.hint,
             code=error.code,
         )
+    serves = _who_serves(call, error.snapshot.takes_over_from, "was not touched, and serves on.")
     hint = (
-        "It was deleted, as onBootFailure says (tpuflex:slice.on_boot_failure). What serves was not"
-        " touched, and serves on. When the cause is mended, run `up` again."
+        f"It was deleted, as onBootFailure says (tpuflex:slice.on_boot_failure). {serves} When the"
+        " cause is mended, run `up` again."
     )
     if not stays:
         return BootError(error.message, hint=hint, code=error.code)

@@ -26,7 +26,7 @@ from tpuflex.provider.patch import patch
 from tpuflex.provider.place import refuse_foreign
 from tpuflex.provider.race import obtain
 from tpuflex.provider.read import labels_of, names_of, read
-from tpuflex.provider.serving_hosts import that_answer
+from tpuflex.provider.serving_hosts import serves, that_answer
 from tpuflex.provider.zone_attempt import ZoneAttempt
 from tpuflex.request.check import parse
 from tpuflex.request.fields import DEFAULTS, RequestArgs
@@ -275,12 +275,12 @@ def refuse_deletion(
 
 def _takes_over(call: Call, heir: Snapshot, seen: Snapshot, labels: dict[str, str]) -> bool:
     """Whether ``heir`` serves in the place of ``seen``. What is older a state has let go of; and
-    what answers is replaced by nothing that does not."""
+    what answers is replaced by nothing that does not serve."""
     made, before = parse_time(heir.created), parse_time(seen.created)
     newer = made is None or before is None or made >= before
     if not newer or heir.lifecycle is not Lifecycle.ACTIVE or not heir.belongs_to(labels):
         return False
-    return bool(that_answer(call, [heir.name])) or not that_answer(call, [seen.name])
+    return bool(that_answer(call, [heir.name], counts=serves)) or not that_answer(call, [seen.name])
 
 
 def _generations(

@@ -175,6 +175,8 @@ class QueuedResources:
                 olds,
                 timeout=request.timeout,
             )
+        # It may have got capacity in another zone than the one that the state shows.
+        self._replacements.keeps(request.urn, str(seen.name), made=True)
         return provider_pb2.UpdateResponse(
             properties=properties(request.news, seen, olds), refresh_before_update=True
         )

@@ -43,7 +43,8 @@ def obtain(
         call: the engine call.
         args: the validated inputs.
         deadlines: how long each part may take.
-        known: requests that the state may have; those in zones not among ``args`` are deleted.
+        known: requests that the state may have, first the one that it shows; those in zones not
+            among ``args`` are deleted.
         records: those that it has a record of.
 
     Raises:
@@ -66,7 +67,9 @@ class Race:
         records: Records = NO_RECORDS,
     ) -> None:
         self._call = call
-        self._known = frozenset(known)
+        recorded = tuple(known)
+        self._shown = next(iter(recorded), None)
+        self._known = frozenset(recorded)
         self._unchanged = False  # the recorded request is active: there is nothing to report
         self._contest = Contest(call, args, deadlines, records)
         self._contest.add_other_requests(self._known)
@@ -199,7 +202,9 @@ class Race:
     # -- waiting -----------------------------------------------------------------------------
 
     def _poll(self) -> ZoneAttempt | None:
-        """Poll every request once; return the first that is active, in the order of the zones."""
+        """Poll every request once; return the first that is active, in the order of the zones. What
+        the state shows comes first: it may serve, and what an earlier call could not delete beside
+        it has only come to run."""
         attempts = self._contest.attempts
         for attempt in attempts:
             if attempt.live and attempt.watch is not None:
@@ -211,7 +216,8 @@ class Race:
                     self._lose(attempt, error)
                 else:
                     self._end_turn(attempt)
-        return next((e for e in attempts if e.live and e.watch and e.watch.active), None)
+        active = [each for each in attempts if each.live and each.watch and each.watch.active]
+        return min(active, key=lambda each: each.name != self._shown, default=None)
 
     def _end_turn(self, attempt: ZoneAttempt) -> None:
         """Ordered: go on to the next zone once this one has used up its share and still waits."""

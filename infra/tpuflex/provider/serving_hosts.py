@@ -9,7 +9,7 @@ from tpuflex.gcp.host_reports import observe_host
 from tpuflex.host.metadata_keys import CONFIG_KEY
 from tpuflex.host.report import HostReport
 from tpuflex.host.serving import ServingPhase
-from tpuflex.provider.call import POLL_BUDGET, Call
+from tpuflex.provider.call import POLL_BUDGET, SECOND_LOOK, Call
 from tpuflex.request.name import RequestName
 from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle
@@ -30,6 +30,20 @@ def reported(call: Call, seen: Snapshot) -> HostReport | None:
     """
     first = seen.nodes.first
     return None if first is None else observe_host(seen.name.node(first.id), call.client)
+
+
+def _reported_twice(call: Call, seen: Snapshot) -> HostReport | None:
+    """As :func:`reported`, but asks again where nothing is said: a single 404 proves nothing."""
+    report = reported(call, seen)
+    if report is not None or seen.nodes.first is None:
+        return report
+    call.pause(SECOND_LOOK)
+    return reported(call, seen)
+
+
+def serves(report: HostReport | None) -> bool:
+    """Whether it says that it answers new requests."""
+    return report is not None and report.serves
 
 
 def answers(report: HostReport | None) -> bool:
@@ -75,7 +89,7 @@ def that_answer(
             seen = call.look_twice(name, budget=POLL_BUDGET)
             if seen.lifecycle is not Lifecycle.ACTIVE or not boots(seen):
                 continue
-            if counts(reported(call, seen)):
+            if counts(_reported_twice(call, seen)):
                 found.append(name)
         except AccessError as error:
             if known:

@@ -245,7 +245,9 @@ UNREAD = Outcome(
     "whether it serves cannot be read now: ask again, or look at `tpuflex logs`", _WAIT
 )
 HOST_FAILED = Outcome(
-    "it is billed! When the cause is mended: `tpuflex down`, then `tpuflex up`", _OVER
+    "it is billed! When the cause is mended, change tpuflex:slice.rerun and run `tpuflex up`, which"
+    " keeps the weights; `tpuflex down` ends it",
+    _OVER,
 )
 #: What `status` says of a host that was READY: while it ends what it has begun, while its server is
 #: started again, and once that has failed.
@@ -256,12 +258,15 @@ DRAINING = Outcome(
 )
 DEGRADED = Outcome("its server is started again: ask again in a minute, or `tpuflex logs`", _WAIT)
 SERVER_FAILED = Outcome(
-    "it is billed! For another one: change tpuflex:slice.rerun and run `tpuflex up`; `tpuflex down`"
-    " ends it",
+    "it is billed! Rebooting its machine needs no new capacity. For another one: change"
+    " tpuflex:slice.rerun and run `tpuflex up`; until that one's hosts run, this one is billed and"
+    " uses quota. `tpuflex down` ends it",
     _OVER,
 )
 #: Said by `up`, behind the name of what serves, when its successor does not come to serve.
 NOT_TAKEN_OVER = Outcome("was not touched and serves on; both are billed.", _OVER)
+#: The same where what served has ended meanwhile.
+NOTHING_SERVES = Outcome("What served has ended meanwhile: nothing serves.", _OVER)
 #: Said by `up`, before the name of what served, which is then drained and deleted.
 TAKEN_OVER = Outcome("it serves, and takes over from")
 #: Said by `up` of a slice whose boot failed, where `on_boot_failure` is delete.

@@ -18,7 +18,7 @@ from tpuflex.naming import SECRET_ROLES
 from tpuflex.settings.base import REFUSED
 from tpuflex.settings.descriptions import descriptions
 from tpuflex.settings.extra_args import unknown_setting
-from tpuflex.settings.model import StackSettings
+from tpuflex.settings.model import NAMESPACE, SliceSettings, StackSettings
 from tpuflex.settings.plain import join, shown
 from tpuflex.settings.secrets import brought_setting
 from tpuflex.settings.serving import ServingFlags
@@ -28,14 +28,11 @@ MISSING = "is missing"
 
 #: Keys that people write because they know them from vLLM, Pulumi or Terraform.
 _MOVED: Mapping[str, str] = {
+    **{f"{NAMESPACE}{name}": "Write it in tpuflex:slice." for name in SliceSettings.model_fields},
     "tpuflex:zone": "Write zones: [ZONE] in tpuflex:slice.",
     "tpuflex:zones": "Write zones: [ZONE] in tpuflex:slice.",
     "tpuflex:slice.zone": "Write zones: [ZONE].",
     "tpuflex:slice.queue_timeout": "Write queue in tpuflex:slice.timeouts.",
-    "tpuflex:strategy": "Write it in tpuflex:slice.",
-    "tpuflex:renew_before": "Write it in tpuflex:slice.",
-    "tpuflex:deletion_protection": "Write it in tpuflex:slice.",
-    "tpuflex:accelerator_type": "Write it in tpuflex:slice.",
 }
 _KINDS = {
     "string_type": "text",
@@ -57,7 +54,7 @@ _KINDS = {
     "date_parsing": 'a date such as "2026-11-22"',
     "date_from_datetime_parsing": 'a date such as "2026-11-22"',
 }
-#: An example for each text that must match a pattern, by its key or the last name of it.
+#: What to write for a text that has another form, or is empty, by its key or its last name.
 _EXAMPLES = {
     "project": "Write a Google Cloud project id: 6 to 30 lower-case letters, digits and hyphens.",
     "zones": "Write a zone such as us-east5-a.",
@@ -84,6 +81,7 @@ _EXAMPLES = {
     "allowed_cidrs": "Write a range such as 203.0.113.0/24.",
     "chat_template": "Write the path of a .jinja file among the weights, such as "
     "chat_template.jinja.",
+    "rerun": "Write any word, or remove the key.",
     "topology": "Write a shape such as 2x4.",
     "zone": "Write a zone such as us-east5-a.",
     "region": "Write a region such as us-east5.",
@@ -209,6 +207,8 @@ def _problem(error: ErrorDetails, value: object, path: str, last: str) -> tuple[
     if kind == "string_pattern_mismatch":
         example = _EXAMPLES.get(path) or _EXAMPLES.get(last, "Write it in another form.")
         return f"{text} cannot be used", example
+    if kind == "string_too_short":
+        return "is empty", _EXAMPLES.get(last, "Write at least one character.")
     if kind == "too_short":
         return "the list is empty", _EXAMPLES.get(last, "Write at least one.")
     limits = {

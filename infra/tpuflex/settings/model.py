@@ -103,11 +103,14 @@ class SliceSettings(Frozen):
 
     drain: Drain = timedelta(minutes=10)
     """How long requests in flight are waited for before a slice that serves is deleted, from 0s to
-    1h. It admits no new ones meanwhile."""
+    1h, and never longer than half of timeouts.delete. It admits no new ones meanwhile. `down` takes
+    it from the last `up`, not from the file. A change does what `on_boot_change` says: by default
+    `up` makes another slice."""
 
     drain_margin: DrainMargin = timedelta(minutes=5)
-    """How long before the end of its run, when Google deletes it, a slice stops admitting requests;
-    at least 30s."""
+    """How long before the end of its run, when Google deletes it, a slice stops admitting requests,
+    at least 30s; and up to 3 minutes earlier, as the host counts its run from before its boot. A
+    change does what `on_boot_change` says: by default `up` makes another slice."""
 
     rerun: str | None = Field(default=None, min_length=1, max_length=128)
     """Any text; changing it starts a new run."""
@@ -115,7 +118,8 @@ class SliceSettings(Frozen):
     on_run_end: Literal["keep", "delete", "accept"] = "keep"
     """What the next `up` does when the run has ended: `keep` its request, which still uses quota,
     or `delete` it, and fail, because there is no slice; or `accept` the end: keep the request,
-    warn, and succeed without a slice. None of them asks for another run."""
+    warn, and succeed without a slice. None of them asks for another run. Without effect where
+    `renew_before` is set."""
 
     on_boot_change: Literal["replace", "update"] = "replace"
     """What a changed startup script or boot configuration does: `replace` creates a new slice that

@@ -7,6 +7,7 @@ likely wrong, but for the user to decide.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from tpuflex.catalog.catalog import Catalog
 from tpuflex.duration import format_duration
@@ -28,6 +29,10 @@ from tpuflex.settings.network_rules import network_findings, network_warnings
 from tpuflex.settings.region_rules import region_findings
 from tpuflex.settings.secret_rules import secret_findings, secret_warnings
 from tpuflex.settings.serving_rules import serving_findings, serving_warnings
+
+#: How much earlier than its `drain_margin` says a host may drain: it counts its run from so long
+#: before its first boot (``BOOT_ALLOWANCE`` of ``startup/88-watch.sh``).
+BOOT_ALLOWANCE = timedelta(minutes=3)
 
 
 def check(settings: StackSettings) -> tuple[Finding, ...]:
@@ -107,6 +112,36 @@ def _drain(slice_: SliceSettings) -> Iterator[Finding]:
             f"tpuflex:slice.max_run_duration ({run}), so nothing would ever be admitted",
             "Write less, or a longer max_run_duration.",
         )
+    elif slice_.drain_margin + BOOT_ALLOWANCE >= slice_.max_run_duration:
+        yield Finding(
+            "tpuflex:slice.drain_margin",
+            f"{format_duration(slice_.drain_margin)} and the {format_duration(BOOT_ALLOWANCE)} by"
+            " which a host may drain earlier are not shorter than tpuflex:slice.max_run_duration"
+            f" ({run}), so nothing would ever be admitted",
+            "Write less, or a longer max_run_duration.",
+        )
+
+
+def _slice_warnings(slice_: SliceSettings) -> Iterator[Finding]:
+    renew = slice_.renew_before
+    if renew is None:
+        return
+    if renew <= slice_.drain_margin + BOOT_ALLOWANCE:
+        yield Finding(
+            "tpuflex:slice.renew_before",
+            f"{format_duration(renew)} is not longer than tpuflex:slice.drain_margin"
+            f" ({format_duration(slice_.drain_margin)}) and the {format_duration(BOOT_ALLOWANCE)}"
+            " by which a host may drain earlier, so the endpoint is closed before its next run is"
+            " due",
+            "Write more, or a shorter drain_margin.",
+        )
+    if slice_.on_run_end != "keep":
+        yield Finding(
+            "tpuflex:slice.on_run_end",
+            f"{slice_.on_run_end} has no effect where tpuflex:slice.renew_before is set: an `up`"
+            " after the end of a run starts the next one",
+            "Remove it, or remove renew_before.",
+        )
 
 
 def _protection(slice_: SliceSettings) -> Iterator[Finding]:
@@ -161,6 +196,7 @@ def _all_warnings(settings: StackSettings) -> Iterator[Finding]:
         if row is not None:
             key = f"tpuflex:slice.zones[{index}]"
             yield from _zone_warning(settings.catalog, key, zone, row.generation)
+    yield from _slice_warnings(settings.slice)
     yield from network_warnings(settings)
     yield from identity_warnings(settings)
     yield from secret_warnings(settings)

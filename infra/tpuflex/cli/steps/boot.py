@@ -14,6 +14,7 @@ from tpuflex.errors import BootError, CapacityError, EmulatorError, InterruptedB
 from tpuflex.gcp.host_reports import observe_host
 from tpuflex.host.boot_wait import BootDeadlines, BootWait
 from tpuflex.host.report import HostReport
+from tpuflex.host.said_anew import SaidAnew
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import slice_status
 from tpuflex.request.states import Lifecycle
@@ -39,7 +40,7 @@ def wait_ready(invocation: Invocation, cloud: Cloud) -> SliceStatus:
         AccessError, ApiError: whether it serves cannot be read.
     """
     status = _running(cloud)
-    if status.ready:
+    if status.host is not None and status.host.serves_at(invocation.now().timestamp()):
         return status
     timeouts = cloud.stack.settings.slice.timeouts
     quick = cloud.stack.embedded and not cloud.stack.rehearsed
@@ -62,6 +63,7 @@ def wait_ready(invocation: Invocation, cloud: Cloud) -> SliceStatus:
             changed=progress.changed,
             refused=progress.refused,
             log=host_log(cloud, status),
+            serves=SaidAnew(cloud.timing.monotonic),
         )
         try:
             report = wait.run()

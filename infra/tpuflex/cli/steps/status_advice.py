@@ -22,6 +22,10 @@ _OTHER_ZONE_ENDED = (
     "`tpuflex up` starts a new run in {}"
 )
 _ENDED_ELSEWHERE = "for a new run: `tpuflex up`; `tpuflex down` cleans up"
+#: Said where the stack file asks for the next run, whatever else it says.
+_ENDED_RENEWS = (
+    "`tpuflex up` starts the next run (tpuflex:slice.renew_before); `tpuflex down` cleans up"
+)
 #: Said where the cloud refuses to tell.
 _LAST_KNOWN = "The stack's state last knew of {}: it may still run, and be billed."
 #: Said of a host that has not served yet, where the stack file says ``on_boot_failure: delete``.
@@ -51,6 +55,8 @@ def zone_text(status: SliceStatus, zones: tuple[str, ...]) -> str:
 def advice_text(status: SliceStatus, stack: OpenStack) -> str:
     """What to do about the slice, with what the stack file says about it."""
     slice_ = stack.settings.slice
+    if status.condition is Condition.ENDED and slice_.renew_before is not None:
+        return _ENDED_RENEWS
     if status.condition is Condition.ENDED and status.zone not in slice_.zones:
         return _ENDED_ELSEWHERE
     if status.condition is Condition.ENDED and slice_.on_run_end == "accept":
