@@ -80,7 +80,7 @@ class Watch:
             before, state = state, self._worded(state, after, actions)
             # First what others wait for: docker takes its time, and so may Cloud Logging.
             now = self.clock.now()
-            document = report(state, now, self.limits)
+            document = report(state, now, self.limits, self.metadata.ahead)
             if is_due(told, state, now) and self.metadata.tell(document):
                 told = (state, now)
             self._run_docker(actions)
@@ -92,7 +92,7 @@ class Watch:
         runs = container.status == "running" and state.phase != FAILED
         server = self.server.look() if runs else None
         completed = None
-        if server is not None and has_to_complete(state, self.clock.now()):
+        if server is not None and not drain and has_to_complete(state, self.clock.now()):
             completed = self.server.completes()
         ahead = self.metadata.ahead
         return Look(self.clock.now(), drain, container, server, completed, ahead)

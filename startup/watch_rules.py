@@ -273,14 +273,16 @@ def _why_frozen(seen: State, look: Look) -> str:
     return ""
 
 
-def report(state: State, at: float, limits: Limits) -> dict[str, object]:
-    """The document of the guest attribute ``tpuflex/serving``. What the guard has in flight and the
-    engine does not know runs: its first or last bytes are on their way."""
-    server = Server() if state.drained else state.server
+def report(state: State, at: float, limits: Limits, ahead: float = 0.0) -> dict[str, object]:
+    """The document of the guest attribute ``tpuflex/serving``, its times by the metadata server's
+    clock, which is ``ahead``: who reads it compares them with Google's. What the guard has in
+    flight and the engine does not know runs: its first or last bytes are on their way. What a
+    process had that has died does not."""
+    server = state.server if state.answers and not state.drained else Server()
     return {
         "phase": state.phase,
-        "since": round(state.since, 1),
-        "at": round(at, 1),
+        "since": round(state.since + ahead, 1),
+        "at": round(at + ahead, 1),
         "running": max(server.running, server.in_flight - server.waiting),
         "waiting": server.waiting,
         "drained": state.drained,

@@ -356,8 +356,14 @@ def test_which_comes_first_of_a_replacement() -> None:
     assert (before.operation, before.deleted_first) == ("replace", True)
 
 
-@pytest.mark.parametrize("stays", ["update", "same"])
-def test_what_is_left_of_an_earlier_replacement(google: OpenStack, stays: str) -> None:
+@pytest.mark.parametrize(
+    ("stays", "row"),
+    [
+        ("update", "change, and **delete** of what was replaced earlier"),
+        ("same", "**delete** of what was replaced earlier"),
+    ],
+)
+def test_what_is_left_of_an_earlier_replacement(google: OpenStack, stays: str, row: str) -> None:
     """What an earlier `up` has replaced is deleted with what stays: that is no replacement, and is
     said, because it is billed until then."""
     looks = (slice_("refresh"), slice_("refresh"))
@@ -368,6 +374,7 @@ def test_what_is_left_of_an_earlier_replacement(google: OpenStack, stays: str) -
     assert (step.operation, step.ends_replaced, step.changes) == (stays, True, True)
     text = preview_markdown(of(google, step))
     assert "1 to delete" in text
+    assert f"| {row} |" in text
     assert "which is billed until then, is deleted as soon as this one serves." in text
 
 

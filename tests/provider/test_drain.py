@@ -159,7 +159,7 @@ def test_a_host_that_does_not_react_is_not_waited_for() -> None:
 
     script, said = deleted(cloud)
 
-    assert at(script, "DELETE") - at(script, "PATCH") == pytest.approx(90, abs=12)
+    assert at(script, "DELETE") - at(script, "PATCH") == pytest.approx(150, abs=12)
     assert "does not react" in said.text
 
 

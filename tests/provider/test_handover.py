@@ -144,6 +144,8 @@ def test_a_word_of_before_is_not_enough() -> None:
 
     with pytest.raises(UnreadyError, match="has said nothing since"):
         waited(Two(again[0]))
+    outage = [GONE] * 30
+    assert waited(Two(*outage, *again)) == pytest.approx(310)  # no word is no old word
 
 
 def test_where_nothing_serves_any_more_there_is_nothing_to_wait_for() -> None:
@@ -214,6 +216,20 @@ def test_a_refusal_that_passes_is_no_reason_to_take_over() -> None:
     old = (AccessError("denied"), says("READY"))
 
     assert waited(Two(says("weights"), says("READY"), old=old)) == pytest.approx(10)
+
+
+def test_what_came_to_serve_later_is_kept_as_well() -> None:
+    """Its server had failed when the next slice was asked for, and somebody has rebooted it: the
+    state says that it serves, should that one not come to."""
+    old = (says("READY", "failed"), says("READY"))
+    hand_over, call = begun(Two(says("image", report={"error": "image: not there"}), old=old))
+    assert hand_over.names == ()
+
+    with pytest.raises(UnreadyError) as ended, hand_over.kept():
+        hand_over.wait(call.look(NEW))
+
+    assert ended.value.snapshot.takes_over_from == (OLD,)
+    assert "`tpuflex down`" not in ended.value.hint
 
 
 def test_who_serves_is_asked_once_more() -> None:

@@ -152,3 +152,28 @@ def test_a_successor_in_another_zone_than_the_state_shows_is_what_goes_on() -> N
     assert B in str(decode(updated.properties)["name"])
     assert not cloud.there
     assert cloud.running() == [B]
+
+
+def test_a_drain_leaves_time_to_delete() -> None:
+    """What goes, and serves, ends what it has begun within half of the time that there is, also
+    where the program's custom timeout is what bounds it."""
+
+    class Busy(Hosts):
+        def __call__(self, sent: Sent) -> Answer:
+            if sent.path.endswith(":getGuestAttributes"):
+                return says("READY", "serving", at=self.time.now + 1.8e9, running=3)
+            return super().__call__(sent)
+
+    time = FakeTime()
+    cloud = Busy(time, {place: zone(place, {0.0: "ACTIVE"}) for place in (A, B)})
+    for each in cloud.zones.values():
+        each.there = True
+    call, script, _ = scripted(cloud, time)
+    seen = read(call, FIRST, PAIR, {"requests": [FIRST, FIRST.replace(A, B)]})
+    assert seen is not None
+
+    update(call, FIRST, PAIR, PAIR, seen.outputs, timeout=300)
+
+    assert cloud.running() == [A]
+    (gone,) = (sent for sent in script.sent if sent.method == "DELETE")
+    assert gone.at - 1000.0 <= 160

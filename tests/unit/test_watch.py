@@ -76,6 +76,15 @@ def test_a_watch_that_starts_again_opens_what_need_not_be_closed(
     assert set(host.told) == {told}
 
 
+def test_a_drain_waits_for_no_completion(tmp_path: Path) -> None:
+    """A watch that began anew asks for one, which may take two minutes behind a long queue; who has
+    set the key waits for its answer, and not for that."""
+    host: Any = _Host(_KEY, (tmp_path / "closed").exists)
+    with pytest.raises(_EndError):
+        Watch(host, host, host, host, host, tmp_path / "closed", Limits(600, 1800), anew=True).run()
+    assert {phase for phase, _ in host.told} == {"draining"}
+
+
 @pytest.mark.parametrize(
     ("ago_s", "is_asked"), [((3600,) * 10, True), ((-3600,) * 10, True), ((30,) * 10, False)]
 )

@@ -394,3 +394,17 @@ def test_whatever_is_seen(
         assert before.since <= state.since <= at
         assert restarts <= 1 + offs
         assert state.phase != FAILED or before.phase == FAILED or STOP in actions
+
+
+def test_a_process_that_has_died_runs_nothing() -> None:
+    """What it had is lost: nobody needs to wait for that."""
+    state, _ = after(look(0, BUSY), look(5, None, container=Container("running", 1, 137)))
+    assert state.phase == DEGRADED
+    said = report(state, 5, LIMITS)
+    assert (said["running"], said["waiting"]) == (0, 0)
+
+
+def test_times_are_by_the_metadata_servers_clock() -> None:
+    """Who reads a report compares its age with Google's time, and with `ends_at`."""
+    said = report(begin(100), 160, LIMITS, ahead=7200.0)
+    assert (said["since"], said["at"]) == (7300.0, 7360.0)

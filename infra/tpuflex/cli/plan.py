@@ -23,7 +23,7 @@ from tpuflex.settings.rules import warnings
 
 if TYPE_CHECKING:
     from tpuflex.cli.stack import OpenStack
-    from tpuflex.engine.events import EnginePlan
+    from tpuflex.engine.events import EnginePlan, Step
     from tpuflex.planning.cost import RunCost
     from tpuflex.settings.bucket import BroughtBucket
     from tpuflex.settings.model import StackSettings
@@ -256,8 +256,13 @@ def slice_plan(plan: EnginePlan) -> str:
     # Each replacement has an id of its own: that is no reason for it.
     causes = [name for name in step.replaced_for if name != "queuedResourceId"]
     reasons = f" (changed: {', '.join(causes)})" if causes else ""
-    ends = f"; {ENDS_REPLACED}" if step.ends_replaced else ""
+    ends = f"; {ENDS_REPLACED}" if goes_on(step) else ""
     return f"{_PREVIEWS.get(step.operation, '')}{reasons}{ends}"
+
+
+def goes_on(step: Step) -> bool:
+    """Whether the state goes on with what ``step`` is about, and lets go of what it replaces."""
+    return step.ends_replaced and step.operation in {"create", "same", "update"}
 
 
 def price_text(cost: RunCost) -> str:

@@ -14,7 +14,7 @@ from tpuflex.cli.foreseen import NOTHING
 from tpuflex.cli.markdown import NONE, alert, code, code_block, table
 from tpuflex.cli.memory_text import memory_line
 from tpuflex.cli.output import for_stack
-from tpuflex.cli.plan import ENDS_REPLACED
+from tpuflex.cli.plan import ENDS_REPLACED, goes_on
 from tpuflex.cli.preview_report import Away, PreviewReport, Run, slice_step
 from tpuflex.cli.secrets_anew import anew_texts
 from tpuflex.duration import format_duration
@@ -176,7 +176,7 @@ def _summary(report: PreviewReport) -> str:
     elif step is not None and step.operation in _SLICE:
         text = _SLICE[step.operation]
         lines.append(f"The slice {text}." if text.startswith(("is ", "stays ")) else f"{text}.")
-        if step.ends_replaced:
+        if goes_on(step):
             lines.append(f"{ENDS_REPLACED}.")
     return " ".join(f"{line[:1].upper()}{line[1:]}" for line in lines)
 
@@ -216,8 +216,9 @@ def _rank(step: Step) -> int:
 
 def _row(step: Step, *, deleted: bool) -> tuple[str, ...]:
     word = "left" if deleted else _WORDS.get(step.operation, code(step.operation))
-    if step.ends_replaced:
-        word = "**delete**, of an earlier replacement"
+    if step.ends_replaced and not deleted:
+        ends = "**delete** of what was replaced earlier"
+        word = ends if step.operation == "same" else f"{word}, and {ends}"
     causes = [name for name in step.replaced_for or step.changed if name != "queuedResourceId"]
     shown = ", ".join(code(name, longest=60) for name in causes[:8])
     more = f", {len(causes) - 8} more" if len(causes) > 8 else ""

@@ -15,11 +15,13 @@ class SaidAnew:
 
     Args:
         now: a monotonic clock in seconds.
+        advice: what the error says to do.
     """
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], advice: str) -> None:
         self._now = now
-        self._began = now()
+        self._advice = advice
+        self._began = 0.0
         self._first: float | None = None
         self._fresh = False
 
@@ -35,13 +37,12 @@ class SaidAnew:
         if report.serving is None or self._fresh:
             return True
         if self._first is None:
-            self._first = report.serving.at
+            self._first, self._began = report.serving.at, self._now()
         if report.serving.at != self._first:
             return True
         if self._now() - self._began >= OLD_AFTER_S:
             raise BootError(
-                "The host was READY, and has said nothing since: its machine or its watch is gone.",
-                hint="`tpuflex logs`; for another host, change tpuflex:slice.rerun and run `tpuflex"
-                " up`. Until then this one goes on being billed: `tpuflex down` ends it.",
+                "The host was READY, and has said nothing since: its machine or its watch is gone",
+                hint=self._advice,
             )
         return False

@@ -108,7 +108,7 @@ class Contest:
             deadline,
             where=where,
             records=self.records,
-            drain=Drain(self.call, name, min(drain, limits.deletion / 2)),
+            drain=Drain(self.call, name, min(drain, (deadline - now) / 2)),
         )
 
     def _end(self, removal: Removal, failure: TpuflexError | None) -> None:

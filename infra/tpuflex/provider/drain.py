@@ -22,8 +22,9 @@ from tpuflex.request.rows import moment, rfc3339
 from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle
 
-#: Seconds after which a host that has not begun to drain never will: its watch asks every few.
-_REACTION = 90.0
+#: Seconds after which a host that has not begun to drain never will: its watch asks every few, but
+#: for while it waits for a completion, twice 60 s at most (startup/watch_server.py).
+_REACTION = 150.0
 #: Seconds for which the API may give no answer.
 _UNANSWERED = 60.0
 #: What is due within so many seconds is due now.

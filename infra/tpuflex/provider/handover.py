@@ -21,7 +21,7 @@ from tpuflex.errors import (
     InterruptedByUser,
     TpuflexError,
 )
-from tpuflex.host.boot_wait import WAITS_AGAIN, BootAdvice, BootDeadlines, BootWait
+from tpuflex.host.boot_wait import BootAdvice, BootDeadlines, BootWait
 from tpuflex.host.metadata_keys import CONFIG_KEY
 from tpuflex.host.report import HostReport
 from tpuflex.host.said_anew import SaidAnew
@@ -125,11 +125,11 @@ class HandOver:
         except InterruptedByUser as error:
             message = f"stopped waiting until {seen.name} serves"
             hint = _WAITS_ON.format(", ".join(map(str, names))) if names else GO_ON
-            raise self._unready(seen, message, hint, Code.STOPPED) from error
+            raise _unready(seen, names, message, hint, Code.STOPPED) from error
         except TpuflexError as error:
             message = f"{seen.name} does not serve: {error.message}"
             hint = f"{_who_serves(self.call, names, NOT_TAKEN_OVER.text)} {error.hint}"
-            raise self._unready(seen, message, hint, Code.NOT_SERVING) from error
+            raise _unready(seen, names, message, hint, Code.NOT_SERVING) from error
         self.call.report(f"{TAKEN_OVER.text} {serving}")
         try:
             return self.call.look(seen.name)
@@ -154,7 +154,7 @@ class HandOver:
                 f"its host's report cannot be read ({reason}); asking again", passing=True
             ),
             log="`tpuflex logs`",
-            serves=SaidAnew(timing.monotonic),
+            serves=SaidAnew(timing.monotonic, f"`tpuflex logs`; {again}"),
             advice=BootAdvice(
                 failed="When the cause is mended, change `rerun` (tpuflex:slice.rerun in a stack"
                 " file) and run `up`: another one is made in the place of this one.",
@@ -175,14 +175,21 @@ class HandOver:
         """
         now = self.call.look_twice(seen.name)
         if now.lifecycle is not Lifecycle.ACTIVE:
-            raise BootError(f"it is not active any more: {now.describe()}", hint=WAITS_AGAIN)
+            raise BootError(
+                f"it is not active any more: {now.describe()}", hint="`up` looks again."
+            )
 
     def _unproven(self, seen: Snapshot) -> Snapshot:
-        return replace(seen, takes_over_from=self.names)
+        every = dict.fromkeys((*self.names, *seen.takes_over_from))
+        return replace(seen, takes_over_from=tuple(every))
 
-    def _unready(self, seen: Snapshot, message: str, hint: str, code: Code) -> UnreadyError:
-        """The error that keeps what does not serve in the state, as it is by now."""
-        return UnreadyError(message, snapshot=self._unproven(seen), hint=hint, code=code)
+
+def _unready(
+    seen: Snapshot, serving: tuple[RequestName, ...], message: str, hint: str, code: Code
+) -> UnreadyError:
+    """The error that keeps what does not serve in the state, as it is by now, with what does."""
+    kept = replace(seen, takes_over_from=serving)
+    return UnreadyError(message, snapshot=kept, hint=hint, code=code)
 
 
 def _who_serves(call: Call, names: Iterable[RequestName], text: str) -> str:

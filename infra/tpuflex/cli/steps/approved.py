@@ -78,4 +78,4 @@ def _renews(step: Step) -> bool:
     if step.operation == "update":
         return bool(step.changed) and _GOES_ON.issuperset(step.changed)
     # What a renewal has replaced, and did not come to delete, and no more.
-    return step.ends_replaced and not step.changed
+    return step.operation == "same" and step.ends_replaced

@@ -12,7 +12,7 @@ from tpuflex.cli.output import for_stack
 from tpuflex.cli.steps.logs import emulated_log
 from tpuflex.errors import BootError, CapacityError, EmulatorError, InterruptedByUser
 from tpuflex.gcp.host_reports import observe_host
-from tpuflex.host.boot_wait import BootDeadlines, BootWait
+from tpuflex.host.boot_wait import AGAIN, BootDeadlines, BootWait
 from tpuflex.host.report import HostReport
 from tpuflex.host.said_anew import SaidAnew
 from tpuflex.operate.slice import SliceStatus
@@ -44,6 +44,7 @@ def wait_ready(invocation: Invocation, cloud: Cloud) -> SliceStatus:
         return status
     timeouts = cloud.stack.settings.slice.timeouts
     quick = cloud.stack.embedded and not cloud.stack.rehearsed
+    log = host_log(cloud, status)
     with HostProgress(invocation.output) as progress:
 
         def observe() -> HostReport | None:
@@ -62,8 +63,8 @@ def wait_ready(invocation: Invocation, cloud: Cloud) -> SliceStatus:
             sleep=cloud.sleep,
             changed=progress.changed,
             refused=progress.refused,
-            log=host_log(cloud, status),
-            serves=SaidAnew(cloud.timing.monotonic),
+            log=log,
+            serves=SaidAnew(cloud.timing.monotonic, f"The host's log: {log}\n{AGAIN}"),
         )
         try:
             report = wait.run()
