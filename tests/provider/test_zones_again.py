@@ -177,3 +177,21 @@ def test_a_drain_leaves_time_to_delete() -> None:
     assert cloud.running() == [A]
     (gone,) = (sent for sent in script.sent if sent.method == "DELETE")
     assert gone.at - 1000.0 <= 160
+
+
+def test_what_serves_is_kept_though_the_state_shows_another() -> None:
+    """`recover` finds both, and does not know which of them serves."""
+    time = FakeTime()
+    cloud = Hosts(time, {place: zone(place, {0.0: "ACTIVE"}) for place in (A, B)})
+    for each in cloud.zones.values():
+        each.there = True
+    call, script, _ = scripted(cloud, time)
+    seen = read(call, FIRST, PAIR, {"requests": [FIRST, FIRST.replace(A, B)]})
+    assert seen is not None
+    assert seen.seen.name.zone == A
+
+    found = update(call, FIRST, PAIR, PAIR, seen.outputs, timeout=0)
+
+    assert found.name.zone == B
+    assert cloud.running() == [B]
+    assert script.count("PATCH") == 0  # what boots has nothing to end

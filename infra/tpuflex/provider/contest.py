@@ -32,6 +32,7 @@ class Contest:
         attempts: one per zone, in order of preference.
         other_requests: deletions in zones that ``args`` do not name.
         stuck: what could not be deleted in this call.
+        serving: what was found to serve beside another that runs; it is drained before it goes.
     """
 
     call: Call
@@ -41,6 +42,7 @@ class Contest:
     attempts: list[ZoneAttempt] = field(default_factory=list)
     other_requests: list[Removal] = field(default_factory=list)
     stuck: list[RequestName] = field(default_factory=list)
+    serving: set[RequestName] = field(default_factory=set)
     began: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -101,6 +103,7 @@ class Contest:
         deadline = min(now + limits.deletion, max(now, self.began + limits.overall))
         where = "" if self.single and not self.other_requests else f"{name.zone}: "
         drain = parse_duration(self.args.drain_timeout).total_seconds()
+        seconds = min(drain, (deadline - now) / 2)
         return Removal(
             self.call,
             name,
@@ -108,7 +111,7 @@ class Contest:
             deadline,
             where=where,
             records=self.records,
-            drain=Drain(self.call, name, min(drain, (deadline - now) / 2)),
+            drain=Drain(self.call, name, seconds) if name in self.serving else None,
         )
 
     def _end(self, removal: Removal, failure: TpuflexError | None) -> None:

@@ -20,6 +20,7 @@ from tpuflex.provider.call import Call, Deadlines, UnreadyError, elapsed
 from tpuflex.provider.contest import Contest, Progress, all_zones_failed
 from tpuflex.provider.patience import PAUSE, Patience
 from tpuflex.provider.place import Verdict, adopted, place, refusal, verdict, withdraw
+from tpuflex.provider.serving_hosts import serves, that_answer
 from tpuflex.provider.watch import GO_ON, Watch
 from tpuflex.provider.zone_attempt import ZoneAttempt
 from tpuflex.request.fields import RequestArgs
@@ -202,9 +203,7 @@ class Race:
     # -- waiting -----------------------------------------------------------------------------
 
     def _poll(self) -> ZoneAttempt | None:
-        """Poll every request once; return the first that is active, in the order of the zones. What
-        the state shows comes first: it may serve, and what an earlier call could not delete beside
-        it has only come to run."""
+        """Poll every request once; return one that is active, if any is."""
         attempts = self._contest.attempts
         for attempt in attempts:
             if attempt.live and attempt.watch is not None:
@@ -216,8 +215,17 @@ class Race:
                     self._lose(attempt, error)
                 else:
                     self._end_turn(attempt)
-        active = [each for each in attempts if each.live and each.watch and each.watch.active]
-        return min(active, key=lambda each: each.name != self._shown, default=None)
+        return self._chosen([e for e in attempts if e.live and e.watch and e.watch.active])
+
+    def _chosen(self, active: list[ZoneAttempt]) -> ZoneAttempt | None:
+        """Of several that run the one that serves, else the one that the state shows, else the
+        first of the zones: what an earlier call could not delete may have come to run beside what
+        it got."""
+        serving = self._contest.serving
+        if len(active) > 1:
+            serving |= {*that_answer(self._call, (e.name for e in active), counts=serves)}
+        order = sorted(active, key=lambda e: (e.name not in serving, e.name != self._shown))
+        return next(iter(order), None)
 
     def _end_turn(self, attempt: ZoneAttempt) -> None:
         """Ordered: go on to the next zone once this one has used up its share and still waits."""
