@@ -292,6 +292,19 @@ def test_what_serves_is_not_deleted_for_what_may_not(
     assert clock.now - 1000.0 == pytest.approx(seconds)
 
 
+def test_a_successor_that_is_not_found_for_a_moment_serves_all_the_same() -> None:
+    """Its nodes are looked for again, so that its host's word is heard."""
+    clock = FakeTime()
+    cloud = Two(says("READY", "serving", at=NOW), says("READY", "serving", at=NOW + 60))
+    cloud.request = sequence(missing(NAME), missing(NAME), queued("ACTIVE"))
+    cloud.node = sequence(missing(NODE), missing(NODE), node(of=args(**BOOTS)))
+    call, _, _ = scripted(cloud, clock)
+
+    await_heir(call, BEFORE, OLD, NEW)
+
+    assert clock.now - 1000.0 <= 90
+
+
 def test_nor_for_what_drains_for_good() -> None:
     """A successor that takes nothing new is no reason to delete what does."""
     call, _, _ = scripted(Two(says("READY", "draining", at=NOW)))

@@ -137,11 +137,17 @@ class HandOver:
             return seen  # that it cannot be looked at once more must not lose what is billed
 
     def _wait(self, seen: Snapshot) -> None:
-        timing = self.call.timing
+        timing, latest = self.call.timing, seen
+
+        def look() -> None:
+            nonlocal latest
+            latest = self._require_active(seen)
+
         again = "`up` waits for it again; for another one, change `rerun`."
         BootWait(
-            observe=lambda: reported(self.call, seen),
-            look=lambda: self._require_active(seen),
+            # The first look may not have found its nodes.
+            observe=lambda: reported(self.call, latest),
+            look=look,
             deadlines=BootDeadlines(
                 first_report=parse_duration(self.args.first_report_timeout).total_seconds(),
                 ready=parse_duration(self.args.ready_timeout).total_seconds(),
@@ -167,8 +173,8 @@ class HandOver:
         detail = f": {report.detail}" if report.detail else ""
         self.call.report(f"its host boots, {report.phase or 'start'}{detail}", passing=True)
 
-    def _require_active(self, seen: Snapshot) -> None:
-        """Check that it still runs.
+    def _require_active(self, seen: Snapshot) -> Snapshot:
+        """``seen`` as it is now, if it still runs.
 
         Raises:
             BootError: it does not.
@@ -178,6 +184,7 @@ class HandOver:
             raise BootError(
                 f"it is not active any more: {now.describe()}", hint="`up` looks again."
             )
+        return now
 
     def _unproven(self, seen: Snapshot) -> Snapshot:
         every = dict.fromkeys((*self.names, *seen.takes_over_from))
