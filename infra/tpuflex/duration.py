@@ -53,6 +53,15 @@ def format_age(age: timedelta) -> str:
     return format_duration(timedelta(seconds=seconds - seconds % (60 if seconds >= 60 else 1)))
 
 
+def format_roughly(length: timedelta) -> str:
+    """A length in hours and minutes, as in ``2 h 05 min``, or in seconds if it is that short."""
+    seconds = int(length.total_seconds())
+    if seconds < 120:
+        return f"{seconds} s"
+    hours, minutes = divmod(seconds // 60, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min"
+
+
 def google_duration(value: timedelta) -> str:
     """The JSON form of ``google.protobuf.Duration``: whole seconds with the suffix ``s``."""
     return f"{int(value.total_seconds())}s"

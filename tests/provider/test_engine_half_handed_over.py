@@ -4,15 +4,22 @@ state, and stays until what the state goes on with serves."""
 from __future__ import annotations
 
 import signal
-from typing import Any
 
 import pytest
 from pulumi import automation
 from pulumi.automation.errors import CommandError
 
-from embedded_cloud.faults.rule import parse_rule
 from tests.provider.deployment import TYPE, Rig, live, until
-from tests.provider.reporting_hosts import ERROR, FIRST, SECOND, THIRD, Hosts, renew
+from tests.provider.reporting_hosts import (
+    ERROR,
+    FIRST,
+    SECOND,
+    THIRD,
+    Hosts,
+    fail_to_delete_the_first,
+    half,
+    renew,
+)
 from tpuflex.engine.state import doubles
 
 pytestmark = [
@@ -23,8 +30,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 
-Json = dict[str, Any]
-
 
 def settle(rig: Rig) -> None:
     """As `tpuflex recover` does."""
@@ -33,17 +38,6 @@ def settle(rig: Rig) -> None:
     (double,) = doubles(deployment)
     deployment["resources"].remove(double)
     rig.stack.import_stack(automation.Deployment(exported.version, deployment))
-
-
-def half(rig: Rig, hosts: Hosts) -> None:
-    """Have the first slice serve, and its successor not come to."""
-    rig.up()
-    hosts.report(2, ERROR)
-    renew(rig, "again")
-    with pytest.raises(CommandError):
-        rig.up()
-    assert live(rig) == [FIRST, SECOND]
-    rig.ephemeral.clear()
 
 
 def deleted_by_hand(rig: Rig, request: str) -> None:
@@ -136,17 +130,7 @@ def test_a_successor_that_has_failed_since_replaces_nothing(rig: Rig, hosts: Hos
     hosts.report(2, {"phase": "READY"})
     hosts.serving(1, "serving", drained=True)
     renew(rig, "again")
-    denied: Json = {
-        "kind": "answer",
-        "status": 403,
-        "message": "denied",
-        "code": "PERMISSION_DENIED",
-    }
-    where: Json = {"method": "DELETE", "path": "slice-g1"}
-    rig.cloud.cloud.faults.book.add(parse_rule({"where": where, "times": 0, "effect": denied}))
-    with pytest.raises(CommandError, match="denied"):
-        rig.up()
-    rig.cloud.cloud.faults.forget()
+    fail_to_delete_the_first(rig)
     hosts.serving(1, "draining", drained=True)
     hosts.serving(2, "failed")
 

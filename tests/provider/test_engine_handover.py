@@ -6,7 +6,7 @@ import pytest
 from pulumi.automation.errors import CommandError
 
 from tests.provider.deployment import A, Rig, command, live, outputs, until
-from tests.provider.reporting_hosts import ERROR, FIRST, SECOND, THIRD, Hosts, renew
+from tests.provider.reporting_hosts import ERROR, FIRST, SECOND, THIRD, Hosts, half, renew
 
 pytestmark = [
     pytest.mark.engine,
@@ -91,11 +91,7 @@ def test_another_successor_takes_the_place_of_one_that_failed(rig: Rig, hosts: H
 
 def test_down_takes_both(rig: Rig, hosts: Hosts) -> None:
     """A successor that does not serve, and what serves, are both gone after a destroy."""
-    rig.up()
-    hosts.report(2, ERROR)
-    renew(rig, "again")
-    with pytest.raises(CommandError):
-        rig.up()
+    half(rig, hosts)
 
     rig.destroy()
 

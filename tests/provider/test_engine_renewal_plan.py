@@ -9,9 +9,15 @@ from typing import Any
 import pytest
 from pulumi.automation.errors import CommandError
 
-from embedded_cloud.faults.rule import parse_rule
 from tests.provider.deployment import TYPE, Rig, live, until
-from tests.provider.reporting_hosts import ERROR, FIRST, SECOND, Hosts, renew
+from tests.provider.reporting_hosts import (
+    FIRST,
+    SECOND,
+    Hosts,
+    fail_to_delete_the_first,
+    half,
+    renew,
+)
 from tpuflex.cli.steps.approved import Approval
 from tpuflex.cli.steps.ready import asks_for_chips
 from tpuflex.engine.events import EnginePlan, Started, Step, progress_of
@@ -50,11 +56,7 @@ def of_slice(plan: EnginePlan) -> tuple[str, tuple[str, ...], bool]:
 def test_a_successor_that_does_not_serve_is_waited_for(rig: Rig, hosts: Hosts) -> None:
     """It is an update, although the engine also deletes what it takes over from: no other chips are
     asked for."""
-    rig.up()
-    hosts.report(2, ERROR)
-    renew(rig, "again")
-    with pytest.raises(CommandError):
-        rig.up()
+    half(rig, hosts)
 
     assert of_slice(planned(rig)) == ("update", ("takesOverFrom",), True)
 
@@ -64,17 +66,7 @@ def test_one_that_serves_lets_what_it_replaces_be_deleted(rig: Rig, hosts: Hosts
     rig.up()
     hosts.report(2, {"phase": "READY"})
     renew(rig, "again")
-    denied: dict[str, Any] = {
-        "kind": "answer",
-        "status": 403,
-        "message": "denied",
-        "code": "PERMISSION_DENIED",
-    }
-    where: dict[str, Any] = {"method": "DELETE", "path": "slice-g1"}
-    rig.cloud.cloud.faults.book.add(parse_rule({"where": where, "times": 0, "effect": denied}))
-    with pytest.raises(CommandError, match="denied"):
-        rig.up()
-    rig.cloud.cloud.faults.forget()
+    fail_to_delete_the_first(rig)
     assert live(rig) == [FIRST, SECOND]
 
     assert of_slice(planned(rig)) == ("same", (), True)

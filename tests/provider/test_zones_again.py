@@ -14,6 +14,7 @@ from tests.provider.fakes import (
     INPUTS,
     Answer,
     FakeTime,
+    Script,
     Sent,
     args,
     missing,
@@ -23,10 +24,10 @@ from tests.provider.fakes import (
     scripted,
 )
 from tests.provider.zones import A, B, Zone, Zones, granted
-from tpuflex.provider.call import UnreadyError
+from tpuflex.provider.call import Call, UnreadyError
 from tpuflex.provider.operations import create, update
 from tpuflex.provider.queued_resource import QueuedResources
-from tpuflex.provider.read import read
+from tpuflex.provider.read import ReadResult, read
 from tpuflex.request.outputs import outputs
 
 URN = "urn:pulumi:dev::shop::tpuflex:tpu:QueuedResource::slice"
@@ -78,6 +79,16 @@ class Renewed(Hosts):
         if "/nodes/" in sent.path:
             return node(of=made, name=sent.path)
         return {**queued("ACTIVE", made), "name": FIRST}
+
+
+def both_run(cloud: Zones) -> tuple[Call, Script, ReadResult]:
+    """A refresh of a state that shows A and records both, which run."""
+    for each in cloud.zones.values():
+        each.there = True
+    call, script, _ = scripted(cloud, cloud.time)
+    seen = read(call, FIRST, PAIR, {"requests": [FIRST, FIRST.replace(A, B)]})
+    assert seen is not None
+    return call, script, seen
 
 
 def test_what_serves_is_not_deleted_for_what_came_to_run_beside_it() -> None:
@@ -166,11 +177,7 @@ def test_a_drain_leaves_time_to_delete() -> None:
 
     time = FakeTime()
     cloud = Busy(time, {place: zone(place, {0.0: "ACTIVE"}) for place in (A, B)})
-    for each in cloud.zones.values():
-        each.there = True
-    call, script, _ = scripted(cloud, time)
-    seen = read(call, FIRST, PAIR, {"requests": [FIRST, FIRST.replace(A, B)]})
-    assert seen is not None
+    call, script, seen = both_run(cloud)
 
     update(call, FIRST, PAIR, PAIR, seen.outputs, timeout=300)
 
@@ -183,11 +190,7 @@ def test_what_serves_is_kept_though_the_state_shows_another() -> None:
     """`recover` finds both, and does not know which of them serves."""
     time = FakeTime()
     cloud = Hosts(time, {place: zone(place, {0.0: "ACTIVE"}) for place in (A, B)})
-    for each in cloud.zones.values():
-        each.there = True
-    call, script, _ = scripted(cloud, time)
-    seen = read(call, FIRST, PAIR, {"requests": [FIRST, FIRST.replace(A, B)]})
-    assert seen is not None
+    call, script, seen = both_run(cloud)
     assert seen.seen.name.zone == A
 
     found = update(call, FIRST, PAIR, PAIR, seen.outputs, timeout=0)

@@ -17,7 +17,7 @@ from tpuflex.cli.output import for_stack
 from tpuflex.cli.plan import ENDS_REPLACED, goes_on
 from tpuflex.cli.preview_report import Away, PreviewReport, Run, slice_step
 from tpuflex.cli.secrets_anew import anew_texts
-from tpuflex.duration import format_duration
+from tpuflex.duration import format_duration, format_roughly
 from tpuflex.naming import digest
 from tpuflex.planning.stack import plan_stack
 from tpuflex.request.outcomes import PREVIEWS
@@ -127,13 +127,13 @@ def _away(lost: Away, at: datetime) -> Iterator[str]:
     else:
         yield "**An ACTIVE endpoint is replaced.** Its clients lose it for a while."
     if lost.ends is not None:
-        left = max(timedelta(0), lost.ends - at)
-        yield f"By itself it would run until {_moment(lost.ends)}, for another {_rough(left)}."
+        left = format_roughly(max(timedelta(0), lost.ends - at))
+        yield f"By itself it would run until {_moment(lost.ends)}, for another {left}."
     if lost.for_good:
         return
     boot = "as long as the host boots"
     if lost.boot is not None:
-        boot += f" (this one took {_rough(lost.boot)}, by its own report)"
+        boot += f" (this one took {format_roughly(lost.boot)}, by its own report)"
     if lost.hands_over:
         yield (
             "This one serves until the next one does: while that waits in the queue, and for"
@@ -149,7 +149,7 @@ def _away(lost: Away, at: datetime) -> Iterator[str]:
         return
     queue = "as long as the next one waits for capacity"
     if lost.queue is not None:
-        queue += f" (this one waited {_rough(lost.queue)})"
+        queue += f" (this one waited {format_roughly(lost.queue)})"
     limit = (
         "nothing bounds that wait: `give_up_after` would"
         if lost.give_up_after is None
@@ -322,12 +322,3 @@ def _counted(count: int) -> str:
 def _moment(then: datetime | None) -> str:
     """A time that means the same to every reader."""
     return "not known" if then is None else then.strftime("%Y-%m-%d %H:%M UTC")
-
-
-def _rough(length: timedelta) -> str:
-    """A duration in hours and minutes, or in seconds if it is that short."""
-    seconds = int(length.total_seconds())
-    if seconds < 120:
-        return f"{seconds} s"
-    hours, minutes = divmod(seconds // 60, 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min"

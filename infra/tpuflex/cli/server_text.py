@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from tpuflex.duration import format_roughly
 from tpuflex.host.serving import Serving, ServingPhase
 
 #: Said of a host whose last word is old.
@@ -33,14 +34,9 @@ def server_text(serving: Serving | None, now: datetime) -> str:
         parts.append("started again once, because it was frozen")
     text = "; ".join(parts)
     said = f"{text}: {serving.reason}" if serving.reason else text
-    age = now.timestamp() - serving.at
     if not serving.is_old(now.timestamp()):
         return said
-    when = datetime.fromtimestamp(serving.at, UTC).astimezone().strftime("%Y-%m-%d %H:%M %Z")
-    return f"{said}\nsaid {_ago(age)} ago, at {when}, though it is due every minute: {_GONE}"
-
-
-def _ago(seconds: float) -> str:
-    """A time of some minutes or more, as in ``2 h 05 min``."""
-    hours, minutes = divmod(int(seconds) // 60, 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min"
+    spoke = datetime.fromtimestamp(serving.at, UTC)
+    when = spoke.astimezone().strftime("%Y-%m-%d %H:%M %Z")
+    age = format_roughly(now - spoke)
+    return f"{said}\nsaid {age} ago, at {when}, though it is due every minute: {_GONE}"

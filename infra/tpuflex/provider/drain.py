@@ -41,6 +41,7 @@ class Drain:
         seconds: how long its hosts may take; 0 for no drain.
         over: whether there is nothing to wait for (any more).
         until: when the deletion goes on, in seconds since the epoch; None before it was asked for.
+        spoke: by node, whether its host had anything to say when it was asked last.
     """
 
     call: Call

@@ -223,7 +223,7 @@ class Race:
         it got."""
         serving = self._contest.serving
         if len(active) > 1:
-            serving |= {*that_answer(self._call, (e.name for e in active), counts=serves)}
+            serving.update(that_answer(self._call, (e.name for e in active), counts=serves))
         order = sorted(active, key=lambda e: (e.name not in serving, e.name != self._shown))
         return next(iter(order), None)
 
