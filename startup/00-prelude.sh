@@ -83,7 +83,7 @@ set_traps() {
 # (https://www.gnu.org/software/bash/manual/html_node/The-Set-Builtin.html). A run that was ended from
 # without leaves its report as it is: the machine is shut down, and the next boot begins anew.
 on_exit() {
-    # What writes the log may have got the signal.
+    # What writes the log may have been killed.
     trap '' PIPE
     trap - ERR
     [[ -z $STATE_IS_OURS ]] || end_parts

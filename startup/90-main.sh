@@ -17,7 +17,9 @@ main() {
     end_watch
     rm -f "$STATE_DIR/failed"
     begin_boot_log
-    exec > >(exec tee --append "$LOG_DIR/startup.log" 9>&-) 2>&1
+    # A signal to all processes at once leaves the log its writer: bash says of a command that the
+    # signal ended that it did, and without a reader would end by SIGPIPE before any trap has run.
+    exec > >(trap '' HUP INT TERM && exec tee --append "$LOG_DIR/startup.log" 9>&-) 2>&1
 
     begin_run
     read_config

@@ -51,6 +51,24 @@ def test_a_reason_that_was_told_stays(host: StartupHost) -> None:
     assert not errors[0].startswith("phase-")
 
 
+def test_the_log_outlives_a_signal_to_all(host: StartupHost) -> None:
+    """Bash says of the command in front that the signal ended it; that, and what the script says of
+    its end, are in the log, because what writes it takes no such signal."""
+    host.inject("    phase secrets", "bash -c 'echo in front; exec sleep 600'")
+    process = host.start()
+    try:
+        assert process.stdout is not None
+        assert any(line == "in front\n" for line in process.stdout)
+        os.killpg(process.pid, signal.SIGTERM)
+        process.communicate(timeout=60)
+    finally:
+        host.kill(process)
+    assert process.returncode == 128 + signal.SIGTERM
+    log = (host.root / "var" / "log" / "tpuflex" / "startup.log").read_text()
+    assert "Terminated" in log
+    assert "ended by the signal TERM in phase secrets" in log
+
+
 def test_a_machine_that_is_shut_down_has_not_failed(host: StartupHost) -> None:
     """A signal to all processes of the script, as a shutdown sends it, leaves the report without an
     error, and the next boot serves."""
