@@ -19,7 +19,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from watch_state import Container
 
-DRAIN_KEY = "instance/attributes/tpuflex-drain"
+ATTRIBUTES, DRAIN_KEY = "instance/attributes/", "tpuflex-drain"
 SERVING_KEY = "instance/guest-attributes/tpuflex/serving"
 TOKEN_KEY = "instance/service-accounts/default/token"  # noqa: S105 - a path
 #: Bounds on what is waited for: an answer of Google, docker.
@@ -129,21 +129,18 @@ class Metadata:
         """The key ``tpuflex-drain``, empty without it; what it was where nobody answers.
 
         Args:
-            seconds: how long to wait for a change of it
-                (https://cloud.google.com/compute/docs/metadata/querying-metadata#waitforchange). A
-                key that is not there is only asked for: a server may refuse to wait for it.
+            seconds: how long to wait for a change. All keys are asked for, since one that is not
+                there cannot be waited for
+                (https://cloud.google.com/compute/docs/metadata/querying-metadata#waitforchange).
         """
-        query = ""
+        query = "recursive=true&alt=json"
         if seconds and self._etag:
-            query = (
-                f"?wait_for_change=true&last_etag={self._etag}&timeout_sec={max(1, int(seconds))}"
-            )
-        answer = ask(f"{self._url}/{DRAIN_KEY}{query}", self._HEADERS, seconds=seconds + GOOGLE_S)
+            query += f"&wait_for_change=true&last_etag={self._etag}"
+            query += f"&timeout_sec={max(1, int(seconds))}"
+        answer = ask(f"{self._url}/{ATTRIBUTES}?{query}", self._HEADERS, seconds=seconds + GOOGLE_S)
         self.ahead = ahead_by(answer.date, self._now(), self.ahead)
         if answer.status == 200:
-            self._drain, self._etag = answer.text.strip() or answer.text, answer.etag
-        elif answer.status == 404:
-            self._drain, self._etag = "", ""
+            self._drain, self._etag = _drain_key(answer.text, self._drain), answer.etag
         return self._drain
 
     def tell(self, document: object) -> bool:
@@ -170,6 +167,16 @@ class Metadata:
             return str(json.loads(answer.text)["access_token"]) if answer.status == 200 else ""
         except (ValueError, LookupError, TypeError):
             return ""
+
+
+def _drain_key(text: str, before: str) -> str:
+    """The key in ``text``, all attributes of the machine; ``before`` where it is none of that. One
+    of blanks is a key, too."""
+    try:
+        found = json.loads(text).get(DRAIN_KEY, "")
+    except (ValueError, AttributeError):
+        return before
+    return found.strip() or found if isinstance(found, str) else before
 
 
 class Docker:

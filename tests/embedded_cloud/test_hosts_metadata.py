@@ -7,11 +7,13 @@ import dataclasses
 import itertools
 from collections.abc import AsyncIterator
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 import pytest_asyncio
+from watch_host import Metadata
 
 from embedded_cloud.clock import ManualClock
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
@@ -200,6 +202,23 @@ async def test_a_client_waits_for_a_change(guest: GuestAttributes) -> None:
         server.update(_SPEC)
         assert (await waits)[0] == 404
         assert (await _wait(session))[0] == 404
+    await server.stop()
+
+
+async def test_the_watch_sees_a_drain_at_once(guest: GuestAttributes, tmp_path: Path) -> None:
+    """A key that is set, changed or taken back while the watch of a host waits is seen before the
+    time of its next look; other attributes are no key."""
+    server = _server(_SPEC, guest)
+    await server.start()
+    watch = Metadata(f"http://{server.address}{_V1}", tmp_path / "asked", 10, _CLOCK.now)
+    assert await asyncio.to_thread(watch.drain) == ""
+    for said in ("2026-11-26T12:00:00Z", "2026-11-26T13:00:00Z", ""):
+        server.waited_for.clear()
+        waits = asyncio.ensure_future(asyncio.to_thread(watch.drain, 600))
+        await server.waited_for.wait()
+        key = {"tpuflex-drain": said} if said else {}
+        server.update(dataclasses.replace(_SPEC, metadata={**_SPEC.metadata, **key}))
+        assert await waits == said
     await server.stop()
 
 

@@ -317,6 +317,7 @@ class Handler(BaseHTTPRequestHandler):
             "instance/network-interfaces/0/ip": "127.0.0.1",
             "instance/zone": self.cloud.zone and f"projects/1/zones/{self.cloud.zone}",
             "project/project-id": "p",
+            "instance/attributes/": json.dumps(self.cloud.attributes),
             "instance/service-accounts/default/token": json.dumps({"access_token": "ya29.host"}),
             **{f"instance/attributes/{name}": text for name, text in self.cloud.attributes.items()},
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import time
@@ -97,6 +98,35 @@ def test_a_clock_that_went_back_silences_nobody(
     asked.write_text("".join(f"{int((time.time() - ago) * 1000)}\n" for ago in ago_s))
     metadata = Metadata("http://127.0.0.1:9", asked, 10, time.time)
     assert metadata.tell({}) is is_asked
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "seen"),
+    [
+        (
+            200,
+            '{"tpuflex-drain": " 2126-01-01T00:00:00Z\\n", "other": "x"}',
+            "2126-01-01T00:00:00Z",
+        ),
+        (200, '{"tpuflex-drain": " "}', " "),
+        (200, '{"other": "x"}', ""),
+        (200, '{"tpuflex-drain": {}}', _KEY),
+        (200, "[]", _KEY),
+        (200, "<html>", _KEY),
+        (404, "", _KEY),
+        (503, "", _KEY),
+        (0, "", _KEY),
+    ],
+)
+def test_a_key_holds_until_the_attributes_are_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, text: str, seen: str
+) -> None:
+    """What is no list of attributes neither begins nor ends a drain; one of blanks is a key."""
+    answers = [Answer(200, json.dumps({"tpuflex-drain": _KEY})), Answer(status, text)]
+    monkeypatch.setattr(watch_host, "ask", lambda *_args, **_more: answers.pop(0))
+    metadata = Metadata("http://127.0.0.1:9", tmp_path / "asked", 10, time.time)
+    assert metadata.drain() == _KEY
+    assert metadata.drain() == seen
 
 
 @pytest.mark.parametrize(
