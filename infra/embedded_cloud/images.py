@@ -41,6 +41,9 @@ IMAGE_ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
 }
 
+#: Of the small model that the embedded cloud serves.
+SERVED_ARCHITECTURE = "LlamaForCausalLM"
+
 Progress = Callable[[str], None]
 
 
@@ -59,6 +62,11 @@ class InstalledImage:
     directory: Path
     python: Path
     environment: dict[str, str]
+
+    @property
+    def home(self) -> Path:
+        """What every container of it has in its home when it is made; may be missing."""
+        return self.directory / "home"
 
 
 def embedded_image() -> str:
@@ -139,7 +147,7 @@ def _install(lock: ImageLock, directory: Path, progress: Progress) -> None:
     packages = venv / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}"
     _finish(lock, packages / "site-packages")
     say("serving image: checking that it starts")
-    _check_import(python)
+    _check_import(python, directory / "home")
     (directory / "complete").write_text(f"{lock.reference}\n", encoding="utf-8")
     say("serving image: ready")
 
@@ -171,14 +179,29 @@ def _finish(lock: ImageLock, packages: Path) -> None:
         (packages / name).write_text(f"{line}\n", encoding="utf-8")
 
 
-def _check_import(python: Path) -> None:
-    program = "import torch, vllm; print(torch.ones(2) @ torch.ones(2))"
+def _check_import(python: Path, home: Path) -> None:
+    """Compute something, and load the class of a model. What vLLM finds out of that class with
+    another process, which takes a server a quarter of its start on two cores, it keeps in ``home``,
+    which every container has."""
+    home.mkdir(mode=0o755)
+    program = (
+        "import torch; torch.ones(2) @ torch.ones(2)\n"
+        "from vllm.model_executor.models.registry import ModelRegistry\n"
+        f"ModelRegistry.models[{SERVED_ARCHITECTURE!r}].inspect_model_cls()"
+    )
     done = subprocess.run(
         [str(python), "-P", "-c", program],
         capture_output=True,
         text=True,
         check=False,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(python.parents[2]), **IMAGE_ENVIRONMENT},
+        cwd=home,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(home),
+            "PYTHONSAFEPATH": "1",
+            **IMAGE_ENVIRONMENT,
+        },
+        umask=0o022,
     )
     if done.returncode != 0:
         raise EmulatorError(

@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +19,7 @@ import pytest
 from embedded_cloud.docker.commands import Docker
 from embedded_cloud.docker.containers import Containers
 from embedded_cloud.docker.errors import DockerError
+from embedded_cloud.docker.shim import open_door
 from embedded_cloud.hosts.processes import is_alive, kill_host
 from embedded_cloud.image_lock import read_lock
 from embedded_cloud.images import embedded_image, image_directory
@@ -29,9 +33,9 @@ class Host:
 
     def __init__(self, directory: Path) -> None:
         home = directory / "home"
-        image = image_directory(read_lock(), home)
-        image.mkdir(parents=True)
-        (image / "complete").touch()
+        self.image = image_directory(read_lock(), home)
+        self.image.mkdir(parents=True)
+        (self.image / "complete").touch()
         self.containers = Containers(directory / "host", directory / "host" / "root")
         self.home = home
 
@@ -68,6 +72,36 @@ def eventually(claim: Callable[[], bool], within: float = 60.0) -> None:
     while not claim():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.02)
+
+
+def test_a_home_is_the_images_at_first(host: Host) -> None:
+    """A container finds what its image has in its home; what it writes there is its own."""
+    note = host.image.joinpath("home", ".cache", "note")
+    note.parent.mkdir(parents=True)
+    note.write_text("of the image\n")
+    host.start("cat ~/.cache/note; echo mine >~/.cache/note")
+    eventually(lambda: host.inspect()["State"]["Status"] == "exited")
+    assert host.docker("logs", "box") == "of the image\n"
+    assert note.read_text() == "of the image\n"
+
+
+def test_answers_through_a_door_go_out_at_once() -> None:
+    """A published port does not wait for an acknowledgement before it sends a small answer."""
+    listener, inside = open_door("127.0.0.1:0:8000")
+    with listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+    assert inside == 8000
+
+
+def test_a_docker_command_loads_no_server() -> None:
+    """A host runs docker every few seconds, beside a server that starts on the same cores."""
+    program = "import sys, embedded_cloud.docker.__main__; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert {"aiohttp", "asyncio", "pydantic", "grpc"}.isdisjoint(loaded)
 
 
 def test_command_runs_with_only_its_environment(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import subprocess
 import sys
 import time
@@ -21,7 +22,7 @@ from embedded_cloud.docker.file_system import own_file_system
 from embedded_cloud.docker.load import LoadedImages
 from embedded_cloud.docker.networks import Networks, require_namespaces
 from embedded_cloud.docker.pull import HostImages
-from embedded_cloud.hosts.host import OWN_MOUNTS_VARIABLE
+from embedded_cloud.hosts.docker_variables import OWN_MOUNTS_VARIABLE
 from embedded_cloud.images import InstalledImage, ensure_image, installed_image
 from tpuflex.errors import EmulatorError
 
@@ -163,6 +164,8 @@ class Docker:
         files = self.containers.files(request.name)
         for directory in ("home", "tmp"):
             (files / directory).mkdir(parents=True, exist_ok=True)
+        if image.home.is_dir():
+            shutil.copytree(image.home, files / "home", dirs_exist_ok=True)
         if request.entrypoint:
             command = [request.entrypoint, *request.arguments]
         else:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from embedded_cloud.docker import shim
 from embedded_cloud.docker.containers import Container
 from embedded_cloud.docker.errors import DockerError
 
-_SHIM = (sys.executable, "-I", "-S", shim.__file__)
+#: Not imported, as only its process needs what it does.
+_SHIM = (sys.executable, "-I", "-S", str(Path(__file__).with_name("shim.py")))
 
 
 @dataclass(frozen=True, slots=True)

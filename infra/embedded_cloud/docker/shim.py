@@ -70,6 +70,16 @@ def drop_rights() -> None:
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
+def open_door(published: str) -> tuple[socket.socket, int]:
+    """The listener for ``ADDRESS:PORT:PORT-INSIDE``, and the port inside."""
+    address, outside, inside = published.split(":")
+    listener = socket.create_server((address, int(outside)))
+    # What it accepts inherits that. asyncio sees to it only where a socket names its protocol, as
+    # this one does not; without it many a small answer waits 40 ms for an acknowledgement.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener, int(inside)
+
+
 async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
     with contextlib.suppress(OSError):
         while data := await source.read(_CHUNK):
@@ -108,11 +118,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--publish", action="append", default=[])
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args(arguments)
-    doors = []
-    for published in options.publish:
-        address, outside, inside = published.split(":")
-        listener = socket.create_server((address, int(outside)))
-        doors.append((listener, int(inside)))
+    doors = [open_door(published) for published in options.publish]
     try:
         enter_network()
     except OSError as error:

@@ -16,6 +16,7 @@ from embedded_cloud.clock import Clock
 from embedded_cloud.environment import HUB_PATH
 from embedded_cloud.hosts import init
 from embedded_cloud.hosts.commands import commands, instance_commands
+from embedded_cloud.hosts.docker_variables import OWN_MOUNTS_VARIABLE, REGISTRY_VARIABLE
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.hosts.metadata_server import MetadataServer
 from embedded_cloud.hosts.namespace import Plan
@@ -24,12 +25,6 @@ from embedded_cloud.json_types import JsonObject
 from embedded_cloud.strictness import Registry, Strictness
 
 _ROOT_DIRECTORIES = ("run", "dev/shm", "dev/vfio", "var/log", "tmp", "home")
-
-#: Where the host's docker asks for images.
-REGISTRY_VARIABLE = "TPUFLEX_REGISTRY"
-
-#: Set where containers have mounts of their own.
-OWN_MOUNTS_VARIABLE = "TPUFLEX_OWN_MOUNTS"
 
 #: Where the startup script keeps what must not reach a disk.
 MEMORY = "run/tpuflex/memory"
