@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.stack_sections import sections
-from tpuflex.cli.region_job import require_own_home
+from tpuflex.cli.region_job import require_let_in
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.secrets import require_role
 from tpuflex.errors import SettingsError
@@ -39,8 +39,13 @@ def test_nothing_is_put_into_a_secret_of_yours(stack: OpenStack) -> None:
     ("changes", "said"),
     [
         (
-            {"model__weights__bucket": "gs://acme-models"},
-            "tpuflex:model.weights.bucket: --from-region does not copy into a bucket of yours yet.",
+            {
+                "model__weights__bucket": "gs://acme-models",
+                "model__weights__manage_grants": False,
+                "identity": {"service_account": "serving@my-project-id.iam.gserviceaccount.com"},
+            },
+            "tpuflex:model.weights.manage_grants: it is false, so no machine is let into"
+            " gs://acme-models.",
         ),
         (
             {"secrets": {"hf_token": "projects/acme-vault/secrets/hub/versions/1"}},
@@ -48,12 +53,14 @@ def test_nothing_is_put_into_a_secret_of_yours(stack: OpenStack) -> None:
         ),
     ],
 )
-def test_no_machine_copies_with_what_is_yours(
+def test_no_machine_is_let_in_where_nobody_may_be(
     stack: OpenStack, changes: dict[str, object], said: str
 ) -> None:
-    """Nobody has tried it; the same works from here."""
+    """Where tpuflex is to grant nothing, and in a secret of the user's own; the same works from
+    here. Into a bucket where it may, a machine copies."""
+    require_let_in(with_(stack, model__weights__bucket="gs://acme-models"))
     with pytest.raises(SettingsError) as caught:
-        require_own_home(with_(stack, **changes))
+        require_let_in(with_(stack, **changes))
 
     assert [str(each) for each in caught.value.findings] == [said]
     assert caught.value.hint == f"Push from here: tpuflex weights push --stack {stack.name}"

@@ -41,15 +41,14 @@ def write_source(project: Path, source: str) -> None:
 @pytest.mark.parametrize(
     ("bucket", "words", "code", "said"),
     [
-        ("gs://acme-models", (), 5, "--from-region does not copy into a bucket of yours yet"),
+        ("gs://acme-models", ("--again",), 2, "replaces nothing in the library, or in a bucket of"),
         ("library", ("--again",), 2, "a machine replaces nothing in the library"),
     ],
 )
 def test_what_others_have_is_not_replaced(
     type_in: TypeIn, project: Path, bucket: str, words: tuple[str, ...], code: int, said: str
 ) -> None:
-    """Refused before anything is made: a bucket of the user's own, and everything anew in the
-    library."""
+    """Refused before anything is made: everything anew in a home that outlives the stack."""
     write_source(project, "hf://acme/tiny@" + "0" * 40 + f"\n      bucket: {bucket}")
     typed = type_in("weights", "push", "-s", "dev", "--from-region", *words)
     assert typed.code == code
@@ -58,20 +57,23 @@ def test_what_others_have_is_not_replaced(
 
 
 @pytest.mark.parametrize(
-    ("there", "free"),
+    ("there", "others", "free"),
     [
-        ({}, True),
-        ({"config.json": 2, "a.safetensors": 4, "old.bin": 9}, True),
-        ({"config.json": 3}, False),
-        ({MANIFEST_NAME: 9}, False),
+        ({}, False, True),
+        ({"config.json": 2, "a.safetensors": 4, "old.bin": 9}, False, True),
+        ({"config.json": 3}, False, False),
+        ({MANIFEST_NAME: 9}, False, False),
+        ({"old.bin": 9}, True, True),
+        ({"config.json": 2}, True, False),
     ],
 )
 def test_no_machine_is_made_for_what_it_could_not_replace(
-    there: dict[str, int], free: bool
+    there: dict[str, int], others: bool, free: bool
 ) -> None:
-    """Half of the same set is gone on with; a manifest, or a file of another size, is not its."""
-    objects = {path: SimpleNamespace(size=size) for path, size in there.items()}
-    found = SetObjects(None, JOB.prefix, objects, None)
+    """Half of the same set is gone on with; a manifest, or a file of another size, is not its. In a
+    bucket of the user's own neither is what no push has written."""
+    objects = {path: SimpleNamespace(size=size, metadata=None) for path, size in there.items()}
+    found = SetObjects(None, JOB.prefix, objects, None, others)
     weights = SimpleNamespace(contents=lambda _prefix: found)
     cloud = cast(Cloud, SimpleNamespace(weights=weights))
     if free:

@@ -30,6 +30,7 @@ from tpuflex.copier.hub import Hub
 from tpuflex.copier.machine import Machine
 from tpuflex.copier.report import LONGEST_TEXT, read_report
 from tpuflex.copier.storage import CHUNK_BYTES, Objects
+from tpuflex.gcp.foreign_objects import MARK
 from tpuflex.gcp.weights import WeightsBucket, weights_bucket
 
 SHARD = "model-00001-of-00002.safetensors"
@@ -153,6 +154,25 @@ def test_nothing_is_replaced_where_others_serve(rig: Rig, wrong: str) -> None:
     assert (failed["state"], failed["code"]) == ("failed", "in-the-way")
     assert line.writes == []
     assert rig.read(wrong) == b"a colleague's"
+
+
+def test_what_is_written_bears_the_mark_and_nothing_else_is_taken(rig: Rig) -> None:
+    """In a bucket of the user's own every object says that a push has written it, the large ones
+    and the manifest, too. A file without it is somebody else's, also with the right content."""
+    large = safetensors() + bytes(CHUNK_BYTES + 12_345)
+    (directory_of(rig.cloud.state_dir) / SHARD).write_bytes(large)
+    mine: dict[str, Any] = {"create_only": True, "mark": MARK}
+    done(rig.run(rig.job(**mine)))
+    items = rig.api.call("GET", f"storage/v1/b/{BUCKET}/o").json()["items"]
+    assert len(items) == len(rig.job().files) + 1
+    assert all(MARK.items() <= item["metadata"].items() for item in items)
+    assert done(rig.run(rig.job(**mine))).kept == tuple(range(len(rig.job().files)))
+
+    rig.write(SHARD, large)
+    with line_to(rig.cloud.url) as line:
+        failed = rig.run(rig.job(line.url, **mine))
+    assert (failed["state"], failed["code"]) == ("failed", "in-the-way")
+    assert line.writes == []
 
 
 def test_all_is_sent_on_demand(rig: Rig) -> None:

@@ -6,8 +6,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import requests
 import yaml
 
 from reliability.rig import StackRig
@@ -135,6 +137,99 @@ def test_a_copy_into_the_library_leaves_nothing_but_weights(rig: StackRig) -> No
     assert "1" in [each["revision"] for each in bucket["models"]]
     run(rig, "library", "down", "--yes")
     assert [kind for kinds in rig.control.inventory().values() for kind in kinds] == []
+
+
+class Bucket:
+    """A bucket of the user's own, in another project than the stack's."""
+
+    name = "acme-models"
+
+    def __init__(self, rig: StackRig, location: str = "US-EAST5", *, uniform: bool = True) -> None:
+        self._control = rig.control
+        access = {"uniformBucketLevelAccess": {"enabled": uniform}}
+        body = {"name": self.name, "location": location, "iamConfiguration": access}
+        assert self.call("POST", "storage/v1/b?project=acme-data", json=body).ok
+
+    def call(self, method: str, path: str, **more: Any) -> requests.Response:
+        """An answer of Cloud Storage."""
+        token = {"Authorization": f"Bearer {self._control.token}"}
+        url = f"{self._control.url}/{path}"
+        return requests.request(method, url, headers=token, timeout=60, **more)
+
+    def put(self, name: str, text: str) -> None:
+        """Somebody of its team writes an object."""
+        path = f"upload/storage/v1/b/{self.name}/o?uploadType=media&name={name}"
+        assert self.call("POST", path, data=text.encode()).ok
+
+    def objects(self) -> dict[str, dict[str, str]]:
+        """Its objects with their metadata."""
+        items = self.call("GET", f"storage/v1/b/{self.name}/o").json().get("items", [])
+        return {each["name"]: each.get("metadata", {}) for each in items}
+
+    def let_in(self) -> dict[str, str]:
+        """Who is let into a part of it: role and condition."""
+        path = f"storage/v1/b/{self.name}/iam?optionsRequestedPolicyVersion=3"
+        bindings = self.call("GET", path).json().get("bindings", [])
+        return {
+            each["role"]: each["condition"]["expression"]
+            for each in bindings
+            if "condition" in each
+        }
+
+
+HOME = "llm/models/huggingfacetb-smollm2-135m-instruct/1"
+
+
+def test_a_copy_into_a_bucket_of_yours_leaves_nothing_but_weights(rig: StackRig) -> None:
+    """It may be of another project and lie elsewhere, which is said. The machine may add to the
+    set's place and no other, and what it writes bears the mark of a push. Killed, the same command
+    goes on. With the stack file changed since, `down` takes away what the machine may there."""
+    bucket = Bucket(rig, "EUROPE-WEST4")
+    bucket.put("llm/notes.txt", "theirs")
+    write_weights(rig, bucket=f"gs://{bucket.name}/llm")
+    killed = rig.run(*PUSH, rules=[kill("compute.instances.insert")])
+    assert killed.exit_code == -9
+    assert "in EUROPE-WEST4, and the machine in us-east5" in rig.said[-1].stderr
+    assert sorted(bucket.let_in()) == ["roles/storage.objectCreator", "roles/storage.objectViewer"]
+    assert all(f"/objects/{HOME}/" in where for where in bucket.let_in().values())
+
+    document = json.loads(run(rig, *PUSH, "--json"))
+    assert len([*document["sent"], *document["kept"]]) == 4
+    assert (of_compute(rig), bucket.let_in()) == ({}, {})
+    written = bucket.objects()
+    assert written.pop("llm/notes.txt") == {}
+    assert len(written) == 5
+    assert all(name.startswith(f"{HOME}/") for name in written)
+    assert all(about["tpuflex-pushed"] == "1" for about in written.values())
+    assert document["manifest_sha256"] in run(rig, "weights", "verify")
+
+    write_weights(rig, bucket=f"gs://{bucket.name}/llm", revision="2")
+    rig.run(*PUSH, rules=[kill("compute.instances.insert")])
+    assert len(bucket.let_in()) == 2
+    write_weights(rig)
+    run(rig, "down")
+    assert (of_compute(rig), bucket.let_in()) == ({}, {})
+    assert written.keys() <= bucket.objects().keys()
+
+
+@pytest.mark.parametrize(
+    ("uniform", "there", "code", "said"),
+    [
+        (False, "llm/notes.txt", 6, "--uniform-bucket-level-access"),
+        (True, f"{HOME}/config.json", 1, "Nothing was made"),
+    ],
+)
+def test_no_machine_is_made_for_a_bucket_of_yours_that_it_cannot_fill(
+    rig: StackRig, uniform: bool, there: str, code: int, said: str
+) -> None:
+    """One that lets nobody into a part of it, and a place with a file that no push has written."""
+    bucket = Bucket(rig, uniform=uniform)
+    bucket.put(there, "theirs")
+    write_weights(rig, bucket=f"gs://{bucket.name}/llm")
+    assert rig.run(*PUSH).exit_code == code, rig.said[-1]
+    assert said in rig.said[-1].stderr
+    assert (of_compute(rig), bucket.let_in()) == ({}, {})
+    assert [*bucket.objects()] == [there]
 
 
 def test_down_goes_on_where_machines_may_not_be_looked_at(rig: StackRig) -> None:

@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 from tpuflex.boot.config import weights_prefix
 from tpuflex.boot.manifest import WeightsFile
 from tpuflex.cli.hub_access import ENDPOINT_VARIABLE
-from tpuflex.cli.library_weights import BUCKET_KEY
 from tpuflex.cli.shared_weights import is_shared
 from tpuflex.copier.job import Job, JobFile, git_object_id
 from tpuflex.errors import Finding, SettingsError, WeightsError
 from tpuflex.gcp.endpoints import Endpoints, is_loopback
+from tpuflex.gcp.foreign_objects import MARK
 from tpuflex.gcp.weights_files import translated
 from tpuflex.gcp.weights_objects import TIMEOUT
 from tpuflex.naming import HF_TOKEN
@@ -52,13 +52,12 @@ def hub_source(source: str | None) -> HubSource:
     return found
 
 
-def require_own_home(stack: OpenStack) -> None:
-    """Refuse a copy into a bucket of the user's own: it may be in another project, whose policy the
-    machine's account would have to be added to, and what is there has owners of its own. And one
-    with a token of the Hub in a secret of the user's own, which the machine has no right to read.
+def require_let_in(stack: OpenStack) -> None:
+    """Check that the machine's account may be let in where it has to: not into a bucket of the
+    user's own on which tpuflex is to grant nothing, and not into a secret of the user's own.
 
     Raises:
-        SettingsError: the stack keeps its weights, or the token, there.
+        SettingsError: the stack keeps its weights, or the Hub's token, there.
     """
     if HF_TOKEN in stack.settings.secrets.brought:
         raise SettingsError(
@@ -71,10 +70,16 @@ def require_own_home(stack: OpenStack) -> None:
             ),
             hint=f"Push from here: tpuflex weights push --stack {stack.name}",
         )
-    if stack.settings.model.weights.brought is not None:
+    weights = stack.settings.model.weights
+    if weights.brought is not None and not weights.manage_grants:
         raise SettingsError(
             stack.file.name,
-            (Finding(BUCKET_KEY, "--from-region does not copy into a bucket of yours yet"),),
+            (
+                Finding(
+                    "tpuflex:model.weights.manage_grants",
+                    f"it is false, so no machine is let into {weights.brought.url}",
+                ),
+            ),
             hint=f"Push from here: tpuflex weights push --stack {stack.name}",
         )
 
@@ -153,6 +158,7 @@ def copy_job(cloud: Cloud, snapshot: Snapshot, *, again: bool) -> Job:
         secretmanager=endpoints.secretmanager,
         create_only=is_shared(cloud.stack),
         settling_seconds=_SETTLING_SECONDS,
+        mark={} if weights.brought is None else MARK,
     )
     _require_names(job)
     if len(job.to_json().encode()) > MOST_BYTES:

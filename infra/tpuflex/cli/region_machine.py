@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.shared_weights import is_shared
+from tpuflex.copier.job import Job
 from tpuflex.errors import (
     AccessError,
+    AlreadyExistsError,
     ApiError,
     IncompleteTeardownError,
     NotFoundError,
@@ -62,6 +64,7 @@ class RegionMachine:
         self._say = say
         self._maker = Maker(stack.names, project, "", states)
         self._kept = True
+        self._elsewhere: tuple[Grant, ...] = ()
         self.apis = cloud.apis()
         settings = stack.settings
         region = settings.region
@@ -99,6 +102,7 @@ class RegionMachine:
 
     def ask(self) -> None:
         """Ask for the machine's deletion, and do not wait for it; :meth:`remove` asks once more."""
+        self._read_job()
         try:
             found, _ = self.machine.resources()
             for resource in found:
@@ -132,10 +136,11 @@ class RegionMachine:
             resources, problems = self.machine.resources()
         except (AccessError, ApiError) as error:
             return (f"{INSTANCE.plural}: {error.message}",)
+        self._read_job()
+        grants = self._elsewhere
         try:
-            grants = self.grants
+            grants += self.grants
         except (AccessError, ApiError, NotFoundError) as error:
-            grants = ()
             problems += (f"roles of {self.place.account}: {error.message}",)
         return problems + remove_all(
             resources,
@@ -146,6 +151,18 @@ class RegionMachine:
             self._cloud.timing,
             self._say,
         )
+
+    def _read_job(self) -> None:
+        """Note what the account of a machine that is there may have where the stack file does not
+        lead any more: it may have been changed since."""
+        try:
+            running = self.machine.find()
+            job = None if running is None else Job.from_json(running.job)
+        except (AccessError, AlreadyExistsError, ApiError, ValueError, KeyError, TypeError):
+            return
+        if job is not None and job.bucket != self._cloud.bucket:
+            grant = bucket_grant(job.bucket, job.prefix, create_only=job.create_only)
+            self._elsewhere = (grant,)
 
     @contextmanager
     def told_if_left(self) -> Iterator[None]:

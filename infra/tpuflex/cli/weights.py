@@ -251,8 +251,8 @@ def _push_from_region(
     asked: bool,
 ) -> None:
     from tpuflex.cli.cloud import connect
-    from tpuflex.cli.library_weights import in_library
-    from tpuflex.cli.region_job import hub_source, require_own_home
+    from tpuflex.cli.region_job import hub_source, require_let_in
+    from tpuflex.cli.shared_weights import is_shared
     from tpuflex.cli.steps.push_from_region import run_push_from_region, run_stop
 
     if not asked:
@@ -262,11 +262,11 @@ def _push_from_region(
     if stop:
         run_stop(invocation, connect(invocation, stack))
         return
-    require_own_home(stack)
-    if again and in_library(stack):
+    require_let_in(stack)
+    if again and is_shared(stack):
         raise click.UsageError(
-            "--again replaces what is there, and a machine replaces nothing in the library. Leave"
-            " it out, or push from here."
+            "--again replaces what is there, and a machine replaces nothing in the library, or in"
+            " a bucket of yours. Leave it out, or push from here."
         )
     hub_source(stack.settings.model.weights.source)
     run_push_from_region(invocation, connect(invocation, stack), again=again)

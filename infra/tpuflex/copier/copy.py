@@ -88,7 +88,7 @@ class Copy:
         if len(right) == len(files) and manifest is not None:
             document = self._document(right, old)
             told = manifest.metadata.get(SOURCE_METADATA) == self._job.source
-            if told and document.encode() == old:
+            if told and self._marked(manifest) and document.encode() == old:
                 return self._copied(document, right)
         rest = [file for file in files if file not in right]
         if self._job.create_only:
@@ -102,7 +102,7 @@ class Copy:
             document.encode(),
             None,  # ours was deleted before: one that is there now was written by somebody else
             content_type="application/json",
-            metadata={SOURCE_METADATA: self._job.source},
+            metadata={**self._job.mark, SOURCE_METADATA: self._job.source},
         )
         return self._copied(document, right)
 
@@ -113,7 +113,8 @@ class Copy:
             CopyError: something has.
         """
         if found := [*wrong, *([] if manifest is None else [MANIFEST_NAME])]:
-            raise CopyError("in-the-way", f"{found[0]} is there with another content")
+            what = "with another content, or not from a push"
+            raise CopyError("in-the-way", f"{found[0]} is there {what}")
 
     def _each(self, work: Callable[[JobFile], Any], files: Iterable[JobFile]) -> list[Any]:
         """``work`` on each of ``files``, several at a time; the first failure stops all."""
@@ -134,6 +135,8 @@ class Copy:
         stored = self._objects.find(name)
         if stored is None or stored.size != file.size or self._job.again:
             return stored, None
+        if not self._marked(stored):
+            return stored, None
         sums = _Sums(file, self._part_bytes)
         for block in self._objects.blocks(name, stored):
             self._alive()
@@ -146,7 +149,8 @@ class Copy:
     def _transfer(self, file: JobFile, old: Stored | None) -> FileEntry:
         name, sums = self._name(file.path), _Sums(file, self._part_bytes)
         small = file.size <= CHUNK_BYTES
-        upload = None if small else self._objects.upload(name, file.size, old)
+        mark = self._job.mark
+        upload = None if small else self._objects.upload(name, file.size, old, metadata=mark)
         held, start = bytearray(), 0
         for block in self._hub.blocks(file):
             self._alive()
@@ -161,9 +165,8 @@ class Copy:
         if not sums.right:
             raise CopyError("hub-content", f"{file.path}: what came is not what the Hub lists")
         if upload is None:
-            stored = self._objects.put(
-                name, bytes(held), old, content_type="application/octet-stream"
-            )
+            octets = "application/octet-stream"
+            stored = self._objects.put(name, bytes(held), old, content_type=octets, metadata=mark)
         else:
             upload.write(bytes(held), start)
             stored = upload.finish()
@@ -197,6 +200,9 @@ class Copy:
     def _copied(self, document: str, right: Mapping[JobFile, FileEntry]) -> Copied:
         kept = tuple(place for place, file in enumerate(self._job.files) if file in right)
         return Copied(document_sha256(document), kept)
+
+    def _marked(self, stored: Stored) -> bool:
+        return self._job.mark.items() <= stored.metadata.items()
 
     def _name(self, path: str) -> str:
         return f"{self._job.prefix}/{path}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class Job:
         secretmanager: address of Secret Manager, without a slash at the end.
         create_only: whether nothing that is there may be replaced or deleted.
         settling_seconds: for so long a refusal may be a role that has no effect yet.
+        mark: metadata of every object that is written, without which none is taken for the set's.
     """
 
     repository: str
@@ -77,6 +78,7 @@ class Job:
     secretmanager: str
     create_only: bool = False
     settling_seconds: int = 0
+    mark: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def total_bytes(self) -> int:
@@ -100,7 +102,7 @@ class Job:
             ValueError, KeyError, TypeError: it is none.
         """
         document: Mapping[str, Any] = json.loads(text)
-        values = {field.name: document[field.name] for field in fields(cls)}
+        values = {each.name: document[each.name] for each in fields(cls)}
         values["files"] = tuple(JobFile(**file) for file in document["files"])
         values["known"] = tuple(document["known"])
         return cls(**values)

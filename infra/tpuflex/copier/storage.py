@@ -142,7 +142,14 @@ class Objects:
                 raise _conflict(name) from error
             return there
 
-    def upload(self, name: str, size: int, old: Stored | None) -> Upload:
+    def upload(
+        self,
+        name: str,
+        size: int,
+        old: Stored | None,
+        *,
+        metadata: Mapping[str, str] | None = None,
+    ) -> Upload:
         """Begin to write a large object, in the place of ``old`` or of none.
 
         Raises:
@@ -155,8 +162,10 @@ class Objects:
             "X-Upload-Content-Length": str(size),
         }
 
+        about = json.dumps({"metadata": dict(metadata or {})}).encode()
+
         def start() -> str:
-            with self._send("POST", f"{self._uploads}?{query}", headers, b"{}") as answer:
+            with self._send("POST", f"{self._uploads}?{query}", headers, about) as answer:
                 if answer.status != 200:
                     raise RefusedError(answer)
                 return str(answer.headers.get("location", ""))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from tpuflex.errors import AccessError, AlreadyExistsError, NotFoundError, TpuflexError
-from tpuflex.gcloud_commands import create_bucket, grant_on_bucket
+from tpuflex.gcloud_commands import create_bucket, grant_on_bucket, make_private
 from tpuflex.gcp.kinds import BUCKET
 from tpuflex.gcp.paging import entries
 from tpuflex.naming import LABEL_OWNER, STATES_LABEL
@@ -26,17 +26,20 @@ PUSHES = (
     "storage.objects.get",
     "storage.objects.list",
 )
+#: The least predefined role that has all of them.
+PUSH_ROLE = "roles/storage.objectUser"
+#: What letting somebody else in takes, and the least predefined role that has it
+#: (https://cloud.google.com/storage/docs/access-control/iam-roles).
+GRANTS = ("storage.buckets.getIamPolicy", "storage.buckets.setIamPolicy")
+GRANT_ROLE = "roles/storage.legacyBucketOwner"
 #: What the commands ask of a bucket that is there.
 IN_A_BUCKET = frozenset(
     {
         *PUSHES,
+        *GRANTS,
         "storage.buckets.get",
-        "storage.buckets.getIamPolicy",
-        "storage.buckets.setIamPolicy",
     }
 )
-#: The least predefined role that has all of them.
-PUSH_ROLE = "roles/storage.objectUser"
 
 
 def made_by_tpuflex(bucket: BroughtBucket, labels: Mapping[str, object]) -> str:
@@ -106,4 +109,37 @@ def require_pushable(storage: Api, bucket: BroughtBucket) -> None:
             " Nothing was sent.",
             hint="Whoever administers it runs: "
             + str(grant_on_bucket(bucket.url, PUSH_ROLE, "user:YOU")),
+        )
+
+
+def require_lets_in(storage: Api, bucket: BroughtBucket, found: JsonObject) -> None:
+    """Check that an account can be let into a part of ``bucket`` alone, and that the caller may do
+    so, as far as that is told.
+
+    Args:
+        storage: client of Cloud Storage.
+        bucket: the bucket.
+        found: it, as the cloud has it.
+
+    Raises:
+        AccessError: it cannot be, or the caller may not.
+    """
+    access = found.get("iamConfiguration")
+    uniform = access.get("uniformBucketLevelAccess") if isinstance(access, dict) else None
+    if not (isinstance(uniform, dict) and uniform.get("enabled") is True):
+        raise AccessError(
+            f"{bucket.url} has no uniform bucket-level access, so nobody can be let into a part of"
+            " it alone. Nothing was made.",
+            hint=f"Run: {make_private(bucket.url)}",
+        )
+    try:
+        held = held_in(storage, bucket.name, GRANTS)
+    except TpuflexError:
+        return  # the first call that is refused tells
+    if lacking := [name for name in GRANTS if name not in held]:
+        raise AccessError(
+            f"{bucket.url}: you may not let the machine's account in, {', '.join(lacking)} is"
+            " missing. Nothing was made.",
+            hint="Whoever administers it runs: "
+            + str(grant_on_bucket(bucket.url, GRANT_ROLE, "user:YOU")),
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.cli.prepare_weights import files_text, remember
+from tpuflex.cli.region_bucket import elsewhere_texts, require_machine_let_in, wrong_paths
 from tpuflex.cli.region_job import copy_job, hub_snapshot, hub_source, lists, of_git
 from tpuflex.cli.region_machine import RegionMachine, region_machine
 from tpuflex.cli.region_weights import filling_text, weights_set
@@ -54,6 +54,7 @@ def run_push_from_region(invocation: Invocation, cloud: Cloud, *, again: bool) -
             f" {snapshot.commit}. To stay with it, write {SOURCE_KEY}: {snapshot.source}"
         )
     ensure_bucket(invocation, cloud)
+    require_machine_let_in(cloud)
     if is_shared(cloud.stack):
         _ensure_state(invocation, cloud)
     job = copy_job(cloud, snapshot, again=again)
@@ -127,16 +128,12 @@ def _already_there(cloud: Cloud, job: Job) -> str | None:
 
 def _require_free(cloud: Cloud, job: Job) -> None:
     """Check that nothing is in the place of the set that would have to be replaced, as far as sizes
-    tell: the machine may add to what outlives the stack, and no more.
+    and marks tell: the machine may add to what outlives the stack, and no more.
 
     Raises:
         ConflictError: something is.
     """
-    there = cloud.weights.contents(job.prefix)
-    sizes = {path: blob.size for path, blob in there.objects.items()}
-    wrong = [file.path for file in job.files if sizes.get(file.path, file.size) != file.size]
-    if there.manifest_object is not None:
-        wrong.append(MANIFEST_NAME)
+    wrong = wrong_paths(cloud.weights.contents(job.prefix), job)
     if not wrong:
         return
     raise ConflictError(
@@ -214,6 +211,7 @@ def _announced(cloud: Cloud, job: Job, expected: CopyEstimate) -> Iterator[str]:
         + " and nowhere else"
         + (" and read the Hub's token." if job.token_version else ".")
     )
+    yield from elsewhere_texts(cloud)
     yield from _further_texts(cloud, job)
     if cloud.stack.embedded:
         yield "It costs nothing: the embedded cloud is free."

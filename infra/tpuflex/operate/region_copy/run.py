@@ -46,7 +46,8 @@ _ERRORS: dict[Code, tuple[Callable[..., TpuflexError], str]] = {
     "conflict": (ConflictError, "Wait until they are done, then run it again."),
     "in-the-way": (
         ConflictError,
-        "A machine replaces nothing in a library. What a push that broke off has left goes with:"
+        "A machine replaces nothing in a library, or in a bucket of yours. What a push that broke"
+        " off has left goes with:"
         " tpuflex weights rm --unfinished",
     ),
     "not-pinned": (

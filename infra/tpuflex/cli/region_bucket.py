@@ -1,0 +1,58 @@
+"""The bucket that a machine copies into, where it outlives the stack: what keeps a copy from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tpuflex.boot.manifest import MANIFEST_NAME
+from tpuflex.gcp.brought_bucket import read_brought_bucket, require_lets_in
+
+if TYPE_CHECKING:
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.copier.job import Job
+    from tpuflex.gcp.weights_objects import SetObjects
+
+
+def require_machine_let_in(cloud: Cloud) -> None:
+    """Check that the machine's account can be let into a bucket of the user's own, by the caller.
+
+    Raises:
+        AccessError: it cannot be.
+        NotFoundError, AlreadyExistsError, ApiError: the bucket cannot be used, or not be read.
+    """
+    brought, region = cloud.stack.settings.model.weights.brought, cloud.stack.settings.region
+    if brought is not None:
+        storage = cloud.apis().storage
+        require_lets_in(storage, brought, read_brought_bucket(storage, brought, region))
+
+
+def elsewhere_texts(cloud: Cloud) -> Iterator[str]:
+    """What it costs that a bucket of the user's own is not in the machine's region.
+
+    Raises:
+        NotFoundError, AlreadyExistsError, AccessError, ApiError: the bucket cannot be read.
+    """
+    brought, region = cloud.stack.settings.model.weights.brought, cloud.stack.settings.region
+    if brought is None:
+        return
+    location = str(read_brought_bucket(cloud.apis().storage, brought, region).get("location", ""))
+    if location.lower() != region:
+        yield (
+            f"{brought.url} is in {location}, and the machine in {region}: Google may bill what"
+            " goes from one to the other (https://cloud.google.com/vpc/network-pricing)."
+        )
+
+
+def wrong_paths(there: SetObjects, job: Job) -> list[str]:
+    """What is in the place of the set of ``job`` and is not its, as far as sizes and marks tell."""
+    found = there.objects
+    wrong = [
+        file.path
+        for file in job.files
+        if (blob := found.get(file.path)) is not None
+        and (blob.size != file.size or not there.of_a_push(blob))
+    ]
+    if there.manifest_object is not None:
+        wrong.append(MANIFEST_NAME)
+    return wrong
