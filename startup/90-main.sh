@@ -17,9 +17,12 @@ main() {
     end_watch
     rm -f "$STATE_DIR/failed"
     begin_boot_log
-    # A signal to all processes at once leaves the log its writer: bash says of a command that the
-    # signal ended that it did, and without a reader would end by SIGPIPE before any trap has run.
-    exec > >(trap '' HUP INT TERM && exec tee --append "$LOG_DIR/startup.log" 9>&-) 2>&1
+    # The log keeps its writer when a signal comes to all processes at once, and when whoever reads the
+    # script's output has gone (Google's runner that was stopped, a terminal that was closed): bash says
+    # of a command that a signal ended that it did, and without a reader would end by SIGPIPE before any
+    # trap has run.
+    exec > >(trap '' HUP INT TERM &&
+        exec tee --append --output-error=warn-nopipe "$LOG_DIR/startup.log" 9>&-) 2>&1
 
     begin_run
     read_config

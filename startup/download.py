@@ -29,7 +29,7 @@ from urllib.parse import urlsplit
 
 from weights_files import Part, Places, WeightsFile, read_files
 
-#: Bytes between network, hash and file at a time: they stay in a core's cache.
+#: Bytes between network, hash and file at a time: smaller ones need more calls.
 BLOCK = 1024 * 1024
 #: Seconds before each further try of a part.
 PAUSES = (1, 2, 4, 8)

@@ -141,6 +141,9 @@ class Metadata:
         self.ahead = ahead_by(answer.date, self._now(), self.ahead)
         if answer.status == 200:
             self._drain, self._etag = _drain_key(answer.text, self._drain), answer.etag
+        else:
+            # Whoever refuses to wait, or does not come back from it, is asked without next time.
+            self._etag = ""
         return self._drain
 
     def tell(self, document: object) -> bool:

@@ -329,6 +329,11 @@ def make_private(url: str) -> GcloudCommand:
     return GcloudCommand(("gcloud", "storage", "buckets", "update", url, *_PRIVATE))
 
 
+def no_requester_pays(url: str) -> GcloudCommand:
+    """Have the owner of the bucket ``gs://BUCKET`` pay for what is read of it."""
+    return GcloudCommand(("gcloud", "storage", "buckets", "update", url, "--no-requester-pays"))
+
+
 def grant_on_bucket(url: str, role: str, member: str) -> GcloudCommand:
     """Grant ``role`` on the bucket ``gs://BUCKET`` to ``member``."""
     words = ("gcloud", "storage", "buckets", "add-iam-policy-binding", url)

@@ -26,6 +26,7 @@ from tpuflex.copier.job import Job, JobFile
 from tpuflex.errors import ApiError, ConflictError, IncompleteTeardownError, SettingsError
 from tpuflex.gcp.weights_objects import SetObjects
 from tpuflex.operate.hub.snapshot import HubSource
+from tpuflex.operate.region_copy.grants import Grant
 from tpuflex.planning.copy_machine import PRICES, estimate
 
 SHA = "a" * 64
@@ -204,6 +205,31 @@ def test_the_price_has_its_source_and_the_machine_an_end() -> None:
     assert (str(large.expected_dollars), str(large.most_dollars)) == ("0.03", "0.20")
     assert huge.limit_seconds == 86_400
     assert all(price.source.where.startswith("https://cloud.google.com/") for price in PRICES)
+
+
+def test_roles_of_somebody_elses_machine_are_left(
+    stack: OpenStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A home that has proved that the machine is not its own takes nothing from it: it would be
+    billed, and copy nothing."""
+    taken: list[tuple[Grant, ...]] = []
+
+    def removed(_resources: object, grants: tuple[Grant, ...], *_more: object) -> tuple[str, ...]:
+        taken.append(grants)
+        return ()
+
+    monkeypatch.setattr("tpuflex.cli.region_machine.remove_all", removed)
+    for theirs in (True, False):
+        machine = RegionMachine(library_stack(stack), lambda _line: None, frozenset())
+        told: Any = SimpleNamespace(
+            find=lambda: None,
+            resources=lambda: ((), ("made by another state",)),
+            is_of_others=lambda theirs=theirs: theirs,
+        )
+        machine.machine = told
+        machine.remove()
+        assert machine.problems == ("made by another state",)
+    assert [len(grants) for grants in taken] == [0, 1]
 
 
 @pytest.mark.parametrize(

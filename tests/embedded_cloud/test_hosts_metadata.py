@@ -207,18 +207,19 @@ async def test_a_client_waits_for_a_change(guest: GuestAttributes) -> None:
 
 async def test_the_watch_sees_a_drain_at_once(guest: GuestAttributes, tmp_path: Path) -> None:
     """A key that is set, changed or taken back while the watch of a host waits is seen before the
-    time of its next look; other attributes are no key."""
+    time of its next look."""
     server = _server(_SPEC, guest)
     await server.start()
     watch = Metadata(f"http://{server.address}{_V1}", tmp_path / "asked", 10, _CLOCK.now)
     assert await asyncio.to_thread(watch.drain) == ""
-    for said in ("2026-11-26T12:00:00Z", "2026-11-26T13:00:00Z", ""):
-        server.waited_for.clear()
-        waits = asyncio.ensure_future(asyncio.to_thread(watch.drain, 600))
-        await server.waited_for.wait()
-        key = {"tpuflex-drain": said} if said else {}
-        server.update(dataclasses.replace(_SPEC, metadata={**_SPEC.metadata, **key}))
-        assert await waits == said
+    async with asyncio.timeout(60):
+        for said in ("2026-11-26T12:00:00Z", "2026-11-26T13:00:00Z", ""):
+            server.waited_for.clear()
+            waits = asyncio.ensure_future(asyncio.to_thread(watch.drain, 600))
+            await server.waited_for.wait()
+            key = {"tpuflex-drain": said} if said else {}
+            server.update(dataclasses.replace(_SPEC, metadata={**_SPEC.metadata, **key}))
+            assert await waits == said
     await server.stop()
 
 

@@ -142,10 +142,15 @@ def test_a_copy_into_the_library_leaves_nothing_but_weights(rig: StackRig) -> No
 class Bucket:
     """A bucket of the user's own, in another project than the stack's."""
 
-    name = "acme-models"
-
-    def __init__(self, rig: StackRig, location: str = "US-EAST5", *, uniform: bool = True) -> None:
-        self._control = rig.control
+    def __init__(
+        self,
+        rig: StackRig,
+        location: str = "US-EAST5",
+        *,
+        uniform: bool = True,
+        name: str = "acme-models",
+    ) -> None:
+        self._control, self.name = rig.control, name
         access = {"uniformBucketLevelAccess": {"enabled": uniform}}
         body = {"name": self.name, "location": location, "iamConfiguration": access}
         assert self.call("POST", "storage/v1/b?project=acme-data", json=body).ok
@@ -156,24 +161,35 @@ class Bucket:
         url = f"{self._control.url}/{path}"
         return requests.request(method, url, headers=token, timeout=60, **more)
 
-    def put(self, name: str, text: str) -> None:
+    def put(self, name: str, content: bytes = b"theirs", **metadata: str) -> None:
         """Somebody of its team writes an object."""
         path = f"upload/storage/v1/b/{self.name}/o?uploadType=media&name={name}"
-        assert self.call("POST", path, data=text.encode()).ok
+        assert self.call("POST", path, data=content).ok
+        if metadata:
+            path = f"storage/v1/b/{self.name}/o/{name.replace('/', '%2F')}"
+            marks = {key.replace("_", "-"): value for key, value in metadata.items()}
+            assert self.call("PATCH", path, json={"metadata": marks}).ok
+
+    def read(self, name: str) -> tuple[bytes, dict[str, Any]]:
+        """Content and description of an object."""
+        path = f"storage/v1/b/{self.name}/o/{name.replace('/', '%2F')}"
+        return self.call("GET", f"{path}?alt=media").content, self.call("GET", path).json()
 
     def objects(self) -> dict[str, dict[str, str]]:
         """Its objects with their metadata."""
         items = self.call("GET", f"storage/v1/b/{self.name}/o").json().get("items", [])
         return {each["name"]: each.get("metadata", {}) for each in items}
 
-    def let_in(self) -> dict[str, str]:
-        """Who is let into a part of it: role and condition."""
+    def let_in(self, *, gone: bool = False) -> dict[str, str]:
+        """Which accounts that are there, or are gone, are let into a part of it: role and
+        condition."""
         path = f"storage/v1/b/{self.name}/iam?optionsRequestedPolicyVersion=3"
         bindings = self.call("GET", path).json().get("bindings", [])
         return {
             each["role"]: each["condition"]["expression"]
             for each in bindings
-            if "condition" in each
+            for member in each["members"]
+            if "condition" in each and member.startswith("deleted:") is gone
         }
 
 
@@ -185,7 +201,7 @@ def test_a_copy_into_a_bucket_of_yours_leaves_nothing_but_weights(rig: StackRig)
     set's place and no other, and what it writes bears the mark of a push. Killed, the same command
     goes on. With the stack file changed since, `down` takes away what the machine may there."""
     bucket = Bucket(rig, "EUROPE-WEST4")
-    bucket.put("llm/notes.txt", "theirs")
+    bucket.put("llm/notes.txt")
     write_weights(rig, bucket=f"gs://{bucket.name}/llm")
     killed = rig.run(*PUSH, rules=[kill("compute.instances.insert")])
     assert killed.exit_code == -9
@@ -212,6 +228,66 @@ def test_a_copy_into_a_bucket_of_yours_leaves_nothing_but_weights(rig: StackRig)
     assert written.keys() <= bucket.objects().keys()
 
 
+def test_what_bears_the_hubs_names_and_sums_is_read_all_the_same(rig: StackRig) -> None:
+    """Whoever may write there can put other bytes of the same size under the Hub's sum: their
+    checksum is Cloud Storage's, and their mark anybody's. Another home believes no such manifest; a
+    machine reads what is there, and ends."""
+    bucket = Bucket(rig)
+    write_weights(rig, bucket=f"gs://{bucket.name}/llm")
+    run(rig, *PUSH)
+    notes = rig.home / ".tpuflex" / "pushed-weights.json"
+    notes.unlink()
+    again = json.loads(run(rig, *PUSH, "--json"))
+    assert (again["sent"], len(again["kept"])) == ([], 4)
+
+    notes.unlink()
+    manifest = json.loads(bucket.read(f"{HOME}/MANIFEST.json")[0])
+    shard = next(each for each in manifest["files"] if each["path"].endswith(".safetensors"))
+    place = f"{HOME}/{shard['path']}"
+    content, about = bucket.read(place)
+    bucket.put(place, content[:-1] + b"?", **about["metadata"])
+    shard["crc32c"] = bucket.read(place)[1]["crc32c"]
+    told = bucket.read(f"{HOME}/MANIFEST.json")[1]["metadata"]
+    bucket.put(f"{HOME}/MANIFEST.json", json.dumps(manifest).encode(), **told)
+    assert rig.run(*PUSH).exit_code == 1, rig.said[-1]
+    assert f"weights rm {HOME} --unfinished" in rig.said[-1].stderr
+    assert not notes.exists()
+    assert (of_compute(rig), bucket.let_in()) == ({}, {})
+
+
+def test_an_account_with_roles_elsewhere_is_made_anew(rig: StackRig) -> None:
+    """A command is killed before it made its machine, and the stack file then names another bucket:
+    the account that copies there is another one, which may do nothing in the first."""
+    first, second = Bucket(rig), Bucket(rig, name="other-models")
+    write_weights(rig, bucket=f"gs://{first.name}/llm")
+    rig.run(*PUSH, rules=[kill("compute.instances.insert", "before-commit")])
+    assert ("instances" in of_compute(rig), len(first.let_in())) == (False, 2)
+
+    write_weights(rig, bucket=f"gs://{second.name}/llm")
+    rig.run(*PUSH, rules=[kill("compute.instances.insert")])
+    assert (first.let_in(), len(second.let_in())) == ({}, 2)
+    assert len(first.let_in(gone=True)) == 2
+    run(rig, "down")
+    assert (of_compute(rig), second.let_in(), second.let_in(gone=True)) == ({}, {}, {})
+
+
+def test_down_tells_of_roles_that_it_may_not_take_away(rig: StackRig) -> None:
+    """The bucket's policy is somebody else's. The exit code says that something is left, and the
+    next `down`, which finds nothing else, takes it away."""
+    bucket = Bucket(rig)
+    write_weights(rig, bucket=f"gs://{bucket.name}/llm")
+    rig.run(*PUSH, rules=[kill("compute.instances.insert")])
+    where = {"method_id": "storage.buckets.setIamPolicy"}
+    effect = {"kind": "answer", "status": 403, "message": "no"}
+    ended = rig.run("down", rules=[{"where": where, "effect": effect, "times": 0}])
+    assert ended.exit_code == 10, rig.said[-1]
+    assert "roles/storage.objectCreator" in rig.said[-1].stderr
+    assert (of_compute(rig), len(bucket.let_in(gone=True))) == ({}, 2)
+
+    run(rig, "down")
+    assert bucket.let_in(gone=True) == {}
+
+
 @pytest.mark.parametrize(
     ("uniform", "there", "code", "said"),
     [
@@ -224,7 +300,7 @@ def test_no_machine_is_made_for_a_bucket_of_yours_that_it_cannot_fill(
 ) -> None:
     """One that lets nobody into a part of it, and a place with a file that no push has written."""
     bucket = Bucket(rig, uniform=uniform)
-    bucket.put(there, "theirs")
+    bucket.put(there)
     write_weights(rig, bucket=f"gs://{bucket.name}/llm")
     assert rig.run(*PUSH).exit_code == code, rig.said[-1]
     assert said in rig.said[-1].stderr

@@ -161,6 +161,18 @@ def test_a_bucket_of_tpuflex_is_none_of_yours(clients: Clients, labels: JsonObje
     assert whole == made_by_tpuflex(MINE, labels)
 
 
+def test_a_bucket_whose_readers_pay_is_refused(clients: Clients) -> None:
+    """Neither hosts nor pushes name a project that pays; said with the command that ends it."""
+    clients.storage.call(
+        "PATCH", "/storage/v1/b/bucket-1", body={"billing": {"requesterPays": True}}
+    )
+    with pytest.raises(AccessError) as caught:
+        read_brought_bucket(clients.storage, MINE, "us-east5")
+    assert caught.value.hint == (
+        "Run: gcloud storage buckets update gs://bucket-1 --no-requester-pays"
+    )
+
+
 def test_the_caller_may_push(clients: Clients) -> None:
     """The bucket itself is asked, as the right may be granted there alone."""
     assert held_in(clients.storage, "bucket-1", PUSHES) == set(PUSHES)

@@ -127,6 +127,16 @@ def test_what_a_deleted_account_has_left_goes_too() -> None:
     assert len(bindings(policy)) == 3
 
 
+def test_an_organisation_that_lets_no_stranger_in_is_told() -> None:
+    """That refusal has the status of a concurrent change, and is none: it is not asked again."""
+    said = "One or more users named in the policy do not belong to a permitted customer."
+    policy = Policy(ApiError(said, status=412))
+    with pytest.raises(AccessError, match="permitted customer") as caught:
+        give(GRANT, EMAIL, clients(storage=policy), _no_pause)
+    assert "constraints/iam.allowedPolicyMemberDomains" in caught.value.hint
+    assert policy.writes == 0
+
+
 def test_a_policy_that_others_change_is_read_again() -> None:
     """A few times, with pauses; and a refusal is one."""
     waited: list[float] = []

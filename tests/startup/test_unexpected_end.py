@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from contextlib import suppress
 
 import pytest
 
@@ -67,6 +68,23 @@ def test_the_log_outlives_a_signal_to_all(host: StartupHost) -> None:
     log = (host.root / "var" / "log" / "tpuflex" / "startup.log").read_text()
     assert "Terminated" in log
     assert "ended by the signal TERM in phase secrets" in log
+
+
+def test_the_boot_outlives_whoever_reads_its_output(host: StartupHost) -> None:
+    """Google's runner that was stopped, or a terminal that was closed, ends no boot and no log."""
+    host.inject("    phase secrets", "echo in front")
+    process = host.start()
+    assert process.stdout is not None
+    try:
+        assert any(line == "in front\n" for line in process.stdout)
+        process.stdout.close()
+        assert process.wait(60) == 0
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert host.cloud.phases()[-1] == "READY"
+    assert "phase completion" in (host.root / "var" / "log" / "tpuflex" / "startup.log").read_text()
 
 
 def test_a_machine_that_is_shut_down_has_not_failed(host: StartupHost) -> None:

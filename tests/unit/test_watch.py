@@ -129,6 +129,26 @@ def test_a_key_holds_until_the_attributes_are_without_it(
     assert metadata.drain() == seen
 
 
+def test_who_refuses_to_wait_is_asked_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A metadata server that refuses to wait, or does not come back from it, still tells the key at
+    every second look."""
+    asked: list[str] = []
+
+    def answer(url: str, *_args: object, **_more: object) -> Answer:
+        asked.append(url)
+        waits = "wait_for_change=true" in url
+        return Answer(503) if waits else Answer(200, json.dumps({"tpuflex-drain": _KEY}), "e1")
+
+    monkeypatch.setattr(watch_host, "ask", answer)
+    metadata = Metadata("http://127.0.0.1:9", tmp_path / "asked", 10, time.time)
+    assert [metadata.drain(5) for _ in range(4)] == [_KEY] * 4
+    assert ["wait_for_change=true&last_etag=e1&timeout_sec=5" in url for url in asked] == [
+        *(False, True, False, True)
+    ]
+
+
 @pytest.mark.parametrize(
     ("metrics", "requests", "seen"),
     [

@@ -165,7 +165,10 @@ class Docker:
         for directory in ("home", "tmp"):
             (files / directory).mkdir(parents=True, exist_ok=True)
         if image.home.is_dir():
-            shutil.copytree(image.home, files / "home", dirs_exist_ok=True)
+            try:
+                shutil.copytree(image.home, files / "home", symlinks=True, dirs_exist_ok=True)
+            except OSError as error:
+                raise DockerError(f"the image's home cannot be copied: {error}") from error
         if request.entrypoint:
             command = [request.entrypoint, *request.arguments]
         else:

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.manifest import MANIFEST_NAME
+from tpuflex.cli.region_job import lists
 from tpuflex.gcp.brought_bucket import read_brought_bucket, require_lets_in
+from tpuflex.gcp.library import bucket_readers
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -25,6 +27,7 @@ def require_machine_let_in(cloud: Cloud) -> None:
     if brought is not None:
         storage = cloud.apis().storage
         require_lets_in(storage, brought, read_brought_bucket(storage, brought, region))
+        bucket_readers(cloud.apis(), brought.name)  # whether its policy can be read
 
 
 def elsewhere_texts(cloud: Cloud) -> Iterator[str]:
@@ -45,7 +48,8 @@ def elsewhere_texts(cloud: Cloud) -> Iterator[str]:
 
 
 def wrong_paths(there: SetObjects, job: Job) -> list[str]:
-    """What is in the place of the set of ``job`` and is not its, as far as sizes and marks tell."""
+    """What is in the place of the set of ``job`` and is not its, as far as sizes, marks, and what
+    the Hub says of its files tell."""
     found = there.objects
     wrong = [
         file.path
@@ -53,6 +57,8 @@ def wrong_paths(there: SetObjects, job: Job) -> list[str]:
         if (blob := found.get(file.path)) is not None
         and (blob.size != file.size or not there.of_a_push(blob))
     ]
-    if there.manifest_object is not None:
+    manifest = there.manifest_object
+    listed = there.manifest is not None and lists(there.manifest, job)
+    if manifest is not None and not (listed and there.of_a_push(manifest)):
         wrong.append(MANIFEST_NAME)
     return wrong

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from tpuflex.errors import AccessError, AlreadyExistsError, NotFoundError, TpuflexError
-from tpuflex.gcloud_commands import create_bucket, grant_on_bucket, make_private
+from tpuflex.gcloud_commands import (
+    create_bucket,
+    grant_on_bucket,
+    make_private,
+    no_requester_pays,
+)
 from tpuflex.gcp.kinds import BUCKET
 from tpuflex.gcp.paging import entries
 from tpuflex.naming import LABEL_OWNER, STATES_LABEL
@@ -65,7 +70,7 @@ def read_brought_bucket(storage: Api, bucket: BroughtBucket, region: str) -> Jso
     Raises:
         NotFoundError: there is no such bucket.
         AlreadyExistsError: tpuflex has made it.
-        AccessError, ApiError: it cannot be read.
+        AccessError, ApiError: it cannot be read, or wants whoever reads it to pay.
     """
     try:
         answer = storage.call("GET", f"{BUCKET.root}{bucket.name}")
@@ -78,6 +83,12 @@ def read_brought_bucket(storage: Api, bucket: BroughtBucket, region: str) -> Jso
     if refusal := made_by_tpuflex(bucket, labels if isinstance(labels, dict) else {}):
         text, _, hint = refusal.partition("\n")
         raise AlreadyExistsError(text, status=409, hint=hint)
+    billing = answer.get("billing")
+    if isinstance(billing, dict) and billing.get("requesterPays") is True:
+        raise AccessError(
+            f"{bucket.url} lets whoever reads it pay, which neither hosts nor a push can",
+            hint=f"Run: {no_requester_pays(bucket.url)}",
+        )
     return answer
 
 

@@ -22,7 +22,7 @@ from tpuflex.request.rows import moment, rfc3339
 from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle
 
-#: Seconds after which a host that has not begun to drain never will: its watch asks every few, but
+#: Seconds after which a host that has not begun to drain never will: its watch is told at once, but
 #: for while it waits for a completion, twice 60 s at most (startup/watch_server.py).
 _REACTION = 150.0
 #: Seconds for which the API may give no answer.

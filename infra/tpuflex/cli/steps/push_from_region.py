@@ -111,7 +111,9 @@ def _already_there(cloud: Cloud, job: Job) -> str | None:
         raise not_the_source(
             f"gs://{cloud.bucket}/{job.prefix}", pinned=job.pinned, local=job.source
         )
-    if not same or job.pinned not in ("", found.sha256):
+    # The Hub says no sum of a part, which is what hosts check: an unknown manifest is read within
+    # the region, and is the one that a machine would write, to the byte, or is refused.
+    if not same or job.pinned not in ("", found.sha256) or found.sha256 not in job.known:
         return None
     sources = {one.prefix: one.source for one in cloud.weights.list()}
     check = cloud.weights.verify(job.prefix, cloud.stack.settings.model.weights.extra_files)
@@ -168,10 +170,12 @@ def _copy(invocation: Invocation, cloud: Cloud, machine: RegionMachine, job: Job
     output, say = invocation.output, invocation.output.progress
     running = machine.machine.find()
     if running is not None and running.over:
-        machine.remove()
-        machine.require_removed()
         running = None
     if running is None:
+        # Of an earlier command; its account may have roles in another bucket, which end with it.
+        if machine.machine.resources()[0]:
+            machine.remove()
+            machine.require_removed()
         expected = estimate(job.total_bytes)
         zones = cloud.stack.settings.slice.zones
         for line in _announced(cloud, job, expected):

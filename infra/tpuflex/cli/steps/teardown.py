@@ -180,16 +180,17 @@ class StackTeardown:
             TpuflexError: the engine failed.
         """
         has_state, mine = planned.has_state, planned.mine
+        # Also where nothing else is left: what it was granted may be.
+        copy = self._copy(planned)
         if not planned.nothing:
             if mine.foreign:
                 self._run.engine.replace(mine.deployment)
-            copy = self._copy(planned)
             if copy is not None:
                 copy.ask()
             if has_state:
                 has_state = destroyed(self._run, planned, self._output.progress)
-            if copy is not None:
-                copy.remove()
+        if copy is not None:
+            copy.remove()
         left = prove_empty(
             lambda: mine.inventory(self._cloud),
             now=self._cloud.timing.monotonic,
@@ -203,6 +204,8 @@ class StackTeardown:
         refuse_foreign(left)
         if (served := planned.served) is not None:
             note_last_use(self._cloud, served, self._output.progress)
+        if copy is not None:
+            copy.require_removed()
         return left
 
     def _copy(self, planned: Planned) -> RegionMachine | None:

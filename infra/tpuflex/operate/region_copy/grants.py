@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from tpuflex.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
+from tpuflex.errors import AccessError, AlreadyExistsError, ApiError, ConflictError, NotFoundError
 from tpuflex.gcp.library import COPY_TITLE, below
 from tpuflex.gcp.listing import Apis
 from tpuflex.gcp.paging import entries, objects
@@ -117,6 +117,14 @@ def _change(
             concurrent = isinstance(error, ConflictError | AlreadyExistsError)
             # An account that is not known yet is a 400 here, and nothing else is.
             unknown = error.status == 400 and "does not exist" in error.message
+            if "permitted customer" in error.message:
+                raise AccessError(
+                    f"the {grant.where} {grant.name} lets nobody of this organisation in:"
+                    f" {error.message}",
+                    hint="Its own organisation allows only its members"
+                    " (constraints/iam.allowedPolicyMemberDomains). Push from here instead:"
+                    " tpuflex weights push",
+                ) from error
             if attempt == _ATTEMPTS - 1 or not (concurrent or error.status == 412 or unknown):
                 raise
             pause(2.0**attempt)

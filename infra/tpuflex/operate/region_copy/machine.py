@@ -193,6 +193,18 @@ class CopyMachine:
         look(ACCOUNT, lambda: (self._read(account),))
         return tuple(filter(self._ours, found)), tuple(problems)
 
+    def is_of_others(self) -> bool:
+        """Whether the machine, or the account, that has our name is somebody else's: what it was
+        granted is theirs, too.
+
+        Raises:
+            AccessError, ApiError: it cannot be told.
+        """
+        found, _ = self._named()
+        with suppress(NotFoundError):
+            found.append(self._read(account_resource(self._place.account, self._place.project)))
+        return not all(map(self._ours, found))
+
     def _named(self, kind: Kind = INSTANCE) -> tuple[list[CloudResource], list[str]]:
         """What has our name, and a line for each zone of the region that could not be looked
         into."""

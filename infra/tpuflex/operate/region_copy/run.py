@@ -48,7 +48,7 @@ _ERRORS: dict[Code, tuple[Callable[..., TpuflexError], str]] = {
         ConflictError,
         "A machine replaces nothing in a library, or in a bucket of yours. What a push that broke"
         " off has left goes with:"
-        " tpuflex weights rm --unfinished",
+        " tpuflex weights rm PREFIX --unfinished",
     ),
     "not-pinned": (
         WeightsError,
@@ -135,7 +135,7 @@ def watch(
         if report is not None and report.state == "done":
             return report
         if report is not None and report.state == "failed":
-            raise _failure(report)
+            raise _failure(report, job)
         if now is None or now.over:
             raise ApiError(
                 f"The machine in {running.zone} is gone before it was done.", hint=_AGAIN
@@ -150,6 +150,7 @@ def watch(
         timing.pause(POLL_SECONDS)
 
 
-def _failure(report: Report) -> TpuflexError:
+def _failure(report: Report, job: Job) -> TpuflexError:
     make, hint = _ERRORS[report.code or "internal"]
+    hint = hint.replace("PREFIX", job.prefix)
     return make(f"The machine gave up: {report.text or 'it does not say why'}", hint=hint)
