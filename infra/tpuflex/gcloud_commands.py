@@ -338,8 +338,3 @@ def grant_on_bucket(url: str, role: str, member: str) -> GcloudCommand:
     """Grant ``role`` on the bucket ``gs://BUCKET`` to ``member``."""
     words = ("gcloud", "storage", "buckets", "add-iam-policy-binding", url)
     return GcloudCommand((*words, f"--member={member}", f"--role={role}"))
-
-
-def remove_objects(url: str) -> GcloudCommand:
-    """Delete every object below ``gs://BUCKET/PREFIX``, and nothing else."""
-    return GcloudCommand(("gcloud", "storage", "rm", "--recursive", url))

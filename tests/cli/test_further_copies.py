@@ -143,7 +143,9 @@ def test_a_machine_that_is_left_is_told_where_further_copies_fail(
         f"{prefix_of(doctor)}/{MANIFEST_NAME}"
     )
     far.upload_from_string(far.download_as_bytes().replace(b'"revision": "1"', b'"revision": "2"'))
-    job = of_checkpoint(doctor, checkpoint)
+    pushed = doctor.cloud.weights.find(prefix_of(doctor))
+    assert pushed is not None
+    job = replace(of_checkpoint(doctor, checkpoint), known=(pushed.sha256,))
     machine = RegionMachine(doctor.cloud, lambda _line: None, frozenset())
 
     def refused() -> None:

@@ -25,7 +25,7 @@ from tpuflex.settings.model import WeightsSettings
 PREFIX = "llm/models/huggingfacetb-smollm2-135m-instruct/1"
 KEPT = {"place": f"gs://acme-models/{PREFIX}", "bytes": 2**30, "region": "us-east5"}
 HERE = PlannedWeights("acme-models", PREFIX, "5a" * 32)
-COMMAND = f"gcloud storage rm --recursive gs://acme-models/{PREFIX}"
+COMMAND = f"tpuflex weights rm {PREFIX}"
 
 
 @pytest.fixture

@@ -42,7 +42,6 @@ MADE = (
     gcloud_commands.make_private("gs://acme-models"),
     gcloud_commands.no_requester_pays("gs://acme-models"),
     gcloud_commands.grant_on_bucket("gs://acme-models", "roles/storage.objectUser", "user:a@b.com"),
-    gcloud_commands.remove_objects("gs://acme-models/llm/models/google-gemma-4-e4b-it/1"),
     gcloud_commands.grant("my-project-id", "roles/tpu.admin", "user:you@example.com"),
     gcloud_commands.grant_on_secret("my-project-id", "s", "roles/viewer", "user:you@example.com"),
     gcloud_commands.grant_on_account(

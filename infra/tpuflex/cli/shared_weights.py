@@ -9,7 +9,6 @@ from tpuflex.boot.config import image_prefix, weights_prefix
 from tpuflex.cli.library_weights import in_library, require_library
 from tpuflex.cli.own_weights import is_own
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
-from tpuflex.gcloud_commands import remove_objects
 from tpuflex.gcp.brought_bucket import read_brought_bucket, require_pushable
 from tpuflex.planning.storage_cost import month_text, storage_per_month
 
@@ -226,7 +225,11 @@ def kept_line(
     line = f"Kept in your bucket: {_kept_places(kept)}. Other endpoints may serve it."
     if not _is_own(cloud, served):
         return line
-    return f"{line} To delete all that is below it: {remove_objects(str(kept['place']))}"
+    place = str(kept["place"]).removeprefix(f"gs://{cloud.bucket}/")
+    return (
+        f"{line} To delete what pushes have written there, unless an endpoint uses it: tpuflex"
+        f" weights rm {place}"
+    )
 
 
 def _is_own(cloud: Cloud, served: PlannedWeights | None) -> bool:
