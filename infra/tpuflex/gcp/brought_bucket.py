@@ -110,17 +110,7 @@ def require_pushable(storage: Api, bucket: BroughtBucket) -> None:
     Raises:
         AccessError: it may not.
     """
-    try:
-        held = held_in(storage, bucket.name, PUSHES)
-    except TpuflexError:
-        return  # the first call that is refused tells
-    if lacking := [name for name in PUSHES if name not in held]:
-        raise AccessError(
-            f"{bucket.url}: you may not push weights there, {', '.join(lacking)} is missing."
-            " Nothing was sent.",
-            hint="Whoever administers it runs: "
-            + str(grant_on_bucket(bucket.url, PUSH_ROLE, "user:YOU")),
-        )
+    _require_held(storage, bucket, PUSHES, PUSH_ROLE, "push weights there", "sent")
 
 
 def require_lets_in(storage: Api, bucket: BroughtBucket, found: JsonObject) -> None:
@@ -143,14 +133,24 @@ def require_lets_in(storage: Api, bucket: BroughtBucket, found: JsonObject) -> N
             " it alone. Nothing was made.",
             hint=f"Run: {make_private(bucket.url)}",
         )
+    _require_held(storage, bucket, GRANTS, GRANT_ROLE, "let the machine's account in", "made")
+
+
+def _require_held(
+    storage: Api,
+    bucket: BroughtBucket,
+    permissions: tuple[str, ...],
+    role: str,
+    what: str,
+    done: str,
+) -> None:
     try:
-        held = held_in(storage, bucket.name, GRANTS)
+        held = held_in(storage, bucket.name, permissions)
     except TpuflexError:
         return  # the first call that is refused tells
-    if lacking := [name for name in GRANTS if name not in held]:
+    if lacking := [name for name in permissions if name not in held]:
         raise AccessError(
-            f"{bucket.url}: you may not let the machine's account in, {', '.join(lacking)} is"
-            " missing. Nothing was made.",
-            hint="Whoever administers it runs: "
-            + str(grant_on_bucket(bucket.url, GRANT_ROLE, "user:YOU")),
+            f"{bucket.url}: you may not {what}, {', '.join(lacking)} is missing. Nothing was"
+            f" {done}.",
+            hint=f"Whoever administers it runs: {grant_on_bucket(bucket.url, role, 'user:YOU')}",
         )
