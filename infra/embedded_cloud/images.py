@@ -42,7 +42,7 @@ IMAGE_ENVIRONMENT = {
 }
 
 #: Of the small model that the embedded cloud serves.
-SERVED_ARCHITECTURE = "LlamaForCausalLM"
+_SERVED_ARCHITECTURE = "LlamaForCausalLM"
 
 Progress = Callable[[str], None]
 
@@ -147,7 +147,7 @@ def _install(lock: ImageLock, directory: Path, progress: Progress) -> None:
     packages = venv / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}"
     _finish(lock, packages / "site-packages")
     say("serving image: checking that it starts")
-    _check_import(python, directory / "home")
+    _check_start(python, directory / "home")
     (directory / "complete").write_text(f"{lock.reference}\n", encoding="utf-8")
     say("serving image: ready")
 
@@ -179,16 +179,17 @@ def _finish(lock: ImageLock, packages: Path) -> None:
         (packages / name).write_text(f"{line}\n", encoding="utf-8")
 
 
-def _check_import(python: Path, home: Path) -> None:
+def _check_start(python: Path, home: Path) -> None:
     """Compute something, and load the class of a model. What vLLM finds out of that class with
     another process, which takes a server a quarter of its start on two cores, it keeps in ``home``,
-    which every container has. Here it is found out in this process, which has loaded all of it."""
+    which every container has. Here it is found out in this process, which has loaded all of it; a
+    vLLM in which that function has another name asks another process."""
     home.mkdir(mode=0o755)
     program = (
         "import torch; torch.ones(2) @ torch.ones(2)\n"
         "from vllm.model_executor.models import registry\n"
         "registry._run_in_subprocess = lambda ask: ask()\n"
-        f"registry.ModelRegistry.models[{SERVED_ARCHITECTURE!r}].inspect_model_cls()"
+        f"registry.ModelRegistry.models[{_SERVED_ARCHITECTURE!r}].inspect_model_cls()"
     )
     done = subprocess.run(
         [str(python), "-P", "-c", program],

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.stack_sections import sections
-from tpuflex.cli.region_job import require_let_in
+from tpuflex.cli.region_job import require_grants_allowed
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.secrets import require_role
 from tpuflex.errors import SettingsError
@@ -58,9 +58,9 @@ def test_no_machine_is_let_in_where_nobody_may_be(
 ) -> None:
     """Where tpuflex is to grant nothing, and in a secret of the user's own; the same works from
     here. Into a bucket where it may, a machine copies."""
-    require_let_in(with_(stack, model__weights__bucket="gs://acme-models"))
+    require_grants_allowed(with_(stack, model__weights__bucket="gs://acme-models"))
     with pytest.raises(SettingsError) as caught:
-        require_let_in(with_(stack, **changes))
+        require_grants_allowed(with_(stack, **changes))
 
     assert [str(each) for each in caught.value.findings] == [said]
     assert caught.value.hint == f"Push from here: tpuflex weights push --stack {stack.name}"

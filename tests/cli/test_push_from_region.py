@@ -224,7 +224,7 @@ def test_roles_of_somebody_elses_machine_are_left(
         told: Any = SimpleNamespace(
             find=lambda: None,
             resources=lambda: ((), ("made by another state",)),
-            is_of_others=lambda theirs=theirs: theirs,
+            is_foreign=lambda theirs=theirs: theirs,
         )
         machine.machine = told
         machine.remove()

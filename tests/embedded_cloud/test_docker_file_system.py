@@ -15,8 +15,7 @@ import pytest
 from embedded_cloud.docker.errors import DockerError
 from embedded_cloud.errors import CloudError
 from embedded_cloud.hosts import namespace
-from embedded_cloud.hosts.docker_variables import OWN_MOUNTS_VARIABLE
-from embedded_cloud.hosts.namespace import Plan
+from embedded_cloud.hosts.namespace import OWN_MOUNTS_VARIABLE, Plan
 from embedded_cloud.image_lock import read_lock
 from embedded_cloud.images import embedded_image, image_directory
 from embedded_cloud.server import EmbeddedCloud

@@ -167,8 +167,7 @@ class Bucket:
         assert self.call("POST", path, data=content).ok
         if metadata:
             path = f"storage/v1/b/{self.name}/o/{name.replace('/', '%2F')}"
-            marks = {key.replace("_", "-"): value for key, value in metadata.items()}
-            assert self.call("PATCH", path, json={"metadata": marks}).ok
+            assert self.call("PATCH", path, json={"metadata": metadata}).ok
 
     def read(self, name: str) -> tuple[bytes, dict[str, Any]]:
         """Content and description of an object."""

@@ -14,7 +14,7 @@ from tpuflex.gcp.brought_bucket import (
     held_in,
     made_by_tpuflex,
     read_brought_bucket,
-    require_lets_in,
+    require_grantable,
     require_pushable,
 )
 from tpuflex.gcp.weights import WeightsBucket, weights_bucket
@@ -219,8 +219,8 @@ def test_who_can_be_let_into_a_part_of_it(
     told before a machine is made, with the command that mends them."""
     api = cast("Api", Held(*held))
     if not said:
-        require_lets_in(api, MINE, found)
+        require_grantable(api, MINE, found)
         return
     with pytest.raises(AccessError, match=f"{said}.* Nothing was made") as caught:
-        require_lets_in(api, MINE, found)
+        require_grantable(api, MINE, found)
     assert hint in caught.value.hint

@@ -212,8 +212,8 @@ def test_a_machine_of_another_state_is_named_and_left(rig: RegionRig) -> None:
     maker = replace(rig.maker, states=frozenset({"f" * 20}))
     found, problems = CopyMachine(rig.place, maker, rig.apis, quick()).resources()
     assert found == ()
-    assert CopyMachine(rig.place, maker, rig.apis, quick()).is_of_others()
-    assert not rig.machine().is_of_others()
+    assert CopyMachine(rig.place, maker, rig.apis, quick()).is_foreign()
+    assert not rig.machine().is_foreign()
     (problem,) = problems
     assert made.resource.name in problem
     assert "not this stack's" in problem

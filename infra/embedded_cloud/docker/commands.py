@@ -22,7 +22,7 @@ from embedded_cloud.docker.file_system import own_file_system
 from embedded_cloud.docker.load import LoadedImages
 from embedded_cloud.docker.networks import Networks, require_namespaces
 from embedded_cloud.docker.pull import HostImages
-from embedded_cloud.hosts.docker_variables import OWN_MOUNTS_VARIABLE
+from embedded_cloud.hosts.namespace import OWN_MOUNTS_VARIABLE
 from embedded_cloud.images import InstalledImage, ensure_image, installed_image
 from tpuflex.errors import EmulatorError
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from embedded_cloud.docker.errors import DockerError
-from embedded_cloud.hosts.docker_variables import REGISTRY_VARIABLE
-from embedded_cloud.registry.names import DOCKER_HUB
+from embedded_cloud.registry.names import DOCKER_HUB, REGISTRY_VARIABLE
 
 _TIMEOUT_S = 30
 

@@ -16,12 +16,12 @@ from embedded_cloud.clock import Clock
 from embedded_cloud.environment import HUB_PATH
 from embedded_cloud.hosts import init
 from embedded_cloud.hosts.commands import commands, instance_commands
-from embedded_cloud.hosts.docker_variables import OWN_MOUNTS_VARIABLE, REGISTRY_VARIABLE
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.hosts.metadata_server import MetadataServer
-from embedded_cloud.hosts.namespace import Plan
+from embedded_cloud.hosts.namespace import OWN_MOUNTS_VARIABLE, Plan
 from embedded_cloud.hosts.spec import HostSpec
 from embedded_cloud.json_types import JsonObject
+from embedded_cloud.registry.names import REGISTRY_VARIABLE
 from embedded_cloud.strictness import Registry, Strictness
 
 _ROOT_DIRECTORIES = ("run", "dev/shm", "dev/vfio", "var/log", "tmp", "home")

@@ -35,6 +35,8 @@ _OLD_ROOT = ".old-root"
 #: A directory that every Linux has.
 SHARED_MEMORY = "/dev/shm"  # noqa: S108
 _CANNOT_START = 125
+#: By which a host tells its docker that containers have mounts of their own.
+OWN_MOUNTS_VARIABLE = "TPUFLEX_OWN_MOUNTS"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 
 DOCKER_HUB = "registry-1.docker.io"
+#: By which a host tells its docker where images are asked for.
+REGISTRY_VARIABLE = "TPUFLEX_REGISTRY"
 
 # https://cloud.google.com/artifact-registry/docs/docker/names
 _ARTIFACT_REGISTRY = re.compile(r"(?P<location>[a-z0-9-]+)-docker\.pkg\.dev")

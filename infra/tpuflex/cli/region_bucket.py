@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.cli.region_job import lists
-from tpuflex.gcp.brought_bucket import read_brought_bucket, require_lets_in
+from tpuflex.gcp.brought_bucket import read_brought_bucket, require_grantable
 from tpuflex.gcp.library import bucket_readers
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tpuflex.gcp.weights_objects import SetObjects
 
 
-def require_machine_let_in(cloud: Cloud) -> None:
+def require_bucket_grantable(cloud: Cloud) -> None:
     """Check that the machine's account can be let into a bucket of the user's own, by the caller.
 
     Raises:
@@ -26,7 +26,7 @@ def require_machine_let_in(cloud: Cloud) -> None:
     brought, region = cloud.stack.settings.model.weights.brought, cloud.stack.settings.region
     if brought is not None:
         storage = cloud.apis().storage
-        require_lets_in(storage, brought, read_brought_bucket(storage, brought, region))
+        require_grantable(storage, brought, read_brought_bucket(storage, brought, region))
         bucket_readers(cloud.apis(), brought.name)  # whether its policy can be read
 
 

@@ -52,7 +52,7 @@ def hub_source(source: str | None) -> HubSource:
     return found
 
 
-def require_let_in(stack: OpenStack) -> None:
+def require_grants_allowed(stack: OpenStack) -> None:
     """Check that the machine's account may be let in where it has to: not into a bucket of the
     user's own on which tpuflex is to grant nothing, and not into a secret of the user's own.
 

@@ -139,7 +139,7 @@ class RegionMachine:
         self._read_job()
         grants = self._elsewhere
         try:
-            grants = () if self.machine.is_of_others() else (*grants, *self.grants)
+            grants = () if self.machine.is_foreign() else (*grants, *self.grants)
         except (AccessError, ApiError, NotFoundError) as error:
             problems += (f"roles of {self.place.account}: {error.message}",)
         return problems + remove_all(

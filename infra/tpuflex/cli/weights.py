@@ -251,7 +251,7 @@ def _push_from_region(
     asked: bool,
 ) -> None:
     from tpuflex.cli.cloud import connect
-    from tpuflex.cli.region_job import hub_source, require_let_in
+    from tpuflex.cli.region_job import hub_source, require_grants_allowed
     from tpuflex.cli.shared_weights import is_shared
     from tpuflex.cli.steps.push_from_region import run_push_from_region, run_stop
 
@@ -262,7 +262,7 @@ def _push_from_region(
     if stop:
         run_stop(invocation, connect(invocation, stack))
         return
-    require_let_in(stack)
+    require_grants_allowed(stack)
     if again and is_shared(stack):
         raise click.UsageError(
             "--again replaces what is there, and a machine replaces nothing in the library, or in"

@@ -113,8 +113,9 @@ class Copy:
             CopyError: something has.
         """
         if found := [*wrong, *([] if manifest is None else [MANIFEST_NAME])]:
-            what = "with another content, or not from a push"
-            raise CopyError("in-the-way", f"{found[0]} is there {what}")
+            raise CopyError(
+                "in-the-way", f"{found[0]} is there with another content, or no push has written it"
+            )
 
     def _each(self, work: Callable[[JobFile], Any], files: Iterable[JobFile]) -> list[Any]:
         """``work`` on each of ``files``, several at a time; the first failure stops all."""
@@ -165,8 +166,9 @@ class Copy:
         if not sums.right:
             raise CopyError("hub-content", f"{file.path}: what came is not what the Hub lists")
         if upload is None:
-            octets = "application/octet-stream"
-            stored = self._objects.put(name, bytes(held), old, content_type=octets, metadata=mark)
+            stored = self._objects.put(
+                name, bytes(held), old, content_type="application/octet-stream", metadata=mark
+            )
         else:
             upload.write(bytes(held), start)
             stored = upload.finish()

@@ -113,7 +113,7 @@ def require_pushable(storage: Api, bucket: BroughtBucket) -> None:
     _require_held(storage, bucket, PUSHES, PUSH_ROLE, "push weights there", "sent")
 
 
-def require_lets_in(storage: Api, bucket: BroughtBucket, found: JsonObject) -> None:
+def require_grantable(storage: Api, bucket: BroughtBucket, found: JsonObject) -> None:
     """Check that an account can be let into a part of ``bucket`` alone, and that the caller may do
     so, as far as that is told.
 

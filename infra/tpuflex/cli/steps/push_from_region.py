@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.prepare_weights import files_text, remember
-from tpuflex.cli.region_bucket import elsewhere_texts, require_machine_let_in, wrong_paths
+from tpuflex.cli.region_bucket import elsewhere_texts, require_bucket_grantable, wrong_paths
 from tpuflex.cli.region_job import copy_job, hub_snapshot, hub_source, lists, of_git
 from tpuflex.cli.region_machine import RegionMachine, region_machine
 from tpuflex.cli.region_weights import filling_text, weights_set
@@ -54,7 +54,7 @@ def run_push_from_region(invocation: Invocation, cloud: Cloud, *, again: bool) -
             f" {snapshot.commit}. To stay with it, write {SOURCE_KEY}: {snapshot.source}"
         )
     ensure_bucket(invocation, cloud)
-    require_machine_let_in(cloud)
+    require_bucket_grantable(cloud)
     if is_shared(cloud.stack):
         _ensure_state(invocation, cloud)
     job = copy_job(cloud, snapshot, again=again)

@@ -193,7 +193,7 @@ class CopyMachine:
         look(ACCOUNT, lambda: (self._read(account),))
         return tuple(filter(self._ours, found)), tuple(problems)
 
-    def is_of_others(self) -> bool:
+    def is_foreign(self) -> bool:
         """Whether the machine, or the account, that has our name is somebody else's: what it was
         granted is theirs, too.
 

@@ -47,8 +47,7 @@ _ERRORS: dict[Code, tuple[Callable[..., TpuflexError], str]] = {
     "in-the-way": (
         ConflictError,
         "A machine replaces nothing in a library, or in a bucket of yours. What a push that broke"
-        " off has left goes with:"
-        " tpuflex weights rm PREFIX --unfinished",
+        " off has left goes with: tpuflex weights rm PREFIX --unfinished",
     ),
     "not-pinned": (
         WeightsError,
