@@ -48,17 +48,24 @@ def test_nothing_is_put_into_a_secret_of_yours(stack: OpenStack) -> None:
             " gs://acme-models.",
         ),
         (
-            {"secrets": {"hf_token": "projects/acme-vault/secrets/hub/versions/1"}},
-            "tpuflex:secrets.hf_token: --from-region does not read a secret of yours yet.",
+            {
+                "secrets": {
+                    "hf_token": "projects/acme-vault/secrets/hub/versions/1",
+                    "manage_grants": False,
+                }
+            },
+            "tpuflex:secrets.manage_grants: it is false, so no machine may read"
+            " projects/acme-vault/secrets/hub/versions/1.",
         ),
     ],
 )
 def test_no_machine_is_let_in_where_nobody_may_be(
     stack: OpenStack, changes: dict[str, object], said: str
 ) -> None:
-    """Where tpuflex is to grant nothing, and in a secret of the user's own; the same works from
-    here. Into a bucket where it may, a machine copies."""
-    require_grants_allowed(with_(stack, model__weights__bucket="gs://acme-models"))
+    """Where tpuflex is to grant nothing; the same works from here. Into a bucket, and with a
+    secret, where it may, a machine copies."""
+    allowed = {"hf_token": "projects/acme-vault/secrets/hub/versions/1"}
+    require_grants_allowed(with_(stack, model__weights__bucket="gs://acme-models", secrets=allowed))
     with pytest.raises(SettingsError) as caught:
         require_grants_allowed(with_(stack, **changes))
 

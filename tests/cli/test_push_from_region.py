@@ -26,7 +26,7 @@ from tpuflex.copier.job import Job, JobFile
 from tpuflex.errors import ApiError, ConflictError, IncompleteTeardownError, SettingsError
 from tpuflex.gcp.weights_objects import SetObjects
 from tpuflex.operate.hub.snapshot import HubSource
-from tpuflex.operate.region_copy.grants import Grant
+from tpuflex.operate.region_copy.grants import Resource
 from tpuflex.planning.copy_machine import PRICES, estimate
 
 SHA = "a" * 64
@@ -212,10 +212,10 @@ def test_roles_of_somebody_elses_machine_are_left(
 ) -> None:
     """A home that has proved that the machine is not its own takes nothing from it: it would be
     billed, and copy nothing."""
-    taken: list[tuple[Grant, ...]] = []
+    taken: list[tuple[Resource, ...]] = []
 
-    def removed(_resources: object, grants: tuple[Grant, ...], *_more: object) -> tuple[str, ...]:
-        taken.append(grants)
+    def removed(_made: object, where: tuple[Resource, ...], *_more: object) -> tuple[str, ...]:
+        taken.append(where)
         return ()
 
     monkeypatch.setattr("tpuflex.cli.region_machine.remove_all", removed)
@@ -229,7 +229,7 @@ def test_roles_of_somebody_elses_machine_are_left(
         machine.machine = told
         machine.remove()
         assert machine.problems == ("made by another state",)
-    assert [len(grants) for grants in taken] == [0, 1]
+    assert [len(where) for where in taken] == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_roles_that_are_left_alone_are_found(
         storage = SimpleNamespace(call=lambda *_words, _found=policy, **_query: _found)
         vars(cloud)["apis"] = lambda found=storage: apis_of(storage=found)
         machine = RegionMachine(cloud, lambda _line: None, frozenset())
-        grant = machine.grants[0]
+        grant = machine.grants()[0]
         condition = {"title": grant.title, "expression": grant.expression}
         if member is not None:
             who = member.format(account=machine.place.account)

@@ -3,6 +3,7 @@ stopped; and what `down` and `sweep` find of it."""
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ import requests
 import yaml
 
 from reliability.rig import StackRig
-from tests.hub_models import MODEL, put_model
+from tests.hub_models import MODEL, TOKEN, put_model
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
 
@@ -192,6 +193,37 @@ class Bucket:
         }
 
 
+class Secret:
+    """A secret of the user's own, in another project than the stack's, with the Hub's token; the
+    model is gated by it."""
+
+    def __init__(self, rig: StackRig, **labels: str) -> None:
+        self._control = rig.control
+        (rig.home / ".tpuflex" / "emulator" / "hub" / MODEL / ".gated").write_text(TOKEN)
+        body = {"replication": {"automatic": {}}, "labels": labels}
+        assert self.call("POST", "projects/acme-vault/secrets?secretId=hub", json=body).ok
+        for value in (b"of-another-time", TOKEN.encode()):
+            payload = {"payload": {"data": base64.b64encode(value).decode()}}
+            assert self.call("POST", f"{SECRET}:addVersion", json=payload).ok
+
+    def call(self, method: str, path: str, **more: Any) -> requests.Response:
+        """An answer of Secret Manager."""
+        token = {"Authorization": f"Bearer {self._control.token}"}
+        url = f"{self._control.url}/v1/{path}"
+        return requests.request(method, url, headers=token, timeout=60, **more)
+
+    def readers(self, *, gone: bool = False) -> list[str]:
+        """Which versions accounts that are there, or are gone, may read."""
+        path = f"{SECRET}:getIamPolicy?options.requestedPolicyVersion=3"
+        return [
+            each["condition"]["expression"].rpartition("/")[2].rstrip("'")
+            for each in self.call("GET", path).json().get("bindings", [])
+            for member in each["members"]
+            if member.startswith("deleted:") is gone
+        ]
+
+
+SECRET = "projects/acme-vault/secrets/hub"
 HOME = "llm/models/huggingfacetb-smollm2-135m-instruct/1"
 
 
@@ -280,7 +312,7 @@ def test_down_tells_of_roles_that_it_may_not_take_away(rig: StackRig) -> None:
     effect = {"kind": "answer", "status": 403, "message": "no"}
     ended = rig.run("down", rules=[{"where": where, "effect": effect, "times": 0}])
     assert ended.exit_code == 10, rig.said[-1]
-    assert "roles/storage.objectCreator" in rig.said[-1].stderr
+    assert f"iam.gserviceaccount.com on the bucket {bucket.name}" in rig.said[-1].stderr
     assert (of_compute(rig), len(bucket.let_in(gone=True))) == ({}, 2)
 
     run(rig, "down")
@@ -321,3 +353,68 @@ def test_down_goes_on_where_machines_may_not_be_looked_at(rig: StackRig) -> None
     assert ended.exit_code == 10, rig.said[-1]
     assert "compute.instances.list" in rig.said[-1].stderr
     assert [kind for kinds in rig.control.inventory().values() for kind in kinds] == []
+
+
+def write_token(rig: StackRig, **secrets: object) -> None:
+    """Let the stack have the Hub's token where ``secrets`` says."""
+    file = rig.home / "stacks" / "Pulumi.dev.yaml"
+    document = yaml.safe_load(file.read_text())
+    document["config"]["tpuflex:secrets"] = secrets
+    file.write_text(yaml.safe_dump(document))
+
+
+def test_a_token_in_a_secret_of_yours_is_read_and_nothing_stays_of_that(rig: StackRig) -> None:
+    """The machine may read the one version, for as long as it is there. Killed, the same command
+    goes on; with the stack file changed since, `down` takes the role away all the same; and where
+    only the role was left, it does, too."""
+    secret = Secret(rig)
+    write_token(rig, hf_token=f"{SECRET}/versions/2")
+    killed = rig.run(*PUSH, rules=[kill("compute.instances.insert")])
+    assert killed.exit_code == -9
+    assert f"read the Hub's token in {SECRET}/versions/2." in rig.said[-1].stderr
+    assert secret.readers() == ["2"]
+    document = json.loads(run(rig, *PUSH, "--json"))
+    assert len([*document["sent"], *document["kept"]]) == 4
+    assert (of_compute(rig), secret.readers()) == ({}, [])
+    assert TOKEN not in json.dumps(rig.control.inventory())
+
+    rig.run(*PUSH, "--again", rules=[kill("compute.instances.insert")])
+    write_token(rig)
+    run(rig, "down")
+    assert (of_compute(rig), secret.readers(), secret.readers(gone=True)) == ({}, [], [])
+
+    write_token(rig, hf_token=f"{SECRET}/versions/2")
+    rig.run(*PUSH, rules=[kill("compute.instances.insert")])
+    denied = {"kind": "answer", "status": 403, "message": "no"}
+    where = {"method_id": "secretmanager.projects.secrets.setIamPolicy"}
+    ended = rig.run("down", rules=[{"where": where, "effect": denied, "times": 0}])
+    assert ended.exit_code == 10, rig.said[-1]
+    assert f"on the secret {SECRET}" in rig.said[-1].stderr
+    assert (of_compute(rig), secret.readers(gone=True)) == ({}, ["2"])
+    run(rig, "down")
+    assert secret.readers(gone=True) == []
+    assert secret.call("GET", SECRET).ok
+
+
+@pytest.mark.parametrize(
+    ("labels", "version", "lacking", "code", "said"),
+    [
+        ({}, 7, "", 4, f"{SECRET}/versions/7 does not exist"),
+        ({"tpuflex-owner": "shop"}, 2, "", 1, "was made by tpuflex for an endpoint"),
+        ({}, 2, "secretmanager.secrets.setIamPolicy", 6, "gcloud secrets add-iam-policy-binding"),
+    ],
+)
+def test_no_machine_is_made_for_a_secret_of_yours_that_it_cannot_read(
+    rig: StackRig, labels: dict[str, str], version: int, lacking: str, code: int, said: str
+) -> None:
+    """A version that is not there, a secret that an endpoint deletes, one into which the caller may
+    let nobody: nothing is made, not even the bucket."""
+    Secret(rig, **labels)
+    write_token(rig, hf_token=f"{SECRET}/versions/{version}")
+    rig.control.call(
+        "POST", "strictness", {"permissions": {"missing": [lacking] if lacking else []}}
+    )
+    assert rig.run(*PUSH).exit_code == code, rig.said[-1]
+    assert said in rig.said[-1].stderr
+    made = {kind for kinds in rig.control.inventory().values() for kind in kinds}
+    assert made == {"secrets", "versions"}

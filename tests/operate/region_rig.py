@@ -170,7 +170,7 @@ class RegionRig:
         found, unseen = self.machine(apis).resources()
         return unseen + remove_all(
             found,
-            self.grants,
+            (grant.resource for grant in self.grants),
             self.place.account,
             self.maker,
             apis,

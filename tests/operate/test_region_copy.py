@@ -363,7 +363,7 @@ def test_a_gated_model_is_read_with_the_one_version_of_the_secret(rig: RegionRig
             path = f"{running.resource.path}/getGuestAttributes"
             told.append(rig.api.call("GET", path, queryPath="tpuflex/").text)
             for grant in grants:
-                revoke(grant, rig.place.account, rig.apis, lambda _s: None)
+                revoke(grant.resource, rig.place.account, rig.apis, lambda _s: None)
             assert rig.remove() == ()
 
     assert "Secret Manager answered with 403" in copy(2)

@@ -87,9 +87,9 @@ def test_a_grant_leaves_the_others_as_they_are() -> None:
     )
     assert policy.asked[0].endswith("{'optionsRequestedPolicyVersion': '3'}")
 
-    revoke(GRANT, EMAIL, apis, _no_pause)
+    revoke(GRANT.resource, EMAIL, apis, _no_pause)
     assert bindings(policy) == OTHERS
-    revoke(GRANT, EMAIL, apis, _no_pause)
+    revoke(GRANT.resource, EMAIL, apis, _no_pause)
     assert policy.writes == 2
 
 
@@ -108,7 +108,7 @@ def test_what_outlives_the_stack_is_only_added_to() -> None:
     ]
     assert {each["condition"]["expression"] for each in given} == {GRANT.expression}
     assert policy.writes == 1
-    revoke(grant, EMAIL, apis, _no_pause)
+    revoke(grant.resource, EMAIL, apis, _no_pause)
     assert bindings(policy) == OTHERS
 
 
@@ -178,7 +178,7 @@ def test_a_bucket_that_is_gone_grants_nothing() -> None:
     """There is nothing to take away."""
 
     path = "GET /storage/v1/b/b/iam"
-    revoke(GRANT, EMAIL, clients(storage=Api({path: NotFoundError("gone")})), _no_pause)
+    revoke(GRANT.resource, EMAIL, clients(storage=Api({path: NotFoundError("gone")})), _no_pause)
 
 
 def _no_pause(_seconds: float) -> None:

@@ -102,15 +102,8 @@ def test_what_names_no_pinned_version_is_refused(text: str) -> None:
         ),
         (
             {"manage_grants": False},
-            "tpuflex:secrets.manage_grants: it would have no effect: no secret that hosts read is"
-            " yours. Remove it, or name one, such as api_key:"
-            " projects/PROJECT/secrets/NAME/versions/1.",
-        ),
-        (
-            {"manage_grants": False, "hf_token": KEY},
-            "tpuflex:secrets.manage_grants: it would have no effect: no secret that hosts read is"
-            " yours. Remove it, or name one, such as api_key:"
-            " projects/PROJECT/secrets/NAME/versions/1.",
+            "tpuflex:secrets.manage_grants: it would have no effect: no secret is yours. Remove it,"
+            " or name one, such as api_key: projects/PROJECT/secrets/NAME/versions/1.",
         ),
         (
             {"api_key": KEY, "metrics_key": KEY},

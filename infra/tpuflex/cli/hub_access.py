@@ -78,22 +78,34 @@ def hub_token(cloud: Cloud) -> str:
     """
     if token := cloud.hub_token.strip():
         return token
+    try:
+        return secret_token(cloud)
+    except ServiceDisabledError:
+        return ""  # a new project, which can hold no secret yet
+
+
+def secret_token(cloud: Cloud) -> str:
+    """The token of the secret that the stack file names; empty where it names none.
+
+    Raises:
+        NotFoundError: the secret has no such version.
+        TpuflexError: Secret Manager refused.
+    """
     secrets = cloud.stack.settings.secrets
     if HF_TOKEN not in secrets.roles:
         return ""
     version = cloud.secret_version(HF_TOKEN)
     try:
         return cloud.secrets.access(version)
-    except ServiceDisabledError:
-        return ""  # a new project, which can hold no secret yet
     except NotFoundError as error:
         if HF_TOKEN in secrets.brought:
             raise NotFoundError(
                 f"tpuflex:secrets.hf_token: {version} does not exist",
-                hint=f"Write a version that is there, or set {TOKEN_VARIABLE}.",
+                hint="Write a version that is there. A push from here takes"
+                f" {TOKEN_VARIABLE}, too.",
             ) from error
         raise NotFoundError(
             f"Version {secrets.versions[HF_TOKEN]} of the token for the Hub does not exist.",
             hint=f"Add it: tpuflex secrets put {HF_TOKEN} --stack {cloud.stack.name}\n"
-            f"or set {TOKEN_VARIABLE}.",
+            f"A push from here takes {TOKEN_VARIABLE}, too.",
         ) from error

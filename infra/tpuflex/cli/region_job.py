@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.boot.manifest import WeightsFile
-from tpuflex.cli.hub_access import ENDPOINT_VARIABLE
+from tpuflex.cli.hub_access import ENDPOINT_VARIABLE, secret_token
 from tpuflex.cli.shared_weights import is_shared
 from tpuflex.copier.job import Job, JobFile, git_object_id
 from tpuflex.errors import Finding, SettingsError, WeightsError
@@ -53,33 +53,24 @@ def hub_source(source: str | None) -> HubSource:
 
 
 def require_grants_allowed(stack: OpenStack) -> None:
-    """Check that the machine's account may be let in where it has to: not into a bucket of the
-    user's own on which tpuflex is to grant nothing, and not into a secret of the user's own.
+    """Check that the machine's account may be let in where it has to: not into a bucket or a secret
+    of the user's own on which tpuflex is to grant nothing.
 
     Raises:
         SettingsError: the stack keeps its weights, or the Hub's token, there.
     """
-    if HF_TOKEN in stack.settings.secrets.brought:
-        raise SettingsError(
-            stack.file.name,
-            (
-                Finding(
-                    "tpuflex:secrets.hf_token",
-                    "--from-region does not read a secret of yours yet",
-                ),
-            ),
-            hint=f"Push from here: tpuflex weights push --stack {stack.name}",
-        )
-    weights = stack.settings.model.weights
+    weights, secrets = stack.settings.model.weights, stack.settings.secrets
+    findings = []
     if weights.brought is not None and not weights.manage_grants:
+        problem = f"it is false, so no machine is let into {weights.brought.url}"
+        findings.append(Finding("tpuflex:model.weights.manage_grants", problem))
+    if (token := secrets.brought.get(HF_TOKEN)) is not None and not secrets.manage_grants:
+        problem = f"it is false, so no machine may read {token.version}"
+        findings.append(Finding("tpuflex:secrets.manage_grants", problem))
+    if findings:
         raise SettingsError(
             stack.file.name,
-            (
-                Finding(
-                    "tpuflex:model.weights.manage_grants",
-                    f"it is false, so no machine is let into {weights.brought.url}",
-                ),
-            ),
+            tuple(findings),
             hint=f"Push from here: tpuflex weights push --stack {stack.name}",
         )
 
@@ -87,15 +78,7 @@ def require_grants_allowed(stack: OpenStack) -> None:
 def hub_snapshot(cloud: Cloud, source: HubSource) -> Snapshot:
     """What the Hub lists. It is asked with the token that the machine will have, and no other: what
     may not be read is refused before anything is made."""
-    secrets = cloud.stack.settings.secrets
-    number = secrets.hf_token_version
-
-    def token() -> str:
-        if number is None:
-            return ""
-        return cloud.secrets.access(f"{cloud.secret(HF_TOKEN)}/versions/{number}")
-
-    client = HubClient(hub_address(cloud, default=""), token, cloud.timing)
+    client = HubClient(hub_address(cloud, default=""), lambda: secret_token(cloud), cloud.timing)
     return client.snapshot(source, cloud.stack.settings.model.weights.extra_files)
 
 
@@ -134,7 +117,6 @@ def copy_job(cloud: Cloud, snapshot: Snapshot, *, again: bool) -> Job:
     """
     settings, endpoints = cloud.stack.settings, Endpoints.from_environ(cloud.environ)
     weights, prefix = settings.model.weights, weights_prefix(settings.model)
-    number = settings.secrets.hf_token_version
     pinned = weights.manifest_sha256 or ""
     pushed = PushedWeights(cloud.stack.own_files).get(cloud.bucket, prefix) or ""
     job = Job(
@@ -152,7 +134,7 @@ def copy_job(cloud: Cloud, snapshot: Snapshot, *, again: bool) -> Job:
         pinned=pinned,
         known=tuple(sorted({pinned, pushed} - {""})),
         again=again,
-        token_version="" if number is None else f"{cloud.secret(HF_TOKEN)}/versions/{number}",
+        token_version=cloud.secret_version(HF_TOKEN) if HF_TOKEN in settings.secrets.roles else "",
         hub=hub_address(cloud),
         storage=endpoints.storage,
         secretmanager=endpoints.secretmanager,

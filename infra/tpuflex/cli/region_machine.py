@@ -17,17 +17,23 @@ from tpuflex.errors import (
     NotFoundError,
     TpuflexError,
 )
+from tpuflex.gcp.brought_secret import require_grantable
 from tpuflex.gcp.kinds import INSTANCE
-from tpuflex.gcp.library import bucket_readers
 from tpuflex.gcp.ownership import Maker
-from tpuflex.gcp.project_policy import account_of
 from tpuflex.gcp.removal import remove
 from tpuflex.naming import HF_TOKEN
 from tpuflex.operate.region_copy.bodies import Place
-from tpuflex.operate.region_copy.grants import Grant, bucket_grant, secret_grant
+from tpuflex.operate.region_copy.grants import (
+    Grant,
+    Resource,
+    bucket_grant,
+    has_roles,
+    secret_grant,
+)
 from tpuflex.operate.region_copy.machine import CopyMachine
 from tpuflex.operate.region_copy.removal import remove_all
 from tpuflex.operate.region_copy.run import STOP_COMMAND
+from tpuflex.settings.secrets import brought_secret
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -64,7 +70,7 @@ class RegionMachine:
         self._say = say
         self._maker = Maker(stack.names, project, "", states)
         self._kept = True
-        self._elsewhere: tuple[Grant, ...] = ()
+        self._granted_on = self._resources()
         self.apis = cloud.apis()
         settings = stack.settings
         region = settings.region
@@ -73,32 +79,52 @@ class RegionMachine:
         self.machine = CopyMachine(self.place, self._maker, self.apis, cloud.timing)
         self.problems: tuple[str, ...] = ()
 
-    @property
     def grants(self) -> tuple[Grant, ...]:
-        """What its account is granted."""
-        settings = self._cloud.stack.settings
-        shared = is_shared(self._cloud.stack)
-        prefix = weights_prefix(settings.model)
-        found = [bucket_grant(self._cloud.bucket, prefix, create_only=shared)]
-        if (number := settings.secrets.hf_token_version) is not None:
-            secret = self._cloud.secret(HF_TOKEN)
-            found.append(secret_grant(secret, number, self._cloud.project_number))
-        return tuple(found)
+        """What its account is to be granted.
+
+        Raises:
+            NotFoundError, AlreadyExistsError: a secret of the user's own cannot be used.
+            AccessError, ApiError: the caller may not let it in, or it cannot be told.
+        """
+        cloud, settings = self._cloud, self._cloud.stack.settings
+        shared = is_shared(cloud.stack)
+        bucket = bucket_grant(cloud.bucket, weights_prefix(settings.model), create_only=shared)
+        brought, own = settings.secrets.brought.get(HF_TOKEN), settings.secrets.hf_token_version
+        if brought is not None:
+            project = require_grantable(self.apis.secretmanager, HF_TOKEN, brought)
+            return (bucket, secret_grant(brought.secret, brought.number, project))
+        if own is not None:
+            return (bucket, secret_grant(cloud.secret(HF_TOKEN), own, cloud.project_number))
+        return (bucket,)
+
+    def _resources(self) -> tuple[Resource, ...]:
+        """Where its account may have roles, as far as the stack file says."""
+        secrets = self._cloud.stack.settings.secrets
+        bucket = Resource("bucket", self._cloud.bucket)
+        if HF_TOKEN not in secrets.roles:
+            return (bucket,)
+        brought = secrets.brought.get(HF_TOKEN)
+        secret = self._cloud.secret(HF_TOKEN) if brought is None else brought.secret
+        return (bucket, Resource("secret", secret))
 
     def made(self, item: Item) -> bool:
         """Whether ``item`` of an inventory is the machine, or was made with it."""
         return item.name in (self.place.name, self.place.account)
 
     def granted(self) -> bool:
-        """Whether its account may write to a bucket that outlives the stack, as far as that can be
-        told: a killed command, or `sweep`, may have left that alone."""
-        if not is_shared(self._cloud.stack):
-            return False
+        """Whether its account has a role on what outlives the stack, as far as that can be told: a
+        killed command, or `sweep`, may have left that alone."""
+        outlives = {
+            "bucket": is_shared(self._cloud.stack),
+            "secret": HF_TOKEN in self._cloud.stack.settings.secrets.brought,
+        }
+        return any(self._has_roles(each) for each in self._resources() if outlives[each.kind])
+
+    def _has_roles(self, resource: Resource) -> bool:
         try:
-            found = bucket_readers(self.apis, self._cloud.bucket)
+            return has_roles(resource, self.place.account, self.apis)
         except (AccessError, ApiError, NotFoundError):
             return False
-        return any(account_of(each.member) == self.place.account for each in found)
 
     def ask(self) -> None:
         """Ask for the machine's deletion, and do not wait for it; :meth:`remove` asks once more."""
@@ -137,14 +163,14 @@ class RegionMachine:
         except (AccessError, ApiError) as error:
             return (f"{INSTANCE.plural}: {error.message}",)
         self._read_job()
-        grants = self._elsewhere
+        granted_on = self._granted_on
         try:
-            grants = () if self.machine.is_foreign() else (*grants, *self.grants)
+            granted_on = () if self.machine.is_foreign() else granted_on
         except (AccessError, ApiError, NotFoundError) as error:
             problems += (f"roles of {self.place.account}: {error.message}",)
         return problems + remove_all(
             resources,
-            grants,
+            granted_on,
             self.place.account,
             self._maker,
             self.apis,
@@ -153,16 +179,20 @@ class RegionMachine:
         )
 
     def _read_job(self) -> None:
-        """Note what the account of a machine that is there may have where the stack file does not
-        lead any more: it may have been changed since."""
+        """Note where the account of a machine that is there may have roles and the stack file does
+        not lead any more: it may have been changed since."""
         try:
             running = self.machine.find()
             job = None if running is None else Job.from_json(running.job)
+            token = brought_secret(job.token_version) if job and job.token_version else None
         except (AccessError, AlreadyExistsError, ApiError, ValueError, KeyError, TypeError):
             return
-        if job is not None and job.bucket != self._cloud.bucket:
-            grant = bucket_grant(job.bucket, job.prefix, create_only=job.create_only)
-            self._elsewhere = (grant,)
+        if job is None:
+            return
+        found = [Resource("bucket", job.bucket)]
+        if token is not None:
+            found.append(Resource("secret", token.secret))
+        self._granted_on = tuple(dict.fromkeys((*found, *self._resources())))
 
     @contextmanager
     def told_if_left(self) -> Iterator[None]:

@@ -75,8 +75,8 @@ def push(
     With --from-region nothing passes through this machine: a small Compute Engine machine in the
     bucket's region copies what tpuflex:model.weights.source names of the Hub, and is deleted at the
     end. It says first what is made and what it costs, and asks. A gated model needs the token in
-    Secret Manager (tpuflex:secrets.hf_token_version). The same command waits for a machine that an
-    earlier one has left, --stop deletes it, as `down` does.
+    Secret Manager (tpuflex:secrets.hf_token_version, or hf_token). The same command waits for a
+    machine that an earlier one has left, --stop deletes it, as `down` does.
     """
     from tpuflex.cli.cloud import connect
     from tpuflex.cli.library_weights import in_library

@@ -10,8 +10,8 @@ from pulumi_gcp import secretmanager
 
 from tpuflex.components.inputs import inputs_of
 from tpuflex.components.reading import only_read
-from tpuflex.gcp.brought_secret import VERSION_TITLE, this_version
-from tpuflex.naming import LABEL_OWNER, SECRET_ROLES, Names, SecretRole
+from tpuflex.gcp.brought_secret import VERSION_TITLE, made_by_tpuflex, this_version
+from tpuflex.naming import SECRET_ROLES, Names, SecretRole
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.secrets import BroughtSecret, brought_setting, version_setting
 
@@ -107,11 +107,8 @@ def _usable(secret: secretmanager.Secret, brought: BroughtSecret) -> pulumi.Outp
     """``secret``, unless tpuflex has made it: the endpoint that has it deletes it."""
 
     def checked(labels: Mapping[str, str] | None) -> pulumi.Resource:
-        if LABEL_OWNER in (labels or {}):
-            raise pulumi.RunError(
-                f"{brought.secret} was made by tpuflex for an endpoint, which deletes it.\n"
-                "Write a secret that others have made to tpuflex:secrets."
-            )
+        if refusal := made_by_tpuflex(brought, labels or {}):
+            raise pulumi.RunError(refusal)
         return secret
 
     return secret.effective_labels.apply(checked)

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tpuflex.errors import ConflictError, NotFoundError
+from tpuflex.errors import AccessError, AlreadyExistsError, ConflictError, NotFoundError
+from tpuflex.gcloud_commands import grant_on_secret
+from tpuflex.gcp.held_permissions import held
 from tpuflex.gcp.secrets import ENABLED
+from tpuflex.naming import LABEL_OWNER
 from tpuflex.settings.secrets import BroughtSecret, brought_setting
 
 if TYPE_CHECKING:
     from tpuflex.gcp.secrets import SecretClient
+    from tpuflex.gcp.transport import Api
     from tpuflex.naming import SecretRole
+
+#: What letting somebody else read a secret takes, and the least predefined role that has it
+#: (https://cloud.google.com/secret-manager/docs/access-control).
+GRANTS = ("secretmanager.secrets.getIamPolicy", "secretmanager.secrets.setIamPolicy")
+GRANT_ROLE = "roles/secretmanager.admin"
 
 #: Title of the condition on which the hosts may read.
 VERSION_TITLE = "tpuflex_version_only"
@@ -65,3 +75,54 @@ def state_of(client: SecretClient, brought: BroughtSecret) -> str:
     except NotFoundError:
         return ""
     return next((each.state for each in versions if each.number == brought.number), "")
+
+
+def made_by_tpuflex(brought: BroughtSecret, labels: Mapping[str, object]) -> str:
+    """Why a secret with these ``labels`` is refused: the endpoint that has it deletes it. Empty for
+    one that others have made."""
+    if LABEL_OWNER not in labels:
+        return ""
+    return (
+        f"{brought.secret} was made by tpuflex for an endpoint, which deletes it.\n"
+        "Write a secret that others have made to tpuflex:secrets."
+    )
+
+
+def require_grantable(api: Api, role: SecretRole, brought: BroughtSecret) -> str:
+    """Check that an account can be let read ``brought``, by the caller, as far as that is told.
+
+    Args:
+        api: client of Secret Manager.
+        role: what the secret is for.
+        brought: the version.
+
+    Returns:
+        the number of the secret's project, by which conditions name it
+        (https://cloud.google.com/iam/docs/conditions-resource-attributes#resource-name).
+
+    Raises:
+        NotFoundError: there is no such secret.
+        AlreadyExistsError: tpuflex has made it.
+        AccessError: the caller may not read it, or let nobody in.
+        ApiError: it cannot be told.
+    """
+    key = f"tpuflex:secrets.{brought_setting(role)}"
+    try:
+        found = api.call("GET", f"/v1/{brought.secret}")
+    except NotFoundError as error:
+        raise NotFoundError(
+            f"{key}: {brought.secret} does not exist", hint="Write a version that is there."
+        ) from error
+    labels = found.get("labels")
+    if refusal := made_by_tpuflex(brought, labels if isinstance(labels, dict) else {}):
+        text, _, hint = refusal.partition("\n")
+        raise AlreadyExistsError(f"{key}: {text}", status=409, hint=hint)
+    said = held(api, f"/v1/{brought.secret}", GRANTS)
+    if lacking := [name for name in GRANTS if name not in said.permissions | said.untold]:
+        grant = grant_on_secret(brought.project, brought.secret_id, GRANT_ROLE, "user:YOU")
+        raise AccessError(
+            f"{key}: you may not let the machine's account read {brought.secret},"
+            f" {', '.join(lacking)} is missing. Nothing was made.",
+            hint=f"Whoever administers it runs: {grant}",
+        )
+    return str(found.get("name")).split("/")[1]

@@ -23,10 +23,10 @@ def secret_findings(secrets: SecretsSettings) -> Iterator[Finding]:
                 f"it would have no effect: {brought_setting(role)} names a secret of yours",
                 "Remove one of the two.",
             )
-    if not secrets.manage_grants and not any(role in secrets.brought for role in HOST_SECRET_ROLES):
+    if not secrets.manage_grants and not secrets.brought:
         yield Finding(
             f"{_KEY}.manage_grants",
-            "it would have no effect: no secret that hosts read is yours",
+            "it would have no effect: no secret is yours",
             "Remove it, or name one, such as api_key: projects/PROJECT/secrets/NAME/versions/1.",
         )
     named: dict[str, str] = {}
@@ -42,7 +42,9 @@ def secret_findings(secrets: SecretsSettings) -> Iterator[Finding]:
 
 def secret_warnings(settings: StackSettings) -> Iterator[Finding]:
     """What is likely to keep hosts from reading secrets that are there already."""
-    if not settings.secrets.manage_grants and settings.identity.brought is None:
+    secrets = settings.secrets
+    read = any(role in secrets.brought for role in HOST_SECRET_ROLES)
+    if read and not secrets.manage_grants and settings.identity.brought is None:
         yield Finding(
             f"{_KEY}.manage_grants",
             "the hosts' account is made by `up`, so nobody can have let it read the secret before",

@@ -13,6 +13,8 @@ from tpuflex.cli.region_weights import filling_text, weights_set
 from tpuflex.cli.shared_weights import is_shared
 from tpuflex.cli.steps.push import fill_further
 from tpuflex.errors import ConflictError, InterruptedByUser, WeightsError
+from tpuflex.gcp.brought_secret import require_grantable
+from tpuflex.naming import HF_TOKEN
 from tpuflex.operate.hub.snapshot import SOURCE_KEY
 from tpuflex.operate.region_copy.run import (
     STOP_COMMAND,
@@ -47,6 +49,8 @@ def run_push_from_region(invocation: Invocation, cloud: Cloud, *, again: bool) -
 
     output = invocation.output
     source = hub_source(cloud.stack.settings.model.weights.source)
+    if (token := cloud.stack.settings.secrets.brought.get(HF_TOKEN)) is not None:
+        require_grantable(cloud.apis().secretmanager, HF_TOKEN, token)
     snapshot = hub_snapshot(cloud, source)
     if not source.pinned:
         output.progress(
@@ -178,11 +182,12 @@ def _copy(invocation: Invocation, cloud: Cloud, machine: RegionMachine, job: Job
             machine.require_removed()
         expected = estimate(job.total_bytes)
         zones = cloud.stack.settings.slice.zones
+        grants = machine.grants()
         for line in _announced(cloud, job, expected):
             say(line)
         if not invocation.yes:
             output.confirm("Go ahead?")
-        plan = CopyPlan(machine.place, job, zones, expected.limit_seconds, machine.grants)
+        plan = CopyPlan(machine.place, job, zones, expected.limit_seconds, grants)
         machine.begin()
         running = start(plan, machine.machine, machine.apis, cloud.timing, say)
     else:
@@ -213,7 +218,7 @@ def _announced(cloud: Cloud, job: Job, expected: CopyEstimate) -> Iterator[str]:
         " a network that lets nothing in, and a service account that may"
         + (" add to that place, replace nothing," if job.create_only else " write there")
         + " and nowhere else"
-        + (" and read the Hub's token." if job.token_version else ".")
+        + (f" and read {_token_text(cloud)}." if job.token_version else ".")
     )
     yield from elsewhere_texts(cloud)
     yield from _further_texts(cloud, job)
@@ -226,6 +231,12 @@ def _announced(cloud: Cloud, job: Job, expected: CopyEstimate) -> Iterator[str]:
         f" {expected.limit_seconds / 60:.0f} minutes at the latest: ${expected.most_dollars} at"
         " most."
     )
+
+
+def _token_text(cloud: Cloud) -> str:
+    """What the machine is let read of Secret Manager."""
+    brought = cloud.stack.settings.secrets.brought.get(HF_TOKEN)
+    return "the Hub's token" if brought is None else f"the Hub's token in {brought.version}"
 
 
 def _further_texts(cloud: Cloud, job: Job) -> Iterator[str]:

@@ -7,11 +7,14 @@ https://cloud.google.com/iam/docs/conditions-overview
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import JsonValue
 
 from tpuflex.errors import AccessError, AlreadyExistsError, ApiError, ConflictError, NotFoundError
+from tpuflex.gcp.brought_secret import this_version
 from tpuflex.gcp.library import COPY_TITLE, below
 from tpuflex.gcp.listing import Apis
 from tpuflex.gcp.paging import entries, objects
@@ -28,19 +31,33 @@ Pause = Callable[[float], object]
 
 
 @dataclass(frozen=True, slots=True)
+class Resource:
+    """What has a policy of its own.
+
+    Attributes:
+        kind: ``bucket`` or ``secret``.
+        name: the bucket's name, or the secret's resource name.
+    """
+
+    kind: Literal["bucket", "secret"]
+    name: str
+
+    def __str__(self) -> str:
+        return f"the {self.kind} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
 class Grant:
     """Roles on one resource.
 
     Attributes:
-        where: ``bucket`` or ``secret``.
-        name: the bucket's name, or the secret's resource name.
+        resource: the resource.
         roles: the roles.
         title: title of their condition.
         expression: the condition.
     """
 
-    where: str
-    name: str
+    resource: Resource
     roles: tuple[str, ...]
     title: str
     expression: str
@@ -52,19 +69,18 @@ def bucket_grant(bucket: str, prefix: str, *, create_only: bool = False) -> Gran
     (https://cloud.google.com/storage/docs/access-control/iam-roles)."""
     adds = ("roles/storage.objectCreator", "roles/storage.objectViewer")
     roles = adds if create_only else ("roles/storage.objectUser",)
-    return Grant("bucket", bucket, roles, COPY_TITLE, below(bucket, prefix))
+    return Grant(Resource("bucket", bucket), roles, COPY_TITLE, below(bucket, prefix))
 
 
 def secret_grant(secret: str, number: int, project_number: str) -> Grant:
-    """Reads version ``number`` of ``secret`` (``projects/P/secrets/S``). Conditions name a project
-    by its number (https://cloud.google.com/iam/docs/conditions-resource-attributes#resource-name)."""
-    name = f"projects/{project_number}/secrets/{secret.rpartition('/')[2]}/versions/{number}"
+    """Reads version ``number`` of ``secret`` (``projects/P/secrets/S``), whose project has this
+    number."""
+    numbered = f"projects/{project_number}/secrets/{secret.rpartition('/')[2]}"
     return Grant(
-        "secret",
-        secret,
+        Resource("secret", secret),
         ("roles/secretmanager.secretAccessor",),
         COPY_TITLE,
-        f"resource.name == '{name}'",
+        this_version(numbered, number),
     )
 
 
@@ -83,35 +99,46 @@ def give(grant: Grant, email: str, apis: Apis, pause: Pause) -> None:
         ]
         return {**policy, "bindings": [*_without(policy, email), *made]}
 
-    _change(grant, granted, apis, pause)
+    _change(grant.resource, granted, apis, pause)
 
 
-def revoke(grant: Grant, email: str, apis: Apis, pause: Pause) -> None:
-    """Make sure that ``email`` has no role on the resource of ``grant``, also where the account was
-    deleted; none that is not there any more.
+def revoke(resource: Resource, email: str, apis: Apis, pause: Pause) -> None:
+    """Make sure that ``email`` has no role on ``resource``, also where the account was deleted;
+    none that is not there any more.
 
     Raises:
         AccessError, ApiError: it cannot be taken away.
     """
-    try:
-        _change(
-            grant, lambda policy: {**policy, "bindings": [*_without(policy, email)]}, apis, pause
-        )
-    except NotFoundError:
-        return
+
+    def revoked(policy: JsonObject) -> JsonObject:
+        return {**policy, "bindings": [*_without(policy, email)]}
+
+    with suppress(NotFoundError):
+        _change(resource, revoked, apis, pause)
+
+
+def has_roles(resource: Resource, email: str, apis: Apis) -> bool:
+    """Whether ``email`` has a role on ``resource``, the account deleted or not.
+
+    Raises:
+        AccessError, ApiError, NotFoundError: the policy cannot be read.
+    """
+    policy = _read(resource, apis)
+    listed = (entries(each, "members") for each in objects(policy, "bindings"))
+    return any(account_of(str(member)) == email for members in listed for member in members)
 
 
 def _change(
-    grant: Grant, change: Callable[[JsonObject], JsonObject], apis: Apis, pause: Pause
+    resource: Resource, change: Callable[[JsonObject], JsonObject], apis: Apis, pause: Pause
 ) -> None:
     """Read the policy, change it, write it with its etag; once more if somebody else has."""
     for attempt in range(_ATTEMPTS):
-        policy = _read(grant, apis)
+        policy = _read(resource, apis)
         wanted = change(policy)
         if _bindings(wanted) == _bindings(policy):
             return
         try:
-            _write(grant, {**wanted, "version": _VERSION}, apis)
+            _write(resource, {**wanted, "version": _VERSION}, apis)
             return
         except ApiError as error:
             concurrent = isinstance(error, ConflictError | AlreadyExistsError)
@@ -119,8 +146,7 @@ def _change(
             unknown = error.status == 400 and "does not exist" in error.message
             if "permitted customer" in error.message:
                 raise AccessError(
-                    f"the {grant.where} {grant.name} lets nobody of this organisation in:"
-                    f" {error.message}",
+                    f"{resource} lets nobody of this organisation in: {error.message}",
                     hint="Its own organisation allows only its members"
                     " (constraints/iam.allowedPolicyMemberDomains). Push from here instead:"
                     " tpuflex weights push",
@@ -130,19 +156,20 @@ def _change(
             pause(2.0**attempt)
 
 
-def _read(grant: Grant, apis: Apis) -> JsonObject:
-    if grant.where == "bucket":
+def _read(resource: Resource, apis: Apis) -> JsonObject:
+    if resource.kind == "bucket":
         query = {"optionsRequestedPolicyVersion": str(_VERSION)}
-        return apis.storage.call("GET", f"/storage/v1/b/{grant.name}/iam", query=query)
+        return apis.storage.call("GET", f"/storage/v1/b/{resource.name}/iam", query=query)
     query = {"options.requestedPolicyVersion": str(_VERSION)}
-    return apis.secretmanager.call("GET", f"/v1/{grant.name}:getIamPolicy", query=query)
+    return apis.secretmanager.call("GET", f"/v1/{resource.name}:getIamPolicy", query=query)
 
 
-def _write(grant: Grant, policy: JsonObject, apis: Apis) -> None:
-    if grant.where == "bucket":
-        apis.storage.call("PUT", f"/storage/v1/b/{grant.name}/iam", body=policy)
+def _write(resource: Resource, policy: JsonObject, apis: Apis) -> None:
+    if resource.kind == "bucket":
+        apis.storage.call("PUT", f"/storage/v1/b/{resource.name}/iam", body=policy)
     else:
-        apis.secretmanager.call("POST", f"/v1/{grant.name}:setIamPolicy", body={"policy": policy})
+        path = f"/v1/{resource.name}:setIamPolicy"
+        apis.secretmanager.call("POST", path, body={"policy": policy})
 
 
 def _bindings(policy: JsonObject) -> list[JsonValue]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.errors import AccessError, ApiError
 from tpuflex.gcp.kinds import INSTANCE
-from tpuflex.operate.region_copy.grants import Grant, revoke
+from tpuflex.operate.region_copy.grants import Resource, revoke
 from tpuflex.operate.sweep import Disposition, Leftover
 from tpuflex.operate.sweep_deletion import delete
 
@@ -23,7 +23,7 @@ Say = Callable[[str], None]
 
 def remove_all(
     resources: Iterable[CloudResource],
-    grants: Iterable[Grant],
+    granted_on: Iterable[Resource],
     email: str,
     maker: Maker,
     apis: Apis,
@@ -34,7 +34,7 @@ def remove_all(
 
     Args:
         resources: what was made.
-        grants: what the account may have been granted.
+        granted_on: where the account may have roles.
         email: the account's.
         maker: by which marks the resources are ours.
         apis: clients.
@@ -54,12 +54,10 @@ def remove_all(
         return [f"{one.leftover.resource.title}: {one.problem}" for one in done if one.problem]
 
     problems = deleted(each for each in listed if each.resource.kind == INSTANCE)
-    for grant in grants:
+    for resource in granted_on:
         try:
-            revoke(grant, email, apis, timing.pause)
+            revoke(resource, email, apis, timing.pause)
         except (AccessError, ApiError) as error:
-            problems.append(
-                f"the {grant.where}'s role {' and '.join(grant.roles)}: {error.message}"
-            )
+            problems.append(f"roles of {email} on {resource}: {error.message}")
     problems += deleted(each for each in listed if each.resource.kind != INSTANCE)
     return tuple(problems)

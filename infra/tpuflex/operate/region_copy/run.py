@@ -36,11 +36,11 @@ _AGAIN = "Run it again: it goes on where it stopped."
 _ERRORS: dict[Code, tuple[Callable[..., TpuflexError], str]] = {
     "hub-refused": (
         AccessError,
-        "Is the model gated, and tpuflex:secrets.hf_token_version a token that may read it?",
+        "Is the model gated, and what tpuflex:secrets names for hf_token a token that may read it?",
     ),
     "hub-unreachable": (ApiError, _AGAIN),
     "hub-content": (WeightsError, _AGAIN),
-    "token": (AccessError, "Look at the secret that tpuflex:secrets.hf_token_version names."),
+    "token": (AccessError, "Look at the secret that tpuflex:secrets names for the Hub's token."),
     "storage-refused": (AccessError, "Has somebody changed the bucket's policy? " + _AGAIN),
     "storage-unreachable": (ApiError, _AGAIN),
     "conflict": (ConflictError, "Wait until they are done, then run it again."),
