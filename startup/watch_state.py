@@ -25,7 +25,7 @@ DEATHS, DEATHS_S = 3, 3600.0
 #: is beyond that: every 7 s leaves one for the first word of a change.
 REPORT_S, DRAINING_REPORT_S = 60.0, 7.0
 #: Seconds between two looks, by phase.
-PACE = {SERVING: 5.0, DRAINING: 1.0, DEGRADED: 2.0, FAILED: 30.0}
+PACE = {SERVING: 5.0, DRAINING: 0.5, DEGRADED: 2.0, FAILED: 30.0}
 
 
 @dataclass(frozen=True)
