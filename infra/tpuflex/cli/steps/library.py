@@ -278,7 +278,8 @@ def _require_unread(found: Sequence[Contents], *, with_readers: bool) -> None:
             + "\n".join(readers)
             + "\nNothing was deleted.",
             hint="Take those endpoints down first (tpuflex --stack NAME down), or give them buckets"
-            " of their own.\nTo delete the library all the same: --with-readers\n"
+            " of their own. A machine that copies goes with tpuflex --stack NAME weights push"
+            " --from-region --stop.\nTo delete the library all the same: --with-readers\n"
             "A new library does not give them the right to read back: that takes a"
             " `down` and an `up` of each.",
         )

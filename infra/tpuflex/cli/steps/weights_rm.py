@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from tpuflex.gcp.weights_report import StoredWeights
 
 _TAKE_DOWN = (
-    "Take those endpoints down first (tpuflex --stack NAME down). To remove a set all the same,"
-    " name it and add --with-readers."
+    "Take those endpoints down first (tpuflex --stack NAME down); a machine that copies goes with"
+    " tpuflex --stack NAME weights push --from-region --stop. To remove a set all the same, name it"
+    " and add --with-readers."
 )
 
 
