@@ -5,14 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    PublicFormat,
-    load_pem_private_key,
-)
-
 from tpuflex.errors import Finding, SettingsError
 
 _HINT = (
@@ -41,6 +33,15 @@ def read_certificate(pem: str, now: datetime) -> Certificate:
         SettingsError: a server could not use it: it cannot be read, the key is another one's, or it
             is not valid at ``now``.
     """
+    # Every command would wait for the library, and few stacks have a certificate.
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        PublicFormat,
+        load_pem_private_key,
+    )
+
     text = pem.encode()
     try:
         leaf = x509.load_pem_x509_certificates(text)[0]
