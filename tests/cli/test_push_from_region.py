@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,7 +24,13 @@ from tpuflex.cli.region_machine import RegionMachine
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.push_from_region import _require_free, run_stop
 from tpuflex.copier.job import Job, JobFile
-from tpuflex.errors import ApiError, ConflictError, IncompleteTeardownError, SettingsError
+from tpuflex.errors import (
+    AccessError,
+    ApiError,
+    ConflictError,
+    IncompleteTeardownError,
+    SettingsError,
+)
 from tpuflex.gcp.weights_objects import SetObjects
 from tpuflex.operate.hub.snapshot import HubSource
 from tpuflex.operate.region_copy.grants import Resource
@@ -260,3 +267,76 @@ def test_roles_that_are_left_alone_are_found(
             ]
             policy["bindings"] = bindings
         assert machine.granted() is there
+
+
+class Untold:
+    """A machine of which nothing is there, or nothing can be told."""
+
+    def __init__(self, job: str = "", *, untold: bool = False) -> None:
+        self.job, self.untold = job, untold
+
+    def find(self) -> object:
+        """The machine, with its job."""
+        return SimpleNamespace(job=self.job) if self.job else None
+
+    def resources(self) -> tuple[tuple[object, ...], tuple[str, ...]]:
+        """What was made."""
+        return (), ("service accounts: denied",) if self.untold else ()
+
+    def is_foreign(self) -> bool:
+        """Whose it is."""
+        if self.untold:
+            raise AccessError("serviceAccounts.get denied")
+        return False
+
+
+def removed_from(stack: OpenStack, machine: Untold, policy: object) -> tuple[list[str], list[str]]:
+    """Calls that change a policy at a removal, and what is said; every policy read is ``policy``,
+    or its refusal."""
+    asked: list[str] = []
+    said: list[str] = []
+
+    def call(method: str, path: str, **_query: object) -> object:
+        if method != "GET":
+            asked.append(f"{method} {path}")
+        if isinstance(policy, Exception):
+            raise policy
+        return policy
+
+    api: Any = SimpleNamespace(call=call)
+    cloud = Cloud(stack, {})
+    vars(cloud)["apis"] = lambda: apis_of(storage=api, secretmanager=api)
+    region = RegionMachine(cloud, said.append, frozenset())
+    region.machine = cast(Any, machine)
+    region.remove()
+    return asked, [*region.problems, *said]
+
+
+def member_policy(account: str) -> dict[str, object]:
+    """A policy in which ``account`` has a role."""
+    binding = {"role": "roles/x", "members": [f"serviceAccount:{account}"]}
+    return {"etag": "e", "bindings": [binding]}
+
+
+def test_nobody_is_locked_out_while_it_cannot_be_told_whose_the_account_is(
+    stack: OpenStack,
+) -> None:
+    """Another home's machine may copy with it. What a machine that is proved ours names is taken
+    away all the same."""
+    account = RegionMachine(Cloud(stack, {}), print, frozenset()).place.account
+    policy = member_policy(account)
+    asked, told = removed_from(stack, Untold(untold=True), policy)
+    assert asked == []
+    assert any("serviceAccounts.get denied" in line for line in told)
+    named = Untold(json.dumps({"bucket": "acme-models"}), untold=True)
+    assert removed_from(stack, named, policy)[0] == ["PUT /storage/v1/b/acme-models/iam"]
+
+
+def test_what_cannot_be_looked_at_is_not_left_of_a_copy_that_never_was(stack: OpenStack) -> None:
+    """A caller without the right to read the policy is told so, and that is no failure."""
+    denied = AccessError("getIamPolicy denied")
+    asked, told = removed_from(stack, Untold(), denied)
+    assert asked == []
+    assert [line.partition(":")[0] for line in told] == ["Could not be looked at"]
+    made = removed_from(stack, Untold(json.dumps({"bucket": "acme-models"})), denied)
+    assert any(line.startswith("roles of") for line in made[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from tests.operate.marked_things import Api, clients
 from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError
 from tpuflex.gcp.transport import JsonObject
-from tpuflex.operate.region_copy.grants import bucket_grant, give, revoke, secret_grant
+from tpuflex.operate.region_copy.grants import bucket_grant, give, named_in, revoke, secret_grant
 
 EMAIL = "shop-dev-vllm-copy@p.iam.gserviceaccount.com"
 GRANT = bucket_grant("b", "models/m/r")
@@ -172,6 +173,30 @@ def test_one_version_of_one_secret() -> None:
     assert bindings(policy)[-1]["condition"]["expression"] == (
         "resource.name == 'projects/123/secrets/hub/versions/1'"
     )
+
+
+@pytest.mark.parametrize(
+    ("job", "named"),
+    [
+        ({"bucket": "b-1", "token_version": ""}, ["the bucket b-1"]),
+        (
+            {"bucket": "b-1", "token_version": "projects/acme-vault/secrets/hub/versions/2"},
+            ["the bucket b-1", "the secret projects/acme-vault/secrets/hub"],
+        ),
+        ({"bucket": ["x"], "token_version": 7}, []),
+        ({"bucket": "b-1/o/x?alt=media", "token_version": "projects/p/secrets/s/versions/1"}, []),
+        ({"bucket": "b-1", "token_version": "versions/latest"}, ["the bucket b-1"]),
+        ({"bucket": {}, "token_version": "projects/acme-vault/secrets/../versions/2"}, []),
+        (["bucket"], []),
+        ("[" * 100_000, []),
+        ("", []),
+    ],
+)
+def test_of_a_forged_job_only_names_are_taken(job: object, named: list[str]) -> None:
+    """Whoever may write a machine's metadata can put anything there, and each part of it stands for
+    itself."""
+    text = job if isinstance(job, str) else json.dumps(job)
+    assert [str(each) for each in named_in(text)] == named
 
 
 def test_a_bucket_that_is_gone_grants_nothing() -> None:

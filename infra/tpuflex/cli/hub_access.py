@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tpuflex.errors import InterruptedByUser, NotFoundError, ServiceDisabledError
+from tpuflex.errors import ConflictError, InterruptedByUser, NotFoundError, ServiceDisabledError
 from tpuflex.naming import HF_TOKEN
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ def secret_token(cloud: Cloud) -> str:
 
     Raises:
         NotFoundError: the secret has no such version.
+        ConflictError: it was disabled or destroyed.
         TpuflexError: Secret Manager refused.
     """
     secrets = cloud.stack.settings.secrets
@@ -97,6 +98,12 @@ def secret_token(cloud: Cloud) -> str:
     version = cloud.secret_version(HF_TOKEN)
     try:
         return cloud.secrets.access(version)
+    except ConflictError as error:
+        raise ConflictError(
+            error.message,
+            hint="Enable it in Secret Manager, or write another version under tpuflex:secrets in"
+            " the stack file.",
+        ) from error
     except NotFoundError as error:
         if HF_TOKEN in secrets.brought:
             raise NotFoundError(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.shared_weights import is_shared
-from tpuflex.copier.job import Job
 from tpuflex.errors import (
     AccessError,
     AlreadyExistsError,
@@ -28,12 +27,12 @@ from tpuflex.operate.region_copy.grants import (
     Resource,
     bucket_grant,
     has_roles,
+    named_in,
     secret_grant,
 )
 from tpuflex.operate.region_copy.machine import CopyMachine
 from tpuflex.operate.region_copy.removal import remove_all
 from tpuflex.operate.region_copy.run import STOP_COMMAND
-from tpuflex.settings.secrets import brought_secret
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -70,7 +69,7 @@ class RegionMachine:
         self._say = say
         self._maker = Maker(stack.names, project, "", states)
         self._kept = True
-        self._granted_on = self._resources()
+        self._named: tuple[Resource, ...] = ()
         self.apis = cloud.apis()
         settings = stack.settings
         region = settings.region
@@ -107,6 +106,11 @@ class RegionMachine:
         secret = self._cloud.secret(HF_TOKEN) if brought is None else brought.secret
         return (bucket, Resource("secret", secret))
 
+    @property
+    def leads_to(self) -> str:
+        """Where its account may have roles, as far as the stack file says, in words."""
+        return " and ".join(map(str, self._resources()))
+
     def made(self, item: Item) -> bool:
         """Whether ``item`` of an inventory is the machine, or was made with it."""
         return item.name in (self.place.name, self.place.account)
@@ -123,7 +127,11 @@ class RegionMachine:
     def _has_roles(self, resource: Resource) -> bool:
         try:
             return has_roles(resource, self.place.account, self.apis)
-        except (AccessError, ApiError, NotFoundError):
+        except NotFoundError:
+            return False
+        except (AccessError, ApiError) as error:
+            whose = f"whether {self.place.account} has a role on {resource}"
+            self._say(f"Could not be looked at: {whose}: {error.message}")
             return False
 
     def ask(self) -> None:
@@ -163,11 +171,13 @@ class RegionMachine:
         except (AccessError, ApiError) as error:
             return (f"{INSTANCE.plural}: {error.message}",)
         self._read_job()
-        granted_on = self._granted_on
+        granted_on = self._named
         try:
-            granted_on = () if self.machine.is_foreign() else granted_on
+            foreign = self.machine.is_foreign()
         except (AccessError, ApiError, NotFoundError) as error:
             problems += (f"roles of {self.place.account}: {error.message}",)
+        else:
+            granted_on = () if foreign else self._granted_on(sure=bool(resources or problems))
         return problems + remove_all(
             resources,
             granted_on,
@@ -178,21 +188,18 @@ class RegionMachine:
             self._say,
         )
 
+    def _granted_on(self, *, sure: bool) -> tuple[Resource, ...]:
+        """Where its account may have roles. Where nothing is there that was made for a copy, only
+        where it is seen to have some: what cannot be looked at then is not left of one."""
+        found = self._resources() if sure else filter(self._has_roles, self._resources())
+        return tuple(dict.fromkeys((*self._named, *found)))
+
     def _read_job(self) -> None:
         """Note where the account of a machine that is there may have roles and the stack file does
         not lead any more: it may have been changed since."""
-        try:
-            running = self.machine.find()
-            job = None if running is None else Job.from_json(running.job)
-            token = brought_secret(job.token_version) if job and job.token_version else None
-        except (AccessError, AlreadyExistsError, ApiError, ValueError, KeyError, TypeError):
-            return
-        if job is None:
-            return
-        found = [Resource("bucket", job.bucket)]
-        if token is not None:
-            found.append(Resource("secret", token.secret))
-        self._granted_on = tuple(dict.fromkeys((*found, *self._resources())))
+        with suppress(AccessError, AlreadyExistsError, ApiError):
+            if (running := self.machine.find()) is not None:
+                self._named = tuple(named_in(running.job))
 
     @contextmanager
     def told_if_left(self) -> Iterator[None]:
@@ -229,7 +236,8 @@ class RegionMachine:
         told += [f"  {problem}" for problem in self.problems]
         hints += [
             f"To remove it: {STOP_COMMAND}",
-            "Google deletes the machine at the end of its time.",
+            "Google deletes the machine at the end of its time. A role on what others look after,"
+            " they take away.",
         ]
         raise IncompleteTeardownError("\n".join(told), hint="\n".join(hints)) from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tpuflex.errors import AccessError, AlreadyExistsError, ConflictError, NotFoundError
+from tpuflex.errors import AccessError, AlreadyExistsError, ApiError, ConflictError, NotFoundError
 from tpuflex.gcloud_commands import grant_on_secret
 from tpuflex.gcp.held_permissions import held
 from tpuflex.gcp.secrets import ENABLED
@@ -113,6 +113,8 @@ def require_grantable(api: Api, role: SecretRole, brought: BroughtSecret) -> str
         raise NotFoundError(
             f"{key}: {brought.secret} does not exist", hint="Write a version that is there."
         ) from error
+    except AccessError as error:
+        raise AccessError(f"{key}: {error.message}", code=error.code, hint=error.hint) from error
     labels = found.get("labels")
     if refusal := made_by_tpuflex(brought, labels if isinstance(labels, dict) else {}):
         text, _, hint = refusal.partition("\n")
@@ -125,4 +127,7 @@ def require_grantable(api: Api, role: SecretRole, brought: BroughtSecret) -> str
             f" {', '.join(lacking)} is missing. Nothing was made.",
             hint=f"Whoever administers it runs: {grant}",
         )
-    return str(found.get("name")).split("/")[1]
+    match str(found.get("name")).split("/"):
+        case ["projects", number, "secrets", _]:
+            return number
+    raise ApiError(f"{key}: Secret Manager does not say in which project {brought.secret} is")

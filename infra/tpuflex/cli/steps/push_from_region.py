@@ -88,7 +88,11 @@ def run_stop(invocation: Invocation, cloud: Cloud) -> None:
     with machine.told_if_left():
         machine.remove()
     invocation.output.document({"stopped": True})
-    invocation.output.result("Nothing is left of a copy within the region. What it sent stays.")
+    invocation.output.result(
+        "Nothing is left of a copy within the region: no machine, account or network. Roles of its"
+        f" account were looked for on {machine.leads_to}, where the stack file leads. What it sent"
+        " stays."
+    )
 
 
 def _tidy(machine: RegionMachine, job: Job, say: Callable[[str], None]) -> None:

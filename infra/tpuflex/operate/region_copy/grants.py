@@ -6,6 +6,7 @@ https://cloud.google.com/iam/docs/conditions-overview
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from tpuflex.gcp.listing import Apis
 from tpuflex.gcp.paging import entries, objects
 from tpuflex.gcp.project_policy import account_of
 from tpuflex.gcp.transport import JsonObject
+from tpuflex.settings.bucket import BUCKET_NAME
+from tpuflex.settings.secrets import brought_secret
 
 #: Conditions need version 3.
 _VERSION = 3
@@ -84,6 +87,24 @@ def secret_grant(secret: str, number: int, project_number: str) -> Grant:
     )
 
 
+def named_in(job: str) -> Iterator[Resource]:
+    """What the job in a machine's metadata names, where the account may have been let in. Who may
+    write metadata can put anything there, so each part is taken for itself, and only what is the
+    name of a bucket or of a version."""
+    try:
+        document = json.loads(job)
+    except (ValueError, RecursionError):
+        return
+    if not isinstance(document, dict):
+        return
+    bucket, version = document.get("bucket"), document.get("token_version")
+    if isinstance(bucket, str) and BUCKET_NAME.fullmatch(bucket):
+        yield Resource("bucket", bucket)
+    with suppress(ValueError):
+        if isinstance(version, str):
+            yield Resource("secret", brought_secret(version).secret)
+
+
 def give(grant: Grant, email: str, apis: Apis, pause: Pause) -> None:
     """Make sure that ``email`` has ``grant``, and no other under its name.
 
@@ -144,7 +165,8 @@ def _change(
             concurrent = isinstance(error, ConflictError | AlreadyExistsError)
             # An account that is not known yet is a 400 here, and nothing else is.
             unknown = error.status == 400 and "does not exist" in error.message
-            if "permitted customer" in error.message:
+            # https://cloud.google.com/organization-policy/restrict-domains
+            if "permitted customer" in error.message or "PolicyMember" in error.message:
                 raise AccessError(
                     f"{resource} lets nobody of this organisation in: {error.message}",
                     hint="Its own organisation allows only its members"

@@ -84,7 +84,8 @@ def same_job(running: Running, job: Job) -> None:
     """
     if running.job != job.to_json():
         raise ConflictError(
-            f"{running.resource.title} in {running.zone} copies other weights of this stack",
+            f"{running.resource.title} in {running.zone} has another job of this stack: other"
+            " weights, or another token",
             hint=f"Wait until it is done, or delete it: {STOP_COMMAND}",
         )
 
@@ -93,7 +94,7 @@ def copies_into(running: Running, job: Job) -> bool:
     """Whether the machine that is there writes where ``job`` does."""
     try:
         its = Job.from_json(running.job)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return False
     return (its.bucket, its.prefix) == (job.bucket, job.prefix)
 
