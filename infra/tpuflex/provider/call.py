@@ -34,7 +34,7 @@ _TOGETHER = 10.0
 #: (https://cloud.google.com/compute/docs/metadata/manage-guest-attributes#limitations).
 HOST_POLL = 10.0
 #: The same on the embedded cloud, whose hosts boot in seconds.
-EMBEDDED_HOST_POLL = 1.0
+EMBEDDED_HOST_POLL = 0.5
 #: 0 in the environment: a deletion does not wait for what hosts have begun to answer.
 DRAIN_VARIABLE = "TPUFLEX_DRAIN"
 #: After this long without a line, a sign of life is written.
