@@ -35,7 +35,7 @@ def test_a_web_page_cannot_control_the_cloud(
     """A page that the user visits can send requests to loopback; they change nothing."""
     api.create()
     headers = {**headers, "Authorization": f"Bearer {cloud.token}"}
-    answer = requests.post(f"{cloud.url}/_emulator/reset", headers=headers, timeout=10)
+    answer = requests.post(f"{cloud.url}/_emulator/reset", headers=headers, timeout=60)
     assert error_of(answer)[:2] == (403, "PERMISSION_DENIED")
     assert api.state() == "CREATING"
 

@@ -47,8 +47,8 @@ def test_a_range_of_a_file(cloud: EmbeddedCloud) -> None:
     put_model(cloud.state_dir)
     url = f"{cloud.url}/huggingface/{MODEL}/resolve/main/{SHARD}"
 
-    part = requests.get(url, headers={"Range": "bytes=10-19"}, timeout=10)
-    head = requests.head(url, timeout=10)
+    part = requests.get(url, headers={"Range": "bytes=10-19"}, timeout=60)
+    head = requests.head(url, timeout=60)
 
     assert (part.status_code, part.content) == (206, safetensors()[10:20])
     assert head.headers["X-Linked-Etag"].strip('"') == hashlib.sha256(safetensors()).hexdigest()
@@ -102,4 +102,4 @@ def test_nothing_outside_of_a_model_is_served(cloud: EmbeddedCloud) -> None:
     root = f"{cloud.url}/huggingface/{MODEL}/resolve/main"
 
     for path in ("link.json", "..%2f..%2f..%2fsecret.json"):
-        assert requests.get(f"{root}/{path}", timeout=10).status_code == 404
+        assert requests.get(f"{root}/{path}", timeout=60).status_code == 404

@@ -31,7 +31,7 @@ def test_a_call_without_bearer_token_is_unauthenticated(
     answer = requests.get(
         f"{cloud.url}/v2alpha1/projects/p/locations/us-east5-a/nodes",
         headers={} if header is None else {"Authorization": header},
-        timeout=10,
+        timeout=60,
     )
     assert error_of(answer)[:2] == (401, "UNAUTHENTICATED")
     assert answer.headers["WWW-Authenticate"].startswith("Bearer")
@@ -73,7 +73,7 @@ def test_a_body_that_is_not_the_methods_is_refused(
         f"{cloud.url}/v2alpha1/projects/p/locations/us-east5-a/queuedResources",
         data=payload,
         headers={"Authorization": f"Bearer {TOKEN}"},
-        timeout=10,
+        timeout=60,
     )
     status, code, message = error_of(answer)
     assert (status, code) == (400, "INVALID_ARGUMENT")
@@ -103,7 +103,7 @@ def test_a_client_that_disconnects_leaves_no_traceback(
         Rule(id="slow", where=Where(path=path), stage=stage, effect=Delay(seconds=1))
     )
     address = urlsplit(cloud.url)
-    with socket.create_connection((address.hostname, address.port), timeout=10) as client:
+    with socket.create_connection((address.hostname, address.port), timeout=60) as client:
         head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
         client.sendall(head.encode())
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -124,7 +124,7 @@ def test_the_standard_parameters_of_googles_clients_are_accepted(api: Api) -> No
 def test_answers_are_compressed_on_demand_and_connections_kept(cloud: EmbeddedCloud) -> None:
     """gzip for clients that accept it, and many calls over one connection."""
     address = urlsplit(cloud.url)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
     path = "/v2alpha1/projects/p/locations"
     sockets = set()
     for encoding in ("gzip", "identity"):

@@ -166,7 +166,7 @@ def test_permissions_are_granted_as_asked(api: Api) -> None:
     path = f"{api.url}/{_ROOT}/weights-1/iam/testPermissions"
     asked = ["storage.objects.get", "storage.objects.list"]
     headers = {"Authorization": f"Bearer {api.token}"}
-    answer = requests.get(path, params={"permissions": asked}, headers=headers, timeout=10)
+    answer = requests.get(path, params={"permissions": asked}, headers=headers, timeout=60)
     assert answer.json()["permissions"] == asked
 
 
@@ -174,7 +174,7 @@ def test_anonymous_callers_are_refused(api: Api, cloud: EmbeddedCloud) -> None:
     """Without a bearer token there is neither a list nor a download."""
     _create(api)
     for path in (f"/{_ROOT}?project={PROJECT}", f"/download/{_ROOT}/weights-1/o/x?alt=media"):
-        assert requests.get(cloud.url + path, timeout=10).status_code == 401
+        assert requests.get(cloud.url + path, timeout=60).status_code == 401
 
 
 def test_a_policy_is_deleted_with_its_bucket(api: Api) -> None:

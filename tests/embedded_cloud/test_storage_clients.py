@@ -219,6 +219,6 @@ def test_the_environment_is_all_that_the_library_needs(
 
 def test_a_script_that_forgets_its_token_is_refused(cloud: EmbeddedCloud) -> None:
     """Only Google's library may come without a token: a bare request gets Google's 401."""
-    bare = requests.get(f"{cloud.url}/storage/v1/b", params={"project": PROJECT}, timeout=5)
+    bare = requests.get(f"{cloud.url}/storage/v1/b", params={"project": PROJECT}, timeout=60)
 
     assert bare.status_code == 401

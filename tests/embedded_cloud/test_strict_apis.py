@@ -128,7 +128,7 @@ def test_the_project_that_is_charged_counts(api: Api, cloud: EmbeddedCloud) -> N
     _enable(api, "tpu")
     cloud.advance(60)
     headers = {"Authorization": f"Bearer {TOKEN}", "X-Goog-User-Project": "another-project"}
-    answer = requests.get(f"{cloud.url}/{_NODES}", headers=headers, timeout=10)
+    answer = requests.get(f"{cloud.url}/{_NODES}", headers=headers, timeout=60)
     assert f"project {project_number('another-project')} before" in error_of(answer)[2]
 
 

@@ -105,7 +105,7 @@ def test_secrets_are_others_after_each_start(tmp_path: Path) -> None:
     with EmbeddedCloud(tmp_path / "emulator", project=PROJECT) as cloud:
         user, key = before["user"], before["service-account"]
         for form in ({"grant_type": "refresh_token", "refresh_token": user["refresh_token"]}, {}):
-            refused = requests.post(f"{cloud.url}/token", data=form, timeout=10)
+            refused = requests.post(f"{cloud.url}/token", data=form, timeout=60)
             assert refused.status_code == 400
         renewed = json.loads(path.read_text())
         assert renewed["refresh_token"] != user["refresh_token"]
@@ -157,7 +157,7 @@ def test_what_the_token_servers_refuse(
     running: EmbeddedCloud, path: str, form: dict[str, str], error: str
 ) -> None:
     """400 in the form of RFC 6749, and no token."""
-    refused = requests.post(f"{running.url}/{path}", data=form, timeout=10)
+    refused = requests.post(f"{running.url}/{path}", data=form, timeout=60)
 
     assert refused.status_code == 400
     assert refused.json().keys() == {"error", "error_description"}
@@ -167,7 +167,7 @@ def test_what_the_token_servers_refuse(
 def test_a_broken_form_is_refused(running: EmbeddedCloud) -> None:
     """Bytes that are no form get an answer, too."""
     for body in (b"\xff\xfe", b"&".join(b"a=%d" % number for number in range(100))):
-        refused = requests.post(f"{running.url}/token", data=body, timeout=10)
+        refused = requests.post(f"{running.url}/token", data=body, timeout=60)
         assert (refused.status_code, refused.json()["error"]) == (400, "invalid_request")
 
 
@@ -177,15 +177,15 @@ def test_there_is_no_metadata_server_unless_asked_for(running: EmbeddedCloud) ->
     url = f"{running.url}/computeMetadata/v1/project/project-id"
     flavor = {"Metadata-Flavor": "Google"}
     for address in (url, running.url + "/"):
-        assert requests.get(address, headers=flavor, timeout=10).status_code == 404
+        assert requests.get(address, headers=flavor, timeout=60).status_code == 404
     running.environ("metadata")
-    assert requests.get(url, timeout=10).status_code == 404
+    assert requests.get(url, timeout=60).status_code == 404
     proxied = {**flavor, "X-Forwarded-For": "192.0.2.1"}
-    assert requests.get(url, headers=proxied, timeout=10).status_code == 404
-    found = requests.get(url, headers=flavor, timeout=10)
+    assert requests.get(url, headers=proxied, timeout=60).status_code == 404
+    found = requests.get(url, headers=flavor, timeout=60)
     assert (found.text, found.headers["Metadata-Flavor"]) == (PROJECT, "Google")
-    assert requests.get(running.url + "/", headers=flavor, timeout=10).status_code == 200
-    missing = requests.get(url + "s", headers=flavor, timeout=10)
+    assert requests.get(running.url + "/", headers=flavor, timeout=60).status_code == 200
+    missing = requests.get(url + "s", headers=flavor, timeout=60)
     assert missing.status_code == 404
 
 

@@ -71,7 +71,7 @@ def reached(shell: Shell, endpoint: str) -> Iterator[str]:
         while True:
             assert process.poll() is None
             with suppress(requests.ConnectionError):
-                requests.get(f"http://127.0.0.1:{port}/health", timeout=10)
+                requests.get(f"http://127.0.0.1:{port}/health", timeout=60)
                 break
             time.sleep(0.2)
         yield f"http://127.0.0.1:{port}/v1"

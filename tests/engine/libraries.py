@@ -92,7 +92,7 @@ def call(
     token = token or embedded.environ["GOOGLE_OAUTH_ACCESS_TOKEN"]
     headers = {"Authorization": f"Bearer {token}"}
     url = f"{embedded.cloud.url}/{path}"
-    return requests.request(method, url, headers=headers, timeout=10, **more)
+    return requests.request(method, url, headers=headers, timeout=60, **more)
 
 
 def main(root: str, engine: str, word: str) -> None:

@@ -52,7 +52,7 @@ def call(embedded: Embedded, method: str, path: str, **more: Any) -> Any:
     token = embedded.environ["GOOGLE_OAUTH_ACCESS_TOKEN"]
     headers = {"Authorization": f"Bearer {token}"}
     url = f"{embedded.cloud.url}/{path}"
-    answer = requests.request(method, url, headers=headers, timeout=10, **more)
+    answer = requests.request(method, url, headers=headers, timeout=60, **more)
     answer.raise_for_status()
     return answer.json() if answer.content else {}
 

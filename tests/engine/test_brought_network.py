@@ -73,7 +73,7 @@ def bring(
             f"{embedded.cloud.url}{path}",
             json=body,
             headers={"Authorization": f"Bearer {embedded.cloud.token}"},
-            timeout=10,
+            timeout=60,
         )
         assert answer.ok, answer.text
     place = f"projects/{project}/global/networks/" if host else ""
@@ -203,7 +203,7 @@ def networks_of_what_is_made(embedded: Embedded) -> list[str]:
     found: list[str] = []
     for path in ("global/firewalls", f"regions/{embedded.settings.region}/routers"):
         token = {"Authorization": f"Bearer {embedded.cloud.token}"}
-        listed = requests.get(f"{root}/{path}", headers=token, timeout=10).json()["items"]
+        listed = requests.get(f"{root}/{path}", headers=token, timeout=60).json()["items"]
         found.extend(each["network"] for each in listed)
     return found
 

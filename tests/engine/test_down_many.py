@@ -119,7 +119,7 @@ def _of_somebody(embedded: Embedded) -> None:
             f"{embedded.cloud.url}/compute/v1/projects/tpuflex-dev/global/networks",
             json={"name": name, "autoCreateSubnetworks": False},
             headers={"Authorization": f"Bearer {embedded.environ['GOOGLE_OAUTH_ACCESS_TOKEN']}"},
-            timeout=10,
+            timeout=60,
         ).raise_for_status()
 
 

@@ -226,7 +226,7 @@ def test_no_service_but_secret_manager_stores_a_secret(
 def test_the_key_is_asked_for(shell: Shell, running: dict[str, object]) -> None:
     """Without the key the endpoint answers 401, also to who has come through a tunnel."""
     with reached(shell, str(running["endpoint"])) as endpoint:
-        assert requests.get(f"{endpoint}/models", timeout=10).status_code == 401
+        assert requests.get(f"{endpoint}/models", timeout=60).status_code == 401
 
 
 def test_a_renewal_cuts_no_stream(shell: Shell, running: dict[str, object]) -> None:

@@ -154,9 +154,9 @@ class TestEnsure:
                 target=lambda: found.append(ensure(home, environ, note, installers=()))
             )
             waiter.start()
-            assert waiting.wait(10)
+            assert waiting.wait(60)
             executable(cached_engine(home), "v3.256.0")
-        waiter.join(10)
+        waiter.join(60)
 
         assert lines == ["Another process is installing the engine; waiting for it …"]
         assert [cached_engine(home)] == [engine.path for engine in found]

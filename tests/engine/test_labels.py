@@ -54,7 +54,7 @@ def labels_of_all(embedded: Embedded) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for field, address in lists.items():
         token = {"Authorization": f"Bearer {embedded.cloud.token}"}
-        answer: dict[str, Any] = requests.get(address, headers=token, timeout=10).json()
+        answer: dict[str, Any] = requests.get(address, headers=token, timeout=60).json()
         for each in answer.get(field, ()):
             found[f"{field} {each['name']}"] = each["labels"]
     return found

@@ -22,7 +22,7 @@ from tpuflex.errors import AccessError, EngineError, SettingsError
 
 __all__ = ["pulumi_engine"]
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
 
 class Quiet(SimpleHTTPRequestHandler):

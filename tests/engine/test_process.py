@@ -91,7 +91,7 @@ class Struck(threading.Event):
         super().set()
 
 
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(120)
 def test_a_signal_that_comes_while_one_is_obeyed(tmp_path: Path) -> None:
     """SIGINT and SIGTERM at once, as when a terminal and a supervisor end a command together, end
     the engine; neither waits for the other."""

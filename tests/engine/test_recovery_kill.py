@@ -159,6 +159,6 @@ def call(embedded: Embedded, path: str, body: dict[str, object]) -> None:
         f"{embedded.cloud.url}{path}",
         json=body,
         headers={"Authorization": f"Bearer {embedded.environ['GOOGLE_OAUTH_ACCESS_TOKEN']}"},
-        timeout=10,
+        timeout=60,
     )
     answer.raise_for_status()

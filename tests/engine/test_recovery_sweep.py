@@ -77,7 +77,7 @@ def test_orphans(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> None
         f"{embedded.cloud.url}/compute/v1/projects/tpuflex-dev/global/networks",
         json={"name": "tpuflex-dev-vllm-nets", "autoCreateSubnetworks": False},
         headers={"Authorization": f"Bearer {token}"},
-        timeout=10,
+        timeout=60,
     ).raise_for_status()
 
     standing = sweep(embedded, capsys)

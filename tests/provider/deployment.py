@@ -169,7 +169,7 @@ class Rig:
             f"{self.cloud.url}/v2alpha1/{path}",
             headers={"Authorization": f"Bearer {self.cloud.token}"},
             json=body,
-            timeout=10,
+            timeout=60,
         )
         assert answer.status_code == 200, answer.text
         return dict(answer.json())

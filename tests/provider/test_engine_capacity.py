@@ -157,7 +157,7 @@ def _delete_by_hand(rig: Rig, name: str) -> None:
     answer = requests.delete(
         f"{rig.cloud.url}/v2alpha1/{name}",
         headers={"Authorization": f"Bearer {rig.cloud.token}"},
-        timeout=10,
+        timeout=60,
     )
     assert answer.status_code == 200, answer.text
     rig.cloud.advance(5)

@@ -39,7 +39,7 @@ def made_by_hand(rig: Rig) -> str:
         params={"queuedResourceId": "by-hand"},
         json=body,
         headers={"Authorization": f"Bearer {rig.cloud.token}"},
-        timeout=10,
+        timeout=60,
     )
     assert answer.status_code == 200, answer.text
     until(lambda: rig.tpu().get("nodes"))
@@ -178,7 +178,7 @@ def test_p8_a_retained_slice_is_left_alone(rig: Rig) -> None:
         f"{rig.cloud.url}/v2alpha1/{NAME}",
         params={"force": "true"},
         headers={"Authorization": f"Bearer {rig.cloud.token}"},
-        timeout=10,
+        timeout=60,
     )
     rig.opts = pulumi.ResourceOptions()
     until(lambda: NAME not in names(rig))

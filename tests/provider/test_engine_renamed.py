@@ -75,7 +75,7 @@ def test_what_belongs_to_another_is_not_taken_by_an_import(rig: Rig) -> None:
         params={"queuedResourceId": "theirs"},
         json=request_body(parse({**INPUTS, "queuedResourceId": "theirs"})),
         headers={"Authorization": f"Bearer {rig.cloud.token}"},
-        timeout=10,
+        timeout=60,
     )
     assert answer.status_code == 200, answer.text
     until(lambda: rig.tpu().get("nodes"))

@@ -176,7 +176,7 @@ def test_foreign_owner_is_refused_by_name(rig: Rig) -> None:
         params={"queuedResourceId": "shop-dev-slice-g1"},
         headers={"Authorization": f"Bearer {rig.cloud.token}"},
         json=body,
-        timeout=10,
+        timeout=60,
     )
     assert answer.status_code == 200, answer.text
 
@@ -197,7 +197,7 @@ def test_queued_resource_deleted_behind_our_back_is_made_anew(rig: Rig) -> None:
         f"{rig.cloud.url}/v2alpha1/{NAME}",
         params={"force": "true"},
         headers={"Authorization": f"Bearer {rig.cloud.token}"},
-        timeout=10,
+        timeout=60,
     )
     assert answer.status_code == 200, answer.text
     until(lambda: rig.tpu() == {})

@@ -40,7 +40,7 @@ def read_project(root: Path, text: str) -> object:
     return open_project(root, {})
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -46,7 +46,7 @@ def well(cloud: EmbeddedCloud) -> bool:
         answer = requests.get(
             f"{cloud.url}/_emulator/{name}",
             headers={"Authorization": f"Bearer {cloud.token}"},
-            timeout=10,
+            timeout=60,
         )
         if answer.status_code != 200:
             return False

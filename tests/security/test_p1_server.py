@@ -295,9 +295,9 @@ def test_a_host_that_drains_ends_streams_whole_and_admits_none(server: VllmHost)
         read = [next(lines)]
         host.cloud.attributes["tpuflex-drain"] = "2126-01-01T00:00:00Z"
         drains = serving_when(server, lambda said: said["phase"] == "draining")
-        refused = requests.post(f"{url}/v1/completions", json=asked, headers=headers, timeout=10)
+        refused = requests.post(f"{url}/v1/completions", json=asked, headers=headers, timeout=60)
         assert (refused.status_code, refused.headers["Retry-After"]) == (503, "10")
-        assert requests.get(f"{url}/health", timeout=10).status_code == 200
+        assert requests.get(f"{url}/health", timeout=60).status_code == 200
         assert (drains["running"], drains["drained"]) == (1, False)
         read += lines
     # Not by the events: vLLM joins tokens that come faster than they are sent.

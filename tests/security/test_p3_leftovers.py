@@ -85,7 +85,7 @@ def test_the_listener_hears_what_is_sent() -> None:
     """The tests below would see a token: what was sent is heard, by one client or several."""
     with _listening_stranger() as (port, heard):
         for word in (b"first ", b"second"):
-            with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
                 client.sendall(word)
         assert heard() == "first second"
 
@@ -118,7 +118,7 @@ def test_stand_in_and_hosts_end_with_a_killed_emulator(state_dir: Path) -> None:
     assert alive == []
     for port in (address.port, address.gcp_plugin_port):
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.1", port), timeout=5)
+            socket.create_connection(("127.0.0.1", port), timeout=60)
 
 
 def _with_sleepers(emulator: psutil.Process) -> list[psutil.Process]:
@@ -169,7 +169,7 @@ def test_no_client_sends_its_token_to_whoever_took_the_port(tmp_path: Path) -> N
             authorized_session(endpoints, environ) as session,
             pytest.raises(requests.ConnectionError),
         ):
-            session.get(f"{endpoints.tpu}/v2/x", timeout=5)
+            session.get(f"{endpoints.tpu}/v2/x", timeout=60)
         assert heard() == ""
 
 
@@ -209,9 +209,9 @@ def test_a_running_client_gets_the_token_of_the_next_start(tmp_path: Path) -> No
         endpoints = Endpoints.from_environ(environ)
         url = f"{endpoints.tpu.rstrip('/')}/v2/projects/p/locations/us-east5-a/nodes"
         with authorized_session(endpoints, environ) as session:
-            assert session.get(url, timeout=10).status_code == 401
+            assert session.get(url, timeout=60).status_code == 401
             session.refresh_token()
-            assert session.get(url, timeout=10).status_code == 200
+            assert session.get(url, timeout=60).status_code == 200
 
 
 @needs_second_uid

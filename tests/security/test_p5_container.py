@@ -189,7 +189,7 @@ def test_clients_reach_the_server_on_the_hosts_address(place: Place) -> None:
     """The published port, and nothing else, leads into the container."""
     port = free_port()
     place.break_in(place.options(port), [])
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60) as answer:
         assert answer.status == 200
     with socket.socket() as other:
         assert other.connect_ex(("127.0.0.1", 8000)) != 0 or port == 8000

@@ -82,7 +82,7 @@ class Deployment:
         """A call by another client."""
         headers = {"Authorization": f"Bearer {self.cloud.token}"}
         url = f"{self.cloud.url}/{path}"
-        answer = requests.request(method, url, json=body, headers=headers, timeout=10)
+        answer = requests.request(method, url, json=body, headers=headers, timeout=60)
         answer.raise_for_status()
         return answer
 

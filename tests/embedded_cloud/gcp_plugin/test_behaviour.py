@@ -35,7 +35,7 @@ def url(world: tuple[EmbeddedCloud, RunningPlugin]) -> str:
 def rest(method: str, url: str, body: Properties | None = None) -> requests.Response:
     """A call by another client."""
     headers = {"Authorization": f"Bearer {TOKEN}"}
-    return requests.request(method, url, json=body, headers=headers, timeout=10)
+    return requests.request(method, url, json=body, headers=headers, timeout=60)
 
 
 def test_labels_carry_the_attribution_and_those_of_other_tools_stay(calls: Calls, url: str) -> None:
@@ -135,7 +135,7 @@ def put_object(url: str, bucket: str, name: str, payload: str) -> None:
     """Store one generation of an object."""
     path = f"{url}/upload/storage/v1/b/{bucket}/o?uploadType=media&name={name}"
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "text/plain"}
-    requests.post(path, data=payload, headers=headers, timeout=10).raise_for_status()
+    requests.post(path, data=payload, headers=headers, timeout=60).raise_for_status()
 
 
 def test_a_bucket_with_objects_is_kept_unless_destroy_is_forced(calls: Calls, url: str) -> None:
