@@ -21,8 +21,9 @@ from tpuflex.errors import IncompleteTeardownError, TpuflexError
 from tpuflex.project import HOME_VARIABLE, open_project
 from tpuflex.settings.load import load_stack_file
 
-#: Grants the demo's slice after a second, whatever rule an earlier experiment left behind.
-GRANTED = '{"grant_after_s": 1}'
+#: Grants and provisions the demo's slice in half a second each, whatever rule an earlier experiment
+#: left behind: long enough for both states to be seen.
+GRANTED = '{"grant_after_s": 0.5, "provisioning_s": 0.5}'
 QUESTION = "In one sentence, what is the capital of France?"
 #: The stack of this project whose weights are in a library, so that a second demo pushes none;
 #: projects that `tpuflex init` made have the other one.
