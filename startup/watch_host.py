@@ -129,14 +129,13 @@ class Metadata:
         """The key ``tpuflex-drain``, empty without it; what it was where nobody answers.
 
         Args:
-            seconds: how long to wait for a change. All keys are asked for, since one that is not
-                there cannot be waited for
+            seconds: how long to wait for a change; less than a whole one is not waited. All keys
+                are asked for, since one that is not there cannot be waited for
                 (https://cloud.google.com/compute/docs/metadata/querying-metadata#waitforchange).
         """
         query = "recursive=true&alt=json"
-        if seconds and self._etag:
-            query += f"&wait_for_change=true&last_etag={self._etag}"
-            query += f"&timeout_sec={max(1, int(seconds))}"
+        if seconds >= 1 and self._etag:
+            query += f"&wait_for_change=true&last_etag={self._etag}&timeout_sec={int(seconds)}"
         answer = ask(f"{self._url}/{ATTRIBUTES}?{query}", self._HEADERS, seconds=seconds + GOOGLE_S)
         self.ahead = ahead_by(answer.date, self._now(), self.ahead)
         if answer.status == 200:

@@ -129,6 +129,24 @@ def test_a_key_holds_until_the_attributes_are_without_it(
     assert metadata.drain() == seen
 
 
+def test_less_than_a_second_is_not_waited_for_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The metadata server knows whole seconds: a drain's next look would come later than it is
+    due."""
+    asked: list[str] = []
+
+    def answer(url: str, *_args: object, **_more: object) -> Answer:
+        asked.append(url)
+        return Answer(200, "{}", "e1")
+
+    monkeypatch.setattr(watch_host, "ask", answer)
+    metadata = Metadata("http://127.0.0.1:9", tmp_path / "asked", 10, time.time)
+    for _ in range(2):
+        metadata.drain(0.5)
+    assert not any("wait_for_change" in url for url in asked)
+
+
 def test_who_refuses_to_wait_is_asked_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
