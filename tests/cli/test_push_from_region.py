@@ -33,7 +33,7 @@ from tpuflex.errors import (
 )
 from tpuflex.gcp.weights_objects import SetObjects
 from tpuflex.operate.hub.snapshot import HubSource
-from tpuflex.operate.region_copy.grants import Resource
+from tpuflex.operate.region_copy.grants import IamResource
 from tpuflex.planning.copy_machine import PRICES, estimate
 
 SHA = "a" * 64
@@ -219,9 +219,9 @@ def test_roles_of_somebody_elses_machine_are_left(
 ) -> None:
     """A home that has proved that the machine is not its own takes nothing from it: it would be
     billed, and copy nothing."""
-    taken: list[tuple[Resource, ...]] = []
+    taken: list[tuple[IamResource, ...]] = []
 
-    def removed(_made: object, where: tuple[Resource, ...], *_more: object) -> tuple[str, ...]:
+    def removed(_made: object, where: tuple[IamResource, ...], *_more: object) -> tuple[str, ...]:
         taken.append(where)
         return ()
 

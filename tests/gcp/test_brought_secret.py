@@ -12,7 +12,7 @@ from tpuflex.errors import (
     NotFoundError,
     TpuflexError,
 )
-from tpuflex.gcp.brought_secret import GRANTS, require_grantable
+from tpuflex.gcp.brought_secret import GRANTS, project_of, require_grantable
 from tpuflex.gcp.transport import JsonObject
 from tpuflex.naming import HF_TOKEN
 from tpuflex.settings.secrets import BroughtSecret
@@ -57,4 +57,5 @@ def test_a_secret_that_nobody_can_be_let_into_is_refused(
 
 def test_conditions_name_the_project_by_its_number() -> None:
     """Which the secret itself says, whoever has it."""
-    assert require_grantable(api(THERE, *GRANTS), HF_TOKEN, TOKEN) == "123"
+    require_grantable(api(THERE, *GRANTS), HF_TOKEN, TOKEN)
+    assert project_of(api(THERE), HF_TOKEN, TOKEN) == "123"

@@ -16,7 +16,7 @@ from tpuflex.errors import (
     NotFoundError,
     TpuflexError,
 )
-from tpuflex.gcp.brought_secret import require_grantable
+from tpuflex.gcp.brought_secret import project_of
 from tpuflex.gcp.kinds import INSTANCE
 from tpuflex.gcp.ownership import Maker
 from tpuflex.gcp.removal import remove
@@ -24,7 +24,7 @@ from tpuflex.naming import HF_TOKEN
 from tpuflex.operate.region_copy.bodies import Place
 from tpuflex.operate.region_copy.grants import (
     Grant,
-    Resource,
+    IamResource,
     bucket_grant,
     has_roles,
     named_in,
@@ -69,7 +69,7 @@ class RegionMachine:
         self._say = say
         self._maker = Maker(stack.names, project, "", states)
         self._kept = True
-        self._named: tuple[Resource, ...] = ()
+        self._named: tuple[IamResource, ...] = ()
         self.apis = cloud.apis()
         settings = stack.settings
         region = settings.region
@@ -83,33 +83,33 @@ class RegionMachine:
 
         Raises:
             NotFoundError, AlreadyExistsError: a secret of the user's own cannot be used.
-            AccessError, ApiError: the caller may not let it in, or it cannot be told.
+            AccessError, ApiError: it cannot be told.
         """
         cloud, settings = self._cloud, self._cloud.stack.settings
         shared = is_shared(cloud.stack)
         bucket = bucket_grant(cloud.bucket, weights_prefix(settings.model), create_only=shared)
         brought, own = settings.secrets.brought.get(HF_TOKEN), settings.secrets.hf_token_version
         if brought is not None:
-            project = require_grantable(self.apis.secretmanager, HF_TOKEN, brought)
+            project = project_of(self.apis.secretmanager, HF_TOKEN, brought)
             return (bucket, secret_grant(brought.secret, brought.number, project))
         if own is not None:
             return (bucket, secret_grant(cloud.secret(HF_TOKEN), own, cloud.project_number))
         return (bucket,)
 
-    def _resources(self) -> tuple[Resource, ...]:
+    def _iam_resources(self) -> tuple[IamResource, ...]:
         """Where its account may have roles, as far as the stack file says."""
         secrets = self._cloud.stack.settings.secrets
-        bucket = Resource("bucket", self._cloud.bucket)
+        bucket = IamResource("bucket", self._cloud.bucket)
         if HF_TOKEN not in secrets.roles:
             return (bucket,)
         brought = secrets.brought.get(HF_TOKEN)
         secret = self._cloud.secret(HF_TOKEN) if brought is None else brought.secret
-        return (bucket, Resource("secret", secret))
+        return (bucket, IamResource("secret", secret))
 
     @property
-    def leads_to(self) -> str:
+    def where_granted(self) -> str:
         """Where its account may have roles, as far as the stack file says, in words."""
-        return " and ".join(map(str, self._resources()))
+        return " and ".join(map(str, self._iam_resources()))
 
     def made(self, item: Item) -> bool:
         """Whether ``item`` of an inventory is the machine, or was made with it."""
@@ -122,9 +122,9 @@ class RegionMachine:
             "bucket": is_shared(self._cloud.stack),
             "secret": HF_TOKEN in self._cloud.stack.settings.secrets.brought,
         }
-        return any(self._has_roles(each) for each in self._resources() if outlives[each.kind])
+        return any(self._has_roles(each) for each in self._iam_resources() if outlives[each.kind])
 
-    def _has_roles(self, resource: Resource) -> bool:
+    def _has_roles(self, resource: IamResource) -> bool:
         try:
             return has_roles(resource, self.place.account, self.apis)
         except NotFoundError:
@@ -177,7 +177,7 @@ class RegionMachine:
         except (AccessError, ApiError, NotFoundError) as error:
             problems += (f"roles of {self.place.account}: {error.message}",)
         else:
-            granted_on = () if foreign else self._granted_on(sure=bool(resources or problems))
+            granted_on = () if foreign else self._granted_on(made=bool(resources or problems))
         return problems + remove_all(
             resources,
             granted_on,
@@ -188,10 +188,14 @@ class RegionMachine:
             self._say,
         )
 
-    def _granted_on(self, *, sure: bool) -> tuple[Resource, ...]:
-        """Where its account may have roles. Where nothing is there that was made for a copy, only
-        where it is seen to have some: what cannot be looked at then is not left of one."""
-        found = self._resources() if sure else filter(self._has_roles, self._resources())
+    def _granted_on(self, *, made: bool) -> tuple[IamResource, ...]:
+        """Where its account may have roles.
+
+        Args:
+            made: whether anything is there that was made for a copy, or may be. If not, only where
+                the account is seen to have roles: a policy that cannot be read is no leftover then.
+        """
+        found = self._iam_resources() if made else filter(self._has_roles, self._iam_resources())
         return tuple(dict.fromkeys((*self._named, *found)))
 
     def _read_job(self) -> None:

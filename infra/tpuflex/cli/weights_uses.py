@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.request.model import Node, QueuedResource
 
+#: What ends the uses that are named here.
+END_USES = (
+    "Take those endpoints down first (tpuflex --stack NAME down); a machine that copies goes with"
+    " tpuflex --stack NAME weights push --from-region --stop."
+)
 #: Requests that have hosts, or will have.
 _LIVE = ON_ITS_WAY | {Lifecycle.ACTIVE}
 

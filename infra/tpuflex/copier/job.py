@@ -101,7 +101,10 @@ class Job:
         Raises:
             ValueError, KeyError, TypeError: it is none.
         """
-        document: Mapping[str, Any] = json.loads(text)
+        try:
+            document: Mapping[str, Any] = json.loads(text)
+        except RecursionError as error:
+            raise ValueError("it is nested too deeply") from error
         values = {each.name: document[each.name] for each in fields(cls)}
         values["files"] = tuple(JobFile(**file) for file in document["files"])
         values["known"] = tuple(document["known"])

@@ -88,22 +88,19 @@ def made_by_tpuflex(brought: BroughtSecret, labels: Mapping[str, object]) -> str
     )
 
 
-def require_grantable(api: Api, role: SecretRole, brought: BroughtSecret) -> str:
-    """Check that an account can be let read ``brought``, by the caller, as far as that is told.
+def project_of(api: Api, role: SecretRole, brought: BroughtSecret) -> str:
+    """Number of the project that has the secret of ``brought``, by which conditions name it
+    (https://cloud.google.com/iam/docs/conditions-resource-attributes#resource-name).
 
     Args:
         api: client of Secret Manager.
         role: what the secret is for.
         brought: the version.
 
-    Returns:
-        the number of the secret's project, by which conditions name it
-        (https://cloud.google.com/iam/docs/conditions-resource-attributes#resource-name).
-
     Raises:
         NotFoundError: there is no such secret.
         AlreadyExistsError: tpuflex has made it.
-        AccessError: the caller may not read it, or let nobody in.
+        AccessError: the caller may not read it.
         ApiError: it cannot be told.
     """
     key = f"tpuflex:secrets.{brought_setting(role)}"
@@ -119,15 +116,30 @@ def require_grantable(api: Api, role: SecretRole, brought: BroughtSecret) -> str
     if refusal := made_by_tpuflex(brought, labels if isinstance(labels, dict) else {}):
         text, _, hint = refusal.partition("\n")
         raise AlreadyExistsError(f"{key}: {text}", status=409, hint=hint)
-    said = held(api, f"/v1/{brought.secret}", GRANTS)
-    if lacking := [name for name in GRANTS if name not in said.permissions | said.untold]:
-        grant = grant_on_secret(brought.project, brought.secret_id, GRANT_ROLE, "user:YOU")
-        raise AccessError(
-            f"{key}: you may not let the machine's account read {brought.secret},"
-            f" {', '.join(lacking)} is missing. Nothing was made.",
-            hint=f"Whoever administers it runs: {grant}",
-        )
     match str(found.get("name")).split("/"):
         case ["projects", number, "secrets", _]:
             return number
     raise ApiError(f"{key}: Secret Manager does not say in which project {brought.secret} is")
+
+
+def require_grantable(api: Api, role: SecretRole, brought: BroughtSecret) -> None:
+    """Check that an account can be let read ``brought``, by the caller.
+
+    Args:
+        api: client of Secret Manager.
+        role: what the secret is for.
+        brought: the version.
+
+    Raises:
+        AccessError: the caller may let nobody in.
+        NotFoundError, AlreadyExistsError, ApiError: as :func:`project_of`.
+    """
+    project_of(api, role, brought)
+    said = held(api, f"/v1/{brought.secret}", GRANTS)
+    if lacking := [name for name in GRANTS if name not in said.permissions | said.untold]:
+        grant = grant_on_secret(brought.project, brought.secret_id, GRANT_ROLE, "user:YOU")
+        raise AccessError(
+            f"tpuflex:secrets.{brought_setting(role)}: you may not let the machine's account read"
+            f" {brought.secret}, {', '.join(lacking)} is missing. Nothing was made.",
+            hint=f"Whoever administers it runs: {grant}",
+        )

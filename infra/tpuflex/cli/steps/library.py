@@ -17,6 +17,7 @@ from tpuflex.cli.steps.library_contents import (
 from tpuflex.cli.steps.library_engine import LibraryEngine, regions_of, unfinished
 from tpuflex.cli.steps.policy import planned_resources
 from tpuflex.cli.steps.preflight import run_preflight
+from tpuflex.cli.weights_uses import END_USES
 from tpuflex.engine.state import known_ids, state_ids
 from tpuflex.errors import (
     AlreadyExistsError,
@@ -277,9 +278,8 @@ def _require_unread(found: Sequence[Contents], *, with_readers: bool) -> None:
             " no weights; or machines copy into it:\n"
             + "\n".join(readers)
             + "\nNothing was deleted.",
-            hint="Take those endpoints down first (tpuflex --stack NAME down), or give them buckets"
-            " of their own. A machine that copies goes with tpuflex --stack NAME weights push"
-            " --from-region --stop.\nTo delete the library all the same: --with-readers\n"
+            hint=f"{END_USES} Or give the endpoints buckets of their own.\n"
+            "To delete the library all the same: --with-readers\n"
             "A new library does not give them the right to read back: that takes a"
             " `down` and an `up` of each.",
         )

@@ -13,7 +13,7 @@ from tpuflex.cli.prepare_weights import files_text
 from tpuflex.cli.set_removal import begun_removals, remove_noted, require_right
 from tpuflex.cli.shared_weights import bucket_region, is_shared
 from tpuflex.cli.steps.weights_verdicts import Verdict, Wanted, judge
-from tpuflex.cli.weights_uses import Uses, weights_uses
+from tpuflex.cli.weights_uses import END_USES, Uses, weights_uses
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
 from tpuflex.gcp.weights_removal import Removal, planned_removal
 from tpuflex.planning.storage_cost import month_text
@@ -24,11 +24,7 @@ if TYPE_CHECKING:
     from tpuflex.cli.output import Output
     from tpuflex.gcp.weights_report import StoredWeights
 
-_TAKE_DOWN = (
-    "Take those endpoints down first (tpuflex --stack NAME down); a machine that copies goes with"
-    " tpuflex --stack NAME weights push --from-region --stop. To remove a set all the same, name it"
-    " and add --with-readers."
-)
+_TAKE_DOWN = f"{END_USES} To remove a set all the same, name it and add --with-readers."
 
 
 @dataclass(frozen=True, slots=True)

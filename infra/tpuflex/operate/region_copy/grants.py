@@ -34,7 +34,7 @@ Pause = Callable[[float], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class IamResource:
     """What has a policy of its own.
 
     Attributes:
@@ -60,7 +60,7 @@ class Grant:
         expression: the condition.
     """
 
-    resource: Resource
+    resource: IamResource
     roles: tuple[str, ...]
     title: str
     expression: str
@@ -72,7 +72,7 @@ def bucket_grant(bucket: str, prefix: str, *, create_only: bool = False) -> Gran
     (https://cloud.google.com/storage/docs/access-control/iam-roles)."""
     adds = ("roles/storage.objectCreator", "roles/storage.objectViewer")
     roles = adds if create_only else ("roles/storage.objectUser",)
-    return Grant(Resource("bucket", bucket), roles, COPY_TITLE, below(bucket, prefix))
+    return Grant(IamResource("bucket", bucket), roles, COPY_TITLE, below(bucket, prefix))
 
 
 def secret_grant(secret: str, number: int, project_number: str) -> Grant:
@@ -80,14 +80,14 @@ def secret_grant(secret: str, number: int, project_number: str) -> Grant:
     number."""
     numbered = f"projects/{project_number}/secrets/{secret.rpartition('/')[2]}"
     return Grant(
-        Resource("secret", secret),
+        IamResource("secret", secret),
         ("roles/secretmanager.secretAccessor",),
         COPY_TITLE,
         this_version(numbered, number),
     )
 
 
-def named_in(job: str) -> Iterator[Resource]:
+def named_in(job: str) -> Iterator[IamResource]:
     """What the job in a machine's metadata names, where the account may have been let in. Who may
     write metadata can put anything there, so each part is taken for itself, and only what is the
     name of a bucket or of a version."""
@@ -99,10 +99,10 @@ def named_in(job: str) -> Iterator[Resource]:
         return
     bucket, version = document.get("bucket"), document.get("token_version")
     if isinstance(bucket, str) and BUCKET_NAME.fullmatch(bucket):
-        yield Resource("bucket", bucket)
+        yield IamResource("bucket", bucket)
     with suppress(ValueError):
         if isinstance(version, str):
-            yield Resource("secret", brought_secret(version).secret)
+            yield IamResource("secret", brought_secret(version).secret)
 
 
 def give(grant: Grant, email: str, apis: Apis, pause: Pause) -> None:
@@ -123,7 +123,7 @@ def give(grant: Grant, email: str, apis: Apis, pause: Pause) -> None:
     _change(grant.resource, granted, apis, pause)
 
 
-def revoke(resource: Resource, email: str, apis: Apis, pause: Pause) -> None:
+def revoke(resource: IamResource, email: str, apis: Apis, pause: Pause) -> None:
     """Make sure that ``email`` has no role on ``resource``, also where the account was deleted;
     none that is not there any more.
 
@@ -138,7 +138,7 @@ def revoke(resource: Resource, email: str, apis: Apis, pause: Pause) -> None:
         _change(resource, revoked, apis, pause)
 
 
-def has_roles(resource: Resource, email: str, apis: Apis) -> bool:
+def has_roles(resource: IamResource, email: str, apis: Apis) -> bool:
     """Whether ``email`` has a role on ``resource``, the account deleted or not.
 
     Raises:
@@ -150,7 +150,7 @@ def has_roles(resource: Resource, email: str, apis: Apis) -> bool:
 
 
 def _change(
-    resource: Resource, change: Callable[[JsonObject], JsonObject], apis: Apis, pause: Pause
+    resource: IamResource, change: Callable[[JsonObject], JsonObject], apis: Apis, pause: Pause
 ) -> None:
     """Read the policy, change it, write it with its etag; once more if somebody else has."""
     for attempt in range(_ATTEMPTS):
@@ -165,8 +165,7 @@ def _change(
             concurrent = isinstance(error, ConflictError | AlreadyExistsError)
             # An account that is not known yet is a 400 here, and nothing else is.
             unknown = error.status == 400 and "does not exist" in error.message
-            # https://cloud.google.com/organization-policy/restrict-domains
-            if "permitted customer" in error.message or "PolicyMember" in error.message:
+            if "permitted customer" in error.message:
                 raise AccessError(
                     f"{resource} lets nobody of this organisation in: {error.message}",
                     hint="Its own organisation allows only its members"
@@ -178,7 +177,7 @@ def _change(
             pause(2.0**attempt)
 
 
-def _read(resource: Resource, apis: Apis) -> JsonObject:
+def _read(resource: IamResource, apis: Apis) -> JsonObject:
     if resource.kind == "bucket":
         query = {"optionsRequestedPolicyVersion": str(_VERSION)}
         return apis.storage.call("GET", f"/storage/v1/b/{resource.name}/iam", query=query)
@@ -186,7 +185,7 @@ def _read(resource: Resource, apis: Apis) -> JsonObject:
     return apis.secretmanager.call("GET", f"/v1/{resource.name}:getIamPolicy", query=query)
 
 
-def _write(resource: Resource, policy: JsonObject, apis: Apis) -> None:
+def _write(resource: IamResource, policy: JsonObject, apis: Apis) -> None:
     if resource.kind == "bucket":
         apis.storage.call("PUT", f"/storage/v1/b/{resource.name}/iam", body=policy)
     else:

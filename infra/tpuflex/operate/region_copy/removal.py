@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.errors import AccessError, ApiError
 from tpuflex.gcp.kinds import INSTANCE
-from tpuflex.operate.region_copy.grants import Resource, revoke
+from tpuflex.operate.region_copy.grants import IamResource, revoke
 from tpuflex.operate.sweep import Disposition, Leftover
 from tpuflex.operate.sweep_deletion import delete
 
@@ -23,7 +23,7 @@ Say = Callable[[str], None]
 
 def remove_all(
     resources: Iterable[CloudResource],
-    granted_on: Iterable[Resource],
+    granted_on: Iterable[IamResource],
     email: str,
     maker: Maker,
     apis: Apis,

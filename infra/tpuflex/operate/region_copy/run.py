@@ -94,7 +94,7 @@ def copies_into(running: Running, job: Job) -> bool:
     """Whether the machine that is there writes where ``job`` does."""
     try:
         its = Job.from_json(running.job)
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         return False
     return (its.bucket, its.prefix) == (job.bucket, job.prefix)
 
