@@ -4,12 +4,14 @@
 set -Eeuo pipefail
 
 # What stands between the clients and the server: guard.py, the digests of the keys that it lets
-# pass, and the entry point. The container gets no client's key.
+# pass, and the entry point; and how its processes look for garbage. The container gets no client's
+# key.
 export GUARD_DIR="$STATE_DIR/guard"
 
 write_guard() {
     mkdir -p "$GUARD_DIR"
     python_source guard >"$GUARD_DIR/tpuflex_guard.py"
+    python_source full_collections >"$GUARD_DIR/sitecustomize.py"
     write_digests
     write_entrypoint
 }

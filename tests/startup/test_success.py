@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import shlex
 import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
 
 from tests.startup.cloud import API_KEY, FILES, VERSION
 from tests.startup.host import StartupHost, StartupRun
@@ -62,6 +68,46 @@ def test_container_is_pinned_and_restarts(booted: Booted) -> None:
         assert words[words.index(option) + 1] == value
     assert "registry/vllm@sha256:" + "ab" * 32 in words
     assert "max-size=100m" in words
+
+
+def python_prints(code: str, *path: Path) -> str:
+    """What a Python process prints that begins with these directories on its path."""
+    environment = {"PYTHONPATH": ":".join(map(str, path))}
+    return subprocess.check_output([sys.executable, "-B", "-c", code], env=environment, text=True)
+
+
+def test_processes_of_the_server_look_for_garbage_less(booted: Booted) -> None:
+    """Every Python process that has the guard's directory on its path begins with rare full
+    collections, and with the younger ones as ever."""
+    host, _ = booted
+    threshold = "import gc; print(gc.get_threshold())"
+    young, middle, _full = ast.literal_eval(python_prints(threshold))
+
+    found = ast.literal_eval(python_prints(threshold, host.root / "run" / "tpuflex" / "guard"))
+
+    assert found == (young, middle, 1000)
+
+
+#: A ``sitecustomize`` that looks for the one that it hides, as agents that watch programs do.
+_HIDING = """
+import os, runpy, sys
+print("of the image")
+here = os.path.dirname(os.path.abspath(__file__))
+for each in sys.path:
+    if each != here and os.path.exists(os.path.join(each, "sitecustomize.py")):
+        runpy.run_path(os.path.join(each, "sitecustomize.py"), run_name="sitecustomize")
+"""
+
+
+@pytest.mark.parametrize("own", ["print('of the image')", _HIDING])
+def test_the_images_own_sitecustomize_is_run_once(booted: Booted, tmp_path: Path, own: str) -> None:
+    """Also where that one runs what it hides, which may be ours."""
+    host, _ = booted
+    (tmp_path / "sitecustomize.py").write_text(own)
+
+    printed = python_prints("print('server')", host.root / "run" / "tpuflex" / "guard", tmp_path)
+
+    assert printed == "of the image\nserver\n"
 
 
 def test_mounts_keep_their_path_and_are_read_only(booted: Booted) -> None:
