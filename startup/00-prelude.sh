@@ -95,22 +95,25 @@ on_exit() {
     fail "phase-${REPORT[phase]}" "bash ended the script with status $1; its own words are in the log"
 }
 
+# pause SECONDS, with one decimal at most.
 pause() {
-    WAITED=$((${WAITED:-0} + $1))
+    local tenths=0
+    [[ $1 != *.* ]] || tenths=${1#*.}
+    WAITED=$((${WAITED:-0} + ${1%.*} * 10 + tenths))
     # Those that fetch files have nothing to report.
     [[ -z ${REPORT_IS_DUE:-} ]] || publish_if_due
     "${TPUFLEX_SLEEP:-sleep}" "$1"
 }
 
 # wait_begin, then wait_over LIMIT: whether LIMIT seconds have passed, by the clock or by what
-# was slept, whichever is more.
+# was slept, in tenths of one, whichever is more.
 wait_begin() {
     WAITED=0
     WAIT_BEGAN=$SECONDS
 }
 
 wait_over() {
-    ((WAITED >= $1 || SECONDS - WAIT_BEGAN >= $1))
+    ((WAITED >= $1 * 10 || SECONDS - WAIT_BEGAN >= $1))
 }
 
 # http_get URL FILE [CURL OPTION...]: print the HTTP status, 000 when there was no answer; the

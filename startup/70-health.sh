@@ -21,10 +21,10 @@ wait_for_health() {
     while :; do
         status=$(server_get /health /dev/null --max-time 5)
         [[ $status != 200 ]] || return 0
-        ((polls % 5 != 0)) || require_container
+        ((polls % 10 != 0)) || require_container
         polls=$((polls + 1))
         ! wait_over "$limit" || fail health "the server does not answer after $limit s (HTTP $status): $(last_lines)"
-        pause 1
+        pause 0.5
     done
 }
 

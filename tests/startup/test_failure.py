@@ -228,7 +228,7 @@ def test_container_that_dies_is_noticed_early(host: StartupHost) -> None:
     assert API_KEY not in error
     assert len(host.docker_calls("stop")) == 1
     # Once isolated, once with all rights.
-    assert host.cloud.asked("GET /health") < 9
+    assert host.cloud.asked("GET /health") < 18
 
 
 def test_shared_memory_that_is_full(host: StartupHost) -> None:
