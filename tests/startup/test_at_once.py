@@ -27,14 +27,16 @@ class Process(NamedTuple):
 
 
 def all_of(host: StartupHost) -> list[Process]:
-    """The processes that work in the host's directory."""
+    """The processes that work in the host's directory; not those that are at their very end, which
+    have given back their memory, and with it their command."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             if (entry / "cwd").resolve() == host.directory.resolve():
                 parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
                 command = (entry / "cmdline").read_text().replace("\0", " ")
-                found.append(Process(int(entry.name), int(parent), command))
+                if command:
+                    found.append(Process(int(entry.name), int(parent), command))
         except OSError:
             continue
     return found
