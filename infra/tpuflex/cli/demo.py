@@ -116,7 +116,8 @@ def run_step(stack: str, named: tuple[str, ...]) -> Step:
     if done.returncode != 0:
         raise DemoError(
             f"`tpuflex {shown}` ended with exit code {done.returncode}",
-            hint="Its own message is above. `tpuflex down --yes` removes what was created.",
+            hint="Its own message is above. `tpuflex down --yes` removes what was created, and"
+            " `tpuflex emulator stop` ends the embedded cloud.",
         )
     return Step(title, time.perf_counter() - began)
 

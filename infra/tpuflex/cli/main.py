@@ -5,6 +5,7 @@ Commands are imported when they are run, so that `tpuflex --help` does not pay f
 
 from __future__ import annotations
 
+import gc
 import importlib
 import io
 import os
@@ -178,6 +179,9 @@ def tpuflex(ctx: click.Context, project_dir: Path) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with the code of the outcome."""
+    # A command loads hundreds of modules, of which nothing is garbage: looking takes a tenth of the
+    # time until it begins.
+    gc.set_threshold(100_000)
     os.umask(os.umask(0o022) | 0o022)  # what others may write to is refused the next time
     # Nobody plugs into our models; looking for plugins reads all installed packages (40 ms).
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
