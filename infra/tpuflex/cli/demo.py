@@ -29,13 +29,15 @@ QUESTION = "In one sentence, what is the capital of France?"
 #: projects that `tpuflex init` made have the other one.
 WITH_LIBRARY, OWN_BUCKET = "demo", "dev"
 
-#: What a machine needs once: the engine is compiled while the rest is downloaded, and the model is
-#: made ready to be served.
-INSTALLED = (
-    (("engine", "engine", "--install"),),
+#: What is made ready side by side: the engine, which is compiled while the rest is downloaded, and
+#: the cloud once it is there; and the model to be served with what serves it.
+READIED = (
+    (
+        ("engine", "engine", "--install"),
+        ("embedded cloud", "emulator", "start", "--capacity", GRANTED),
+    ),
     (("vLLM image", "emulator", "image"), ("model", "weights", "hash")),
 )
-STARTED = ("embedded cloud", "emulator", "start", "--capacity", GRANTED)
 PUSHED = ("weights", "weights", "push", "--yes")
 TOUR = (
     ("up", "up", "--yes"),
@@ -75,9 +77,9 @@ def demo() -> None:
     require_embedded(project.stack_file(stack), stack)
     run = partial(run_step, stack)
     with ThreadPoolExecutor() as beside:
-        chains = beside.map(lambda chain: [run(step) for step in chain], INSTALLED)
+        chains = beside.map(lambda chain: [run(step) for step in chain], READIED)
         steps = [step for chain in chains for step in chain]
-    steps += map(run, (STARTED, PUSHED, *TOUR) if shared else (STARTED, *TOUR))
+    steps += map(run, (PUSHED, *TOUR) if shared else TOUR)
     left = list(processes_left(project.home))
     show(steps, time.perf_counter() - began, left)
     if left:

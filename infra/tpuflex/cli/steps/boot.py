@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: (https://cloud.google.com/compute/docs/metadata/manage-guest-attributes#limitations).
 _POLL_SECONDS = 10.0
 #: The same on the embedded cloud, whose hosts boot in seconds.
-_EMBEDDED_POLL_SECONDS = 0.5
+_EMBEDDED_POLL_SECONDS = 0.25
 
 
 def wait_ready(invocation: Invocation, cloud: Cloud) -> SliceStatus:
