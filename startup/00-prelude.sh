@@ -95,7 +95,7 @@ on_exit() {
     fail "phase-${REPORT[phase]}" "bash ended the script with status $1; its own words are in the log"
 }
 
-# pause SECONDS, with one decimal at most.
+# pause SECONDS, with one decimal at most. WAITED counts what was slept, in tenths of a second.
 pause() {
     local tenths=0
     [[ $1 != *.* ]] || tenths=${1#*.}
@@ -106,7 +106,7 @@ pause() {
 }
 
 # wait_begin, then wait_over LIMIT: whether LIMIT seconds have passed, by the clock or by what
-# was slept, in tenths of one, whichever is more.
+# was slept, whichever is more.
 wait_begin() {
     WAITED=0
     WAIT_BEGAN=$SECONDS

@@ -4,8 +4,7 @@
 set -Eeuo pipefail
 
 # What stands between the clients and the server: guard.py, the digests of the keys that it lets
-# pass, and the entry point; and how its processes look for garbage. The container gets no client's
-# key.
+# pass, and the entry point; and full_collections.py. The container gets no client's key.
 export GUARD_DIR="$STATE_DIR/guard"
 
 write_guard() {

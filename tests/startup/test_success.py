@@ -76,7 +76,7 @@ def python_prints(code: str, *path: Path) -> str:
     return subprocess.check_output([sys.executable, "-B", "-c", code], env=environment, text=True)
 
 
-def test_processes_of_the_server_look_for_garbage_less(booted: Booted) -> None:
+def test_full_collections_are_rare_in_the_servers_processes(booted: Booted) -> None:
     """Every Python process that has the guard's directory on its path begins with rare full
     collections, and with the younger ones as ever."""
     host, _ = booted

@@ -29,9 +29,9 @@ QUESTION = "In one sentence, what is the capital of France?"
 #: projects that `tpuflex init` made have the other one.
 WITH_LIBRARY, OWN_BUCKET = "demo", "dev"
 
-#: What is made ready side by side: the engine, which is compiled while the rest is downloaded, and
+#: What is prepared side by side: the engine, which is compiled while the rest is downloaded, and
 #: the cloud once it is there; and the model to be served with what serves it.
-READIED = (
+PREPARED = (
     (
         ("engine", "engine", "--install"),
         ("embedded cloud", "emulator", "start", "--capacity", GRANTED),
@@ -77,7 +77,7 @@ def demo() -> None:
     require_embedded(project.stack_file(stack), stack)
     run = partial(run_step, stack)
     with ThreadPoolExecutor() as beside:
-        chains = beside.map(lambda chain: [run(step) for step in chain], READIED)
+        chains = beside.map(lambda chain: [run(step) for step in chain], PREPARED)
         steps = [step for chain in chains for step in chain]
     steps += map(run, (PUSHED, *TOUR) if shared else TOUR)
     left = list(processes_left(project.home))

@@ -179,8 +179,8 @@ def tpuflex(ctx: click.Context, project_dir: Path) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with the code of the outcome."""
-    # A command loads hundreds of modules, of which nothing is garbage: looking takes a tenth of the
-    # time until it begins.
+    # A command loads hundreds of modules, none of which is garbage: collecting takes up to a tenth
+    # of the time until it begins.
     gc.set_threshold(100_000)
     os.umask(os.umask(0o022) | 0o022)  # what others may write to is refused the next time
     # Nobody plugs into our models; looking for plugins reads all installed packages (40 ms).
