@@ -83,8 +83,12 @@ def _has_text(line: bytes) -> bool:
 
 
 @contextmanager
-def server(*flags: str) -> Iterator[int]:
-    """The port of a server that has answered one completion."""
+def server(eager: bool) -> Iterator[int]:
+    """The port of a server that has answered one completion.
+
+    Args:
+        eager: whether nothing is compiled, with the flag and the variable of stack dev.
+    """
     image = ensure_image(embedded_image(), HOME, print)
     weights = resolve_source(
         SOURCE,
@@ -98,7 +102,8 @@ def server(*flags: str) -> Iterator[int]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     arguments = ["--model", str(weights), "--served-model-name", MODEL, "--dtype", "bfloat16"]
-    arguments += ["--max-model-len", str(TOKENS), "--max-num-seqs", str(SEQUENCES), *flags]
+    arguments += ["--max-model-len", str(TOKENS), "--max-num-seqs", str(SEQUENCES)]
+    arguments += ["--enforce-eager"] if eager else []
     arguments += ["--host", "127.0.0.1", "--port", str(port)]
     with tempfile.TemporaryDirectory(prefix="tpuflex-warmup-") as directory:
         log = Path(directory, "log")
@@ -109,6 +114,7 @@ def server(*flags: str) -> Iterator[int]:
             "LANG": "C.UTF-8",
             "VLLM_API_KEY": KEY,
             "VLLM_CPU_KVCACHE_SPACE": "1",
+            "TORCH_COMPILE_DISABLE": "1" if eager else "0",
         }
         with log.open("w") as output:
             process = subprocess.Popen(
@@ -177,9 +183,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=45)
     parser.add_argument("--eager", action="store_true", help="as stack dev: nothing is compiled")
     options = parser.parse_args()
-    flags = ("--enforce-eager",) if options.eager else ()
     for seconds in (0.0, options.seconds):
-        with server(*flags) as port:
+        with server(options.eager) as port:
             said = f"a warm-up: {warm_up(port, seconds)}" if seconds else "no warm-up"
             print(f"\n{said}\n  {'':20}{'first':>10}{'last':>10}{'ratio':>8}{'to median':>10}")
             show(port, options.users)

@@ -8,7 +8,6 @@ vLLM for TPU compiles a program for each number of tokens and of sequences, padd
 often all of them at its start. Where it has not (``enforce_eager``, ``SKIP_JAX_PRECOMPILE``), and
 where something else is slow at its first use, a first user would wait
 (https://github.com/vllm-project/tpu-inference/blob/main/tpu_inference/runner/compilation_manager.py).
-Log probabilities are not asked for: their programs are among those of the start.
 """
 
 from __future__ import annotations
@@ -112,11 +111,14 @@ def batches(longest: int, sequences: int) -> list[int]:
 
 
 def kinds(model: str) -> Iterator[Round]:
-    """A chat as users send it, by the model's own sampling, and an answer of a given form."""
+    """A chat as users send it, by the model's own sampling; one token with its log probability; and
+    an answer of a given form."""
     message = {"role": "user", "content": "Reply with one word: ready"}
     chat = {"model": model, "messages": [message], "max_tokens": 8, "stream": True}
     form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": _SCHEMA}}
-    for each in (chat, chat | {"response_format": form}):
+    # No `top_logprobs`: a server may allow none (`max_logprobs`), and it takes no other program.
+    token = chat | {"logprobs": True, "max_tokens": 1}
+    for each in (chat, token, chat | {"response_format": form}):
         yield Round("/v1/chat/completions", (each,))
 
 

@@ -49,9 +49,10 @@ def at_phases(host: StartupHost, act: Callable[[str], object]) -> None:
 
 
 def test_the_server_is_asked_between_its_completion_and_ready(host: StartupHost) -> None:
-    """The server is asked in a phase of its own: a chat as users send it, an answer of a form, a
-    prompt of a length that it takes; then it completes once more. A second run of the script leaves
-    it alone, and one after docker has started it again does not. No key is in a file on a disk."""
+    """The server is asked in a phase of its own: a chat as users send it, a log probability, an
+    answer of a form, a prompt of a length that it takes; then it completes once more. A second run
+    of the script leaves it alone, and one after docker has started it again does not. No key is in
+    a file on a disk."""
     seen: list[tuple[str, int]] = []
     at_phases(host, lambda phase: seen.append((phase, host.cloud.asked("POST /v1/completions"))))
     host.cloud.metrics += COUNTED
@@ -64,12 +65,13 @@ def test_the_server_is_asked_between_its_completion_and_ready(host: StartupHost)
     assert max(prompts) <= 198
     assert ("warmup", 0) in seen
     assert ("READY", len(prompts)) in seen
-    first, chat, formed, last = asked(host, "/v1/chat/completions")
+    first, chat, token, formed, last = asked(host, "/v1/chat/completions")
     assert first == last
     assert chat["stream"] is True
     assert "temperature" not in chat
+    assert token["logprobs"] is True
     assert formed["response_format"]["type"] == "json_schema"
-    assert f"warmup: {len(prompts) + 2} requests in " in run.output
+    assert f"warmup: {len(prompts) + 3} requests in " in run.output
     report = host_report({"report": host.cloud.written[-1]})
     assert report is not None
     assert report.asked == 3
@@ -100,7 +102,7 @@ def test_a_server_that_refuses_requests_is_ready_all_the_same(host: StartupHost)
     warm(host)
     run = host.run()
     assert run.status == 0, run.output
-    assert "warmup: 2 requests in " in run.output
+    assert "warmup: 3 requests in " in run.output
     assert ", 1 answered with 400, 1 answered with 500" in run.output
     assert asked(host, "/v1/completions") == []
     report = host_report({"report": host.cloud.written[-1]})
@@ -174,7 +176,7 @@ def test_a_server_that_compiles_at_first_use_is_asked_for_every_shape() -> None:
     server = Server(compiles=3.0)
     said = list(ask_all(server.send, 4096, "m", 1024, 40))
     assert said == ["prompts up to 1024 tokens", "up to 40 at once"]
-    prompts = [prompts_of(each) for each in server.rounds[2:]]
+    prompts = [prompts_of(each) for each in server.rounds[3:]]
     alone = [len(each[0]) for each in prompts if len(each) == 1]
     assert alone == [128, 128, 16, 32, 64, 256, 512, 1024]
     assert [len(each) for each in prompts if len(each) > 1] == [16, 16, 32, 40]
@@ -184,7 +186,7 @@ def test_a_server_that_has_compiled_all_is_asked_little() -> None:
     """Where nothing is slower at its first use, the same size twice is all that is asked for."""
     server = Server(compiles=0.0)
     assert list(ask_all(server.send, 4096, "m", 1024, 40)) == []
-    assert [len(each.documents) for each in server.rounds] == [1, 1, 1, 1, 16, 16]
+    assert [len(each.documents) for each in server.rounds] == [1, 1, 1, 1, 1, 16, 16]
 
 
 @given(st.integers(0, 300_000), st.integers(1, 20_000))
@@ -215,5 +217,5 @@ def test_no_two_prompts_begin_alike() -> None:
     """What a prefix cache has is not computed, so each prompt is another one."""
     server = Server(compiles=3.0)
     list(ask_all(server.send, 4096, "m", 4096, 64))
-    prompts = [prompt for each in server.rounds[2:] for prompt in prompts_of(each)]
+    prompts = [prompt for each in server.rounds[3:] for prompt in prompts_of(each)]
     assert len({tuple(prompt[:16]) for prompt in prompts}) == len(prompts) > 100

@@ -42,7 +42,7 @@ endpoint = tpuflex.VllmEndpoint(
             "image": "tpuflex/vllm-cpu@sha256:"
             "82fe761a6afadfcfa20344c2fcd3f20004a0eb1ab2e51f6a009dfac30e07231f",
             "flags": {"dtype": "bfloat16", "max_model_len": 512, "enforce_eager": True},
-            "env": {"VLLM_CPU_KVCACHE_SPACE": "1"},
+            "env": {"VLLM_CPU_KVCACHE_SPACE": "1", "TORCH_COMPILE_DISABLE": "1"},
         },
         network={
             "name": network.id,
