@@ -24,6 +24,8 @@ LABEL_STATE = "tpuflex-state"
 #: The bucket with states that `tpuflex bootstrap` makes; no stack's, so it has none of the others.
 STATES_LABEL = {"managed-by": "tpuflex-bootstrap"}
 
+#: The name of the Pulumi package.
+PACKAGE = "tpuflex"
 #: Pulumi's type tokens of the provider's resources.
 QUEUED_RESOURCE = "tpuflex:tpu:QueuedResource"
 #: A key of the user's, which the engine only reads.

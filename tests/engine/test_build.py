@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.published_sdk import on_linux, published_sdk
+from tests.engine.published_modules import on_linux, published_modules
 from tpuflex.engine.build import (
     ENGINE_VERSION,
     LOCK,
@@ -21,18 +21,19 @@ from tpuflex.engine.build import (
     parse_version,
     show_version,
 )
+from tpuflex.engine.late_tables import MODULES
 from tpuflex.engine.listeners import SDK
 from tpuflex.errors import EngineError
 
-#: A stand-in for `go` that writes what it was asked and, where asked, the SDK or an engine.
+#: A stand-in for `go` that writes what it was asked and, where asked, modules or an engine.
 GO = """#!/bin/sh
 echo "$@" >> "{calls}"
 env >> "{calls}.env"
 if [ "$1 $2" = "mod download" ]; then
-  mkdir -p "$GOMODCACHE/$3@v{version}" && cp -R "{sdk}/." "$GOMODCACHE/$3@v{version}"
+  mkdir -p "$GOMODCACHE" && cp -R "{cache}/." "$GOMODCACHE"
   exit
 fi
-if [ -f go.mod ]; then cp -R go.mod sdk "{root}"; fi
+if [ -f go.mod ]; then cp -R go.mod changed-* "{root}"; fi
 while [ $# -gt 0 ]; do
   if [ "$1" = -o ]; then out="$2"; fi
   shift
@@ -47,13 +48,9 @@ def toolchain(root: Path, *, says: str = f"v{ENGINE_VERSION}", code: int = 0) ->
     """A Go toolchain with a VERSION file."""
     go = root / "go" / "bin" / "go"
     go.parent.mkdir(parents=True)
-    sdk = root / "published"
-    published_sdk(sdk)
-    go.write_text(
-        GO.format(
-            calls=root / "calls", root=root, sdk=sdk, version=ENGINE_VERSION, says=says, code=code
-        )
-    )
+    cache = root / "published"
+    published_modules(cache)
+    go.write_text(GO.format(calls=root / "calls", root=root, cache=cache, says=says, code=code))
     go.chmod(go.stat().st_mode | stat.S_IXUSR)
     (root / "go" / "VERSION").write_text("go1.26.8\ntime 2026-08-28T16:20:06Z\n")
     return go
@@ -79,19 +76,23 @@ class TestBuild:
         assert called.rstrip().endswith(MODULE)
 
     @on_linux
-    def test_builds_with_the_changed_sdk(self, tmp_path: Path) -> None:
-        """The SDK is downloaded by the lock, so that its checksum is compared, and then changed."""
+    def test_builds_with_changed_modules(self, tmp_path: Path) -> None:
+        """What is changed is downloaded by the lock before, so that its checksum is compared."""
         go = toolchain(tmp_path)
 
         build(tmp_path / "work", tmp_path / "e", {"PATH": f"{go.parent}:/bin"}, lambda _: None)
 
-        assert (tmp_path / "calls").read_text().startswith(f"mod download {SDK}\n")
-        assert (tmp_path / "go.mod").read_text() == (
-            (LOCK / "go.mod").read_text()
-            + f"\nreplace {OPENAPI} => ./openapi\n\nreplace {SDK} => ./sdk\n"
+        changed = [*MODULES, SDK]
+        asked = (tmp_path / "calls").read_text()
+        assert asked.startswith(f"mod download {' '.join(changed)}\n")
+        replaced = [f"{OPENAPI} => ./openapi"]
+        replaced += [f"{each} => ./changed-{number}" for number, each in enumerate(changed)]
+        assert (tmp_path / "go.mod").read_text() == (LOCK / "go.mod").read_text() + "".join(
+            f"\nreplace {each}\n" for each in replaced
         )
-        served = (tmp_path / "sdk" / "go/common/util/rpcutil/serve.go").read_text()
+        served = (tmp_path / "changed-3" / "go/common/util/rpcutil/serve.go").read_text()
         assert "owneronly.Listen(" in served
+        assert "func Load() {" in (tmp_path / "changed-0/frequency/frequency.go").read_text()
 
     def test_failure_shows_the_end_of_the_output(self, tmp_path: Path) -> None:
         """A failed build is an error with its last lines, and the workspace is gone too."""

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.published_sdk import UTIL, published_sdk
+from tests.engine.published_modules import UTIL, published_sdk
 from tpuflex.engine import listeners
 from tpuflex.engine.build import LOCK, recipe
+from tpuflex.engine.changed_module import Change
 from tpuflex.engine.listeners import CHANGES, OWNERS_LISTENER, close_to_others
 from tpuflex.errors import EngineError
 
@@ -39,7 +40,7 @@ class TestChanges:
 
     @pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"{change.file}: {change.old}")
     @pytest.mark.parametrize("times", [0, 2])
-    def test_exactly_one_match(self, sdk: Path, change: listeners.Change, times: int) -> None:
+    def test_exactly_one_match(self, sdk: Path, change: Change, times: int) -> None:
         """What is not there exactly once ends the build, and the error says what and where."""
         file = sdk / UTIL / change.file
         file.write_text(file.read_text().replace(change.old, f"{change.old}\n" * times))

@@ -59,17 +59,27 @@ def test_process_ends_with_its_engine() -> None:
         child.wait(timeout=60)
 
 
-def test_provider_starts_without_the_sdk() -> None:
-    """Importing the provider executes neither the Pulumi SDK nor the HTTP stack, nor what only
-    components and the schema take."""
+_MUCH_LATER = (
+    "pulumi requests google.auth pulumi_gcp tpuflex.settings.model tpuflex.remote "
+    "tpuflex.components"
+)
+
+
+@pytest.mark.parametrize(
+    ("module", "later"),
+    [
+        ("tpuflex.provider.resources", _MUCH_LATER),
+        ("tpuflex.provider.main", f"{_MUCH_LATER} pydantic tpuflex.provider.resources"),
+    ],
+)
+def test_provider_starts_without_what_comes_later(module: str, later: str) -> None:
+    """Queued resources take neither the Pulumi SDK nor the HTTP stack, nor what only components and
+    the schema take; making contact does not even take queued resources."""
     shown = subprocess.run(
         [
             sys.executable,
             "-c",
-            "import sys, tpuflex.provider.main; "
-            "later = ('pulumi', 'requests', 'google.auth', 'pulumi_gcp', 'tpuflex.settings.model', "
-            "'tpuflex.remote', 'tpuflex.components'); "
-            "print([m for m in later if m in sys.modules])",
+            f"import sys, {module}; print([m for m in '{later}'.split() if m in sys.modules])",
         ],
         capture_output=True,
         text=True,

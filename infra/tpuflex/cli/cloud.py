@@ -168,7 +168,7 @@ class Cloud:
 
     def without_drain(self) -> Cloud:
         """The same cloud, where a deletion does not wait for what servers have begun to answer."""
-        from tpuflex.provider.call import DRAIN_VARIABLE
+        from tpuflex.provider.configuration import DRAIN_VARIABLE
 
         return replace(self, environ={**self.environ, DRAIN_VARIABLE: "0"})
 

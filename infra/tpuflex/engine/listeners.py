@@ -2,8 +2,7 @@
 
 Every port of the engine is opened in its module ``sdk/v3``, on loopback and for every user of the
 machine. Before the build, a copy of that module gets :data:`OWNERS_LISTENER`, and its calls of
-``net.Listen`` go there (docs/adr/0019-engine-for-its-owner.md). Go has an ``-overlay`` for this,
-but not for files of its module cache.
+``net.Listen`` go there (docs/adr/0019-engine-for-its-owner.md).
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ import hashlib
 import re
 import shutil
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
+from tpuflex.engine.changed_module import Change, change
 from tpuflex.errors import EngineError
 
 SDK = "github.com/pulumi/pulumi/sdk/v3"
@@ -28,16 +27,7 @@ _LISTENS = re.compile(r"\bnet\.(?:Listen\w*|FileListener)\(|\bListenAndServe\w*\
 _CLAUSE = re.compile(r"^package \w+$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What is written in place of what, exactly once, in a file of the SDK's ``go/common/util``."""
-
-    file: str
-    old: str
-    new: str
-
-
-#: Of SDK 3.256.0.
+#: Of SDK 3.256.0, in its ``go/common/util``.
 CHANGES = (
     Change(
         "rpcutil/serve.go",
@@ -82,12 +72,9 @@ def close_to_others(sdk: Path) -> None:
         EngineError: it is not the one that the changes are for, or listens in another place, too.
     """
     util = sdk / "go" / "common" / "util"
-    for file in sorted({change.file for change in CHANGES}):
-        try:
-            text = (util / file).read_text("utf-8")
-        except OSError as error:
-            raise EngineError(f"{SDK} has no {file}: {error.strerror}.", hint=_HINT) from error
-        (util / file).write_text(_changed(file, text), "utf-8")
+    for file in change(SDK, util, CHANGES, _HINT):
+        importing = rf'\g<0>\n\nimport "{_PACKAGE}"'
+        file.write_text(_CLAUSE.sub(importing, file.read_text("utf-8"), count=1), "utf-8")
     (util / "owneronly").mkdir()
     shutil.copy(OWNERS_LISTENER, util / "owneronly")
     listening = [name for name in _listening(sdk) if name not in _MAY_LISTEN]
@@ -100,15 +87,6 @@ _HINT = (
     "This tpuflex cannot close the ports of that SDK to other users; docs/adr/"
     "0019-engine-for-its-owner.md says how its table is brought up to date."
 )
-
-
-def _changed(file: str, text: str) -> str:
-    edits = [(change.old, change.new) for change in CHANGES if change.file == file]
-    for old, new in edits:
-        if (count := text.count(old)) != 1:
-            raise EngineError(f"{SDK} has `{old}` {count} times in {file}, not once.", hint=_HINT)
-        text = text.replace(old, new)
-    return _CLAUSE.sub(rf'\g<0>\n\nimport "{_PACKAGE}"', text, count=1)
 
 
 def _listening(sdk: Path) -> list[str]:

@@ -4,11 +4,9 @@ waits (deadlines, how often it asks, how often it gives a sign of life). Seconds
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from types import TracebackType
 from typing import Protocol
 from uuid import uuid4
 
@@ -18,6 +16,7 @@ from tpuflex.errors import InterruptedByUser, TpuflexError
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.slices import take_snapshot
 from tpuflex.gcp.timing import DEFAULT_BUDGET, Timing
+from tpuflex.provider.waits import Waits
 from tpuflex.request.fields import ProviderOptions
 from tpuflex.request.name import RequestName
 from tpuflex.request.snapshot import Snapshot
@@ -35,36 +34,8 @@ _TOGETHER = 10.0
 HOST_POLL = 10.0
 #: The same on the embedded cloud, whose hosts boot in seconds.
 EMBEDDED_HOST_POLL = 0.5
-#: 0 in the environment: a deletion does not wait for what hosts have begun to answer.
-DRAIN_VARIABLE = "TPUFLEX_DRAIN"
 #: After this long without a line, a sign of life is written.
 HEARTBEAT = 60.0
-
-
-class Waits:
-    """Counts the waits in this process: each uses ``with waits:`` around itself."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._count = 0
-
-    @property
-    def count(self) -> int:
-        """The present number."""
-        return self._count
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._count += 1
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        with self._lock:
-            self._count -= 1
 
 
 def pause_for(age: float, jitter: float, waits: int = 1) -> float:

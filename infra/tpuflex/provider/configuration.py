@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pulumi_plugin.values import Properties, Value, has_unknown
 from tpuflex.errors import AccessError
 from tpuflex.gcp.endpoints import Endpoints
-from tpuflex.provider.property_types import PACKAGE
+from tpuflex.naming import PACKAGE
 
+#: 0 in the environment: a deletion does not wait for what hosts have begun to answer.
+DRAIN_VARIABLE = "TPUFLEX_DRAIN"
 #: The provider's own keys.
 KEYS = ("project", "embedded")
 #: What the engine keeps among a provider's inputs (`resource/deploy/providers/registry.go` of

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tpuflex.naming import PACKAGE
 from tpuflex.provider.endpoint_example import endpoint_example
 from tpuflex.provider.endpoint_inputs import DEFAULTS, NAMES, SECTIONS, KeptNames
-from tpuflex.provider.property_types import PACKAGE, STRING, JsonObject, enum_members, enum_name
+from tpuflex.provider.property_types import STRING, JsonObject, enum_members, enum_name
 from tpuflex.settings.descriptions import DescribedSchema
 from tpuflex.settings.model import StackSettings
 

@@ -9,9 +9,9 @@ from pydantic import BaseModel, ValidationError
 
 from pulumi_plugin.values import Properties
 from tpuflex.errors import NotFoundError, TpuflexError
+from tpuflex.naming import PACKAGE
 from tpuflex.provider.call import Call
 from tpuflex.provider.lookups import AcceleratorTypes, QueuedResourceArgs, RuntimeVersions, ZoneArgs
-from tpuflex.provider.property_types import PACKAGE
 from tpuflex.provider.read import read
 from tpuflex.request.name import RequestName
 

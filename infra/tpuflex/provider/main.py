@@ -8,17 +8,21 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from pulumi_plugin.log import EngineLog
 from pulumi_plugin.protocol import provider_pb2
 from pulumi_plugin.serve import end_on_signal, run, start
-from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
 from tpuflex.naming import VLLM_ENDPOINT
-from tpuflex.provider.call import DRAIN_VARIABLE
-from tpuflex.provider.configuration import Configuration, endpoints
+from tpuflex.provider.configuration import DRAIN_VARIABLE, Configuration, endpoints
 from tpuflex.provider.servicer import Connect, Servicer
+
+if TYPE_CHECKING:
+    from tpuflex.gcp.queued_resources import TpuClient
 
 #: A wait for capacity holds its thread for days; no call should have to wait for another.
 _THREADS = 1000
@@ -43,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         drains=os.environ.get(DRAIN_VARIABLE) != "0",
     )
     plugin = start(servicer, threads=_THREADS)
+    threading.Thread(target=_load, daemon=True).start()
     # Without its engine nothing receives the replies. A plugin that engines attach to has no
     # engine of its own, and no address.
     run(plugin, ended, orphaned=lambda: bool(address) and os.getppid() != parent)
@@ -50,6 +55,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     plugin.stop(_GRACE)
     # Not sys.exit: a thread inside a slow HTTP request would hold the process up.
     os._exit(0)
+
+
+def _load() -> None:
+    """Import what queued resources need while the engine makes contact."""
+    with suppress(Exception):  # the first call about one reports it
+        import tpuflex.provider.resources  # noqa: F401
 
 
 def _construct(
@@ -68,6 +79,7 @@ def connector(environ: Mapping[str, str]) -> Connect:
     def connect(configured: Configuration, timing: Timing) -> TpuClient:
         # Imported here: a preview without calls needs no HTTP stack.
         from tpuflex.gcp.interruptible import InterruptibleSession
+        from tpuflex.gcp.queued_resources import TpuClient
         from tpuflex.gcp.session import authorized_session
         from tpuflex.gcp.transport import Transport
 

@@ -11,7 +11,6 @@ from pulumi_plugin.replies import InitFailedError
 from pulumi_plugin.values import Properties, has_unknown
 from pulumi_plugin.wire import decode, encode, secret_keys
 from tpuflex.codes import with_code
-from tpuflex.errors import TpuflexError
 from tpuflex.provider.call import UnreadyError
 from tpuflex.request.check import input_properties, parse
 from tpuflex.request.fields import INPUTS
@@ -71,12 +70,6 @@ def previewed_update(olds: Struct, news: Struct) -> Struct:
     return merged
 
 
-def failure_text(error: TpuflexError) -> str:
-    """``error`` as the engine gets it: its code is part of the text, which is all that the engine
-    hands on."""
-    return with_code(str(error), error.code)
-
-
 @contextmanager
 def kept(given: Struct, recorded: Properties | None = None) -> Iterator[None]:
     """Have the engine keep a request in the state that the block leaves behind when it fails.
@@ -93,7 +86,7 @@ def kept(given: Struct, recorded: Properties | None = None) -> Iterator[None]:
     except UnreadyError as error:
         seen = error.snapshot
         raise InitFailedError(
-            failure_text(error),
+            with_code(str(error), error.code),
             id_=str(seen.name),
             properties=properties(given, seen, recorded),
             inputs=given,

@@ -10,9 +10,10 @@ from pydantic import BaseModel, JsonValue
 from pydantic.alias_generators import to_camel, to_pascal
 from pydantic.fields import FieldInfo
 
+from tpuflex.naming import PACKAGE
+
 JsonObject = dict[str, JsonValue]
 
-PACKAGE = "tpuflex"
 STRING: JsonObject = {"type": "string"}
 STRINGS: JsonObject = {"type": "array", "items": STRING}
 

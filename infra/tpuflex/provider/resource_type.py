@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from google.protobuf.empty_pb2 import Empty
 
@@ -38,7 +38,10 @@ class ResourceType(Protocol):
         """Delete it."""
 
 
-def type_in(types: Mapping[str, ResourceType], urn: str) -> ResourceType:
+T = TypeVar("T")
+
+
+def type_in(types: Mapping[str, T], urn: str) -> T:
     """The one of ``types``, by their tokens, that ``urn`` is of.
 
     Raises:

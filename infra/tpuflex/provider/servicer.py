@@ -1,10 +1,14 @@
-"""The provider's gRPC service: the engine's requests in, replies out."""
+"""The provider's gRPC service: the engine's requests in, replies out.
+
+What takes time to import is imported when the API is needed: before that the engine only makes
+contact, and waits for each answer.
+"""
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import grpc
 from google.protobuf.empty_pb2 import Empty
@@ -20,34 +24,41 @@ from pulumi_plugin.replies import (
     reporting,
 )
 from pulumi_plugin.serve import Plugin
-from pulumi_plugin.wire import decode, encode, secret_keys
+from pulumi_plugin.wire import decode
 from tpuflex import __version__
+from tpuflex.codes import with_code
 from tpuflex.errors import TpuflexError
-from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
 from tpuflex.naming import QUEUED_RESOURCE, STATE_ID
 from tpuflex.provider import configuration
-from tpuflex.provider.call import EMBEDDED_HOST_POLL, HOST_POLL, Call, Waits
-from tpuflex.provider.functions import ArgumentsError, invoke
-from tpuflex.provider.marshalling import failure_text
-from tpuflex.provider.queued_resource import QueuedResources
 from tpuflex.provider.resource_type import ResourceType, type_in
-from tpuflex.provider.schema import package_schema
 from tpuflex.provider.state_id import StateIds
+from tpuflex.provider.waits import Waits
+
+if TYPE_CHECKING:
+    from tpuflex.gcp.queued_resources import TpuClient
+    from tpuflex.provider.resources import Resources
 
 Context = grpc.ServicerContext
-Connect = Callable[[configuration.Configuration, Timing], TpuClient]
+Connect = Callable[[configuration.Configuration, Timing], "TpuClient"]
 #: Makes the component that the engine asks for; also gets the address of the engine's log.
 Construct = Callable[[provider_pb2.ConstructRequest, str], provider_pb2.ConstructResponse]
 
 
 def _describe(error: Exception) -> Failure:
     if isinstance(error, TpuflexError):
-        return grpc.StatusCode.UNKNOWN, failure_text(error)
+        # The text is all that the engine hands on.
+        return grpc.StatusCode.UNKNOWN, with_code(str(error), error.code)
     return grpc.StatusCode.UNKNOWN, internal_error("the tpuflex provider", error)
 
 
 reported = reporting(_describe)
+
+
+def _schema() -> str:
+    from tpuflex.provider.schema import package_schema
+
+    return package_schema()
 
 
 class Servicer(Plugin):
@@ -62,7 +73,7 @@ class Servicer(Plugin):
         *,
         drains: bool = True,
     ) -> None:
-        super().__init__(__version__, package_schema, log)
+        super().__init__(__version__, _schema, log)
         self._connect = connect
         self._components = components or {}
         self._drains = drains
@@ -75,29 +86,30 @@ class Servicer(Plugin):
         with self._lock:
             self._stop = threading.Event()
             self._configuration = configured
-            self._timing = self._make_timing(self._stop)
-            self._client: TpuClient | None = None
-            self._slices = QueuedResources(configured.project, self._timing, self.log, self._call)
-            self._types: Mapping[str, ResourceType] = {
-                QUEUED_RESOURCE: self._slices,
-                STATE_ID: StateIds(),
-            }
+            self._made: Resources | None = None
 
-    def _call(self, urn: str) -> Call:
-        """What one call works with. The connection is made when it is first needed: checking and
-        comparing inputs needs none."""
+    @property
+    def _resources(self) -> Resources:
         with self._lock:
-            if self._client is None:
-                self._client = self._connect(self._configuration, self._timing)
-            report = functools.partial(self.log.write, urn)
-            return Call(
-                self._client,
-                self._timing,
-                report,
-                waits=self._waits,
-                host_poll=EMBEDDED_HOST_POLL if self._configuration.embedded else HOST_POLL,
-                drains=self._drains,
-            )
+            if self._made is None:
+                from tpuflex.provider.resources import Resources
+
+                self._made = Resources(
+                    self._configuration,
+                    self._connect,
+                    self._make_timing(self._stop),
+                    self.log,
+                    self._waits,
+                    drains=self._drains,
+                )
+            return self._made
+
+    def _type(self, urn: str) -> ResourceType:
+        types: Mapping[str, Callable[[], ResourceType]] = {
+            QUEUED_RESOURCE: lambda: self._resources.slices,
+            STATE_ID: StateIds,
+        }
+        return type_in(types, urn)()
 
     def stop(self) -> None:
         """End all waits at once."""
@@ -151,7 +163,9 @@ class Servicer(Plugin):
         # the second must not make the first one's run forget what it has read.
         if configured != self._configuration or self._stop.is_set():
             self._configure(configured)
-        self._slices.begin()
+        with self._lock:
+            if self._made is not None:
+                self._made.slices.begin()
         return provider_pb2.ConfigureResponse(
             acceptSecrets=True, supportsPreview=True, supports_autonaming_configuration=True
         )
@@ -162,17 +176,7 @@ class Servicer(Plugin):
     def Invoke(
         self, request: provider_pb2.InvokeRequest, context: Context
     ) -> provider_pb2.InvokeResponse:
-        given, secrets = decode(request.args), secret_keys(request.args)
-        project = self._configuration.project
-        try:
-            answer = invoke(request.tok, given, project, lambda: self._call(""), secrets=secrets)
-        except ArgumentsError as error:
-            return provider_pb2.InvokeResponse(failures=check_failures(error.findings))
-        reply = provider_pb2.InvokeResponse()
-        # Which argument a part of the answer repeats cannot be told: all of it is secret then.
-        marked = encode(answer, secrets=answer.keys() if secrets else ())
-        getattr(reply, "return").CopyFrom(marked)
-        return reply
+        return self._resources.invoke(request)
 
     # -- the components -----------------------------------------------------------------------
 
@@ -194,32 +198,32 @@ class Servicer(Plugin):
     def Check(
         self, request: provider_pb2.CheckRequest, context: Context
     ) -> provider_pb2.CheckResponse:
-        return type_in(self._types, request.urn).check(request)
+        return self._type(request.urn).check(request)
 
     @reported
     def Diff(
         self, request: provider_pb2.DiffRequest, context: Context
     ) -> provider_pb2.DiffResponse:
-        return type_in(self._types, request.urn).diff(request)
+        return self._type(request.urn).diff(request)
 
     @reported
     def Create(
         self, request: provider_pb2.CreateRequest, context: Context
     ) -> provider_pb2.CreateResponse:
-        return type_in(self._types, request.urn).create(request)
+        return self._type(request.urn).create(request)
 
     @reported
     def Read(
         self, request: provider_pb2.ReadRequest, context: Context
     ) -> provider_pb2.ReadResponse:
-        return type_in(self._types, request.urn).read(request)
+        return self._type(request.urn).read(request)
 
     @reported
     def Update(
         self, request: provider_pb2.UpdateRequest, context: Context
     ) -> provider_pb2.UpdateResponse:
-        return type_in(self._types, request.urn).update(request)
+        return self._type(request.urn).update(request)
 
     @reported
     def Delete(self, request: provider_pb2.DeleteRequest, context: Context) -> Empty:
-        return type_in(self._types, request.urn).delete(request)
+        return self._type(request.urn).delete(request)
