@@ -1,7 +1,9 @@
-"""The order of the suite when it runs on several cores, and the examples of its properties."""
+"""The order of the suite when it runs on several cores, its pace, and the examples of its
+properties."""
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import hypothesis
@@ -12,6 +14,10 @@ import pytest
 hypothesis.settings.register_profile("same", derandomize=True, deadline=None)
 hypothesis.settings.register_profile("explore", deadline=None)
 hypothesis.settings.load_profile("same")
+
+# What was imported is no garbage, and the collector would go through all of it again and again: a
+# seventh of the time of tests in this process.
+gc.set_threshold(100_000, 20, 100)
 
 #: Files with tests so marked run first, in this order, so that a run does not end on a single
 #: worker that is busy with one of them.
