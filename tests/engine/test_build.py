@@ -11,18 +11,15 @@ from tests.engine.published_modules import on_linux, published_modules
 from tpuflex.engine.build import (
     ENGINE_VERSION,
     LOCK,
-    MINIMUM_GO,
     MODULE,
     OPENAPI,
     build,
     build_environment,
     end_of,
-    find_go,
-    parse_version,
-    show_version,
 )
 from tpuflex.engine.late_tables import MODULES
 from tpuflex.engine.listeners import SDK
+from tpuflex.engine.toolchain import MINIMUM_GO, find_go, parse_version, show_version
 from tpuflex.errors import EngineError
 
 #: A stand-in for `go` that writes what it was asked and, where asked, modules or an engine.

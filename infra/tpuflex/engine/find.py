@@ -17,14 +17,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tpuflex.engine import build, listeners
-from tpuflex.engine.build import (
-    ENGINE_VERSION,
-    MINIMUM_ENGINE,
-    MINIMUM_GO,
-    parse_version,
-    show_version,
-)
+from tpuflex.engine.build import ENGINE_VERSION, MINIMUM_ENGINE
 from tpuflex.engine.seal import broken_seal, seal
+from tpuflex.engine.toolchain import MINIMUM_GO, find_go, parse_version, show_version
 from tpuflex.errors import EngineError
 from tpuflex.trusted_files import (
     child_environment,
@@ -215,7 +210,7 @@ def _cached(home: Path, environ: Mapping[str, str]) -> Look:
 
 def _buildable(environ: Mapping[str, str], engine: Engine | None) -> Candidate:
     location = f"{build.MODULE}@v{ENGINE_VERSION}"
-    go = build.find_go(environ)
+    go = find_go(environ)
     with_go = f"with {go.described}" if go.usable else f"with Go from PyPI ({go.described})"
     reason = f"not needed, there is {engine.path}" if engine else f"will be built {with_go}"
     return Candidate("build", location, ENGINE_VERSION, False, reason)
