@@ -21,6 +21,9 @@ from collections.abc import Sequence
 from routes import Server
 from warmup_requests import Round, ask_all
 
+#: How a stream begins in which a server reports that it has failed.
+_FAILED_STREAM = b'data: {"error"'
+
 
 class TimeOverError(Exception):
     """The time was over."""
@@ -67,8 +70,10 @@ class WarmUp:
         """
         began = time.monotonic()
         contents = [json.dumps(document).encode() for document in asked.documents]
-        for status, _ in self._answers("POST", asked.path, contents):
+        for status, body in self._answers("POST", asked.path, contents):
             self.answered += 1
+            if status == "200" and body.startswith(_FAILED_STREAM):
+                status = "an error"
             if status != "200":
                 # A base model has no chat template, a small vocabulary not all ids.
                 self.refused[status] = self.refused.get(status, 0) + 1

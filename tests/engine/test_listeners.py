@@ -48,7 +48,7 @@ class TestChanges:
         with pytest.raises(EngineError) as caught:
             close_to_others(sdk)
 
-        assert f"`{change.old}` {times} times in {change.file}" in caught.value.message
+        assert f"{change.file} of {listeners.SDK} has {times} times" in caught.value.message
         assert "docs/adr/0019-engine-for-its-owner.md" in str(caught.value.hint)
 
     def test_missing_file(self, sdk: Path) -> None:

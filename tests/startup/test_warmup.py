@@ -49,8 +49,8 @@ def at_phases(host: StartupHost, act: Callable[[str], object]) -> None:
 
 
 def test_the_server_is_asked_between_its_completion_and_ready(host: StartupHost) -> None:
-    """The server is asked in a phase of its own: a chat as users send it, a log probability, an
-    answer of a form, a prompt of a length that it takes; then it completes once more. A second run
+    """The server is asked in a phase of its own: a chat as users send it, an answer of a form,
+    log probabilities, a prompt of a length that it takes; then it completes once more. A second run
     of the script leaves it alone, and one after docker has started it again does not. No key is in
     a file on a disk."""
     seen: list[tuple[str, int]] = []
@@ -65,11 +65,11 @@ def test_the_server_is_asked_between_its_completion_and_ready(host: StartupHost)
     assert max(prompts) <= 198
     assert ("warmup", 0) in seen
     assert ("READY", len(prompts)) in seen
-    first, chat, token, formed, last = asked(host, "/v1/chat/completions")
+    first, chat, formed, token, last = asked(host, "/v1/chat/completions")
     assert first == last
     assert chat["stream"] is True
     assert "temperature" not in chat
-    assert token["logprobs"] is True
+    assert (token["logprobs"], token["top_logprobs"]) == (True, 1)
     assert formed["response_format"]["type"] == "json_schema"
     assert f"warmup: {len(prompts) + 3} requests in " in run.output
     report = host_report({"report": host.cloud.written[-1]})

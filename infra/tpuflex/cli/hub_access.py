@@ -1,4 +1,5 @@
-"""How a command reaches the Hugging Face Hub: its address, the token, progress and Ctrl-C."""
+"""How a command reaches what weights are fetched from: the Hugging Face Hub, with its address and
+token; a bucket; progress and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ from tpuflex.naming import HF_TOKEN
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.output import Output
+    from tpuflex.gcp.checkpoint_objects import CheckpointObjects
     from tpuflex.gcp.weights_files import Progress
+    from tpuflex.operate.checkpoint_source import GsUrl
     from tpuflex.operate.hub.client import HubClient
 
 #: As huggingface_hub has them
@@ -27,8 +30,8 @@ def _never() -> bool:
 
 
 @dataclass(frozen=True)
-class HubAccess:
-    """The Hub, as the stack of a cloud reaches it.
+class SourceAccess:
+    """The Hub and buckets, as the stack of a cloud reaches them.
 
     Attributes:
         connect: gives the stack's cloud, when it is needed.
@@ -43,6 +46,10 @@ class HubAccess:
     def client(self) -> HubClient:
         """A client of the Hub."""
         return hub_client(self.connect())
+
+    def objects(self, place: GsUrl) -> CheckpointObjects:
+        """What is at a place in a bucket; makes no request."""
+        return objects_at(self.connect(), place)
 
     @contextmanager
     def transfer(self) -> Iterator[Progress]:
@@ -59,6 +66,13 @@ class HubAccess:
                 show(done, total)
 
             yield progress
+
+
+def objects_at(cloud: Cloud, place: GsUrl) -> CheckpointObjects:
+    """What is at a place in a bucket, as the caller may read it; makes no request."""
+    from tpuflex.gcp.checkpoint_objects import checkpoint_objects
+
+    return checkpoint_objects(place.bucket, place.prefix, environ=cloud.environ)
 
 
 def hub_client(cloud: Cloud) -> HubClient:

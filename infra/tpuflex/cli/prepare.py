@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
-from tpuflex.cli.hub_access import HubAccess
+from tpuflex.cli.hub_access import SourceAccess
 from tpuflex.cli.library_weights import in_library
 from tpuflex.cli.prepare_secrets import check_brought, check_certificate, ensure_secrets
 from tpuflex.cli.prepare_weights import (
@@ -274,8 +274,8 @@ class EndpointPreparation:
         note_weights_use(self.cloud, self.say)  # what was there already is not written anew
         return report.manifest.sha256
 
-    def _hub(self) -> HubAccess:
-        return HubAccess(lambda: self.cloud, self.output, self.cancelled)
+    def _hub(self) -> SourceAccess:
+        return SourceAccess(lambda: self.cloud, self.output, self.cancelled)
 
     def _mend(self, weights: Weights, problems: tuple[WeightsProblem, ...]) -> bool:
         """Have the set in the bucket, which has ``problems``, mended from another bucket; False

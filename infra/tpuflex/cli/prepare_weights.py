@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
-from tpuflex.cli.hub_access import HubAccess, hub_client
+from tpuflex.cli.hub_access import SourceAccess, hub_client, objects_at
 from tpuflex.cli.shared_weights import require_same
 from tpuflex.errors import InterruptedByUser
 from tpuflex.operate.pushed_weights import PushedWeights
@@ -18,10 +18,14 @@ if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.output import Output
     from tpuflex.cli.stack import OpenStack
+    from tpuflex.gcp.checkpoint_objects import CheckpointObjects
     from tpuflex.gcp.weights import Check, Fill
     from tpuflex.gcp.weights_report import FoundManifest, PushReport
+    from tpuflex.operate.bucket_models import BucketModels
+    from tpuflex.operate.checkpoint_source import GsUrl
     from tpuflex.operate.hub.client import HubClient
     from tpuflex.operate.hub.fetch import HubModels
+    from tpuflex.operate.model_source import RemoteSource
 
 Say = Callable[[str], None]
 
@@ -35,23 +39,30 @@ def remember(cloud: Cloud, manifest_sha256: str) -> None:
         known.put(cloud.bucket, place, manifest_sha256)
 
 
-def weights_directory(stack: OpenStack, source: str, say: Say, hub: HubAccess) -> Path:
+def weights_directory(stack: OpenStack, source: str, say: Say, access: SourceAccess) -> Path:
     """The directory with the weights of ``source``, downloaded and converted if necessary.
 
     Args:
         stack: the stack.
         source: `model.weights.source` of the stack file.
         say: called with one line per step.
-        hub: reaches the Hub.
+        access: reaches the Hub and buckets.
 
     Raises:
         WeightsError: the source is missing or cannot be read.
-        TpuflexError: the Hub refused.
+        TpuflexError: the Hub or the bucket refused.
     """
     from embedded_cloud.images import embedded_image, ensure_image
+    from tpuflex.operate.hub.snapshot import HubSource
     from tpuflex.operate.model_source import resolve_source
 
     project = stack.project
+
+    def fetch(model: RemoteSource) -> Path:
+        if isinstance(model, HubSource):
+            return _of_hub(stack, access.client).directory(model, say, access.transfer)
+        return _of_buckets(stack, access.objects).directory(model, say, access.transfer)
+
     return resolve_source(
         source,
         project_root=project.root,
@@ -59,7 +70,7 @@ def weights_directory(stack: OpenStack, source: str, say: Say, hub: HubAccess) -
         # A conversion needs torch and transformers: the embedded serving image has both.
         python=lambda: ensure_image(embedded_image(), project.home, say).python,
         say=say,
-        fetch=lambda model: _models(stack, hub.client).directory(model, say, hub.transfer),
+        fetch=fetch,
     )
 
 
@@ -68,26 +79,41 @@ def check_source(stack: OpenStack, cloud: Cloud | None = None) -> None:
 
     Args:
         stack: the stack.
-        cloud: its cloud; without it, the Hub is not asked for a model of it.
+        cloud: its cloud; without it, the Hub or a bucket is not asked for a model of it.
 
     Raises:
         SettingsError: it is malformed, or the directory holds no checkpoint.
         WeightsError: what the directory holds is damaged.
-        NotFoundError, AccessError, ApiError: the Hub does not have it, or does not give it.
+        NotFoundError, AccessError, ApiError: the Hub or the bucket does not have it, or does not
+            give it.
     """
-    from tpuflex.operate.model_source import check_source as check
+    from tpuflex.operate.hub.snapshot import HubSource
+    from tpuflex.operate.model_source import check_source as check_named
 
     model = stack.settings.model
+
+    def check(remote: RemoteSource) -> None:
+        if cloud is None:
+            return
+        if isinstance(remote, HubSource):
+            _of_hub(stack, lambda: hub_client(cloud)).check(remote)
+        else:
+            _of_buckets(stack, lambda place: objects_at(cloud, place)).check(remote)
+
     if model.weights.source is not None:
-        check(
-            model.weights.source,
-            project_root=stack.project.root,
-            model=model.name,
-            hub=None if cloud is None else _models(stack, lambda: hub_client(cloud)),
+        check_named(
+            model.weights.source, project_root=stack.project.root, model=model.name, check=check
         )
 
 
-def _models(stack: OpenStack, client: Callable[[], HubClient]) -> HubModels:
+def _of_buckets(stack: OpenStack, objects: Callable[[GsUrl], CheckpointObjects]) -> BucketModels:
+    from tpuflex.operate.bucket_models import BucketModels
+
+    extra_files = stack.settings.model.weights.extra_files
+    return BucketModels(stack.project.home / "models", objects, extra_files)
+
+
+def _of_hub(stack: OpenStack, client: Callable[[], HubClient]) -> HubModels:
     from tpuflex.operate.hub.fetch import HubModels
 
     extra_files = stack.settings.model.weights.extra_files
@@ -133,7 +159,7 @@ def push_weights(
             others have put there would be replaced.
         InterruptedByUser: the user pressed Ctrl-C.
     """
-    from tpuflex.operate.hub.download import source_of
+    from tpuflex.operate.fetched_from import source_of
 
     model = cloud.stack.settings.model
     prefix = weights_prefix(model)

@@ -43,11 +43,11 @@ def hub_source(source: str | None) -> HubSource:
     """
     found = None if source is None else HubSource.parse(source)
     if found is None:
-        problem = "is not set" if source is None else f"is {source!r}, which is on this machine"
+        problem = "is not set" if source is None else f"is {source!r}, which no machine copies"
         raise SettingsError(
             "the stack file",
             (Finding(SOURCE_KEY, f"it {problem}", "Write hf://OWNER/NAME@COMMIT."),),
-            hint="What is on this machine is pushed from here: tpuflex weights push",
+            hint="Anything else is pushed from here: tpuflex weights push",
         )
     return found
 

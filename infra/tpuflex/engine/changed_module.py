@@ -32,7 +32,9 @@ def locked_version(module: str, lock: Path) -> str:
     """
     found = re.search(rf"^\s*{re.escape(module)} (\S+)", lock.read_text("utf-8"), re.MULTILINE)
     if found is None:
-        raise EngineError(f"{lock} has no {module}.")
+        raise EngineError(
+            f"{lock} has no {module}, which is changed.", hint="Take its changes out of the table."
+        )
     return found[1]
 
 
@@ -67,8 +69,10 @@ def change(module: str, directory: Path, changes: Iterable[Change], hint: str) -
                 f"{module} has no {each.file}: {error.strerror}.", hint=hint
             ) from error
         if (count := text.count(each.old)) != 1:
+            begins = each.old.strip().splitlines()[0]
             raise EngineError(
-                f"{module} has `{each.old}` {count} times in {each.file}, not once.", hint=hint
+                f"{each.file} of {module} has {count} times, not once, what begins `{begins}`.",
+                hint=hint,
             )
         file.write_text(text.replace(each.old, each.new), "utf-8")
         files.append(file)

@@ -13,6 +13,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from tpuflex.engine import late_tables
 from tpuflex.engine.changed_module import Change, change
 from tpuflex.errors import EngineError
 
@@ -59,7 +60,7 @@ def applies() -> bool:
 
 def recipe(lock: Path) -> str:
     """Twelve hexadecimal digits that are different for an engine built in another way."""
-    digest = hashlib.sha256(repr((applies(), CHANGES)).encode())
+    digest = hashlib.sha256(repr((applies(), CHANGES, late_tables.MODULES)).encode())
     for file in (lock / "go.mod", lock / "go.sum", OWNERS_LISTENER):
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()[:12]

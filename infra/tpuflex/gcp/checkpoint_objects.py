@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.manifest import MAX_FILES
@@ -15,6 +17,23 @@ if TYPE_CHECKING:
     from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]
 
 _TIMEOUT = (10.0, 60.0)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointObject:
+    """A file as it was listed.
+
+    Attributes:
+        name: its name below the prefix.
+        size: in bytes.
+        generation: of the object; another content has another one.
+        crc32c: the CRC32C that Cloud Storage keeps of it, in hex; empty if it says none.
+    """
+
+    name: str
+    size: int
+    generation: int
+    crc32c: str
 
 
 class CheckpointObjects:
@@ -31,7 +50,11 @@ class CheckpointObjects:
         self._blobs: dict[str, Blob] = {}
 
     def sizes(self) -> Mapping[str, int]:
-        """Bytes of each file, by its name.
+        """Bytes of each file, by its name; raises what :meth:`listed` raises."""
+        return {file.name: file.size for file in self.listed()}
+
+    def listed(self) -> tuple[CheckpointObject, ...]:
+        """Every file, by name. What is read later is read of exactly these.
 
         Raises:
             NotFoundError: there is no such bucket, or nothing at the prefix.
@@ -56,7 +79,7 @@ class CheckpointObjects:
                 f"gs://{self._bucket.name}/{self._prefix} holds more than {MAX_FILES} files",
                 hint="Name the prefix of one checkpoint.",
             )
-        return {name: int(blob.size or 0) for name, blob in self._blobs.items()}
+        return tuple(_object(name, blob) for name, blob in sorted(self._blobs.items()))
 
     def read(self, name: str, start: int, length: int) -> bytes:
         """``length`` bytes (fewer at the end of the file) from ``start`` of the file ``name``.
@@ -87,6 +110,11 @@ class CheckpointObjects:
             missing="Name a bucket that exists: gs://BUCKET/PREFIX.",
             forbidden="Reading a checkpoint needs the role Storage Object Viewer on the bucket.",
         )
+
+
+def _object(name: str, blob: Blob) -> CheckpointObject:
+    crc32c = base64.b64decode(blob.crc32c or "").hex()
+    return CheckpointObject(name, int(blob.size or 0), int(blob.generation or 0), crc32c)
 
 
 def checkpoint_objects(

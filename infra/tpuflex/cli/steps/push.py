@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
-from tpuflex.cli.hub_access import HubAccess
+from tpuflex.cli.hub_access import SourceAccess
 from tpuflex.cli.prepare_weights import (
     Say,
     check_source,
@@ -70,7 +70,7 @@ def run_push(invocation: Invocation, cloud: Cloud, directory: Path | None, *, ag
         if origin is not None:  # the source, which may have to be fetched, is not needed
             _finish(invocation, cloud, _copied(cloud, filling, origin), filling)
             return
-    hub = HubAccess(lambda: cloud, output)
+    hub = SourceAccess(lambda: cloud, output)
     place = directory or weights_directory(cloud.stack, str(source), output.progress, hub)
     report = push_weights(cloud, place, output, lambda: False, fill=filling, again=again)
     _finish(invocation, cloud, report, filling, again=again)

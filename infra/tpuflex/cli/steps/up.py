@@ -6,7 +6,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from tpuflex.cli.hub_access import HubAccess
+from tpuflex.cli.hub_access import SourceAccess
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.plan import number, price_text
 from tpuflex.cli.prepare import BUCKET
@@ -188,5 +188,5 @@ def _fetch(invocation: Invocation, cloud: Cloud, plan: StackPlan) -> None:
         ensure_image(stack.settings.serving.image, stack.project.home, say)
     source = stack.settings.model.weights.source
     if source is not None and BUCKET in changed:
-        hub = HubAccess(lambda: cloud, invocation.output)
+        hub = SourceAccess(lambda: cloud, invocation.output)
         weights_directory(stack, source, say, hub)

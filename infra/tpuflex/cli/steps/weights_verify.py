@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
-from tpuflex.cli.hub_access import HubAccess
+from tpuflex.cli.hub_access import SourceAccess
 from tpuflex.cli.library_weights import in_library
 from tpuflex.cli.prepare_weights import files_text
 from tpuflex.cli.region_weights import other_set_advice, weights_set
@@ -69,7 +69,7 @@ def run_verify(cloud: Cloud, directory: Path | None, output: Output) -> None:
     looked = [_looked(each) for each in (cloud, *cloud.further_regions())]
     if len(looked) == 1 and looked[0].error is not None:
         raise looked[0].error
-    local = local_weights(stack, directory, output, HubAccess(lambda: cloud, output))
+    local = local_weights(stack, directory, output, SourceAccess(lambda: cloud, output))
     pushed = PushedWeights(stack.own_files).get(cloud.bucket, prefix)
     home = None if looked[0].check is None else looked[0].check.sha256
     found = [_judged(each, local, pushed, home) for each in looked]

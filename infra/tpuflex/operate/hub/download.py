@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tpuflex.copier.job import git_object_id
 from tpuflex.errors import WeightsError
 from tpuflex.gcp.weights_files import Progress, Tally
+from tpuflex.operate.fetched_from import note_source
 from tpuflex.operate.hub.snapshot import HubFile, Snapshot
 from tpuflex.operate.resumed_download import Download, fetch_all, require_room
 
@@ -20,17 +21,6 @@ if TYPE_CHECKING:
     from hashlib import _Hash
 
     from tpuflex.operate.hub.client import HubClient
-
-#: Hidden, so that it is never pushed: what the directory was fetched from.
-SOURCE_FILE = ".tpuflex-source"
-
-
-def source_of(directory: Path) -> str:
-    """The source that ``directory`` was fetched from, with its commit; empty if from none."""
-    try:
-        return (directory / SOURCE_FILE).read_text("utf-8").strip()[:300]
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 def download(client: HubClient, snapshot: Snapshot, directory: Path, progress: Progress) -> None:
@@ -51,7 +41,7 @@ def download(client: HubClient, snapshot: Snapshot, directory: Path, progress: P
     require_room(snapshot.source, snapshot.total_bytes, partial)
     files = [_download(client, snapshot, file, partial) for file in snapshot.files]
     fetch_all(files, Tally(snapshot.total_bytes, progress).add)
-    (partial / SOURCE_FILE).write_text(f"{snapshot.source}\n", encoding="utf-8")
+    note_source(partial, snapshot.source)
     partial.rename(directory)
 
 

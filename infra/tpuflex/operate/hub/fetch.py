@@ -11,11 +11,9 @@ from tpuflex.operate.hub.client import HubClient
 from tpuflex.operate.hub.download import download
 from tpuflex.operate.hub.snapshot import SOURCE_KEY, HubSource, Snapshot, directory_name
 from tpuflex.operate.model_lock import only_maker
+from tpuflex.operate.serving_files import left_out_text
 
 Say = Callable[[str], None]
-
-#: So many of the files that are left out are named.
-_NAMED = 5
 
 
 class HubModels:
@@ -88,8 +86,4 @@ class HubModels:
 def _announced(snapshot: Snapshot, directory: Path) -> str:
     size = snapshot.total_bytes / 1e6
     text = f"hub: {len(snapshot.files)} files, {size:.0f} MB, into {directory}"
-    if snapshot.left_out:
-        named, others = snapshot.left_out[:_NAMED], len(snapshot.left_out) - _NAMED
-        more = f" and {others} more" if others > 0 else ""
-        text += f"; left out, as no data formats: {', '.join(named)}{more}"
-    return text
+    return text + left_out_text(snapshot.left_out)

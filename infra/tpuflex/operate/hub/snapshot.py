@@ -6,15 +6,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pulumi_plugin.printable import is_printable, printable
-from tpuflex.boot.manifest_document import MANIFEST_NAME
-from tpuflex.catalog.weight_formats import allowed_patterns, fits
+from pulumi_plugin.printable import printable
 from tpuflex.errors import Finding, SettingsError, WeightsError
 from tpuflex.naming import digest, slug
+from tpuflex.operate.serving_files import serving_files
 from tpuflex.settings.base import HUB_SOURCE
 
 SOURCE_KEY = "tpuflex:model.weights.source"
-SAFETENSORS = ".safetensors"
 #: Of one file: no object is larger (https://cloud.google.com/storage/quotas#objects).
 MOST_BYTES = 5 * 2**40
 
@@ -115,9 +113,6 @@ def choose_files(
 ) -> Snapshot:
     """What is fetched of ``files``: data formats and what ``extra`` names; nothing hidden.
 
-    A directory that holds anything else is refused; of a repository it is left out, because
-    many hold the same weights once more as pickles.
-
     Args:
         repository: OWNER/NAME.
         commit: the commit.
@@ -127,42 +122,22 @@ def choose_files(
     Raises:
         WeightsError: a path or sum is none, or nothing in it could be served.
     """
-    patterns = allowed_patterns(extra)
-    chosen: list[HubFile] = []
-    left_out: list[str] = []
     where = f"hf://{repository}@{commit}"
     # It becomes the name of a directory here.
     if not _SHA1.fullmatch(commit):
         raise WeightsError(f"the Hub names {printable(commit)} as a commit of {repository}")
-    for file in sorted(files, key=lambda one: one.path):
-        _require_path(file.path, where)
-        parts = file.path.split("/")
-        # A manifest of the model's own is not that of the set, and a push takes none.
-        hidden = parts[-1] == MANIFEST_NAME or any(part.startswith(".") for part in parts)
-        if hidden or not fits(file.path, patterns):
-            left_out.append(file.path)
-            continue
+    by_path = {file.path: file for file in files}
+    names, left_out = serving_files(
+        where,
+        by_path,
+        extra,
+        hint="Many models are there more than once: look for the repository with safetensors"
+        " (not GGUF, not a LoRA adapter alone).",
+    )
+    chosen = tuple(by_path[name] for name in names)
+    for file in chosen:
         _require_sum(file, where)
-        chosen.append(file)
-    names = {file.path for file in chosen}
-    if "config.json" not in names or not any(name.endswith(SAFETENSORS) for name in names):
-        missing = "config.json" if "config.json" not in names else f"*{SAFETENSORS}"
-        raise WeightsError(
-            f"{where} holds no {missing}, which vLLM on TPU loads",
-            hint="Many models are there more than once: look for the repository with safetensors"
-            " (not GGUF, not a LoRA adapter alone).",
-        )
-    return Snapshot(repository, commit, tuple(chosen), tuple(left_out))
-
-
-def _require_path(path: str, where: str) -> None:
-    """Check what a server says before a path on this machine is made of it.
-
-    Raises:
-        WeightsError: it is no path in a repository.
-    """
-    if any(part in ("", ".", "..") for part in path.split("/")) or not is_printable(path):
-        raise WeightsError(f"{where} lists {printable(path)}, which is no path in it")
+    return Snapshot(repository, commit, chosen, tuple(left_out))
 
 
 def _require_sum(file: HubFile, where: str) -> None:

@@ -1,0 +1,93 @@
+"""`weights hash` of a model in a bucket: what is printed, and exit codes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_hub_source import write_source
+from tests.cli.typing import TypeIn
+from tests.hub_models import safetensors
+from tpuflex.gcp.storage_client import storage_bucket
+
+PLACE = "gs://acme-models/team/tiny"
+#: Source, exit code, and all that is printed for people.
+REFUSALS = (
+    (
+        "gs://acme-models/team/nothing",
+        4,
+        "Error: gs://acme-models/team/nothing/ holds no files\n"
+        "Name the prefix below which config.json lies: gs://BUCKET/PREFIX.\n",
+    ),
+    (
+        "gs://nobodys-models/tiny",
+        4,
+        "Error: gs://nobodys-models does not exist\n"
+        "Name a bucket that exists: gs://BUCKET/PREFIX.\n",
+    ),
+    (
+        f"{PLACE}/pickles",
+        7,
+        f"Error: {PLACE}/pickles holds no config.json, which vLLM on TPU loads\n"
+        "Name the prefix below which config.json and the *.safetensors files lie:"
+        " gs://BUCKET/PREFIX.\n",
+    ),
+    (
+        "gs://UPPER",
+        5,
+        "Error: Pulumi.dev.yaml has 1 problem:\n"
+        "  tpuflex:model.weights.source: 'gs://UPPER' does not name a place in Cloud Storage"
+        " (line 21). Write gs://BUCKET/PREFIX.\n",
+    ),
+)
+
+
+@pytest.fixture(autouse=True)
+def _bucket(type_in: TypeIn) -> Iterator[None]:
+    """A bucket of the running embedded cloud with a model."""
+    assert type_in("emulator", "start", "--port", "0").code == 0
+    try:
+        found = {str(k): str(v) for k, v in type_in("emulator", "env", "--json").document.items()}
+        bucket = storage_bucket("acme-models", project="acme", environ=found)
+        bucket.create(location="us-east5")
+        files = {
+            "config.json": b"{}",
+            "model.safetensors": safetensors(),
+            "tokenizer.json": b"{}",
+            "pytorch_model.bin": b"a pickle",
+            "pickles/pytorch_model.bin": b"a pickle",
+        }
+        for name, content in files.items():
+            bucket.blob(f"team/tiny/{name}").upload_from_string(content)
+        yield
+    finally:
+        type_in("emulator", "stop")
+
+
+def test_a_model_in_a_bucket(type_in: TypeIn, project: Path) -> None:
+    """A model in a bucket is fetched once; what is none is refused with text, hint and the code of
+    its kind, before anything is fetched, and no machine in a region copies one."""
+    for source, code, printed in REFUSALS:
+        write_source(project, source)
+        typed = type_in("weights", "hash", "-s", "dev")
+        assert (typed.code, typed.out, typed.err) == (code, "", printed)
+    assert not (project / ".tpuflex" / "models").exists()
+
+    write_source(project, PLACE)
+    typed = type_in("weights", "hash", "-s", "dev")
+    assert typed.code == 0
+    assert re.fullmatch(
+        rf"bucket: 3 files, \d+ MB, of {PLACE}, into {project}/\.tpuflex/models/"
+        r"gs-acme-models-team-tiny-[0-9a-f]{16}; left out, as no data formats:"
+        r" pytorch_model\.bin",
+        typed.err.splitlines()[0],
+    )
+    again = type_in("weights", "hash", "-s", "dev")
+    assert (again.code, again.out, again.err) == (0, typed.out, "")
+
+    machine = type_in("weights", "push", "-s", "dev", "--from-region", "--yes")
+    assert machine.code == 5
+    assert f"it is '{PLACE}', which no machine copies" in machine.err
