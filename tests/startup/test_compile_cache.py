@@ -166,6 +166,24 @@ def test_what_is_packed_was_there_before_ready(tmp_path: Path) -> None:
     host.close()
 
 
+def test_what_the_warm_up_compiles_is_packed(tmp_path: Path) -> None:
+    """M6: a program that the server compiles only when the warm-up asks is in the archive."""
+    host = new_host(tmp_path)
+    host.cloud.config = host.config(serving=host.config()["serving"] | {"warmup_s": 45})
+    late = "jit_logprobs-" + "ef" * 32 + "-cache"
+
+    def compile_late(report: dict[str, str]) -> None:
+        if report["phase"] == "warmup":
+            host.compile_cache("programs", late).write_bytes(b"compiled when asked for")
+
+    host.cloud.on_report = compile_late
+    run(host)
+    host.close()
+    assert told(host)["compiled"] == 3
+    (archive,) = (body for name, body in cache_objects(host).items() if name.endswith(".tar"))
+    assert late.encode() in archive
+
+
 @pytest.mark.parametrize("command", ["rm", "mv", "find", "mkdir"])
 def test_no_command_of_the_cache_ends_a_boot(fresh: StartupHost, command: str) -> None:
     """M6: where what a server left cannot be removed, or nothing put in its place, the next one
