@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.startup.host import StartupHost
+from tests.startup.test_failure import failed
 
 
 def calls(host: StartupHost) -> list[str]:
@@ -35,8 +36,7 @@ def test_docker_that_cannot_be_installed(host: StartupHost) -> None:
     """apt-get's own complaint is reported after four tries."""
     host.mark("no-docker")
     host.mark("no-mirror")
-    assert host.run().status == 1
-    error = host.cloud.last("error")
+    error = failed(host)
     assert error.startswith("docker: the image of this runtime version has no docker, and apt-get")
     assert error.endswith("E: Unable to locate package docker.io")
     assert len(calls(host)) == 4
@@ -50,8 +50,7 @@ def test_a_host_that_reaches_only_google_does_not_try_for_long(host: StartupHost
         "E: Failed to fetch http://us-east5.gce.archive.ubuntu.com/ubuntu/dists/jammy/InRelease"
         "  Could not connect to us-east5.gce.archive.ubuntu.com:80, connection timed out\n"
     )
-    assert host.run().status == 1
-    error = host.cloud.last("error")
+    error = failed(host)
     assert error.startswith("docker: the image of this runtime version has no docker")
     assert "`egress: internet` in tpuflex:network" in error
     assert "tpuflex:slice.runtime_version" in error
@@ -163,5 +162,4 @@ def refused(host: StartupHost, image: str, problem: str) -> str:
     host.mark("registry-down").write_text(problem)
     container = host.config()["container"] | {"image": f"{image}@sha256:" + "ab" * 32}
     host.cloud.config = host.config(container=container)
-    assert host.run().status == 1
-    return host.cloud.last("error")
+    return failed(host)

@@ -25,6 +25,8 @@ PHASES = {
     "secret-format": "secrets",
     "docker": "image",
     "image": "image",
+    "image-denied": "image",
+    "image-unknown": "image",
     "weights-checksum": "weights",
     "weights-download": "weights",
     "weights-missing": "weights",
