@@ -107,3 +107,24 @@ def test_a_model_of_the_hub(type_in: TypeIn, project: Path, hub: Path) -> None:
     write_source(project, f"hf://{MODEL}@{COMMIT}")
     again = type_in("weights", "hash", "-s", "dev")
     assert (again.code, again.out, again.err) == (0, typed.out, "")
+
+
+def test_a_hub_that_limits_requests(type_in: TypeIn, project: Path, hub: Path) -> None:
+    """M11: a Hub that still limits requests after its own waits ends the command with 1, and the
+    user knows when to come back; then the same command fetches the model."""
+    limited = hub / "hub" / MODEL / ".limited"
+    limited.write_text("55")
+    write_source(project, f"hf://{MODEL}")
+    # By a clock on which four waits of a minute pass at once.
+    fast = {"TPUFLEX_TIME_SPEED": "100000", "HF_TOKEN": TOKEN}
+    typed = type_in("weights", "hash", "-s", "dev", **fast)
+
+    assert (typed.code, typed.out) == (1, "")
+    assert typed.err == (
+        f"Error: hf://{MODEL}@main: the Hub limits how many requests you make, and is still doing"
+        " so\nRun it again in 55 s: it goes on where it stopped.\n"
+    )
+    assert not (project / ".tpuflex" / "models").exists()
+
+    limited.unlink()
+    assert type_in("weights", "hash", "-s", "dev", **fast).code == 0

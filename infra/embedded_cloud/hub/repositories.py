@@ -2,22 +2,27 @@
 
 A model's commit follows from its files: whoever changes one makes another commit, and the one
 before is gone, as after a branch was overwritten. A model with a file ``.gated`` is gated: each
-line of the file is a token that may read it.
+line of the file is a token that may read it. While a model has a file ``.limited``, whoever asks
+for it has asked too often; the file says for how many seconds.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 GATED_FILE = ".gated"
+LIMITED_FILE = ".limited"
 BRANCH = "main"
 #: What the Hub keeps in LFS: by its .gitattributes tensors, and everything that is large
 #: (https://huggingface.co/docs/hub/repositories-getting-started).
 _LFS_BYTES = 10 * 2**20
 _LFS_SUFFIX = ".safetensors"
+#: What is no file of a model.
+_OF_THE_HUB = (GATED_FILE, LIMITED_FILE)
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,95}", re.ASCII)
 _BLOCK = 2**20
 
@@ -29,13 +34,17 @@ class HubError(Exception):
         status: HTTP status.
         code: ``X-Error-Code``.
         text: ``X-Error-Message``.
+        headers: further headers.
     """
 
-    def __init__(self, status: int, code: str, text: str) -> None:
+    def __init__(
+        self, status: int, code: str, text: str, headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(text)
         self.status = status
         self.code = code
         self.text = text
+        self.headers = headers or {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +107,18 @@ class Repositories:
         """The model OWNER/NAME at ``revision``.
 
         Raises:
-            HubError: there is none, or it has no such revision.
+            HubError: there is none, it has no such revision, or it is asked for too often.
         """
         directory = self._root / owner / name
         if not (_PART.fullmatch(owner) and _PART.fullmatch(name) and directory.is_dir()):
             raise HubError(401, "RepoNotFound", "Repository not found")
+        _require_patience(directory)
         files = sorted(
             path
             for path in directory.rglob("*")
             if path.is_file() and path.resolve().is_relative_to(directory.resolve())
         )
-        blobs = tuple(self._blob(directory, path) for path in files if path.name != GATED_FILE)
+        blobs = tuple(self._blob(directory, path) for path in files if path.name not in _OF_THE_HUB)
         listing = "".join(f"{blob.path} {blob.git_id}\n" for blob in blobs)
         commit = hashlib.sha1(listing.encode(), usedforsecurity=False).hexdigest()
         if revision not in (BRANCH, commit):
@@ -147,6 +157,16 @@ class Repositories:
             self._sums[key] = _sums(path, state.st_size)
         git_id, sha256 = self._sums[key]
         return Blob(path.relative_to(directory).as_posix(), path, state.st_size, git_id, sha256)
+
+
+def _require_patience(directory: Path) -> None:
+    """Refuse a model that is limited, with the time left of a window
+    (https://huggingface.co/docs/hub/rate-limits#rate-limit-headers)."""
+    limited = directory / LIMITED_FILE
+    if limited.is_file():
+        left = int(limited.read_text())
+        headers = {"RateLimit": f'"api";r=0;t={left}'}
+        raise HubError(429, "", "Too many requests", headers)
 
 
 def pointer_text(sha256: str, size: int) -> str:

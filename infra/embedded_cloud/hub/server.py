@@ -143,5 +143,7 @@ def _lfs(blob: Blob, name: str) -> JsonObject:
 
 
 def _refused(error: HubError) -> web.Response:
-    headers = {"X-Error-Code": error.code, "X-Error-Message": error.text}
+    headers = {"X-Error-Message": error.text, **error.headers}
+    if error.code:
+        headers["X-Error-Code"] = error.code
     return web.json_response({"error": error.text}, status=error.status, headers=headers)
