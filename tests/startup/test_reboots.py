@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import signal
 import subprocess
 import threading
 
@@ -16,12 +17,16 @@ REQUESTS = 30
 
 
 def kill_after(host: StartupHost, requests: int) -> None:
-    """Boot, and cut the power once the server has heard so many requests of this boot."""
-    before = len(host.cloud.requests)
+    """Boot, and cut the power once the server has heard so many requests of this boot, which is
+    under way then and has not said READY."""
+    before, told = len(host.cloud.requests), len(host.cloud.phases())
     process: subprocess.Popen[str] = host.start()
     while len(host.cloud.requests) - before < requests and process.poll() is None:
         threading.Event().wait(0.005)
     host.kill(process)
+    # A boot that had ended would have a status of its own.
+    assert process.returncode == -signal.SIGKILL
+    assert "READY" not in host.cloud.phases()[told:]
 
 
 def test_a_host_that_is_killed_at_ten_points_serves_in_the_end(host: StartupHost) -> None:
