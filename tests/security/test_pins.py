@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tpuflex.engine import build, find
+from tpuflex.engine import build, find, toolchain
 from tpuflex.errors import EngineError
 
 ROOT = Path(__file__).parents[2]
