@@ -137,7 +137,7 @@ def server(eager: bool) -> Iterator[int]:
 
 
 def _await_health(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    for _ in range(1200):
+    for _ in range(6000):
         if process.poll() is not None:
             sys.exit(f"the server has ended:\n{log.read_text()[-2000:]}")
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
@@ -149,7 +149,7 @@ def _await_health(process: subprocess.Popen[bytes], port: int, log: Path) -> Non
             pass
         finally:
             connection.close()
-        time.sleep(0.5)
+        time.sleep(0.1)
     sys.exit("the server does not answer")
 
 
