@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.hub_models import safetensors
 from tpuflex.gcp.storage_client import storage_bucket
 
 PLACE = "gs://acme-models/team/tiny"
+GOLDENS = Path(__file__).parents[1] / "goldens" / "stacks"
 #: Source, exit code, and all that is printed for people.
 REFUSALS = (
     (
@@ -74,6 +76,12 @@ def test_a_model_in_a_bucket(type_in: TypeIn, project: Path) -> None:
         write_source(project, source)
         typed = type_in("weights", "hash", "-s", "dev")
         assert (typed.code, typed.out, typed.err) == (code, "", printed)
+    kept = json.loads((GOLDENS / "dev.boot.json").read_text())["weights"]
+    own = f"gs://{kept['bucket']}/{kept['prefix']}"
+    write_source(project, own)
+    typed = type_in("weights", "hash", "-s", "dev")
+    assert typed.code == 5
+    assert f"weights.source: it is {own}, where the stack keeps its weights" in typed.err
     assert not (project / ".tpuflex" / "models").exists()
 
     write_source(project, PLACE)
@@ -82,7 +90,7 @@ def test_a_model_in_a_bucket(type_in: TypeIn, project: Path) -> None:
     assert re.fullmatch(
         rf"bucket: 3 files, \d+ MB, of {PLACE}, into {project}/\.tpuflex/models/"
         r"gs-acme-models-team-tiny-[0-9a-f]{16}; left out, as no data formats:"
-        r" pytorch_model\.bin",
+        r" pytorch_model\.bin, pickles/",
         typed.err.splitlines()[0],
     )
     again = type_in("weights", "hash", "-s", "dev")

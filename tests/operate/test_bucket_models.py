@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -33,6 +34,8 @@ FILES = {
     "pytorch_model.bin": b"a pickle",
     ".gitattributes": b"x",
     "original/config.json": b"{}",
+    "tokenizer.model": b"x",
+    "tokenizer.model.part": b"xy",
 }
 
 
@@ -76,12 +79,13 @@ def test_a_model_is_fetched_once(cloud: EmbeddedCloud, tmp_path: Path) -> None:
     directory = kept.directory(PLACE, said.append, unseen)
 
     names = {path.relative_to(directory).as_posix() for path in directory.rglob("*")}
-    assert names == {".tpuflex-source", "config.json", SHARD, "tokenizer.json"}
+    assert names == {".tpuflex-source", "config.json", SHARD, "tokenizer.json", "tokenizer.model"}
     assert (directory / SHARD).read_bytes() == FILES[SHARD]
     assert source_of(directory) == "gs://acme-models/team/tiny"
     assert said == [
-        f"bucket: 3 files, {len(FILES[SHARD]) / 1e6:.0f} MB, of {PLACE}, into {directory};"
-        " left out, as no data formats: .gitattributes, pytorch_model.bin"
+        f"bucket: 4 files, {len(FILES[SHARD]) / 1e6:.0f} MB, of {PLACE}, into {directory};"
+        " left out, as no data formats: .gitattributes, pytorch_model.bin, tokenizer.model.part,"
+        " original/"
     ]
     assert kept.directory(PLACE, said.append, unseen) == directory
     assert len(said) == 1
@@ -125,11 +129,46 @@ def test_what_is_no_model_is_refused(
     assert not (tmp_path / "models").exists()
 
 
+def test_a_checkpoint_that_is_not_whole_is_refused(
+    cloud: EmbeddedCloud, bucket: Bucket, tmp_path: Path
+) -> None:
+    """While somebody uploads a model, or where its headers are damaged, nothing is fetched."""
+    index = bucket.blob(f"{PLACE.prefix}/model.safetensors.index.json")
+    index.upload_from_string('{"weight_map": {"a": "model-2.safetensors"}}')
+    with pytest.raises(WeightsError, match=r"model-2\.safetensors"):
+        models(tmp_path, cloud).check(PLACE)
+    index.delete()
+    bucket.blob(f"{PLACE.prefix}/config.json").upload_from_string("not json")
+    with pytest.raises(WeightsError, match=r"config\.json"):
+        models(tmp_path, cloud).check(PLACE)
+
+
+def test_what_is_deleted_meanwhile_is_told(cloud: EmbeddedCloud, bucket: Bucket) -> None:
+    """A file that is gone when it is read is named, and not its bucket."""
+    environ = dict(cloud.environ())
+    objects = checkpoint_objects(PLACE.bucket, PLACE.prefix, environ=environ)
+    objects.listed()
+    bucket.blob(f"{PLACE.prefix}/{SHARD}").delete()
+    with pytest.raises(ConflictError, match=rf"{PLACE}/{SHARD} is not there any more"):
+        objects.read(SHARD, 0, 10)
+
+
+def test_what_is_stored_compressed_is_refused(
+    cloud: EmbeddedCloud, bucket: Bucket, tmp_path: Path
+) -> None:
+    """The bytes of a compressed object are not those of the file: nothing is fetched of it."""
+    blob = bucket.blob(f"{PLACE.prefix}/tokenizer.json")
+    blob.content_encoding = "gzip"
+    blob.upload_from_string(gzip.compress(b"{}"))
+    with pytest.raises(WeightsError, match=r"tokenizer\.json is stored compressed .*gzip"):
+        models(tmp_path, cloud).check(PLACE)
+
+
 class Objects(CheckpointObjects):
     """Objects whose content changes once they are listed, or ends too early."""
 
-    def __init__(self, served: dict[str, bytes]) -> None:
-        self._served = served
+    def __init__(self, directory: Path, served: dict[str, bytes]) -> None:
+        self._directory, self._served = directory, served
         self.asked: list[tuple[str, int]] = []
         self.conflict = False
 
@@ -142,7 +181,9 @@ class Objects(CheckpointObjects):
         )
 
     def read(self, name: str, start: int, length: int) -> bytes:
-        """What is served of it."""
+        """What is served of it; headers, which are read before a directory is made, are whole."""
+        if not any(self._directory.glob("*.partial")):
+            return FILES[name][start : start + length]
         self.asked.append((name, start))
         if self.conflict:
             raise ConflictError("it was replaced", status=412)
@@ -152,7 +193,7 @@ class Objects(CheckpointObjects):
 def test_another_run_goes_on_within_a_file(tmp_path: Path) -> None:
     """What a stopped run has left of a file is kept, and only the rest is asked for."""
     served = {"config.json": b"{}", SHARD: FILES[SHARD]}
-    objects = Objects(served)
+    objects = Objects(tmp_path, served)
     objects.conflict = True
     kept = BucketModels(tmp_path, lambda _: objects)
     with pytest.raises(ConflictError):
@@ -160,19 +201,19 @@ def test_another_run_goes_on_within_a_file(tmp_path: Path) -> None:
     (partial,) = tmp_path.glob("*.partial")
     (partial / f"{SHARD}.part").write_bytes(FILES[SHARD][:1000])
 
-    again = Objects(served)
+    again = Objects(tmp_path, served)
     directory = BucketModels(tmp_path, lambda _: again).directory(PLACE, print, unseen)
 
-    assert (SHARD, 1000) in again.asked
-    assert (SHARD, 0) not in again.asked
+    # Its header, in two parts, and then the rest.
+    assert [start for name, start in again.asked if name == SHARD] == [0, 8, 1000]
     assert (directory / SHARD).read_bytes() == FILES[SHARD]
     assert not partial.exists()
 
 
-@pytest.mark.parametrize("came", [b"\0" * len(FILES[SHARD]), FILES[SHARD][:-1]])
+@pytest.mark.parametrize("came", [FILES[SHARD][:-1] + b"!", FILES[SHARD][:-1]])
 def test_what_is_not_what_is_listed_is_refused(tmp_path: Path, came: bytes) -> None:
     """A content that is another one or ends too early is refused, and no directory is made."""
-    kept = BucketModels(tmp_path, lambda _: Objects({"config.json": b"{}", SHARD: came}))
+    kept = BucketModels(tmp_path, lambda _: Objects(tmp_path, {"config.json": b"{}", SHARD: came}))
     with pytest.raises(WeightsError, match="what came is not what the bucket lists"):
         kept.directory(PLACE, print, unseen)
     assert [path.suffix for path in tmp_path.iterdir() if path.is_dir()] == [".partial"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.hub_access import SourceAccess, hub_client, objects_at
 from tpuflex.cli.shared_weights import require_same
-from tpuflex.errors import InterruptedByUser
+from tpuflex.errors import Finding, InterruptedByUser, SettingsError
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.weights_choice import not_the_source
 
@@ -61,6 +61,7 @@ def weights_directory(stack: OpenStack, source: str, say: Say, access: SourceAcc
     def fetch(model: RemoteSource) -> Path:
         if isinstance(model, HubSource):
             return _of_hub(stack, access.client).directory(model, say, access.transfer)
+        require_elsewhere(access.connect(), model)
         return _of_buckets(stack, access.objects).directory(model, say, access.transfer)
 
     return resolve_source(
@@ -98,11 +99,28 @@ def check_source(stack: OpenStack, cloud: Cloud | None = None) -> None:
         if isinstance(remote, HubSource):
             _of_hub(stack, lambda: hub_client(cloud)).check(remote)
         else:
+            require_elsewhere(cloud, remote)
             _of_buckets(stack, lambda place: objects_at(cloud, place)).check(remote)
 
     if model.weights.source is not None:
         check_named(
             model.weights.source, project_root=stack.project.root, model=model.name, check=check
+        )
+
+
+def require_elsewhere(cloud: Cloud, place: GsUrl) -> None:
+    """Check that ``place`` is not where the stack keeps its own weights: what somebody has put
+    there would be compared with itself, and trusted.
+
+    Raises:
+        SettingsError: it is.
+    """
+    kept = weights_prefix(cloud.stack.settings.model)
+    if place.bucket in cloud.buckets.values() and place.prefix == kept:
+        problem = f"it is {place}, where the stack keeps its weights"
+        remedy = "Name where they come from, or remove it."
+        raise SettingsError(
+            cloud.stack.file.name, (Finding("tpuflex:model.weights.source", problem, remedy),)
         )
 
 

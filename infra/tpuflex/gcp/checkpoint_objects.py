@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.manifest import MAX_FILES
-from tpuflex.errors import NotFoundError, WeightsError
+from tpuflex.errors import ConflictError, NotFoundError, WeightsError
 from tpuflex.gcp.storage_client import storage_bucket
 from tpuflex.gcp.weights_files import translated_errors
 
@@ -28,12 +28,15 @@ class CheckpointObject:
         size: in bytes.
         generation: of the object; another content has another one.
         crc32c: the CRC32C that Cloud Storage keeps of it, in hex; empty if it says none.
+        encoding: how its bytes are stored (``contentEncoding``), such as `gzip`; empty for as they
+            are.
     """
 
     name: str
     size: int
     generation: int
     crc32c: str
+    encoding: str = ""
 
 
 class CheckpointObjects:
@@ -42,7 +45,12 @@ class CheckpointObjects:
     Args:
         bucket: the bucket; made by :func:`checkpoint_objects` outside of tests.
         prefix: where the checkpoint is, without a slash at the end; empty for the whole bucket.
+
+    Attributes:
+        nested: folders below the prefix, which are not looked into, as of the last listing.
     """
+
+    nested: tuple[str, ...] = ()
 
     def __init__(self, bucket: Bucket, prefix: str) -> None:
         self._bucket = bucket
@@ -69,6 +77,9 @@ class CheckpointObjects:
                 timeout=_TIMEOUT,
             )
             self._blobs = {str(blob.name).removeprefix(self._prefix): blob for blob in found}
+            self.nested = tuple(
+                sorted(str(name).removeprefix(self._prefix) for name in found.prefixes)
+            )
         if not self._blobs:
             raise NotFoundError(
                 f"gs://{self._bucket.name}/{self._prefix} holds no files",
@@ -85,14 +96,14 @@ class CheckpointObjects:
         """``length`` bytes (fewer at the end of the file) from ``start`` of the file ``name``.
 
         Raises:
-            ConflictError: the file was replaced since it was listed.
+            ConflictError: the file was replaced or deleted since it was listed.
             AccessError: the caller may not read it.
         """
         listed = self._blobs[name]
         end = min(start + length, int(listed.size or 0))
         if start >= end:
             return b""  # no range can be asked for
-        with self._translated():
+        with self._translated(), self._deleted(name):
             data = self._bucket.blob(listed.name).download_as_bytes(
                 start=start,
                 end=end - 1,
@@ -104,6 +115,19 @@ class CheckpointObjects:
             )
         return bytes(data[:length])
 
+    @contextmanager
+    def _deleted(self, name: str) -> Iterator[None]:
+        from google.api_core.exceptions import NotFound
+
+        try:
+            yield
+        except NotFound as error:
+            raise ConflictError(
+                f"gs://{self._bucket.name}/{self._prefix}{name} is not there any more",
+                status=404,
+                hint="Run it again once nobody changes the files there.",
+            ) from error
+
     def _translated(self) -> AbstractContextManager[None]:
         return translated_errors(
             str(self._bucket.name),
@@ -114,7 +138,13 @@ class CheckpointObjects:
 
 def _object(name: str, blob: Blob) -> CheckpointObject:
     crc32c = base64.b64decode(blob.crc32c or "").hex()
-    return CheckpointObject(name, int(blob.size or 0), int(blob.generation or 0), crc32c)
+    return CheckpointObject(
+        name,
+        int(blob.size or 0),
+        int(blob.generation or 0),
+        crc32c,
+        str(blob.content_encoding or ""),
+    )
 
 
 def checkpoint_objects(

@@ -3,7 +3,7 @@ every byte checked by the CRC32C that Cloud Storage keeps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -11,11 +11,12 @@ from pathlib import Path
 
 import google_crc32c
 
+from pulumi_plugin.printable import printable
 from tpuflex.errors import WeightsError
 from tpuflex.gcp.checkpoint_objects import CheckpointObject, CheckpointObjects
 from tpuflex.gcp.weights_files import Progress, Tally
 from tpuflex.naming import digest, slug
-from tpuflex.operate.checkpoint_source import GsUrl
+from tpuflex.operate.checkpoint_source import GsUrl, check_headers
 from tpuflex.operate.fetched_from import note_source
 from tpuflex.operate.model_lock import only_maker
 from tpuflex.operate.resumed_download import Download, EmptyAnswer, fetch_all, require_room
@@ -34,7 +35,7 @@ class Listing:
     Attributes:
         source: the place.
         files: what is fetched, by name.
-        left_out: names that are not, because they are no data formats.
+        left_out: names that are not, because they are no data formats, and folders.
     """
 
     source: GsUrl
@@ -123,9 +124,39 @@ class BucketModels:
         )
         files = tuple(found[name] for name in names)
         for file in files:
-            if not file.crc32c:
-                raise WeightsError(f"{source} lists {file.name} without a sum to check it by")
-        return Listing(source, files, tuple(left_out))
+            _require_checkable(file, source)
+        listing = Listing(source, files, (*left_out, *objects.nested))
+        # Before tens of gigabytes are fetched; somebody may still be uploading them.
+        check_headers(_Listed(objects, listing), str(source))
+        return listing
+
+
+class _Listed:
+    """The files of a listing, as a checkpoint's."""
+
+    def __init__(self, objects: CheckpointObjects, listing: Listing) -> None:
+        self._sizes = {file.name: file.size for file in listing.files}
+        self.read = objects.read
+
+    def sizes(self) -> Mapping[str, int]:
+        """Bytes of each file, by its name."""
+        return self._sizes
+
+
+def _require_checkable(file: CheckpointObject, source: GsUrl) -> None:
+    """Check that ``file`` has a sum, and that this is of the bytes that a server would read.
+
+    Raises:
+        WeightsError: it has not.
+    """
+    if not file.crc32c:
+        raise WeightsError(f"{source} lists {file.name} without a sum to check it by")
+    if file.encoding not in ("", "identity"):
+        raise WeightsError(
+            f"{source}/{file.name} is stored compressed"
+            f" (contentEncoding {printable(file.encoding)})",
+            hint="Upload it once more as it is, without --gzip-local or --gzip-in-flight.",
+        )
 
 
 class _Crc32c:
@@ -168,6 +199,11 @@ def _file(
     def failed(error: Exception, _failures: int) -> None:
         if isinstance(error, EmptyAnswer):
             raise wrong from error
+        if isinstance(error, OSError):
+            raise WeightsError(
+                f"{directory / file.name} cannot be written: {error.strerror or error}",
+                hint="Make room, or set TPUFLEX_HOME to a directory on a larger disk.",
+            ) from error
         raise error  # Google's library has asked again by now
 
     return Download(

@@ -128,14 +128,18 @@ def read_checkpoint(
     )
 
 
-def check_headers(directory: Path) -> None:
-    """Check that the config.json and the safetensors headers in ``directory`` can be read, whatever
-    its architecture is: no server could load others.
+def check_headers(files: CheckpointFiles, place: str) -> None:
+    """Check that the config.json and the safetensors headers among ``files`` can be read, whatever
+    the architecture is: no server could load others.
+
+    Args:
+        files: those of a checkpoint.
+        place: where they are, for errors.
 
     Raises:
         WeightsError: it is damaged, hostile, incomplete, or no checkpoint.
+        TpuflexError: what reading them raises.
     """
-    files, place = DirectoryFiles(directory), str(directory)
     sizes = files.sizes()
     if CONFIG not in sizes:
         raise WeightsError(f"{place} is not a checkpoint: it holds no {CONFIG}")

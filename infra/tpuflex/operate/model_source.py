@@ -24,6 +24,7 @@ from pathlib import Path, PurePosixPath
 from tpuflex.both_ends import both_ends
 from tpuflex.errors import Finding, SettingsError, WeightsError
 from tpuflex.naming import slug
+from tpuflex.operate.checkpoint_files import DirectoryFiles
 from tpuflex.operate.checkpoint_source import GsUrl, check_headers
 from tpuflex.operate.hub.snapshot import HubSource
 from tpuflex.operate.model_lock import only_maker
@@ -155,7 +156,8 @@ def check_source(
     directory = source_directory(source, project_root)
     if directory is not None:
         try:
-            check_headers(_directory(directory, _fetching(model, source)))
+            found = _directory(directory, _fetching(model, source))
+            check_headers(DirectoryFiles(found), str(found))
         except WeightsError as error:
             error.hint = error.hint or f"Download it again, or change {_KEY}."
             raise

@@ -21,7 +21,8 @@ from tpuflex.errors import InterruptedByUser, WeightsError
 
 #: Files fetched at a time: one stream rarely fills a line.
 PARALLELISM = 4
-_PART = ".part"
+#: Ending of a file that is under way.
+UNDER_WAY = ".part"
 _BLOCK = 4 * 1024 * 1024
 #: Seconds between two looks whether to stop, and for what is just being written after that.
 _LOOK = 0.2
@@ -157,7 +158,7 @@ class _Running:
             self._arrived(wanted.size)
             return
         wanted.place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = wanted.place.with_name(f"{wanted.place.name}{_PART}")
+        path = wanted.place.with_name(f"{wanted.place.name}{UNDER_WAY}")
         with path.open("a+b") as part:
             part.seek(0)
             while block := part.read(_BLOCK):

@@ -12,6 +12,7 @@ from pulumi_plugin.printable import is_printable, printable
 from tpuflex.boot.manifest_document import MANIFEST_NAME
 from tpuflex.catalog.weight_formats import allowed_patterns, fits
 from tpuflex.errors import WeightsError
+from tpuflex.operate.resumed_download import UNDER_WAY
 
 SAFETENSORS = ".safetensors"
 #: So many of the files that are left out are named.
@@ -38,8 +39,10 @@ def serving_files(
     for path in sorted(paths):
         _require_path(path, where)
         parts = path.split("/")
-        # A manifest of the model's own is not that of the set, and a push takes none.
+        # A manifest of the model's own is not that of the set, and a push takes none; what ends in
+        # `.part` would be taken for a file that is under way here.
         hidden = parts[-1] == MANIFEST_NAME or any(part.startswith(".") for part in parts)
+        hidden = hidden or path.endswith(UNDER_WAY)
         (left_out if hidden or not fits(path, patterns) else chosen).append(path)
     if "config.json" not in chosen or not any(path.endswith(SAFETENSORS) for path in chosen):
         missing = "config.json" if "config.json" not in chosen else f"*{SAFETENSORS}"
