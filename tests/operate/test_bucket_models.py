@@ -20,7 +20,7 @@ from tpuflex.gcp.storage_client import storage_bucket
 from tpuflex.gcp.weights_files import Progress
 from tpuflex.operate.bucket_models import BucketModels
 from tpuflex.operate.checkpoint_source import GsUrl
-from tpuflex.operate.fetched_from import source_of
+from tpuflex.operate.fetched_directory import source_of
 
 if TYPE_CHECKING:
     from google.cloud.storage import Bucket  # type: ignore[import-untyped]

@@ -24,7 +24,7 @@ from tpuflex.errors import (
     WeightsError,
 )
 from tpuflex.gcp.weights_files import Progress
-from tpuflex.operate.fetched_from import source_of
+from tpuflex.operate.fetched_directory import source_of
 from tpuflex.operate.hub.client import HubClient
 from tpuflex.operate.hub.fetch import HubModels
 from tpuflex.operate.hub.snapshot import HubFile, HubSource, Snapshot, choose_files

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -406,6 +407,22 @@ def test_own_mistakes_are_one_line_without_a_traceback(served: Served) -> None:
     assert "internal error in the tpuflex provider: KeyError at" in text
     assert "Traceback" not in text
     assert TOKEN not in text
+
+
+def test_a_package_that_is_missing_is_named(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an installation that is not whole it is said what is missing, and to install it again."""
+    for name in ("resources", "schema"):
+        monkeypatch.setitem(sys.modules, f"tpuflex.provider.{name}", None)
+    with pytest.raises(grpc.RpcError) as read:
+        served.stub.Read(provider_pb2.ReadRequest(id=NAME, urn=URN))
+    with pytest.raises(grpc.RpcError) as schema:
+        served.stub.GetSchema(provider_pb2.GetSchemaRequest())
+    for raised in (read, schema):
+        text = str(raised.value.details())
+        assert text.startswith("the installation of tpuflex is not whole: ")
+        assert "Install it again" in text
 
 
 def test_version_and_schema_are_served(served: Served) -> None:

@@ -284,7 +284,9 @@ class Handler(BaseHTTPRequestHandler):
             self.cloud.requests.append(f"POST {self.path} {json.dumps(request)}")
             statuses = self.cloud.answers.get(self.path, [])
             if statuses:
-                return self._answer(statuses.pop(0), b'{"error": {"message": "not now"}}')
+                status, error = statuses.pop(0), b'{"error": {"message": "not now"}}'
+                # A stream has begun when it fails.
+                return self._answer(status, b"data: " + error if status == 200 else error)
         if self.path == self.cloud.silent:
             # Until the client gives up.
             self.rfile.read(1)

@@ -90,12 +90,13 @@ def test_the_server_is_asked_between_its_completion_and_ready(host: StartupHost)
 
 
 def test_a_server_that_refuses_requests_is_ready_all_the_same(host: StartupHost) -> None:
-    """What a model cannot do is told, and is no failure of the host. Without the longest prompt no
-    prompts are sent; a server that does not count has answered the one completion."""
+    """What a model cannot do is told, also in a stream, and is no failure of the host. Without the
+    longest prompt no prompts are sent; a server that does not count has answered the one
+    completion."""
 
     def act(phase: str) -> None:
         if phase == "warmup":
-            host.cloud.answers = {"/v1/chat/completions": [400, 500]}
+            host.cloud.answers = {"/v1/chat/completions": [400, 500, 200]}
 
     at_phases(host, act)
     host.cloud.models = b"{}"
@@ -104,6 +105,7 @@ def test_a_server_that_refuses_requests_is_ready_all_the_same(host: StartupHost)
     assert run.status == 0, run.output
     assert "warmup: 3 requests in " in run.output
     assert ", 1 answered with 400, 1 answered with 500" in run.output
+    assert ", 1 answered with an error" in run.output
     assert asked(host, "/v1/completions") == []
     report = host_report({"report": host.cloud.written[-1]})
     assert report is not None

@@ -19,12 +19,12 @@ from tpuflex.cli.cloud_environment import (
     google_environment,
 )
 from tpuflex.cli.daemon import Daemon
-from tpuflex.cli.hub_access import TOKEN_VARIABLE as HUB_TOKEN_VARIABLE
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.recorded import recorded_zones
 from tpuflex.cli.rehearsal import Rehearsal
 from tpuflex.cli.seen_states import SeenStates
 from tpuflex.cli.shell_variables import is_no_backend
+from tpuflex.cli.source_access import TOKEN_VARIABLE as HUB_TOKEN_VARIABLE
 from tpuflex.cli.stack import OpenStack
 from tpuflex.engine.gcp_plugin import (
     callers_stand_in,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tpuflex.cli.daemon import CREDENTIAL_KINDS, CREDENTIALS_VARIABLE, Daemon
-from tpuflex.cli.hub_access import ENDPOINT_VARIABLE
+from tpuflex.cli.source_access import ENDPOINT_VARIABLE
 from tpuflex.cli.stack import OpenStack
 from tpuflex.engine.gcp_plugin import pulumi_home
 from tpuflex.errors import EmulatorError

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
-from tpuflex.cli.hub_access import SourceAccess
 from tpuflex.cli.library_weights import in_library
 from tpuflex.cli.prepare_secrets import check_brought, check_certificate, ensure_secrets
 from tpuflex.cli.prepare_weights import (
@@ -31,6 +30,7 @@ from tpuflex.cli.region_weights import (
     weights_set,
 )
 from tpuflex.cli.shared_weights import note_weights_use, require_pinned, require_shared
+from tpuflex.cli.source_access import SourceAccess
 from tpuflex.cli.weights_elsewhere import (
     Filling,
     copied_text,
@@ -256,7 +256,7 @@ class EndpointPreparation:
                 raise unknown(weights, trust)
 
         source = str(self.cloud.stack.settings.model.weights.source)
-        directory = weights_directory(self.cloud.stack, source, self.say, self._hub())
+        directory = weights_directory(self.cloud.stack, source, self.say, self._access())
         report = push_weights(
             self.cloud,
             directory,
@@ -274,7 +274,7 @@ class EndpointPreparation:
         note_weights_use(self.cloud, self.say)  # what was there already is not written anew
         return report.manifest.sha256
 
-    def _hub(self) -> SourceAccess:
+    def _access(self) -> SourceAccess:
         return SourceAccess(lambda: self.cloud, self.output, self.cancelled)
 
     def _mend(self, weights: Weights, problems: tuple[WeightsProblem, ...]) -> bool:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
-from tpuflex.cli.hub_access import SourceAccess, hub_client, objects_at
 from tpuflex.cli.shared_weights import require_same
+from tpuflex.cli.source_access import SourceAccess, hub_client, objects_at
 from tpuflex.errors import Finding, InterruptedByUser, SettingsError
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.weights_choice import not_the_source
@@ -115,13 +115,13 @@ def require_elsewhere(cloud: Cloud, place: GsUrl) -> None:
     Raises:
         SettingsError: it is.
     """
+    from tpuflex.operate.hub.snapshot import SOURCE_KEY
+
     kept = weights_prefix(cloud.stack.settings.model)
     if place.bucket in cloud.buckets.values() and place.prefix == kept:
         problem = f"it is {place}, where the stack keeps its weights"
         remedy = "Name where they come from, or remove it."
-        raise SettingsError(
-            cloud.stack.file.name, (Finding("tpuflex:model.weights.source", problem, remedy),)
-        )
+        raise SettingsError(cloud.stack.file.name, (Finding(SOURCE_KEY, problem, remedy),))
 
 
 def _of_buckets(stack: OpenStack, objects: Callable[[GsUrl], CheckpointObjects]) -> BucketModels:
@@ -177,7 +177,7 @@ def push_weights(
             others have put there would be replaced.
         InterruptedByUser: the user pressed Ctrl-C.
     """
-    from tpuflex.operate.fetched_from import source_of
+    from tpuflex.operate.fetched_directory import source_of
 
     model = cloud.stack.settings.model
     prefix = weights_prefix(model)

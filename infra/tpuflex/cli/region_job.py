@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.boot.manifest import WeightsFile
-from tpuflex.cli.hub_access import ENDPOINT_VARIABLE, secret_token
 from tpuflex.cli.shared_weights import is_shared
+from tpuflex.cli.source_access import ENDPOINT_VARIABLE, secret_token
 from tpuflex.copier.job import Job, JobFile, git_object_id
 from tpuflex.errors import Finding, SettingsError, WeightsError
 from tpuflex.gcp.endpoints import Endpoints, is_loopback

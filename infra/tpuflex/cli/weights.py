@@ -114,12 +114,12 @@ def hash_(invocation: Invocation, directory: Path | None) -> None:
     tpuflex:model.weights.manifest_sha256, it lets the host serve these weights and no others.
     """
     from tpuflex.cli.cloud import connect
-    from tpuflex.cli.hub_access import SourceAccess
+    from tpuflex.cli.source_access import SourceAccess
     from tpuflex.cli.steps.weights import local_weights, show_hash
 
     stack = invocation.open_stack(deploying=False)
-    hub = SourceAccess(lambda: connect(invocation, stack), invocation.output)
-    found = local_weights(stack, directory, invocation.output, hub)
+    access = SourceAccess(lambda: connect(invocation, stack), invocation.output)
+    found = local_weights(stack, directory, invocation.output, access)
     if found is None:
         raise click.UsageError("Name a DIRECTORY, or set tpuflex:model.weights.source.")
     show_hash(found, invocation.output)

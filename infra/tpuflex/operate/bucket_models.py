@@ -14,12 +14,12 @@ import google_crc32c
 from pulumi_plugin.printable import printable
 from tpuflex.errors import WeightsError
 from tpuflex.gcp.checkpoint_objects import CheckpointObject, CheckpointObjects
-from tpuflex.gcp.weights_files import Progress, Tally
+from tpuflex.gcp.weights_files import Progress
 from tpuflex.naming import digest, slug
 from tpuflex.operate.checkpoint_source import GsUrl, check_headers
-from tpuflex.operate.fetched_from import note_source
+from tpuflex.operate.fetched_directory import fetch_directory
 from tpuflex.operate.model_lock import only_maker
-from tpuflex.operate.resumed_download import Download, EmptyAnswer, fetch_all, require_room
+from tpuflex.operate.resumed_download import Download, EmptyAnswer
 from tpuflex.operate.serving_files import left_out_text, serving_files
 
 Say = Callable[[str], None]
@@ -108,8 +108,10 @@ class BucketModels:
                     f"bucket: {len(listing.files)} files, {size:.0f} MB, of {source}, into"
                     f" {directory}{left_out_text(listing.left_out)}"
                 )
+                downloads = partial(_downloads, objects, listing)
                 with transfer() as progress:
-                    _download(objects, listing, directory, progress)
+                    total = listing.total_bytes
+                    fetch_directory(directory, str(source), total, downloads, progress)
         return directory
 
     def _listing(self, source: GsUrl, objects: CheckpointObjects) -> Listing:
@@ -174,19 +176,12 @@ class _Crc32c:
         return f"{self._sum:08x}"
 
 
+def _downloads(objects: CheckpointObjects, listing: Listing, directory: Path) -> list[Download]:
+    """The files of ``listing`` on their way into ``directory``."""
+    return [_download(objects, listing.source, file, directory) for file in listing.files]
+
+
 def _download(
-    objects: CheckpointObjects, listing: Listing, directory: Path, progress: Progress
-) -> None:
-    partial_ = directory.with_name(f"{directory.name}.partial")
-    partial_.mkdir(mode=0o700, exist_ok=True)
-    require_room(str(listing.source), listing.total_bytes, partial_)
-    files = [_file(objects, listing.source, file, partial_) for file in listing.files]
-    fetch_all(files, Tally(listing.total_bytes, progress).add)
-    note_source(partial_, str(listing.source))
-    partial_.rename(directory)
-
-
-def _file(
     objects: CheckpointObjects, source: GsUrl, file: CheckpointObject, directory: Path
 ) -> Download:
     """``file`` on its way into ``directory``."""

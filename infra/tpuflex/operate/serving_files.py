@@ -14,7 +14,7 @@ from tpuflex.catalog.weight_formats import allowed_patterns, fits
 from tpuflex.errors import WeightsError
 from tpuflex.operate.resumed_download import UNDER_WAY
 
-SAFETENSORS = ".safetensors"
+_SAFETENSORS = ".safetensors"
 #: So many of the files that are left out are named.
 _NAMED = 5
 
@@ -41,11 +41,12 @@ def serving_files(
         parts = path.split("/")
         # A manifest of the model's own is not that of the set, and a push takes none; what ends in
         # `.part` would be taken for a file that is under way here.
-        hidden = parts[-1] == MANIFEST_NAME or any(part.startswith(".") for part in parts)
-        hidden = hidden or path.endswith(UNDER_WAY)
-        (left_out if hidden or not fits(path, patterns) else chosen).append(path)
-    if "config.json" not in chosen or not any(path.endswith(SAFETENSORS) for path in chosen):
-        missing = "config.json" if "config.json" not in chosen else f"*{SAFETENSORS}"
+        reserved = parts[-1] == MANIFEST_NAME or path.endswith(UNDER_WAY)
+        hidden = any(part.startswith(".") for part in parts)
+        taken = fits(path, patterns) and not (reserved or hidden)
+        (chosen if taken else left_out).append(path)
+    if "config.json" not in chosen or not any(path.endswith(_SAFETENSORS) for path in chosen):
+        missing = "config.json" if "config.json" not in chosen else f"*{_SAFETENSORS}"
         raise WeightsError(f"{where} holds no {missing}, which vLLM on TPU loads", hint=hint)
     return chosen, left_out
 

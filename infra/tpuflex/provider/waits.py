@@ -1,4 +1,7 @@
-"""How many waits there are in this process: together they ask as often as the API allows."""
+"""How many waits there are in this process: together they ask as often as the API allows.
+
+Outlives each configuration of the provider, so it is there before what asks the API is imported.
+"""
 
 from __future__ import annotations
 

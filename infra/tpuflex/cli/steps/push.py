@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
-from tpuflex.cli.hub_access import SourceAccess
 from tpuflex.cli.prepare_weights import (
     Say,
     check_source,
@@ -21,6 +20,7 @@ from tpuflex.cli.region_weights import (
     require_none_other,
     weights_set,
 )
+from tpuflex.cli.source_access import SourceAccess
 from tpuflex.cli.steps.weights import ensure_bucket
 from tpuflex.cli.weights_elsewhere import Filling, elsewhere
 from tpuflex.cli.weights_mending import checked, whole_copy
@@ -70,8 +70,8 @@ def run_push(invocation: Invocation, cloud: Cloud, directory: Path | None, *, ag
         if origin is not None:  # the source, which may have to be fetched, is not needed
             _finish(invocation, cloud, _copied(cloud, filling, origin), filling)
             return
-    hub = SourceAccess(lambda: cloud, output)
-    place = directory or weights_directory(cloud.stack, str(source), output.progress, hub)
+    access = SourceAccess(lambda: cloud, output)
+    place = directory or weights_directory(cloud.stack, str(source), output.progress, access)
     report = push_weights(cloud, place, output, lambda: False, fill=filling, again=again)
     _finish(invocation, cloud, report, filling, again=again)
 

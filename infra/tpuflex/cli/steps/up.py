@@ -6,11 +6,11 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from tpuflex.cli.hub_access import SourceAccess
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.plan import number, price_text
 from tpuflex.cli.prepare import BUCKET
 from tpuflex.cli.prepare_weights import weights_directory
+from tpuflex.cli.source_access import SourceAccess
 from tpuflex.cli.stack_run import SLICE, StackRun
 from tpuflex.cli.steps.approved import Approval
 from tpuflex.cli.steps.boot import wait_ready
@@ -188,5 +188,5 @@ def _fetch(invocation: Invocation, cloud: Cloud, plan: StackPlan) -> None:
         ensure_image(stack.settings.serving.image, stack.project.home, say)
     source = stack.settings.model.weights.source
     if source is not None and BUCKET in changed:
-        hub = SourceAccess(lambda: cloud, invocation.output)
-        weights_directory(stack, source, say, hub)
+        access = SourceAccess(lambda: cloud, invocation.output)
+        weights_directory(stack, source, say, access)

@@ -14,9 +14,9 @@ from tpuflex.gcp.required_apis import LIBRARY_APIS
 if TYPE_CHECKING:
     from tpuflex.boot.manifest import Manifest
     from tpuflex.cli.cloud import Cloud
-    from tpuflex.cli.hub_access import SourceAccess
     from tpuflex.cli.invocation import Invocation
     from tpuflex.cli.output import Output
+    from tpuflex.cli.source_access import SourceAccess
     from tpuflex.cli.stack import OpenStack
 
 
@@ -58,7 +58,7 @@ def ensure_bucket(invocation: Invocation, cloud: Cloud) -> None:
 
 
 def local_weights(
-    stack: OpenStack, directory: Path | None, output: Output, hub: SourceAccess
+    stack: OpenStack, directory: Path | None, output: Output, access: SourceAccess
 ) -> Manifest | None:
     """The manifest that a push of ``directory`` would write, or of the stack's source; None where
     there is neither.
@@ -70,7 +70,7 @@ def local_weights(
 
     model = stack.settings.model
     if directory is None and model.weights.source is not None:
-        directory = weights_directory(stack, model.weights.source, output.progress, hub)
+        directory = weights_directory(stack, model.weights.source, output.progress, access)
     if directory is None:
         return None
     with ThreadPoolExecutor() as pool:

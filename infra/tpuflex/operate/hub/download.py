@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from tpuflex.copier.job import git_object_id
 from tpuflex.errors import WeightsError
-from tpuflex.gcp.weights_files import Progress, Tally
-from tpuflex.operate.fetched_from import note_source
+from tpuflex.gcp.weights_files import Progress
+from tpuflex.operate.fetched_directory import fetch_directory
 from tpuflex.operate.hub.snapshot import HubFile, Snapshot
-from tpuflex.operate.resumed_download import Download, fetch_all, require_room
+from tpuflex.operate.resumed_download import Download
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -36,13 +36,11 @@ def download(client: HubClient, snapshot: Snapshot, directory: Path, progress: P
         WeightsError: there is not enough room, or a file is not what the Hub lists.
         NotFoundError, AccessError, ApiError: the Hub refused, or cannot be reached.
     """
-    partial = directory.with_name(f"{directory.name}.partial")
-    partial.mkdir(mode=0o700, exist_ok=True)
-    require_room(snapshot.source, snapshot.total_bytes, partial)
-    files = [_download(client, snapshot, file, partial) for file in snapshot.files]
-    fetch_all(files, Tally(snapshot.total_bytes, progress).add)
-    note_source(partial, snapshot.source)
-    partial.rename(directory)
+
+    def downloads(unfinished: Path) -> list[Download]:
+        return [_download(client, snapshot, file, unfinished) for file in snapshot.files]
+
+    fetch_directory(directory, snapshot.source, snapshot.total_bytes, downloads, progress)
 
 
 def _download(client: HubClient, snapshot: Snapshot, file: HubFile, partial: Path) -> Download:

@@ -10,7 +10,7 @@ import pytest
 
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.cloud_environment import google_environment
-from tpuflex.cli.hub_access import hub_token
+from tpuflex.cli.source_access import hub_token
 from tpuflex.cli.stack import OpenStack
 from tpuflex.errors import NotFoundError, ServiceDisabledError, TpuflexError
 from tpuflex.settings.secrets import SecretsSettings
