@@ -65,7 +65,7 @@ TEXT = {
         "manifest": r"[^\x00-\x1f/]+",
         "manifest_sha256": r"[0-9a-f]{64}",
     },
-    "compile_cache": {"mode": r"none|host|bucket", "prefix": r"[a-z][a-z0-9-]*"},
+    "compile_cache": {"mode": r"none|host|bucket", "prefix": r"[a-z][a-z0-9-]*(/[a-z][a-z0-9-]*)?"},
     "commands": {"weights": r"[^\x00-\x1f]*", "secrets": r"[^\x00-\x1f]*"},
 }
 NUMBERS = {
@@ -146,19 +146,24 @@ def put_set(name):
     fields[f"{name}.id"] = hashlib.sha256(f"{bucket}/{prefix}".encode()).hexdigest()[:16]
 
 
-# Of a model that is kept in several regions, a host reads what is in its own.
-buckets = config["weights"].get("buckets")
-if buckets is not None:
+def in_region(key, named, what, pattern):
+    """Of what there is in several regions, that of this host's own."""
     with open(f"{sys.argv[1]}/zone", encoding="utf-8") as file:
         region = file.read().rpartition("/")[2].rpartition("-")[0]
-    near = buckets.get(region) if isinstance(buckets, dict) else None
-    if not isinstance(near, str) or not re.fullmatch(TEXT["weights"]["bucket"], near):
-        known = ", ".join(sorted(buckets)) if isinstance(buckets, dict) else "none"
+    near = named.get(region) if isinstance(named, dict) else None
+    if not isinstance(near, str) or not re.fullmatch(pattern, near):
+        known = ", ".join(sorted(named)) if isinstance(named, dict) else "none"
         sys.exit(
-            f"tpuflex-config: weights.buckets has no bucket for {region or 'no region'}, where"
-            f" this host is; it has: {known}"
+            f"tpuflex-config: {key} has no {what} for {region or 'no region'}, where this host is;"
+            f" it has: {known}"
         )
-    fields["weights.bucket"] = near
+    return near
+
+
+buckets = config["weights"].get("buckets")
+if buckets is not None:
+    pattern = TEXT["weights"]["bucket"]
+    fields["weights.bucket"] = in_region("weights.buckets", buckets, "bucket", pattern)
 put_set("weights")
 # Where it comes from the library and not from a registry.
 image = config.get("image")
@@ -178,11 +183,17 @@ if image is not None:
     put_set("image")
     put_list("image.formats", ["blobs/sha256/*"])
 bucket = fields["weights.bucket"]
-# Compiled programs are in the endpoint's own bucket; that of the weights may be a library's.
+# Compiled programs are in the library beside the weights, or in the endpoint's own bucket.
 programs = config["compile_cache"].get("bucket", bucket)
 if not isinstance(programs, str) or not re.fullmatch(TEXT["weights"]["bucket"], programs):
     sys.exit(f"tpuflex-config: compile_cache.bucket is not valid: {programs!r}")
 fields["compile_cache.bucket"] = programs
+# What a library knows programs by outlives the endpoint, whose API key does not.
+keys = config["compile_cache"].get("keys")
+pattern = r"projects/[^/\s]+/secrets/[\w-]+"
+fields["compile_cache.key"] = (
+    "" if keys is None else in_region("compile_cache.keys", keys, "secret", pattern)
+)
 for key, value in fields.items():
     sys.stdout.write(f"{key}\0{value}\0")
 PYTHON
@@ -191,7 +202,7 @@ PYTHON
 read_config() {
     phase config
     metadata_config
-    # Only a document with buckets of several regions needs it, and says so.
+    # Only a document with something of several regions needs it, and says so.
     metadata instance/zone "$STATE_DIR/zone" || : >"$STATE_DIR/zone"
     if ! config_fields >"$STATE_DIR/config.fields" 2>"$STATE_DIR/config.problem"; then
         fail config "$(tail --lines=1 "$STATE_DIR/config.problem")"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Startup of a serving host, part 45: the compile cache. Compiling a model for TPU takes 20 minutes;
 # what was compiled once is kept on the host's disk, over restarts of the container and reboots, and in
-# the stack's bucket, for the hosts after this one. The server gets a directory: JAX has no index in
+# a bucket, for the hosts after this one. The server gets a directory: JAX has no index in
 # it, and did not find its programs below gs:// addresses
 # (https://github.com/marin-community/marin/issues/2318). Its path goes into JAX's keys, so it is the
 # same on every host. Nothing here ever ends a boot: what main calls is called where a failure is
@@ -27,6 +27,16 @@ from compile_cache_disk import main
 
 main(*sys.argv[2:])
 ' "$STATE_DIR" "$@" 2>"$STATE_DIR/cache.problem"
+}
+
+# cache_secret: the file with what signs archives here, and tells them from others': what a library
+# keeps for that, or the endpoint's first API key, which goes with the endpoint.
+cache_secret() {
+    if [[ -n $(setting compile_cache.key) ]]; then
+        printf '%s' "$MEMORY_DIR/compile-cache.key"
+    else
+        printf '%s' "$SECRETS_DIR/api-key"
+    fi
 }
 
 # What is said is bounded: whoever writes to the bucket may have a say in it.
@@ -104,6 +114,10 @@ restore_compile_cache() {
         ignore_cache 'what was restored before could not be removed'
         return 0
     fi
+    if ! fetch_cache_secret; then
+        ignore_cache "the compile cache is not used: $(cache_problem)"
+        return 0
+    fi
     ! unpack_archive host "$began" || return 0
     [[ $(setting compile_cache.mode) == bucket ]] || return 0
     while IFS= read -r name; do
@@ -124,7 +138,7 @@ await_restored() {
 unpack_archive() {
     local found
     [[ -e $CACHE_DIR/archive.json ]] || return 1
-    if found=$(cache_command unpack "$CACHE_DIR" "$SECRETS_DIR/api-key"); then
+    if found=$(cache_command unpack "$CACHE_DIR" "$(cache_secret)"); then
         printf '%s\n' "from $1" "$found" "milliseconds $(($(milliseconds) - $2))" >>"$STATE_DIR/cache.found"
         return 0
     fi
@@ -205,7 +219,12 @@ pack_compile_cache() {
     await_restored
     local compiled
     : >"$CACHE_DIR/ready" || rm -rf "$CACHE_DIR/programs"
-    if ! compiled=$(CACHE_SECONDS=60 cache_command pack "$CACHE_DIR" "$SECRETS_DIR/api-key"); then
+    # A role that was given with the host may have taken effect only by now; chips wait for no more.
+    if [[ ! -e $(cache_secret) ]] && ! CACHE_DELAYS=0 fetch_cache_secret; then
+        report_cache problem "the compile cache is neither used nor kept: $(cache_problem)"
+        return 0
+    fi
+    if ! compiled=$(CACHE_SECONDS=60 cache_command pack "$CACHE_DIR" "$(cache_secret)"); then
         rm -f "$CACHE_DIR/archive.partial"
         report_cache problem "the compile cache is not kept: $(cache_problem)"
         return 0

@@ -1,7 +1,24 @@
 #!/usr/bin/env bash
-# Startup of a serving host, part 46: archives of the compile cache in the stack's bucket. What is read
-# there may be anybody's: part 45 uses only what the endpoint's own key has signed.
+# Startup of a serving host, part 46: archives of the compile cache in a bucket, and what signs them in
+# a library. What is read there may be anybody's: part 45 uses only what that key has signed.
 set -Eeuo pipefail
+
+# fetch_cache_secret: bring what signs archives in a library, its latest version; without it 1, and
+# what is wrong in cache.problem.
+fetch_cache_secret() {
+    local status key answer="$MEMORY_DIR/compile-cache.answer"
+    key=$(setting compile_cache.key)
+    [[ -n $key ]] || return 0
+    rm -f "$(cache_secret)"
+    status=$(cache_get 64 "$SECRETMANAGER/$key/versions/latest:access" "$answer")
+    if [[ $status != 200 ]]; then
+        printf '%s cannot be read (HTTP %s)' "$key" "$status" >"$STATE_DIR/cache.problem"
+    elif ! cache_command secret "$answer" "$(cache_secret)"; then
+        printf '%s has no value of use: %s' "$key" "$(cache_problem)" >"$STATE_DIR/cache.problem"
+    fi
+    rm -f "$answer"
+    [[ -e $(cache_secret) ]]
+}
 
 cache_objects() {
     printf '%s/%s/' "$(setting compile_cache.prefix)" "${CACHE_DIR##*/}"
@@ -30,7 +47,7 @@ fetch_archive() {
     status=$(cache_get 256 "$object.json?alt=media" "$fetched")
     if [[ $status != 200 ]]; then
         ignore_cache "$1 cannot be read (HTTP $status)"
-    elif ! size=$(cache_command check "$CACHE_DIR" "$SECRETS_DIR/api-key" "$fetched"); then
+    elif ! size=$(cache_command check "$CACHE_DIR" "$(cache_secret)" "$fetched"); then
         ignore_cache "$1 is ignored: $(cache_problem)"
     else
         status=$(cache_get $((size / 1024 + 1)) "$object.tar?alt=media" "$CACHE_DIR/archive.tar")
@@ -48,7 +65,9 @@ fetch_archive() {
 # 1024 bytes. A role that was just granted, and a service in trouble, are given a moment.
 cache_get() {
     local delay status=000
-    for delay in 2 5 10 0; do
+    local -a delays
+    read -r -a delays <<<"${CACHE_DELAYS:-2 5 10 0}"
+    for delay in "${delays[@]}"; do
         if authorize; then
             status=$(download "$1" http_get "$2" "$3" --max-time 600 --speed-limit 1024 --speed-time 30)
         fi
@@ -65,7 +84,7 @@ cache_get() {
 upload_archive() {
     local began name extension status=
     began=$(milliseconds)
-    if ! name=$(cache_command name "$CACHE_DIR" "$SECRETS_DIR/api-key"); then
+    if ! name=$(cache_command name "$CACHE_DIR" "$(cache_secret)"); then
         report_cache problem "the compile cache is not saved: $(cache_problem)"
         return 0
     fi

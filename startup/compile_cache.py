@@ -256,11 +256,12 @@ def sha256_of(path: Path) -> str:
     return found.hexdigest()
 
 
-def secret_of(api_keys: bytes, key: str) -> bytes:
-    """What signs the documents of ``key``, from the first of the endpoint's API keys. The server
-    has none of them, and who can write to the bucket need not."""
+def secret_of(secrets: bytes, key: str) -> bytes:
+    """What signs the documents of ``key``, from the first of ``secrets``: the endpoint's API keys,
+    or what a library keeps for that. The server has none of them, and who can write to the bucket
+    need not."""
     salt = f"tpuflex compile cache {key}".encode()
-    return hashlib.pbkdf2_hmac("sha256", api_keys.split()[0], salt, ROUNDS)
+    return hashlib.pbkdf2_hmac("sha256", secrets.split()[0], salt, ROUNDS)
 
 
 def text_of(document: dict[str, Any]) -> bytes:

@@ -3,7 +3,9 @@ command with one line, and never a boot."""
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 import shutil
 import sys
 import time
@@ -35,7 +37,7 @@ MAX_DOCUMENT = 256 * 2**10
 class Home:
     """What a host keeps for one key, on its disk."""
 
-    def __init__(self, directory: Path, api_keys: Path) -> None:
+    def __init__(self, directory: Path, secret: Path) -> None:
         self.directory = directory
         self.programs = directory / "programs"
         self.incoming = directory / "incoming"
@@ -43,12 +45,12 @@ class Home:
         self.document = directory / "archive.json"
         self.parts = directory / "parts.json"
         self.known = directory / "known.json"
-        self._api_keys = api_keys
+        self._secret = secret
 
     @property
     def secret(self) -> bytes:
         """What signs documents here."""
-        return secret_of(self._api_keys.read_bytes(), self.directory.name)
+        return secret_of(self._secret.read_bytes(), self.directory.name)
 
     def read(self, path: Path) -> dict[str, Any]:
         """The document at ``path``, of whose content nothing is told before its code is right.
@@ -92,6 +94,15 @@ def _key(home: str, config: str, tpu_env: str) -> None:
     print(directory.name)
 
 
+def _secret(answer: str, target: str) -> None:
+    """Write the value in an answer of Secret Manager to ``target``, for root alone."""
+    value = base64.b64decode(json.loads(Path(answer).read_bytes())["payload"]["data"])
+    if not value.split():
+        raise RefusedError("it is empty")
+    with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400), "wb") as file:
+        file.write(value)
+
+
 def _check(home: Home, path: str) -> None:
     """Print the size of the archive of a document from the bucket."""
     print(home.read(Path(path))["size"])
@@ -129,6 +140,8 @@ def main(command: str, *arguments: str) -> None:
     try:
         if command == "key":
             _key(*arguments)
+        elif command == "secret":
+            _secret(*arguments)
         elif command == "newest":
             for name in newest(json.loads(Path(arguments[0]).read_bytes()), arguments[1]):
                 print(name)

@@ -153,6 +153,13 @@ def library_names(cloud_project: str) -> Names:
     return Names(LIBRARY_PROJECT, cloud_project, LIBRARY_NAME)
 
 
+def programs_key(cloud_project: str, region: str) -> str:
+    """Resource name of the secret by which hosts know the compiled programs that the library of a
+    Google Cloud project keeps in ``region``, ``projects/P/secrets/S``."""
+    secret = library_names(cloud_project).secret(f"programs-{region}")
+    return f"projects/{cloud_project}/secrets/{secret}"
+
+
 @dataclass(frozen=True, slots=True)
 class Names:
     """The names of one endpoint's resources.

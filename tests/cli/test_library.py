@@ -12,7 +12,15 @@ from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.library import wrong_region
 from tpuflex.cli.steps.library_engine import library_stack
-from tpuflex.gcp.library import READER_TITLE, Reader, below, reader_title, readers
+from tpuflex.gcp.library import (
+    READER_TITLE,
+    Reader,
+    below,
+    listed_and_below,
+    programs_title,
+    reader_title,
+    readers,
+)
 from tpuflex.gcp.transport import JsonObject
 from tpuflex.planning.storage_cost import month_text, storage_per_month
 from tpuflex.request.limits import PROJECT_PATTERN
@@ -77,12 +85,13 @@ def test_who_may_read_by_a_policy() -> None:
     account that was deleted is no endpoint any more."""
     viewer = "roles/storage.objectViewer"
     host, gone = "serviceAccount:h@p.iam.gserviceaccount.com", "deleted:serviceAccount:g@p?uid=1"
-    own = below("b", PREFIX)
+    own, programs = below("b", PREFIX), listed_and_below("b", "compile-cache/e")
     found = readers(
         {
             "bindings": [
                 binding(viewer, host, gone, title=READER_TITLE, expression=own),
                 binding(viewer, host, title=reader_title("a1"), expression=own),
+                binding(viewer, host, title=programs_title("a1"), expression=programs),
                 binding("roles/storage.objectAdmin", "user:a@example.com"),
                 binding("roles/storage.objectCreator", "user:b@example.com"),
                 binding("roles/storage.legacyBucketReader", "projectViewer:p"),
@@ -95,6 +104,7 @@ def test_who_may_read_by_a_policy() -> None:
         Reader(host, viewer, PREFIX, endpoint=True),
         Reader(gone, viewer, PREFIX, endpoint=False),
         Reader(host, viewer, PREFIX, endpoint=True, owner="a1"),
+        Reader(host, viewer, "compile-cache/e", endpoint=True, owner="a1"),
         Reader("user:a@example.com", "roles/storage.objectAdmin", "", endpoint=False),
         Reader("user:c@example.com", viewer, "request.time < x", endpoint=False, plain=False),
     )

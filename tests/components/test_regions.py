@@ -36,7 +36,7 @@ def of(plan: Plan, type_: str) -> dict[str, dict[str, Any]]:
 def test_each_region_has_a_subnetwork_and_a_role_on_its_bucket(deployed: Deploy) -> None:
     """All subnetworks have one name, which the slice asks for; each has its range and Private
     Google Access; and the hosts may read the model in the library's bucket of each region. The
-    slice waits for all of it. Secrets and compiled programs are at home."""
+    slice waits for all of it. The endpoint's secrets are at home, and it has no bucket."""
     plan = deployed(sections(TWO))
 
     subnetworks = of(plan, "gcp:compute/subnetwork:Subnetwork")
@@ -56,7 +56,7 @@ def test_each_region_has_a_subnetwork_and_a_role_on_its_bucket(deployed: Deploy)
     readers = {
         name: (each["bucket"], each["condition"]["expression"])
         for name, each in grants.items()
-        if "library" in name
+        if "/objects/models/" in str(each.get("condition"))
     }
     near, far = (library.bucket(_PROJECT, each) for each in ("us-east5", "europe-west4"))
     below = (
@@ -74,11 +74,44 @@ def test_each_region_has_a_subnetwork_and_a_role_on_its_bucket(deployed: Deploy)
     for secret in of(plan, "gcp:secretmanager/secret:Secret").values():
         (replica,) = secret["replication"]["userManaged"]["replicas"]
         assert replica["location"] == "us-east5"
-    (bucket,) = of(plan, "gcp:storage/bucket:Bucket").values()
-    assert bucket["location"] == "US-EAST5"
+    assert of(plan, "gcp:storage/bucket:Bucket") == {}
     document = json.loads(plan.inputs[SLICE]["metadata"]["tpuflex-config"])
     assert document["weights"]["bucket"] == near
     assert document["weights"]["buckets"] == {"europe-west4": far, "us-east5": near}
+
+
+def test_programs_are_kept_in_the_library_of_each_region(deployed: Deploy) -> None:
+    """Where it runs, a host lists the library's bucket, reads and adds below the endpoint's own
+    place, and reads what tells its programs from others'; the slice waits for all of it."""
+    plan = deployed(sections(TWO))
+    library = library_names(_PROJECT)
+    document = json.loads(plan.inputs[SLICE]["metadata"]["tpuflex-config"])["compile_cache"]
+    assert (document["mode"], "bucket" in document) == ("bucket", False)
+    for region, name in (("us-east5", ""), ("europe-west4", "-europe-west4")):
+        bucket = f"projects/_/buckets/{library.bucket(_PROJECT, region)}"
+        below = f"resource.name.startsWith('{bucket}/objects/{document['prefix']}/')"
+        grants = {
+            word: (type_, plan.inputs[f"{type_} vllm-library-programs{name}-{word}"])
+            for word, type_ in (
+                ("reader", "gcp:storage/bucketIAMMember:BucketIAMMember"),
+                ("writer", "gcp:storage/bucketIAMMember:BucketIAMMember"),
+                ("key", "gcp:secretmanager/secretIamMember:SecretIamMember"),
+            )
+        }
+        roles = {word: each["role"].rpartition(".")[2] for word, (_, each) in grants.items()}
+        said = {word: each["condition"]["expression"] for word, (_, each) in grants.items()}
+        secret = f"projects/{_PROJECT}/secrets/{grants['key'][1]['secretId']}"
+        assert roles == {
+            "reader": "objectViewer",
+            "writer": "objectCreator",
+            "key": "secretAccessor",
+        }
+        assert said["reader"] == f"resource.name == '{bucket}' || {below}"
+        assert said["writer"] == below
+        assert document["keys"][region] == secret
+        assert {
+            f"{type_} vllm-library-programs{name}-{word}" for word, (type_, _) in grants.items()
+        } <= plan.dependencies[SLICE]
 
 
 def test_an_image_of_the_library_may_be_read_in_each_region(deployed: Deploy) -> None:
@@ -125,6 +158,8 @@ def test_another_region_changes_nothing_that_is_there(deployed: Deploy, egress: 
         [
             "vllm-library-europe-west4",
             "vllm-library-europe-west4-reader",
+            "vllm-library-programs-europe-west4",
+            *(f"vllm-library-programs-europe-west4-{word}" for word in ("key", "reader", "writer")),
             "vllm-network-subnet-europe-west4",
             *(nat if egress == "internet" else ()),
         ]

@@ -286,6 +286,7 @@ def test_a_host_writes_only_below_the_prefix_it_was_granted(
     assert put("compile-cache/k/a.tar") == 403
     _ok(api.call("PUT", "storage/v1/b/bk-1/iam", body={"version": 3, "bindings": grants}))
     assert put("compile-cache/k/a.tar") == 200
+    assert put("compile-cache/k/a.tar") == 403  # which would delete what is there
     for other in ("models/m/1/MANIFEST.json", "compile-cache", "x/compile-cache/a"):
         assert put(other) == 403
     assert host.call("DELETE", "storage/v1/b/bk-1/o/compile-cache%2Fk%2Fa.tar").status_code == 403

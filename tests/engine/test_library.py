@@ -25,6 +25,7 @@ from tests.engine.libraries import (
 from tests.security.test_p4_two_clones import clone, mutations
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.library_keys import require_programs_keys
 from tpuflex.cli.library_weights import require_library
 from tpuflex.cli.output import Output
 from tpuflex.cli.prepare_weights import push_weights
@@ -36,8 +37,8 @@ from tpuflex.cli.steps.weights import ensure_bucket
 from tpuflex.cli.steps.weights_rm import run_weights_rm
 from tpuflex.cli.steps.weights_verdicts import Wanted
 from tpuflex.cli.steps.weights_verify import run_verify
-from tpuflex.errors import AlreadyExistsError, ConflictError, NotFoundError, TpuflexError
-from tpuflex.naming import library_names
+from tpuflex.errors import AlreadyExistsError, ConflictError, NotFoundError
+from tpuflex.naming import library_names, programs_key
 from tpuflex.policy.storage_rules import BUCKET as BUCKET_TYPE
 from tpuflex.policy.storage_rules import far_buckets, object_acls, public_buckets
 
@@ -113,7 +114,7 @@ def test_made_once_in_its_regions_and_removed(embedded: Embedded, capsys: Captur
     assert bucket["labels"]["tpuflex-owner"] == library_names(PROJECT).owner
     assert [each["region"] for each in shown["buckets"]] == ["europe-west4", "us-east5"]
     assert {each["state_id"] for each in shown["buckets"]} == {bucket["labels"]["tpuflex-state"]}
-    assert (dry["deleted"], there) == (False, ["buckets"])
+    assert (dry["deleted"], there) == (False, ["secrets", "versions", "buckets"])
     assert gone["deleted"] is True
     assert embedded.remaining() == []
     with pytest.raises(NotFoundError, match="has no library"):
@@ -259,13 +260,7 @@ def test_hosts_read_their_own_model_and_nothing_else(
     run = stack_run(embedded.root, embedded.engine, embedded.environ, "one")
     run.up()
     embedded.cloud.cloud.strictness.change({"iam": {"enforced": True}})
-    account = next(
-        each["outputs"]["email"]
-        for each in run.resources()
-        if each["type"] == "gcp:serviceaccount/account:Account"
-    )
-    caller = Caller(Principal.SERVICE_ACCOUNT, account)
-    token = embedded.cloud.cloud.access.session_token(caller, 600)
+    token = token_of_hosts(embedded, run.resources())
     objects = f"storage/v1/b/{BUCKET}/o"
     own = f"{objects}/models%2Facme-tiny%2F1%2Fconfig.json"
     other = f"{objects}/models%2Facme-other%2F1%2Fconfig.json"
@@ -304,24 +299,88 @@ def test_other_weights_replace_none_that_others_serve(
     assert [each["revision"] for each in models] == ["1", "2"]
 
 
-def test_programs_stay_in_the_endpoints_own_bucket(embedded: Embedded, capsys: Captured) -> None:
-    """With the compile cache of before, the endpoint has a bucket of its own beside the library,
-    and the role that adds to it; its hosts can write nothing to the library."""
+def test_programs_are_kept_over_a_teardown(embedded: Embedded, capsys: Captured) -> None:
+    """Where bindings decide, an endpoint's hosts add compiled programs to their own place in the
+    library, read them, and read what they know them by; they replace and delete none, and reach no
+    other endpoint's. `down` takes these rights away and leaves the programs; a library of before
+    has nothing to know them by, which `up` says before it asks for chips."""
     write_stack(embedded, "one", MODEL, {"manifest_sha256": "5a" * 32})
     library_up(embedded, capsys)
+    key = programs_key(PROJECT, "us-east5")
     run = stack_run(embedded.root, embedded.engine, embedded.environ, "one")
     run.up()
-    grants = {
-        (each["inputs"]["bucket"] == BUCKET, each["inputs"]["role"])
-        for each in run.resources()
-        if each["type"] == "gcp:storage/bucketIAMMember:BucketIAMMember"
-    }
+    place = f"compile-cache/{own_place(run.resources())}"
+    embedded.cloud.cloud.strictness.change({"iam": {"enforced": True}})
+    token = token_of_hosts(embedded, run.resources())
+    objects = f"storage/v1/b/{BUCKET}/o"
+
+    def add(name: str) -> int:
+        path = f"upload/{objects}?uploadType=media&name={name.replace('/', '%2F')}"
+        return call(embedded, "POST", path, token=token, data=b"programs").status_code
+
+    added = [add(f"{place}/k/a.tar"), add(f"{place}/k/a.tar"), add("compile-cache/other/k/a.tar")]
+    own = f"{objects}/{place.replace('/', '%2F')}%2Fk%2Fa.tar"
+    read = call(embedded, "GET", f"{own}?alt=media", token=token).content
+    deleted = call(embedded, "DELETE", own, token=token).status_code
+    listed = call(embedded, "GET", f"{objects}?prefix={place}", token=token).json()["items"]
+    known = call(embedded, "GET", f"v1/{key}/versions/latest:access", token=token).json()
+    embedded.cloud.cloud.strictness.change({"iam": {"enforced": False}})
+    with pytest.raises(ConflictError, match="Endpoints may read from the library"):
+        library_down(embedded, capsys)
+    run_down(*command(embedded, "one"), dry_run=False)
+    left = library_status(embedded, capsys)["buckets"][0]
+    kept = call(embedded, "GET", f"{own}?alt=media").content
+    secret = call(embedded, "GET", f"v1/{key}:getIamPolicy").json()
+    call(embedded, "DELETE", f"v1/{key}").raise_for_status()
+    with pytest.raises(NotFoundError, match="has no key for compiled programs"):
+        require_programs_keys(command(embedded, "one")[1])
+    library_up(embedded, capsys)
+    require_programs_keys(command(embedded, "one")[1])
+
+    assert added == [200, 403, 403]
+    assert read == kept == b"programs"
+    assert deleted == 403
+    assert [each["name"] for each in listed] == [f"{place}/k/a.tar"]
+    assert known["payload"]["data"]
+    assert left["programs_bytes"] == len(kept)
+    assert [each for each in left["readers"] if each["endpoint"]] == []
+    assert not secret.get("bindings")
+    assert embedded.remaining() == ["secrets", "versions", "buckets", "objects"]
+
+
+def test_an_endpoint_outlives_the_library_that_kept_its_programs(
+    embedded: Embedded, capsys: Captured
+) -> None:
+    """A library that is deleted under its endpoint takes its key along; the endpoint's `down` is
+    not kept from ending by rights that are gone with it."""
+    write_stack(embedded, "one", MODEL, {"manifest_sha256": "5a" * 32})
+    library_up(embedded, capsys)
+    stack_run(embedded.root, embedded.engine, embedded.environ, "one").up()
+    library_down(embedded, capsys, with_readers=True)
     run_down(*command(embedded, "one"), dry_run=False)
 
-    viewer, creator = "roles/storage.objectViewer", "roles/storage.objectCreator"
-    assert grants == {(True, viewer), (False, viewer), (False, creator)}
-    assert bucket_of(embedded) is not None
-    assert embedded.remaining() == ["buckets"]
+    assert embedded.remaining() == []
+
+
+def own_place(resources: Any) -> str:
+    """The last part of the place of a stack's compiled programs, as its hosts' rights have it."""
+    (condition,) = (
+        each["inputs"]["condition"]["expression"]
+        for each in resources
+        if each.get("inputs", {}).get("role") == "roles/storage.objectCreator"
+    )
+    return str(condition.rpartition("/compile-cache/")[2].removesuffix("/')"))
+
+
+def token_of_hosts(embedded: Embedded, resources: Any) -> str:
+    """A token of the account that a stack's hosts run as."""
+    account = next(
+        each["outputs"]["email"]
+        for each in resources
+        if each["type"] == "gcp:serviceaccount/account:Account"
+    )
+    caller = Caller(Principal.SERVICE_ACCOUNT, account)
+    return str(embedded.cloud.cloud.access.session_token(caller, 600))
 
 
 def test_another_state_is_told_and_may_take_over(
@@ -390,5 +449,5 @@ def test_a_bucket_of_somebody_else_is_not_taken(embedded: Embedded, capsys: Capt
     write_stack(embedded, "one", MODEL, {})
     with pytest.raises(AlreadyExistsError, match="not made by tpuflex"):
         library_up(embedded, capsys)
-    with pytest.raises(TpuflexError, match="does not carry the marker"):
+    with pytest.raises(AlreadyExistsError, match="not made by tpuflex"):
         ensure_bucket(*command(embedded, "one"))

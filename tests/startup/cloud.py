@@ -261,7 +261,8 @@ class Handler(BaseHTTPRequestHandler):
         return path.startswith((*google, "/health")) or self._may_ask(path)
 
     def _may_ask(self, path: str) -> bool:
-        authorized = self.headers.get("Authorization") == f"Bearer {API_KEY}"
+        first = (self.cloud.secrets.get(VERSION) or API_KEY).split()[0]
+        authorized = self.headers.get("Authorization") == f"Bearer {first}"
         return authorized or (self.command, path) in self.cloud.open_routes
 
     def do_OPTIONS(self) -> None:

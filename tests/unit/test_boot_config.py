@@ -23,7 +23,7 @@ from tpuflex.boot.metadata import node_metadata
 from tpuflex.boot.planned import planned_weights
 from tpuflex.catalog.weight_formats import allowed_patterns
 from tpuflex.host.metadata_keys import CONFIG_KEY
-from tpuflex.naming import Names, library_names
+from tpuflex.naming import Names, library_names, programs_key
 from tpuflex.settings.model import ModelSettings, StackSettings
 from tpuflex.settings.serving import ServingFlags
 
@@ -115,11 +115,11 @@ def test_weights_have_a_bucket_in_each_region(bucket: str, held_by: Callable[[st
     assert not planned.holds(NAMES.bucket("my-project", "asia-east1"))
 
 
-@pytest.mark.parametrize(("mode", "named"), [("bucket", True), ("host", False), ("none", False)])
-def test_programs_are_not_kept_in_a_library(mode: str, named: bool) -> None:
-    """Weights come from the library's bucket in the region of the chips; programs stay in the
-    endpoint's own, which is named only where they are kept in it. Without a library there is one
-    bucket, and the document has nothing new."""
+@pytest.mark.parametrize(("mode", "kept"), [("bucket", True), ("host", False), ("none", False)])
+def test_programs_are_kept_in_a_library(mode: str, kept: bool) -> None:
+    """Weights come from the library's bucket in the region of the chips; programs are kept there,
+    too, in a place of the endpoint's own and with the library's key for that region. Without a
+    library there is one bucket, and the document has nothing new."""
     stack = settings(compile_cache=mode)
     weights = stack.model.weights.model_copy(update={"bucket": "library"})
     model = stack.model.model_copy(update={"weights": weights})
@@ -129,9 +129,14 @@ def test_programs_are_not_kept_in_a_library(mode: str, named: bool) -> None:
 
     assert shared.weights.bucket == library_names("my-project").bucket("my-project", "us-east5")
     assert shared.weights.prefix == own.weights.prefix
-    assert shared.compile_cache.bucket == (bucket if named else None)
+    keys = {"us-east5": programs_key("my-project", "us-east5")}
+    assert shared.compile_cache.bucket is None
+    assert (
+        shared.compile_cache.prefix == f"compile-cache/{NAMES.prefix}" if kept else "compile-cache"
+    )
+    assert shared.compile_cache.keys == (keys if kept else None)
     assert own.weights.bucket == bucket
-    assert "bucket" not in json.loads(own.to_json())["compile_cache"]
+    assert json.loads(own.to_json())["compile_cache"] == {"mode": mode, "prefix": "compile-cache"}
 
 
 @pytest.mark.parametrize(

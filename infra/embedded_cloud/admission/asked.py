@@ -13,6 +13,7 @@ from embedded_cloud.inbound_request import InboundRequest
 from embedded_cloud.json_types import JsonObject, child, children, text, texts
 from embedded_cloud.resourcemanager.state import policy_resource
 from embedded_cloud.routing import Match
+from embedded_cloud.storage.objects import live_object
 from embedded_cloud.storage.state import policy_resource as bucket_resource
 from embedded_cloud.store import Store
 
@@ -22,6 +23,9 @@ _RECORD_SETS = (
     ("additions", "dns.resourceRecordSets.create"),
     ("deletions", "dns.resourceRecordSets.delete"),
 )
+#: What writes an object, and deletes the one that it replaces
+#: (https://cloud.google.com/storage/docs/access-control/iam-json).
+_WRITES = tuple(f"storage.objects.{verb}" for verb in ("insert", "compose", "rewrite", "copy"))
 _NEW_INSTANCE = "compute.instances.insert"
 #: Methods of which the body says what they need, or where.
 _BY_BODY = frozenset(
@@ -100,6 +104,8 @@ class Questions:
                     or _version(match, resource)
                 )
                 found.append(Asked(permission, resource, name))
+        if method_id in _WRITES and (replaced := self._replaced(match, inbound)):
+            found.append(Asked("storage.objects.delete", *replaced))
         if method_id == "dns.changes.create":
             named = [permission for key, permission in _RECORD_SETS if body.get(key)]
             found += [Asked(permission, policy_resource(project)) for permission in named]
@@ -120,6 +126,17 @@ class Questions:
         if service in ("iam", "iamcredentials") and "serviceAccount" in params:
             return self._account(project, params["serviceAccount"])
         return policy_resource(project)
+
+    def _replaced(self, match: Match, inbound: InboundRequest) -> tuple[str, str] | None:
+        """Bucket and object that a call writes over; None where there is no such object, or the
+        call forbids that."""
+        if inbound.query.get("ifGenerationMatch") == "0":
+            return None
+        bucket = match.params.get("destinationBucket") or match.params.get("bucket", "")
+        resource = bucket_resource(bucket)
+        name = _object(match, inbound, resource)
+        there = live_object(self.store, bucket, name.removeprefix(f"{resource}/objects/"))
+        return (resource, name) if there is not None else None
 
     def _account(self, project: str, account: str) -> str:
         """Full name of a service account that may be named by its unique id, and without its

@@ -107,6 +107,16 @@ class StoredObject:
         )
 
 
+def live_object(store: Store, bucket: str, name: str) -> StoredObject | None:
+    """The object ``name`` as it is now; None if there is none."""
+    for _, value in reversed(store.list(COLLECTION, f"{bucket}/{name}#")):
+        stored = StoredObject.from_json(value)
+        # A name may hold a "#" itself.
+        if stored.name == name and stored.deleted is None:
+            return stored
+    return None
+
+
 class Objects:
     """All objects of all buckets. The caller checks that the bucket exists."""
 
@@ -131,12 +141,7 @@ class Objects:
         if generation is not None:
             value = self._store.get(COLLECTION, f"{bucket}/{name}#{generation}")
             return StoredObject.from_json(value) if value else None
-        for _, value in reversed(self._store.list(COLLECTION, f"{bucket}/{name}#")):
-            stored = StoredObject.from_json(value)
-            # A name may hold a "#" itself.
-            if stored.name == name and stored.deleted is None:
-                return stored
-        return None
+        return live_object(self._store, bucket, name)
 
     def require(
         self,

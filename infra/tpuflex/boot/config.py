@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tpuflex.boot.manifest import MANIFEST_NAME, SHA256_PATTERN
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.catalog.weight_formats import allowed_patterns
-from tpuflex.naming import Names, SecretRole, library_names, slug
+from tpuflex.naming import Names, SecretRole, library_names, programs_key, slug
 from tpuflex.settings.model import ModelSettings, StackSettings
 from tpuflex.settings.serving import WARMUP, CompileCache, Isolation, ServingFlags
 
@@ -150,6 +150,10 @@ class CompileCacheConfig(_Frozen):
     """Bucket of their archives, where it is not that of the weights; absent otherwise."""
     prefix: str
     """Prefix of their objects in that bucket, without a trailing slash."""
+    keys: dict[str, str] | None = None
+    """Of programs in a library, by the region of the host: resource name of the secret by which
+    hosts know their own, ``projects/P/secrets/S``, whose latest version counts. Absent where it is
+    the endpoint's first API key."""
 
 
 class SecretConfig(_Frozen):
@@ -222,6 +226,18 @@ def weights_prefix(model: ModelSettings) -> str:
     return f"{below}models/{slug(model.name)}/{model.weights.revision}"
 
 
+def programs_prefix(settings: StackSettings, names: Names) -> str:
+    """Prefix of the programs that the hosts of a stack compile, within their bucket, without a
+    trailing slash: in a library every endpoint has a place of its own.
+
+    Args:
+        settings: the stack.
+        names: its physical names.
+    """
+    own = f"/{names.prefix}" if settings.programs_in_library else ""
+    return COMPILE_CACHE_PREFIX + own
+
+
 def image_prefix(image: str) -> str:
     """Prefix of an image in a library, without a trailing slash.
 
@@ -274,7 +290,6 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
     image = settings.catalog.image(serving.image.partition("@")[2])
     floor = image.security_floor if image is not None else None
     bucket = weights_bucket(settings, names)
-    own = names.bucket(settings.project, settings.region)
     buckets = weights_buckets(settings, names)
     return BootConfig(
         endpoint=EndpointIdentity(project=names.project, stack=names.stack, name=names.name),
@@ -310,14 +325,7 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
             expected_gbps=EXPECTED_GBPS if settings.cloud == "google" else 0,
         ),
         image=_image_config(settings, bucket),
-        compile_cache=CompileCacheConfig(
-            mode=serving.kept_programs,
-            # Programs stay in the endpoint's own bucket: whoever writes them runs code on the chips
-            # (docs/adr/0023). Where that is the weights' bucket, too, it is not named twice: a
-            # document of before is the same to the byte.
-            bucket=own if serving.kept_programs == "bucket" and own != bucket else None,
-            prefix=COMPILE_CACHE_PREFIX,
-        ),
+        compile_cache=_compile_cache_config(settings, names, bucket),
         secrets=tuple(
             SecretConfig(role=role, version=settings.secret_version(names, role))
             for role in settings.secrets.host_roles
@@ -340,6 +348,22 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
             ),
         ),
     )
+
+
+def _compile_cache_config(settings: StackSettings, names: Names, bucket: str) -> CompileCacheConfig:
+    """Where compiled programs are kept: in the library that is ``bucket`` in the stack's home, or
+    in the endpoint's own bucket. In one of the user's own nobody but the user lets anybody write,
+    and who writes programs runs code on the chips (docs/adr/0023)."""
+    mode, project = settings.serving.kept_programs, settings.project
+    prefix = programs_prefix(settings, names)
+    if settings.programs_in_library:
+        keys = {region: programs_key(project, region) for region in settings.slice.regions}
+        return CompileCacheConfig(mode=mode, prefix=prefix, keys=keys)
+    own = names.bucket(project, settings.region)
+    # Where that is the weights' bucket, too, it is not named twice: a document of before is the
+    # same to the byte.
+    apart = mode == "bucket" and own != bucket
+    return CompileCacheConfig(mode=mode, bucket=own if apart else None, prefix=prefix)
 
 
 def _image_config(settings: StackSettings, bucket: str) -> ImageConfig | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
+from tpuflex.cli.library_keys import require_programs_keys
 from tpuflex.cli.library_weights import in_library
 from tpuflex.cli.prepare_secrets import check_brought, check_certificate, ensure_secrets
 from tpuflex.cli.prepare_weights import (
@@ -117,7 +118,7 @@ class EndpointPreparation:
                 are none, or damaged ones, and the stack names no source.
             AlreadyExistsError: the bucket is somebody else's.
             NotFoundError: the TLS certificate is not there, or the library that the stack names, or
-                its bucket.
+                its bucket, or its key for compiled programs.
             ConflictError: a secret of the user's own is disabled.
             AccessError: weights are to be pushed, and the caller may not.
             SettingsError: it is of no use, or the source is none.
@@ -125,6 +126,7 @@ class EndpointPreparation:
         check_brought(self.cloud)
         check_certificate(self.cloud)
         require_shared(self.cloud)
+        require_programs_keys(self.cloud)
         found = self.foretell()
         for line in found.lines:
             self.say(line)

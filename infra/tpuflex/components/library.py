@@ -8,13 +8,16 @@ from typing import Literal
 
 import pulumi
 import pulumi_gcp as gcp
-from pulumi_gcp import storage
+from pulumi_gcp import secretmanager, storage
 
+from tpuflex.boot.config import COMPILE_CACHE_PREFIX
 from tpuflex.components.cloud import require_matching_cloud, runs_embedded
 from tpuflex.components.inputs import inputs_of
 from tpuflex.components.marks import labels
-from tpuflex.gcp.library import READER_TITLE, below
-from tpuflex.naming import LIBRARY_NAME, library_names
+from tpuflex.components.secrets import kept_in
+from tpuflex.components.weights import CACHE_DAYS, deletion
+from tpuflex.gcp.library import READER_TITLE, below, listed_and_below, programs_title
+from tpuflex.naming import LIBRARY_NAME, library_names, programs_key
 from tpuflex.tpu import Provider, StateId
 
 #: Days for which what was replaced or deleted can be had back.
@@ -36,11 +39,12 @@ class LibraryArgs:
 
 
 class WeightsLibrary(pulumi.ComponentResource):
-    """One private bucket per region, for the weights of all endpoints of a project.
+    """One private bucket per region, for the weights of all endpoints of a project and for the
+    programs that their hosts compile, and a secret by which hosts know their own of these.
 
     Weights are pushed once and stay when an endpoint goes. What is replaced or deleted can be had
     back for a week; the buckets themselves go for good with the library, so soft delete is off:
-    what it keeps is billed, and nobody would see it.
+    what it keeps is billed, and nobody would see it. The command line adds the secrets' values.
     """
 
     def __init__(
@@ -59,16 +63,24 @@ class WeightsLibrary(pulumi.ComponentResource):
                 public_access_prevention="enforced",
                 versioning=storage.BucketVersioningArgs(enabled=True),
                 lifecycle_rules=[
-                    storage.BucketLifecycleRuleArgs(
-                        action=storage.BucketLifecycleRuleActionArgs(type="Delete"),
-                        condition=storage.BucketLifecycleRuleConditionArgs(
-                            days_since_noncurrent_time=KEPT_DAYS
-                        ),
-                    )
+                    deletion(days_since_noncurrent_time=KEPT_DAYS),
+                    deletion(age=CACHE_DAYS, matches_prefixes=[f"{COMPILE_CACHE_PREFIX}/"]),
                 ],
                 soft_delete_policy=storage.BucketSoftDeletePolicyArgs(retention_duration_seconds=0),
                 force_destroy=True,
                 labels=labels(names, args.state_id),
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+            for region in args.regions
+        )
+        self.programs_keys = tuple(
+            secretmanager.Secret(
+                f"{name}-programs-{region}",
+                secret_id=programs_key(args.project, region).rpartition("/")[2],
+                project=args.project,
+                replication=kept_in(region),
+                labels=labels(names, args.state_id),
+                deletion_protection=False,
                 opts=pulumi.ResourceOptions(parent=self),
             )
             for region in args.regions
@@ -154,3 +166,90 @@ class LibraryReader(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.register_outputs({"bucket": args.bucket})
+
+
+@dataclass(frozen=True, kw_only=True)
+class LibraryProgramsArgs:
+    """Inputs of :class:`LibraryPrograms`."""
+
+    project: str
+    """Google Cloud project id."""
+
+    region: str
+    """Region of the library's bucket."""
+
+    bucket: str
+    """Its name; it is there already."""
+
+    prefix: str
+    """Where in it the programs are, without a slash at the end."""
+
+    owner: str
+    """The endpoint's owner marker."""
+
+    keeper: pulumi.Input[str]
+    """IAM member that keeps its programs there."""
+
+
+class LibraryPrograms(pulumi.ComponentResource):
+    """The right to keep compiled programs of one's own in the library, and to know them.
+
+    Whoever writes programs runs code on the chips: the endpoint's account alone adds to its place,
+    and can neither replace nor delete there. It sees the names of the library's objects, because
+    who may list a bucket may list all of it.
+
+    Attributes:
+        grants: the roles by which it reads, adds and knows them.
+    """
+
+    grants: tuple[pulumi.CustomResource, ...]
+
+    def __init__(
+        self, name: str, args: LibraryProgramsArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("tpuflex:index:LibraryPrograms", name, inputs_of(args), opts)
+        child = pulumi.ResourceOptions(parent=self)
+        self.grants = (
+            storage.BucketIAMMember(
+                f"{name}-reader",
+                bucket=args.bucket,
+                role="roles/storage.objectViewer",
+                member=args.keeper,
+                condition=_of_programs(args, listed_and_below(args.bucket, args.prefix)),
+                opts=child,
+            ),
+            storage.BucketIAMMember(
+                f"{name}-writer",
+                bucket=args.bucket,
+                # Adds objects, and can neither replace nor delete one.
+                role="roles/storage.objectCreator",
+                member=args.keeper,
+                condition=_of_programs(args, below(args.bucket, args.prefix)),
+                opts=child,
+            ),
+            secretmanager.SecretIamMember(
+                f"{name}-key",
+                project=args.project,
+                secret_id=programs_key(args.project, args.region).rpartition("/")[2],
+                role="roles/secretmanager.secretAccessor",
+                member=args.keeper,
+                # Endpoints with one account have a binding each by the title.
+                condition=secretmanager.SecretIamMemberConditionArgs(
+                    title=programs_title(args.owner),
+                    description="What one endpoint knows its compiled programs by",
+                    expression="resource.type == 'secretmanager.googleapis.com/SecretVersion'",
+                ),
+                opts=child,
+            ),
+        )
+        self.register_outputs({"bucket": args.bucket})
+
+
+def _of_programs(
+    args: LibraryProgramsArgs, expression: str
+) -> storage.BucketIAMMemberConditionArgs:
+    return storage.BucketIAMMemberConditionArgs(
+        title=programs_title(args.owner),
+        description="Programs that the hosts of one endpoint have compiled",
+        expression=expression,
+    )

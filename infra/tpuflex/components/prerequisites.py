@@ -9,7 +9,13 @@ from typing import Any
 import pulumi
 from pulumi import UNKNOWN
 
-from tpuflex.boot.config import image_prefix, weights_bucket, weights_buckets, weights_prefix
+from tpuflex.boot.config import (
+    image_prefix,
+    programs_prefix,
+    weights_bucket,
+    weights_buckets,
+    weights_prefix,
+)
 from tpuflex.components.brought_bucket import (
     BroughtWeights,
     BroughtWeightsArgs,
@@ -22,7 +28,12 @@ from tpuflex.components.egress import in_region
 from tpuflex.components.endpoint_args import Preparation
 from tpuflex.components.given import Given, then
 from tpuflex.components.identity import HostIdentity, HostIdentityArgs
-from tpuflex.components.library import LibraryReader, LibraryReaderArgs
+from tpuflex.components.library import (
+    LibraryPrograms,
+    LibraryProgramsArgs,
+    LibraryReader,
+    LibraryReaderArgs,
+)
 from tpuflex.components.network import Network, NetworkArgs
 from tpuflex.components.secrets import ServingSecrets, ServingSecretsArgs
 from tpuflex.components.services import ApiServices, ApiServicesArgs
@@ -206,6 +217,8 @@ class Prerequisites:
                 ]
                 grants = tuple(image.grant for image in images)
                 found.append(_ReadableWeights(grants[0].id, grants))
+        if settings.programs_in_library and self._reader is not None:
+            found.append(self._kept_programs(name, settings, names, self._reader, opts))
         if settings.makes_bucket:
             own = WeightsBucket(
                 f"{name}-weights",
@@ -225,6 +238,33 @@ class Prerequisites:
             found.append(_ReadableWeights(made[0].id, made))
         barriers = tuple(barrier for each in found for barrier in each.barriers)
         return _ReadableWeights(found[0].known if found else None, barriers)
+
+    def _kept_programs(
+        self,
+        name: str,
+        settings: StackSettings,
+        names: Names,
+        keeper: pulumi.Input[str],
+        opts: pulumi.ResourceOptions,
+    ) -> _ReadableWeights:
+        """What lets the hosts keep their programs in the library, in that of their own region."""
+        kept = [
+            LibraryPrograms(
+                f"{name}-library-programs{in_region(region, settings.region)}",
+                LibraryProgramsArgs(
+                    project=settings.project,
+                    region=region,
+                    bucket=bucket,
+                    prefix=programs_prefix(settings, names),
+                    owner=names.owner,
+                    keeper=keeper,
+                ),
+                opts,
+            )
+            for region, bucket in weights_buckets(settings, names).items()
+        ]
+        grants = tuple(grant for each in kept for grant in each.grants)
+        return _ReadableWeights(grants[0].id, grants)
 
     def _brought_secrets(
         self, name: str, settings: StackSettings, names: Names, opts: pulumi.ResourceOptions

@@ -70,15 +70,7 @@ class ServingSecrets(pulumi.ComponentResource):
                 f"{name}-{role}",
                 secret_id=secret_id,
                 project=args.project,
-                replication=secretmanager.SecretReplicationArgs(
-                    user_managed=secretmanager.SecretReplicationUserManagedArgs(
-                        replicas=[
-                            secretmanager.SecretReplicationUserManagedReplicaArgs(
-                                location=args.region, customer_managed_encryption=_by(args.kms_key)
-                            )
-                        ]
-                    )
-                ),
+                replication=kept_in(args.region, args.kms_key),
                 labels=labels(args.names, args.state_id, args.labels),
                 deletion_protection=False,
                 opts=child,
@@ -98,6 +90,17 @@ class ServingSecrets(pulumi.ComponentResource):
             if role in args.host_roles and args.reader is not None
         )
         self.register_outputs({"secretIds": self.secret_ids})
+
+
+def kept_in(
+    region: str, kms_key: pulumi.Input[str] | None = None
+) -> secretmanager.SecretReplicationArgs:
+    """That a secret is stored in ``region`` alone, encrypted by ``kms_key`` if there is one."""
+    replica = secretmanager.SecretReplicationUserManagedReplicaArgs(
+        location=region, customer_managed_encryption=_by(kms_key)
+    )
+    managed = secretmanager.SecretReplicationUserManagedArgs(replicas=[replica])
+    return secretmanager.SecretReplicationArgs(user_managed=managed)
 
 
 def _by(

@@ -15,7 +15,7 @@ from tpuflex.components.marks import labels
 from tpuflex.naming import Names
 
 #: Days for which compiled programs are kept. A host cannot delete those that nobody needs any more.
-_CACHE_DAYS = 90
+CACHE_DAYS = 90
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,9 +70,9 @@ class WeightsBucket(pulumi.ComponentResource):
         super().__init__("tpuflex:index:WeightsBucket", name, inputs_of(args), opts)
         self.bucket_name = args.names.bucket(args.project, args.region)
         cached = f"{COMPILE_CACHE_PREFIX}/"
-        rules = [_deletion(days_since_noncurrent_time=1)]
+        rules = [deletion(days_since_noncurrent_time=1)]
         if args.keeps_programs:
-            rules.append(_deletion(age=_CACHE_DAYS, matches_prefixes=[cached]))
+            rules.append(deletion(age=CACHE_DAYS, matches_prefixes=[cached]))
         self.bucket = storage.Bucket(
             name,
             name=self.bucket_name,
@@ -126,7 +126,8 @@ class WeightsBucket(pulumi.ComponentResource):
         return (reading, adding)
 
 
-def _deletion(**condition: Any) -> storage.BucketLifecycleRuleArgs:
+def deletion(**condition: Any) -> storage.BucketLifecycleRuleArgs:
+    """A rule of a bucket that deletes what meets ``condition``."""
     return storage.BucketLifecycleRuleArgs(
         action=storage.BucketLifecycleRuleActionArgs(type="Delete"),
         condition=storage.BucketLifecycleRuleConditionArgs(**condition),

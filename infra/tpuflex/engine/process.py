@@ -12,7 +12,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 from types import FrameType
@@ -173,10 +173,12 @@ def _drain(
 def _wait(child: subprocess.Popen[str]) -> None:
     """Wait for the exit, and look up now and then. A signal that comes while another is pending may
     be caught by another thread; its handler runs in this one, and only once it is awake
-    (https://docs.python.org/3/library/signal.html#execution-of-python-signal-handlers)."""
-    while child.returncode is None:
-        with suppress(subprocess.TimeoutExpired):
-            child.wait(_LOOK_S)
+    (https://docs.python.org/3/library/signal.html#execution-of-python-signal-handlers). Popen's own
+    wait with a timeout looks every 50 ms; another thread's is told at once."""
+    waiter = threading.Thread(target=child.wait, daemon=True)
+    waiter.start()
+    while waiter.is_alive():
+        waiter.join(_LOOK_S)
 
 
 def _read(stream: Any, callback: OnOutput | None, kept: list[str]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tpuflex.errors import AlreadyExistsError
 from tpuflex.gcp.bucket_owner import OWN_BUCKET
 from tpuflex.gcp.cloud_resource import CloudResource, described
-from tpuflex.gcp.kinds import BUCKET
+from tpuflex.gcp.kinds import BUCKET, Kind
 from tpuflex.gcp.listing import Apis, Listing, list_kind
 from tpuflex.gcp.paging import entries, objects
 from tpuflex.gcp.project_policy import account_of, deleted_account
@@ -21,11 +21,18 @@ if TYPE_CHECKING:
 
 #: Title of the condition on which an endpoint's hosts may read.
 READER_TITLE = "tpuflex_weights_only"
+#: Title of the condition on which they may read and add compiled programs of their own.
+PROGRAMS_TITLE = "tpuflex_programs_only"
 #: Title of the condition on which a machine of `weights push --from-region` may write.
 COPY_TITLE = "tpuflex_copy_only"
 #: Roles on a bucket by which no object can be read.
 _READS_NOTHING = re.compile(r"roles/storage\.(objectCreator|legacyBucket\w+)")
-_BELOW = re.compile(r"resource\.name\.startsWith\('projects/_/buckets/[^/']+/objects/([^']+)/'\)")
+_BUCKET = r"'projects/_/buckets/[^/']+"
+#: Alone, or beside the bucket itself, whose objects are then listed.
+_BELOW = re.compile(
+    rf"(?:resource\.name == {_BUCKET}' \|\| )?"
+    rf"resource\.name\.startsWith\({_BUCKET}/objects/([^']+)/'\)"
+)
 
 
 def reader_title(owner: str) -> str:
@@ -40,10 +47,25 @@ def reader_title(owner: str) -> str:
     return f"{READER_TITLE}_{owner}"
 
 
+def programs_title(owner: str) -> str:
+    """Title of the conditions on which an endpoint's hosts keep compiled programs in a library.
+
+    Args:
+        owner: the endpoint's owner marker.
+    """
+    return f"{PROGRAMS_TITLE}_{owner}"
+
+
 def below(bucket: str, prefix: str) -> str:
     """The condition that an object is below ``prefix`` (without a slash at the end)
     (https://cloud.google.com/iam/docs/conditions-attribute-reference#resource-name)."""
     return f"resource.name.startsWith('projects/_/buckets/{bucket}/objects/{prefix}/')"
+
+
+def listed_and_below(bucket: str, prefix: str) -> str:
+    """The condition that an object is below ``prefix``, or that it is the bucket that is asked,
+    as where objects are listed: by their names, also those of others."""
+    return f"resource.name == 'projects/_/buckets/{bucket}' || {below(bucket, prefix)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +107,7 @@ def readers(policy: JsonObject) -> tuple[Reader, ...]:
 
 
 def _readers(policy: JsonObject) -> Iterator[Reader]:
-    marked = reader_title("")
+    marked = re.compile(rf"{READER_TITLE}|(?:{READER_TITLE}|{PROGRAMS_TITLE})_(.+)")
     for binding in objects(policy, "bindings"):
         role = str(binding.get("role"))
         if _READS_NOTHING.fullmatch(role):
@@ -96,14 +118,14 @@ def _readers(policy: JsonObject) -> Iterator[Reader]:
         prefix = _BELOW.fullmatch(expression)
         for member in map(str, entries(binding, "members")):
             title = str(said.get("title"))
-            ours = title == READER_TITLE or title.startswith(marked)
-            endpoint = ours and bool(account_of(member))
+            ours = marked.fullmatch(title)
+            endpoint = ours is not None and bool(account_of(member))
             yield Reader(
                 member,
                 role,
                 prefix[1] if prefix else expression,
                 endpoint and not deleted_account(member),
-                title.removeprefix(marked) if endpoint and title.startswith(marked) else "",
+                (ours[1] or "") if ours is not None and endpoint else "",
                 plain=prefix is not None or not expression,
                 pushes=title == COPY_TITLE and not deleted_account(member),
             )
@@ -120,11 +142,11 @@ def bucket_readers(apis: Apis, bucket: str) -> tuple[Reader, ...]:
     return readers(apis.storage.call("GET", f"{BUCKET.root}{bucket}/iam", query=query))
 
 
-def list_library(apis: Apis, project: str) -> Listing:
-    """The buckets of the library of ``project``: those with its owner marker, whichever state has
-    made them. What could not be listed is in ``unseen``."""
+def list_library(apis: Apis, project: str, kind: Kind = BUCKET) -> Listing:
+    """The buckets of the library of ``project``, or what else it has of ``kind``: with its owner
+    marker, whichever state has made them. What could not be listed is in ``unseen``."""
     owner = library_names(project).owner
-    found = list_kind(apis, BUCKET, project)
+    found = list_kind(apis, kind, project)
     ours = tuple(each for each in found.resources if each.marker.owner == owner)
     return Listing(ours, found.unseen, found.unseen_kinds, found.refused)
 

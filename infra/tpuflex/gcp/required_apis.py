@@ -88,7 +88,9 @@ def endpoint_apis(*, reads_keys: bool, asks_registries: bool) -> tuple[GoogleApi
 
 #: What `tpuflex library` needs.
 LIBRARY_APIS = tuple(
-    api for api in APIS if api.name in ("cloudresourcemanager", "serviceusage", "storage")
+    api
+    for api in APIS
+    if api.name in ("cloudresourcemanager", "secretmanager", "serviceusage", "storage")
 )
 _ALSO_FOR_ENDPOINTS = ("cloudresourcemanager", "iam", "serviceusage", "storage")
 #: What `tpuflex bootstrap` needs, and what a workflow needs that then comes in by it: a token of

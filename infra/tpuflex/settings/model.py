@@ -275,7 +275,15 @@ class StackSettings(Frozen):
     @property
     def makes_bucket(self) -> bool:
         """Whether the endpoint has a bucket of its own, for weights or for compiled programs."""
-        return self.model.weights.bucket == "own" or self.serving.kept_programs == "bucket"
+        if self.model.weights.bucket == "own":
+            return True
+        return self.serving.kept_programs == "bucket" and not self.programs_in_library
+
+    @property
+    def programs_in_library(self) -> bool:
+        """Whether the library of the project keeps the endpoint's compiled programs, which are
+        then there after `down`."""
+        return self.model.weights.bucket == "library" and self.serving.kept_programs == "bucket"
 
     @property
     def pulls_own_image(self) -> bool:

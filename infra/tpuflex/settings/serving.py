@@ -173,9 +173,10 @@ class ServingSettings(Frozen):
     compile_cache: CompileCache | None = None
     """How long the programs are kept that were compiled for the chips, which takes 20 minutes for a
     large model: `bucket`, in the endpoint's bucket for 90 days or until `down`, so that the next
-    host starts with them; `host`, on the host's disk, over reboots; `none`, as long as the
-    container. By default `bucket`, or `none` if env names a directory of your own
-    (VLLM_XLA_CACHE_PATH or JAX_COMPILATION_CACHE_DIR)."""
+    host starts with them; with `weights.bucket: library` in the library for 90 days, so that also
+    the next `up` does; `host`, on the host's disk, over reboots; `none`, as long as the container.
+    By default `bucket`, or `none` if env names a directory of your own (VLLM_XLA_CACHE_PATH or
+    JAX_COMPILATION_CACHE_DIR)."""
 
     warmup: Warmup = WARMUP
     """How long the host may ask its server for completions of the lengths and batches that it will

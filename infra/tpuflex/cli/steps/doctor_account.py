@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tpuflex.gcp.held_permissions import held
 from tpuflex.gcp.kinds import IMAGES_ROLE, PROJECT_ROLES
 from tpuflex.gcp.project_policy import POLICY
+from tpuflex.naming import programs_key
 from tpuflex.operate.doctor.host_account import (
     ACT_AS,
     Needed,
@@ -64,9 +65,13 @@ def _needed(cloud: Cloud) -> Iterator[Needed]:
     if settings.identity.manage_grants:
         return
     yield Needed("roles/storage.objectViewer", "read the weights", f"bucket {cloud.bucket}")
-    if settings.makes_bucket and settings.serving.kept_programs == "bucket":
+    if settings.serving.kept_programs == "bucket":
+        keeps = cloud.bucket if settings.programs_in_library else cloud.made_bucket
         adding = "roles/storage.objectCreator"
-        yield Needed(adding, "keep programs", f"bucket {cloud.made_bucket}", vital=False)
+        yield Needed(adding, "keep programs", f"bucket {keeps}", vital=False)
+    if settings.programs_in_library:
+        key = programs_key(settings.project, settings.region)
+        yield Needed(accessor, "know its programs", f"secret {key}", vital=False)
     for role in secrets.versions:
         if role in secrets.host_roles:
             yield Needed(accessor, f"read {role}", f"secret {cloud.stack.names.secret(role)}")

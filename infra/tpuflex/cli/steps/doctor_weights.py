@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
+from tpuflex.cli.library_keys import require_programs_keys
 from tpuflex.cli.library_weights import require_library
 from tpuflex.cli.prepare_weights import check_source
 from tpuflex.cli.weights_elsewhere import elsewhere
@@ -65,6 +66,7 @@ def stored_weights_check(cloud: Cloud, manager: Api, storage: Api) -> Check:
         elif not all(map(_there, cloud.buckets.values())):
             require_library(cloud)
             return None
+        require_programs_keys(cloud)
         bucket = weights_bucket(
             cloud.bucket, project=project, environ=cloud.environ, brought=brought
         )

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.foreseen import Foreseen
+from tpuflex.cli.library_keys import require_programs_keys
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.prepare_secrets import check_brought, require_certificate
 from tpuflex.cli.prepare_weights import check_source
@@ -61,6 +62,7 @@ def _look(preparation: EndpointPreparation, looks: _Looks, *, chips: bool) -> No
     looks.at("the TLS certificate", lambda: require_certificate(cloud))
     if not looks.at("the bucket for the weights", lambda: require_shared(cloud)):
         return
+    looks.at("the key for compiled programs", lambda: require_programs_keys(cloud))
     said: list[str] = []
     reader = replace(preparation, say=said.append)
     needed: list[str] = []

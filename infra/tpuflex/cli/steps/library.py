@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import TYPE_CHECKING
 
 from tpuflex.catalog.zones import is_misspelt
+from tpuflex.cli.library_keys import ensure_programs_keys, is_programs_key_there
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.steps.library_contents import (
     Contents,
@@ -25,9 +25,11 @@ from tpuflex.errors import (
     IncompleteTeardownError,
     NotFoundError,
 )
-from tpuflex.gcp.kinds import BUCKET
+from tpuflex.gcp.kinds import BUCKET, SECRET
 from tpuflex.gcp.library import list_library
+from tpuflex.gcp.listing import Listing
 from tpuflex.gcp.required_apis import LIBRARY_APIS
+from tpuflex.naming import programs_key
 from tpuflex.operate.unseen import reasons
 
 if TYPE_CHECKING:
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
     from tpuflex.engine.events import EnginePlan
     from tpuflex.engine.recovery.owners import Taken
-    from tpuflex.gcp.listing import Listing
 
 #: Deletions are visible in lists only after a moment.
 _SETTLE_SECONDS = 30.0
@@ -48,12 +49,21 @@ _SETTING = "tpuflex:model.weights.bucket: library"
 
 
 def run_library_up(
-    invocation: Invocation, cloud: Cloud, regions: Collection[str], *, take_over: bool
+    invocation: Invocation,
+    cloud: Cloud,
+    regions: Collection[str],
+    *,
+    take_over: bool,
+    new_programs_key: bool = False,
 ) -> None:
-    """Make the library's buckets, and print them; as :func:`make_library`."""
+    """Make the library's buckets, and print them; as :func:`make_library`. With
+    ``new_programs_key``, hosts that boot from then on use no compiled programs of before."""
     output, project = invocation.output, cloud.stack.settings.project
     run_preflight(invocation, cloud, apis=LIBRARY_APIS)
     changed, buckets = make_library(invocation, cloud, regions, take_over=take_over)
+    if new_programs_key:
+        ensure_programs_keys(cloud, buckets, anew=True)
+        output.progress("Compiled programs have a new key: those of before are used no more.")
     output.document({"project": project, "changed": changed, "buckets": buckets})
     for region, name in buckets.items():
         output.result(f"  {region}  gs://{name}")
@@ -84,9 +94,9 @@ def make_library(
     with work.alone():
         state = work.state()
         had = regions_of(state)
-        gone = _gone(work, had)
+        gone = _gone(work, had, known_ids(state))
         if gone and not unfinished(state):
-            output.progress(f"Its bucket in {', '.join(gone)} is gone: asking the cloud …")
+            output.progress(f"What it has in {', '.join(gone)} is gone: asking the cloud …")
             work.run.refresh()
         lost = _regions_there(cloud) if take_over else ()
         work.regions = tuple(sorted({*had, *lost, *stack.settings.slice.regions, *regions}))
@@ -104,6 +114,7 @@ def make_library(
             if not invocation.yes:
                 output.confirm("Go ahead?")
             work.up(plan)
+        ensure_programs_keys(cloud, work.regions)
     buckets = {region: work.names.bucket(work.project, region) for region in work.regions}
     return bool(plan.changes), buckets
 
@@ -175,7 +186,9 @@ def run_library_down(
     if dry_run:
         output.result("Nothing was changed (--dry-run).")
     else:
-        output.result(f"Nothing is left of the library of {project}: its buckets were listed.")
+        output.result(
+            f"Nothing is left of the library of {project}: its buckets and secrets were listed."
+        )
 
 
 def wrong_region(names: Collection[str]) -> str:
@@ -186,11 +199,16 @@ def wrong_region(names: Collection[str]) -> str:
     )
 
 
-def _gone(work: LibraryEngine, regions: Collection[str]) -> tuple[str, ...]:
-    """Of ``regions``, which the state has, those whose bucket somebody has deleted; raises as
-    :meth:`Cloud.is_there`."""
-    bucket = partial(work.names.bucket, work.project)
-    return tuple(each for each in regions if not work.cloud.is_there(bucket(each)))
+def _gone(work: LibraryEngine, regions: Collection[str], known: Collection[str]) -> tuple[str, ...]:
+    """Of ``regions``, which the state has, those whose bucket or secret somebody has deleted, of
+    which the state has ``known``; raises as :meth:`Cloud.is_there`."""
+
+    def is_there(region: str) -> bool:
+        key = programs_key(work.project, region)
+        bucket = work.cloud.is_there(work.names.bucket(work.project, region))
+        return bucket and (key not in known or is_programs_key_there(work.cloud, key))
+
+    return tuple(each for each in regions if not is_there(each))
 
 
 def _made_by(taken: Taken, state: dict[str, object]) -> bool:
@@ -230,6 +248,10 @@ def _show_plan(
     output.facts(
         (
             ("new in", ", ".join(new)),
+            (
+                "programs",
+                "kept for 90 days, known by a secret in each region, 6 cents a month each",
+            ),
             ("access", "private, uniform; what is replaced or deleted can be had back for 7 days"),
             ("stays", for_stack(_STAYS, invocation.stack)),
         )
@@ -295,7 +317,7 @@ def _regions_there(cloud: Cloud) -> tuple[str, ...]:
 
 
 def _prove_gone(cloud: Cloud) -> None:
-    """List the library's buckets until there is none.
+    """List the library's buckets and secrets until there is none.
 
     Raises:
         IncompleteTeardownError: after half a minute there is one, or they cannot be listed.
@@ -308,7 +330,7 @@ def _prove_gone(cloud: Cloud) -> None:
         listing = _listed(cloud)
     if not listing.resources and not listing.unseen:
         return
-    left = [f"  left: bucket {each.name} ({each.location})" for each in listing.resources]
+    left = [f"  left: {each.kind.name} {each.name} ({each.location})" for each in listing.resources]
     unseen = [f"  not looked at: {line}" for line in reasons(listing.unseen)]
     raise IncompleteTeardownError(
         "\n".join((f"It is not proved that the library of {project} is gone:", *left, *unseen)),
@@ -318,4 +340,6 @@ def _prove_gone(cloud: Cloud) -> None:
 
 
 def _listed(cloud: Cloud) -> Listing:
-    return list_library(cloud.apis(), cloud.stack.settings.project)
+    apis, project = cloud.apis(), cloud.stack.settings.project
+    buckets, keys = list_library(apis, project), list_library(apis, project, SECRET)
+    return Listing((*buckets.resources, *keys.resources), (*buckets.unseen, *keys.unseen))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.config import IMAGES_PREFIX
+from tpuflex.boot.config import COMPILE_CACHE_PREFIX, IMAGES_PREFIX
 from tpuflex.cli.prepare_weights import files_text
 from tpuflex.cli.steps.weights_ls import last_used_text
 from tpuflex.errors import NotFoundError, TpuflexError
@@ -32,6 +32,7 @@ class Contents:
         models: the sets of weights in it.
         images: the images in it.
         size: bytes that are billed: those of all versions of all objects.
+        programs: bytes of them that are compiled programs.
         readers: who may read from it, by its own policy.
     """
 
@@ -39,6 +40,7 @@ class Contents:
     models: tuple[StoredWeights, ...]
     images: tuple[StoredWeights, ...]
     size: int
+    programs: int
     readers: tuple[Reader, ...]
 
     @property
@@ -73,6 +75,7 @@ class Contents:
             "region": self.region,
             "state_id": self.bucket.marker.state_id or None,
             "bytes": self.size,
+            "programs_bytes": self.programs,
             "usd_per_month": None if per_month is None else float(per_month),
             "models": [
                 {
@@ -141,21 +144,25 @@ def _contents(cloud: Cloud, bucket: CloudResource) -> Contents:
     stored = storage_bucket(name, project=project, environ=cloud.environ)
     missing = "Somebody has deleted it in this moment. To make it: tpuflex library up"
     with translated_errors(name, project=project, missing=missing):
-        size = sum(blob.size or 0 for blob in stored.list_blobs(versions=True))
+        sizes = [(blob.name, blob.size or 0) for blob in stored.list_blobs(versions=True)]
     sets = weights_bucket(name, project=project, environ=cloud.environ).list()
     images = tuple(each for each in sets if each.prefix.startswith(IMAGES_PREFIX))
     models = tuple(each for each in sets if each not in images)
-    return Contents(bucket, models, images, size, bucket_readers(cloud.apis(), name))
+    programs = [size for path, size in sizes if path.startswith(f"{COMPILE_CACHE_PREFIX}/")]
+    total = sum(size for _, size in sizes)
+    readers = bucket_readers(cloud.apis(), name)
+    return Contents(bucket, models, images, total, sum(programs), readers)
 
 
 def show_contents(cloud: Cloud, output: Output, found: tuple[Contents, ...]) -> None:
     """Print the buckets, the models in them, and who may read."""
     output.table(
-        ("REGION", "MODELS", "GIB", "COST", "BUCKET"),
+        ("REGION", "MODELS", "PROGRAMS", "GIB", "COST", "BUCKET"),
         [
             (
                 each.region,
                 str(len(each.models)),
+                f"{_gib(each.programs)} GiB" if each.programs else "-",
                 _gib(each.size),
                 month_text(each.size, each.region),
                 each.bucket.name,

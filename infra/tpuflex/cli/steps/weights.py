@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tpuflex.cli.library_keys import has_programs_keys
 from tpuflex.cli.library_weights import in_library
 from tpuflex.cli.prepare_weights import weights_directory
 from tpuflex.cli.shared_weights import is_shared, require_shared
@@ -43,7 +44,7 @@ def ensure_bucket(invocation: Invocation, cloud: Cloud) -> None:
 
     if is_shared(cloud.stack):
         run_preflight(invocation, cloud, apis=LIBRARY_APIS)
-        if in_library(cloud.stack) and not all(map(cloud.is_there, cloud.buckets.values())):
+        if in_library(cloud.stack) and not _is_library_whole(cloud):
             make_library(invocation, cloud)
         require_shared(cloud, pushes=True)
         return
@@ -55,6 +56,11 @@ def ensure_bucket(invocation: Invocation, cloud: Cloud) -> None:
         require_free_names(cloud, stack_run, plan, invocation.output.progress)
         invocation.output.progress("Creating the bucket …")
         stack_run.up_part(WEIGHTS)
+
+
+def _is_library_whole(cloud: Cloud) -> bool:
+    """Whether the library has all that the stack of ``cloud`` needs of it."""
+    return all(map(cloud.is_there, cloud.buckets.values())) and has_programs_keys(cloud)
 
 
 def local_weights(
