@@ -53,8 +53,8 @@ fetch_library_image() {
         detail 'the image is there'
         return 0
     fi
-    # Of the weights, which come at the same time, as far as they are known.
-    [[ ! -s $STATE_DIR/weights.bytes ]] || beside=$(bytes_missing)
+    # Of the weights, which come into memory at the same time, as far as they are known.
+    [[ ! -s $STATE_DIR/weights.bytes ]] || is_on_disk || beside=$(bytes_missing)
     SET=image
     SET_STATE="$STATE_DIR/image"
     SET_MEMORY="$MEMORY_DIR/image"

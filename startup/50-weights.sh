@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Startup of a serving host, part 50: bring the weights into memory, each byte checked against
-# the manifest before its file gets its name. What is under its name has been checked.
+# Startup of a serving host, part 50: bring the weights to where they were found room for (part 20), each
+# byte checked against the manifest before its file gets its name. What is under its name has been checked;
+# on a disk that may have been in an earlier boot, so each boot checks it again.
 set -Eeuo pipefail
 
 # Which set of files this is about, and where its state and its files are: the weights, unless the
@@ -10,14 +11,27 @@ SET_STATE=$STATE_DIR
 SET_MEMORY=$MEMORY_DIR
 
 # Weights, what is still being fetched with the ledgers of its parts, and the record of what was
-# checked, each in a directory of its own per set of weights.
+# checked, each in a directory of its own per set of weights. What was checked is remembered in memory
+# alone: after a power failure a disk may hold other bytes than were written, under the same name, size
+# and time, and nobody knows what was done to it between two boots.
 weights_directories() {
-    WEIGHTS_DIR="$SET_MEMORY/weights/$(setting "$SET.id")"
-    PARTIAL_DIR="$SET_MEMORY/partial/$(setting "$SET.id")"
+    local place
+    place=$(set_place)
+    WEIGHTS_DIR="$place/weights/$(setting "$SET.id")"
+    PARTIAL_DIR="$place/partial/$(setting "$SET.id")"
     LEDGERS_DIR="$SET_MEMORY/ledgers/$(setting "$SET.id")"
     CHECKED_DIR="$SET_MEMORY/checked/$(setting "$SET.id")"
     export WEIGHTS_DIR PARTIAL_DIR LEDGERS_DIR CHECKED_DIR
     mkdir -p "$WEIGHTS_DIR" "$PARTIAL_DIR" "$LEDGERS_DIR" "$CHECKED_DIR"
+}
+
+# set_place: the directory below which the files of the set are.
+set_place() {
+    if is_on_disk; then
+        disk_directory
+    else
+        printf '%s' "$SET_MEMORY"
+    fi
 }
 
 # What a host takes of a manifest: bytes, in blocks of 1024 as `ulimit` counts. Whoever writes to the
@@ -67,40 +81,42 @@ manifest_bytes() {
     printf '%s' "$(<"$SET_STATE/weights.bytes")"
 }
 
-# Bytes of files and parts of files that are in memory: those that take room there, because
-# a file has its size before all of its parts.
+# bytes_present [DIRECTORY]: bytes of files and parts of files that are there, in the set's own place or
+# another one: those that take room, because a file has its size before all of its parts.
 bytes_present() {
-    local present total
-    present=$(du --summarize --block-size=1 "$SET_MEMORY/weights" "$SET_MEMORY/partial" 2>/dev/null |
+    local place=${1:-} present total
+    [[ -n $place ]] || place=$(set_place)
+    present=$(du --summarize --block-size=1 "$place/weights" "$place/partial" 2>/dev/null |
         { sum=0; while read -r bytes _; do sum=$((sum + bytes)); done; printf '%s' "$sum"; }) || true
     total=$(manifest_bytes)
     # Directories and ends of pages count a little, too.
     printf '%s' $((present < total ? present : total))
 }
 
+# bytes_missing [DIRECTORY]
 bytes_missing() {
-    weights_directories
-    printf '%s' $(($(manifest_bytes) - $(bytes_present)))
+    printf '%s' $(($(manifest_bytes) - $(bytes_present "$@")))
 }
 
 fetch_weights() {
-    weights_directories
     wait_for_manifest
-    require_space "$(bytes_missing)"
+    place_weights
+    weights_directories
     fetch_set
 }
 
 # fetch_set: fetch what the manifest names and is not there, telling how it goes.
 fetch_set() {
-    local total before began elapsed fetched fetcher reporter status=0
+    local total before began elapsed fetched fetcher reporter where='' status=0
+    ! is_on_disk || where=' on the disk'
     total=$(manifest_bytes)
     before=$(bytes_present)
     began=$(milliseconds)
     rm -f "$SET_STATE/weights.problems"
-    detail "$(human "$before") of $(human "$total")"
+    detail "$(human "$before") of $(human "$total")$where"
     # In the background BASHPID is another's.
     fetcher=$BASHPID
-    report_progress "$began" "$before" "$total" "$fetcher" &
+    report_progress "$began" "$before" "$total" "$fetcher" "$where" &
     reporter=$!
     fetch_files "$SET_STATE/weights.records" || status=$?
     kill "$reporter" 2>/dev/null || true
@@ -109,10 +125,10 @@ fetch_set() {
     elapsed=$(($(milliseconds) - began + 1))
     fetched=$((total - before))
     if ((fetched > 0)); then
-        detail "$(human "$total") checked, $(human "$fetched") of it fetched in \
+        detail "$(human "$total")$where checked, $(human "$fetched") of it fetched in \
 $((elapsed / 1000)).$((elapsed % 1000 / 100)) s, $(gbps "$fetched" "$elapsed") Gbps$(slow "$fetched" "$elapsed")"
     else
-        detail "$(human "$total") were there and checked"
+        detail "$(human "$total")$where were there and checked"
     fi
 }
 
@@ -141,7 +157,7 @@ wait_for_manifest() {
 }
 
 report_progress() {
-    local began=$1 before=$2 total=$3 fetcher=$4 present
+    local began=$1 before=$2 total=$3 fetcher=$4 where=$5 present
     # Ended by TERM between two reports, never within one: a late report would overwrite what
     # the next phase says. `wait` is what a trap can interrupt.
     trap 'exit 0' TERM
@@ -150,7 +166,7 @@ report_progress() {
         pause 2 &
         wait "$!"
         present=$(bytes_present)
-        detail "$(human "$present") of $(human "$total"), $(gbps $((present - before)) $(($(milliseconds) - began + 1))) Gbps"
+        detail "$(human "$present") of $(human "$total")$where, $(gbps $((present - before)) $(($(milliseconds) - began + 1))) Gbps"
     done
 }
 
@@ -161,11 +177,12 @@ gbps() {
 }
 
 # slow BYTES MILLISECONDS: a warning, where a TPU host's network should have given more. What is
-# fetched in a moment says nothing of it.
+# fetched in a moment, or waits for a disk, says nothing of it.
 slow() {
     local expected
     expected=$(setting weights.expected_gbps)
-    if [[ $SET == weights ]] && (($1 >= 1000000000 && $1 * 8 / ($2 * 1000000) < expected)); then
+    if [[ $SET == weights ]] && ! is_on_disk &&
+        (($1 >= 1000000000 && $1 * 8 / ($2 * 1000000) < expected)); then
         printf '; warning: slower than the %d Gbps that such a host can do' "$expected"
     fi
 }
@@ -184,7 +201,8 @@ fetch_files() {
 # fail_set STATUS: give up with the first reason why files could not be fetched. The download names its
 # reasons after the weights, whichever set it fetches.
 fail_set() {
-    local code='' path detail
+    local code='' path detail room='in memory' place=$MEMORY_DIR
+    ! is_on_disk || { room='on the disk' && place=$DISK_DIR; }
     [[ ! -s $SET_STATE/weights.problems ]] ||
         IFS=$'\t' read -r code path detail <"$SET_STATE/weights.problems"
     case $code in
@@ -194,8 +212,8 @@ fail_set() {
 run: $(setting "commands.$SET") --again"
         ;;
     capacity)
-        fail "$code" "no room left in memory while fetching $path: $MEMORY_DIR has \
-$(human "$(space_free)") free; something else on the host fills it"
+        fail "$code" "no room left $room while fetching $path: $place has \
+$(human "$(space_free "$place")") free; something else on the host fills it"
         ;;
     '') fail "$SET-download" "the download ended with status $1" ;;
     *) fail "${code/#weights/$SET}" "$path could not be fetched ($detail)" ;;

@@ -52,10 +52,12 @@ exec python3 -m vllm.entrypoints.openai.api_server "$@" --middleware tpuflex_gua
 SCRIPT
 }
 
-# What the container depends on, as one hash: configuration, weights, guard and entry point.
+# What the container depends on, as one hash: configuration, weights and where they are, guard and entry
+# point.
 container_spec() {
     local sum
-    sum=$(cat "$STATE_DIR/config.json" "$STATE_DIR/manifest.json" "$GUARD_DIR"/*.* | sha256sum)
+    sum=$({ printf '%s\n' "$WEIGHTS_DIR" &&
+        cat "$STATE_DIR/config.json" "$STATE_DIR/manifest.json" "$GUARD_DIR"/*.*; } | sha256sum)
     printf '%s' "${sum%% *}"
 }
 
@@ -123,7 +125,8 @@ tpuflex:serving.flags.chat_template, or push weights with it"
     fi
     rm -f "$STATE_DIR/warm"
     # --mount, not --volume: it refuses a source that is not there instead of making a directory
-    # of it, which docker would otherwise do after a reboot, before this script has run.
+    # of it, which docker would otherwise do after a reboot, before this script has run. The guard's is in
+    # memory, so that no server begins then with weights on the disk that this boot has not checked.
     docker run --detach --name "$(setting container.name)" \
         --label "tpuflex.spec=$(container_spec)" --restart unless-stopped \
         --shm-size "$(setting container.shm_size)" \

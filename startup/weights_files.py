@@ -2,17 +2,24 @@
 
 A file is written under another name. A line of its ledger says that a part is checked, and is
 written after the part; so whatever kills a download, the next one fetches the parts without a
-line, and trusts no others. A file without sums of parts (schema 1, or shorter than a part) is one
-part. ``download.py`` uses this, beside which the startup script writes it.
+line, and trusts no others. Ledgers and records end with the boot. Files that lie on a disk do not:
+those of which neither speaks are read again, and stay where the sums are right. A file without sums
+of parts (schema 1, or shorter than a part) is one part. ``download.py`` uses this, beside which the
+startup script writes it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+#: Bytes between network or disk, hash and file at a time: smaller ones need more calls.
+BLOCK = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -91,8 +98,7 @@ class Places:
 
     def unchecked(self, file: WeightsFile) -> list[int]:
         """The numbers of the parts that are to be fetched, with a file to write them to."""
-        for stale in (self.weights / file.path, self.checked / file.flat):
-            stale.unlink(missing_ok=True)
+        self._take_back(file)
         partial, ledger = self.partial / file.flat, self.ledgers / file.flat
         if len(file.parts) == 1:
             # Written from its beginning to its end: its size says what is there.
@@ -100,6 +106,8 @@ class Places:
             if partial.exists() and partial.stat().st_size > file.size:
                 partial.unlink()
             return [0]
+        if not ledger.exists() and _has_size(partial, file.size):
+            ledger.write_text(_ledger_head(file, partial.stat()), encoding="ascii")
         lines = dict(zip(_ledger_lines(file), range(len(file.parts)), strict=True))
         try:
             head, *found = ledger.read_text(encoding="ascii").splitlines(keepends=True)
@@ -115,6 +123,31 @@ class Places:
             new.truncate(file.size)
         ledger.write_text(_ledger_head(file, partial.stat()), encoding="ascii")
         return list(range(len(file.parts)))
+
+    def _take_back(self, file: WeightsFile) -> None:
+        """Take its name from ``file`` as it is there, unchecked. Without a record it is of an
+        earlier boot, and may be right."""
+        target, record = self.weights / file.path, self.checked / file.flat
+        if not record.exists() and _has_size(target, file.size):
+            target.replace(self.partial / file.flat)
+        for stale in (target, record):
+            stale.unlink(missing_ok=True)
+
+    def holds(self, file: WeightsFile, number: int) -> bool:
+        """Whether a part that has no line is in its place all the same. Where nothing was written
+        is a hole, of which nothing is read; a file of one part is read by what goes on with it."""
+        part, digest = file.parts[number], hashlib.sha256()
+        left = part.length
+        try:
+            with (self.partial / file.flat).open("rb", buffering=0) as partial:
+                if len(file.parts) == 1 or partial.seek(part.start, os.SEEK_DATA) > part.start:
+                    return False
+                while left and (block := partial.read(min(BLOCK, left))):
+                    digest.update(block)
+                    left -= len(block)
+        except OSError:
+            return False
+        return digest.hexdigest() == part.sha256
 
     def mark(self, file: WeightsFile, number: int) -> None:
         """Write down that a part is checked."""
@@ -138,6 +171,15 @@ class Places:
             for path in (Path(folder, name) for name in names):
                 if str(path.relative_to(self.weights)) not in named:
                     path.unlink()
+
+
+def _has_size(path: Path, size: int) -> bool:
+    """Whether ``path`` is a file of that size, and no link to one."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_size == size
 
 
 def _record(file: WeightsFile, found: os.stat_result) -> str:

@@ -153,7 +153,9 @@ def test_no_room_in_memory(host: StartupHost) -> None:
 
 
 def test_no_memory_for_the_weights(host: StartupHost) -> None:
-    """A file system in memory may be larger than what the kernel could give: figures, no ENOSPC."""
+    """A file system in memory may be larger than what the kernel could give: figures, no ENOSPC,
+    where the disk has no room for the weights and the image."""
+    host.command("df", "#!/bin/sh\nprintf '   Avail\\n  15000000000\\n'\n")
     meminfo = host.root / "proc" / "meminfo"
     meminfo.parent.mkdir(parents=True)
     meminfo.write_text("MemTotal: 99 kB\nMemAvailable:    70000 kB\nBuffers: 1 kB\n")
