@@ -7,8 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.copier.rig import Rig, done, line_to
@@ -80,3 +82,36 @@ def test_a_machine_killed_at_any_write_is_followed_by_one_that_goes_on(
 
     assert {rig.job().files[kept].path for kept in report.kept} >= left
     assert bucket_of(rig).verify(rig.job().prefix).problems == ()
+
+
+@pytest.mark.parametrize(("deaths", "code"), [(2, 0), (3, 128 + signal.SIGKILL)])
+def test_a_program_that_is_killed_is_started_again(
+    rig: Rig, tmp_path: Path, deaths: int, code: int
+) -> None:
+    """What is killed cannot say so, and the command would wait for it until it takes the machine
+    for dead: the machine starts it again, twice at most, and it goes on where it was."""
+    running: list[subprocess.Popen[bytes]] = []
+    killed: set[int] = set()
+    lock = threading.Lock()
+
+    def kill(_place: int) -> None:
+        with lock:  # it writes several files at a time, and dies once
+            if len(killed) == deaths:
+                return
+            for program in psutil.Process(running[0].pid).children():
+                killed.add(program.pid)
+                program.kill()
+        raise ConnectionResetError("sent by a dead program")
+
+    with line_to(rig.cloud.url) as line:
+        line.at_write = kill
+        rig.metadata.job = rig.job(line.url).to_json()
+        with run_script(rig, tmp_path) as process:
+            running.append(process)
+            process.communicate(timeout=60)
+
+    assert (len(killed), process.returncode) == (deaths, code)
+    assert not [*tmp_path.glob("tmp.*")]
+    if code == 0:
+        assert done(rig.metadata.last)
+        assert bucket_of(rig).verify(rig.job().prefix).problems == ()

@@ -29,15 +29,23 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 base64 -d > "$work/copier.pyz" <<'END'
 {content}END
-python3 -I "$work/copier.pyz"
+for _ in {{1..{attempts}}}; do
+  code=0
+  python3 -I "$work/copier.pyz" || code=$?
+  # Killed, by want of memory say, it has not said how it ended: the command would wait long for it.
+  [[ $code -gt 128 ]] || break
+done
+exit "$code"
 """
+#: How often the program is started where it is killed; it goes on where it was.
+_ATTEMPTS = 3
 
 
 @cache
 def startup_script() -> str:
     """The script; the same bytes for the same version of tpuflex."""
     content = base64.encodebytes(_archive()).decode()
-    return _SCRIPT.format(content=content)
+    return _SCRIPT.format(content=content, attempts=_ATTEMPTS)
 
 
 def _archive() -> bytes:
