@@ -6,18 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-import requests
-import yaml
-
-from reliability.copies import Copy, put_back, take
 from reliability.figures.callers import callers
 from reliability.figures.figure import Case, Figure, Result
 from reliability.figures.power_failures import kill, killed
-from reliability.rig import StackRig
-from tpuflex.boot.config import weights_bucket as bucket_name
-from tpuflex.boot.config import weights_prefix
+from reliability.situation_rig import SituationRig
+from tpuflex.boot.config import weights_bucket, weights_prefix
 from tpuflex.errors import NotFoundError
-from tpuflex.gcp.weights import WeightsBucket, weights_bucket
 from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.settings.load import load_stack_file
 
@@ -43,20 +37,17 @@ _GONE = ("weights rm", "library down")
 _RECOVERED = ("down --purge-weights",)
 
 
-class LibraryRig(StackRig):
+class LibraryRig(SituationRig):
     """The dev stack with its weights in a library."""
 
     def __enter__(self) -> Self:
         super().__enter__()
-        file = self.home / "stacks" / "Pulumi.dev.yaml"
-        document = yaml.safe_load(file.read_text())
         weights = {"bucket": "library", "source": "model"}
-        document["config"]["tpuflex:model"]["weights"] = weights
-        file.write_text(yaml.safe_dump(document))
-        settings = load_stack_file(file).settings
+        self.change(lambda config: config["tpuflex:model"].update(weights=weights))
+        settings = load_stack_file(self.stack_file).settings
         self.set = weights_prefix(settings.model)
-        self.bucket_name = bucket_name(settings, Names(self.project, self.stack, ENDPOINT_NAME))
-        self._situations: dict[str, Copy] = {}
+        names = Names(self.project, self.stack, ENDPOINT_NAME)
+        self.library = weights_bucket(settings, names)
         return self
 
     def command(self, words: Any) -> list[str]:
@@ -66,49 +57,7 @@ class LibraryRig(StackRig):
 
     def begin(self, before: str) -> None:
         """Let this be there, and nothing else."""
-        self.reset()
-        if not BEFORE[before]:
-            return
-        now = float(self.control.call("GET", "clock")["epoch"])
-        emulator = self.home / ".tpuflex" / "emulator"
-        copy = self._situations.get(before)
-        if copy is None or now - copy.epoch > self.stale_s:
-            for words in BEFORE[before]:
-                ended = self.run(*words)
-                assert ended.exit_code == 0, self.said[-1].stderr
-            copy = take(emulator, self._backend(), self.home / "situations" / before, now)
-            self._situations[before] = copy
-            self.reset()
-        put_back(copy, emulator, self._backend())
-
-    @property
-    def bucket(self) -> WeightsBucket:
-        """The bucket of the library."""
-        return weights_bucket(self.bucket_name, project="tpuflex-dev", environ=self.environ())
-
-    def damage(self) -> list[str]:
-        """What is wrong with sets of weights that have a manifest, and so could be served."""
-        try:
-            whole = [one.prefix for one in self.bucket.list() if one.manifest is not None]
-            return [str(each) for one in whole for each in self.bucket.verify(one).problems]
-        except NotFoundError:
-            return []
-
-    def objects(self) -> list[str]:
-        """The names of all live objects of the library."""
-        token = {"Authorization": f"Bearer {self.control.token}"}
-        url = f"{self.control.url}/storage/v1/b/{self.bucket_name}/o"
-        answer = requests.get(url, headers=token, timeout=60)
-        return [str(each["name"]) for each in answer.json().get("items", [])]
-
-    def names(self) -> dict[str, list[str]]:
-        """The names of all that there is, by kind."""
-        return {
-            kind: [str(each["name"]) for each in listed]
-            for kinds in self.control.inventory().values()
-            for kind, listed in kinds.items()
-            if listed
-        }
+        self.stand(before, BEFORE[before])
 
 
 def cases(rig: LibraryRig, _seed: int) -> list[Case]:
@@ -127,7 +76,7 @@ def judge(rig: LibraryRig, case: Case) -> Result:
     command = case.facts["command"]
     before, words = COMMANDS[command]
     rig.begin(before)
-    result = kill(rig, case, words, rig.damage)
+    result = kill(rig, case, words, lambda: rig.damage([rig.library]))
     if command in _RECOVERED:
         rig.run("recover")
     ended = rig.run(*words)
@@ -140,16 +89,17 @@ def judge(rig: LibraryRig, case: Case) -> Result:
 
 def _judge_end(rig: LibraryRig, command: str, result: Result) -> None:
     names = rig.names()
-    buckets = [] if command == "library down" else [rig.bucket_name]
+    buckets = [] if command == "library down" else [rig.library]
     result.wanted(names.pop("buckets", []) == buckets, "duplicate", f"buckets: {rig.names()}")
-    objects = rig.objects()
+    objects = rig.objects(rig.library)
     if buckets:  # It keeps versions of what is deleted.
         names.pop("objects", None)
     if command == "weights push":
-        sets = rig.bucket.list()
+        sets = rig.bucket(rig.library).list()
         whole = [one.prefix for one in sets if one.manifest is not None]
         result.wanted(whole == [rig.set] and len(sets) == 1, "lost", f"sets: {sets}")
-        result.wanted(not rig.damage(), "half", f"in the end: {rig.damage()}")
+        damage = rig.damage([rig.library])
+        result.wanted(not damage, "half", f"in the end: {damage}")
         result.wanted(len(objects) == 3, "duplicate", f"objects: {objects}")
     else:
         result.wanted(not objects, "orphan", f"objects are left: {objects}")

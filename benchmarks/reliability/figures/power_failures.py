@@ -16,7 +16,7 @@ def killed(name: str, facts: Json, calls: Iterable[Call]) -> Iterator[Case]:
 
     Args:
         name: the command, for people.
-        facts: which command it is, for its figure.
+        facts: which command it is, for its figure; with ``roles``, only these are killed.
         calls: what it calls when nothing goes wrong.
     """
     for call in calls:
@@ -26,8 +26,8 @@ def killed(name: str, facts: Json, calls: Iterable[Call]) -> Iterator[Case]:
 
 
 def kill(rig: Rig, case: Case, words: Iterable[str], damage: Callable[[], list[str]]) -> Result:
-    """Run the command ``words`` and kill it where ``case`` says; half a set that verifies by then
-    is a problem.
+    """Run the command ``words`` and kill it, or the roles that ``case`` names, where that says;
+    half a set that verifies by then is a problem.
 
     Args:
         rig: already in the state in which the command should run.
@@ -37,7 +37,7 @@ def kill(rig: Rig, case: Case, words: Iterable[str], damage: Callable[[], list[s
     """
     result, facts = Result(case.name), case.facts
     call = Call(facts["method_id"], facts["nth"])
-    rig.run(*words, rules=[_power_failure(call, facts["stage"])])
+    rig.run(*words, rules=[_power_failure(call, facts["stage"], facts.get("roles", ROLES))])
     result.struck = rig.struck()
     result.wanted(result.struck > 0, "rig", f"the kill at {call} did not strike")
     found = damage()
@@ -45,12 +45,12 @@ def kill(rig: Rig, case: Case, words: Iterable[str], damage: Callable[[], list[s
     return result
 
 
-def _power_failure(call: Call, stage: str) -> Json:
-    """The rule that kills every process of the command at once."""
+def _power_failure(call: Call, stage: str, roles: Iterable[str]) -> Json:
+    """The rule that kills every process of these roles at once."""
     then = "proceed" if stage == "after-commit" else "reset"
     return {
         "where": {"method_id": call.method_id},
         "nth": call.nth,
         "stage": stage,
-        "effect": {"kind": "kill", "roles": list(ROLES), "then": then},
+        "effect": {"kind": "kill", "roles": list(roles), "then": then},
     }
