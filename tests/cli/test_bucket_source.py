@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.test_hub_source import write_source
 from tests.cli.typing import TypeIn
+from tests.full_disk import full_from
 from tests.hub_models import safetensors
 from tpuflex.gcp.storage_client import storage_bucket
 
@@ -99,3 +100,23 @@ def test_a_model_in_a_bucket(type_in: TypeIn, project: Path) -> None:
     machine = type_in("weights", "push", "-s", "dev", "--from-region", "--yes")
     assert machine.code == 5
     assert f"it is '{PLACE}', which no machine copies" in machine.err
+
+
+def test_a_disk_that_gets_full_is_told(type_in: TypeIn, project: Path) -> None:
+    """The command ends with the code of its kind and says which file and what to do; the next one
+    brings what is missing."""
+    write_source(project, PLACE)
+    with full_from(1_000_000):
+        typed = type_in("weights", "hash", "-s", "dev")
+    (partial,) = (project / ".tpuflex" / "models").glob("gs-*.partial")
+    assert (typed.code, typed.out) == (7, "")
+    assert typed.err.endswith(
+        f"Error: {partial}/model.safetensors cannot be written: File too large\n"
+        "Make room, or set TPUFLEX_HOME to a directory on a larger disk.\n"
+    )
+    assert (partial / "model.safetensors.part").stat().st_size == 1_000_000
+
+    again = type_in("weights", "hash", "-s", "dev")
+    assert again.code == 0
+    assert re.fullmatch(r"manifest_sha256: [0-9a-f]{64}\n", again.out)
+    assert not partial.exists()

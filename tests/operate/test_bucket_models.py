@@ -13,6 +13,7 @@ import pytest
 
 from embedded_cloud.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
+from tests.full_disk import full_from
 from tests.hub_models import safetensors
 from tpuflex.errors import ConflictError, NotFoundError, WeightsError
 from tpuflex.gcp.checkpoint_objects import CheckpointObject, CheckpointObjects, checkpoint_objects
@@ -208,6 +209,25 @@ def test_another_run_goes_on_within_a_file(tmp_path: Path) -> None:
     assert [start for name, start in again.asked if name == SHARD] == [0, 8, 1000]
     assert (directory / SHARD).read_bytes() == FILES[SHARD]
     assert not partial.exists()
+
+
+@pytest.mark.parametrize("size", [1_000_000, len(FILES[SHARD]) - 1])
+def test_a_disk_that_is_full_is_told_and_what_has_come_is_kept(tmp_path: Path, size: int) -> None:
+    """Whether the middle or the end of a file cannot be written, the file and the reason are named,
+    and the next run asks for the rest alone."""
+    served, said = {"config.json": b"{}", SHARD: FILES[SHARD]}, list[str]()
+    kept = BucketModels(tmp_path, lambda _: Objects(tmp_path, served))
+    with full_from(size), pytest.raises(WeightsError) as told:
+        kept.directory(PLACE, said.append, unseen)
+    (partial,) = tmp_path.glob("*.partial")
+    assert told.value.message == f"{partial / SHARD} cannot be written: File too large"
+    assert told.value.hint == "Make room, or set TPUFLEX_HOME to a directory on a larger disk."
+    assert (partial / f"{SHARD}.part").read_bytes() == FILES[SHARD][:size]
+
+    again = Objects(tmp_path, served)
+    directory = BucketModels(tmp_path, lambda _: again).directory(PLACE, said.append, unseen)
+    assert [start for name, start in again.asked if name == SHARD] == [0, 8, size]
+    assert (directory / SHARD).read_bytes() == FILES[SHARD]
 
 
 @pytest.mark.parametrize("came", [FILES[SHARD][:-1] + b"!", FILES[SHARD][:-1]])

@@ -194,11 +194,6 @@ def _download(
     def failed(error: Exception, _failures: int) -> None:
         if isinstance(error, EmptyAnswer):
             raise wrong from error
-        if isinstance(error, OSError):
-            raise WeightsError(
-                f"{directory / file.name} cannot be written: {error.strerror or error}",
-                hint="Make room, or set TPUFLEX_HOME to a directory on a larger disk.",
-            ) from error
         raise error  # Google's library has asked again by now
 
     return Download(

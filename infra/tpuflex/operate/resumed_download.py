@@ -9,15 +9,18 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tpuflex.errors import InterruptedByUser, WeightsError
+
+if TYPE_CHECKING:
+    from io import FileIO
 
 #: Files fetched at a time: one stream rarely fills a line.
 PARALLELISM = 4
@@ -27,6 +30,7 @@ _BLOCK = 4 * 1024 * 1024
 #: Seconds between two looks whether to stop, and for what is just being written after that.
 _LOOK = 0.2
 _GRACE = 1.0
+_MORE_ROOM = "Make room, or set TPUFLEX_HOME to a directory on a larger disk."
 
 
 class EmptyAnswer(Exception):  # noqa: N818 - what happened, and not always an error
@@ -80,7 +84,7 @@ def require_room(what: str, total_bytes: int, directory: Path) -> None:
         raise WeightsError(
             f"{what} needs {needed / 1e9:.1f} GB in {directory.parent}, and {free / 1e9:.1f} GB"
             " are free there",
-            hint="Make room, or set TPUFLEX_HOME to a directory on a larger disk.",
+            hint=_MORE_ROOM,
         )
 
 
@@ -93,7 +97,7 @@ def fetch_all(downloads: Iterable[Download], arrived: Callable[[int], None]) -> 
             with none, so that it can stop a download that brings nothing by raising.
 
     Raises:
-        WeightsError: a content is not what its source says.
+        WeightsError: a content is not what its source says, or cannot be written.
         TpuflexError: what ``failed`` of a download raises; the others are stopped then.
     """
     stop = Event()
@@ -159,30 +163,32 @@ class _Running:
             return
         wanted.place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = wanted.place.with_name(f"{wanted.place.name}{UNDER_WAY}")
-        with path.open("a+b") as part:
+        # A buffer would be written once more where it is closed, and fail there, too.
+        with path.open("a+b", buffering=0) as part:
             part.seek(0)
             while block := part.read(_BLOCK):
                 self._take(block)
             self.arriving = True
-            self._receive(part.write, part.tell)
+            self._receive(part)
             self.arriving = False
-            part.flush()
-            os.fsync(part.fileno())
+            with _written(wanted.place):
+                os.fsync(part.fileno())
         if path.stat().st_size != wanted.size or self._digest.hexdigest() != wanted.sum:
             path.unlink()
             raise wanted.wrong
         path.rename(wanted.place)
 
-    def _receive(self, write: Callable[[bytes], object], tell: Callable[[], int]) -> None:
+    def _receive(self, part: FileIO) -> None:
         """Receive the rest, until it is as long as it should be; or longer, and then wrong."""
-        failures = 0
+        failures, tell = 0, part.tell
         while tell() < self._wanted.size:
             before = tell()
             try:
                 with self._wanted.blocks(before) as blocks:
                     for block in blocks:
                         self._take(block)
-                        write(block)
+                        with _written(self._wanted.place):
+                            _write(part, block)
                         if tell() > self._wanted.size:
                             return
                 if tell() == before:
@@ -200,3 +206,21 @@ class _Running:
             raise InterruptedByUser("Stopped while files were being fetched.")
         self._digest.update(block)
         self._arrived(len(block))
+
+
+@contextmanager
+def _written(place: Path) -> Iterator[None]:
+    """What cannot be written within the block is told as that of the file ``place``."""
+    try:
+        yield
+    except OSError as error:
+        raise WeightsError(
+            f"{place} cannot be written: {error.strerror or error}", hint=_MORE_ROOM
+        ) from error
+
+
+def _write(part: FileIO, block: bytes) -> None:
+    """Write all of ``block``: a disk with room for less takes that much first."""
+    left = memoryview(block)
+    while left:
+        left = left[part.write(left) :]

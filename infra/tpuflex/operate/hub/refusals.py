@@ -94,10 +94,6 @@ def translated(error: Exception, where: str, repository: str, *, with_token: boo
                 hint="Run it again later: it goes on where it stopped. Look at HF_ENDPOINT and at"
                 " proxies, too.",
             )
-        case OSError(strerror=str(reason)):
-            return WeightsError(
-                f"{where} cannot be written to the disk: {reason}", hint="Make room."
-            )
         case _:
             return ApiError(
                 f"{where} cannot be fetched: the Hub cannot be reached ({type(error).__name__})",
