@@ -6,9 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from reliability.figures.callers import callers
-from reliability.figures.figure import Case, Figure, Result
+from reliability.figures.figure import Call, Case, Figure, Result
 from reliability.figures.kills import ROLES
-from reliability.figures.power_failures import kill, killed
+from reliability.figures.power_failures import STAGES, kill, killed
 from reliability.region_rig import MACHINE, PUSH, WAYS, RegionRig
 
 #: What is typed after a kill of the command. `sweep` sees no policies: a role of an account that it
@@ -19,37 +19,35 @@ ENDINGS = {
     "sweep, --stop": (("sweep", "--yes"), (*PUSH, "--stop")),
 }
 _AGAIN, _STOP, _SWEEP = ENDINGS
-#: After a read the cloud is as it was before: what removes a copy is typed after the others.
-_READS = (
-    "get",
-    "list",
-    "aggregatedList",
-    "getIamPolicy",
-    "getGuestAttributes",
-    "info",
-    "authCheck",
-)
+#: Only the machine calls these while it works.
+_OBJECTS = "storage.objects."
+#: These leave the cloud as it was, and a kill before one is as good as one after it.
+_READS = ("get", "list", "aggregatedList", "getIamPolicy", "getGuestAttributes")
+_BEFORE, _AFTER = STAGES
 #: From here on something of the copy may be there.
 _FIRST = "compute.instances.aggregatedList"
 
 
 def cases(rig: RegionRig, _seed: int) -> list[Case]:
-    """Stage x call of every API, for every way of copying; of the command, followed by the same or
-    by what removes the copy; and of the machine's program."""
+    """Call of every API, of the command, for every way of copying, followed by the same command;
+    call that changes something, followed by what removes the copy; and call of the machine's
+    program to Cloud Storage, which kills that program alone."""
     found: list[Case] = []
     for way in WAYS:
         rig.begin(way)
         calls = callers(rig, *PUSH, roles=(*ROLES, MACHINE))
         every = [call for call, _ in calls]
-        names = [call.method_id for call in every]
-        copying = every[names.index(_FIRST) :]
-        changes = [call for call in copying if call.method_id.rpartition(".")[2] not in _READS]
-        while_copying = [call for call, living in calls if MACHINE in living]
-        at = {_AGAIN: every, _STOP: changes, _SWEEP: changes}
-        for ending, some in at.items():
-            found += killed(f"{way}, then {ending}", {"way": way, "ending": ending}, some)
-        facts = {"way": way, "ending": _AGAIN, "roles": [MACHINE]}
-        found += killed(f"{way}, of the machine's program", facts, while_copying)
+        changes = [call for call in every if call.method_id.rpartition(".")[2] not in _READS]
+        reads = [call for call in every if call not in changes]
+        first = every.index(Call(_FIRST, 1))
+        made = [call for call in changes if every.index(call) > first]
+        again = {"way": way, "ending": _AGAIN}
+        found += killed(f"{way}, then {_AGAIN}", again, changes)
+        found += killed(f"{way}, then {_AGAIN}", again, reads, (_BEFORE,))
+        for ending in (_STOP, _SWEEP):
+            found += killed(f"{way}, then {ending}", {**again, "ending": ending}, made, (_AFTER,))
+        its = [call for call, living in calls if MACHINE in living and _OBJECTS in call.method_id]
+        found += killed(f"{way}, of the machine's program", {**again, "roles": [MACHINE]}, its)
     return found
 
 
@@ -61,6 +59,8 @@ def judge(rig: RegionRig, case: Case) -> Result:
     rig.begin(way)
     result = kill(rig, case, PUSH, lambda: rig.damage(rig.buckets))
     if "roles" in case.facts:
+        victims = [each for strike in rig.control.strikes() for each in strike["processes"]]
+        result.wanted(bool(victims), "rig", "the machine's program was not there")
         code = rig.commands[-1].exit_code
         text = f"it ends with {code}: {rig.said[-1].stderr[-400:]}"
         result.wanted(code == 0, "manual", text)
@@ -101,8 +101,8 @@ FIGURE = Figure(
     counted=("half", "lost", "duplicate", "orphan", "manual"),
     title="kill -9 of everything at every API call of `weights push --from-region`, into the"
     " stack's bucket and into a library of two regions with a token of the user's, and of the"
-    " machine's program at every call while it copies; the same command again, or (after calls that"
-    " change something) `--stop`, or `sweep` and `--stop`",
+    " machine's program at every call it makes to Cloud Storage; the same command again, or (after"
+    " every call that changes something) `--stop`, or `sweep` and `--stop`",
     rig=rig,
     cases=cases,
     judge=judge,

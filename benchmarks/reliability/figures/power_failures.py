@@ -11,16 +11,19 @@ from reliability.figures.kills import ROLES
 STAGES = ("before-commit", "after-commit")
 
 
-def killed(name: str, facts: Json, calls: Iterable[Call]) -> Iterator[Case]:
+def killed(
+    name: str, facts: Json, calls: Iterable[Call], stages: Iterable[str] = STAGES
+) -> Iterator[Case]:
     """Stage x call of a command that makes ``calls``.
 
     Args:
         name: the command, for people.
         facts: which command it is, for its figure; with ``roles``, only these are killed.
         calls: what it calls when nothing goes wrong.
+        stages: at which points of a call it is killed.
     """
     for call in calls:
-        for stage in STAGES:
+        for stage in stages:
             at = {"stage": stage, "method_id": call.method_id, "nth": call.nth}
             yield Case(f"{name}: kill -9 {stage} {call}", {**facts, **at})
 
