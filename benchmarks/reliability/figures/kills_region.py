@@ -10,6 +10,7 @@ from reliability.figures.figure import Call, Case, Figure, Result
 from reliability.figures.kills import ROLES
 from reliability.figures.power_failures import STAGES, kill, killed
 from reliability.region_rig import MACHINE, PUSH, WAYS, RegionRig
+from tpuflex.errors import EngineError
 
 #: What is typed after a kill of the command. `sweep` sees no policies: a role of an account that it
 #: has deleted is taken away by the next `--stop`.
@@ -19,6 +20,8 @@ ENDINGS = {
     "sweep, --stop": (("sweep", "--yes"), (*PUSH, "--stop")),
 }
 _AGAIN, _STOP, _SWEEP = ENDINGS
+#: What a command says while the stack's state is as a killed engine has left it.
+_RECOVER = "If that process is dead: tpuflex recover"
 #: Only the machine calls these while it works.
 _OBJECTS = "storage.objects."
 #: These leave the cloud as it was, and a kill before one is as good as one after it.
@@ -66,6 +69,10 @@ def judge(rig: RegionRig, case: Case) -> Result:
         result.wanted(code == 0, "manual", text)
     for words in ENDINGS[ending]:
         ended = rig.run(*words)
+        if ended.exit_code == EngineError.exit_code and _RECOVER in rig.said[-1].stderr:
+            result.values["asks for `recover` first"] = 1
+            rig.run("recover")
+            ended = rig.run(*words)
         said = f"`{' '.join(words)}` then exits with {ended.exit_code}: "
         result.wanted(ended.exit_code == 0, "manual", said + rig.said[-1].stderr[-400:])
         if words[0] == "sweep":
@@ -101,8 +108,9 @@ FIGURE = Figure(
     counted=("half", "lost", "duplicate", "orphan", "manual"),
     title="kill -9 of everything at every API call of `weights push --from-region`, into the"
     " stack's bucket and into a library of two regions with a token of the user's, and of the"
-    " machine's program at every call it makes to Cloud Storage; the same command again, or (after"
-    " every call that changes something) `--stop`, or `sweep` and `--stop`",
+    " machine's program at every call it makes to Cloud Storage; the same command again (`recover`"
+    " first where it says so), or after every call that changes something `--stop`, or `sweep` and"
+    " `--stop`",
     rig=rig,
     cases=cases,
     judge=judge,
