@@ -144,7 +144,8 @@ def test_two_stacks_share_an_account_that_stays(
     assert reads() == [False, False, False]
     assert call(embedded, "GET", f"v1/{ACCOUNT}").json() == before
     assert bucket_of(embedded) is not None
-    assert sorted(embedded.remaining()) == ["buckets", "objects", "serviceAccounts"]
+    left = ["buckets", "objects", "secrets", "serviceAccounts", "versions"]
+    assert sorted(embedded.remaining()) == left
 
 
 class Team:

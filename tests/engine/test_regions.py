@@ -122,7 +122,7 @@ def test_the_second_region_has_capacity(
     assert down["purged_copies"][0]["bucket"] == FAR
     assert [listed(embedded, each) for each in (NEAR, FAR)] == [set(), set()]
     # The library keeps what was removed for a week.
-    assert set(embedded.remaining()) == {"buckets", "objects"}
+    assert set(embedded.remaining()) == {"buckets", "objects", "secrets", "versions"}
     buckets = embedded.cloud.cloud.inventory()["storage"]["buckets"]
     assert {each["name"] for each in buckets} == {NEAR, FAR}
 

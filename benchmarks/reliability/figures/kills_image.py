@@ -63,6 +63,8 @@ def judge(rig: ImageRig, case: Case) -> Result:
         result.wanted(len(versions) == 4, "duplicate", f"objects in {bucket}: {versions}")
     names = rig.names()
     names.pop("objects", None)
+    keys = [len(names.pop(kind, [])) for kind in ("secrets", "versions")]
+    result.wanted(keys == [2, 2], "duplicate", f"secrets, versions: {keys}")
     result.wanted(names == {"buckets": sorted(rig.buckets)}, "orphan", f"there are: {names}")
     return result
 

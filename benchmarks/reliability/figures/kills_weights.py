@@ -91,6 +91,8 @@ def _judge_end(rig: LibraryRig, command: str, result: Result) -> None:
     names = rig.names()
     buckets = [] if command == "library down" else [rig.library]
     result.wanted(names.pop("buckets", []) == buckets, "duplicate", f"buckets: {rig.names()}")
+    keys = [len(names.pop(kind, [])) for kind in ("secrets", "versions")]
+    result.wanted(keys == [len(buckets)] * 2, "duplicate", f"secrets, versions: {keys}")
     objects = rig.objects(rig.library)
     if buckets:  # It keeps versions of what is deleted.
         names.pop("objects", None)

@@ -16,29 +16,28 @@ if TYPE_CHECKING:
 
 
 def has_programs_keys(cloud: Cloud) -> bool:
-    """Whether the library has what the hosts of the stack of ``cloud`` know their programs by, in
-    each region of the stack; so it is for a stack that keeps none there.
+    """Whether the library has what hosts know their programs by, in each region of the stack of
+    ``cloud``.
 
     Raises:
         AccessError, ApiError: it cannot be told.
     """
     settings = cloud.stack.settings
-    if not settings.programs_in_library:
-        return True
     keys = (programs_key(settings.project, region) for region in settings.slice.regions)
     return all(_is_enabled(cloud, key) for key in keys)
 
 
 def require_programs_keys(cloud: Cloud) -> None:
-    """Check the same, before chips are asked for: without it the hosts would compile anew.
+    """Check the same, if the stack keeps programs there, before chips are asked for: without it its
+    hosts would compile anew.
 
     Raises:
         NotFoundError: it has none in one of them.
         AccessError, ApiError: it cannot be told.
     """
-    if has_programs_keys(cloud):
-        return
     stack = cloud.stack
+    if not stack.settings.programs_in_library or has_programs_keys(cloud):
+        return
     raise NotFoundError(
         f"The library of {stack.settings.project} has no key for compiled programs, which it keeps"
         " for this stack: it was made by an older version, or its key was deleted.",
