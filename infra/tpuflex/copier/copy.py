@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
@@ -84,7 +84,7 @@ class Copy:
         right = {file: entry for file, (_, entry) in seen.items() if entry is not None}
         place = self._name(MANIFEST_NAME)
         manifest = self._objects.find(place)
-        old = b"" if manifest is None else b"".join(self._objects.blocks(place, manifest))
+        old = b"" if manifest is None else b"".join(self._content(place, manifest))
         if len(right) == len(files) and manifest is not None:
             document = self._document(right, old)
             told = manifest.metadata.get(SOURCE_METADATA) == self._job.source
@@ -139,7 +139,7 @@ class Copy:
         if not self._marked(stored):
             return stored, None
         sums = _Sums(file, self._part_bytes)
-        for block in self._objects.blocks(name, stored):
+        for block in self._content(name, stored):
             self._alive()
             sums.update(block)
         if not sums.right:
@@ -205,6 +205,9 @@ class Copy:
 
     def _marked(self, stored: Stored) -> bool:
         return self._job.mark.items() <= stored.metadata.items()
+
+    def _content(self, name: str, stored: Stored) -> Iterator[bytes]:
+        return self._objects.blocks(name, stored.generation, stored.size)
 
     def _name(self, path: str) -> str:
         return f"{self._job.prefix}/{path}"

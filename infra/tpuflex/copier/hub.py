@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from urllib.parse import quote
 
 from tpuflex.copier.errors import Code, CopyError
 from tpuflex.copier.http import Patience, RefusedError, UnreachableError, is_loopback, request
 from tpuflex.copier.job import Job, JobFile
-
-_BLOCK = 2**20
+from tpuflex.copier.ranges import BLOCK, Read, resumed
 
 
 class Hub:
@@ -38,26 +38,13 @@ class Hub:
         Raises:
             CopyError: the Hub refuses, cannot be reached, or sends more than it lists.
         """
-        come, failures = 0, 0
-        while come < file.size:
-            before = come
-            try:
-                with self._from(file, come) as read:
-                    while block := read(_BLOCK):
-                        come += len(block)
-                        yield block
-                        if come > file.size:
-                            raise CopyError("hub-content", f"{file.path}: more than the Hub lists")
-                if come == before:
-                    raise UnreachableError("no bytes came")
-            except (UnreachableError, RefusedError, ValueError) as error:
-                # What brought something was no failure: a line may break often in 60 GB.
-                failures = 1 if come > before else failures + 1
-                if isinstance(error, ValueError) or not self._patience.pause(error, failures):
-                    raise _refusal(file, error) from error
+        try:
+            yield from resumed(file.size, partial(self._from, file), self._patience)
+        except (UnreachableError, RefusedError, ValueError) as error:
+            raise _refusal(file, error) from error
 
     @contextmanager
-    def _from(self, file: JobFile, start: int) -> Iterator[Callable[[int], bytes]]:
+    def _from(self, file: JobFile, start: int) -> Iterator[Read]:
         job = self._job
         url = f"{job.hub}/{job.repository}/resolve/{job.commit}/{quote(file.path, safe='/')}"
         # Compressed on the way it would have another length.
@@ -67,7 +54,7 @@ class Hub:
                 raise RefusedError(answer)
             if answer.status == 200:
                 skip = start
-                while skip and (block := answer.read(min(skip, _BLOCK))):
+                while skip and (block := answer.read(min(skip, BLOCK))):
                     skip -= len(block)
             yield answer.read
 

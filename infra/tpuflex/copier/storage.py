@@ -10,17 +10,18 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from tpuflex.copier.errors import CopyError
 from tpuflex.copier.http import Patience, RefusedError, Response, UnreachableError, request
+from tpuflex.copier.ranges import Read, resumed
 
 #: Bytes per request of an upload: what a lost connection costs at most. A multiple of 256 KiB, as
 #: resumable uploads ask for.
 CHUNK_BYTES = 16 * 2**20
-_BLOCK = 2**20
 _BOUNDARY = "tpuflex-4c7d0f3b9a"
 
 
@@ -76,25 +77,24 @@ class Objects:
                 return None
             raise
 
-    def blocks(self, name: str, stored: Stored) -> Iterator[bytes]:
-        """The content of ``stored``, in blocks; asked for again from where it broke off."""
-        url = f"{self._path(name)}?alt=media&generation={stored.generation}"
-        come, failures = 0, 0
-        while come < stored.size:
-            before = come
-            try:
-                with self._send("GET", url, {"Range": f"bytes={come}-"}) as answer:
-                    if answer.status != 206 and (come or answer.status != 200):
-                        raise RefusedError(answer)
-                    while block := answer.read(_BLOCK):
-                        come += len(block)
-                        yield block
-                if come == before:
-                    raise UnreachableError("no bytes came")
-            except (UnreachableError, RefusedError) as error:
-                failures = 1 if come > before else failures + 1
-                if not self._patience.pause(error, failures):
-                    raise
+    def blocks(self, name: str, generation: int, size: int) -> Iterator[bytes]:
+        """The content of this generation of ``name``, in blocks; asked for again from where it
+        broke off.
+
+        Raises:
+            UnreachableError, RefusedError: it cannot be read.
+            ValueError: it is longer than ``size``.
+        """
+        url = f"{self._path(name)}?alt=media&generation={generation}"
+
+        @contextmanager
+        def begun_at(start: int) -> Iterator[Read]:
+            with self._send("GET", url, {"Range": f"bytes={start}-"}) as answer:
+                if answer.status != 206 and (start or answer.status != 200):
+                    raise RefusedError(answer)
+                yield answer.read
+
+        yield from resumed(size, begun_at, self._patience)
 
     def delete(self, name: str, stored: Stored) -> None:
         """Delete exactly ``stored``; it may be gone already."""
