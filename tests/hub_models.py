@@ -14,11 +14,11 @@ TOKEN = "hf_" + "t0ken" * 4
 TENSORS = bytes(range(256)) * 12_288
 
 
-def safetensors() -> bytes:
+def safetensors(tensor: bytes = TENSORS) -> bytes:
     """A file with one tensor."""
-    entry = {"w": {"dtype": "U8", "shape": [len(TENSORS)], "data_offsets": [0, len(TENSORS)]}}
+    entry = {"w": {"dtype": "U8", "shape": [len(tensor)], "data_offsets": [0, len(tensor)]}}
     header = json.dumps(entry).encode()
-    return struct.pack("<Q", len(header)) + header + TENSORS
+    return struct.pack("<Q", len(header)) + header + tensor
 
 
 def put_model(state_dir: Path, name: str = MODEL) -> Path:

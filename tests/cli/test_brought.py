@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.stack_sections import sections
-from tpuflex.cli.region_job import require_grants_allowed
+from tpuflex.cli.region_source import region_source, require_grants_allowed
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.secrets import require_role
 from tpuflex.errors import SettingsError
@@ -65,9 +65,10 @@ def test_no_machine_is_let_in_where_nobody_may_be(
     """Where tpuflex is to grant nothing; the same works from here. Into a bucket, and with a
     secret, where it may, a machine copies."""
     allowed = {"hf_token": "projects/acme-vault/secrets/hub/versions/1"}
-    require_grants_allowed(with_(stack, model__weights__bucket="gs://acme-models", secrets=allowed))
+    hub, theirs = region_source("hf://acme/tiny"), "gs://acme-models"
+    require_grants_allowed(with_(stack, model__weights__bucket=theirs, secrets=allowed), hub)
     with pytest.raises(SettingsError) as caught:
-        require_grants_allowed(with_(stack, **changes))
+        require_grants_allowed(with_(stack, **changes), hub)
 
     assert [str(each) for each in caught.value.findings] == [said]
     assert caught.value.hint == f"Push from here: tpuflex weights push --stack {stack.name}"

@@ -27,6 +27,7 @@ from tests.cli.test_down_purge import library_stack
 from tests.copier.jobs import job_of
 from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.cli.region_machine import RegionMachine
+from tpuflex.cli.region_source import region_source
 from tpuflex.cli.region_weights import filling_texts, weights_set
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps import push_from_region
@@ -41,6 +42,8 @@ from tpuflex.errors import ConflictError, IncompleteTeardownError
 from tpuflex.operate.region_copy.run import STOP_COMMAND
 from tpuflex.operate.weights_choice import Trust, Weights, to_copy
 from tpuflex.planning.copy_machine import estimate
+
+HUB = region_source("hf://acme/tiny")
 
 
 @pytest.fixture
@@ -83,7 +86,7 @@ def test_copies_to_further_regions_are_named_before_the_question(
     (lacking,) = _further_texts(doctor.cloud, large)
     assert "Afterwards: weights: 66.57 GB are copied from gs://" in lacking
     assert f"to gs://{FAR}; nothing passes through here, and the network costs $4.96" in lacking
-    assert lacking in "\n".join(_announced(doctor.cloud, large, estimate(large.total_bytes)))
+    assert lacking in "\n".join(_announced(doctor.cloud, HUB, large, estimate(large.total_bytes)))
 
     push(doctor, checkpoint)
     job = of_checkpoint(doctor, checkpoint)
@@ -152,7 +155,9 @@ def test_a_machine_that_is_left_is_told_where_further_copies_fail(
         machine.problems = ("instances: refused",)
 
     monkeypatch.setattr(machine, "remove", refused)
-    monkeypatch.setattr(push_from_region, "hub_snapshot", lambda *_: SimpleNamespace(commit=""))
+    seen = SimpleNamespace(left_out=())
+    source = SimpleNamespace(require_grantable=lambda _: None, seen=lambda *_: seen)
+    monkeypatch.setattr(push_from_region, "region_source", lambda _: source)
     monkeypatch.setattr(push_from_region, "copy_job", lambda *_, **__: job)
     monkeypatch.setattr(push_from_region, "region_machine", lambda *_: machine)
     monkeypatch.setattr(push_from_region, "_ensure_state", lambda *_: None)

@@ -19,8 +19,11 @@ from tests.operate.marked_things import clients as apis_of
 from tpuflex.boot.manifest import MANIFEST_NAME, WeightsFile, manifest
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.region_job import hub_address, hub_source, lists
+from tpuflex.cli.region_hub import HubRegionSource, hub_address
+from tpuflex.cli.region_job import lists
 from tpuflex.cli.region_machine import RegionMachine
+from tpuflex.cli.region_place import PlaceSource
+from tpuflex.cli.region_source import region_source
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.push_from_region import _require_free, run_stop
 from tpuflex.copier.job import Job, JobFile
@@ -32,6 +35,7 @@ from tpuflex.errors import (
     SettingsError,
 )
 from tpuflex.gcp.weights_objects import SetObjects
+from tpuflex.operate.checkpoint_source import GsUrl
 from tpuflex.operate.hub.snapshot import HubSource
 from tpuflex.operate.region_copy.grants import IamResource
 from tpuflex.planning.copy_machine import PRICES, estimate
@@ -94,7 +98,7 @@ def test_no_machine_is_made_for_what_it_could_not_replace(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("--from-region",), 5, "hf://OWNER/NAME@COMMIT"),
+        (("--from-region",), 5, "hf://OWNER/NAME@COMMIT or gs://BUCKET/PREFIX"),
         (("--from-region", "."), 2, "leave --from-region out"),
         (("--stop",), 2, "--stop goes with --from-region"),
     ],
@@ -110,12 +114,13 @@ def test_what_no_machine_can_do_is_refused(
     assert not (project / ".tpuflex" / "emulator").exists()
 
 
-def test_only_the_hub_is_a_source() -> None:
+def test_the_hub_and_buckets_are_sources() -> None:
     """Whatever else is named is refused with what to write."""
-    assert hub_source("hf://acme/tiny@main") == HubSource("acme/tiny", "main")
+    assert region_source("hf://acme/tiny@main") == HubRegionSource(HubSource("acme/tiny", "main"))
+    assert region_source("gs://acme/tiny") == PlaceSource(GsUrl("acme", "tiny"))
     for source in (None, "./model", "pypi://x==1/a.gguf"):
         with pytest.raises(SettingsError, match=r"weights\.source"):
-            hub_source(source)
+            region_source(source)
 
 
 def interrupted(stack: OpenStack) -> RegionMachine:
@@ -258,7 +263,7 @@ def test_roles_that_are_left_alone_are_found(
         storage = SimpleNamespace(call=lambda *_words, _found=policy, **_query: _found)
         vars(cloud)["apis"] = lambda found=storage: apis_of(storage=found)
         machine = RegionMachine(cloud, lambda _line: None, frozenset())
-        grant = machine.grants()[0]
+        grant = machine.grant()
         condition = {"title": grant.title, "expression": grant.expression}
         if member is not None:
             who = member.format(account=machine.place.account)

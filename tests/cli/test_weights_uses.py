@@ -108,7 +108,7 @@ def test_a_machine_that_copies_it_there(stack: OpenStack) -> None:
     """Somebody pushes: what it brings is not removed meanwhile, also where it is one's own."""
     users, unseen = uses_of(stack, Slices(), Policy(PREFIX, title=COPY_TITLE))
     assert (users, unseen) == (
-        [f"{HOST} copies it there, a machine of weights push --from-region"],
+        [f"{HOST} copies it, a machine of weights push --from-region"],
         [],
     )
     assert uses_of(stack, Slices(), Policy("models/other/1", title=COPY_TITLE)) == ([], [])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tpuflex.copier.job import Job, JobFile
+from tpuflex.copier.job import HubOrigin, Job, JobFile
 
 COMMIT = "0" * 40
 
@@ -10,8 +10,7 @@ COMMIT = "0" * 40
 def job_of(*files: JobFile) -> Job:
     """To copy ``files`` of a model of the Hub to a bucket."""
     return Job(
-        repository="acme/tiny",
-        commit=COMMIT,
+        origin=HubOrigin("", "acme/tiny", COMMIT),
         files=files,
         bucket="b",
         prefix="models/m/r",
@@ -21,8 +20,6 @@ def job_of(*files: JobFile) -> Job:
         pinned="",
         known=(),
         again=False,
-        token_version="",
-        hub="",
         storage="",
         secretmanager="",
     )

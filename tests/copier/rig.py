@@ -19,11 +19,13 @@ from tests.embedded_cloud.api import TOKEN, Api
 from tests.hub_models import MODEL, pauses
 from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.copier.__main__ import main
-from tpuflex.copier.job import Job, JobFile
+from tpuflex.copier.job import HubOrigin, Job, JobFile
 from tpuflex.copier.report import Report
 from tpuflex.operate.hub.client import HubClient
 from tpuflex.operate.hub.snapshot import HubSource
 
+#: What of a job is the Hub's.
+OF_ORIGIN = {"hub", "commit", "token_version"}
 PROJECT, BUCKET, PREFIX = "my-project", "weights-of-tests", "models/tiny/r1"
 #: The owner's: the rights of the machine's account are tested with the machine.
 ACCESS_TOKEN = TOKEN
@@ -182,11 +184,11 @@ class Rig:
 
     def job(self, url: str = "", token: str = "", **changes: Any) -> Job:
         """The job that copies the model of the small Hub; ``url`` is the line to the cloud."""
+        origin = {key: changes.pop(key) for key in OF_ORIGIN & changes.keys()}
         hub = f"{self.cloud.url}/huggingface"
         snapshot = HubClient(hub, lambda: token, pauses([])).snapshot(HubSource(MODEL, ""))
         made = Job(
-            repository=snapshot.repository,
-            commit=snapshot.commit,
+            origin=replace(HubOrigin(hub, snapshot.repository, snapshot.commit), **origin),
             files=tuple(JobFile(f.path, f.size, f.sha256, f.git_id) for f in snapshot.files),
             bucket=BUCKET,
             prefix=PREFIX,
@@ -196,8 +198,6 @@ class Rig:
             pinned="",
             known=(),
             again=False,
-            token_version="",
-            hub=hub,
             storage=url or self.cloud.url,
             secretmanager=url or self.cloud.url,
         )

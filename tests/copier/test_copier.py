@@ -27,6 +27,7 @@ from tpuflex.copier.__main__ import main
 from tpuflex.copier.copy import Copy
 from tpuflex.copier.http import Patience
 from tpuflex.copier.hub import Hub
+from tpuflex.copier.job import HubOrigin, Job
 from tpuflex.copier.machine import Machine
 from tpuflex.copier.report import LONGEST_TEXT, read_report
 from tpuflex.copier.storage import CHUNK_BYTES, Objects
@@ -39,6 +40,12 @@ SHARD = "model-00001-of-00002.safetensors"
 def bucket_of(rig: Rig) -> WeightsBucket:
     """The bucket, as a command reads it."""
     return weights_bucket(BUCKET, project=PROJECT, environ=dict(rig.cloud.environ()))
+
+
+def hub_of(job: Job) -> HubOrigin:
+    """Where the files of ``job`` come from."""
+    assert isinstance(job.origin, HubOrigin)
+    return job.origin
 
 
 def pushed_here(rig: Rig, tmp_path: Path, prefix: str) -> bytes:
@@ -93,7 +100,7 @@ def test_a_large_file_goes_in_chunks_and_has_its_parts(rig: Rig) -> None:
     machine = Machine(rig.metadata.environ, Patience(lambda _s: None), lambda: 0.0)
     patience = Patience(lambda _s: None)
     objects = Objects(job.storage, job.bucket, machine.token, patience)
-    copy = Copy(job, Hub(job, "", patience), objects, part_bytes=2**20)
+    copy = Copy(job, Hub(hub_of(job), "", patience), objects, part_bytes=2**20)
 
     copy.run()
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.copier.jobs import job_of
+from tests.copier.jobs import COMMIT, job_of
 from tests.copier.rig import _Quiet, serving
 from tests.hub_models import TOKEN
 from tpuflex.copier.errors import CopyError
 from tpuflex.copier.http import Patience, RefusedError, Response, UnreachableError
 from tpuflex.copier.hub import Hub
-from tpuflex.copier.job import Job, JobFile
+from tpuflex.copier.job import HubOrigin, Job, JobFile
 from tpuflex.copier.report import MOST_CHARACTERS, Report, read_report
 
 FILE = JobFile("a.json", 4, "", "0" * 40)
@@ -24,7 +24,8 @@ JOB = job_of(FILE)
 def fetched(hub: str, file: JobFile = FILE) -> bytes:
     """``file`` of the Hub at ``hub``, asked for with a token."""
     patience = Patience(lambda _seconds: None)
-    return b"".join(Hub(replace(JOB, hub=hub), TOKEN, patience).blocks(file))
+    origin = HubOrigin(hub, "acme/tiny", COMMIT)
+    return b"".join(Hub(origin, TOKEN, patience).blocks(file))
 
 
 def test_the_token_is_not_carried_elsewhere() -> None:

@@ -116,14 +116,17 @@ class Bucket:
     def let_in(self, *, gone: bool = False) -> dict[str, str]:
         """Which accounts that are there, or are gone, are let into a part of it: role and
         condition."""
+        return dict(self.bindings(gone=gone))
+
+    def bindings(self, *, gone: bool = False) -> list[tuple[str, str]]:
+        """The same, where a role is given on two conditions."""
         path = f"storage/v1/b/{self.name}/iam?optionsRequestedPolicyVersion=3"
-        bindings = self.call("GET", path).json().get("bindings", [])
-        return {
-            each["role"]: each["condition"]["expression"]
-            for each in bindings
+        return [
+            (each["role"], each["condition"]["expression"])
+            for each in self.call("GET", path).json().get("bindings", [])
             for member in each["members"]
             if "condition" in each and member.startswith("deleted:") is gone
-        }
+        ]
 
 
 class Secret:

@@ -14,7 +14,7 @@ from embedded_cloud.cloud import project_number
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import PROJECT, TOKEN, Api
 from tests.hub_models import MODEL, pauses, put_model
-from tpuflex.copier.job import Job, JobFile
+from tpuflex.copier.job import HubOrigin, Job, JobFile
 from tpuflex.copier.report import Report
 from tpuflex.gcp.listing import Apis, list_all
 from tpuflex.gcp.ownership import Maker
@@ -33,6 +33,8 @@ from tpuflex.operate.region_copy.run import CopyPlan, same_job, start, watch
 
 NAMES = Names("shop", "dev", ENDPOINT_NAME)
 STATE = "0123456789abcdef0123"
+#: What of a job is the Hub's.
+OF_ORIGIN = {"commit", "token_version"}
 REGION, ZONES = "us-east5", ("us-east5-a", "us-east5-b")
 BUCKET, PREFIX = "weights-of-tests", "models/tiny/r1"
 
@@ -99,21 +101,23 @@ class RegionRig:
         api: calls as its owner.
         apis: our own clients.
         create_only: whether nothing may be replaced.
+        more: what the account is granted beside.
     """
 
     cloud: EmbeddedCloud
     api: Api
     apis: Apis
     create_only: bool = False
+    more: tuple[Grant, ...] = ()
 
     def job(self, token: str = "", **changes: Any) -> Job:
         """What is to be copied."""
+        origin = {key: changes.pop(key) for key in OF_ORIGIN & changes.keys()}
         hub = f"{self.cloud.url}/huggingface"
         snapshot = HubClient(hub, lambda: token, pauses([])).snapshot(HubSource(MODEL, ""))
         files = tuple(JobFile(f.path, f.size, f.sha256, f.git_id) for f in snapshot.files)
         job = Job(
-            repository=snapshot.repository,
-            commit=snapshot.commit,
+            origin=replace(HubOrigin(hub, snapshot.repository, snapshot.commit), **origin),
             files=files,
             bucket=BUCKET,
             prefix=PREFIX,
@@ -123,8 +127,6 @@ class RegionRig:
             pinned="",
             known=(),
             again=False,
-            token_version="",
-            hub=hub,
             storage=self.cloud.url,
             secretmanager=self.cloud.url,
             create_only=self.create_only,
@@ -144,7 +146,7 @@ class RegionRig:
     @property
     def grants(self) -> tuple[Grant, ...]:
         """What the account is granted."""
-        return (bucket_grant(BUCKET, PREFIX, create_only=self.create_only),)
+        return (bucket_grant(BUCKET, PREFIX, create_only=self.create_only), *self.more)
 
     def machine(self, apis: Apis | None = None) -> CopyMachine:
         """The machine, by other clients perhaps."""

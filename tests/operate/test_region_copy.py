@@ -27,6 +27,7 @@ from tests.operate.region_rig import (
     quick,
     region_rig,
 )
+from tpuflex.copier.job import BucketOrigin, Job, JobFile
 from tpuflex.errors import (
     AccessError,
     AlreadyExistsError,
@@ -38,7 +39,7 @@ from tpuflex.errors import (
 from tpuflex.gcp.transport import JsonObject
 from tpuflex.naming import LABEL_OWNER
 from tpuflex.operate.region_copy.bodies import machine
-from tpuflex.operate.region_copy.grants import revoke, secret_grant
+from tpuflex.operate.region_copy.grants import revoke, secret_grant, source_grant
 from tpuflex.operate.region_copy.machine import CopyMachine
 from tpuflex.operate.region_copy.run import CopyPlan, copies_into, same_job, start, watch
 
@@ -301,6 +302,43 @@ def test_the_account_may_write_below_the_prefix_and_nothing_else(rig: RegionRig)
     assert found == []
     assert rig.copy().state == "done"
     whole(rig)
+
+
+def test_of_another_bucket_the_account_reads_the_one_place(rig: RegionRig) -> None:
+    """Where bindings decide, it copies what is below the prefix, and nothing beside that, whatever
+    its job says; a file that was replaced ends the command as what it is, by the object that is
+    there: without the right to list, a generation that is gone cannot be told from a missing
+    right."""
+    body = {"name": "acme-models", "location": "US-EAST5"}
+    assert rig.api.call("POST", "storage/v1/b", body=body, project=PROJECT).ok
+    models = rig.bucket._bucket.client.bucket("acme-models")
+    listed: dict[str, list[JobFile]] = {}
+    for place in ("team/tiny", "team/secret"):
+        for name in ("config.json", "model.safetensors"):
+            blob = models.blob(f"{place}/{name}")
+            blob.upload_from_string(f"{place} {name}")
+            file = JobFile(name, blob.size, crc32c=blob.crc32c, generation=blob.generation)
+            listed.setdefault(place, []).append(file)
+    rig.api.call("POST", "_emulator/strictness", body={"iam": {"enforced": True}})
+    reading = replace(rig, more=(source_grant("acme-models", "team/tiny"),))
+
+    def of(place: str) -> Job:
+        origin = BucketOrigin("acme-models", place)
+        return rig.job(source=str(origin), files=tuple(listed[place]), origin=origin)
+
+    with pytest.raises(AccessError, match="answered with 403 for gs://acme-models/team/secret"):
+        reading.copy(job=of("team/secret"))
+    reading.remove()
+    assert reading.copy(job=of("team/tiny")).state == "done"
+    whole(rig)
+
+    models.blob("team/tiny/config.json").upload_from_string("another")
+    with pytest.raises(ConflictError, match="has changed since it was listed") as caught:
+        reading.copy(job=replace(of("team/tiny"), again=True))
+    assert "lists them anew" in caught.value.hint
+    assert reading.remove() == ()
+    policy = rig.api.call("GET", "storage/v1/b/acme-models/iam").json()
+    assert not [m for b in policy.get("bindings", []) for m in b["members"] if "copy" in m]
 
 
 def test_where_others_serve_it_may_add_and_replaces_nothing(rig: RegionRig) -> None:

@@ -11,7 +11,14 @@ import pytest
 from tests.operate.marked_things import Api, clients
 from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError
 from tpuflex.gcp.transport import JsonObject
-from tpuflex.operate.region_copy.grants import bucket_grant, give, named_in, revoke, secret_grant
+from tpuflex.operate.region_copy.grants import (
+    bucket_grant,
+    give,
+    named_in,
+    revoke,
+    secret_grant,
+    source_grant,
+)
 
 EMAIL = "shop-dev-vllm-copy@p.iam.gserviceaccount.com"
 GRANT = bucket_grant("b", "models/m/r")
@@ -74,8 +81,8 @@ def test_a_grant_leaves_the_others_as_they_are() -> None:
     """It is added once, on its condition, at version 3; and taken away without a trace."""
     policy = Policy()
     apis = clients(storage=policy)
-    give(GRANT, EMAIL, apis, _no_pause)
-    give(GRANT, EMAIL, apis, _no_pause)
+    give((GRANT,), EMAIL, apis, _no_pause)
+    give((GRANT,), EMAIL, apis, _no_pause)
 
     assert policy.writes == 1
     assert policy.policy["version"] == 3
@@ -99,8 +106,8 @@ def test_what_outlives_the_stack_is_only_added_to() -> None:
     together, each in one write."""
     policy, grant = Policy(), bucket_grant("b", "models/m/r", create_only=True)
     apis = clients(storage=policy)
-    give(grant, EMAIL, apis, _no_pause)
-    give(grant, EMAIL, apis, _no_pause)
+    give((grant,), EMAIL, apis, _no_pause)
+    give((grant,), EMAIL, apis, _no_pause)
 
     given = bindings(policy)[len(OTHERS) :]
     assert [each["role"] for each in given] == [
@@ -122,7 +129,10 @@ def test_what_a_deleted_account_has_left_goes_too() -> None:
     }
     policy.policy["bindings"] = [*OTHERS, gone]
     give(
-        replace(GRANT, expression="resource.name == 'x'"), EMAIL, clients(storage=policy), _no_pause
+        (replace(GRANT, expression="resource.name == 'x'"),),
+        EMAIL,
+        clients(storage=policy),
+        _no_pause,
     )
     assert gone not in bindings(policy)
     assert len(bindings(policy)) == 3
@@ -133,7 +143,7 @@ def test_an_organisation_that_lets_no_stranger_in_is_told() -> None:
     said = "One or more users named in the policy do not belong to a permitted customer."
     policy = Policy(ApiError(said, status=412))
     with pytest.raises(AccessError, match="permitted customer") as caught:
-        give(GRANT, EMAIL, clients(storage=policy), _no_pause)
+        give((GRANT,), EMAIL, clients(storage=policy), _no_pause)
     assert "constraints/iam.allowedPolicyMemberDomains" in caught.value.hint
     assert policy.writes == 0
 
@@ -142,12 +152,12 @@ def test_a_policy_that_others_change_is_read_again() -> None:
     """A few times, with pauses; and a refusal is one."""
     waited: list[float] = []
     policy = Policy(ConflictError("changed", status=412), ConflictError("changed", status=409))
-    give(GRANT, EMAIL, clients(storage=policy), waited.append)
+    give((GRANT,), EMAIL, clients(storage=policy), waited.append)
     assert (policy.writes, waited) == (1, [1.0, 2.0])
 
     refusal = AccessError("storage.buckets.setIamPolicy is missing")
     with pytest.raises(AccessError):
-        give(GRANT, EMAIL, clients(storage=Policy(refusal)), _no_pause)
+        give((GRANT,), EMAIL, clients(storage=Policy(refusal)), _no_pause)
 
 
 def test_an_account_that_is_not_known_yet_is_waited_for() -> None:
@@ -155,12 +165,12 @@ def test_an_account_that_is_not_known_yet_is_waited_for() -> None:
     waited: list[float] = []
     unknown = [ApiError(f"Service account {EMAIL} does not exist.", status=400) for _ in range(6)]
     policy = Policy(*unknown)
-    give(GRANT, EMAIL, clients(storage=policy), waited.append)
+    give((GRANT,), EMAIL, clients(storage=policy), waited.append)
     assert (policy.writes, sum(waited)) == (1, 63.0)
 
     wrong = Policy(ApiError("Invalid condition", status=400))
     with pytest.raises(ApiError, match="Invalid condition"):
-        give(GRANT, EMAIL, clients(storage=wrong), waited.append)
+        give((GRANT,), EMAIL, clients(storage=wrong), waited.append)
     assert sum(waited) == 63.0
 
 
@@ -168,7 +178,7 @@ def test_one_version_of_one_secret() -> None:
     """The condition names the project by its number, as conditions do."""
     policy = Policy()
     grant = secret_grant("projects/p/secrets/hub", 1, "123")
-    give(grant, EMAIL, clients(secretmanager=policy), _no_pause)
+    give((grant,), EMAIL, clients(secretmanager=policy), _no_pause)
     assert policy.asked[-1] == "POST /v1/projects/p/secrets/hub:setIamPolicy"
     assert bindings(policy)[-1]["condition"]["expression"] == (
         "resource.name == 'projects/123/secrets/hub/versions/1'"
@@ -187,6 +197,19 @@ def test_one_version_of_one_secret() -> None:
         ({"bucket": "b-1/o/x?alt=media", "token_version": "projects/p/secrets/s/versions/1"}, []),
         ({"bucket": "b-1", "token_version": "versions/latest"}, ["the bucket b-1"]),
         ({"bucket": {}, "token_version": "projects/acme-vault/secrets/../versions/2"}, []),
+        (
+            {"bucket": "b-1", "origin": {"kind": "bucket", "bucket": "acme-models", "prefix": "x"}},
+            ["the bucket b-1", "the bucket acme-models"],
+        ),
+        (
+            {
+                "bucket": "b-1",
+                "origin": {"token_version": "projects/acme-vault/secrets/hub/versions/2"},
+            },
+            ["the bucket b-1", "the secret projects/acme-vault/secrets/hub"],
+        ),
+        ({"bucket": "b-1", "origin": ["bucket"]}, ["the bucket b-1"]),
+        ({"origin": {"bucket": "../b", "origin": {"bucket": "b-2"}}}, []),
         (["bucket"], []),
         ("[" * 100_000, []),
         ("", []),
@@ -197,6 +220,24 @@ def test_of_a_forged_job_only_names_are_taken(job: object, named: list[str]) -> 
     itself."""
     text = job if isinstance(job, str) else json.dumps(job)
     assert [str(each) for each in named_in(text)] == named
+
+
+def test_a_bucket_that_is_read_and_written_has_both_grants() -> None:
+    """Two places of one bucket are granted in one write, each on its own condition: the second does
+    not take the first for an earlier copy's."""
+    policy = Policy()
+    grants = (GRANT, source_grant("b", "team/tiny"))
+    give(grants, EMAIL, clients(storage=policy), _no_pause)
+    give(grants, EMAIL, clients(storage=policy), _no_pause)
+
+    given = bindings(policy)[len(OTHERS) :]
+    below = "resource.name.startsWith('projects/_/buckets/b/objects/"
+    assert [(each["role"], each["condition"]["expression"]) for each in given] == [
+        ("roles/storage.objectUser", f"{below}models/m/r/')"),
+        ("roles/storage.objectViewer", f"{below}team/tiny/')"),
+    ]
+    assert policy.writes == 1
+    assert source_grant("b", "").expression == f"{below}')"
 
 
 def test_a_bucket_that_is_gone_grants_nothing() -> None:

@@ -62,7 +62,7 @@ def weights_directory(stack: OpenStack, source: str, say: Say, access: SourceAcc
         if isinstance(model, HubSource):
             return _of_hub(stack, access.client).directory(model, say, access.transfer)
         require_elsewhere(access.connect(), model)
-        return _of_buckets(stack, access.objects).directory(model, say, access.transfer)
+        return bucket_models(stack, access.objects).directory(model, say, access.transfer)
 
     return resolve_source(
         source,
@@ -100,7 +100,7 @@ def check_source(stack: OpenStack, cloud: Cloud | None = None) -> None:
             _of_hub(stack, lambda: hub_client(cloud)).check(remote)
         else:
             require_elsewhere(cloud, remote)
-            _of_buckets(stack, lambda place: objects_at(cloud, place)).check(remote)
+            bucket_models(stack, lambda place: objects_at(cloud, place)).check(remote)
 
     if model.weights.source is not None:
         check_named(
@@ -124,7 +124,13 @@ def require_elsewhere(cloud: Cloud, place: GsUrl) -> None:
         raise SettingsError(cloud.stack.file.name, (Finding(SOURCE_KEY, problem, remedy),))
 
 
-def _of_buckets(stack: OpenStack, objects: Callable[[GsUrl], CheckpointObjects]) -> BucketModels:
+def bucket_models(stack: OpenStack, objects: Callable[[GsUrl], CheckpointObjects]) -> BucketModels:
+    """The models in buckets that the stack may take its weights from.
+
+    Args:
+        stack: the stack.
+        objects: gives the objects at a place; makes no request.
+    """
     from tpuflex.operate.bucket_models import BucketModels
 
     extra_files = stack.settings.model.weights.extra_files

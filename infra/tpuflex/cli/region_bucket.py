@@ -13,6 +13,7 @@ from tpuflex.gcp.library import bucket_readers
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.copier.job import Job
+    from tpuflex.gcp.transport import JsonObject
     from tpuflex.gcp.weights_objects import SetObjects
 
 
@@ -39,23 +40,34 @@ def elsewhere_texts(cloud: Cloud) -> Iterator[str]:
     brought, region = cloud.stack.settings.model.weights.brought, cloud.stack.settings.region
     if brought is None:
         return
-    location = str(read_brought_bucket(cloud.apis().storage, brought, region).get("location", ""))
+    found = read_brought_bucket(cloud.apis().storage, brought, region)
+    yield from elsewhere_text(brought.url, found, region)
+
+
+def elsewhere_text(url: str, found: JsonObject, region: str) -> Iterator[str]:
+    """What it costs that the bucket ``url``, which the cloud has as ``found``, is not in the
+    ``region`` of the machine."""
+    location = str(found.get("location", ""))
     if location.lower() != region:
         yield (
-            f"{brought.url} is in {location}, and the machine in {region}: Google may bill what"
-            " goes from one to the other (https://cloud.google.com/vpc/network-pricing)."
+            f"{url} is in {location}, and the machine in {region}: Google may bill what goes from"
+            " one to the other (https://cloud.google.com/vpc/network-pricing)."
         )
 
 
 def wrong_paths(there: SetObjects, job: Job) -> list[str]:
     """What is in the place of the set of ``job`` and is not its, as far as sizes, marks, and what
-    the Hub says of its files tell."""
+    is listed of its files tell."""
     found = there.objects
     wrong = [
         file.path
         for file in job.files
         if (blob := found.get(file.path)) is not None
-        and (blob.size != file.size or not there.of_a_push(blob))
+        and (
+            blob.size != file.size
+            or (file.crc32c and blob.crc32c != file.crc32c)
+            or not there.of_a_push(blob)
+        )
     ]
     manifest = there.manifest_object
     listed = there.manifest is not None and lists(there.manifest, job)

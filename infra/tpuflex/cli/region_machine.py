@@ -16,11 +16,11 @@ from tpuflex.errors import (
     NotFoundError,
     TpuflexError,
 )
-from tpuflex.gcp.brought_secret import project_of
 from tpuflex.gcp.kinds import INSTANCE
 from tpuflex.gcp.ownership import Maker
 from tpuflex.gcp.removal import remove
 from tpuflex.naming import HF_TOKEN
+from tpuflex.operate.checkpoint_source import GsUrl
 from tpuflex.operate.region_copy.bodies import Place
 from tpuflex.operate.region_copy.grants import (
     Grant,
@@ -28,7 +28,6 @@ from tpuflex.operate.region_copy.grants import (
     bucket_grant,
     has_roles,
     named_in,
-    secret_grant,
 )
 from tpuflex.operate.region_copy.machine import CopyMachine
 from tpuflex.operate.region_copy.removal import remove_all
@@ -78,33 +77,30 @@ class RegionMachine:
         self.machine = CopyMachine(self.place, self._maker, self.apis, cloud.timing)
         self.problems: tuple[str, ...] = ()
 
-    def grants(self) -> tuple[Grant, ...]:
-        """What its account is to be granted.
-
-        Raises:
-            NotFoundError, AlreadyExistsError: a secret of the user's own cannot be used.
-            AccessError, ApiError: it cannot be told.
-        """
-        cloud, settings = self._cloud, self._cloud.stack.settings
-        shared = is_shared(cloud.stack)
-        bucket = bucket_grant(cloud.bucket, weights_prefix(settings.model), create_only=shared)
-        brought, own = settings.secrets.brought.get(HF_TOKEN), settings.secrets.hf_token_version
-        if brought is not None:
-            project = project_of(self.apis.secretmanager, HF_TOKEN, brought)
-            return (bucket, secret_grant(brought.secret, brought.number, project))
-        if own is not None:
-            return (bucket, secret_grant(cloud.secret(HF_TOKEN), own, cloud.project_number))
-        return (bucket,)
+    def grant(self) -> Grant:
+        """What its account is to be granted on the bucket that it copies into."""
+        cloud = self._cloud
+        prefix = weights_prefix(cloud.stack.settings.model)
+        return bucket_grant(cloud.bucket, prefix, create_only=is_shared(cloud.stack))
 
     def _iam_resources(self) -> tuple[IamResource, ...]:
         """Where its account may have roles, as far as the stack file says."""
+        found = [IamResource("bucket", self._cloud.bucket)]
+        if (source := self._source()) is not None:
+            found.append(source)
         secrets = self._cloud.stack.settings.secrets
-        bucket = IamResource("bucket", self._cloud.bucket)
-        if HF_TOKEN not in secrets.roles:
-            return (bucket,)
-        brought = secrets.brought.get(HF_TOKEN)
-        secret = self._cloud.secret(HF_TOKEN) if brought is None else brought.secret
-        return (bucket, IamResource("secret", secret))
+        if HF_TOKEN in secrets.roles:
+            brought = secrets.brought.get(HF_TOKEN)
+            secret = self._cloud.secret(HF_TOKEN) if brought is None else brought.secret
+            found.append(IamResource("secret", secret))
+        return tuple(dict.fromkeys(found))
+
+    def _source(self) -> IamResource | None:
+        """The bucket that the stack file takes the weights from, if it is one."""
+        source = self._cloud.stack.settings.model.weights.source or ""
+        if not source.startswith("gs://"):
+            return None
+        return IamResource("bucket", GsUrl.parse(source).bucket)
 
     @property
     def where_granted(self) -> str:
@@ -118,11 +114,13 @@ class RegionMachine:
     def granted(self) -> bool:
         """Whether its account has a role on what outlives the stack, as far as that can be told: a
         killed command, or `sweep`, may have left that alone."""
-        outlives = {
-            "bucket": is_shared(self._cloud.stack),
-            "secret": HF_TOKEN in self._cloud.stack.settings.secrets.brought,
-        }
-        return any(self._has_roles(each) for each in self._iam_resources() if outlives[each.kind])
+        return any(self._has_roles(each) for each in self._iam_resources() if self._outlives(each))
+
+    def _outlives(self, resource: IamResource) -> bool:
+        """Whether ``resource`` is there after the stack is gone."""
+        if resource.kind == "secret":
+            return HF_TOKEN in self._cloud.stack.settings.secrets.brought
+        return is_shared(self._cloud.stack) or resource.name != self._cloud.bucket
 
     def _has_roles(self, resource: IamResource) -> bool:
         try:
@@ -130,8 +128,12 @@ class RegionMachine:
         except NotFoundError:
             return False
         except (AccessError, ApiError) as error:
-            whose = f"whether {self.place.account} has a role on {resource}"
-            self._say(f"Could not be looked at: {whose}: {error.message}")
+            # Who may read a model in a bucket often may not read its policy, and then has let
+            # nobody in: no reason to tell them at each `down`.
+            beside = resource == self._source() and resource.name != self._cloud.bucket
+            if not (beside and isinstance(error, AccessError)):
+                whose = f"whether {self.place.account} has a role on {resource}"
+                self._say(f"Could not be looked at: {whose}: {error.message}")
             return False
 
     def ask(self) -> None:

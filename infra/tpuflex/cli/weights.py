@@ -41,7 +41,7 @@ def weights() -> None:
 @click.option(
     "--from-region",
     is_flag=True,
-    help="Have a small machine in the bucket's region copy the model from the Hub.",
+    help="Have a small machine in the bucket's region copy the model from the Hub or a bucket.",
 )
 @click.option(
     "--stop", is_flag=True, help="With --from-region: delete the machine of an earlier command."
@@ -73,10 +73,11 @@ def push(
     Storage to the others; what is damaged there is copied anew, with --again everything.
 
     With --from-region nothing passes through this machine: a small Compute Engine machine in the
-    bucket's region copies what tpuflex:model.weights.source names of the Hub, and is deleted at the
-    end. It says first what is made and what it costs, and asks. A gated model needs the token in
-    Secret Manager (tpuflex:secrets.hf_token_version, or hf_token). The same command waits for a
-    machine that an earlier one has left, --stop deletes it, as `down` does.
+    bucket's region copies what tpuflex:model.weights.source names of the Hub or of a bucket, and is
+    deleted at the end. It says first what is made and what it costs, and asks. A gated model needs
+    the token in Secret Manager (tpuflex:secrets.hf_token_version, or hf_token); into another bucket
+    its account is let for that time, to read that place alone. The same command waits for a machine
+    that an earlier one has left, --stop deletes it, as `down` does.
     """
     from tpuflex.cli.cloud import connect
     from tpuflex.cli.library_weights import in_library
@@ -251,7 +252,7 @@ def _push_from_region(
     asked: bool,
 ) -> None:
     from tpuflex.cli.cloud import connect
-    from tpuflex.cli.region_job import hub_source, require_grants_allowed
+    from tpuflex.cli.region_source import region_source, require_grants_allowed
     from tpuflex.cli.shared_weights import is_shared
     from tpuflex.cli.steps.push_from_region import run_push_from_region, run_stop
 
@@ -262,11 +263,11 @@ def _push_from_region(
     if stop:
         run_stop(invocation, connect(invocation, stack))
         return
-    require_grants_allowed(stack)
+    source = region_source(stack.settings.model.weights.source)
+    require_grants_allowed(stack, source)
     if again and is_shared(stack):
         raise click.UsageError(
             "--again replaces what is there, and a machine replaces nothing in the library, or in"
             " a bucket of yours. Leave it out, or push from here."
         )
-    hub_source(stack.settings.model.weights.source)
     run_push_from_region(invocation, connect(invocation, stack), again=again)

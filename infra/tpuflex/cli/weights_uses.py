@@ -89,7 +89,7 @@ def weights_uses(cloud: Cloud) -> Uses:
     try:
         for reader in bucket_readers(cloud.apis(), cloud.bucket):
             if reader.pushes:
-                text = f"{reader.member} copies it there, a machine of weights push --from-region"
+                text = f"{reader.member} copies it, a machine of weights push --from-region"
                 found[reader.where].append(User(text, member=reader.member))
             elif reader.endpoint and not reader.plain:
                 unseen.append(f"what {reader.member} may read: {reader.where}")

@@ -10,12 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
+from tpuflex.copier.bucket import BucketFiles
 from tpuflex.copier.copy import Copied, Copy
 from tpuflex.copier.errors import Code, CopyError
 from tpuflex.copier.http import Patience, RefusedError, UnreachableError, request
 from tpuflex.copier.hub import Hub
-from tpuflex.copier.job import Job
+from tpuflex.copier.job import BucketOrigin, HubOrigin, Job
 from tpuflex.copier.machine import Machine
+from tpuflex.copier.origin import Origin
 from tpuflex.copier.report import KEY, LONGEST_TEXT, NAMESPACE, Report
 from tpuflex.copier.storage import Objects
 
@@ -43,7 +45,7 @@ def main(
 
     def attempt() -> Copied:
         objects = Objects(job.storage, job.bucket, machine.token, patience)
-        copy = Copy(job, Hub(job, _hub_token(job, machine, patience), patience), objects)
+        copy = Copy(job, _origin(job, machine, patience), objects)
         with report.of(copy):
             return copy.run()
 
@@ -85,7 +87,7 @@ def _unsettled(error: CopyError | RefusedError) -> bool:
         return error.status == 403
     cause = error.__cause__
     refused = isinstance(cause, RefusedError) and cause.status == 403
-    return error.code == "conflict" or (error.code == "token" and refused)
+    return error.code == "conflict" or (error.code in ("token", "source-refused") and refused)
 
 
 class _Reports:
@@ -125,11 +127,20 @@ class _Reports:
         self._ticking.join()
 
 
-def _hub_token(job: Job, machine: Machine, patience: Patience) -> str:
+def _origin(job: Job, machine: Machine, patience: Patience) -> Origin:
+    match job.origin:
+        case HubOrigin() as origin:
+            return Hub(origin, _hub_token(origin, job.secretmanager, machine, patience), patience)
+        case BucketOrigin() as origin:
+            objects = Objects(job.storage, origin.bucket, machine.token, patience)
+            return BucketFiles(origin, objects)
+
+
+def _hub_token(origin: HubOrigin, secretmanager: str, machine: Machine, patience: Patience) -> str:
     """The Hub's token, from the one version of the one secret that the account may read."""
-    if not job.token_version:
+    if not origin.token_version:
         return ""
-    url = f"{job.secretmanager}/v1/{job.token_version}:access"
+    url = f"{secretmanager}/v1/{origin.token_version}:access"
 
     def ask() -> str:
         headers = {"Authorization": f"Bearer {machine.token()}"}

@@ -2,6 +2,10 @@
 
 A file is right if its content has the Hub's own sum. What the bucket holds is read for that, within
 the region: a CRC32C, which Cloud Storage keeps, can be forged by whoever may write there.
+
+Of the files of another bucket a CRC32C is all that is listed. It goes with what is sent, and Cloud
+Storage compares it before there is an object: Python alone computes none that is fast enough. What
+is there already is right only if its content is that of the source, which is then read as well.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ import base64
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from threading import Event, Lock
@@ -25,9 +30,11 @@ from tpuflex.boot.manifest_document import (
     manifest_document,
 )
 from tpuflex.copier.errors import CopyError
-from tpuflex.copier.hub import Hub
+from tpuflex.copier.http import RefusedError
 from tpuflex.copier.job import Job, JobFile, git_object_id
-from tpuflex.copier.storage import CHUNK_BYTES, Objects, Stored
+from tpuflex.copier.origin import Origin
+from tpuflex.copier.storage import CHUNK_BYTES, Objects
+from tpuflex.copier.stored import Stored
 
 #: Files under way at a time: one stream rarely fills a line.
 PARALLELISM = 8
@@ -51,16 +58,16 @@ class Copy:
 
     Args:
         job: what is to be copied.
-        hub: where from.
+        origin: where from.
         objects: where to.
         part_bytes: bytes of a part of a file that has a sum of its own.
     """
 
     def __init__(
-        self, job: Job, hub: Hub, objects: Objects, *, part_bytes: int = PART_BYTES
+        self, job: Job, origin: Origin, objects: Objects, *, part_bytes: int = PART_BYTES
     ) -> None:
         self._job = job
-        self._hub = hub
+        self._origin = origin
         self._objects = objects
         self._part_bytes = part_bytes
         self._stop = Event()
@@ -136,24 +143,34 @@ class Copy:
         stored = self._objects.find(name)
         if stored is None or stored.size != file.size or self._job.again:
             return stored, None
-        if not self._marked(stored):
+        if file.crc32c not in ("", stored.crc32c) or not self._marked(stored):
             return stored, None
-        sums = _Sums(file, self._part_bytes)
-        for block in self._content(name, stored):
-            self._alive()
-            sums.update(block)
-        if not sums.right:
+        sums = self._read(file, self._content(name, stored))
+        if not sums.right or not self._as_listed(file, sums):
             return stored, None
         self._advance(file.size)
         return stored, sums.entry(stored)
 
+    def _as_listed(self, file: JobFile, sums: _Sums) -> bool:
+        """Whether what has these sums is what the origin has, where that lists a CRC32C only."""
+        if not file.crc32c:
+            return True
+        return self._read(file, self._origin.blocks(file)).sha256 == sums.sha256
+
+    def _read(self, file: JobFile, blocks: Iterable[bytes]) -> _Sums:
+        sums = _Sums(file, self._part_bytes)
+        for block in blocks:
+            self._alive()
+            sums.update(block)
+        return sums
+
     def _transfer(self, file: JobFile, old: Stored | None) -> FileEntry:
         name, sums = self._name(file.path), _Sums(file, self._part_bytes)
         small = file.size <= CHUNK_BYTES
-        mark = self._job.mark
-        upload = None if small else self._objects.upload(name, file.size, old, metadata=mark)
+        about: dict[str, Any] = {"metadata": self._job.mark, "crc32c": file.crc32c}
+        upload = None if small else self._objects.upload(name, file.size, old, **about)
         held, start = bytearray(), 0
-        for block in self._hub.blocks(file):
+        for block in self._origin.blocks(file):
             self._alive()
             sums.update(block)
             held += block
@@ -164,18 +181,31 @@ class Copy:
                 start += CHUNK_BYTES
                 self._advance(CHUNK_BYTES)
         if not sums.right:
-            raise CopyError("hub-content", f"{file.path}: what came is not what the Hub lists")
-        if upload is None:
-            stored = self._objects.put(
-                name, bytes(held), old, content_type="application/octet-stream", metadata=mark
-            )
-        else:
-            upload.write(bytes(held), start)
-            stored = upload.finish()
+            raise self._origin.wrong(file)
+        with self._compared(file):
+            if upload is None:
+                kind = "application/octet-stream"
+                stored = self._objects.put(name, bytes(held), old, content_type=kind, **about)
+            else:
+                upload.write(bytes(held), start)
+                stored = upload.finish()
         self._advance(len(held))
         if (stored.size, stored.md5) != (file.size, sums.md5):
             raise CopyError("conflict", f"{file.path}: the bucket has another content")
+        if file.crc32c not in ("", stored.crc32c):
+            raise self._origin.wrong(file)
         return sums.entry(stored)
+
+    @contextmanager
+    def _compared(self, file: JobFile) -> Iterator[None]:
+        """Cloud Storage answers 400 to the end of an upload that has another CRC32C than was said
+        (https://cloud.google.com/storage/docs/data-validation#server-side_validation)."""
+        try:
+            yield
+        except RefusedError as error:
+            if file.crc32c and error.status == 400:
+                raise self._origin.wrong(file) from error
+            raise
 
     def _document(self, entries: Mapping[JobFile, FileEntry], old: bytes) -> str:
         """The manifest of ``entries``: in schema 1, if that is how these weights are known.
@@ -234,15 +264,25 @@ class _Sums:
         """Take the next bytes."""
         self._sums.update(block)
         self._md5.update(block)
-        if not self._file.sha256:
+        if self._file.git_id:
             self._git.update(block)
 
     @property
     def right(self) -> bool:
-        """Whether it is what the Hub lists."""
-        found = self._sums.sha256 if self._file.sha256 else self._git.hexdigest()
-        wanted = self._file.sha256 or self._file.git_id
-        return self._sums.size == self._file.size and found == wanted
+        """Whether it is what is listed, as far as that can be told here."""
+        file = self._file
+        if self._sums.size != file.size:
+            return False
+        if file.sha256:
+            return self.sha256 == file.sha256
+        if file.git_id:
+            return self._git.hexdigest() == file.git_id
+        return bool(file.crc32c)  # which Cloud Storage compares; of nothing listed nothing is right
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 in hex."""
+        return self._sums.sha256
 
     @property
     def md5(self) -> str:

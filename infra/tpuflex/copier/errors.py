@@ -9,8 +9,12 @@ Code = Literal[
     "hub-refused",  # gated, private, gone, or a token that is not enough
     "hub-unreachable",
     "hub-content",  # what came is not what the Hub lists
+    "source-refused",  # the bucket that the files come from, or one of its objects, is not let read
+    "source-unreachable",
+    "source-content",  # what came is not what the bucket lists
+    "source-changed",  # a file was replaced or deleted since it was listed
     "token",  # the secret with the Hub's token cannot be read
-    "storage-refused",
+    "storage-refused",  # the bucket that they go to
     "storage-unreachable",
     "conflict",  # somebody else is writing the same weights
     "in-the-way",  # what is there already, and may not be replaced

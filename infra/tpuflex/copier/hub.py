@@ -9,15 +9,15 @@ from urllib.parse import quote
 
 from tpuflex.copier.errors import Code, CopyError
 from tpuflex.copier.http import Patience, RefusedError, UnreachableError, is_loopback, request
-from tpuflex.copier.job import Job, JobFile
+from tpuflex.copier.job import HubOrigin, JobFile
 from tpuflex.copier.ranges import BLOCK, Read, resumed
 
 
 class Hub:
-    """The files of one job on the Hub.
+    """The files of a model of the Hub.
 
     Args:
-        job: names model and commit.
+        origin: names model and commit.
         token: the token to send; empty for none.
         patience: waits between attempts.
 
@@ -25,10 +25,11 @@ class Hub:
         CopyError: the token would cross the network in clear.
     """
 
-    def __init__(self, job: Job, token: str, patience: Patience) -> None:
-        if token and not job.hub.startswith("https://") and not is_loopback(job.hub):
+    def __init__(self, origin: HubOrigin, token: str, patience: Patience) -> None:
+        hub = origin.hub
+        if token and not hub.startswith("https://") and not is_loopback(hub):
             raise CopyError("token", "the Hub's address is not https://: no token is sent there")
-        self._job = job
+        self._origin = origin
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._patience = patience
 
@@ -43,10 +44,14 @@ class Hub:
         except (UnreachableError, RefusedError, ValueError) as error:
             raise _refusal(file, error) from error
 
+    def wrong(self, file: JobFile) -> CopyError:
+        """What is raised of a content of ``file`` that is another one."""
+        return CopyError("hub-content", f"{file.path}: what came is not what the Hub lists")
+
     @contextmanager
     def _from(self, file: JobFile, start: int) -> Iterator[Read]:
-        job = self._job
-        url = f"{job.hub}/{job.repository}/resolve/{job.commit}/{quote(file.path, safe='/')}"
+        at = self._origin
+        url = f"{at.hub}/{at.repository}/resolve/{at.commit}/{quote(file.path, safe='/')}"
         # Compressed on the way it would have another length.
         asked = {"Range": f"bytes={start}-", "Accept-Encoding": "identity"}
         with request("GET", url, {**self._headers, **asked}, follow=True) as answer:

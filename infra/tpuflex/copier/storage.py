@@ -1,7 +1,6 @@
 """Objects of one bucket by the JSON API, with the machine's own account.
 
-https://cloud.google.com/storage/docs/json_api/v1,
-https://cloud.google.com/storage/docs/performing-resumable-uploads
+https://cloud.google.com/storage/docs/json_api/v1
 """
 
 from __future__ import annotations
@@ -11,37 +10,19 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from tpuflex.copier.errors import CopyError
-from tpuflex.copier.http import Patience, RefusedError, Response, UnreachableError, request
+from tpuflex.copier.http import Patience, RefusedError, request
 from tpuflex.copier.ranges import Read, resumed
+from tpuflex.copier.stored import Stored, answered, conflict, stored_of
+from tpuflex.copier.upload import Upload
 
 #: Bytes per request of an upload: what a lost connection costs at most. A multiple of 256 KiB, as
 #: resumable uploads ask for.
 CHUNK_BYTES = 16 * 2**20
 _BOUNDARY = "tpuflex-4c7d0f3b9a"
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """An object as Cloud Storage describes it.
-
-    Attributes:
-        generation: which one of its name.
-        size: in bytes.
-        crc32c: its CRC32C, in base64.
-        md5: its MD5, in base64; empty for one that was composed.
-        metadata: what its writer has noted.
-    """
-
-    generation: int
-    size: int
-    crc32c: str
-    md5: str
-    metadata: Mapping[str, str]
 
 
 class Objects:
@@ -71,7 +52,7 @@ class Objects:
         none. Where it is a refusal, the upload is refused, too.
         """
         try:
-            return _stored(self._json("GET", self._path(name)))
+            return stored_of(self._json("GET", self._path(name)))
         except RefusedError as error:
             if error.status in (403, 404):
                 return None
@@ -112,6 +93,7 @@ class Objects:
         *,
         content_type: str,
         metadata: Mapping[str, str] | None = None,
+        crc32c: str = "",
     ) -> Stored:
         """Write a small object in one request, in the place of ``old`` or of none.
 
@@ -119,7 +101,7 @@ class Objects:
             CopyError: somebody else has written it since.
         """
         md5 = _base64(hashlib.md5(content, usedforsecurity=False).digest())
-        about = {"contentType": content_type, "md5Hash": md5, "metadata": dict(metadata or {})}
+        about = {"contentType": content_type, "md5Hash": md5, **_about(metadata, crc32c)}
         body = b"".join(
             (
                 f"--{_BOUNDARY}\r\nContent-Type: application/json\r\n\r\n".encode(),
@@ -132,14 +114,14 @@ class Objects:
         query = urlencode({"uploadType": "multipart", "name": name, **_condition(old)})
         headers = {"Content-Type": f"multipart/related; boundary={_BOUNDARY}"}
         try:
-            return _stored(self._json("POST", f"{self._uploads}?{query}", headers, body))
+            return stored_of(self._json("POST", f"{self._uploads}?{query}", headers, body))
         except RefusedError as error:
             if error.status != 412:
                 raise
             # Ours, if the answer to an earlier attempt was lost.
             there = self.find(name)
             if there is None or (there.md5, there.size) != (md5, len(content)):
-                raise _conflict(name) from error
+                raise conflict(name) from error
             return there
 
     def upload(
@@ -149,6 +131,7 @@ class Objects:
         old: Stored | None,
         *,
         metadata: Mapping[str, str] | None = None,
+        crc32c: str = "",
     ) -> Upload:
         """Begin to write a large object, in the place of ``old`` or of none.
 
@@ -162,7 +145,7 @@ class Objects:
             "X-Upload-Content-Length": str(size),
         }
 
-        about = json.dumps({"metadata": dict(metadata or {})}).encode()
+        about = json.dumps(_about(metadata, crc32c)).encode()
 
         def start() -> str:
             with self._send("POST", f"{self._uploads}?{query}", headers, about) as answer:
@@ -175,7 +158,7 @@ class Objects:
         except RefusedError as error:
             if error.status != 412:
                 raise
-            raise _conflict(name) from error
+            raise conflict(name) from error
         if not session.startswith(f"{self._endpoint}/"):
             raise CopyError("storage-refused", f"{name}: no upload session was given")
         return Upload(self._send, session, name, size, self._patience)
@@ -198,111 +181,21 @@ class Objects:
     ) -> dict[str, Any]:
         def attempt() -> dict[str, Any]:
             with self._send(method, url, headers or {}, body) as answer:
-                return _object(answer)
+                return answered(answer)
 
         return self._patience.ask(attempt)
 
 
-class Upload:
-    """A resumable upload: chunks in order, each sent again from where it broke off.
-
-    Args:
-        send: sends one request with the account's token.
-        session: the session's address.
-        name: the object's name.
-        size: the object's size.
-        patience: waits between attempts.
-    """
-
-    def __init__(
-        self, send: Callable[..., Any], session: str, name: str, size: int, patience: Patience
-    ) -> None:
-        self._send = send
-        self._session = session
-        self._name = name
-        self._size = size
-        self._patience = patience
-        self._stored: Stored | None = None
-
-    def write(self, chunk: bytes, start: int) -> None:
-        """Send ``chunk``, whose first byte is at ``start``; all but the last are a multiple of
-        256 KiB.
-
-        Raises:
-            CopyError: the session has lost what it had, or somebody else has written the object.
-            UnreachableError, RefusedError: it cannot be sent.
-        """
-        at, failures, end = start, 0, start + len(chunk)
-        while True:
-            try:
-                there = self._put(chunk[at - start :], at)
-            except (UnreachableError, RefusedError) as error:
-                if isinstance(error, RefusedError) and error.status == 412:
-                    raise _conflict(self._name) from error
-                failures += 1
-                if not self._patience.pause(error, failures):
-                    raise
-                there = self._patience.ask(lambda: self._put(b"", None))
-            if there >= end:
-                return
-            if there < start:
-                raise CopyError("storage-unreachable", f"{self._name}: the upload was lost")
-            at = there
-
-    def finish(self) -> Stored:
-        """The object, once its last chunk was written.
-
-        Raises:
-            CopyError: there is none.
-        """
-        if self._stored is None:
-            raise CopyError("storage-unreachable", f"{self._name}: the upload did not end")
-        return self._stored
-
-    def _put(self, part: bytes, start: int | None) -> int:
-        """How many bytes Cloud Storage has, after ``part`` was sent to it; with no ``start``, it is
-        only asked."""
-        last = "*" if start is None else f"{start}-{start + len(part) - 1}"
-        header = {"Content-Range": f"bytes {last}/{self._size}"}
-        with self._send("PUT", self._session, header, part) as answer:
-            if answer.status == 308:
-                kept = answer.headers.get("range", "").rpartition("-")[2]
-                return int(kept) + 1 if kept.isdecimal() else 0
-            self._stored = _stored(_object(answer))
-            return self._size
-
-
-def _object(answer: Response) -> dict[str, Any]:
-    if answer.status == 204:
-        return {}
-    if answer.status != 200:
-        raise RefusedError(answer)
-    try:
-        found = json.loads(answer.body())
-    except ValueError as error:
-        raise UnreachableError("half an answer") from error
-    if not isinstance(found, dict):
-        raise UnreachableError("half an answer")
-    return found
-
-
-def _stored(found: Mapping[str, Any]) -> Stored:
-    return Stored(
-        int(found.get("generation", 0)),
-        int(found.get("size", -1)),
-        str(found.get("crc32c", "")),
-        str(found.get("md5Hash", "")),
-        found.get("metadata") or {},
-    )
+def _about(metadata: Mapping[str, str] | None, crc32c: str) -> dict[str, Any]:
+    """What is said of an object at its upload. Cloud Storage makes none whose content has another
+    CRC32C (https://cloud.google.com/storage/docs/data-validation#server-side_validation)."""
+    sums = {"crc32c": crc32c} if crc32c else {}
+    return {"metadata": dict(metadata or {}), **sums}
 
 
 def _condition(old: Stored | None) -> dict[str, str]:
     """What a write may replace: exactly the object that was seen, or none."""
     return {"ifGenerationMatch": str(0 if old is None else old.generation)}
-
-
-def _conflict(name: str) -> CopyError:
-    return CopyError("conflict", f"{name}: somebody else is writing the same weights")
 
 
 def _base64(digest: bytes) -> str:

@@ -83,13 +83,22 @@ def read_brought_bucket(storage: Api, bucket: BroughtBucket, region: str) -> Jso
     if refusal := made_by_tpuflex(bucket, labels if isinstance(labels, dict) else {}):
         text, _, hint = refusal.partition("\n")
         raise AlreadyExistsError(text, status=409, hint=hint)
-    billing = answer.get("billing")
+    require_requester_pays_off(bucket, answer)
+    return answer
+
+
+def require_requester_pays_off(bucket: BroughtBucket, found: JsonObject) -> None:
+    """Check that ``bucket``, which the cloud has as ``found``, does not let whoever reads it pay.
+
+    Raises:
+        AccessError: it does.
+    """
+    billing = found.get("billing")
     if isinstance(billing, dict) and billing.get("requesterPays") is True:
         raise AccessError(
             f"{bucket.url} lets whoever reads it pay, which neither hosts nor a push can",
             hint=f"Run: {no_requester_pays(bucket.url)}",
         )
-    return answer
 
 
 def held_in(storage: Api, bucket: str, permissions: tuple[str, ...]) -> frozenset[str]:
@@ -125,14 +134,33 @@ def require_grantable(storage: Api, bucket: BroughtBucket, found: JsonObject) ->
     Raises:
         AccessError: it cannot be, or the caller may not.
     """
+    require_uniform(bucket, found, f"Run: {make_private(bucket.url)}")
+    require_grants_held(storage, bucket)
+
+
+def require_uniform(bucket: BroughtBucket, found: JsonObject, hint: str) -> None:
+    """Check that ``bucket``, which the cloud has as ``found``, has uniform bucket-level access:
+    without it no role has a condition.
+
+    Raises:
+        AccessError: it has not; what to do is ``hint``.
+    """
     access = found.get("iamConfiguration")
     uniform = access.get("uniformBucketLevelAccess") if isinstance(access, dict) else None
     if not (isinstance(uniform, dict) and uniform.get("enabled") is True):
         raise AccessError(
             f"{bucket.url} has no uniform bucket-level access, so nobody can be let into a part of"
             " it alone. Nothing was made.",
-            hint=f"Run: {make_private(bucket.url)}",
+            hint=hint,
         )
+
+
+def require_grants_held(storage: Api, bucket: BroughtBucket) -> None:
+    """Check that the caller may let somebody else into ``bucket``, as far as that is told.
+
+    Raises:
+        AccessError: they may not.
+    """
     _require_held(storage, bucket, GRANTS, GRANT_ROLE, "let the machine's account in", "made")
 
 

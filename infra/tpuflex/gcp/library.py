@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 READER_TITLE = "tpuflex_weights_only"
 #: Title of the condition on which they may read and add compiled programs of their own.
 PROGRAMS_TITLE = "tpuflex_programs_only"
-#: Title of the condition on which a machine of `weights push --from-region` may write.
+#: Title of the condition on which a machine of `weights push --from-region` may write, or read what
+#: it copies.
 COPY_TITLE = "tpuflex_copy_only"
 #: Roles on a bucket by which no object can be read.
 _READS_NOTHING = re.compile(r"roles/storage\.(objectCreator|legacyBucket\w+)")
@@ -57,9 +58,11 @@ def programs_title(owner: str) -> str:
 
 
 def below(bucket: str, prefix: str) -> str:
-    """The condition that an object is below ``prefix`` (without a slash at the end)
+    """The condition that an object is below ``prefix`` (without a slash at the end; empty for every
+    object)
     (https://cloud.google.com/iam/docs/conditions-attribute-reference#resource-name)."""
-    return f"resource.name.startsWith('projects/_/buckets/{bucket}/objects/{prefix}/')"
+    where = f"{prefix}/" if prefix else ""
+    return f"resource.name.startsWith('projects/_/buckets/{bucket}/objects/{where}')"
 
 
 def listed_and_below(bucket: str, prefix: str) -> str:
@@ -80,7 +83,8 @@ class Reader:
         endpoint: whether these are the hosts of an endpoint, by the title of the condition.
         owner: the endpoint's owner marker, if the title names one.
         plain: whether ``where`` is a prefix, or empty.
-        pushes: whether this is a machine that copies weights there, by the title of the condition.
+        pushes: whether this is a machine that copies weights there, or from there, by the title of
+            the condition.
     """
 
     member: str

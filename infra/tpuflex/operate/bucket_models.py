@@ -80,7 +80,11 @@ class BucketModels:
             NotFoundError, AccessError, ApiError: as :meth:`CheckpointObjects.listed`.
             WeightsError: nothing at the place could be served.
         """
-        self._listing(source, self._objects(source))
+        self.listing(source)
+
+    def listing(self, source: GsUrl) -> Listing:
+        """What would be fetched of ``source``, as it is now; raises what :meth:`check` raises."""
+        return self._listing(source, self._objects(source))
 
     def directory(
         self, source: GsUrl, say: Say, transfer: Callable[[], AbstractContextManager[Progress]]

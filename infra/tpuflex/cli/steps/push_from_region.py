@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 
 from tpuflex.cli.prepare_weights import files_text, remember
 from tpuflex.cli.region_bucket import elsewhere_texts, require_bucket_grantable, wrong_paths
-from tpuflex.cli.region_job import copy_job, hub_snapshot, hub_source, lists, of_git
+from tpuflex.cli.region_job import copy_job, lists, of_git
 from tpuflex.cli.region_machine import RegionMachine, region_machine
+from tpuflex.cli.region_source import region_source
 from tpuflex.cli.region_weights import filling_text, weights_set
 from tpuflex.cli.shared_weights import is_shared
 from tpuflex.cli.steps.push import fill_further
 from tpuflex.errors import ConflictError, InterruptedByUser, WeightsError
-from tpuflex.gcp.brought_secret import require_grantable
-from tpuflex.naming import HF_TOKEN
-from tpuflex.operate.hub.snapshot import SOURCE_KEY
 from tpuflex.operate.region_copy.run import (
     STOP_COMMAND,
     CopyPlan,
@@ -24,12 +22,14 @@ from tpuflex.operate.region_copy.run import (
     start,
     watch,
 )
+from tpuflex.operate.serving_files import left_out_text
 from tpuflex.operate.weights_choice import not_the_source
 from tpuflex.planning.copy_machine import MACHINE_TYPE, CopyEstimate, estimate
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
+    from tpuflex.cli.region_source import RegionSource
     from tpuflex.copier.job import Job
     from tpuflex.copier.report import Report
 
@@ -38,7 +38,7 @@ def run_push_from_region(invocation: Invocation, cloud: Cloud, *, again: bool) -
     """Have a machine in the bucket's region copy the model of the stack file, and print the result.
 
     Raises:
-        SettingsError: the source is no model of the Hub.
+        SettingsError: the source is neither a model of the Hub nor a place in a bucket.
         WeightsError: it holds nothing that could be served, or is not what the stack file pins.
         InterruptedByUser: the user did not agree, or pressed Ctrl-C; the machine then goes on.
         IncompleteTeardownError: the machine, or what was made with it, is left, whatever else
@@ -48,20 +48,16 @@ def run_push_from_region(invocation: Invocation, cloud: Cloud, *, again: bool) -
     from tpuflex.cli.steps.weights import ensure_bucket
 
     output = invocation.output
-    source = hub_source(cloud.stack.settings.model.weights.source)
-    if (token := cloud.stack.settings.secrets.brought.get(HF_TOKEN)) is not None:
-        require_grantable(cloud.apis().secretmanager, HF_TOKEN, token)
-    snapshot = hub_snapshot(cloud, source)
-    if not source.pinned:
-        output.progress(
-            f"hub: {source.revision or 'the default branch'} of {source.repository} is commit"
-            f" {snapshot.commit}. To stay with it, write {SOURCE_KEY}: {snapshot.source}"
-        )
+    source = region_source(cloud.stack.settings.model.weights.source)
+    source.require_grantable(cloud)
+    seen = source.seen(cloud, output.progress)
+    if seen.left_out:
+        output.progress(f"{seen.source}{left_out_text(seen.left_out)}")
     ensure_bucket(invocation, cloud)
     require_bucket_grantable(cloud)
     if is_shared(cloud.stack):
         _ensure_state(invocation, cloud)
-    job = copy_job(cloud, snapshot, again=again)
+    job = copy_job(cloud, seen, again=again)
     machine = region_machine(invocation, cloud)
     with machine.told_if_left():
         there = _already_there(cloud, job)
@@ -73,7 +69,7 @@ def run_push_from_region(invocation: Invocation, cloud: Cloud, *, again: bool) -
             _require_free(cloud, job)
         began = cloud.timing.monotonic()
         with machine:
-            report = _copy(invocation, cloud, machine, job)
+            report = _copy(invocation, cloud, machine, source, job)
         sha256 = _checked(cloud, job, report)
         _show(cloud, invocation, job, report.kept, sha256, cloud.timing.monotonic() - began)
 
@@ -106,7 +102,7 @@ def _tidy(machine: RegionMachine, job: Job, say: Callable[[str], None]) -> None:
 
 
 def _already_there(cloud: Cloud, job: Job) -> str | None:
-    """Hash of the manifest in the bucket, if that is complete and of this very commit.
+    """Hash of the manifest in the bucket, if that is complete and of what is listed now.
 
     Raises:
         WeightsError: the pinned weights are there, and the source is not them.
@@ -174,7 +170,9 @@ def _ensure_state(invocation: Invocation, cloud: Cloud) -> None:
     run.up_part(STATE)
 
 
-def _copy(invocation: Invocation, cloud: Cloud, machine: RegionMachine, job: Job) -> Report:
+def _copy(
+    invocation: Invocation, cloud: Cloud, machine: RegionMachine, source: RegionSource, job: Job
+) -> Report:
     output, say = invocation.output, invocation.output.progress
     running = machine.machine.find()
     if running is not None and running.over:
@@ -186,8 +184,8 @@ def _copy(invocation: Invocation, cloud: Cloud, machine: RegionMachine, job: Job
             machine.require_removed()
         expected = estimate(job.total_bytes)
         zones = cloud.stack.settings.slice.zones
-        grants = machine.grants()
-        for line in _announced(cloud, job, expected):
+        grants = (machine.grant(), *source.grants(cloud))
+        for line in _announced(cloud, source, job, expected):
             say(line)
         if not invocation.yes:
             output.confirm("Go ahead?")
@@ -210,7 +208,9 @@ def _copy(invocation: Invocation, cloud: Cloud, machine: RegionMachine, job: Job
         ) from error
 
 
-def _announced(cloud: Cloud, job: Job, expected: CopyEstimate) -> Iterator[str]:
+def _announced(
+    cloud: Cloud, source: RegionSource, job: Job, expected: CopyEstimate
+) -> Iterator[str]:
     settings = cloud.stack.settings
     size, minutes = job.total_bytes / 1e9, expected.expected_seconds / 60
     yield (
@@ -222,8 +222,9 @@ def _announced(cloud: Cloud, job: Job, expected: CopyEstimate) -> Iterator[str]:
         " a network that lets nothing in, and a service account that may"
         + (" add to that place, replace nothing," if job.create_only else " write there")
         + " and nowhere else"
-        + (f" and read {_token_text(cloud)}." if job.token_version else ".")
+        + (f" and read {reads}." if (reads := source.reads(cloud)) else ".")
     )
+    yield from source.elsewhere_texts(cloud)
     yield from elsewhere_texts(cloud)
     yield from _further_texts(cloud, job)
     if cloud.stack.embedded:
@@ -235,12 +236,6 @@ def _announced(cloud: Cloud, job: Job, expected: CopyEstimate) -> Iterator[str]:
         f" {expected.limit_seconds / 60:.0f} minutes at the latest: ${expected.most_dollars} at"
         " most."
     )
-
-
-def _token_text(cloud: Cloud) -> str:
-    """What the machine is let read of Secret Manager."""
-    brought = cloud.stack.settings.secrets.brought.get(HF_TOKEN)
-    return "the Hub's token" if brought is None else f"the Hub's token in {brought.version}"
 
 
 def _further_texts(cloud: Cloud, job: Job) -> Iterator[str]:

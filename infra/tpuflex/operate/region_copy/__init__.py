@@ -1,1 +1,2 @@
-"""Weights from the Hub into the bucket by a machine in its region: made, watched, removed."""
+"""Weights from the Hub, or another bucket, into the bucket by a machine in its region: made,
+watched, removed."""

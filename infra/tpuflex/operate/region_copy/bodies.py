@@ -116,7 +116,7 @@ def machine(place: Place, zone: str, job: Job, limit_seconds: int) -> JsonObject
                 "subnetwork": (
                     f"projects/{place.project}/regions/{place.region}/subnetworks/{place.name}"
                 ),
-                # An address of its own, to reach the Hub; it is given back with the machine.
+                # An address of its own, to reach what it copies; it is given back with it.
                 "accessConfigs": [{"type": "ONE_TO_ONE_NAT", "name": "External NAT"}],
             }
         ],

@@ -23,7 +23,7 @@ _PACKAGES = ("tpuflex/__init__.py", "tpuflex/boot/__init__.py")
 _MAIN = "import os, sys\nfrom tpuflex.copier.__main__ import main\nsys.exit(main(os.environ))\n"
 _SCRIPT = """\
 #!/bin/bash
-# Made by `tpuflex weights push --from-region`: copies a model of the Hub into a bucket.
+# Made by `tpuflex weights push --from-region`: copies a model into a bucket.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -1,5 +1,6 @@
 """What the machine's account is granted: to write below one prefix of the bucket, or only to add
-to it, and to read one version of one secret. Given on a condition, and taken away at the end.
+to it, and to read one version of one secret, or below one prefix of a bucket. Given on a condition,
+and taken away at the end.
 
 https://cloud.google.com/iam/docs/conditions-overview
 """
@@ -7,9 +8,10 @@ https://cloud.google.com/iam/docs/conditions-overview
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from pydantic import JsonValue
@@ -75,6 +77,12 @@ def bucket_grant(bucket: str, prefix: str, *, create_only: bool = False) -> Gran
     return Grant(IamResource("bucket", bucket), roles, COPY_TITLE, below(bucket, prefix))
 
 
+def source_grant(bucket: str, prefix: str) -> Grant:
+    """Reads what is below ``prefix`` (empty for all of the bucket), and lists nothing."""
+    roles = ("roles/storage.objectViewer",)
+    return Grant(IamResource("bucket", bucket), roles, COPY_TITLE, below(bucket, prefix))
+
+
 def secret_grant(secret: str, number: int, project_number: str) -> Grant:
     """Reads version ``number`` of ``secret`` (``projects/P/secrets/S``), whose project has this
     number."""
@@ -97,7 +105,12 @@ def named_in(job: str) -> Iterator[IamResource]:
         return
     if not isinstance(document, dict):
         return
-    bucket, version = document.get("bucket"), document.get("token_version")
+    for part in (document, document.get("origin")):
+        if isinstance(part, dict):
+            yield from _named(part.get("bucket"), part.get("token_version"))
+
+
+def _named(bucket: object, version: object) -> Iterator[IamResource]:
     if isinstance(bucket, str) and BUCKET_NAME.fullmatch(bucket):
         yield IamResource("bucket", bucket)
     with suppress(ValueError):
@@ -105,22 +118,31 @@ def named_in(job: str) -> Iterator[IamResource]:
             yield IamResource("secret", brought_secret(version).secret)
 
 
-def give(grant: Grant, email: str, apis: Apis, pause: Pause) -> None:
-    """Make sure that ``email`` has ``grant``, and no other under its name.
+def give(grants: Iterable[Grant], email: str, apis: Apis, pause: Pause) -> None:
+    """Make sure that ``email`` has ``grants``, and nothing else where they are. Those on one
+    resource are given in one write.
 
     Raises:
-        AccessError, ApiError: it cannot be granted.
+        AccessError, ApiError: they cannot be granted.
     """
+    by_resource: dict[IamResource, list[Grant]] = {}
+    for grant in grants:
+        by_resource.setdefault(grant.resource, []).append(grant)
+    for resource, on_it in by_resource.items():
+        _change(resource, partial(_granted, on_it, email), apis, pause)
 
-    def granted(policy: JsonObject) -> JsonObject:
-        condition: JsonObject = {"title": grant.title, "expression": grant.expression}
-        made: list[JsonValue] = [
-            {"role": role, "members": [f"serviceAccount:{email}"], "condition": condition}
-            for role in grant.roles
-        ]
-        return {**policy, "bindings": [*_without(policy, email), *made]}
 
-    _change(grant.resource, granted, apis, pause)
+def _granted(grants: Iterable[Grant], email: str, policy: JsonObject) -> JsonObject:
+    made: list[JsonValue] = [
+        {
+            "role": role,
+            "members": [f"serviceAccount:{email}"],
+            "condition": {"title": grant.title, "expression": grant.expression},
+        }
+        for grant in grants
+        for role in grant.roles
+    ]
+    return {**policy, "bindings": [*_without(policy, email), *made]}
 
 
 def revoke(resource: IamResource, email: str, apis: Apis, pause: Pause) -> None:

@@ -233,8 +233,8 @@ class CopyMachine:
                 raise
             raise AccessError(
                 f"A policy of the organisation forbids the machine: {error.message}",
-                hint="It needs an external address, to reach the Hub. Push from here instead:"
-                " tpuflex weights push",
+                hint="It needs an external address, to reach what it copies. Push from here"
+                " instead: tpuflex weights push",
             ) from error
 
     def _make(

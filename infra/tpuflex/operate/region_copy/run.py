@@ -40,6 +40,17 @@ _ERRORS: dict[Code, tuple[Callable[..., TpuflexError], str]] = {
     ),
     "hub-unreachable": (ApiError, _AGAIN),
     "hub-content": (WeightsError, _AGAIN),
+    "source-refused": (
+        AccessError,
+        "Has somebody changed the policy of the bucket that tpuflex:model.weights.source names, or"
+        f" deleted the file? {_AGAIN}",
+    ),
+    "source-unreachable": (ApiError, _AGAIN),
+    "source-content": (WeightsError, _AGAIN),
+    "source-changed": (
+        ConflictError,
+        "Run it again once nobody changes the files there: it lists them anew.",
+    ),
     "token": (AccessError, "Look at the secret that tpuflex:secrets names for the Hub's token."),
     "storage-refused": (AccessError, "Has somebody changed the bucket's policy? " + _AGAIN),
     "storage-unreachable": (ApiError, _AGAIN),
@@ -108,8 +119,7 @@ def start(plan: CopyPlan, machine: CopyMachine, apis: Apis, timing: Timing, say:
         AccessError, ApiError: something cannot be made.
     """
     machine.make_account()
-    for grant in plan.grants:
-        give(grant, plan.place.account, apis, timing.pause)
+    give(plan.grants, plan.place.account, apis, timing.pause)
     machine.make_network()
     running = machine.make(plan.zones, plan.job, plan.limit_seconds)
     say(f"The machine {running.resource.name} in {running.zone} copies.")
