@@ -1,5 +1,6 @@
 """Figure 14d: kill -9 at every call of a copy within the region, of the command and of the
-machine's own program."""
+machine's own program. What the Hub and the machine's metadata server are asked changes nothing, and
+is no kill point."""
 
 from __future__ import annotations
 
@@ -70,7 +71,7 @@ def judge(rig: RegionRig, case: Case) -> Result:
     for words in ENDINGS[ending]:
         ended = rig.run(*words)
         if ended.exit_code == EngineError.exit_code and _RECOVER in rig.said[-1].stderr:
-            result.values["asks for `recover` first"] = 1
+            result.values["asks for recover first"] = 1
             rig.run("recover")
             ended = rig.run(*words)
         said = f"`{' '.join(words)}` then exits with {ended.exit_code}: "
