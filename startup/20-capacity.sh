@@ -73,22 +73,44 @@ disk_directory() {
 # place_weights: choose where the weights of the manifest go, once a boot, and remove what lies in the
 # other place; fail where neither has room. Secrets never go to the disk.
 place_weights() {
-    local lack
+    local missing lack=''
     if is_on_disk; then
         require_disk
         detail "$(human "$(manifest_bytes)") of weights stay on the disk, which is slower than memory"
         return 0
     fi
-    lack=$(memory_lacks "$(bytes_missing)")
+    missing=$(bytes_missing)
+    # Where this set is there already, it needs no more room, and may be what a server has.
+    if ((missing > 0)) || [[ $(cat "$STATE_DIR/in-memory" 2>/dev/null) != "$(setting "$SET.manifest_sha256")" ]]; then
+        lack=$(memory_lacks "$missing")
+    fi
     if [[ -z $lack ]]; then
-        rm -rf "$DISK_DIR" "$STATE_DIR/on-disk"
+        rm -f "$STATE_DIR/on-disk"
+        setting weights.manifest_sha256 >"$STATE_DIR/in-memory"
+        rm -rf "$DISK_DIR" || log 'weights that an earlier boot has left on the disk could not be removed'
         return 0
     fi
+    believe_no_names
     require_disk "$lack"
     detail "$(human "$(manifest_bytes)") of weights do not fit into $(human "$(memory_free)") of memory: \
 they go to the disk, which is slower"
-    rm -rf "$MEMORY_DIR"/{weights,partial,ledgers,checked}
+    rm -rf "$MEMORY_DIR"/{weights,partial,ledgers,checked} "$STATE_DIR/in-memory"
     setting weights.manifest_sha256 >"$STATE_DIR/on-disk"
+}
+
+# believe_no_names: of what lies on the disk since another boot, keep plain files and directories of this
+# user's own. Whoever had the disk may have left links, or other names of a file by which it can be
+# changed once it is checked; only the content of the others is read again.
+believe_no_names() {
+    local disk
+    local -a mine
+    disk=$(disk_directory)
+    private_directory "$DISK_DIR"
+    [[ ! -L $disk && (! -e $disk || -d $disk) ]] || rm -rf "$disk"
+    [[ -d $disk ]] || return 0
+    mine=(-user "$EUID" ! -perm /022)
+    find "$disk" -mindepth 1 ! \( -type d "${mine[@]}" -o -type f -links 1 "${mine[@]}" \) -prune -exec rm -rf {} +
+    private_directory "$disk"
 }
 
 # require_disk [LACK]: make the set's directory on the disk, without those of others, or fail, also with

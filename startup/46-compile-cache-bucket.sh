@@ -36,7 +36,7 @@ list_archives() {
     if [[ $status != 200 ]]; then
         ignore_cache "the bucket's compile cache cannot be listed (HTTP $status)"
     elif ! cache_command newest "$listing" "$(cache_objects)"; then
-        ignore_cache "the list of the bucket's compile cache cannot be read: $(cache_problem)"
+        ignore_cache "the list of the bucket's compile cache is not whole: $(cache_problem)"
     fi
 }
 

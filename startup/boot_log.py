@@ -70,7 +70,8 @@ def secrets_in(memory: Path) -> list[str]:
     """The words that must not leave the host, the longest first."""
     directory = memory / "secrets"
     files = [*directory.iterdir()] if directory.is_dir() else []
-    words = {word for file in (*files, memory / "authorization") for word in text_of(file).split()}
+    files += [memory / "authorization", memory / "compile-cache.key"]
+    words = {word for file in files for word in text_of(file).split()}
     # The words of a header that everybody knows are no secrets.
     return sorted((w for w in words if len(w) > 7 and w != "Authorization:"), key=len, reverse=True)
 

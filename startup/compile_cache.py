@@ -55,7 +55,10 @@ def key_parts(config: dict[str, Any], tpu_env: str, worker: str) -> dict[str, An
         worker: which of how many hosts it is, such as ``0/1``.
     """
     described = dict(re.findall(r"^([A-Z_]+): '([\w.,-]*)'$", tpu_env, re.MULTILINE))
+    kept = config.get("compile_cache", {})
     return {
+        # One key signs for all endpoints of a library: what one has made is not another one's.
+        **({"place": kept["prefix"]} if "keys" in kept else {}),
         "image": config["container"]["image"].rpartition("@")[2],
         "accelerator": described.get("ACCELERATOR_TYPE", ""),
         "topology": described.get("TOPOLOGY", ""),
@@ -183,7 +186,7 @@ def require_code(document: object, secret: bytes) -> None:
         raise RefusedError("its document is no JSON object")
     expected, found = str(signed(document, secret)["code"]), document.get("code")
     if not (isinstance(found, str) and found.isascii() and hmac.compare_digest(found, expected)):
-        raise RefusedError("it was not made with the present key of this endpoint")
+        raise RefusedError("it was not made with the present key")
 
 
 def unpack(archive: Path, document: dict[str, Any], target: Path) -> list[str]:

@@ -143,8 +143,11 @@ def main(command: str, *arguments: str) -> None:
         elif command == "secret":
             _secret(*arguments)
         elif command == "newest":
-            for name in newest(json.loads(Path(arguments[0]).read_bytes()), arguments[1]):
+            listing = json.loads(Path(arguments[0]).read_bytes())
+            for name in newest(listing, arguments[1]):
                 print(name)
+            if "nextPageToken" in listing:
+                raise RefusedError("there are more objects than are listed at a time")
         else:
             home = Home(Path(arguments[0]), Path(arguments[1]))
             if command == "check":

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -130,6 +131,9 @@ class Places:
         target, record = self.weights / file.path, self.checked / file.flat
         if not record.exists() and _has_size(target, file.size):
             target.replace(self.partial / file.flat)
+        for stale in (target, record, self.partial / file.flat):
+            if stale.is_dir():  # nothing of ours makes one there
+                shutil.rmtree(stale)
         for stale in (target, record):
             stale.unlink(missing_ok=True)
 

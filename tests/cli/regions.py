@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,20 +13,31 @@ from tests.cli.examined import Doctor, healthy
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.steps.push import run_push
-from tpuflex.naming import library_names
+from tpuflex.naming import library_names, programs_key
 
 LIBRARY = library_names("tpuflex-dev")
 HOME, FAR = (LIBRARY.bucket("tpuflex-dev", each) for each in ("us-east5", "europe-west4"))
+
+
+def make_library(doctor: Doctor) -> None:
+    """Make the buckets of a library in both regions, and what hosts know programs by."""
+    labels = {"tpuflex-owner": LIBRARY.owner}
+    for region in ("us-east5", "europe-west4"):
+        bucket = LIBRARY.bucket("tpuflex-dev", region)
+        body: Any = {"name": bucket, "location": region.upper(), "labels": labels}
+        doctor.call("POST", "storage/v1/b?project=tpuflex-dev", body)
+        parent, _, secret = programs_key("tpuflex-dev", region).rpartition("/")
+        body = {"replication": {"automatic": {}}, "labels": labels}
+        doctor.call("POST", f"v1/{parent}?secretId={secret}", body)
+        body = {"payload": {"data": base64.b64encode(b"of the library").decode()}}
+        doctor.call("POST", f"v1/{parent}/{secret}:addVersion", body)
 
 
 @contextmanager
 def two_regions(project: Path, tmp_path: Path) -> Iterator[Doctor]:
     """A stack at home in us-east5, with a zone in europe-west4, too, and a library in both."""
     with healthy(project, tmp_path) as found:
-        for bucket, location in ((HOME, "US-EAST5"), (FAR, "EUROPE-WEST4")):
-            labels = {"tpuflex-owner": LIBRARY.owner}
-            body = {"name": bucket, "location": location, "labels": labels}
-            found.call("POST", "storage/v1/b?project=tpuflex-dev", body)
+        make_library(found)
         weights = found.stack.settings.model.weights.model_copy(
             update={"bucket": "library", "source": None}
         )

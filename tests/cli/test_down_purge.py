@@ -100,7 +100,7 @@ def test_a_push_that_may_be_under_way_is_left_alone(
             planned_purge(cloud, served)  # before the stack is gone
         prefix_of = Policy(served.prefix, title=COPY_TITLE)
         vars(cloud)["apis"] = lambda: SimpleNamespace(storage=prefix_of)
-        with pytest.raises(ConflictError, match="copies it there"):
+        with pytest.raises(ConflictError, match="copies it, a machine"):
             planned_purge(cloud, served)
     else:
         with pytest.raises(ConflictError, match="a push may be under way"):

@@ -13,6 +13,7 @@ import pytest
 
 from embedded_cloud.admission.permission_table import needs_of
 from tests.cli.examined import Doctor, healthy, quota
+from tests.cli.regions import make_library
 from tests.cli.samples import status, step
 from tests.cli.typing import NOON
 from tests.engine.libraries import checkpoint, manifest_of
@@ -67,13 +68,6 @@ def doctor(project: Path, tmp_path: Path) -> Iterator[Doctor]:
         found.change("slice", zones=("us-east5-a", "europe-west4-a"))
         found.change("network", subnetwork_cidrs={"europe-west4": "10.128.16.0/20"})
         yield found
-
-
-def library(doctor: Doctor) -> None:
-    """Make the library's buckets."""
-    for name, place in ((NEAR, "US-EAST5"), (FAR, "EUROPE-WEST4")):
-        body = {"name": name, "location": place, "labels": {"tpuflex-owner": LIBRARY.owner}}
-        doctor.call("POST", "storage/v1/b?project=tpuflex-dev", body)
 
 
 #: Plans that request chips, and that change something else alone.
@@ -153,7 +147,7 @@ def test_advice_names_the_stack(doctor: Doctor, monkeypatch: pytest.MonkeyPatch)
 def test_weights_and_image_are_looked_for_in_each_region(doctor: Doctor, tmp_path: Path) -> None:
     """What is missing is refused with the command that brings it; the copy to a further region is
     said with its cost, and so is what is damaged there; a damaged image is refused by name."""
-    library(doctor)
+    make_library(doctor)
     nothing = foreseen(doctor)
     sha256 = push(doctor, checkpoint(tmp_path / "tiny"))
     image = push_image(
@@ -198,7 +192,7 @@ def test_weights_and_image_are_looked_for_in_each_region(doctor: Doctor, tmp_pat
 
 def test_other_weights_in_a_further_region(doctor: Doctor, tmp_path: Path) -> None:
     """They are never written over: `up` refuses, and so says the preview."""
-    library(doctor)
+    make_library(doctor)
     push(doctor, checkpoint(tmp_path / "tiny"))
     (far,) = doctor.cloud.further_regions()
     push_weights(far, checkpoint(tmp_path / "other", "two"), quiet(), lambda: False)
@@ -211,7 +205,7 @@ def test_other_weights_in_a_further_region(doctor: Doctor, tmp_path: Path) -> No
 
 def test_a_source_is_named_and_not_asked(doctor: Doctor, project: Path) -> None:
     """What `up` would push from there, and where it is copied then."""
-    library(doctor)
+    make_library(doctor)
     served(project / "tiny")
     weights = doctor.stack.settings.model.weights.model_copy(update={"source": "./tiny"})
     doctor.change("model", weights=weights)
@@ -246,7 +240,7 @@ def pin(doctor: Doctor, directory: Path, source: str) -> str:
 def test_other_weights_under_a_new_pin(doctor: Doctor, project: Path, tmp_path: Path) -> None:
     """`up` would refuse to replace what others may serve, at home and in a further region: both are
     foreseen, and refused before anything is sent."""
-    library(doctor)
+    make_library(doctor)
     doctor.change("serving", image_source="registry")
     push(doctor, checkpoint(tmp_path / "tiny"))
     sha256 = pin(doctor, served(project / "other", "two"), "./other")
@@ -277,7 +271,7 @@ def test_the_same_weights_under_the_pin_of_an_older_manifest(
 ) -> None:
     """The pin names the same files as an older version wrote their manifest: `up` replaces that
     alone, and no refusal is foreseen."""
-    library(doctor)
+    make_library(doctor)
     doctor.change("slice", zones=("us-east5-a",))
     doctor.change("network", subnetwork_cidrs={})
     doctor.change("serving", image_source="registry")
@@ -297,7 +291,7 @@ def test_the_same_weights_under_the_pin_of_an_older_manifest(
 def test_a_source_that_is_not_here(doctor: Doctor, project: Path) -> None:
     """`up` may run where it is, so it is not checked; what no machine could push is refused as `up`
     refuses it."""
-    library(doctor)
+    make_library(doctor)
     doctor.change("serving", image_source="registry")
     weights = doctor.stack.settings.model.weights
     (project / "empty").mkdir()
@@ -321,7 +315,7 @@ def test_a_source_that_is_not_here(doctor: Doctor, project: Path) -> None:
 def test_an_image_is_looked_at_as_up_looks(doctor: Doctor, tmp_path: Path) -> None:
     """Where no chips are requested `up` goes on without an image in the library, unless it fills
     another region from it; a damaged one is no obstacle then."""
-    library(doctor)
+    make_library(doctor)
     push(doctor, checkpoint(tmp_path / "tiny"))
     two = foreseen(doctor, OTHER)
     with pytest.raises(WeightsError) as refused:
@@ -348,7 +342,7 @@ def test_what_a_reader_may_not_read_is_not_checked(
     doctor: Doctor, tmp_path: Path, permission: str, what: str
 ) -> None:
     """A job that may only read is told what it could not look at, and why; it does not fail."""
-    library(doctor)
+    make_library(doctor)
     push(doctor, checkpoint(tmp_path / "tiny"))
     doctor.change("secrets", tls_certificate_version=1)
     doctor.call(
@@ -368,7 +362,7 @@ def test_what_a_reader_may_not_read_is_not_checked(
 def test_the_preview_role_may_read_all_of_it(doctor: Doctor, tmp_path: Path) -> None:
     """A CI preview with the role that `tpuflex bootstrap` gives it leaves nothing unchecked, of a
     stack with a TLS certificate in Secret Manager."""
-    library(doctor)
+    make_library(doctor)
     push(doctor, checkpoint(tmp_path / "tiny"))
     doctor.change("secrets", tls_certificate_version=1)
     before = len(history(doctor))

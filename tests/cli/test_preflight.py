@@ -163,5 +163,7 @@ def test_a_library_has_no_apis_enabled_for_it_either(project: Path) -> None:
     apis = Project(enabled={})
     apis.enabled["serviceusage.googleapis.com"] = 0.0
 
-    with pytest.raises(ServiceDisabledError, match="cloudresourcemanager, storage; and tpuflex:"):
+    with pytest.raises(
+        ServiceDisabledError, match="cloudresourcemanager, secretmanager, storage; and"
+    ):
         run_preflight(Invocation({}), cloud_of(project, apis, manage_apis=False), apis=LIBRARY_APIS)

@@ -117,7 +117,7 @@ def test_a_document_that_somebody_changed(packed: tuple[Path, dict[str, Any]], n
     document = packed[1]
     require_code(document, SECRET)
     for changed in ({**document, name: "x"}, signed(document, b"another key")):
-        with pytest.raises(RefusedError, match="present key of this endpoint"):
+        with pytest.raises(RefusedError, match="present key"):
             require_code(changed, SECRET)
     with pytest.raises(RefusedError, match="present key"):
         require_code({k: v for k, v in document.items() if k != "code"}, SECRET)
@@ -281,7 +281,7 @@ def test_nothing_of_an_unsigned_document_is_repeated(disk: Disk, document: dict[
     fetched = disk.home / "archive.fetched"
     fetched.write_text(json.dumps(document, ensure_ascii="code" in document))
     assert disk.run("check", str(fetched)) in (
-        "it was not made with the present key of this endpoint",
+        "it was not made with the present key",
         "its document is no JSON object",
     )
 
@@ -294,7 +294,7 @@ def test_an_exchanged_key_launders_nothing(disk: Disk) -> None:
     assert disk.run("unpack") == ""
     disk.keys.write_bytes(b"key-2 key-1")
     for command in ("unpack", "name"):
-        assert disk.run(command) == "it was not made with the present key of this endpoint"
+        assert disk.run(command) == "it was not made with the present key"
     assert (disk.home / "archive.json").read_bytes() == before
 
 

@@ -102,6 +102,7 @@ class Cloud:
         log_entries: requests of Cloud Logging's entries:write.
         on_log: called with each of these before it is kept and answered.
         uploaded_to: the bucket of each upload; both buckets hold ``objects``.
+        page: how many objects are listed at a time.
     """
 
     config: dict[str, Any] | None = None
@@ -132,6 +133,7 @@ class Cloud:
     in_flight: int = 0
     ahead: float = 0.0
     uploaded_to: list[str] = field(default_factory=list)
+    page: int = 1000
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take_report(self, text: str) -> None:
@@ -331,7 +333,10 @@ class Handler(BaseHTTPRequestHandler):
         if self.headers.get("Authorization") != "Bearer ya29.host":
             return self._answer(401)
         items = [{"name": name} for name in sorted(self.cloud.objects) if name.startswith(prefix)]
-        return self._answer(200, json.dumps({"items": items} if items else {}).encode())
+        body: dict[str, Any] = {"items": items[: self.cloud.page]} if items else {}
+        if len(items) > self.cloud.page:
+            body["nextPageToken"] = "more"
+        return self._answer(200, json.dumps(body).encode())
 
     def _upload(self, query: dict[str, list[str]], content: bytes) -> None:
         """A new object; the host may replace none (roles/storage.objectCreator)."""

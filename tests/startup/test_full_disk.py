@@ -272,3 +272,58 @@ def test_what_another_model_left_is_removed(host: StartupHost) -> None:
     served(host)
     assert not left.exists()
     assert not host.memory("weights").exists()
+
+
+@pytest.mark.parametrize(
+    "planted", ["another name", "open to others", "link", "linked directory", "directory"]
+)
+def test_what_was_planted_between_two_boots_is_not_taken(
+    host: StartupHost, tmp_path: Path, planted: str
+) -> None:
+    """Whoever had the disk may have left a file that he can change by another name, that others may
+    write to, links to somewhere else, or a directory in a file's place: what the next boot serves
+    is its own, and nothing outside is written or removed."""
+    big(host)
+    served(host)
+    (directory,) = on_disk(host).glob("*/weights/*")
+    shard, outside = directory / "model.safetensors", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_bytes(b"of somebody else")
+    if planted == "another name":
+        (outside / "name").hardlink_to(shard)
+    elif planted == "open to others":
+        shard.chmod(0o666)
+    elif planted == "link":
+        shard.unlink()
+        shard.symlink_to(outside / "kept")
+    elif planted == "linked directory":
+        (on_disk(host) / directory.parent.parent.name / "weights").rename(outside / "weights")
+        directory.parent.symlink_to(outside / "weights")
+    else:
+        shard.unlink()
+        (shard / "within").mkdir(parents=True)
+    host.reboot()
+    served(host)
+    host.close()
+
+    found = shard.lstat()
+    assert (shard.is_file(), shard.is_symlink(), found.st_nlink) == (True, False, 1)
+    assert found.st_mode & 0o022 == 0
+    assert not directory.parent.is_symlink()
+    assert (outside / "kept").read_bytes() == b"of somebody else"
+
+
+def test_a_server_keeps_its_weights_in_memory(host: StartupHost) -> None:
+    """A second run in the same boot, when memory has become tight, finds nothing missing: it asks
+    for no room, and leaves weights and server where they are."""
+    host.cloud.objects.clear()
+    host.cloud.put_weights(MODEL, part_bytes=PART)
+    host.run()
+    before = len(host.docker_calls("run")), host.cloud.asked("model.safetensors")
+    space(host, memory=1000)
+    run = host.run()
+    host.close()
+
+    assert run.status == 0, run.output
+    assert (len(host.docker_calls("run")), host.cloud.asked("model.safetensors")) == before
+    assert not on_disk(host).exists()

@@ -148,3 +148,85 @@ def test_a_host_in_a_region_without_a_key_says_so(tmp_path: Path) -> None:
 
     assert done.status != 0
     assert "compile_cache.keys has no secret for europe-west4, where this host is" in done.output
+
+
+def test_one_endpoint_does_not_run_what_another_one_compiled(
+    kept: dict[str, bytes], tmp_path: Path
+) -> None:
+    """One key signs for all endpoints of a library; an archive that somebody who may write the
+    bucket copies from the place of one into that of another, whole, is not that one's."""
+    moved = "compile-cache/proj-other-chat"
+    host = of_library(tmp_path / "other")
+    host.cloud.config = host.config(compile_cache=KEPT | {"prefix": moved})
+    run(host)
+    (own,) = {name.split("/")[2] for name in cache_objects(host)}
+    host.close()
+    (key,) = {name.split("/")[2] for name in kept}
+    victim = of_library(
+        tmp_path / "victim", {f"{moved}/{own}/{k.split('/')[3]}": v for k, v in kept.items()}
+    )
+    victim.cloud.config = victim.config(compile_cache=KEPT | {"prefix": moved})
+    run(victim)
+    victim.close()
+
+    assert own != key
+    assert victim.compiled() == sorted(PROGRAMS)
+    assert "was not made with the present key" in str(told(victim)["problem"])
+
+
+@pytest.mark.parametrize("status", [503, 400])
+def test_what_an_earlier_boot_has_placed_is_not_signed_again(
+    kept: dict[str, bytes], tmp_path: Path, status: int
+) -> None:
+    """A boot that was cut off has placed an archive of a key that is exchanged since. Where the new
+    one cannot be read at first, the server starts without these programs, and what is signed once
+    it can be is what this boot has compiled."""
+    host = of_library(tmp_path / "next", kept)
+    placed: list[Path] = []
+
+    def plant(report: dict[str, str]) -> None:
+        if report["phase"] == "health" and not placed:
+            placed.append(host.compile_cache("programs", "jit_evil-" + "00" * 32 + "-cache"))
+            placed[0].write_bytes(b"of somebody who had the key")
+            host.compile_cache("ready").unlink(missing_ok=True)
+
+    host.cloud.on_report = plant
+    run(host)
+    host.compile_cache("ready").unlink()  # as if it had been cut off before READY
+    host.cloud.secrets[LATEST] = "library-canary-of-after"
+    host.cloud.answers = {"programs-us-east5": [status] * 7}
+    host.compiled()
+    host.cloud.objects = {k: v for k, v in host.cloud.objects.items() if "compile" not in k}
+    host.reboot()
+    run(host)
+    host.close()
+
+    assert placed
+    assert not placed[0].exists()
+    assert host.compiled() == sorted(PROGRAMS)
+    assert not [body for body in cache_objects(host).values() if b"jit_evil" in body]
+
+
+def test_the_key_is_waited_for_beside_the_weights(kept: dict[str, bytes], tmp_path: Path) -> None:
+    """Two minutes without Secret Manager are not 20 of compilation."""
+    host = of_library(tmp_path / "next", kept)
+    host.cloud.answers = {"programs-us-east5": [503] * 6}
+    run(host)
+    host.close()
+
+    assert host.compiled() == []
+    assert told(host)["from"] == "bucket"
+
+
+def test_a_list_that_is_not_whole_is_told(kept: dict[str, bytes], tmp_path: Path) -> None:
+    """Objects that hide the endpoint's archives from the first page cost a compilation, and the
+    host says why."""
+    host = of_library(tmp_path / "next", kept)
+    host.cloud.page = 1
+    (place,) = {name.rpartition("/")[0] for name in kept}
+    host.cloud.objects[f"{place}/-0"] = b"of somebody who may write the bucket"
+    run(host)
+    host.close()
+
+    assert host.compiled() == sorted(PROGRAMS)
+    assert "there are more objects than are listed at a time" in str(told(host)["problem"])

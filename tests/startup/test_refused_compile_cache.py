@@ -45,7 +45,7 @@ def of_another_image(document: Json, archive: bytes) -> Archived:
     return text_of(signed(moved, secret_of(API_KEY.encode(), moved["key"]))), archive
 
 
-_NOT_OURS = "{name}.json is ignored: it was not made with the present key of this endpoint"
+_NOT_OURS = "{name}.json is ignored: it was not made with the present key"
 _OTHER_FORMAT = f"{{name}}.json is ignored: its format is not {FORMAT}"
 _ALTERED = "the compile cache of the bucket is ignored: its archive is cut short or altered"
 #: What is wrong -> what lies in the bucket, and what the host says of it. A host tries three: the

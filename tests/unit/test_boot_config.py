@@ -132,7 +132,9 @@ def test_programs_are_kept_in_a_library(mode: str, kept: bool) -> None:
     keys = {"us-east5": programs_key("my-project", "us-east5")}
     assert shared.compile_cache.bucket is None
     assert (
-        shared.compile_cache.prefix == f"compile-cache/{NAMES.prefix}" if kept else "compile-cache"
+        shared.compile_cache.prefix == f"compile-cache/{NAMES.prefix}-{NAMES.owner}"
+        if kept
+        else "compile-cache"
     )
     assert shared.compile_cache.keys == (keys if kept else None)
     assert own.weights.bucket == bucket

@@ -228,13 +228,14 @@ def weights_prefix(model: ModelSettings) -> str:
 
 def programs_prefix(settings: StackSettings, names: Names) -> str:
     """Prefix of the programs that the hosts of a stack compile, within their bucket, without a
-    trailing slash: in a library every endpoint has a place of its own.
+    trailing slash: in a library every endpoint has a place of its own, by its owner marker, because
+    names that are slugs may meet.
 
     Args:
         settings: the stack.
         names: its physical names.
     """
-    own = f"/{names.prefix}" if settings.programs_in_library else ""
+    own = f"/{names.prefix}-{names.owner}" if settings.programs_in_library else ""
     return COMPILE_CACHE_PREFIX + own
 
 

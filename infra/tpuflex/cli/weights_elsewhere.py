@@ -47,7 +47,7 @@ def elsewhere(
         return ()
     model = cloud.stack.settings.model
     prefix = weights_prefix(model)
-    known, makes_bucket = PushedWeights(cloud.stack.own_files), cloud.stack.settings.makes_bucket
+    known = PushedWeights(cloud.stack.own_files)
     found: list[Elsewhere] = []
     try:
         for bucket, region in _buckets(cloud):
@@ -64,7 +64,7 @@ def elsewhere(
             size = check.manifest.total_bytes
             found.append(Elsewhere(bucket, prefix, region, check.sha256, size, trusted))
     except TpuflexError as error:
-        goes = before is not None and before.bucket == cloud.made_bucket and not makes_bucket
+        goes = before is not None and before.bucket == cloud.made_bucket
         if goes and not any(each.bucket == cloud.made_bucket for each in found):
             raise  # nothing else may be served in its place, and then its bucket deleted
         say(
@@ -82,7 +82,7 @@ def lost_texts(cloud: Cloud) -> list[str]:
         TpuflexError: it cannot be looked at.
     """
     stack = cloud.stack
-    if not in_library(stack) or stack.settings.makes_bucket:
+    if not in_library(stack):
         return []
     try:
         if not cloud.is_there(cloud.made_bucket):

@@ -87,9 +87,9 @@ class NetworkSettings(Frozen):
 
     subnetwork_cidrs: dict[Region, SubnetworkCidr] = {}
     """Where the zones are in several regions: the address range of the subnetwork in each of them
-    but one. That one is the stack's home: its subnetwork has subnetwork_cidr, and the secrets and
-    the bucket of compiled programs are there. Weights have to be in the library then
-    (`tpuflex:model.weights.bucket: library`); hosts read them in their own region."""
+    but one. That one is the stack's home: its subnetwork has subnetwork_cidr, and the secrets are
+    there. Weights have to be in the library then (`tpuflex:model.weights.bucket: library`); hosts
+    read them, and keep compiled programs, in their own region."""
 
     allowed_cidrs: tuple[AllowedCidr, ...] = ()
     """Ranges that may reach the serving port; none by default (use an IAP tunnel)."""

@@ -45,6 +45,9 @@ _SETTLE_SECONDS = 30.0
 _POLL_SECONDS = 1.0
 _REGION = re.compile(r"[a-z]+-[a-z]+[0-9]+")
 _STAYS = "until `tpuflex library down`; what is in it is billed until then"
+_RIGHTS_GONE = (
+    "what was made again gives no endpoint its rights back: `down` and `up` those that were up"
+)
 _SETTING = "tpuflex:model.weights.bucket: library"
 
 
@@ -60,10 +63,9 @@ def run_library_up(
     ``new_programs_key``, hosts that boot from then on use no compiled programs of before."""
     output, project = invocation.output, cloud.stack.settings.project
     run_preflight(invocation, cloud, apis=LIBRARY_APIS)
-    changed, buckets = make_library(invocation, cloud, regions, take_over=take_over)
-    if new_programs_key:
-        ensure_programs_keys(cloud, buckets, anew=True)
-        output.progress("Compiled programs have a new key: those of before are used no more.")
+    changed, buckets = make_library(
+        invocation, cloud, regions, take_over=take_over, new_programs_key=new_programs_key
+    )
     output.document({"project": project, "changed": changed, "buckets": buckets})
     for region, name in buckets.items():
         output.result(f"  {region}  gs://{name}")
@@ -71,7 +73,12 @@ def run_library_up(
 
 
 def make_library(
-    invocation: Invocation, cloud: Cloud, regions: Collection[str] = (), *, take_over: bool = False
+    invocation: Invocation,
+    cloud: Cloud,
+    regions: Collection[str] = (),
+    *,
+    take_over: bool = False,
+    new_programs_key: bool = False,
 ) -> tuple[bool, dict[str, str]]:
     """Make the library's buckets: in the stack's regions, in ``regions``, and where it has them.
 
@@ -83,8 +90,10 @@ def make_library(
         cloud: the cloud of a stack in the library's project.
         regions: further regions.
         take_over: whether to adopt what a state that is lost has made.
+        new_programs_key: whether hosts that boot from now on use no compiled programs of before.
 
     Raises:
+        ConflictError: hosts can read no value by which they know their programs.
         AlreadyExistsError: another state has made one of them, or somebody else.
         InterruptedByUser: the user did not agree.
         TpuflexError: the engine failed; the same command goes on.
@@ -114,9 +123,15 @@ def make_library(
             if not invocation.yes:
                 output.confirm("Go ahead?")
             work.up(plan)
-        ensure_programs_keys(cloud, work.regions)
+        if new_programs_key and not invocation.yes:
+            output.confirm("All endpoints of the library compile once more. Go ahead?")
+        ensure_programs_keys(cloud, work.regions, anew=new_programs_key)
+        if new_programs_key:
+            output.progress("Programs have another key: hosts that boot use none of before.")
+    if gone:
+        output.progress(f"  warning  {_RIGHTS_GONE}")
     buckets = {region: work.names.bucket(work.project, region) for region in work.regions}
-    return bool(plan.changes), buckets
+    return bool(plan.changes) or new_programs_key, buckets
 
 
 def run_library_status(invocation: Invocation, cloud: Cloud) -> None:
@@ -308,12 +323,14 @@ def _require_unread(found: Sequence[Contents], *, with_readers: bool) -> None:
 
 
 def _regions_there(cloud: Cloud) -> tuple[str, ...]:
-    """The regions in which the library has a bucket, whichever state has made it.
+    """The regions in which the library has a bucket or a secret, whichever state has made it.
 
     Raises:
         AccessError, ApiError: they cannot be listed.
     """
-    return tuple(each.location for each in listed_buckets(cloud))
+    secrets = list_library(cloud.apis(), cloud.stack.settings.project, SECRET)
+    named = (each.name.rpartition("-programs-")[2] for each in secrets.resources)
+    return tuple({*(each.location for each in listed_buckets(cloud)), *named})
 
 
 def _prove_gone(cloud: Cloud) -> None:

@@ -96,8 +96,8 @@ def same_job(running: Running, job: Job) -> None:
     if running.job != job.to_json():
         raise ConflictError(
             f"{running.resource.title} in {running.zone} has another job of this stack: other"
-            " weights, or another token",
-            hint=f"Wait until it is done, or delete it: {STOP_COMMAND}",
+            " weights, another token, or files of a bucket that were replaced since it was made",
+            hint=f"Delete it, also where it is done: {STOP_COMMAND}\nThen run this once more.",
         )
 
 
