@@ -45,7 +45,7 @@ def test_what_was_served_is_not_given_up_unseen(
 def test_sets_that_go_with_the_bucket_are_named(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other revisions in the stack's own bucket are not copied, which is said before the question."""
+    """Other revisions in the stack's own bucket are not copied: it is said before the question."""
     monkeypatch.setattr(Cloud, "is_there", lambda _cloud, _bucket: True)
     cloud = moving(project).preparation.cloud
     prefixes = (weights_prefix(cloud.stack.settings.model), "models/m/2")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,31 @@ FILES = sorted(STARTUP.glob("*.sh"))
 
 
 def test_parts_come_in_order() -> None:
-    """The script is its parts, unchanged, by number; the last one starts everything."""
+    """The script is its parts, without comments, by number; the last one starts everything."""
     script = startup_script()
-    positions = [script.index(file.read_text().rstrip()) for file in FILES]
+    positions = [script.index(bare(file.read_text()).rstrip()) for file in FILES]
     assert positions == sorted(positions)
     assert script.rstrip().endswith('main "$@"')
+
+
+def test_has_no_comments() -> None:
+    """Lines that are comments stay at home, and no line of a text that looks like one is lost: such
+    lines are in the parts only where Bash or Python takes them for comments."""
+    script = startup_script()
+    assert bare(script) == script
+    for file in FILES:
+        assert _printed(bare(file.read_text())) == _printed(file.read_text()), file.name
+
+
+def bare(text: str) -> str:
+    """``text`` without lines that are comments."""
+    return "".join(line for line in text.splitlines(True) if not re.match(r"\s*#( |$)", line))
+
+
+def _printed(part: str) -> str:
+    """A part as Bash has read it, without comments of the Python within."""
+    command = ["bash", "-c", f"part() {{\n{part}\n}}\ndeclare -f part"]
+    return bare(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 def test_fits_into_metadata() -> None:

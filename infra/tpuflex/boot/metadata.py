@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import tokenize
 from collections.abc import Iterable
 from functools import cache
@@ -22,6 +23,9 @@ LIMIT_BYTES = 224 * 1024
 _ENVIRONMENT = Path(environment.__file__)
 #: Ends a Python file within the script.
 _END = "END_OF_PYTHON_FILE"
+
+#: Lines that are comments: of Bash, and of Python within it, which begins them alike.
+_COMMENTS = re.compile(r"^[ \t]*#(?: .*)?\n", re.MULTILINE)
 
 _DIRECTORY = Path(__file__).parents[1] / "startup"
 
@@ -50,7 +54,8 @@ def host_metadata() -> dict[str, str]:
 def startup_script() -> str:
     """The files of ``startup/`` in order: what a host of any stack runs at every boot.
 
-    Its Python files are within, as text (:func:`python_source`).
+    Its Python files are within, as text (:func:`python_source`), and all of it without lines that
+    are comments, of which a host reads none and a metadata value has no room for 30 KiB.
 
     Raises:
         BootError: the files are missing from the installation, or have outgrown the limit.
@@ -61,7 +66,7 @@ def startup_script() -> str:
             f"the startup scripts are missing from {_DIRECTORY}",
             hint="Install tpuflex again.",
         )
-    parts = [file.read_text(encoding="utf-8").rstrip() for file in files]
+    parts = [_COMMENTS.sub("", file.read_text(encoding="utf-8")).rstrip() for file in files]
     parts.insert(1, python_source((*sorted(_DIRECTORY.glob("*.py")), _ENVIRONMENT)))
     script = "".join(f"{part}\n\n" for part in parts)
     if len(script.encode()) > LIMIT_BYTES:
@@ -83,10 +88,7 @@ def python_source(files: Iterable[Path]) -> str:
         if _END in text:
             raise BootError(f"{file} holds {_END}, which ends it in the startup script")
         cases.append(f"    {file.stem})\n        cat <<'{_END}'\n{text}\n{_END}\n        ;;\n")
-    return (
-        "# python_source NAME: print the Python file NAME.py.\n"
-        f"python_source() {{\n    case $1 in\n{''.join(cases)}    *) return 1 ;;\n    esac\n}}"
-    )
+    return f"python_source() {{\n    case $1 in\n{''.join(cases)}    *) return 1 ;;\n    esac\n}}"
 
 
 def code_of(source: str) -> str:
