@@ -20,7 +20,7 @@ from tpuflex.cli.region_machine import RegionMachine
 from tpuflex.cli.region_source import region_source
 from tpuflex.cli.stack import OpenStack
 from tpuflex.copier.job import JobFile
-from tpuflex.errors import AccessError
+from tpuflex.errors import AccessError, NotFoundError
 from tpuflex.gcp.weights_objects import SetObjects
 
 SHARD, SUM = "a.safetensors", "yZRlqg=="
@@ -54,9 +54,10 @@ def test_a_role_on_the_source_is_found_where_nothing_else_is_left(stack: OpenSta
     """It outlives the stack, whose own bucket goes; that others read there is no reason to look
     further."""
     cloud, said = Cloud(from_place(stack), {}), list[str]()
-    policies: dict[str, object] = {"acme-models": {}}
+    policies: dict[str, object] = {"acme-models": {}, cloud.bucket: NotFoundError("gone")}
     machine = machine_of(cloud, policies, said)
-    assert machine.where_granted == f"the bucket {cloud.bucket} and the bucket acme-models"
+    both = f"the bucket {cloud.bucket} and the bucket acme-models"
+    assert machine.where_granted() == f"were looked for on {both}, as the stack file says"
     assert not machine.granted()
     for member, left in (("deleted:serviceAccount:{}?uid=1", True), ("serviceAccount:x{}", False)):
         members = [member.format(machine.place.account)]
@@ -70,7 +71,8 @@ def test_one_bucket_is_looked_at_once(stack: OpenStack) -> None:
     cloud = library_stack(stack)
     bucket = cloud.bucket
     cloud = Cloud(from_place(cloud.stack, f"gs://{bucket}/team/tiny"), {})
-    assert machine_of(cloud, {}, []).where_granted == f"the bucket {bucket}"
+    said = machine_of(cloud, {bucket: {}}, []).where_granted()
+    assert said == f"were looked for on the bucket {bucket}, as the stack file says"
 
 
 def test_whoever_may_only_read_a_model_is_not_told_so_by_each_down(stack: OpenStack) -> None:
@@ -81,6 +83,8 @@ def test_whoever_may_only_read_a_model_is_not_told_so_by_each_down(stack: OpenSt
     refused = AccessError("storage.buckets.getIamPolicy denied")
     machine = machine_of(cloud, {cloud.bucket: {}, "acme-models": refused}, said)
     assert (machine.granted(), said) == (False, [])
+    # Who types --stop asks for it.
+    assert "; not on the bucket acme-models, whose policy cannot be read" in machine.where_granted()
     machine = machine_of(cloud, {cloud.bucket: refused, "acme-models": {}}, said)
     assert not machine.granted()
     assert [line.partition(":")[0] for line in said] == ["Could not be looked at"]

@@ -102,10 +102,27 @@ class RegionMachine:
             return None
         return IamResource("bucket", GsUrl.parse(source).bucket)
 
-    @property
     def where_granted(self) -> str:
-        """Where its account may have roles, as far as the stack file says, in words."""
-        return " and ".join(map(str, self._iam_resources()))
+        """Where roles of its account were looked for, as far as the stack file says, in words, and
+        where they could not be."""
+        places: dict[bool, list[str]] = {True: [], False: []}
+        for each in self._iam_resources():
+            places[self._is_readable(each)].append(str(each))
+        looked, unread = (" and ".join(found) for found in (places[True], places[False]))
+        text = f"were looked for on {looked}, as the stack file says" if looked else "may be left"
+        if unread:
+            text += f"; not on {unread}, whose policy cannot be read: ask somebody who may"
+        return text
+
+    def _is_readable(self, resource: IamResource) -> bool:
+        """Whether the policy of ``resource`` can be read; where it is gone there is none."""
+        try:
+            has_roles(resource, self.place.account, self.apis)
+        except NotFoundError:
+            return True
+        except (AccessError, ApiError):
+            return False
+        return True
 
     def made(self, item: Item) -> bool:
         """Whether ``item`` of an inventory is the machine, or was made with it."""

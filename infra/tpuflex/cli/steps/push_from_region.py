@@ -86,8 +86,7 @@ def run_stop(invocation: Invocation, cloud: Cloud) -> None:
     invocation.output.document({"stopped": True})
     invocation.output.result(
         "Nothing is left of a copy within the region: no machine, account or network. Roles of its"
-        f" account were looked for on {machine.where_granted}, as the stack file says. What it sent"
-        " stays."
+        f" account {machine.where_granted()}. What it sent stays."
     )
 
 
