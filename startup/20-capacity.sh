@@ -59,9 +59,13 @@ memory_available() {
     space_free "$MEMORY_DIR"
 }
 
-# is_on_disk: whether the disk was chosen for this set in this boot.
+# is_chosen PLACE: whether that place was chosen for this set in this boot.
+is_chosen() {
+    [[ -s $SET_STATE/$1 && $(<"$SET_STATE/$1") == "$(setting "$SET.manifest_sha256")" ]]
+}
+
 is_on_disk() {
-    [[ -s $SET_STATE/on-disk && $(<"$SET_STATE/on-disk") == "$(setting "$SET.manifest_sha256")" ]]
+    is_chosen on-disk
 }
 
 # disk_directory: of this set on the disk. It is named after the manifest, so that what another one has
@@ -81,7 +85,7 @@ place_weights() {
     fi
     missing=$(bytes_missing)
     # Where this set is there already, it needs no more room, and may be what a server has.
-    if ((missing > 0)) || [[ $(cat "$STATE_DIR/in-memory" 2>/dev/null) != "$(setting "$SET.manifest_sha256")" ]]; then
+    if ((missing > 0)) || ! is_chosen in-memory; then
         lack=$(memory_lacks "$missing")
     fi
     if [[ -z $lack ]]; then
