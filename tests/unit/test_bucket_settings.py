@@ -103,7 +103,7 @@ def test_the_words_name_none(word: str) -> None:
     ("bucket", "cache", "made"),
     [
         ("own", "none", True),
-        ("library", "bucket", True),
+        ("library", "bucket", False),
         ("gs://acme-models", "bucket", True),
         ("gs://acme-models", "host", False),
         ("library", "none", False),
