@@ -154,8 +154,8 @@ def library_names(cloud_project: str) -> Names:
 
 
 def programs_key(cloud_project: str, region: str) -> str:
-    """Resource name of the secret by which hosts know the compiled programs that the library of a
-    Google Cloud project keeps in ``region``, ``projects/P/secrets/S``."""
+    """Resource name of the secret that signs the compiled programs which the library of a Google
+    Cloud project keeps in ``region``, ``projects/P/secrets/S``."""
     secret = library_names(cloud_project).secret(f"programs-{region}")
     return f"projects/{cloud_project}/secrets/{secret}"
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import requests
 import yaml
 
@@ -27,6 +28,13 @@ def copying_rig(home: Path) -> Iterator[StackRig]:
     with StackRig(home, speed=20) as rig:
         write_weights(rig)
         put_model(rig.home / ".tpuflex" / "emulator")
+        yield rig
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[StackRig]:
+    """The stack that copies."""
+    with copying_rig(tmp_path / "project") as rig:
         yield rig
 
 

@@ -4,22 +4,13 @@ stopped; and what `down` and `sweep` find of it."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from reliability.rig import StackRig
-from tests.engine.region_copies import PUSH, copying_rig, kill, of_compute, run, write_weights
+from tests.engine.region_copies import PUSH, kill, of_compute, run, write_weights
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
-
-
-@pytest.fixture
-def rig(tmp_path: Path) -> Iterator[StackRig]:
-    """The stack that copies."""
-    with copying_rig(tmp_path / "project") as rig:
-        yield rig
 
 
 def test_a_copy_killed_in_the_middle_is_continued(rig: StackRig) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +10,6 @@ from reliability.rig import StackRig
 from tests.engine.region_copies import (
     PUSH,
     Bucket,
-    copying_rig,
     kill,
     of_compute,
     run,
@@ -22,13 +19,6 @@ from tests.engine.region_copies import (
 HOME = "llm/models/huggingfacetb-smollm2-135m-instruct/1"
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
-
-
-@pytest.fixture
-def rig(tmp_path: Path) -> Iterator[StackRig]:
-    """The stack that copies."""
-    with copying_rig(tmp_path / "project") as rig:
-        yield rig
 
 
 def test_a_copy_into_a_bucket_of_yours_leaves_nothing_but_weights(rig: StackRig) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +11,6 @@ from tests.engine.region_copies import (
     PUSH,
     SECRET,
     Secret,
-    copying_rig,
     kill,
     of_compute,
     run,
@@ -22,13 +19,6 @@ from tests.engine.region_copies import (
 from tests.hub_models import TOKEN
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
-
-
-@pytest.fixture
-def rig(tmp_path: Path) -> Iterator[StackRig]:
-    """The stack that copies."""
-    with copying_rig(tmp_path / "project") as rig:
-        yield rig
 
 
 def test_a_token_in_a_secret_of_yours_is_read_and_nothing_stays_of_that(rig: StackRig) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +10,6 @@ from reliability.rig import StackRig
 from tests.engine.region_copies import (
     PUSH,
     Bucket,
-    copying_rig,
     kill,
     of_compute,
     run,
@@ -28,13 +25,6 @@ FILES = {"config.json": b"{}", "model.safetensors": SHARD, "tokenizer.json": b"{
 VIEWER = "roles/storage.objectViewer"
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
-
-
-@pytest.fixture
-def rig(tmp_path: Path) -> Iterator[StackRig]:
-    """The stack that copies."""
-    with copying_rig(tmp_path / "project") as rig:
-        yield rig
 
 
 def put_model(bucket: Bucket, place: str = PLACE) -> None:

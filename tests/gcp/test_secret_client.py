@@ -9,7 +9,7 @@ import pytest
 
 from tests.operate.marked_things import Api
 from tpuflex.errors import ApiError, ConflictError, NotFoundError, SettingsError
-from tpuflex.gcp.secrets import SecretClient, new_api_key
+from tpuflex.gcp.secrets import SecretClient, new_key
 from tpuflex.gcp.timing import DEFAULT_BUDGET
 from tpuflex.gcp.transport import JsonObject, Query
 
@@ -80,7 +80,7 @@ def test_missing_secret_and_version_are_not_found(clients: Clients) -> None:
 
 def test_keys_are_long_random_and_fit_a_header() -> None:
     """Keys differ, have 256 bits, and need no quoting."""
-    one, other = new_api_key(), new_api_key()
+    one, other = new_key(), new_key()
     assert one != other
     assert len(one) >= 43
     assert one.replace("-", "").replace("_", "").isalnum()

@@ -151,9 +151,9 @@ class CompileCacheConfig(_Frozen):
     prefix: str
     """Prefix of their objects in that bucket, without a trailing slash."""
     keys: dict[str, str] | None = None
-    """Of programs in a library, by the region of the host: resource name of the secret by which
-    hosts know their own, ``projects/P/secrets/S``, whose latest version counts. Absent where it is
-    the endpoint's first API key."""
+    """Of programs in a library, by the region of the host: resource name of the secret that signs
+    them, ``projects/P/secrets/S``, whose latest version counts. Absent where the endpoint's first
+    API key does."""
 
 
 class SecretConfig(_Frozen):

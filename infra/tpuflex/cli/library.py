@@ -43,7 +43,7 @@ def library() -> None:
 @click.option(
     "--new-programs-key",
     is_flag=True,
-    help="Have hosts that boot from now on compile anew, and use no programs of before.",
+    help="Sign compiled programs with a new key: hosts that boot from now on compile anew.",
 )
 @stack_name
 @as_json
@@ -55,8 +55,8 @@ def up(
 ) -> None:
     """Make a private bucket in the stack's region, and in those that are named.
 
-    In the Google Cloud project of the stack, with a secret in each by which hosts know programs of
-    their own (6 cents a month). It says first what is made, and asks; the buckets cost nothing
+    In the Google Cloud project of the stack, with a secret in each region that signs compiled
+    programs, a few cents a month. It says first what is made, and asks; the buckets cost nothing
     while they are empty. Regions that the library has stay. The same command goes on where one was
     killed, and changes nothing where there is nothing to do.
 

@@ -1,15 +1,14 @@
-"""What hosts know compiled programs of a library by: a secret per region, whose latest version
-signs them (docs/adr/0042)."""
+"""The secrets with which hosts sign compiled programs in a library: one per region, of which the
+latest version counts (docs/adr/0042)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tpuflex.errors import AlreadyExistsError, ConflictError, NotFoundError
-from tpuflex.gcp.kinds import SECRET
-from tpuflex.gcp.markers import marker_of
-from tpuflex.gcp.secrets import ENABLED, new_api_key
-from tpuflex.naming import library_names, programs_key
+from tpuflex.errors import ConflictError, NotFoundError
+from tpuflex.gcp.library import read_library_secret
+from tpuflex.gcp.secrets import ENABLED, new_key
+from tpuflex.naming import programs_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def has_programs_keys(cloud: Cloud) -> bool:
-    """Whether the library has what hosts know their programs by, in each region of the stack of
-    ``cloud``.
+    """Whether the library has a value to sign compiled programs with, in each region of the stack
+    of ``cloud``.
 
     Raises:
         AlreadyExistsError, ConflictError: as :func:`ensure_programs_keys`.
@@ -31,8 +30,8 @@ def has_programs_keys(cloud: Cloud) -> bool:
 
 
 def require_programs_keys(cloud: Cloud) -> None:
-    """Check the same, if the stack keeps programs there, before chips are asked for: without it its
-    hosts would compile anew.
+    """Check the same, if the stack keeps compiled programs there, before chips are asked for:
+    without it its hosts would compile anew.
 
     Raises:
         NotFoundError: it has none in one of them.
@@ -66,34 +65,25 @@ def ensure_programs_keys(cloud: Cloud, regions: Iterable[str], *, anew: bool = F
         AccessError, ApiError: one was refused.
     """
     for region in regions:
-        key = programs_key(cloud.stack.settings.project, region)
-        is_programs_key_there(cloud, key)
+        project = cloud.stack.settings.project
+        key = read_library_secret(cloud.apis(), programs_key(project, region), project).id
         # With a new one it is no matter what became of the last.
         if anew or not _has_value(cloud, key):
             # Two of them at once add two versions, of which every host takes the later one.
-            cloud.secrets.add_version(key, new_api_key())
+            cloud.secrets.add_version(key, new_key())
 
 
 def is_programs_key_there(cloud: Cloud, key: str) -> bool:
     """Whether there is the secret ``key`` of the library, with a value or without.
 
     Raises:
-        AlreadyExistsError: somebody else has made it, and may know its value.
+        AlreadyExistsError: somebody else has made it.
         AccessError, ApiError: it cannot be told.
     """
     try:
-        found = cloud.apis().secretmanager.call("GET", f"/v1/{key}")
+        read_library_secret(cloud.apis(), key, cloud.stack.settings.project)
     except NotFoundError:
         return False
-    owner = library_names(cloud.stack.settings.project).owner
-    if marker_of(SECRET, found).owner != owner:
-        raise AlreadyExistsError(
-            f"The secret {key} does not carry the marker of the library: it was made by somebody"
-            " else, who may know its value and sign what runs on the chips. Nothing was changed.",
-            status=409,
-            hint="Find out who made it, delete it, then: tpuflex library up --stack"
-            f" {cloud.stack.name}",
-        )
     return True
 
 
@@ -106,7 +96,7 @@ def _has_value(cloud: Cloud, key: str) -> bool:
     versions = cloud.secrets.list_versions(key)
     if versions and versions[-1].state != ENABLED:
         raise ConflictError(
-            f"{versions[-1].name}, by which hosts know compiled programs, is {versions[-1].state}.",
+            f"{versions[-1].name}, which signs compiled programs, is {versions[-1].state}.",
             hint="Enable it in Secret Manager; or have all compiled once more, with another value:"
             f" tpuflex library up --new-programs-key --stack {cloud.stack.name}",
         )

@@ -40,7 +40,7 @@ class LibraryArgs:
 
 class WeightsLibrary(pulumi.ComponentResource):
     """One private bucket per region, for the weights of all endpoints of a project and for the
-    programs that their hosts compile, and a secret by which hosts know their own of these.
+    programs that their hosts compile, and a secret that signs these.
 
     Weights are pushed once and stay when an endpoint goes. What is replaced or deleted can be had
     back for a week; the buckets themselves go for good with the library, so soft delete is off:
@@ -192,14 +192,14 @@ class LibraryProgramsArgs:
 
 
 class LibraryPrograms(pulumi.ComponentResource):
-    """The right to keep compiled programs of one's own in the library, and to know them.
+    """The right to keep compiled programs of one's own in the library, and to sign them.
 
     Whoever writes programs runs code on the chips: the endpoint's account alone adds to its place,
     and can neither replace nor delete there. It sees the names of the library's objects, because
     who may list a bucket may list all of it.
 
     Attributes:
-        grants: the roles by which it reads, adds and knows them.
+        grants: the roles by which it reads, adds and signs them.
     """
 
     grants: tuple[pulumi.CustomResource, ...]
@@ -209,23 +209,28 @@ class LibraryPrograms(pulumi.ComponentResource):
     ) -> None:
         super().__init__("tpuflex:index:LibraryPrograms", name, inputs_of(args), opts)
         child = pulumi.ResourceOptions(parent=self)
+        # Endpoints with one account have bindings of their own by the title.
+        title = programs_title(args.owner)
+        # The writer adds objects, and can neither replace nor delete one.
+        on_bucket = (
+            ("reader", "objectViewer", listed_and_below(args.bucket, args.prefix)),
+            ("writer", "objectCreator", below(args.bucket, args.prefix)),
+        )
         self.grants = (
-            storage.BucketIAMMember(
-                f"{name}-reader",
-                bucket=args.bucket,
-                role="roles/storage.objectViewer",
-                member=args.keeper,
-                condition=_of_programs(args, listed_and_below(args.bucket, args.prefix)),
-                opts=child,
-            ),
-            storage.BucketIAMMember(
-                f"{name}-writer",
-                bucket=args.bucket,
-                # Adds objects, and can neither replace nor delete one.
-                role="roles/storage.objectCreator",
-                member=args.keeper,
-                condition=_of_programs(args, below(args.bucket, args.prefix)),
-                opts=child,
+            *(
+                storage.BucketIAMMember(
+                    f"{name}-{what}",
+                    bucket=args.bucket,
+                    role=f"roles/storage.{role}",
+                    member=args.keeper,
+                    condition=storage.BucketIAMMemberConditionArgs(
+                        title=title,
+                        description="Programs that the hosts of one endpoint have compiled",
+                        expression=expression,
+                    ),
+                    opts=child,
+                )
+                for what, role, expression in on_bucket
             ),
             secretmanager.SecretIamMember(
                 f"{name}-key",
@@ -233,23 +238,12 @@ class LibraryPrograms(pulumi.ComponentResource):
                 secret_id=programs_key(args.project, args.region).rpartition("/")[2],
                 role="roles/secretmanager.secretAccessor",
                 member=args.keeper,
-                # Endpoints with one account have a binding each by the title.
                 condition=secretmanager.SecretIamMemberConditionArgs(
-                    title=programs_title(args.owner),
-                    description="What one endpoint knows its compiled programs by",
+                    title=title,
+                    description="What signs the compiled programs of one endpoint",
                     expression="resource.type == 'secretmanager.googleapis.com/SecretVersion'",
                 ),
                 opts=child,
             ),
         )
         self.register_outputs({"bucket": args.bucket})
-
-
-def _of_programs(
-    args: LibraryProgramsArgs, expression: str
-) -> storage.BucketIAMMemberConditionArgs:
-    return storage.BucketIAMMemberConditionArgs(
-        title=programs_title(args.owner),
-        description="Programs that the hosts of one endpoint have compiled",
-        expression=expression,
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -185,38 +185,7 @@ class Prerequisites:
             known = there.grants[0].id if there.grants else there.bucket_name
             found.append(_ReadableWeights(known, (there.seen, *there.grants)))
         elif weights.bucket == "library" and self._reader is not None:
-            readers = [
-                LibraryReader(
-                    f"{name}-library{in_region(region, settings.region)}",
-                    LibraryReaderArgs(
-                        bucket=bucket,
-                        prefix=weights_prefix(settings.model),
-                        reader=self._reader,
-                        title=title,
-                    ),
-                    opts,
-                )
-                for region, bucket in weights_buckets(settings, names).items()
-            ]
-            grants = tuple(reader.grant for reader in readers)
-            found.append(_ReadableWeights(grants[0].id, grants))
-            if settings.serving.image_source == "library":
-                images = [
-                    LibraryReader(
-                        f"{name}-library-image{in_region(region, settings.region)}",
-                        LibraryReaderArgs(
-                            bucket=bucket,
-                            prefix=image_prefix(settings.serving.image),
-                            reader=self._reader,
-                            title=title,
-                            what="image",
-                        ),
-                        opts,
-                    )
-                    for region, bucket in weights_buckets(settings, names).items()
-                ]
-                grants = tuple(image.grant for image in images)
-                found.append(_ReadableWeights(grants[0].id, grants))
+            found += self._read_library(name, settings, names, self._reader, title, opts)
         if settings.programs_in_library and self._reader is not None:
             found.append(self._kept_programs(name, settings, names, self._reader, opts))
         if settings.makes_bucket:
@@ -238,6 +207,34 @@ class Prerequisites:
             found.append(_ReadableWeights(made[0].id, made))
         barriers = tuple(barrier for each in found for barrier in each.barriers)
         return _ReadableWeights(found[0].known if found else None, barriers)
+
+    def _read_library(
+        self,
+        name: str,
+        settings: StackSettings,
+        names: Names,
+        reader: pulumi.Input[str],
+        title: str,
+        opts: pulumi.ResourceOptions,
+    ) -> Iterator[_ReadableWeights]:
+        """What lets the hosts read their weights in the library of each region, and their image
+        where that is there, too."""
+        read = [("library", "weights", weights_prefix(settings.model))]
+        if settings.serving.image_source == "library":
+            read.append(("library-image", "image", image_prefix(settings.serving.image)))
+        for part, what, prefix in read:
+            readers = [
+                LibraryReader(
+                    f"{name}-{part}{in_region(region, settings.region)}",
+                    LibraryReaderArgs(
+                        bucket=bucket, prefix=prefix, reader=reader, title=title, what=what
+                    ),
+                    opts,
+                )
+                for region, bucket in weights_buckets(settings, names).items()
+            ]
+            grants = tuple(each.grant for each in readers)
+            yield _ReadableWeights(grants[0].id, grants)
 
     def _kept_programs(
         self,

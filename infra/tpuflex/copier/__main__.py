@@ -17,7 +17,7 @@ from tpuflex.copier.http import Patience, RefusedError, UnreachableError, reques
 from tpuflex.copier.hub import Hub
 from tpuflex.copier.job import BucketOrigin, HubOrigin, Job
 from tpuflex.copier.machine import Machine
-from tpuflex.copier.origin import Origin
+from tpuflex.copier.origin import OriginFiles
 from tpuflex.copier.report import KEY, LONGEST_TEXT, NAMESPACE, Report
 from tpuflex.copier.storage import Objects
 
@@ -127,7 +127,7 @@ class _Reports:
         self._ticking.join()
 
 
-def _origin(job: Job, machine: Machine, patience: Patience) -> Origin:
+def _origin(job: Job, machine: Machine, patience: Patience) -> OriginFiles:
     match job.origin:
         case HubOrigin() as origin:
             return Hub(origin, _hub_token(origin, job.secretmanager, machine, patience), patience)

@@ -32,7 +32,7 @@ from tpuflex.boot.manifest_document import (
 from tpuflex.copier.errors import CopyError
 from tpuflex.copier.http import RefusedError
 from tpuflex.copier.job import Job, JobFile, git_object_id
-from tpuflex.copier.origin import Origin
+from tpuflex.copier.origin import OriginFiles
 from tpuflex.copier.storage import CHUNK_BYTES, Objects
 from tpuflex.copier.stored import Stored
 
@@ -64,7 +64,7 @@ class Copy:
     """
 
     def __init__(
-        self, job: Job, origin: Origin, objects: Objects, *, part_bytes: int = PART_BYTES
+        self, job: Job, origin: OriginFiles, objects: Objects, *, part_bytes: int = PART_BYTES
     ) -> None:
         self._job = job
         self._origin = origin

@@ -10,7 +10,7 @@ from tpuflex.copier.errors import CopyError
 from tpuflex.copier.job import JobFile
 
 
-class Origin(Protocol):
+class OriginFiles(Protocol):
     """The files of one job."""
 
     def blocks(self, file: JobFile) -> Iterator[bytes]:

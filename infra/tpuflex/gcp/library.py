@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tpuflex.errors import AlreadyExistsError
 from tpuflex.gcp.bucket_owner import OWN_BUCKET
 from tpuflex.gcp.cloud_resource import CloudResource, described
-from tpuflex.gcp.kinds import BUCKET, Kind
+from tpuflex.gcp.kinds import BUCKET, SECRET, Kind
 from tpuflex.gcp.listing import Apis, Listing, list_kind
 from tpuflex.gcp.paging import entries, objects
 from tpuflex.gcp.project_policy import account_of, deleted_account
@@ -166,10 +166,33 @@ def read_library_bucket(apis: Apis, name: str, project: str) -> CloudResource:
     answer = apis.storage.call("GET", f"{BUCKET.root}{name}")
     found = described(BUCKET, answer, name=name, place="", id_=name)
     if found.marker.owner != library_names(project).owner:
-        raise AlreadyExistsError(
-            f"The bucket gs://{name} does not carry the marker of the library of {project}: it was"
-            " made by somebody else. Nothing was sent.",
-            status=409,
-            hint=OWN_BUCKET,
-        )
+        raise _unmarked(f"bucket gs://{name}", project, OWN_BUCKET)
     return found
+
+
+def read_library_secret(apis: Apis, secret: str, project: str) -> CloudResource:
+    """The secret ``secret`` (``projects/P/secrets/S``), which is one of the library of ``project``.
+
+    Raises:
+        NotFoundError: there is no such secret.
+        AlreadyExistsError: somebody else has made it, and may know its value.
+        AccessError, ApiError: it cannot be told.
+    """
+    answer = apis.secretmanager.call("GET", f"{SECRET.root}{secret}")
+    name = secret.rpartition("/")[2]
+    found = described(SECRET, answer, name=name, place="", id_=secret)
+    if found.marker.owner != library_names(project).owner:
+        hint = (
+            "They may know its value. Find out who it was and delete it; then: tpuflex library up"
+        )
+        raise _unmarked(f"secret {secret}", project, hint)
+    return found
+
+
+def _unmarked(what: str, project: str, hint: str) -> AlreadyExistsError:
+    return AlreadyExistsError(
+        f"The {what} does not carry the marker of the library of {project}: it was made by somebody"
+        " else. Nothing was sent.",
+        status=409,
+        hint=hint,
+    )

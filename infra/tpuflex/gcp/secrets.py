@@ -35,8 +35,8 @@ class SecretVersion:
     state: str
 
 
-def new_api_key() -> str:
-    """A serving API key: 256 bits of randomness in characters that fit an HTTP header."""
+def new_key() -> str:
+    """A key for an API or a signature: 256 random bits in characters that fit an HTTP header."""
     return secrets.token_urlsafe(32)
 
 
@@ -141,7 +141,7 @@ class SecretClient:
         return found
 
     def ensure_api_key(
-        self, secret: str, number: int, generate: Callable[[], str] = new_api_key
+        self, secret: str, number: int, generate: Callable[[], str] = new_key
     ) -> SecretVersion:
         """The serving API key's version ``number``, generated when it is not there yet.
 

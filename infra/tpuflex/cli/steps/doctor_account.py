@@ -71,7 +71,7 @@ def _needed(cloud: Cloud) -> Iterator[Needed]:
         yield Needed(adding, "keep programs", f"bucket {keeps}", vital=False)
     if settings.programs_in_library:
         key = programs_key(settings.project, settings.region)
-        yield Needed(accessor, "know its programs", f"secret {key}", vital=False)
+        yield Needed(accessor, "sign programs", f"secret {key}", vital=False)
     for role in secrets.versions:
         if role in secrets.host_roles:
             yield Needed(accessor, f"read {role}", f"secret {cloud.stack.names.secret(role)}")

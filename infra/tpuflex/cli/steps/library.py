@@ -93,7 +93,7 @@ def make_library(
         new_programs_key: whether hosts that boot from now on use no compiled programs of before.
 
     Raises:
-        ConflictError: hosts can read no value by which they know their programs.
+        ConflictError: hosts cannot read the value that signs compiled programs.
         AlreadyExistsError: another state has made one of them, or somebody else.
         InterruptedByUser: the user did not agree.
         TpuflexError: the engine failed; the same command goes on.
@@ -127,7 +127,9 @@ def make_library(
             output.confirm("All endpoints of the library compile once more. Go ahead?")
         ensure_programs_keys(cloud, work.regions, anew=new_programs_key)
         if new_programs_key:
-            output.progress("Programs have another key: hosts that boot use none of before.")
+            output.progress(
+                "Compiled programs have a new key: hosts that boot from now on use none of before."
+            )
     if gone:
         output.progress(f"  warning  {_RIGHTS_GONE}")
     buckets = {region: work.names.bucket(work.project, region) for region in work.regions}
@@ -263,10 +265,7 @@ def _show_plan(
     output.facts(
         (
             ("new in", ", ".join(new)),
-            (
-                "programs",
-                "kept for 90 days, known by a secret in each region, 6 cents a month each",
-            ),
+            ("programs", "compiled ones are kept for 90 days, signed with a secret in each region"),
             ("access", "private, uniform; what is replaced or deleted can be had back for 7 days"),
             ("stays", for_stack(_STAYS, invocation.stack)),
         )
