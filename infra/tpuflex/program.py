@@ -8,6 +8,8 @@ from collections.abc import Mapping
 import pulumi
 from pulumi_gcp import compute, dns, projects, secretmanager, serviceaccount, storage
 
+from tpuflex.boot.metadata import startup_script
+from tpuflex.by_class import load_by_class
 from tpuflex.components.endpoint import VllmEndpoint
 from tpuflex.components.endpoint_args import Preparation, StateSeen, VllmEndpointArgs
 from tpuflex.errors import SettingsError
@@ -16,19 +18,25 @@ from tpuflex.settings.load import load_pulumi_config
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.rules import warnings
 
-#: One class of every module of pulumi-gcp that the components use.
+#: The packages of pulumi-gcp that have more modules than the endpoint has resources.
+_LARGE = (compute, storage)
+#: What is loaded of every package of pulumi-gcp that the components use.
 _FIRST_CLASSES = (
+    (compute, "Firewall"),
     (compute, "Network"),
+    (compute, "Subnetwork"),
     (dns, "ManagedZone"),
     (projects, "Service"),
     (secretmanager, "Secret"),
     (serviceaccount, "Account"),
     (storage, "Bucket"),
+    (storage, "BucketIAMMember"),
 )
 
 
 def load() -> None:
-    """Load the classes that :func:`deploy` uses, which takes a second.
+    """Load the classes that :func:`deploy` uses, and put the startup script together, which takes
+    more than half a second.
 
     pulumi-gcp loads a module when the first of its classes is touched, which would be while the
     engine waits for the program. The classes are never freed: the garbage collector, which
@@ -37,8 +45,11 @@ def load() -> None:
     collecting = gc.isenabled()
     gc.disable()
     try:
+        for package in _LARGE:
+            load_by_class(package)
         for module, name in _FIRST_CLASSES:
             getattr(module, name)
+        startup_script()
         gc.freeze()
     finally:
         if collecting:

@@ -59,7 +59,8 @@ RANKS: dict[str, int] = {
     "host": 1,
     "request": 1,
     "roles": 1,
-    # Pulumi's plugin protocol knows nothing of tpuflex.
+    # How Pulumi's SDKs are loaded, and Pulumi's plugin protocol, know nothing of tpuflex.
+    "by_class": 0,
     "pulumi_plugin": 0,
     # The top level only names the version and loads public names on first use.
     "": 0,

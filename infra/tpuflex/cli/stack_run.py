@@ -96,6 +96,10 @@ class StackRun:
         thread.start()
         return thread
 
+    def load(self) -> None:
+        """Begin to load what the program needs, beside whatever comes before the engine."""
+        _ = self._loading
+
     @property
     def key_unread(self) -> AccessError | None:
         """Why a plan for a reader was made without a look at the user's key, if it was."""
@@ -116,7 +120,7 @@ class StackRun:
         """
         self._key_unread = require_brought(self._cloud, reader=reader)
         # Loading the program's classes takes as long as starting the engine: do both at once.
-        _ = self._loading
+        self.load()
         cost = run_cost(self._stack.settings)
         preview = self._outlasting(self.engine.preview)
         require_home_can_move(preview)

@@ -63,8 +63,9 @@ def run_up(
     output = invocation.output
     if not missing_allowed:
         require_source(cloud)
-    run_preflight(invocation, cloud)
     stack_run = StackRun(invocation, cloud)
+    stack_run.load()
+    run_preflight(invocation, cloud)
     stack_run.preparation.accepted = accepted_weights
     stack_run.preparation.awaited = missing_allowed
     plan = stack_run.plan()

@@ -1,0 +1,59 @@
+"""Packages of Pulumi's SDKs, loaded class by class.
+
+`pulumi_gcp.compute` has 288 modules. Its SDK loads a package when it is touched for the first time,
+and then all of it (https://github.com/pulumi/pulumi/pull/6827), for which the engine waits.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+#: Where a word begins within the name of a class: `RouterNat`, `BucketIAMMember`.
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+#: The module in which a package has the types of its resources' nested inputs.
+_INPUTS = "_inputs"
+
+
+class _ByClass(ModuleType):
+    """A package of which a class is loaded with its own module; for anything else, all of it."""
+
+    def __getattr__(self, name: str) -> Any:
+        """The class ``name``. What begins with a small letter may be a submodule that is about to
+        be imported, which Python asks for first."""
+        if not name[0].isupper():
+            if name.startswith("_") or name == "outputs":
+                raise AttributeError(name)
+            return getattr(_whole(self), name)
+        for module in (_WORD.sub("_", name).lower(), _INPUTS):
+            path = f"{self.__name__}.{module}"
+            found = getattr(import_module(path), name, None) if find_spec(path) else None
+            if found is not None:
+                setattr(self, name, found)
+                return found
+        return getattr(_whole(self), name)
+
+
+def load_by_class(package: ModuleType) -> None:
+    """Have each class of ``package`` load its own module when it is touched, and no other.
+
+    Args:
+        package: as the SDK gives it to whoever imports it. One that was touched already is loaded
+            as a whole, and stays as it is.
+    """
+    # Its type, and no attribute of it, which would touch it.
+    if type(package) is not ModuleType:
+        package.__class__ = _ByClass
+
+
+def _whole(package: ModuleType) -> ModuleType:
+    """``package``, once all of it is loaded."""
+    package.__class__ = ModuleType
+    spec = package.__spec__
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{package.__name__} cannot be loaded")
+    spec.loader.exec_module(package)
+    return package
