@@ -132,6 +132,10 @@ class ServiceDisabledError(AccessError):
     """The API is not enabled in the project."""
 
 
+class ReaderPaysError(AccessError):
+    """The bucket wants whoever reads it to pay."""
+
+
 class QuotaError(AccessError):
     """A quota is missing or used up."""
 

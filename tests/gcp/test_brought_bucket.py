@@ -169,7 +169,8 @@ def test_a_bucket_whose_readers_pay_is_refused(clients: Clients) -> None:
     with pytest.raises(AccessError) as caught:
         read_brought_bucket(clients.storage, MINE, "us-east5")
     assert caught.value.hint == (
-        "Run: gcloud storage buckets update gs://bucket-1 --no-requester-pays"
+        "Run: gcloud storage buckets update gs://bucket-1 --no-requester-pays\n"
+        "Or name another bucket, which holds a copy."
     )
 
 

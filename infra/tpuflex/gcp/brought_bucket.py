@@ -14,10 +14,10 @@ from tpuflex.gcloud_commands import (
     create_bucket,
     grant_on_bucket,
     make_private,
-    no_requester_pays,
 )
 from tpuflex.gcp.kinds import BUCKET
 from tpuflex.gcp.paging import entries
+from tpuflex.gcp.requester_pays import reader_pays
 from tpuflex.naming import LABEL_OWNER, STATES_LABEL
 from tpuflex.settings.bucket import BroughtBucket
 
@@ -91,14 +91,11 @@ def require_requester_pays_off(bucket: BroughtBucket, found: JsonObject) -> None
     """Check that ``bucket``, which the cloud has as ``found``, does not let whoever reads it pay.
 
     Raises:
-        AccessError: it does.
+        ReaderPaysError: it does.
     """
     billing = found.get("billing")
     if isinstance(billing, dict) and billing.get("requesterPays") is True:
-        raise AccessError(
-            f"{bucket.url} lets whoever reads it pay, which neither hosts nor a push can",
-            hint=f"Run: {no_requester_pays(bucket.url)}",
-        )
+        raise reader_pays(bucket.url)
 
 
 def held_in(storage: Api, bucket: str, permissions: tuple[str, ...]) -> frozenset[str]:

@@ -25,6 +25,7 @@ from tpuflex.gcloud_commands import (
     set_quota_project,
 )
 from tpuflex.gcp.endpoints import is_loopback
+from tpuflex.gcp.requester_pays import reader_pays, wants_payment
 from tpuflex.request.causes import Cause, classify, remedy, unpaid
 from tpuflex.request.unnamed_permissions import of_call
 
@@ -49,6 +50,8 @@ _RATE_TEXT = re.compile(r"per minute|per second|rate limit|too many requests", r
 #: A quota of chips or addresses, which no amount of retrying refills.
 _RESOURCE_QUOTA = re.compile(r"Per(Project)?Per(Zone|Region)|IN_USE_ADDRESSES|Limit:? 0\b")
 _PROJECT = re.compile(r"/projects/([a-z][a-z0-9-]+)\b")
+#: In Cloud Storage's JSON API: https://cloud.google.com/storage/docs/json_api/v1/buckets/get
+_BUCKET = re.compile(r"/storage/v1/b/([^/?]+)")
 #: Stands for the HTTP status where no usable answer came at all.
 NO_ANSWER = 0
 _LOG_IN = f"Run: {log_in()}"
@@ -160,6 +163,8 @@ def as_exception(
         return QuotaError(text, hint=remedy(Cause.QUOTA, error.message), code=Code.QUOTA)
     if error.service_disabled:
         return ServiceDisabledError(text, hint=_enable_hint(error, url), code=Code.PERMISSION)
+    if wants_payment(error.http_status, error.message) and (bucket := _BUCKET.search(url)):
+        return reader_pays(f"gs://{bucket[1]}")
     if error.billing_disabled:
         return AccessError(text, hint=_billing_hint(url), code=Code.PERMISSION)
     if error.http_status == 403:
