@@ -18,11 +18,13 @@ from tests.cli.samples import status
 from tests.embedded_cloud.api import TOKEN
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.steps import doctor_cloud, doctor_weights
+from tpuflex.cli.steps.doctor_account import account_checks
 from tpuflex.cli.steps.doctor_cloud import cloud_examinations, credential_examination
 from tpuflex.cli.steps.ready import require_ready, require_source
 from tpuflex.cli.steps.up import run_up
 from tpuflex.errors import SettingsError, TpuflexError
 from tpuflex.gcp.required_apis import APIS, GoogleApi
+from tpuflex.naming import programs_key
 from tpuflex.operate.doctor.check import Standing
 from tpuflex.operate.doctor.side_by_side import DECISIVE, examine_all
 
@@ -308,3 +310,25 @@ def test_damaged_weights_of_a_slice_that_is_active(
 
     assert found.standing is Standing.WARNING
     assert found.remedy == "tpuflex weights push DIRECTORY --stack dev"
+
+
+def test_a_library_in_two_regions_is_granted_in_both(doctor: Doctor) -> None:
+    """Whoever grants by hand is told of each region's bucket, and of what signs programs there:
+    hosts come up in either."""
+    account = "vllm-hosts@tpuflex-dev.iam.gserviceaccount.com"
+    doctor.change("identity", service_account=account, manage_grants=False)
+    weights = doctor.stack.settings.model.weights.model_copy(update={"bucket": "library"})
+    doctor.change("model", weights=weights)
+    doctor.change("slice", zones=("us-east5-a", "europe-west4-a"))
+
+    found = account_checks(doctor.cloud, doctor.cloud.apis())
+
+    told = {check.name: check.remedy.split(" --member")[0] for check in found}
+    for region, bucket in doctor.cloud.buckets.items():
+        key = programs_key("tpuflex-dev", region).rpartition("/")[2]
+        let_in = f"gcloud storage buckets add-iam-policy-binding gs://{bucket}"
+        assert told[f"hosts: read the weights in {region}"] == let_in
+        assert told[f"hosts: keep programs in {region}"] == let_in
+        sign = f"gcloud secrets add-iam-policy-binding {key} --project=tpuflex-dev"
+        assert told[f"hosts: sign programs in {region}"] == sign
+    assert set(doctor.cloud.buckets) == {"us-east5", "europe-west4"}

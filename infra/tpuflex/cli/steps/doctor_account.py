@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from tpuflex.gcp.transport import JsonObject
     from tpuflex.operate.doctor.check import Check
 
+_READS = "roles/storage.objectViewer"
+_ADDS = "roles/storage.objectCreator"
+_SECRETS = "roles/secretmanager.secretAccessor"
+
 
 def account_checks(cloud: Cloud, apis: Apis) -> list[Check]:
     """How the hosts' account stands, and what it is granted, where that is the user's.
@@ -56,25 +60,25 @@ def _needed(cloud: Cloud) -> Iterator[Needed]:
     yield Needed(PROJECT_ROLES["metrics"], "write metrics", vital=False)
     if settings.pulls_own_image:
         yield Needed(IMAGES_ROLE["images"], "pull the image")
-    accessor = "roles/secretmanager.secretAccessor"
     secrets = settings.secrets
     if not (settings.identity.manage_grants and secrets.manage_grants):
         for role, brought in secrets.brought.items():
             if role in secrets.host_roles:
-                yield Needed(accessor, f"read {role}", f"secret {brought.secret}")
+                yield Needed(_SECRETS, f"read {role}", f"secret {brought.secret}")
     if settings.identity.manage_grants:
         return
-    yield Needed("roles/storage.objectViewer", "read the weights", f"bucket {cloud.bucket}")
-    if settings.serving.kept_programs == "bucket":
-        keeps = cloud.bucket if settings.programs_in_library else cloud.made_bucket
-        adding = "roles/storage.objectCreator"
-        yield Needed(adding, "keep programs", f"bucket {keeps}", vital=False)
-    if settings.programs_in_library:
-        key = programs_key(settings.project, settings.region)
-        yield Needed(accessor, "sign programs", f"secret {key}", vital=False)
+    for region, bucket in cloud.buckets.items():
+        there = f" in {region}" if len(cloud.buckets) > 1 else ""
+        yield Needed(_READS, f"read the weights{there}", f"bucket {bucket}")
+        if settings.programs_in_library:
+            key = programs_key(settings.project, region)
+            yield Needed(_ADDS, f"keep programs{there}", f"bucket {bucket}", vital=False)
+            yield Needed(_SECRETS, f"sign programs{there}", f"secret {key}", vital=False)
+    if settings.serving.kept_programs == "bucket" and not settings.programs_in_library:
+        yield Needed(_ADDS, "keep programs", f"bucket {cloud.made_bucket}", vital=False)
     for role in secrets.versions:
         if role in secrets.host_roles:
-            yield Needed(accessor, f"read {role}", f"secret {cloud.stack.names.secret(role)}")
+            yield Needed(_SECRETS, f"read {role}", f"secret {cloud.stack.names.secret(role)}")
 
 
 def _policy(apis: Apis, project: str, resource: str) -> JsonObject | Unread | None:
