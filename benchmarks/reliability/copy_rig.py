@@ -21,7 +21,7 @@ from reliability import processes
 from reliability.command_rig import ROOT, Rig
 from reliability.control import Control
 from reliability.projects import SWIFT, write_stack
-from tpuflex.boot.config import weights_prefix
+from tpuflex.boot.places import weights_prefix
 from tpuflex.gcp.weights import WeightsBucket, weights_bucket
 from tpuflex.naming import API_KEY, ENDPOINT_NAME, METRICS_KEY, Names, library_names
 from tpuflex.settings.load import load_stack_file

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from reliability.hostile_stacks import CANARY
-from tpuflex.boot.config import BootConfig
+from tpuflex.boot.document import BootConfig
 from tpuflex.boot.metadata import startup_script
 
 #: Ends the script, so that it can be given something else to do.

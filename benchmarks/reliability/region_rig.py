@@ -14,7 +14,7 @@ from typing import Self
 from embedded_cloud.address import read_address
 from reliability import processes
 from reliability.situation_rig import Json, SituationRig
-from tpuflex.boot.config import weights_buckets, weights_prefix
+from tpuflex.boot.places import weights_buckets, weights_prefix
 from tpuflex.copier.storage import CHUNK_BYTES
 from tpuflex.naming import COPY_ROLE, ENDPOINT_NAME, Names
 from tpuflex.settings.load import load_stack_file

@@ -19,7 +19,7 @@ from reliability.command_rig import Json
 from reliability.invariants import Command, Violation
 from reliability.processes import Ended
 from reliability.rig import StackRig
-from tpuflex.boot.config import weights_prefix
+from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.daemon import CREDENTIALS_VARIABLE
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run

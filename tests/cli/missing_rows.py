@@ -9,7 +9,7 @@ from typing import Any
 
 from embedded_cloud.json_types import JsonValue
 from tests.cli.examined import DIGEST, MIRROR, PROJECT, Doctor, quota
-from tpuflex.boot.config import weights_prefix
+from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.prepare_weights import remember
 from tpuflex.gcp.required_apis import APIS
 from tpuflex.gcp.weights import weights_bucket

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.examined import Doctor, healthy
-from tpuflex.boot.config import weights_prefix
+from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.steps.push import run_push
 from tpuflex.naming import library_names, programs_key

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.cli.test_weights_uses import Policy, Slices
-from tpuflex.boot.config import weights_prefix
+from tpuflex.boot.places import weights_prefix
 from tpuflex.boot.planned import PlannedWeights
 from tpuflex.cli import set_removal
 from tpuflex.cli.cloud import Cloud

@@ -18,7 +18,7 @@ from tests.cli.samples import status, step
 from tests.cli.typing import NOON
 from tests.engine.libraries import checkpoint, manifest_of
 from tests.images import small_image
-from tpuflex.boot.config import weights_prefix
+from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.foreseen import Foreseen
 from tpuflex.cli.library_image import push_image

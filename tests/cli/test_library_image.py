@@ -15,7 +15,7 @@ import pytest
 from tests.cli.examined import PROJECT, Doctor, healthy
 from tests.images import image, layer, small_image
 from tests.operate.test_registry import IMAGE as IN_REGISTRY
-from tpuflex.boot.config import image_prefix
+from tpuflex.boot.places import image_prefix
 from tpuflex.boot.planned import planned_image
 from tpuflex.cli import library_image
 from tpuflex.cli.cloud import Cloud

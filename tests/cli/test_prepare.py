@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tpuflex.boot.config import weights_prefix
 from tpuflex.boot.manifest import Manifest, WeightsFile, manifest
+from tpuflex.boot.places import weights_prefix
 from tpuflex.boot.planned import PlannedWeights
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.output import Output

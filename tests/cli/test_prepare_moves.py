@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.cli.test_prepare import OURS, Case, case, on
-from tpuflex.boot.config import weights_prefix
+from tpuflex.boot.places import weights_prefix
 from tpuflex.boot.planned import PlannedWeights
 from tpuflex.cli import weights_elsewhere
 from tpuflex.cli.cloud import Cloud

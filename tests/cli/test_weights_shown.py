@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.cli.test_prepare import OURS, TRUNCATED
-from tpuflex.boot.config import weights_prefix
+from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.output import Output
 from tpuflex.cli.stack import OpenStack

@@ -11,7 +11,8 @@ from reliability.figures import stack_files
 from reliability.figures.stack_files import StackFileRig
 from reliability.hostile_host import HostileHost
 from reliability.hostile_stacks import CANARY, HostileStack, hostile_stack
-from tpuflex.boot.config import NO_MANIFEST, BootConfig, boot_config
+from tpuflex.boot.config import boot_config
+from tpuflex.boot.document import NO_MANIFEST, BootConfig
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.naming import Names
 from tpuflex.settings.model import StackSettings

@@ -11,15 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpuflex.boot.config import (
-    BootConfig,
-    SecretConfig,
-    boot_config,
-    serving_args,
-    weights_buckets,
-    weights_prefix,
-)
+from tpuflex.boot.config import boot_config, serving_args
+from tpuflex.boot.document import BootConfig, SecretConfig
 from tpuflex.boot.metadata import node_metadata
+from tpuflex.boot.places import weights_buckets, weights_prefix
 from tpuflex.boot.planned import planned_weights
 from tpuflex.catalog.weight_formats import allowed_patterns
 from tpuflex.host.metadata_keys import CONFIG_KEY

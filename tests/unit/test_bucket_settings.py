@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.stack_sections import PIN, sections
-from tpuflex.boot.config import boot_config, weights_prefix
+from tpuflex.boot.config import boot_config
+from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import SettingsError
 from tpuflex.gcp.held_permissions import Held
 from tpuflex.naming import Names

@@ -14,7 +14,7 @@ from reliability.figures.callers import callers
 from reliability.figures.figure import Case, Figure, Json, Result
 from reliability.figures.power_failures import kill, killed
 from reliability.situation_rig import SituationRig
-from tpuflex.boot.config import image_prefix, weights_buckets
+from tpuflex.boot.places import image_prefix, weights_buckets
 from tpuflex.cli.library_image import PATTERNS
 from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.settings.load import load_stack_file

@@ -10,7 +10,7 @@ from reliability.figures.callers import callers
 from reliability.figures.figure import Case, Figure, Result
 from reliability.figures.power_failures import kill, killed
 from reliability.situation_rig import SituationRig
-from tpuflex.boot.config import weights_bucket, weights_prefix
+from tpuflex.boot.places import weights_bucket, weights_prefix
 from tpuflex.errors import NotFoundError
 from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.settings.load import load_stack_file

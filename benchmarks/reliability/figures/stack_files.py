@@ -14,7 +14,8 @@ from pulumi_plugin.printable import printable
 from reliability.figures.figure import Case, Figure, Result
 from reliability.hostile_host import HostileHost, canaries
 from reliability.hostile_stacks import SECRET, HostileStack, hostile_stack
-from tpuflex.boot.config import NO_MANIFEST, BootConfig, boot_config
+from tpuflex.boot.config import boot_config
+from tpuflex.boot.document import NO_MANIFEST, BootConfig
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run
 from tpuflex.errors import Finding, SettingsError

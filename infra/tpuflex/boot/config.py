@@ -1,22 +1,36 @@
-"""The document in the node's metadata that tells the startup script what to serve.
-
-It is data: the script reads it key by key and never runs any of it. Anyone who may read the
-node may read it, so it names secrets and contains none.
-"""
+"""What the hosts of a stack boot with: its settings as the document that their script reads."""
 
 from __future__ import annotations
 
 import json
-from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-
-from tpuflex.boot.manifest import MANIFEST_NAME, SHA256_PATTERN
+from tpuflex.boot.document import (
+    NO_MANIFEST,
+    BootCommands,
+    BootConfig,
+    BootTimeouts,
+    CompileCacheConfig,
+    ContainerConfig,
+    DrainConfig,
+    EndpointIdentity,
+    ImageConfig,
+    SecretConfig,
+    ServingConfig,
+    WeightsConfig,
+)
+from tpuflex.boot.manifest import MANIFEST_NAME
+from tpuflex.boot.places import (
+    image_prefix,
+    programs_prefix,
+    weights_bucket,
+    weights_buckets,
+    weights_prefix,
+)
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.catalog.weight_formats import allowed_patterns
-from tpuflex.naming import Names, SecretRole, library_names, programs_key, slug
-from tpuflex.settings.model import ModelSettings, StackSettings
-from tpuflex.settings.serving import WARMUP, CompileCache, Isolation, ServingFlags
+from tpuflex.naming import Names, programs_key
+from tpuflex.settings.model import StackSettings
+from tpuflex.settings.serving import WARMUP, ServingFlags
 
 CONTAINER_NAME = "vllm"
 #: Parts of files downloaded at a time; a single stream does not fill a host's network.
@@ -27,12 +41,6 @@ EXPECTED_GBPS = 25
 #: How long a host asks for a secret: a new permission takes minutes to take effect, and
 #: somebody may still have to add the value.
 SECRET_SECONDS = 1800
-
-#: Begins the names of all objects that a host may write.
-COMPILE_CACHE_PREFIX = "compile-cache"
-
-#: Begins the names of all objects of images in a library.
-IMAGES_PREFIX = "images/"
 
 #: Environment of every serving container, unless the stack file overrides it.
 DEFAULT_ENVIRONMENT: dict[str, str] = {
@@ -51,231 +59,6 @@ DEFAULT_ENVIRONMENT: dict[str, str] = {
 #: Where no media may be fetched from: vLLM takes an empty list for permission to fetch from
 #: everywhere, and this name is nobody's (https://www.rfc-editor.org/rfc/rfc6761#section-6.4).
 NO_MEDIA_DOMAIN = ("none.invalid",)
-
-
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class EndpointIdentity(_Frozen):
-    """Which endpoint the host belongs to."""
-
-    project: str
-    """Pulumi project name."""
-    stack: str
-    """Pulumi stack name."""
-    name: str
-    """Logical name of the endpoint."""
-
-
-class ContainerConfig(_Frozen):
-    """The serving container."""
-
-    name: str
-    """Its fixed name on the host."""
-    image: str
-    """Image reference with digest."""
-    shm_size: str
-    """Shared memory, as docker writes it."""
-    isolation: Isolation
-    """Whether it runs without the host's rights and network."""
-    egress: Literal["none", "internet"]
-    """What an isolated one may connect to: nothing, or public addresses."""
-    env: dict[str, str]
-    """Its environment, none of it secret."""
-
-
-class ServingConfig(_Frozen):
-    """The server in the container."""
-
-    model_name: str
-    """Name under which the model is served."""
-    port: int
-    """Port on the host's internal address."""
-    security_floor: str = Field(pattern=r"^\d{1,6}(\.\d{1,6}){0,3}$")
-    """The oldest vLLM that may serve; the host asks the server before READY. 0 lets every one."""
-    chat_template: str = ""
-    """Path of the chat template within the weights; empty for the one that comes with the
-    tokenizer."""
-    warmup_s: int | None = Field(default=None, ge=0)
-    """Seconds that a warm-up may last, 0 for none; absent for the 45 that the script has by
-    default."""
-    args: tuple[str, ...]
-    """Arguments beside model, name, host, port and chat template."""
-
-
-class WeightsConfig(_Frozen):
-    """Where the weights are."""
-
-    bucket: str
-    """Bucket name; of several, that in the stack's home."""
-    buckets: dict[str, str] | None = None
-    """Where the host may be in one of several regions: the bucket of each, by region. Absent
-    otherwise."""
-    prefix: str
-    """Prefix of all objects, without a trailing slash."""
-    manifest: str
-    """Name of the manifest below the prefix."""
-    manifest_sha256: str = Field(pattern=SHA256_PATTERN)
-    """SHA-256 of the one manifest that the host accepts."""
-    formats: tuple[str, ...]
-    """Shell patterns of the files that a manifest may name."""
-    parallelism: int
-    """Parts of files downloaded at a time."""
-    expected_gbps: int = Field(ge=0)
-    """Gbit/s below which the host says that the download was slow; 0 where nothing is expected of
-    its network."""
-
-
-class ImageConfig(_Frozen):
-    """Where the image is, if it is in the library: a set of files like the weights, its blobs."""
-
-    bucket: str
-    """Bucket name: that of the weights. Where the host may be in one of several regions, it takes
-    the image from the bucket from which it takes these."""
-    prefix: str
-    """Prefix of all objects, without a trailing slash."""
-    manifest: str
-    """Name of the manifest below the prefix."""
-    manifest_sha256: str = Field(pattern=SHA256_PATTERN)
-    """SHA-256 of the one manifest that the host accepts."""
-
-
-class CompileCacheConfig(_Frozen):
-    """Where compiled programs are kept."""
-
-    mode: CompileCache
-    """How long: see :class:`tpuflex.settings.serving.ServingSettings`."""
-    bucket: str | None = None
-    """Bucket of their archives, where it is not that of the weights; absent otherwise."""
-    prefix: str
-    """Prefix of their objects in that bucket, without a trailing slash."""
-    keys: dict[str, str] | None = None
-    """Of programs in a library, by the region of the host: resource name of the secret that signs
-    them, ``projects/P/secrets/S``, whose latest version counts. Absent where the endpoint's first
-    API key does."""
-
-
-class SecretConfig(_Frozen):
-    """One secret that the host fetches."""
-
-    role: SecretRole
-    """What it is for, and the name of its file."""
-    version: str = Field(pattern=r"^projects/[^/]+/secrets/[^/]+/versions/\d+$")
-    """Resource name of its pinned version."""
-
-
-class BootTimeouts(_Frozen):
-    """How long the phases may take, in seconds."""
-
-    ready_s: int
-    """Waiting for weights, and again for the server."""
-    secret_s: int
-    """Asking for one secret."""
-
-
-class DrainConfig(_Frozen):
-    """When the host stops admitting requests, in seconds (docs/drain.md)."""
-
-    run_s: int = Field(ge=0)
-    """How long Google lets the slice run; 0 where that is not known."""
-    drain_s: int = Field(ge=0)
-    """How long requests in flight are waited for, where whoever deletes the slice does not say."""
-    margin_s: int = Field(ge=0)
-    """How long before the end of its run a host drains by itself."""
-
-
-class BootCommands(_Frozen):
-    """Commands for the user when the host waits for something."""
-
-    weights: str
-    """Pushes the weights to the bucket."""
-    secrets: str
-    """Adds the secrets to Secret Manager."""
-    image: str | None = None
-    """Pushes the image to the library, where it comes from there; absent otherwise."""
-
-
-class BootConfig(_Frozen):
-    """Everything that varies between stacks."""
-
-    version: Literal[1] = Field(default=1, alias="schema")
-    """Version of this format, ``schema`` in the document."""
-    endpoint: EndpointIdentity
-    container: ContainerConfig
-    serving: ServingConfig
-    weights: WeightsConfig
-    image: ImageConfig | None = None
-    """Absent where the image is pulled from its registry."""
-    compile_cache: CompileCacheConfig
-    secrets: tuple[SecretConfig, ...]
-    timeouts: BootTimeouts
-    drain: DrainConfig
-    commands: BootCommands
-
-    def to_json(self) -> str:
-        """The document with sorted keys and no whitespace: equal settings give equal text."""
-        document = self.model_dump(mode="json", by_alias=True, exclude_none=True)
-        return json.dumps(document, sort_keys=True, separators=(",", ":"))
-
-
-def weights_prefix(model: ModelSettings) -> str:
-    """Prefix of the weights of ``model`` within their bucket, without a trailing slash."""
-    brought = model.weights.brought
-    below = f"{brought.prefix}/" if brought is not None and brought.prefix else ""
-    return f"{below}models/{slug(model.name)}/{model.weights.revision}"
-
-
-def programs_prefix(settings: StackSettings, names: Names) -> str:
-    """Prefix of the programs that the hosts of a stack compile, within their bucket, without a
-    trailing slash: in a library every endpoint has a place of its own, by its owner marker, because
-    names that are slugs may meet.
-
-    Args:
-        settings: the stack.
-        names: its physical names.
-    """
-    own = f"/{names.prefix}-{names.owner}" if settings.programs_in_library else ""
-    return COMPILE_CACHE_PREFIX + own
-
-
-def image_prefix(image: str) -> str:
-    """Prefix of an image in a library, without a trailing slash.
-
-    Args:
-        image: the image, pinned by its digest. Under every name of it that is the same place.
-    """
-    return f"{IMAGES_PREFIX}{image.partition('@')[2].replace(':', '/')}"
-
-
-def weights_bucket(settings: StackSettings, names: Names) -> str:
-    """Name of the bucket that holds the weights of a stack: the stack's, the library's in its home,
-    or one that was there before both.
-
-    Args:
-        settings: the stack.
-        names: its physical names.
-    """
-    return weights_buckets(settings, names)[settings.region]
-
-
-def weights_buckets(settings: StackSettings, names: Names) -> dict[str, str]:
-    """Names of the buckets that the hosts of a stack read their weights from, by the region of
-    their zone.
-
-    Args:
-        settings: the stack.
-        names: its physical names.
-    """
-    project, regions = settings.project, settings.slice.regions
-    if (brought := settings.model.weights.brought) is not None:
-        return dict.fromkeys(regions, brought.name)
-    holder = library_names(project) if settings.model.weights.bucket == "library" else names
-    return {region: holder.bucket(project, region) for region in regions}
-
-
-#: The hash of no manifest, which every host refuses: for a configuration that no host boots with.
-NO_MANIFEST = "0" * 64
 
 
 def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> BootConfig:

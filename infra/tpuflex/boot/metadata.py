@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from tpuflex.boot.config import BootConfig
+from tpuflex.boot.document import BootConfig
 from tpuflex.catalog import environment
 from tpuflex.errors import BootError
 from tpuflex.host.metadata_keys import CONFIG_KEY

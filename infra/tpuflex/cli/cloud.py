@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.config import weights_buckets
+from tpuflex.boot.places import weights_buckets
 from tpuflex.cli.cloud_environment import (
     credentials_asked,
     embedded_environment,

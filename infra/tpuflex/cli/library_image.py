@@ -6,7 +6,7 @@ import json
 import shutil
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.config import image_prefix
+from tpuflex.boot.places import image_prefix
 from tpuflex.cli.library_weights import BUCKET_KEY, in_library
 from tpuflex.errors import Finding, SettingsError, WeightsError
 from tpuflex.startup.image_archive import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.config import weights_prefix
+from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.memory_text import memory_document, memory_line
 from tpuflex.cli.output import Output
 from tpuflex.cli.secrets_anew import anew_texts, made_anew

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.config import weights_prefix
+from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.library_keys import require_programs_keys
 from tpuflex.cli.library_weights import in_library
 from tpuflex.cli.prepare_secrets import check_brought, check_certificate, ensure_secrets

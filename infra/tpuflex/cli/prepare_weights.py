@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.config import weights_prefix
+from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.shared_weights import require_same
 from tpuflex.cli.source_access import SourceAccess, hub_client, objects_at
 from tpuflex.errors import Finding, InterruptedByUser, SettingsError

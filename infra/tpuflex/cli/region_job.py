@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.config import weights_prefix
 from tpuflex.boot.manifest import WeightsFile
+from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.shared_weights import is_shared
 from tpuflex.copier.job import Job, git_object_id
 from tpuflex.errors import WeightsError

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.config import image_prefix, weights_prefix
+from tpuflex.boot.places import image_prefix, weights_prefix
 from tpuflex.cli.library_image import PATTERNS, push_command
 from tpuflex.cli.prepare_weights import remember
 from tpuflex.cli.weights_elsewhere import copy_text

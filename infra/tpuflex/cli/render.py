@@ -35,7 +35,8 @@ def render(invocation: Invocation, part: str) -> None:
     configuration, which the host reads from the metadata key tpuflex-config. Where the stack file
     pins no weights, `manifest_sha256` is all zeros here: `up` finds it out.
     """
-    from tpuflex.boot.config import NO_MANIFEST, boot_config
+    from tpuflex.boot.config import boot_config
+    from tpuflex.boot.document import NO_MANIFEST
     from tpuflex.boot.metadata import node_metadata
 
     stack = invocation.open_stack()

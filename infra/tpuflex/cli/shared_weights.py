@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.config import image_prefix, weights_prefix
+from tpuflex.boot.places import image_prefix, weights_prefix
 from tpuflex.cli.library_weights import in_library, require_library
 from tpuflex.cli.own_weights import is_own
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError

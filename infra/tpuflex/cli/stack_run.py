@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.config import NO_MANIFEST
+from tpuflex.boot.document import NO_MANIFEST
 from tpuflex.boot.planned import planned_weights
 from tpuflex.cli.brought import require_brought
 from tpuflex.cli.cloud import Cloud

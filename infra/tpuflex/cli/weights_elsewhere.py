@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.config import weights_prefix
+from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.library_weights import in_library
 from tpuflex.cli.prepare_weights import files_text, remember
 from tpuflex.errors import AlreadyExistsError, InterruptedByUser, TpuflexError

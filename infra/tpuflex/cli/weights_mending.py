@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.config import weights_prefix
+from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.weights_elsewhere import elsewhere
 from tpuflex.errors import WeightsError
 

@@ -10,7 +10,7 @@ import pulumi
 import pulumi_gcp as gcp
 from pulumi_gcp import secretmanager, storage
 
-from tpuflex.boot.config import COMPILE_CACHE_PREFIX
+from tpuflex.boot.places import COMPILE_CACHE_PREFIX
 from tpuflex.components.cloud import require_matching_cloud, runs_embedded
 from tpuflex.components.inputs import inputs_of
 from tpuflex.components.marks import labels

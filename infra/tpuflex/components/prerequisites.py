@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 from pulumi import UNKNOWN
 
-from tpuflex.boot.config import (
+from tpuflex.boot.places import (
     image_prefix,
     programs_prefix,
     weights_bucket,

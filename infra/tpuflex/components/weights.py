@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 from pulumi_gcp import storage
 
-from tpuflex.boot.config import COMPILE_CACHE_PREFIX
+from tpuflex.boot.places import COMPILE_CACHE_PREFIX
 from tpuflex.components.inputs import inputs_of
 from tpuflex.components.marks import labels
 from tpuflex.naming import Names

@@ -15,7 +15,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.config import IMAGES_PREFIX
 from tpuflex.boot.manifest import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
@@ -23,6 +22,7 @@ from tpuflex.boot.manifest import (
     manifest_sha256,
     read_manifest,
 )
+from tpuflex.boot.places import IMAGES_PREFIX
 from tpuflex.catalog.weight_formats import allowed_patterns, fits
 from tpuflex.errors import NotFoundError
 from tpuflex.gcp.foreign_objects import MARK, of_a_push, require_replaceable

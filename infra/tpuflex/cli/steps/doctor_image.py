@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.config import image_prefix
+from tpuflex.boot.places import image_prefix
 from tpuflex.cli.library_image import PATTERNS, push_command
 from tpuflex.cli.library_weights import require_library
 from tpuflex.errors import AlreadyExistsError, NotFoundError

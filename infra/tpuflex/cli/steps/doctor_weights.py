@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.config import weights_prefix
+from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.library_keys import require_programs_keys
 from tpuflex.cli.library_weights import require_library
 from tpuflex.cli.prepare_weights import check_source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.config import weights_prefix
+from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.library_regions import region_of_bucket
 from tpuflex.cli.own_weights import is_own, known_manifests
 from tpuflex.cli.set_removal import begun_removals, remove_noted, require_right

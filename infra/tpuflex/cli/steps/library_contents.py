@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.config import COMPILE_CACHE_PREFIX, IMAGES_PREFIX
+from tpuflex.boot.places import COMPILE_CACHE_PREFIX, IMAGES_PREFIX
 from tpuflex.cli.prepare_weights import files_text
 from tpuflex.cli.steps.weights_ls import last_used_text
 from tpuflex.errors import NotFoundError, TpuflexError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.config import image_prefix
+from tpuflex.boot.places import image_prefix
 from tpuflex.cli.library_image import push_image, require_in_library
 from tpuflex.cli.region_weights import image_set
 from tpuflex.cli.steps.push import fill_further

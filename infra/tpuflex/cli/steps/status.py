@@ -7,7 +7,7 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.config import weights_prefix
+from tpuflex.boot.places import weights_prefix
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.cli.boot_bars import boot_bars
 from tpuflex.cli.output import for_stack

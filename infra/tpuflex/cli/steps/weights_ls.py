@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.config import weights_prefix
+from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.library_regions import other_regions
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.prepare_weights import files_text

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.config import weights_prefix
+from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.library_regions import region_of_bucket
 from tpuflex.cli.prepare_weights import files_text
 from tpuflex.cli.set_removal import begun_removals, remove_noted, require_right

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.config import weights_prefix
+from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.library_weights import in_library
 from tpuflex.cli.prepare_weights import files_text
 from tpuflex.cli.region_weights import other_set_advice, weights_set

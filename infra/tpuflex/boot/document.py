@@ -1,0 +1,185 @@
+"""The document in the node's metadata that tells the startup script what to serve.
+
+It is data: the script reads it key by key and never runs any of it. Anyone who may read the
+node may read it, so it names secrets and contains none.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tpuflex.boot.manifest import SHA256_PATTERN
+from tpuflex.naming import SecretRole
+from tpuflex.settings.serving import CompileCache, Isolation
+
+#: The hash of no manifest, which every host refuses: for a configuration that no host boots with.
+NO_MANIFEST = "0" * 64
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class EndpointIdentity(_Frozen):
+    """Which endpoint the host belongs to."""
+
+    project: str
+    """Pulumi project name."""
+    stack: str
+    """Pulumi stack name."""
+    name: str
+    """Logical name of the endpoint."""
+
+
+class ContainerConfig(_Frozen):
+    """The serving container."""
+
+    name: str
+    """Its fixed name on the host."""
+    image: str
+    """Image reference with digest."""
+    shm_size: str
+    """Shared memory, as docker writes it."""
+    isolation: Isolation
+    """Whether it runs without the host's rights and network."""
+    egress: Literal["none", "internet"]
+    """What an isolated one may connect to: nothing, or public addresses."""
+    env: dict[str, str]
+    """Its environment, none of it secret."""
+
+
+class ServingConfig(_Frozen):
+    """The server in the container."""
+
+    model_name: str
+    """Name under which the model is served."""
+    port: int
+    """Port on the host's internal address."""
+    security_floor: str = Field(pattern=r"^\d{1,6}(\.\d{1,6}){0,3}$")
+    """The oldest vLLM that may serve; the host asks the server before READY. 0 lets every one."""
+    chat_template: str = ""
+    """Path of the chat template within the weights; empty for the one that comes with the
+    tokenizer."""
+    warmup_s: int | None = Field(default=None, ge=0)
+    """Seconds that a warm-up may last, 0 for none; absent for the 45 that the script has by
+    default."""
+    args: tuple[str, ...]
+    """Arguments beside model, name, host, port and chat template."""
+
+
+class WeightsConfig(_Frozen):
+    """Where the weights are."""
+
+    bucket: str
+    """Bucket name; of several, that in the stack's home."""
+    buckets: dict[str, str] | None = None
+    """Where the host may be in one of several regions: the bucket of each, by region. Absent
+    otherwise."""
+    prefix: str
+    """Prefix of all objects, without a trailing slash."""
+    manifest: str
+    """Name of the manifest below the prefix."""
+    manifest_sha256: str = Field(pattern=SHA256_PATTERN)
+    """SHA-256 of the one manifest that the host accepts."""
+    formats: tuple[str, ...]
+    """Shell patterns of the files that a manifest may name."""
+    parallelism: int
+    """Parts of files downloaded at a time."""
+    expected_gbps: int = Field(ge=0)
+    """Gbit/s below which the host says that the download was slow; 0 where nothing is expected of
+    its network."""
+
+
+class ImageConfig(_Frozen):
+    """Where the image is, if it is in the library: a set of files like the weights, its blobs."""
+
+    bucket: str
+    """Bucket name: that of the weights. Where the host may be in one of several regions, it takes
+    the image from the bucket from which it takes these."""
+    prefix: str
+    """Prefix of all objects, without a trailing slash."""
+    manifest: str
+    """Name of the manifest below the prefix."""
+    manifest_sha256: str = Field(pattern=SHA256_PATTERN)
+    """SHA-256 of the one manifest that the host accepts."""
+
+
+class CompileCacheConfig(_Frozen):
+    """Where compiled programs are kept."""
+
+    mode: CompileCache
+    """How long: see :class:`tpuflex.settings.serving.ServingSettings`."""
+    bucket: str | None = None
+    """Bucket of their archives, where it is not that of the weights; absent otherwise."""
+    prefix: str
+    """Prefix of their objects in that bucket, without a trailing slash."""
+    keys: dict[str, str] | None = None
+    """Of programs in a library, by the region of the host: resource name of the secret that signs
+    them, ``projects/P/secrets/S``, whose latest version counts. Absent where the endpoint's first
+    API key does."""
+
+
+class SecretConfig(_Frozen):
+    """One secret that the host fetches."""
+
+    role: SecretRole
+    """What it is for, and the name of its file."""
+    version: str = Field(pattern=r"^projects/[^/]+/secrets/[^/]+/versions/\d+$")
+    """Resource name of its pinned version."""
+
+
+class BootTimeouts(_Frozen):
+    """How long the phases may take, in seconds."""
+
+    ready_s: int
+    """Waiting for weights, and again for the server."""
+    secret_s: int
+    """Asking for one secret."""
+
+
+class DrainConfig(_Frozen):
+    """When the host stops admitting requests, in seconds (docs/drain.md)."""
+
+    run_s: int = Field(ge=0)
+    """How long Google lets the slice run; 0 where that is not known."""
+    drain_s: int = Field(ge=0)
+    """How long requests in flight are waited for, where whoever deletes the slice does not say."""
+    margin_s: int = Field(ge=0)
+    """How long before the end of its run a host drains by itself."""
+
+
+class BootCommands(_Frozen):
+    """Commands for the user when the host waits for something."""
+
+    weights: str
+    """Pushes the weights to the bucket."""
+    secrets: str
+    """Adds the secrets to Secret Manager."""
+    image: str | None = None
+    """Pushes the image to the library, where it comes from there; absent otherwise."""
+
+
+class BootConfig(_Frozen):
+    """Everything that varies between stacks."""
+
+    version: Literal[1] = Field(default=1, alias="schema")
+    """Version of this format, ``schema`` in the document."""
+    endpoint: EndpointIdentity
+    container: ContainerConfig
+    serving: ServingConfig
+    weights: WeightsConfig
+    image: ImageConfig | None = None
+    """Absent where the image is pulled from its registry."""
+    compile_cache: CompileCacheConfig
+    secrets: tuple[SecretConfig, ...]
+    timeouts: BootTimeouts
+    drain: DrainConfig
+    commands: BootCommands
+
+    def to_json(self) -> str:
+        """The document with sorted keys and no whitespace: equal settings give equal text."""
+        document = self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return json.dumps(document, sort_keys=True, separators=(",", ":"))

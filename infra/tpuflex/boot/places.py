@@ -1,0 +1,66 @@
+"""Where in buckets the hosts of a stack find its weights and its image, and keep their programs."""
+
+from __future__ import annotations
+
+from tpuflex.naming import Names, library_names, slug
+from tpuflex.settings.model import ModelSettings, StackSettings
+
+#: Begins the names of all objects that a host may write.
+COMPILE_CACHE_PREFIX = "compile-cache"
+#: Begins the names of all objects of images in a library.
+IMAGES_PREFIX = "images/"
+
+
+def weights_prefix(model: ModelSettings) -> str:
+    """Prefix of the weights of ``model`` within their bucket, without a trailing slash."""
+    brought = model.weights.brought
+    below = f"{brought.prefix}/" if brought is not None and brought.prefix else ""
+    return f"{below}models/{slug(model.name)}/{model.weights.revision}"
+
+
+def programs_prefix(settings: StackSettings, names: Names) -> str:
+    """Prefix of the programs that the hosts of a stack compile, within their bucket, without a
+    trailing slash: in a library every endpoint has a place of its own, by its owner marker, because
+    names that are slugs may meet.
+
+    Args:
+        settings: the stack.
+        names: its physical names.
+    """
+    own = f"/{names.prefix}-{names.owner}" if settings.programs_in_library else ""
+    return COMPILE_CACHE_PREFIX + own
+
+
+def image_prefix(image: str) -> str:
+    """Prefix of an image in a library, without a trailing slash.
+
+    Args:
+        image: the image, pinned by its digest. Under every name of it that is the same place.
+    """
+    return f"{IMAGES_PREFIX}{image.partition('@')[2].replace(':', '/')}"
+
+
+def weights_bucket(settings: StackSettings, names: Names) -> str:
+    """Name of the bucket that holds the weights of a stack: the stack's, the library's in its home,
+    or one that was there before both.
+
+    Args:
+        settings: the stack.
+        names: its physical names.
+    """
+    return weights_buckets(settings, names)[settings.region]
+
+
+def weights_buckets(settings: StackSettings, names: Names) -> dict[str, str]:
+    """Names of the buckets that the hosts of a stack read their weights from, by the region of
+    their zone.
+
+    Args:
+        settings: the stack.
+        names: its physical names.
+    """
+    project, regions = settings.project, settings.slice.regions
+    if (brought := settings.model.weights.brought) is not None:
+        return dict.fromkeys(regions, brought.name)
+    holder = library_names(project) if settings.model.weights.bucket == "library" else names
+    return {region: holder.bucket(project, region) for region in regions}
