@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from tpuflex.cli.steps.library import _require_unread
 from tpuflex.cli.steps.library_contents import Contents
+from tpuflex.cli.steps.library_down import _require_unread
 from tpuflex.errors import ConflictError
 from tpuflex.gcp.cloud_resource import CloudResource
 from tpuflex.gcp.library import COPY_TITLE, READER_TITLE, below, readers

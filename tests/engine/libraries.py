@@ -18,7 +18,8 @@ from tests.engine.embedded import Embedded
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps.library import run_library_down, run_library_up
+from tpuflex.cli.steps.library import run_library_up
+from tpuflex.cli.steps.library_down import run_library_down
 from tpuflex.errors import TpuflexError
 from tpuflex.gcp.weights_files import local_manifest
 from tpuflex.naming import library_names

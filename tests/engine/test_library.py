@@ -30,7 +30,8 @@ from tpuflex.cli.library_weights import require_library
 from tpuflex.cli.output import Output
 from tpuflex.cli.prepare_weights import push_weights
 from tpuflex.cli.steps.down import run_down
-from tpuflex.cli.steps.library import run_library_down, run_library_status, run_library_up
+from tpuflex.cli.steps.library import run_library_status, run_library_up
+from tpuflex.cli.steps.library_down import run_library_down
 from tpuflex.cli.steps.library_engine import LibraryEngine
 from tpuflex.cli.steps.policy import planned_resources
 from tpuflex.cli.steps.weights import ensure_bucket

@@ -13,7 +13,8 @@ from tests.engine.embedded import Embedded
 from tests.engine.killed import kill_at
 from tests.engine.libraries import BUCKET, begin, bucket_of, command
 from tests.security.test_p4_two_clones import mutations
-from tpuflex.cli.steps.library import run_library_down, run_library_up
+from tpuflex.cli.steps.library import run_library_up
+from tpuflex.cli.steps.library_down import run_library_down
 from tpuflex.errors import NotFoundError
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]

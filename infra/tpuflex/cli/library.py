@@ -114,7 +114,7 @@ def down(invocation: Invocation, with_readers: bool, dry_run: bool) -> None:
     where another backend has its state. Exit code 10: something is left.
     """
     from tpuflex.cli.cloud import connect
-    from tpuflex.cli.steps.library import run_library_down
+    from tpuflex.cli.steps.library_down import run_library_down
 
     stack = invocation.open_stack(deploying=False)
     run_library_down(

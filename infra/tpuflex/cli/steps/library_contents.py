@@ -234,3 +234,12 @@ def _named(one: StoredWeights, name: str) -> str:
 
 def _gib(size: int) -> str:
     return f"{size / 2**30:.2f}"
+
+
+def no_library(cloud: Cloud) -> NotFoundError:
+    """What is said where the project of ``cloud`` has no library."""
+    project, stack = cloud.stack.settings.project, cloud.stack.name
+    return NotFoundError(
+        f"Project {project} has no library of weights.",
+        hint=f"To make one: tpuflex library up --stack {stack}",
+    )
