@@ -87,6 +87,11 @@ def then(value: pulumi.Input[T], change: Callable[[T], U]) -> pulumi.Input[U]:
     return change(value)  # type: ignore[arg-type]
 
 
+def labels_of(given: Given) -> pulumi.Input[Mapping[str, str]] | None:
+    """Labels of the user's, if there are any."""
+    return then(given.known("labels"), lambda found: found.labels) or None
+
+
 def _open(key: str, value: object) -> pulumi.Output[Any]:
     """``value``, which fails the operation if it is a secret, also while it is unknown."""
     members = value.items() if isinstance(value, Mapping) else ()

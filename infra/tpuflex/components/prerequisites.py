@@ -2,62 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import pulumi
 from pulumi import UNKNOWN
 
-from tpuflex.boot.places import (
-    image_prefix,
-    programs_prefix,
-    weights_bucket,
-    weights_buckets,
-    weights_prefix,
-)
-from tpuflex.components.brought_bucket import (
-    BroughtWeights,
-    BroughtWeightsArgs,
-    require_not_own,
-)
+from tpuflex.boot.places import weights_bucket
 from tpuflex.components.brought_key import BroughtKey, BroughtKeyArgs
 from tpuflex.components.brought_secrets import BroughtSecrets, BroughtSecretsArgs
 from tpuflex.components.brought_secrets import require_not_own as require_not_own_secrets
-from tpuflex.components.egress import in_region
 from tpuflex.components.endpoint_args import Preparation
-from tpuflex.components.given import Given, then
+from tpuflex.components.given import Given, labels_of, then
 from tpuflex.components.identity import HostIdentity, HostIdentityArgs
-from tpuflex.components.library import (
-    LibraryPrograms,
-    LibraryProgramsArgs,
-    LibraryReader,
-    LibraryReaderArgs,
-)
 from tpuflex.components.network import Network, NetworkArgs
+from tpuflex.components.readable_weights import readable_weights
 from tpuflex.components.secrets import ServingSecrets, ServingSecretsArgs
 from tpuflex.components.services import ApiServices, ApiServicesArgs
-from tpuflex.components.weights import WeightsBucket, WeightsBucketArgs
 from tpuflex.errors import TpuflexError
 from tpuflex.gcp.brought_secret import VERSION_TITLE, version_title
-from tpuflex.gcp.library import READER_TITLE, reader_title
 from tpuflex.naming import Names
 from tpuflex.settings.identity import BroughtAccount
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.network import BroughtNetwork
-
-
-@dataclass(frozen=True)
-class _ReadableWeights:
-    """What there is before the slice, so that its hosts can read their weights.
-
-    Attributes:
-        known: known once they can; None where nobody here lets them.
-        barriers: what the slice waits for.
-    """
-
-    known: pulumi.Output[str] | None
-    barriers: tuple[pulumi.Input[pulumi.Resource], ...]
 
 
 class Prerequisites:
@@ -115,7 +82,7 @@ class Prerequisites:
                 egress=settings.network.egress,
                 manage_firewall=settings.network.manage_firewall,
                 ssh=settings.network.ssh,
-                labels=_labels(given),
+                labels=labels_of(given),
             ),
             after_services,
         )
@@ -132,7 +99,9 @@ class Prerequisites:
         )
         self._reader = self.identity.member if settings.identity.manage_grants else None
         self.bucket = weights_bucket(settings, names)
-        self._weights = self._readable_weights(name, given, names, state_id, after_services)
+        self._weights = readable_weights(
+            name, given, names, state_id, self.identity, self.kms_key, after_services
+        )
         brought = self._brought_secrets(name, settings, names, after_services)
         self._brought: tuple[pulumi.Input[pulumi.Resource], ...] = (
             () if brought is None else (*brought.seen, *brought.grants)
@@ -147,121 +116,11 @@ class Prerequisites:
                 roles=tuple(settings.secrets.versions),
                 host_roles=settings.secrets.host_roles,
                 reader=self._reader,
-                labels=_labels(given),
+                labels=labels_of(given),
                 kms_key=self.kms_key,
             ),
             after_services,
         )
-
-    def _readable_weights(
-        self,
-        name: str,
-        given: Given,
-        names: Names,
-        state_id: pulumi.Input[str],
-        opts: pulumi.ResourceOptions,
-    ) -> _ReadableWeights:
-        """What lets the hosts read their weights and keep programs; with the endpoint's own bucket,
-        if it has one: beside one that outlives it only for programs."""
-        found: list[_ReadableWeights] = []
-        settings = given.settings
-        weights = settings.model.weights
-        brought = settings.identity.brought is not None
-        title = reader_title(names.owner) if brought else READER_TITLE
-        keeps_programs = settings.serving.kept_programs == "bucket"
-        if weights.brought is not None:
-            require_not_own(weights.brought, settings, names)
-            there = BroughtWeights(
-                f"{name}-brought-weights",
-                BroughtWeightsArgs(
-                    bucket=weights.brought,
-                    prefix=weights_prefix(settings.model),
-                    manage_grants=weights.manage_grants and self._reader is not None,
-                    reader=self.identity.member,
-                    title=title,
-                ),
-                opts,
-            )
-            known = there.grants[0].id if there.grants else there.bucket_name
-            found.append(_ReadableWeights(known, (there.seen, *there.grants)))
-        elif weights.bucket == "library" and self._reader is not None:
-            found += self._read_library(name, settings, names, self._reader, title, opts)
-        if settings.programs_in_library and self._reader is not None:
-            found.append(self._kept_programs(name, settings, names, self._reader, opts))
-        if settings.makes_bucket:
-            own = WeightsBucket(
-                f"{name}-weights",
-                WeightsBucketArgs(
-                    names=names,
-                    state_id=state_id,
-                    project=settings.project,
-                    region=settings.region,
-                    reader=self._reader,
-                    keeps_programs=keeps_programs,
-                    labels=_labels(given),
-                    kms_key=self.kms_key,
-                ),
-                opts,
-            )
-            made = own.grants or (own.bucket,)
-            found.append(_ReadableWeights(made[0].id, made))
-        barriers = tuple(barrier for each in found for barrier in each.barriers)
-        return _ReadableWeights(found[0].known if found else None, barriers)
-
-    def _read_library(
-        self,
-        name: str,
-        settings: StackSettings,
-        names: Names,
-        reader: pulumi.Input[str],
-        title: str,
-        opts: pulumi.ResourceOptions,
-    ) -> Iterator[_ReadableWeights]:
-        """What lets the hosts read their weights in the library of each region, and their image
-        where that is there, too."""
-        read = [("library", "weights", weights_prefix(settings.model))]
-        if settings.serving.image_source == "library":
-            read.append(("library-image", "image", image_prefix(settings.serving.image)))
-        for part, what, prefix in read:
-            readers = [
-                LibraryReader(
-                    f"{name}-{part}{in_region(region, settings.region)}",
-                    LibraryReaderArgs(
-                        bucket=bucket, prefix=prefix, reader=reader, title=title, what=what
-                    ),
-                    opts,
-                )
-                for region, bucket in weights_buckets(settings, names).items()
-            ]
-            grants = tuple(each.grant for each in readers)
-            yield _ReadableWeights(grants[0].id, grants)
-
-    def _kept_programs(
-        self,
-        name: str,
-        settings: StackSettings,
-        names: Names,
-        keeper: pulumi.Input[str],
-        opts: pulumi.ResourceOptions,
-    ) -> _ReadableWeights:
-        """What lets the hosts keep their programs in the library, in that of their own region."""
-        kept = [
-            LibraryPrograms(
-                f"{name}-library-programs{in_region(region, settings.region)}",
-                LibraryProgramsArgs(
-                    project=settings.project,
-                    region=region,
-                    bucket=bucket,
-                    prefix=programs_prefix(settings, names),
-                    owner=names.owner,
-                    keeper=keeper,
-                ),
-                opts,
-            )
-            for region, bucket in weights_buckets(settings, names).items()
-        ]
-        grants = tuple(grant for each in kept for grant in each.grants)
-        return _ReadableWeights(grants[0].id, grants)
 
     def _brought_secrets(
         self, name: str, settings: StackSettings, names: Names, opts: pulumi.ResourceOptions
@@ -347,11 +206,6 @@ def _brought_account(given: Given) -> pulumi.Input[BroughtAccount] | None:
     if given.settings.identity.brought is None:
         return None
     return then(given.known("identity.service_account"), _its_account)
-
-
-def _labels(given: Given) -> pulumi.Input[Mapping[str, str]] | None:
-    """Labels of the user's, if there are any."""
-    return then(given.known("labels"), lambda found: found.labels) or None
 
 
 def _its_network(settings: StackSettings) -> BroughtNetwork:
