@@ -34,19 +34,24 @@ _FIRST_CLASSES = (
 )
 
 
-def load() -> None:
+def load(*, alone: bool = False) -> None:
     """Load the classes that :func:`deploy` uses, and put the startup script together, which takes
     more than half a second.
 
     pulumi-gcp loads a module when the first of its classes is touched, which would be while the
     engine waits for the program. The classes are never freed: the garbage collector, which
     would cost a quarter of the time, is off during the load and ignores them afterwards.
+
+    Args:
+        alone: whether this process runs no program but ours, which uses few classes of pulumi-gcp's
+            largest packages: then no others are loaded (docs/adr/0043).
     """
     collecting = gc.isenabled()
     gc.disable()
     try:
-        for package in _LARGE:
-            load_by_class(package)
+        if alone:
+            for package in _LARGE:
+                load_by_class(package)
         for module, name in _FIRST_CLASSES:
             getattr(module, name)
         startup_script()

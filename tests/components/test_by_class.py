@@ -18,7 +18,7 @@ from tests.unit.stack_sections import sections
 from tpuflex.program import deploy, load
 from tpuflex.settings.load import parse
 
-load()
+load(alone=True)
 before = set(sys.modules)
 settings = parse(sections({"network": {"egress": EGRESS}}), "test")
 run_program(lambda: deploy(settings, project="p", stack="s", environ={}))
@@ -39,6 +39,41 @@ say({
     "whole": type(storage) is ModuleType,
     "others": "pulumi_gcp.storage.hmac_key" in sys.modules,
 })
+"""
+
+#: A package of which a module is missing.
+BROKEN = """
+from pulumi_gcp import storage
+from tpuflex.by_class import load_by_class
+
+load_by_class(storage)
+sys.modules["pulumi_gcp.storage.hmac_key"] = None
+missed = []
+for _ in range(2):
+    try:
+        storage.NotificationArgs
+    except ImportError as error:
+        missed.append(error.name)
+say([missed, storage.Bucket.__name__])
+"""
+
+#: What all threads see that touch a package at once.
+THREADS = """
+from threading import Barrier, Thread
+from pulumi_gcp import storage
+from tpuflex.by_class import load_by_class
+
+load_by_class(storage)
+found, begin = [], Barrier(4)
+def touch(name):
+    begin.wait()
+    found.append(getattr(storage, name).__module__)
+names = ("get_bucket", "BucketArgs", "HmacKey", "get_bucket_object")
+threads = [Thread(target=touch, args=(name,)) for name in names]
+sys.setswitchinterval(1e-5)
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+say(sorted(found))
 """
 
 
@@ -100,3 +135,18 @@ def test_all_else_comes_with_the_whole_package(name: str, module: str | None) ->
         "whole": True,
         "others": True,
     }
+
+
+def test_a_package_that_misses_a_module_says_so_each_time() -> None:
+    """Nobody gets half of it; its other classes are there."""
+    assert said(BROKEN) == [["pulumi_gcp.storage.hmac_key"] * 2, "Bucket"]
+
+
+def test_threads_wait_until_all_of_a_package_is_loaded() -> None:
+    """None of them sees it without what it asked for."""
+    assert said(THREADS) == [
+        "pulumi_gcp.storage.bucket",
+        "pulumi_gcp.storage.get_bucket",
+        "pulumi_gcp.storage.get_bucket_object",
+        "pulumi_gcp.storage.hmac_key",
+    ]

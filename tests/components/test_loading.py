@@ -7,8 +7,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from threading import Thread
+
+import pytest
 
 import tpuflex.components
+from tpuflex.cli.stack_run import _load_program
+from tpuflex.errors import BootError
 
 COMPONENTS = Path(str(tpuflex.components.__file__)).parent
 
@@ -48,3 +53,20 @@ def test_everything_that_the_components_use_is_loaded() -> None:
     assert not used_modules() & set(found["lazy"])
     assert found["lazy"], "pulumi-gcp no longer loads lazily: load() is needed no more"
     assert found["collecting"]
+
+
+def test_what_fails_while_loading_is_left_to_the_program(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The thread that loads prints nothing, least of all a traceback: what is wrong is wrong for
+    the program as well, whose errors are told as errors."""
+
+    def fail(*, alone: bool) -> None:
+        assert alone
+        raise BootError("the startup scripts are missing")
+
+    monkeypatch.setattr("tpuflex.program.load", fail)
+    thread = Thread(target=_load_program)
+    thread.start()
+    thread.join()
+    assert capfd.readouterr() == ("", "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -305,6 +305,8 @@ def _without_weights(settings: StackSettings) -> StackSettings:
 
 
 def _load_program() -> None:
-    from tpuflex.program import load
+    # What is wrong is wrong for the program as well, which says so in its place.
+    with suppress(Exception):
+        from tpuflex.program import load
 
-    load()
+        load(alone=True)
