@@ -108,12 +108,12 @@ def make_library(
             raise _refused(work, taken)
         new = sorted({*work.regions} - {*had} | {*gone})
         _show_plan(invocation, work, plan, new)
+        if new_programs_key:
+            output.progress("All endpoints of the library compile once more, as their hosts boot.")
+        if (plan.changes or new_programs_key) and not invocation.yes:
+            output.confirm("Go ahead?")
         if plan.changes:
-            if not invocation.yes:
-                output.confirm("Go ahead?")
             work.up(plan)
-        if new_programs_key and not invocation.yes:
-            output.confirm("All endpoints of the library compile once more. Go ahead?")
         ensure_programs_keys(cloud, work.regions, anew=new_programs_key)
         if new_programs_key:
             output.progress(
