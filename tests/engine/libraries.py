@@ -11,14 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pytest
 import requests
 import yaml
 
+from embedded_cloud.access import Caller, Principal
 from tests.engine.embedded import Embedded
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps.library import run_library_up
+from tpuflex.cli.steps.library import run_library_status, run_library_up
 from tpuflex.cli.steps.library_down import run_library_down
 from tpuflex.errors import TpuflexError
 from tpuflex.gcp.weights_files import local_manifest
@@ -27,6 +29,7 @@ from tpuflex.project import open_project
 from tpuflex.settings.load import load_stack_file
 
 PROJECT = "tpuflex-dev"
+Captured = pytest.CaptureFixture[str]
 BUCKET = library_names(PROJECT).bucket(PROJECT, "us-east5")
 
 
@@ -94,6 +97,55 @@ def call(
     headers = {"Authorization": f"Bearer {token}"}
     url = f"{embedded.cloud.url}/{path}"
     return requests.request(method, url, headers=headers, timeout=60, **more)
+
+
+def said(capsys: Captured) -> Any:
+    """What a command has printed as JSON."""
+    return json.loads(capsys.readouterr().out)
+
+
+def library_up(embedded: Embedded, capsys: Captured, *regions: str, take_over: bool = False) -> Any:
+    """`tpuflex library up --json --yes`."""
+    capsys.readouterr()
+    run_library_up(*command(embedded), regions, take_over=take_over)
+    return said(capsys)
+
+
+def library_down(
+    embedded: Embedded, capsys: Captured, *, with_readers: bool = False, dry_run: bool = False
+) -> Any:
+    """`tpuflex library down --json --yes`."""
+    capsys.readouterr()
+    run_library_down(*command(embedded), with_readers=with_readers, dry_run=dry_run)
+    return said(capsys)
+
+
+def library_status(embedded: Embedded, capsys: Captured) -> Any:
+    """`tpuflex library status --json`."""
+    capsys.readouterr()
+    run_library_status(*command(embedded))
+    return said(capsys)
+
+
+def own_place(resources: Any) -> str:
+    """The last part of the place of a stack's compiled programs, as its hosts' rights have it."""
+    (condition,) = (
+        each["inputs"]["condition"]["expression"]
+        for each in resources
+        if each.get("inputs", {}).get("role") == "roles/storage.objectCreator"
+    )
+    return str(condition.rpartition("/compile-cache/")[2].removesuffix("/')"))
+
+
+def token_of_hosts(embedded: Embedded, resources: Any) -> str:
+    """A token of the account that a stack's hosts run as."""
+    account = next(
+        each["outputs"]["email"]
+        for each in resources
+        if each["type"] == "gcp:serviceaccount/account:Account"
+    )
+    caller = Caller(Principal.SERVICE_ACCOUNT, account)
+    return str(embedded.cloud.cloud.access.session_token(caller, 600))
 
 
 def main(root: str, engine: str, word: str) -> None:

@@ -2,78 +2,51 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from typing import Any
 
 import click
 import pytest
 
-from embedded_cloud.access import Caller, Principal
 from tests.engine.embedded import Embedded
 from tests.engine.killed import stack_run
 from tests.engine.libraries import (
     BUCKET,
     PROJECT,
+    Captured,
     bucket_of,
     call,
     checkpoint,
     command,
+    library_down,
+    library_status,
+    library_up,
     manifest_of,
+    said,
+    token_of_hosts,
     write_stack,
 )
-from tests.security.test_p4_two_clones import clone, mutations
+from tests.security.test_p4_two_clones import mutations
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.library_keys import require_programs_keys
 from tpuflex.cli.library_weights import require_library
 from tpuflex.cli.output import Output
 from tpuflex.cli.prepare_weights import push_weights
 from tpuflex.cli.steps.down import run_down
-from tpuflex.cli.steps.library import run_library_status, run_library_up
-from tpuflex.cli.steps.library_down import run_library_down
 from tpuflex.cli.steps.library_engine import LibraryEngine
 from tpuflex.cli.steps.policy import planned_resources
 from tpuflex.cli.steps.weights import ensure_bucket
 from tpuflex.cli.steps.weights_rm import run_weights_rm
 from tpuflex.cli.steps.weights_verdicts import Wanted
 from tpuflex.cli.steps.weights_verify import run_verify
-from tpuflex.errors import AlreadyExistsError, ConflictError, NotFoundError
-from tpuflex.naming import library_names, programs_key
+from tpuflex.errors import ConflictError, NotFoundError
+from tpuflex.naming import library_names
 from tpuflex.policy.storage_rules import BUCKET as BUCKET_TYPE
 from tpuflex.policy.storage_rules import far_buckets, object_acls, public_buckets
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
 MODEL = "acme/tiny"
-Captured = pytest.CaptureFixture[str]
-
-
-def said(capsys: Captured) -> Any:
-    return json.loads(capsys.readouterr().out)
-
-
-def library_up(embedded: Embedded, capsys: Captured, *regions: str, take_over: bool = False) -> Any:
-    """`tpuflex library up --json --yes`."""
-    capsys.readouterr()
-    run_library_up(*command(embedded), regions, take_over=take_over)
-    return said(capsys)
-
-
-def library_down(
-    embedded: Embedded, capsys: Captured, *, with_readers: bool = False, dry_run: bool = False
-) -> Any:
-    """`tpuflex library down --json --yes`."""
-    capsys.readouterr()
-    run_library_down(*command(embedded), with_readers=with_readers, dry_run=dry_run)
-    return said(capsys)
-
-
-def library_status(embedded: Embedded, capsys: Captured) -> Any:
-    """`tpuflex library status --json`."""
-    capsys.readouterr()
-    run_library_status(*command(embedded))
-    return said(capsys)
 
 
 def test_made_once_in_its_regions_and_removed(embedded: Embedded, capsys: Captured) -> None:
@@ -298,157 +271,3 @@ def test_other_weights_replace_none_that_others_serve(
     assert 'revision: "2"' in refused.value.hint
     assert after == before
     assert [each["revision"] for each in models] == ["1", "2"]
-
-
-def test_programs_are_kept_over_a_teardown(embedded: Embedded, capsys: Captured) -> None:
-    """Where bindings decide, an endpoint's hosts add compiled programs to their own place in the
-    library, read them, and read what they know them by; they replace and delete none, and reach no
-    other endpoint's. `down` takes these rights away and leaves the programs; a library of before
-    has nothing to know them by, which `up` says before it asks for chips."""
-    write_stack(embedded, "one", MODEL, {"manifest_sha256": "5a" * 32})
-    library_up(embedded, capsys)
-    key = programs_key(PROJECT, "us-east5")
-    run = stack_run(embedded.root, embedded.engine, embedded.environ, "one")
-    run.up()
-    place = f"compile-cache/{own_place(run.resources())}"
-    embedded.cloud.cloud.strictness.change({"iam": {"enforced": True}})
-    token = token_of_hosts(embedded, run.resources())
-    objects = f"storage/v1/b/{BUCKET}/o"
-
-    def add(name: str) -> int:
-        path = f"upload/{objects}?uploadType=media&name={name.replace('/', '%2F')}"
-        return call(embedded, "POST", path, token=token, data=b"programs").status_code
-
-    added = [add(f"{place}/k/a.tar"), add(f"{place}/k/a.tar"), add("compile-cache/other/k/a.tar")]
-    own = f"{objects}/{place.replace('/', '%2F')}%2Fk%2Fa.tar"
-    read = call(embedded, "GET", f"{own}?alt=media", token=token).content
-    deleted = call(embedded, "DELETE", own, token=token).status_code
-    listed = call(embedded, "GET", f"{objects}?prefix={place}", token=token).json()["items"]
-    known = call(embedded, "GET", f"v1/{key}/versions/latest:access", token=token).json()
-    embedded.cloud.cloud.strictness.change({"iam": {"enforced": False}})
-    with pytest.raises(ConflictError, match="Endpoints may read from the library"):
-        library_down(embedded, capsys)
-    run_down(*command(embedded, "one"), dry_run=False)
-    left = library_status(embedded, capsys)["buckets"][0]
-    kept = call(embedded, "GET", f"{own}?alt=media").content
-    secret = call(embedded, "GET", f"v1/{key}:getIamPolicy").json()
-    call(embedded, "DELETE", f"v1/{key}").raise_for_status()
-    with pytest.raises(NotFoundError, match="has no key for compiled programs"):
-        require_programs_keys(command(embedded, "one")[1])
-    library_up(embedded, capsys)
-    require_programs_keys(command(embedded, "one")[1])
-
-    assert added == [200, 403, 403]
-    assert read == kept == b"programs"
-    assert deleted == 403
-    assert [each["name"] for each in listed] == [f"{place}/k/a.tar"]
-    assert known["payload"]["data"]
-    assert left["programs_bytes"] == len(kept)
-    assert [each for each in left["readers"] if each["endpoint"]] == []
-    assert not secret.get("bindings")
-    assert embedded.remaining() == ["secrets", "versions", "buckets", "objects"]
-
-
-def test_an_endpoint_outlives_the_library_that_kept_its_programs(
-    embedded: Embedded, capsys: Captured
-) -> None:
-    """A library that is deleted under its endpoint takes its key along; the endpoint's `down` is
-    not kept from ending by rights that are gone with it."""
-    write_stack(embedded, "one", MODEL, {"manifest_sha256": "5a" * 32})
-    library_up(embedded, capsys)
-    stack_run(embedded.root, embedded.engine, embedded.environ, "one").up()
-    library_down(embedded, capsys, with_readers=True)
-    run_down(*command(embedded, "one"), dry_run=False)
-
-    assert embedded.remaining() == []
-
-
-def own_place(resources: Any) -> str:
-    """The last part of the place of a stack's compiled programs, as its hosts' rights have it."""
-    (condition,) = (
-        each["inputs"]["condition"]["expression"]
-        for each in resources
-        if each.get("inputs", {}).get("role") == "roles/storage.objectCreator"
-    )
-    return str(condition.rpartition("/compile-cache/")[2].removesuffix("/')"))
-
-
-def token_of_hosts(embedded: Embedded, resources: Any) -> str:
-    """A token of the account that a stack's hosts run as."""
-    account = next(
-        each["outputs"]["email"]
-        for each in resources
-        if each["type"] == "gcp:serviceaccount/account:Account"
-    )
-    caller = Caller(Principal.SERVICE_ACCOUNT, account)
-    return str(embedded.cloud.cloud.access.session_token(caller, 600))
-
-
-def test_another_state_is_told_and_may_take_over(
-    embedded: Embedded, capsys: Captured, tmp_path: Any
-) -> None:
-    """A backend that has no state of the library makes and deletes nothing of it, and says so; with
-    --take-over it has it, and deletes it."""
-    library_up(embedded, capsys)
-    other = clone(embedded, tmp_path / "other")
-    before = mutations(embedded)
-    with pytest.raises(AlreadyExistsError, match="does not know") as told:
-        library_up(other, capsys)
-    with pytest.raises(ConflictError, match="has not made all of the library"):
-        library_down(other, capsys)
-    untouched = mutations(embedded) - before
-    taken = library_up(other, capsys, take_over=True)
-    library_down(other, capsys)
-
-    assert untouched == 0
-    assert "library up --take-over" in told.value.hint
-    assert taken["buckets"] == {"us-east5": BUCKET}
-    assert embedded.remaining() == []
-
-
-def test_a_lost_state_comes_back_with_every_region(
-    embedded: Embedded, capsys: Captured, tmp_path: Any
-) -> None:
-    """Taken over are the buckets of all regions, named or not: the next `down` leaves none, and
-    `up` none out."""
-    library_up(embedded, capsys, "europe-west4")
-    other = clone(embedded, tmp_path / "other")
-    before = {name: bucket_of(embedded, name)["timeCreated"] for name in in_regions()}
-    taken = library_up(other, capsys, take_over=True)
-    after = {name: bucket_of(embedded, name)["timeCreated"] for name in in_regions()}
-    library_down(other, capsys)
-
-    assert list(taken["buckets"]) == ["europe-west4", "us-east5"]
-    assert after == before
-    assert embedded.remaining() == []
-
-
-def test_down_finds_what_a_state_from_a_backup_does_not_know(
-    embedded: Embedded, capsys: Captured
-) -> None:
-    """A bucket that the library's own state has made, and forgot, goes with the others."""
-    library_up(embedded, capsys)
-    work = LibraryEngine(*command(embedded))
-    backup = work.run.deployment()
-    library_up(embedded, capsys, "europe-west4")
-    work.run.replace(backup)
-    library_down(embedded, capsys)
-
-    assert embedded.remaining() == []
-
-
-def in_regions() -> list[str]:
-    """The names of the buckets of a library in two regions."""
-    names = library_names(PROJECT)
-    return [names.bucket(PROJECT, region) for region in ("europe-west4", "us-east5")]
-
-
-def test_a_bucket_of_somebody_else_is_not_taken(embedded: Embedded, capsys: Captured) -> None:
-    """A bucket that has the library's name and not its marker is refused, by `up` and by a push."""
-    named = {"name": BUCKET, "location": "US-EAST5"}
-    call(embedded, "POST", f"storage/v1/b?project={PROJECT}", json=named).raise_for_status()
-    write_stack(embedded, "one", MODEL, {})
-    with pytest.raises(AlreadyExistsError, match="not made by tpuflex"):
-        library_up(embedded, capsys)
-    with pytest.raises(AlreadyExistsError, match="not made by tpuflex"):
-        ensure_bucket(*command(embedded, "one"))
