@@ -132,8 +132,8 @@ class ServiceDisabledError(AccessError):
     """The API is not enabled in the project."""
 
 
-class ReaderPaysError(AccessError):
-    """The bucket wants whoever reads it to pay."""
+class RequesterPaysError(AccessError):
+    """The bucket has Requester Pays on: whoever reads it is to pay."""
 
 
 class QuotaError(AccessError):

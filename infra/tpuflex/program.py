@@ -34,7 +34,7 @@ _FIRST_CLASSES = (
 )
 
 
-def load(*, alone: bool = False) -> None:
+def load(*, by_class: bool = False) -> None:
     """Load the classes that :func:`deploy` uses, and put the startup script together, which takes
     more than half a second.
 
@@ -43,13 +43,13 @@ def load(*, alone: bool = False) -> None:
     would cost a quarter of the time, is off during the load and ignores them afterwards.
 
     Args:
-        alone: whether this process runs no program but ours, which uses few classes of pulumi-gcp's
-            largest packages: then no others are loaded (docs/adr/0043).
+        by_class: whether of pulumi-gcp's largest packages no other classes are loaded, which is for
+            a process that runs no program but ours (docs/adr/0043).
     """
     collecting = gc.isenabled()
     gc.disable()
     try:
-        if alone:
+        if by_class:
             for package in _LARGE:
                 load_by_class(package)
         for module, name in _FIRST_CLASSES:

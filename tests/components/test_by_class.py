@@ -18,7 +18,7 @@ from tests.unit.stack_sections import sections
 from tpuflex.program import deploy, load
 from tpuflex.settings.load import parse
 
-load(alone=True)
+load(by_class=True)
 before = set(sys.modules)
 settings = parse(sections({"network": {"egress": EGRESS}}), "test")
 run_program(lambda: deploy(settings, project="p", stack="s", environ={}))

@@ -61,8 +61,8 @@ def test_what_fails_while_loading_is_left_to_the_program(
     """The thread that loads prints nothing, least of all a traceback: what is wrong is wrong for
     the program as well, whose errors are told as errors."""
 
-    def fail(*, alone: bool) -> None:
-        assert alone
+    def fail(*, by_class: bool) -> None:
+        assert by_class
         raise BootError("the startup scripts are missing")
 
     monkeypatch.setattr("tpuflex.program.load", fail)

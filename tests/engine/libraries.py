@@ -30,6 +30,8 @@ from tpuflex.settings.load import load_stack_file
 
 PROJECT = "tpuflex-dev"
 Captured = pytest.CaptureFixture[str]
+#: The model of the stacks.
+MODEL = "acme/tiny"
 BUCKET = library_names(PROJECT).bucket(PROJECT, "us-east5")
 
 
@@ -125,16 +127,6 @@ def library_status(embedded: Embedded, capsys: Captured) -> Any:
     capsys.readouterr()
     run_library_status(*command(embedded))
     return said(capsys)
-
-
-def own_place(resources: Any) -> str:
-    """The last part of the place of a stack's compiled programs, as its hosts' rights have it."""
-    (condition,) = (
-        each["inputs"]["condition"]["expression"]
-        for each in resources
-        if each.get("inputs", {}).get("role") == "roles/storage.objectCreator"
-    )
-    return str(condition.rpartition("/compile-cache/")[2].removesuffix("/')"))
 
 
 def token_of_hosts(embedded: Embedded, resources: Any) -> str:

@@ -12,6 +12,7 @@ from tests.engine.embedded import Embedded
 from tests.engine.killed import stack_run
 from tests.engine.libraries import (
     BUCKET,
+    MODEL,
     PROJECT,
     Captured,
     bucket_of,
@@ -45,8 +46,6 @@ from tpuflex.policy.storage_rules import BUCKET as BUCKET_TYPE
 from tpuflex.policy.storage_rules import far_buckets, object_acls, public_buckets
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
-
-MODEL = "acme/tiny"
 
 
 def test_made_once_in_its_regions_and_removed(embedded: Embedded, capsys: Captured) -> None:

@@ -15,7 +15,9 @@ from embedded_cloud.faults.rule import Rule, Where
 from tests.engine.embedded import Embedded
 from tests.engine.libraries import (
     BUCKET,
+    MODEL,
     PROJECT,
+    Captured,
     call,
     checkpoint,
     command,
@@ -32,10 +34,8 @@ from tpuflex.naming import library_names
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
-MODEL = "acme/tiny"
 PREFIX = "models/acme-tiny/1"
 FAR = library_names(PROJECT).bucket(PROJECT, "europe-west4")
-Captured = pytest.CaptureFixture[str]
 
 
 def write(embedded: Embedded, name: str, zone: str = "us-east5-a", **weights: object) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.engine.embedded import Embedded
 from tests.engine.killed import stack_run
 from tests.engine.libraries import (
     BUCKET,
+    MODEL,
     PROJECT,
     Captured,
     call,
@@ -15,7 +18,6 @@ from tests.engine.libraries import (
     library_down,
     library_status,
     library_up,
-    own_place,
     token_of_hosts,
     write_stack,
 )
@@ -25,8 +27,6 @@ from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.naming import programs_key
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
-
-MODEL = "acme/tiny"
 
 
 def test_programs_are_kept_over_a_teardown(embedded: Embedded, capsys: Captured) -> None:
@@ -90,3 +90,13 @@ def test_an_endpoint_outlives_the_library_that_kept_its_programs(
     run_down(*command(embedded, "one"), dry_run=False)
 
     assert embedded.remaining() == []
+
+
+def own_place(resources: Any) -> str:
+    """The last part of the place of a stack's compiled programs, as its hosts' rights have it."""
+    (condition,) = (
+        each["inputs"]["condition"]["expression"]
+        for each in resources
+        if each.get("inputs", {}).get("role") == "roles/storage.objectCreator"
+    )
+    return str(condition.rpartition("/compile-cache/")[2].removesuffix("/')"))

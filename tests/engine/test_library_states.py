@@ -9,6 +9,7 @@ import pytest
 from tests.engine.embedded import Embedded
 from tests.engine.libraries import (
     BUCKET,
+    MODEL,
     PROJECT,
     Captured,
     bucket_of,
@@ -25,8 +26,6 @@ from tpuflex.errors import AlreadyExistsError, ConflictError
 from tpuflex.naming import library_names
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
-
-MODEL = "acme/tiny"
 
 
 def test_another_state_is_told_and_may_take_over(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from google.api_core.exceptions import BadRequest
 
-from tpuflex.errors import ApiError, ReaderPaysError
+from tpuflex.errors import ApiError, RequesterPaysError
 from tpuflex.gcp.rpc_errors import RpcError, as_exception
 from tpuflex.gcp.weights_files import translated_errors
 
@@ -24,7 +24,7 @@ REFUSALS = (
 @pytest.mark.parametrize("said", REFUSALS)
 def test_whoever_reads_objects_is_told(said: str) -> None:
     """By Google's library, with the bucket and the command that ends it."""
-    with pytest.raises(ReaderPaysError) as caught, translated_errors("acme-models"):
+    with pytest.raises(RequesterPaysError) as caught, translated_errors("acme-models"):
         raise BadRequest(said)  # type: ignore[no-untyped-call]
     assert caught.value.message.startswith("gs://acme-models lets whoever reads it pay")
     assert caught.value.hint == HINT
@@ -35,7 +35,7 @@ def test_whoever_looks_at_the_bucket_is_told(said: str) -> None:
     """By a request of our own, where Google gives no description of the bucket."""
     refused = RpcError(400, "", said, frozenset({"required"}))
     told = as_exception(refused, method="GET", url=URL)
-    assert isinstance(told, ReaderPaysError)
+    assert isinstance(told, RequesterPaysError)
     assert told.hint == HINT
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.operate.marked_things import Api, clients
 from tpuflex.errors import AccessError, NotFoundError
 from tpuflex.gcp.brought_bucket import GRANTS
-from tpuflex.gcp.requester_pays import reader_pays
+from tpuflex.gcp.rpc_errors import requester_pays
 from tpuflex.gcp.source_bucket import require_source_grantable
 
 PATH = "GET /storage/v1/b/acme-models"
@@ -39,7 +39,7 @@ def test_a_bucket_that_can_be_shared_is_taken() -> None:
         ),
         ({f"{PATH}/iam": AccessError("getIamPolicy denied")}, "getIamPolicy denied", FROM_HERE),
         ({PATH: {**UNIFORM, "billing": {"requesterPays": True}}}, "lets whoever reads it pay", ""),
-        ({PATH: reader_pays("gs://acme-models")}, "lets whoever reads it pay", ""),
+        ({PATH: requester_pays("gs://acme-models")}, "lets whoever reads it pay", ""),
     ],
 )
 def test_what_keeps_a_machine_out_is_told(changed: dict[str, Any], said: str, hint: str) -> None:

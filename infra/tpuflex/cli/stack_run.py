@@ -305,8 +305,8 @@ def _without_weights(settings: StackSettings) -> StackSettings:
 
 
 def _load_program() -> None:
-    # What is wrong is wrong for the program as well, which says so in its place.
+    # The program meets the same failure when it needs what was not loaded, and reports it.
     with suppress(Exception):
         from tpuflex.program import load
 
-        load(alone=True)
+        load(by_class=True)

@@ -17,7 +17,7 @@ from tpuflex.gcloud_commands import (
 )
 from tpuflex.gcp.kinds import BUCKET
 from tpuflex.gcp.paging import entries
-from tpuflex.gcp.requester_pays import reader_pays
+from tpuflex.gcp.rpc_errors import requester_pays
 from tpuflex.naming import LABEL_OWNER, STATES_LABEL
 from tpuflex.settings.bucket import BroughtBucket
 
@@ -91,11 +91,11 @@ def require_requester_pays_off(bucket: BroughtBucket, found: JsonObject) -> None
     """Check that ``bucket``, which the cloud has as ``found``, does not let whoever reads it pay.
 
     Raises:
-        ReaderPaysError: it does.
+        RequesterPaysError: it does.
     """
     billing = found.get("billing")
     if isinstance(billing, dict) and billing.get("requesterPays") is True:
-        raise reader_pays(bucket.url)
+        raise requester_pays(bucket.url)
 
 
 def held_in(storage: Api, bucket: str, permissions: tuple[str, ...]) -> frozenset[str]:

@@ -15,6 +15,7 @@ from tpuflex.errors import (
     ConflictError,
     NotFoundError,
     QuotaError,
+    RequesterPaysError,
     ServiceDisabledError,
     TpuflexError,
     UnauthenticatedError,
@@ -22,10 +23,10 @@ from tpuflex.errors import (
 from tpuflex.gcloud_commands import (
     enable_services,
     log_in,
+    no_requester_pays,
     set_quota_project,
 )
 from tpuflex.gcp.endpoints import is_loopback
-from tpuflex.gcp.requester_pays import reader_pays, wants_payment
 from tpuflex.request.causes import Cause, classify, remedy, unpaid
 from tpuflex.request.unnamed_permissions import of_call
 
@@ -50,6 +51,9 @@ _RATE_TEXT = re.compile(r"per minute|per second|rate limit|too many requests", r
 #: A quota of chips or addresses, which no amount of retrying refills.
 _RESOURCE_QUOTA = re.compile(r"Per(Project)?Per(Zone|Region)|IN_USE_ADDRESSES|Limit:? 0\b")
 _PROJECT = re.compile(r"/projects/([a-z][a-z0-9-]+)\b")
+#: What Cloud Storage says to a request that names no project to pay, with or without "a" before it
+#: (https://cloud.google.com/storage/docs/requester-pays).
+_REQUESTER_PAYS = re.compile(r"requester pays bucket but no user project", re.IGNORECASE)
 #: In Cloud Storage's JSON API: https://cloud.google.com/storage/docs/json_api/v1/buckets/get
 _BUCKET = re.compile(r"/storage/v1/b/([^/?]+)")
 #: Stands for the HTTP status where no usable answer came at all.
@@ -163,8 +167,8 @@ def as_exception(
         return QuotaError(text, hint=remedy(Cause.QUOTA, error.message), code=Code.QUOTA)
     if error.service_disabled:
         return ServiceDisabledError(text, hint=_enable_hint(error, url), code=Code.PERMISSION)
-    if wants_payment(error.http_status, error.message) and (bucket := _BUCKET.search(url)):
-        return reader_pays(f"gs://{bucket[1]}")
+    if requester_is_to_pay(error.http_status, error.message) and (bucket := _BUCKET.search(url)):
+        return requester_pays(f"gs://{bucket[1]}")
     if error.billing_disabled:
         return AccessError(text, hint=_billing_hint(url), code=Code.PERMISSION)
     if error.http_status == 403:
@@ -188,6 +192,20 @@ def as_exception(
         url=url,
         hint=hint,
         retry_after=retry_after,
+    )
+
+
+def requester_is_to_pay(status: int, message: str) -> bool:
+    """Whether Cloud Storage has refused, by HTTP ``status``, a request that names no project to pay
+    for it: no request of ours names one."""
+    return status == 400 and _REQUESTER_PAYS.search(message) is not None
+
+
+def requester_pays(url: str) -> RequesterPaysError:
+    """What is said of the bucket ``url``, ``gs://BUCKET``."""
+    return RequesterPaysError(
+        f"{url} lets whoever reads it pay (Requester Pays), which neither hosts nor a push can",
+        hint=f"Run: {no_requester_pays(url)}\nOr name another bucket, which holds a copy.",
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tpuflex.errors import AccessError, NotFoundError, ReaderPaysError
+from tpuflex.errors import AccessError, NotFoundError, RequesterPaysError
 from tpuflex.gcp.brought_bucket import (
     require_grants_held,
     require_requester_pays_off,
@@ -62,7 +62,7 @@ def _or_from_here() -> Iterator[None]:
     """Say of a refusal what works all the same."""
     try:
         yield
-    except ReaderPaysError:
+    except RequesterPaysError:
         raise  # who reads it from here pays, too
     except AccessError as error:
         hint = f"{error.hint}\n{_INSTEAD}" if error.hint else _INSTEAD

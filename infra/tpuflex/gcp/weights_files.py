@@ -20,7 +20,7 @@ from tpuflex.boot.manifest_document import FileSums
 from tpuflex.catalog.weight_formats import refused_files
 from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError, WeightsError
 from tpuflex.gcp.checkpoint_directory import checkpoint_files, open_file
-from tpuflex.gcp.requester_pays import reader_pays, wants_payment
+from tpuflex.gcp.rpc_errors import requester_is_to_pay, requester_pays
 from tpuflex.request.causes import Cause, remedy, unpaid
 
 if TYPE_CHECKING:
@@ -188,10 +188,6 @@ def translated_errors(
             f"{where}: {text}",
             hint=remedy(Cause.BILLING, project=project) if unpaid(text) else forbidden,
         ) from error
-    except exceptions.BadRequest as error:
-        if wants_payment(400, str(error.message)):
-            raise reader_pays(where) from error
-        raise ApiError(f"{where}: {error.message}", status=400) from error
     except exceptions.PreconditionFailed as error:
         raise ConflictError(
             f"{where}: somebody else is writing the same weights",
@@ -199,7 +195,10 @@ def translated_errors(
             hint="Wait until they are done, then run it again.",
         ) from error
     except exceptions.GoogleAPICallError as error:
-        raise ApiError(f"{where}: {error.message}", status=int(error.code or 0)) from error
+        status = int(error.code or 0)
+        if requester_is_to_pay(status, str(error.message)):
+            raise requester_pays(where) from error
+        raise ApiError(f"{where}: {error.message}", status=status) from error
     except (requests.RequestException, exceptions.RetryError) as error:
         raise ApiError(f"{where} cannot be reached ({type(error).__name__})") from error
     except OSError as error:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from tpuflex.gcp.transport import JsonObject
     from tpuflex.operate.doctor.check import Check
 
-_READS = "roles/storage.objectViewer"
-_ADDS = "roles/storage.objectCreator"
-_SECRETS = "roles/secretmanager.secretAccessor"
+_OBJECT_VIEWER = "roles/storage.objectViewer"
+_OBJECT_CREATOR = "roles/storage.objectCreator"
+_ACCESSOR = "roles/secretmanager.secretAccessor"
 
 
 def account_checks(cloud: Cloud, apis: Apis) -> list[Check]:
@@ -64,21 +64,21 @@ def _needed(cloud: Cloud) -> Iterator[Needed]:
     if not (settings.identity.manage_grants and secrets.manage_grants):
         for role, brought in secrets.brought.items():
             if role in secrets.host_roles:
-                yield Needed(_SECRETS, f"read {role}", f"secret {brought.secret}")
+                yield Needed(_ACCESSOR, f"read {role}", f"secret {brought.secret}")
     if settings.identity.manage_grants:
         return
     for region, bucket in cloud.buckets.items():
         there = f" in {region}" if len(cloud.buckets) > 1 else ""
-        yield Needed(_READS, f"read the weights{there}", f"bucket {bucket}")
+        yield Needed(_OBJECT_VIEWER, f"read the weights{there}", f"bucket {bucket}")
         if settings.programs_in_library:
             key = programs_key(settings.project, region)
-            yield Needed(_ADDS, f"keep programs{there}", f"bucket {bucket}", vital=False)
-            yield Needed(_SECRETS, f"sign programs{there}", f"secret {key}", vital=False)
+            yield Needed(_OBJECT_CREATOR, f"keep programs{there}", f"bucket {bucket}", vital=False)
+            yield Needed(_ACCESSOR, f"sign programs{there}", f"secret {key}", vital=False)
     if settings.serving.kept_programs == "bucket" and not settings.programs_in_library:
-        yield Needed(_ADDS, "keep programs", f"bucket {cloud.made_bucket}", vital=False)
+        yield Needed(_OBJECT_CREATOR, "keep programs", f"bucket {cloud.made_bucket}", vital=False)
     for role in secrets.versions:
         if role in secrets.host_roles:
-            yield Needed(_SECRETS, f"read {role}", f"secret {cloud.stack.names.secret(role)}")
+            yield Needed(_ACCESSOR, f"read {role}", f"secret {cloud.stack.names.secret(role)}")
 
 
 def _policy(apis: Apis, project: str, resource: str) -> JsonObject | Unread | None:
