@@ -20,6 +20,7 @@ from pulumi_plugin.printable import printable
 from tpuflex.cli.examples import ExampleGroup
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import as_json, assume_yes, stack_name, verbose
+from tpuflex.cli.process_end import QuickEnd
 from tpuflex.errors import InterruptedByUser, TpuflexError
 
 if TYPE_CHECKING:
@@ -193,7 +194,9 @@ def main(arguments: list[str] | None = None) -> None:
         from tpuflex.cli.completion import answer_shell
 
         sys.exit(answer_shell(tpuflex))
-    sys.exit(run(arguments))
+    end = QuickEnd()
+    end.code = run(arguments)
+    sys.exit(end.code)
 
 
 def run(arguments: list[str] | None = None, invocation: Invocation | None = None) -> int:

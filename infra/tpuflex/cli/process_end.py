@@ -1,0 +1,38 @@
+"""The end of the command's process, which leaves its memory to the kernel.
+
+Before a process ends, Python takes each of its modules and classes apart. Of a command that has
+loaded Pulumi's and Google's libraries these are thousands: a sixth of the time of `status`. mypy
+ends in the same way (`hard_exit` of its util.py).
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+
+
+class QuickEnd:
+    """The last thing that a process does, once it is known how it ended.
+
+    Made before whatever else is registered with :mod:`atexit`, it comes after all of that, and
+    after the threads that Python waits for.
+
+    Attributes:
+        code: the exit code; None until it is known, and then the process ends as Python does it.
+    """
+
+    def __init__(self) -> None:
+        self.code: int | None = None
+        atexit.register(self._end)
+
+    def _end(self) -> None:
+        # Who watches the process, a debugger or a measurement of coverage, has something to do yet.
+        if self.code is None or sys.gettrace() or sys.getprofile():
+            return
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            return  # Python meets it again, and says so
+        os._exit(self.code)
