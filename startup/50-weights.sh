@@ -107,12 +107,12 @@ fetch_weights() {
 
 # fetch_set: fetch what the manifest names and is not there, telling how it goes.
 fetch_set() {
-    local total before began elapsed fetched fetcher reporter where='' status=0
+    local total before began elapsed received fetcher reporter where='' status=0
     ! is_on_disk || where=' on the disk'
     total=$(manifest_bytes)
     before=$(bytes_present)
     began=$(milliseconds)
-    rm -f "$SET_STATE/weights.problems"
+    rm -f "$SET_STATE/weights.problems" "$SET_STATE/weights.received"
     detail "$(human "$before") of $(human "$total")$where"
     # In the background BASHPID is another's.
     fetcher=$BASHPID
@@ -123,10 +123,11 @@ fetch_set() {
     wait "$reporter" 2>/dev/null || true
     ((status == 0)) || fail_set "$status"
     elapsed=$(($(milliseconds) - began + 1))
-    fetched=$((total - before))
-    if ((fetched > 0)); then
-        detail "$(human "$total")$where checked, $(human "$fetched") of it fetched in \
-$((elapsed / 1000)).$((elapsed % 1000 / 100)) s, $(gbps "$fetched" "$elapsed") Gbps$(slow "$fetched" "$elapsed")"
+    # Not what was missing before: of what was there, some may have been other bytes, and come anew.
+    received=$(<"$SET_STATE/weights.received")
+    if ((received > 0)); then
+        detail "$(human "$total")$where checked, $(human "$received") fetched in \
+$((elapsed / 1000)).$((elapsed % 1000 / 100)) s, $(gbps "$received" "$elapsed") Gbps$(slow "$received" "$elapsed")"
     else
         detail "$(human "$total")$where were there and checked"
     fi
@@ -195,7 +196,8 @@ fetch_files() {
     python_source weights_files >"$code/weights_files.py"
     python_source download >"$code/download.py"
     python3 -IBS -c 'import sys; sys.path.insert(0, sys.argv.pop(1)); import download; download.main()' \
-        "$code" "$1" "$SET_STATE/weights.problems" "$(setting weights.parallelism)"
+        "$code" "$1" "$SET_STATE/weights.problems" "$SET_STATE/weights.received" \
+        "$(setting weights.parallelism)"
 }
 
 # fail_set STATUS: give up with the first reason why files could not be fetched. The download names its

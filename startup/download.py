@@ -1,9 +1,10 @@
 """Fetch the files of a manifest: in parts, many at once, each part hashed as it arrives.
 
-Run by the startup script: ``download.py RECORDS PROBLEMS PROCESSES``, with the files that
+Run by the startup script: ``download.py RECORDS PROBLEMS RECEIVED PROCESSES``, with the files that
 ``manifest.py`` wrote down, and the rest in the script's own variables. Ends with 0 when every file
 is under its name in ``WEIGHTS_DIR`` with every byte checked, and nothing else is there. What
-could not be fetched goes to PROBLEMS, a line each: code, path and detail, with tabs between.
+could not be fetched goes to PROBLEMS, a line each: code, path and detail, with tabs between. The
+bytes that came from Cloud Storage in this run go to RECEIVED.
 
 A part is one range of a file with a SHA-256 of its own. It is hashed between the network and the
 file, by one process per stream, so all cores hash and no byte is read again.
@@ -21,10 +22,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from weights_files import BLOCK, Part, Places, WeightsFile, read_files
@@ -53,6 +56,9 @@ class Stream:
     Args:
         base: address of the API.
         authorization: file with the header that authorizes a request.
+
+    Attributes:
+        received: bytes of weights that came through it.
     """
 
     def __init__(self, base: str, authorization: Path) -> None:
@@ -62,6 +68,7 @@ class Stream:
         self._connection = kind(url.netloc, timeout=CONNECT_S)
         self._path = url.path
         self._authorization = authorization
+        self.received = 0
 
     def fetch(self, places: Places, file: WeightsFile, number: int) -> None:
         """Fetch and check a part, unless it lies there.
@@ -124,7 +131,8 @@ class Stream:
                 asked = f"bytes {first}-{last}/{file.size}"
                 if not (whole or (ranged and answer.headers["Content-Range"] == asked)):
                     raise OtherObjectError
-                sink.take(answer)
+                for count in sink.take(answer):
+                    self.received += count
         finally:
             if not answer.isclosed():
                 self._connection.close()
@@ -165,9 +173,9 @@ class _Sink:
             self.digest.update(self._block[:count])
             self.length += count
 
-    def take(self, answer: http.client.HTTPResponse) -> None:
+    def take(self, answer: http.client.HTTPResponse) -> Iterator[int]:
         """Take bytes until there are no more, and none beyond the part: what follows it in the file
-        may be there, and checked.
+        may be there, and checked. Yields how many were taken at a time.
 
         Raises:
             OSError: the connection is lost.
@@ -180,6 +188,7 @@ class _Sink:
             self.digest.update(self._block[:count])
             self._write(self._block[:count])
             self.length += count
+            yield count
 
     def restart(self) -> None:
         """Forget what was taken."""
@@ -233,17 +242,31 @@ def _begin(parent: int, places: Places, files: list[WeightsFile]) -> None:
     _Worker.places, _Worker.files = places, files
 
 
-def _fetch(file: int, number: int) -> tuple[str, str]:
-    """Fetch a part; code and detail of what is wrong, both empty if nothing is."""
+class Outcome(NamedTuple):
+    """How the fetch of a part ended: code and detail of what is wrong, both empty if nothing is,
+    and the bytes that came."""
+
+    code: str = ""
+    detail: str = ""
+    received: int = 0
+
+
+def _fetch(file: int, number: int) -> Outcome:
+    """Fetch a part."""
+    stream = _Worker.stream
+    before = stream.received
     try:
-        _Worker.stream.fetch(_Worker.places, _Worker.files[file], number)
+        stream.fetch(_Worker.places, _Worker.files[file], number)
     except FetchError as error:
-        return error.code, error.detail
-    return "", ""
+        return Outcome(error.code, error.detail, stream.received - before)
+    return Outcome(received=stream.received - before)
 
 
-def fetch_all(places: Places, files: list[WeightsFile], processes: int) -> dict[str, str]:
-    """Fetch the parts of ``files`` that are not checked; what is wrong, by path."""
+def fetch_all(
+    places: Places, files: list[WeightsFile], processes: int
+) -> tuple[dict[str, str], int]:
+    """Fetch the parts of ``files`` that are not checked; what is wrong, by path, and the bytes that
+    came."""
     missing = {number: places.unchecked(file) for number, file in enumerate(files)}
     for number in [number for number, parts in missing.items() if not parts]:
         places.finish(files[number])
@@ -252,8 +275,9 @@ def fetch_all(places: Places, files: list[WeightsFile], processes: int) -> dict[
     # The longest first, so that none of them is the last one alone.
     tasks.sort(key=lambda task: -files[task[0]].parts[task[1]].length)
     problems: dict[str, str] = {}
+    received = 0
     if not tasks:
-        return problems
+        return problems, received
     with ProcessPoolExecutor(
         min(processes, len(tasks)),
         mp_context=multiprocessing.get_context("fork"),
@@ -263,7 +287,8 @@ def fetch_all(places: Places, files: list[WeightsFile], processes: int) -> dict[
         futures = {pool.submit(_fetch, *task): task[0] for task in tasks}
         for future in as_completed(futures):
             file = futures[future]
-            code, detail = _outcome(future)
+            code, detail, came = _outcome(future)
+            received += came
             if not code:
                 missing[file].pop()
                 if not missing[file]:
@@ -273,28 +298,30 @@ def fetch_all(places: Places, files: list[WeightsFile], processes: int) -> dict[
                 for other, of in futures.items():
                     if of == file or code == "capacity":
                         other.cancel()
-    return problems
+    return problems, received
 
 
-def _outcome(future: Future[tuple[str, str]]) -> tuple[str, str]:
+def _outcome(future: Future[Outcome]) -> Outcome:
     if future.cancelled():
-        return "weights-download", "given up"
+        return Outcome("weights-download", "given up")
     try:
         return future.result()
     except BrokenProcessPool:
-        return "weights-download", "a process that fetched it was killed"
+        return Outcome("weights-download", "a process that fetched it was killed")
 
 
 def main() -> None:
     """Fetch what the arguments say."""
-    records, problems, processes = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+    records, problems, received = (Path(name) for name in sys.argv[1:4])
+    processes = int(sys.argv[4])
     places, files = Places.of(os.environ), read_files(records)
     missing = [file for file in files if not places.is_checked(file)]
-    found = fetch_all(places, missing, processes)
+    found, came = fetch_all(places, missing, processes)
     # Whatever happened to the workers: nothing goes on unless every single file is checked.
     for file in files:
         if file.path not in found and not places.is_checked(file):
             found[file.path] = f"weights-download\t{file.path}\tit is not checked"
     places.remove_strangers(files)
     problems.write_text("".join(f"{line}\n" for line in found.values()), encoding="utf-8")
+    received.write_text(f"{came}\n", encoding="ascii")
     sys.exit(1 if found else 0)

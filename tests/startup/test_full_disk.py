@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import threading
 from pathlib import Path
 
@@ -219,6 +220,7 @@ def test_what_changed_between_two_boots_is_found(host: StartupHost, path: str) -
     served(host)
     first = f"bytes=0-{min(len(MODEL[path]), PART) - 1}"
     assert host.cloud.ranges == [(path, first)]
+    assert re.search(r" on the disk checked, \d+ MB fetched in [0-9.]+ s, ", host.cloud.details())
 
 
 def test_after_a_reboot_the_disk_is_read_and_nothing_fetched(host: StartupHost) -> None:
