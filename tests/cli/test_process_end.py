@@ -66,3 +66,10 @@ def test_a_reader_that_has_gone_is_met_as_ever() -> None:
 
     assert done.returncode == 120
     assert "BrokenPipeError" in done.stderr
+
+
+def test_a_closed_stream_is_no_error() -> None:
+    """A shell may have closed standard output before the process began: `>&-`."""
+    done = _run("sys.stdout = None; end.code = 3; ready.set(); sys.exit(3)")
+
+    assert (done.returncode, done.stderr) == (3, "")

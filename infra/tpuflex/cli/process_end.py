@@ -31,8 +31,9 @@ class QuickEnd:
         if self.code is None or sys.gettrace() or sys.getprofile():
             return
         try:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            for stream in (sys.stdout, sys.stderr):
+                if stream is not None:  # it is where the shell has closed it: `>&-`
+                    stream.flush()
         except (OSError, ValueError):
             return  # Python meets it again, and says so
         os._exit(self.code)
