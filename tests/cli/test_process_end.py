@@ -73,3 +73,27 @@ def test_a_closed_stream_is_no_error() -> None:
     done = _run("sys.stdout = None; end.code = 3; ready.set(); sys.exit(3)")
 
     assert (done.returncode, done.stderr) == (3, "")
+
+
+def test_a_fork_has_its_own_end() -> None:
+    """What was forked from the command's process ends with its own code."""
+    done = _run(
+        "import os; end.code = 0; ready.set(); threading.enumerate()[-1].join()\n"
+        "child = os.fork()\n"
+        "if not child: sys.exit(9)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
+    )
+
+    assert done.stdout.split()[-2:] == ["9", "registered"]
+
+
+def test_a_program_that_runs_a_command_goes_on() -> None:
+    """Who calls the command line with words of its own decides how its process ends."""
+    done = _run(
+        "from tpuflex.cli.main import main\n"
+        "ready.set()\n"
+        "try: main(['--version'])\n"
+        "except SystemExit: sys.exit(3)"
+    )
+
+    assert (done.returncode, done.stderr) == (3, "Python's own end\n")

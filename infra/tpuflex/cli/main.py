@@ -194,6 +194,8 @@ def main(arguments: list[str] | None = None) -> None:
         from tpuflex.cli.completion import answer_shell
 
         sys.exit(answer_shell(tpuflex))
+    if arguments is not None:  # of a program that may do something else afterwards
+        sys.exit(run(arguments))
     end = QuickEnd()
     end.code = run(arguments)
     sys.exit(end.code)

@@ -24,11 +24,12 @@ class QuickEnd:
 
     def __init__(self) -> None:
         self.code: int | None = None
+        self._process = os.getpid()
         atexit.register(self._end)
 
     def _end(self) -> None:
-        # Who watches the process, a debugger or a measurement of coverage, has something to do yet.
-        if self.code is None or sys.gettrace() or sys.getprofile():
+        # A fork of this process has an end of its own.
+        if self.code is None or os.getpid() != self._process or _is_watched():
             return
         try:
             for stream in (sys.stdout, sys.stderr):
@@ -37,3 +38,11 @@ class QuickEnd:
         except (OSError, ValueError):
             return  # Python meets it again, and says so
         os._exit(self.code)
+
+
+def _is_watched() -> bool:
+    """Whether a debugger or a measurement of coverage has something to do yet."""
+    if sys.gettrace() or sys.getprofile():
+        return True
+    # https://docs.python.org/3/library/sys.monitoring.html#tool-identifiers
+    return sys.version_info >= (3, 12) and any(sys.monitoring.get_tool(tool) for tool in range(6))
