@@ -18,6 +18,8 @@ from tests.embedded_cloud.api import TOKEN, Api
 from tests.reliability.families import FAMILY, POLITE, Spawn
 
 CREATE = "tpu.projects.locations.queuedResources.create"
+#: Of the wall clock, for what takes a moment: seconds.
+_PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -62,7 +64,7 @@ def test_a_kill_strikes_at_its_stage(
         with pytest.raises((requests.ConnectionError, requests.exceptions.ChunkedEncodingError)):
             api.create()
 
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + _PATIENCE_S
     while not dead(victim) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert dead(victim)
@@ -107,7 +109,7 @@ def test_signals_that_ask_let_the_call_go_on(api: Api, control: Control, spawn: 
         control.set_faults(kill_at_create("after-commit", roles=["cli"], signal=name))
         control.call("POST", "faults", {"roles": {"cli": victim.pid}})
         assert api.create(f"q{code}").status_code in (200, 409)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + _PATIENCE_S
         while not dead(victim) and time.monotonic() < deadline:
             time.sleep(0.01)
         assert dead(victim), name
@@ -123,7 +125,7 @@ def test_a_stopped_process_goes_on_when_the_clouds_time_has_come(
     control.call("POST", "faults", {"roles": {"cli": victim.pid}})
 
     assert api.create().status_code == 200
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + _PATIENCE_S
     while victim.status() != psutil.STATUS_STOPPED and time.monotonic() < deadline:
         time.sleep(0.01)
     assert victim.status() == psutil.STATUS_STOPPED
@@ -131,7 +133,7 @@ def test_a_stopped_process_goes_on_when_the_clouds_time_has_come(
     time.sleep(0.1)
     assert victim.status() == psutil.STATUS_STOPPED
     control.advance(60)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + _PATIENCE_S
     while victim.status() == psutil.STATUS_STOPPED and time.monotonic() < deadline:
         time.sleep(0.01)
     assert victim.status() != psutil.STATUS_STOPPED
@@ -150,15 +152,14 @@ def test_a_kill_that_finds_nobody_says_so(api: Api, control: Control) -> None:
 def test_kills_do_not_hold_up_other_calls(api: Api, control: Control, spawn: Spawn) -> None:
     """While one call waits for a process to end, others are answered."""
     victim = spawn(POLITE)
-    wait = kill_at_create("before-commit", roles=["cli"], signal="STOP", hold_s=2, then="proceed")
+    wait = kill_at_create("before-commit", roles=["cli"], signal="STOP", hold_s=60, then="proceed")
     control.set_faults(wait)
     control.call("POST", "faults", {"roles": {"cli": victim.pid}})
     held = threading.Thread(target=api.create)
     held.start()
     while not control.strikes():
         time.sleep(0.01)
-    began = time.monotonic()
     assert api.state("other") == "GONE"
-    assert time.monotonic() - began < 1
+    assert held.is_alive()
     victim.kill()
     held.join(timeout=60)
