@@ -17,7 +17,7 @@ from tests.cli.missing_rows import half_pushed
 from tests.cli.samples import status
 from tests.embedded_cloud.api import TOKEN
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.steps import doctor_cloud, doctor_weights
+from tpuflex.cli.steps import doctor_caller, doctor_weights
 from tpuflex.cli.steps.doctor_account import account_checks
 from tpuflex.cli.steps.doctor_cloud import cloud_examinations, credential_examination
 from tpuflex.cli.steps.ready import require_ready, require_source
@@ -186,7 +186,7 @@ def test_a_right_in_a_bucket_of_yours_is_none_in_the_project(
     """Where the stack makes a bucket beside it, for compiled programs, the same right is needed
     there; where it makes none, that in the bucket of yours is enough."""
     doctor.strict(permissions={"missing": ["storage.buckets.getIamPolicy"]})
-    monkeypatch.setattr(doctor_cloud, "held_in", lambda _api, _bucket, asked: frozenset(asked))
+    monkeypatch.setattr(doctor_caller, "held_in", lambda _api, _bucket, asked: frozenset(asked))
     weights = doctor.stack.settings.model.weights
     brought = weights.model_copy(update={"bucket": "gs://acme-models/llm"})
     doctor.change("model", weights=brought)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from tpuflex.cli.cloud import connect_running, google_cloud
 from tpuflex.cli.steps.doctor_account import account_checks
+from tpuflex.cli.steps.doctor_caller import caller_checks
 from tpuflex.cli.steps.doctor_image import stored_image_check
 from tpuflex.cli.steps.doctor_key import key_checks
 from tpuflex.cli.steps.doctor_weights import stored_weights_check
@@ -21,10 +22,8 @@ from tpuflex.errors import (
 from tpuflex.gcloud_commands import describe_project, show_policy
 from tpuflex.gcp.api_states import api_states, enabled_services
 from tpuflex.gcp.billing import project_billing, refused_unpaid
-from tpuflex.gcp.brought_bucket import IN_A_BUCKET, held_in
 from tpuflex.gcp.credentials import FILE_VARIABLE, Kind
 from tpuflex.gcp.endpoints import Endpoints
-from tpuflex.gcp.held_permissions import Held, held
 from tpuflex.gcp.image_registry import ImageState, image_state
 from tpuflex.gcp.listing import apis
 from tpuflex.gcp.offers import zone_offer
@@ -32,7 +31,6 @@ from tpuflex.gcp.org_policies import effective_policy
 from tpuflex.gcp.session import authorized_session
 from tpuflex.gcp.tpu_quota import TpuQuota, tpu_quota
 from tpuflex.gcp.transport import Transport
-from tpuflex.naming import HF_TOKEN, TLS_CERTIFICATE, account_email
 from tpuflex.operate.doctor import (
     account,
     capacity,
@@ -40,13 +38,10 @@ from tpuflex.operate.doctor import (
     image,
     machine,
     policies,
-    rights,
 )
 from tpuflex.operate.doctor.check import Check, Group, Standing, Subject
-from tpuflex.operate.doctor.host_account import ACT_AS
 from tpuflex.operate.doctor.reading import Unread, attempt
 from tpuflex.operate.doctor.side_by_side import Examination
-from tpuflex.roles.roles import When
 from tpuflex.settings.image import registry_project
 
 if TYPE_CHECKING:
@@ -180,11 +175,7 @@ class _Reads:
 
     def permissions(self) -> tuple[Check, ...]:
         """What the caller may do."""
-        stacks = tuple(self._stacks())
-        found = self._attempt(_MANAGER, lambda: self._held(rights.all_needed(stacks)))
-        brought = self._settings.model.weights.brought
-        bucket = "" if brought is None or self._settings.makes_bucket else brought.url
-        return rights.permission_checks(self._project, stacks, found, bucket=bucket)
+        return caller_checks(self._cloud, self._endpoints, self._api)
 
     def account(self) -> list[Check]:
         """Whether hosts can run as an account of the user's."""
@@ -294,59 +285,3 @@ class _Reads:
             asked.zones,
             hands_over=asked.replace == "create_first",
         )
-
-    def _stacks(self) -> Iterator[When]:
-        network, brought = self._settings.network, self._settings.brought_network
-        if network.egress != "existing":
-            yield When.PRIVATE if network.egress == "google" else When.NAT
-        if brought is not None:
-            yield When.BROUGHT_NETWORK
-            if brought.project != self._project:
-                yield When.SHARED_NETWORK
-        if not network.manage_firewall:
-            yield When.BROUGHT_RULES
-        if self._settings.identity.brought is not None:
-            yield When.BROUGHT_ACCOUNT
-        if not self._settings.identity.manage_grants:
-            yield When.BROUGHT_GRANTS
-        if not self._settings.manage_apis:
-            yield When.BROUGHT_APIS
-        if not self._settings.makes_bucket:
-            yield When.NO_BUCKET
-        if not self._settings.grants_on_bucket:
-            yield When.NO_BUCKET_ROLES
-        if self._settings.model.weights.brought is not None:
-            yield When.BROUGHT_WEIGHTS
-        if self._settings.pulls_own_image:
-            yield When.OWN_IMAGES
-        if TLS_CERTIFICATE in self._settings.secrets.roles:
-            yield When.TLS
-        if HF_TOKEN in self._settings.secrets.roles:
-            yield When.HUB_TOKEN
-
-    def _held(self, permissions: Collection[str]) -> Held:
-        """What the caller may do in the project, and as the hosts' account, which can be granted
-        on that account alone."""
-        found = held(self._manager, f"/v1/projects/{self._project}", permissions)
-        found = Held(found.permissions | self._held_in_bucket(permissions), found.untold)
-        if ACT_AS not in permissions or ACT_AS in found.permissions:
-            return found
-        account_id = self._cloud.stack.names.service_account_id()
-        email = account_email(account_id, self._project)
-        api = self._api(self._endpoints.iam)
-        path = f"/v1/projects/{self._project}/serviceAccounts/{email}"
-        there = attempt(lambda: held(api, path, [ACT_AS]))
-        if isinstance(there, Unread):  # not made yet, mostly
-            return found
-        return Held(found.permissions | there.permissions, found.untold)
-
-    def _held_in_bucket(self, permissions: Collection[str]) -> frozenset[str]:
-        """What of ``permissions`` the caller has in a bucket of the user's own, which may be in
-        another project. Where the stack makes one beside it, the same is needed in the project."""
-        brought = self._settings.model.weights.brought
-        asked = tuple(sorted(set(permissions) & IN_A_BUCKET))
-        if brought is None or self._settings.makes_bucket or not asked:
-            return frozenset()
-        storage = self._api(self._endpoints.storage)
-        there = attempt(lambda: held_in(storage, brought.name, asked))
-        return frozenset() if isinstance(there, Unread) else there
