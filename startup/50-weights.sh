@@ -123,7 +123,7 @@ fetch_set() {
     wait "$reporter" 2>/dev/null || true
     ((status == 0)) || fail_set "$status"
     elapsed=$(($(milliseconds) - began + 1))
-    # Not what was missing before: of what was there, some may have been other bytes, and come anew.
+    # Not what was missing before: a file that was there may have had other bytes, and been fetched again.
     received=$(<"$SET_STATE/weights.received")
     if ((received > 0)); then
         detail "$(human "$total")$where checked, $(human "$received") fetched in \

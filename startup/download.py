@@ -4,7 +4,7 @@ Run by the startup script: ``download.py RECORDS PROBLEMS RECEIVED PROCESSES``, 
 ``manifest.py`` wrote down, and the rest in the script's own variables. Ends with 0 when every file
 is under its name in ``WEIGHTS_DIR`` with every byte checked, and nothing else is there. What
 could not be fetched goes to PROBLEMS, a line each: code, path and detail, with tabs between. The
-bytes that came from Cloud Storage in this run go to RECEIVED.
+number of bytes that this run has received goes to RECEIVED.
 
 A part is one range of a file with a SHA-256 of its own. It is hashed between the network and the
 file, by one process per stream, so all cores hash and no byte is read again.
@@ -58,7 +58,7 @@ class Stream:
         authorization: file with the header that authorizes a request.
 
     Attributes:
-        received: bytes of weights that came through it.
+        received: bytes of files that came through it.
     """
 
     def __init__(self, base: str, authorization: Path) -> None:
@@ -244,29 +244,29 @@ def _begin(parent: int, places: Places, files: list[WeightsFile]) -> None:
 
 class Outcome(NamedTuple):
     """How the fetch of a part ended: code and detail of what is wrong, both empty if nothing is,
-    and the bytes that came."""
+    and the bytes received."""
 
-    code: str = ""
-    detail: str = ""
+    code: str
+    detail: str
     received: int = 0
 
 
 def _fetch(file: int, number: int) -> Outcome:
     """Fetch a part."""
     stream = _Worker.stream
-    before = stream.received
+    before, code, detail = stream.received, "", ""
     try:
         stream.fetch(_Worker.places, _Worker.files[file], number)
     except FetchError as error:
-        return Outcome(error.code, error.detail, stream.received - before)
-    return Outcome(received=stream.received - before)
+        code, detail = error.code, error.detail
+    return Outcome(code, detail, stream.received - before)
 
 
 def fetch_all(
     places: Places, files: list[WeightsFile], processes: int
 ) -> tuple[dict[str, str], int]:
-    """Fetch the parts of ``files`` that are not checked; what is wrong, by path, and the bytes that
-    came."""
+    """Fetch the parts of ``files`` that are not checked; what is wrong, by path, and the bytes
+    received."""
     missing = {number: places.unchecked(file) for number, file in enumerate(files)}
     for number in [number for number, parts in missing.items() if not parts]:
         places.finish(files[number])
@@ -287,8 +287,8 @@ def fetch_all(
         futures = {pool.submit(_fetch, *task): task[0] for task in tasks}
         for future in as_completed(futures):
             file = futures[future]
-            code, detail, came = _outcome(future)
-            received += came
+            code, detail, of_part = _outcome(future)
+            received += of_part
             if not code:
                 missing[file].pop()
                 if not missing[file]:
@@ -312,16 +312,16 @@ def _outcome(future: Future[Outcome]) -> Outcome:
 
 def main() -> None:
     """Fetch what the arguments say."""
-    records, problems, received = (Path(name) for name in sys.argv[1:4])
+    records, problems, counted = (Path(name) for name in sys.argv[1:4])
     processes = int(sys.argv[4])
     places, files = Places.of(os.environ), read_files(records)
     missing = [file for file in files if not places.is_checked(file)]
-    found, came = fetch_all(places, missing, processes)
+    found, received = fetch_all(places, missing, processes)
     # Whatever happened to the workers: nothing goes on unless every single file is checked.
     for file in files:
         if file.path not in found and not places.is_checked(file):
             found[file.path] = f"weights-download\t{file.path}\tit is not checked"
     places.remove_strangers(files)
     problems.write_text("".join(f"{line}\n" for line in found.values()), encoding="utf-8")
-    received.write_text(f"{came}\n", encoding="ascii")
+    counted.write_text(f"{received}\n", encoding="ascii")
     sys.exit(1 if found else 0)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,14 @@ def cloud(tmp_path: Path) -> Iterator[EmbeddedCloud]:
 def kill_at_create(stage: str, **effect: Any) -> dict[str, Any]:
     """A kill point at the creation of a queued resource."""
     return {"where": {"method_id": CREATE}, "stage": stage, "effect": {"kind": "kill", **effect}}
+
+
+def eventually(holds: Callable[[], bool]) -> bool:
+    """Whether it holds before patience ends."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return holds()
 
 
 def dead(process: psutil.Process) -> bool:
@@ -64,10 +73,7 @@ def test_a_kill_strikes_at_its_stage(
         with pytest.raises((requests.ConnectionError, requests.exceptions.ChunkedEncodingError)):
             api.create()
 
-    deadline = time.monotonic() + _PATIENCE_S
-    while not dead(victim) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert dead(victim)
+    assert eventually(lambda: dead(victim))
     assert api.state() == state
     (strike,) = control.strikes()
     assert strike["processes"][0]["pid"] == victim.pid
@@ -109,10 +115,7 @@ def test_signals_that_ask_let_the_call_go_on(api: Api, control: Control, spawn: 
         control.set_faults(kill_at_create("after-commit", roles=["cli"], signal=name))
         control.call("POST", "faults", {"roles": {"cli": victim.pid}})
         assert api.create(f"q{code}").status_code in (200, 409)
-        deadline = time.monotonic() + _PATIENCE_S
-        while not dead(victim) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert dead(victim), name
+        assert eventually(partial(dead, victim)), name
 
 
 def test_a_stopped_process_goes_on_when_the_clouds_time_has_come(
@@ -125,18 +128,12 @@ def test_a_stopped_process_goes_on_when_the_clouds_time_has_come(
     control.call("POST", "faults", {"roles": {"cli": victim.pid}})
 
     assert api.create().status_code == 200
-    deadline = time.monotonic() + _PATIENCE_S
-    while victim.status() != psutil.STATUS_STOPPED and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert victim.status() == psutil.STATUS_STOPPED
+    assert eventually(lambda: victim.status() == psutil.STATUS_STOPPED)
     control.advance(60)
     time.sleep(0.1)
     assert victim.status() == psutil.STATUS_STOPPED
     control.advance(60)
-    deadline = time.monotonic() + _PATIENCE_S
-    while victim.status() == psutil.STATUS_STOPPED and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert victim.status() != psutil.STATUS_STOPPED
+    assert eventually(lambda: victim.status() != psutil.STATUS_STOPPED)
 
 
 def test_a_kill_that_finds_nobody_says_so(api: Api, control: Control) -> None:

@@ -179,7 +179,12 @@ def tpuflex(ctx: click.Context, project_dir: Path) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit with the code of the outcome."""
+    """Run the command line and exit with the code of the outcome.
+
+    Args:
+        arguments: as :func:`run`. Given, they come from a program that may go on afterwards, so
+            that its process ends as Python ends it.
+    """
     # A command loads hundreds of modules, none of which is garbage: collecting takes up to a tenth
     # of the time until it begins.
     gc.set_threshold(100_000)
@@ -194,7 +199,7 @@ def main(arguments: list[str] | None = None) -> None:
         from tpuflex.cli.completion import answer_shell
 
         sys.exit(answer_shell(tpuflex))
-    if arguments is not None:  # of a program that may do something else afterwards
+    if arguments is not None:
         sys.exit(run(arguments))
     end = QuickEnd()
     end.code = run(arguments)

@@ -1,8 +1,8 @@
 """The end of the command's process, which leaves its memory to the kernel.
 
-Before a process ends, Python takes each of its modules and classes apart. Of a command that has
-loaded Pulumi's and Google's libraries these are thousands: a sixth of the time of `status`. mypy
-ends in the same way (`hard_exit` of its util.py).
+Before a process ends, Python frees each of its modules and classes. A command that has loaded
+Pulumi's and Google's libraries has thousands, and freeing them is a sixth of the time of `status`.
+mypy ends in the same way (`hard_exit` of its util.py).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class QuickEnd:
             return
         try:
             for stream in (sys.stdout, sys.stderr):
-                if stream is not None:  # it is where the shell has closed it: `>&-`
+                if stream is not None:  # None: the shell has closed it, by `>&-`
                     stream.flush()
         except (OSError, ValueError):
             return  # Python meets it again, and says so

@@ -1,17 +1,17 @@
-"""What `tpuflex doctor` says of the caller's own rights, by the parts that the stack has."""
+"""What `tpuflex doctor` says of the caller's own rights, by what holds of the stack."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tpuflex.gcp.brought_bucket import IN_A_BUCKET, held_in
 from tpuflex.gcp.held_permissions import Held, held
-from tpuflex.naming import HF_TOKEN, TLS_CERTIFICATE, account_email
+from tpuflex.naming import account_email
 from tpuflex.operate.doctor import rights
 from tpuflex.operate.doctor.host_account import ACT_AS
-from tpuflex.operate.doctor.reading import Unread, attempt
-from tpuflex.roles.roles import When
+from tpuflex.operate.doctor.reading import RESOURCE_MANAGER, Unread, attempt
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -32,46 +32,15 @@ def caller_checks(
         api: a client of the API at an address.
     """
     settings = cloud.stack.settings
-    parts = tuple(parts_of(settings))
+    stacks = tuple(rights.what_holds(settings))
     found = attempt(
-        lambda: _held(cloud, endpoints, api, rights.all_needed(parts)),
-        service="cloudresourcemanager.googleapis.com",
+        lambda: _held(cloud, endpoints, api, rights.all_needed(stacks)),
+        service=RESOURCE_MANAGER,
         project=settings.project,
     )
     brought = settings.model.weights.brought
     bucket = "" if brought is None or settings.makes_bucket else brought.url
-    return rights.permission_checks(settings.project, parts, found, bucket=bucket)
-
-
-def parts_of(settings: StackSettings) -> Iterator[When]:
-    """The parts of a stack that take rights of their own, or that others see to."""
-    network, brought = settings.network, settings.brought_network
-    if network.egress != "existing":
-        yield When.PRIVATE if network.egress == "google" else When.NAT
-    if brought is not None:
-        yield When.BROUGHT_NETWORK
-        if brought.project != settings.project:
-            yield When.SHARED_NETWORK
-    if not network.manage_firewall:
-        yield When.BROUGHT_RULES
-    if settings.identity.brought is not None:
-        yield When.BROUGHT_ACCOUNT
-    if not settings.identity.manage_grants:
-        yield When.BROUGHT_GRANTS
-    if not settings.manage_apis:
-        yield When.BROUGHT_APIS
-    if not settings.makes_bucket:
-        yield When.NO_BUCKET
-    if not settings.grants_on_bucket:
-        yield When.NO_BUCKET_ROLES
-    if settings.model.weights.brought is not None:
-        yield When.BROUGHT_WEIGHTS
-    if settings.pulls_own_image:
-        yield When.OWN_IMAGES
-    if TLS_CERTIFICATE in settings.secrets.roles:
-        yield When.TLS
-    if HF_TOKEN in settings.secrets.roles:
-        yield When.HUB_TOKEN
+    return rights.permission_checks(settings.project, stacks, found, bucket=bucket)
 
 
 def _held(
@@ -85,7 +54,7 @@ def _held(
     settings = cloud.stack.settings
     project = settings.project
     found = held(api(endpoints.resourcemanager), f"/v1/projects/{project}", permissions)
-    there = _held_in_bucket(settings, api(endpoints.storage), permissions)
+    there = _held_in_bucket(settings, partial(api, endpoints.storage), permissions)
     found = Held(found.permissions | there, found.untold)
     if ACT_AS not in permissions or ACT_AS in found.permissions:
         return found
@@ -98,7 +67,7 @@ def _held(
 
 
 def _held_in_bucket(
-    settings: StackSettings, storage: Api, permissions: Collection[str]
+    settings: StackSettings, storage: Callable[[], Api], permissions: Collection[str]
 ) -> frozenset[str]:
     """What of ``permissions`` the caller has in a bucket of the user's own, which may be in
     another project. Where the stack makes one beside it, the same is needed in the project."""
@@ -106,5 +75,5 @@ def _held_in_bucket(
     asked = tuple(sorted(set(permissions) & IN_A_BUCKET))
     if brought is None or settings.makes_bucket or not asked:
         return frozenset()
-    there = attempt(lambda: held_in(storage, brought.name, asked))
+    there = attempt(lambda: held_in(storage(), brought.name, asked))
     return frozenset() if isinstance(there, Unread) else there

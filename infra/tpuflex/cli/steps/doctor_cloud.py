@@ -40,7 +40,7 @@ from tpuflex.operate.doctor import (
     policies,
 )
 from tpuflex.operate.doctor.check import Check, Group, Standing, Subject
-from tpuflex.operate.doctor.reading import Unread, attempt
+from tpuflex.operate.doctor.reading import RESOURCE_MANAGER, Unread, attempt
 from tpuflex.operate.doctor.side_by_side import Examination
 from tpuflex.settings.image import registry_project
 
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 #: Connect and read timeouts of a call, in seconds.
 _TIMEOUT = (5.0, 10.0)
-_MANAGER = "cloudresourcemanager.googleapis.com"
 
 
 def cloud_to_examine(invocation: Invocation, stack: OpenStack) -> Cloud | Check:
@@ -154,7 +153,7 @@ class _Reads:
             )
 
         look = str(describe_project(self._project))
-        return [account.project_check(self._project, self._attempt(_MANAGER, read, look))]
+        return [account.project_check(self._project, self._attempt(RESOURCE_MANAGER, read, look))]
 
     def billing(self) -> list[Check]:
         """Whether it can be charged."""
@@ -189,7 +188,7 @@ class _Reads:
         """Which organisation policies are in force."""
         found = {
             constraint.name: self._attempt(
-                _MANAGER,
+                RESOURCE_MANAGER,
                 partial(effective_policy, self._manager, self._project, constraint.name),
                 str(show_policy(constraint.name, self._project)),
             )

@@ -11,6 +11,8 @@ from tpuflex.errors import NotFoundError, ServiceDisabledError, TpuflexError
 from tpuflex.gcloud_commands import enable_services
 
 T = TypeVar("T")
+#: The API that knows a project, its policies and what the caller may do in it.
+RESOURCE_MANAGER = "cloudresourcemanager.googleapis.com"
 #: What to do where nothing better is known.
 _AGAIN = "Run it again; if it stays so, ask whoever administers the project."
 #: Letters of a reason that are shown; it may quote a server's whole page.

@@ -2,20 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from tpuflex.errors import AccessError
 from tpuflex.gcp.brought_bucket import IN_A_BUCKET
 from tpuflex.gcp.held_permissions import Held
+from tpuflex.naming import HF_TOKEN, TLS_CERTIFICATE
 from tpuflex.operate.doctor.check import Check, Group, Subject
 from tpuflex.operate.doctor.reading import Unread
 from tpuflex.roles.refusal import grants
 from tpuflex.roles.roles import Command, When, roles
+from tpuflex.settings.model import StackSettings
 
 #: Permissions that are named; the rest is counted.
 _NAMED = 6
 #: Commands that are examined: the others need no more than these.
 COMMANDS = (Command.STATUS, Command.PREVIEW, Command.UP, Command.DOWN, Command.WAY_IN)
+
+
+def what_holds(settings: StackSettings) -> Iterator[When]:
+    """What holds of a stack, as far as permissions depend on it."""
+    network, brought = settings.network, settings.brought_network
+    if network.egress != "existing":
+        yield When.PRIVATE if network.egress == "google" else When.NAT
+    if brought is not None:
+        yield When.BROUGHT_NETWORK
+        if brought.project != settings.project:
+            yield When.SHARED_NETWORK
+    if not network.manage_firewall:
+        yield When.BROUGHT_RULES
+    if settings.identity.brought is not None:
+        yield When.BROUGHT_ACCOUNT
+    if not settings.identity.manage_grants:
+        yield When.BROUGHT_GRANTS
+    if not settings.manage_apis:
+        yield When.BROUGHT_APIS
+    if not settings.makes_bucket:
+        yield When.NO_BUCKET
+    if not settings.grants_on_bucket:
+        yield When.NO_BUCKET_ROLES
+    if settings.model.weights.brought is not None:
+        yield When.BROUGHT_WEIGHTS
+    if settings.pulls_own_image:
+        yield When.OWN_IMAGES
+    if TLS_CERTIFICATE in settings.secrets.roles:
+        yield When.TLS
+    if HF_TOKEN in settings.secrets.roles:
+        yield When.HUB_TOKEN
 
 
 def all_needed(stacks: Collection[When]) -> frozenset[str]:
