@@ -57,13 +57,18 @@ log() {
     printf '%s %s\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$*" >&2
 }
 
+# on_error STATUS LINE COMMAND: say which command failed where nothing had foreseen it, as it is written
+# here: bash gives it before any variable in it is replaced by its value (but for `eval`, which no part
+# uses), so no secret is told
+# (https://www.gnu.org/software/bash/manual/html_node/Bash-Variables.html#index-BASH_005fCOMMAND).
 on_error() {
-    local status=$1 line=$2
+    local status=$1 line=$2 command=${3%%$'\n'*}
     # A failing subshell is reported by the shell that waits for it.
     ((BASH_SUBSHELL == PART_LEVEL)) || exit "$status"
     trap - ERR
     # Whoever called `fail` in a subshell has said more than we know.
-    [[ -n $STATE_IS_OURS && -e $STATE_DIR/${PART:+$PART.}failed ]] || fail "phase-${REPORT[phase]}" "line $line: a command ended with status $status"
+    [[ -n $STATE_IS_OURS && -e $STATE_DIR/${PART:+$PART.}failed ]] ||
+        fail "phase-${REPORT[phase]}" "line $line, ${FUNCNAME[1]}: ${command:0:200} ended with status $status"
     exit "$status"
 }
 
@@ -71,7 +76,7 @@ on_error() {
 # trap for a signal runs once the command that goes on has ended; where a machine is shut down, that
 # has got the signal, too.
 set_traps() {
-    trap 'on_error $? $LINENO' ERR
+    trap 'on_error $? $LINENO "$BASH_COMMAND"' ERR
     trap 'SIGNAL=HUP; exit 129' HUP
     trap 'SIGNAL=INT; exit 130' INT
     trap 'SIGNAL=TERM; exit 143' TERM

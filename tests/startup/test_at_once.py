@@ -180,14 +180,14 @@ def test_a_download_that_is_killed_leaves_nobody_behind(host: StartupHost) -> No
 
 
 def test_an_unexpected_failure_in_a_part(host: StartupHost) -> None:
-    """A command that fails unexpectedly is reported with the part and its line."""
+    """A command that fails unexpectedly is reported with the part, its line and its words."""
     host.cloud.answers[f"{PREFIX}/MANIFEST.json"] = [404]
     host.command("sha256sum", "#!/bin/sh\nexit 3\n")
     run = host.run()
     assert run.status == 1, run.output
     error = host.cloud.last("error")
     assert error.startswith("phase-weights: line ")
-    assert error.endswith(": a command ended with status 3")
+    assert error.endswith(': found=$(sha256sum "$SET_STATE/manifest.json") ended with status 3')
 
 
 def test_a_run_that_is_told_to_end(host: StartupHost) -> None:

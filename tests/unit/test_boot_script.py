@@ -55,6 +55,12 @@ def test_nothing_is_printed_by_bash_itself() -> None:
     assert "xtrace" not in script
 
 
+def test_no_command_is_put_together_when_it_runs() -> None:
+    """No part uses `eval`: of what that runs, bash names the values of variables, and the report of
+    an unexpected failure would tell them."""
+    assert not re.search(r"\beval\b", startup_script())
+
+
 def test_has_no_template_markers() -> None:
     """Every part runs unchanged: there is nothing to fill in."""
     for file in FILES:
