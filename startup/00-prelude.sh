@@ -57,9 +57,9 @@ log() {
     printf '%s %s\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$*" >&2
 }
 
-# on_error STATUS LINE COMMAND: say which command failed where nothing had foreseen it, as it is written
-# here: bash gives it before any variable in it is replaced by its value (but for `eval`, which no part
-# uses), so no secret is told
+# on_error STATUS LINE COMMAND: report an unexpected failure with the command as it is written in the
+# script: BASH_COMMAND has it before variables are expanded, so no secret is told. Only what `eval` runs
+# comes expanded, which no part uses
 # (https://www.gnu.org/software/bash/manual/html_node/Bash-Variables.html#index-BASH_005fCOMMAND).
 on_error() {
     local status=$1 line=$2 command=${3%%$'\n'*}
@@ -68,7 +68,7 @@ on_error() {
     trap - ERR
     # Whoever called `fail` in a subshell has said more than we know.
     [[ -n $STATE_IS_OURS && -e $STATE_DIR/${PART:+$PART.}failed ]] ||
-        fail "phase-${REPORT[phase]}" "line $line, ${FUNCNAME[1]}: ${command:0:200} ended with status $status"
+        fail "phase-${REPORT[phase]}" "line $line, ${FUNCNAME[1]}: $command ended with status $status"
     exit "$status"
 }
 

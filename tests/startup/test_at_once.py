@@ -180,7 +180,7 @@ def test_a_download_that_is_killed_leaves_nobody_behind(host: StartupHost) -> No
 
 
 def test_an_unexpected_failure_in_a_part(host: StartupHost) -> None:
-    """A command that fails unexpectedly is reported with the part, its line and its words."""
+    """A command that fails unexpectedly is reported with the part, its line and the command."""
     host.cloud.answers[f"{PREFIX}/MANIFEST.json"] = [404]
     host.command("sha256sum", "#!/bin/sh\nexit 3\n")
     run = host.run()

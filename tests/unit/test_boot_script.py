@@ -55,9 +55,9 @@ def test_nothing_is_printed_by_bash_itself() -> None:
     assert "xtrace" not in script
 
 
-def test_no_command_is_put_together_when_it_runs() -> None:
-    """No part uses `eval`: of what that runs, bash names the values of variables, and the report of
-    an unexpected failure would tell them."""
+def test_no_part_uses_eval() -> None:
+    """No part uses `eval`: bash names what that runs with its variables expanded, so the report of
+    an unexpected failure would show their values."""
     assert not re.search(r"\beval\b", startup_script())
 
 
