@@ -26,7 +26,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from embedded_cloud.images import embedded_image, ensure_image
+from embedded_cloud.image_installation import ensure_image
+from embedded_cloud.images import embedded_image
 from tpuflex.operate.model_source import resolve_source
 
 ROOT = Path(__file__).parents[1]

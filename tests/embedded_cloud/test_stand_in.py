@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from embedded_cloud.images import ensure_image, installed_image
+from embedded_cloud.image_installation import ensure_image
+from embedded_cloud.images import installed_image
 from embedded_cloud.stand_in.asgi import served
 from embedded_cloud.stand_in.images import has_stand_in
 from embedded_cloud.stand_in.server import ANSWER, VERSION, StandIn

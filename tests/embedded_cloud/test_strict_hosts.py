@@ -36,7 +36,12 @@ def sh(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        env={"PATH": "/usr/bin:/bin", "TPUFLEX_HOST_DIR": str(directory), "TPUFLEX_HOME": "/x"},
+        env={
+            "PATH": "/usr/bin:/bin",
+            "TPUFLEX_HOST_DIR": str(directory),
+            "TPUFLEX_HOME": "/x",
+            "TPUFLEX_ROOT": str(directory / "root"),
+        },
     )
 
 
@@ -51,6 +56,25 @@ def installed(directory: Path, strictness: Strictness) -> Path:
 def test_a_host_has_its_own_package_manager() -> None:
     """What a startup script installs is never installed on this machine."""
     assert {"docker", "apt-get", "iptables"} <= set(commands(LENIENT))
+
+
+def test_iptables_knows_the_rules_that_were_inserted(tmp_path: Path) -> None:
+    """A rule is there once it was inserted, in its chain alone, and any other kind is refused."""
+    binaries = installed(tmp_path, LENIENT)
+    (tmp_path / "root" / "run").mkdir(parents=True)
+    rule = ("--in-interface", "tpuflex0", "--destination", "10.0.0.0/8", "--jump", "DROP")
+
+    def code(verb: str, *words: str) -> int:
+        return sh(binaries, "iptables", "--wait", "30", verb, *words).returncode
+
+    assert code("--check", "INPUT", *rule) == 1
+    assert code("--insert", "INPUT", "1", *rule) == 0
+    assert code("--insert", "INPUT", "1", *rule[:2], *rule[-2:]) == 0
+    assert code("--check", "INPUT", *rule) == 0
+    assert code("--check", "DOCKER-USER", *rule) == 1
+    assert code("--delete", "INPUT", *rule) == 2
+    for other in (("OUTPUT", *rule), ("INPUT", *rule[2:]), ("INPUT", *rule[:-1], "ACCEPT")):
+        assert code("--insert", *other) == 2
 
 
 def test_docker_that_is_absent_can_be_installed(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 
-from embedded_cloud.images import embedded_image, ensure_image
+from embedded_cloud.image_installation import ensure_image
+from embedded_cloud.images import embedded_image
 from tests.security.vllm_host import HOME, image_is_installed
 from tests.unit.stack_sections import sections
 from tpuflex.boot.config import boot_config

@@ -16,7 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from embedded_cloud.images import embedded_image, ensure_image, installed_image
+from embedded_cloud.image_installation import ensure_image
+from embedded_cloud.images import embedded_image, installed_image
 from tests.startup.cloud import API_KEY, VERSION
 from tests.startup.host import StartupHost, StartupRun
 from tpuflex.boot.config import NO_MEDIA_DOMAIN, serving_args

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import shutil
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from embedded_cloud.docker.load import LoadedImages
 from embedded_cloud.docker.networks import Networks, require_namespaces
 from embedded_cloud.docker.pull import HostImages
 from embedded_cloud.hosts.namespace import OWN_MOUNTS_VARIABLE
-from embedded_cloud.images import InstalledImage, ensure_image, installed_image
+from embedded_cloud.images import InstalledImage, installed_image
 from tpuflex.errors import EmulatorError
 
 VERSION = "tpuflex stand-in 1"
@@ -98,6 +97,12 @@ class Docker:
         self._say(image)
 
     def _pulled(self, image: str) -> InstalledImage:
+        installed = installed_image(image, self.home)
+        if installed is not None:
+            return installed
+        # Only here: see :mod:`embedded_cloud.images`.
+        from embedded_cloud.image_installation import ensure_image
+
         def progress(line: str) -> None:
             self.err.write(f"{line}\n")
             self.err.flush()
@@ -130,7 +135,7 @@ class Docker:
     def _run(self, arguments: Sequence[str]) -> None:
         own_mounts = OWN_MOUNTS_VARIABLE in os.environ
         request = parse_run(arguments, own_mounts=own_mounts)
-        container_id = secrets.token_hex(32)
+        container_id = os.urandom(32).hex()
         request.name = request.name or f"container-{container_id[:12]}"
         taken = self.containers.get(request.name)
         if taken is not None:

@@ -2,6 +2,9 @@
 
 The emulator reads the same files to end a host's containers with the host: ``pid`` is the process
 group that holds the supervisor and everything the container started.
+
+psutil is loaded where there is a process to ask about: most of the docker commands of a boot come
+before that, and loading modules is most of what they take.
 """
 
 from __future__ import annotations
@@ -14,11 +17,13 @@ import signal
 import time
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-
-import psutil
+from typing import TYPE_CHECKING
 
 from embedded_cloud.docker.errors import DockerError
 from embedded_cloud.hosts.namespace import Bind
+
+if TYPE_CHECKING:
+    import psutil
 
 
 @dataclass(slots=True)
@@ -65,9 +70,13 @@ class Container:
 
     def alive(self) -> bool:
         """Whether the supervisor runs, and not another process that reuses its id."""
+        if not self.pid:
+            return False
+        import psutil
+
         with contextlib.suppress(psutil.Error):
-            leader = psutil.Process(self.pid) if self.pid else None
-            if leader is not None and leader.status() != psutil.STATUS_ZOMBIE:
+            leader = psutil.Process(self.pid)
+            if leader.status() != psutil.STATUS_ZOMBIE:
                 return abs(leader.create_time() - self.create_time) < 2.0
         return False
 
@@ -148,6 +157,8 @@ def kill(container: Container, within: float = 10.0) -> None:
     """Kill everything that ``container`` started and wait until it is gone."""
     if not container.alive():
         return
+    import psutil
+
     leader = psutil.Process(container.pid)
     family = [leader]
     with contextlib.suppress(psutil.Error):
@@ -164,6 +175,8 @@ def kill(container: Container, within: float = 10.0) -> None:
 
 def _runs(process: psutil.Process) -> bool:
     """Whether ``process`` lives; one that only waits for its parent to read its end does not."""
+    import psutil
+
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:

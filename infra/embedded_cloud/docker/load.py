@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tarfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -63,6 +62,8 @@ class LoadedImages:
         Raises:
             DockerError: it is none that docker loads, or a layer is not what the config says.
         """
+        import tarfile  # as in :mod:`embedded_cloud.docker.pull`
+
         layers: dict[str, str] = {}
         documents: dict[str, bytes] = {}
         try:

@@ -8,11 +8,31 @@ from __future__ import annotations
 
 import sys
 
-from embedded_cloud.hosts import iptables
 from embedded_cloud.strictness import Strictness
 
 _DOCKER = f'#!/bin/sh\nexec "{sys.executable}" -P -m embedded_cloud.docker "$@"\n'
-_IPTABLES = f'#!/bin/sh\nexec "{sys.executable}" -I -S "{iptables.__file__}" "$@"\n'
+
+#: A list of rules, so that a script can ask for them and set them. They change nothing: what they
+#: drop, everything that begins on a container's bridge, has no way out of its network namespace
+#: (:mod:`embedded_cloud.docker.shim`). Any other rule is refused.
+_IPTABLES = """#!/bin/sh
+rules=$TPUFLEX_ROOT/run/iptables verb='' rule=''
+for word; do
+    case $word in
+    --wait) ;;
+    *[!0-9]*) if [ -n "$verb" ]; then rule="$rule $word"; else verb=$word; fi ;;
+    esac
+done
+case $rule in
+' DOCKER-USER '*'--in-interface '*' --jump DROP' | ' INPUT '*'--in-interface '*' --jump DROP') ;;
+*) echo 'iptables: this stand-in knows only what drops packets from a bridge' >&2; exit 2 ;;
+esac
+case $verb in
+--check) [ -e "$rules" ] && grep --quiet --line-regexp --fixed-strings -- "$rule" "$rules" ;;
+--insert) printf '%s\\n' "$rule" >>"$rules" ;;
+*) echo "iptables: $verb is not a command of this stand-in" >&2; exit 2 ;;
+esac
+"""
 
 #: 127, as a shell answers for a command that it does not find. The machine may have one.
 _NO_DOCKER = """#!/bin/sh

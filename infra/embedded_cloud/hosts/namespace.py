@@ -15,7 +15,6 @@ import os
 import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -85,6 +84,8 @@ class Plan:
 @cache
 def refusal() -> str:
     """Why this machine lets its user have no mount namespaces; empty if it does."""
+    import tempfile  # only here: with it, a container starts later
+
     with tempfile.TemporaryDirectory() as directory:
         bind = Bind(directory, f"{directory}/of/another/name", read_only=True)
         plan = Plan({SHARED_MEMORY: 4096}, (directory,), (bind,))

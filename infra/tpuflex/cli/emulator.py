@@ -206,7 +206,8 @@ def image(invocation: Invocation) -> None:
 
     Downloads about 1 GB once, and takes 3 GB on disk under .tpuflex/vllm.
     """
-    from embedded_cloud.images import embedded_image, ensure_image
+    from embedded_cloud.image_installation import ensure_image
+    from embedded_cloud.images import embedded_image
 
     installed = ensure_image(embedded_image(), invocation.home, invocation.output.progress)
     invocation.output.result(f"The serving image is installed: {installed.reference}")

@@ -52,7 +52,8 @@ def weights_directory(stack: OpenStack, source: str, say: Say, access: SourceAcc
         WeightsError: the source is missing or cannot be read.
         TpuflexError: the Hub or the bucket refused.
     """
-    from embedded_cloud.images import embedded_image, ensure_image
+    from embedded_cloud.image_installation import ensure_image
+    from embedded_cloud.images import embedded_image
     from tpuflex.operate.hub.snapshot import HubSource
     from tpuflex.operate.model_source import resolve_source
 
