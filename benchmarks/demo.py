@@ -100,7 +100,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=int, default=3)
     runs = parser.parse_args().runs
-    script, other = share(SCRIPT_AIM, BY_HAND), share(OTHER_AIM, BY_HAND)
+    script, other = percent(SCRIPT_AIM, BY_HAND), percent(OTHER_AIM, BY_HAND)
     print(f"Aims: a ratio of 1.5; of the server by hand {script} for (script), {other} for other,")
     print(f"which are {SCRIPT_AIM:g} s and {OTHER_AIM:g} s where that takes {BY_HAND} s.")
     print(f"{'tour':>8}{'by hand':>10}{'ratio':>8}    up = queue + boot (script) + other")
@@ -108,15 +108,15 @@ def main() -> None:
         took, own, part = tour(), by_hand(), up()
         print(
             f"{took:6.1f} s{own:8.1f} s{took / own:8.2f}    {part['up']:.1f} = {part['queue']:.1f}"
-            f" + {part['boot']:.1f} ({part['script']:.1f}: {share(part['script'], own)})"
-            f" + {part['other']:.1f}: {share(part['other'], own)}",
+            f" + {part['boot']:.1f} ({part['script']:.1f}: {percent(part['script'], own)})"
+            f" + {part['other']:.1f}: {percent(part['other'], own)}",
             flush=True,
         )
 
 
-def share(seconds: float, own: float) -> str:
-    """``seconds`` in hundredths of the ``own`` ones of the server by hand."""
-    return f"{seconds / own:.0%}"
+def percent(seconds: float, own: float) -> str:
+    """What ``seconds`` are of the ``own`` ones of the server by hand."""
+    return f"{seconds / own:.1%}"
 
 
 if __name__ == "__main__":

@@ -73,8 +73,28 @@ def test_iptables_knows_the_rules_that_were_inserted(tmp_path: Path) -> None:
     assert code("--check", "INPUT", *rule) == 0
     assert code("--check", "DOCKER-USER", *rule) == 1
     assert code("--delete", "INPUT", *rule) == 2
-    for other in (("OUTPUT", *rule), ("INPUT", *rule[2:]), ("INPUT", *rule[:-1], "ACCEPT")):
+    for other in (
+        ("OUTPUT", *rule),
+        ("INPUT", *rule[2:]),
+        ("INPUT", *rule[:-1], "ACCEPT"),
+        ("INPUT", "--not--in-interface", *rule[1:]),
+        ("INPUT", " ".join(rule[:2]), *rule[2:]),
+        ("INPUT", "--in-interface", f"x\n{' '.join(('INPUT', *rule))}", *rule[2:]),
+    ):
         assert code("--insert", *other) == 2
+        assert code("--check", *other) == 2
+
+
+def test_iptables_writes_nothing_of_the_machine(tmp_path: Path) -> None:
+    """Where no host is named, there is no list of rules to write to."""
+    binaries = installed(tmp_path, LENIENT)
+    words = ("--insert", "INPUT", "1", "--in-interface", "tpuflex0", "--jump", "DROP")
+    for environ in ({}, {"TPUFLEX_ROOT": ""}):
+        done = subprocess.run(
+            [str(binaries / "iptables"), *words], capture_output=True, text=True, env=environ
+        )
+        assert done.returncode == 2
+        assert "TPUFLEX_ROOT" in done.stderr
 
 
 def test_docker_that_is_absent_can_be_installed(tmp_path: Path) -> None:

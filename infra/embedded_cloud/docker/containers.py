@@ -3,8 +3,8 @@
 The emulator reads the same files to end a host's containers with the host: ``pid`` is the process
 group that holds the supervisor and everything the container started.
 
-psutil is loaded where there is a process to ask about: most of the docker commands of a boot come
-before that, and loading modules is most of what they take.
+psutil is loaded where there is a process to ask about: the docker commands of a boot that come
+before its container do without, and loading modules is most of what they take.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from embedded_cloud.docker.errors import DockerError
 from embedded_cloud.registry.names import DOCKER_HUB, REGISTRY_VARIABLE
@@ -77,10 +78,9 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _ask(url: str, credentials: str) -> tuple[int, dict[str, list[dict[str, str]]]]:
-    # Only where a registry is asked: a boot starts docker ten times, and to load modules is most of
-    # what that takes.
+    # Only where a registry is asked: a boot starts docker ten times or more, and to load modules is
+    # most of what that takes.
     import http.client
-    from urllib.parse import urlsplit
 
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.netloc, timeout=_TIMEOUT_S)

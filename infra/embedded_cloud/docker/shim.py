@@ -9,7 +9,7 @@ A user who is not root enters a user namespace too, which some systems forbid. W
 sees of files is decided before (:mod:`embedded_cloud.hosts.namespace`).
 
 Run by path, without importing the package, so that a container starts quickly. Without a command
-it only tries whether it could, and loads no asyncio, which takes four times as long as the rest.
+it only tries whether it could, and loads no asyncio, which takes as long as the rest or longer.
 """
 
 from __future__ import annotations

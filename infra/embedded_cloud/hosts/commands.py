@@ -12,25 +12,31 @@ from embedded_cloud.strictness import Strictness
 
 _DOCKER = f'#!/bin/sh\nexec "{sys.executable}" -P -m embedded_cloud.docker "$@"\n'
 
-#: A list of rules, so that a script can ask for them and set them. They change nothing: what they
-#: drop, everything that begins on a container's bridge, has no way out of its network namespace
-#: (:mod:`embedded_cloud.docker.shim`). Any other rule is refused.
+#: A list of rules, the newest last, so that a script can ask for them and set them. They change
+#: nothing: what they drop, everything that begins on a container's bridge, has no way out of its
+#: network namespace (:mod:`embedded_cloud.docker.shim`). Any other rule is refused.
 _IPTABLES = """#!/bin/sh
-rules=$TPUFLEX_ROOT/run/iptables verb='' rule=''
+rules=${TPUFLEX_ROOT:?is not set: this runs only on an emulated host}/run/iptables verb='' rule=''
+refuse() { printf 'iptables: %s\\n' "$1" >&2; exit 2; }
 for word; do
     case $word in
     --wait) ;;
+    *[[:space:]]*) refuse 'this stand-in takes no word with a blank' ;;
     *[!0-9]*) if [ -n "$verb" ]; then rule="$rule $word"; else verb=$word; fi ;;
     esac
 done
 case $rule in
-' DOCKER-USER '*'--in-interface '*' --jump DROP' | ' INPUT '*'--in-interface '*' --jump DROP') ;;
-*) echo 'iptables: this stand-in knows only what drops packets from a bridge' >&2; exit 2 ;;
+' DOCKER-USER '* | ' INPUT '*) ;;
+*) refuse 'this stand-in knows the chains DOCKER-USER and INPUT' ;;
+esac
+case $rule in
+*' --in-interface '*' --jump DROP') ;;
+*) refuse 'this stand-in knows only what drops packets from a bridge' ;;
 esac
 case $verb in
---check) [ -e "$rules" ] && grep --quiet --line-regexp --fixed-strings -- "$rule" "$rules" ;;
---insert) printf '%s\\n' "$rule" >>"$rules" ;;
-*) echo "iptables: $verb is not a command of this stand-in" >&2; exit 2 ;;
+--check) [ -e "$rules" ] && grep --quiet --line-regexp --fixed-strings -- "${rule# }" "$rules" ;;
+--insert) printf '%s\\n' "${rule# }" >>"$rules" ;;
+*) refuse "$verb is not a command of this stand-in" ;;
 esac
 """
 
