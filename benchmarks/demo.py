@@ -33,8 +33,8 @@ from warmup import server
 ROOT = Path(__file__).parents[1]
 #: Phases of a boot in which the startup script works, and nothing is fetched or started.
 OF_THE_SCRIPT = ("config", "capacity", "secrets", "container")
-#: Aims in seconds, where the server by hand takes the last of these.
-SCRIPT_AIM, OTHER_AIM, BY_HAND = 2.0, 5.0, 33.6
+#: The aims in seconds, and what the server by hand takes where they hold as they are.
+SCRIPT_AIM, OTHER_AIM, AIMS_BY_HAND = 2.0, 5.0, 33.6
 
 
 def tpuflex(*words: str) -> str:
@@ -100,9 +100,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=int, default=3)
     runs = parser.parse_args().runs
-    script, other = percent(SCRIPT_AIM, BY_HAND), percent(OTHER_AIM, BY_HAND)
+    script, other = percent(SCRIPT_AIM, AIMS_BY_HAND), percent(OTHER_AIM, AIMS_BY_HAND)
     print(f"Aims: a ratio of 1.5; of the server by hand {script} for (script), {other} for other,")
-    print(f"which are {SCRIPT_AIM:g} s and {OTHER_AIM:g} s where that takes {BY_HAND} s.")
+    print(f"which are {SCRIPT_AIM:g} s and {OTHER_AIM:g} s where that takes {AIMS_BY_HAND} s.")
     print(f"{'tour':>8}{'by hand':>10}{'ratio':>8}    up = queue + boot (script) + other")
     for _ in range(runs):
         took, own, part = tour(), by_hand(), up()

@@ -5,15 +5,13 @@ It stands for what ``docker pull`` brings to a real host.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import platform
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from embedded_cloud.image_lock import LOCK_FILE, ImageLock, read_lock
@@ -25,6 +23,7 @@ from embedded_cloud.images import (
 )
 from embedded_cloud.installer import install
 from tpuflex.errors import EmulatorError
+from tpuflex.only_maker import only_maker
 from tpuflex.trusted_files import child_environment, own_directory
 
 #: Disk space of an installed image, with room for pip's downloads while it unpacks.
@@ -52,7 +51,8 @@ def ensure_image(image_ref: str, home: Path, progress: Progress) -> InstalledIma
     lock = read_lock()
     _check_machine(home)
     directory = image_directory(lock, home)
-    with _only_installer(directory, progress):
+    waits = "serving image: another process is installing it, waiting"
+    with only_maker(directory, lambda: progress(waits)):
         installed = installed_image(image_ref, home)
         if installed is None:
             _install(lock, directory, progress)
@@ -164,16 +164,3 @@ def _check_machine(home: Path) -> None:
             f" {NEEDED_BYTES / 1e9:.1f} GB to install",
             hint="Free some space, or set TPUFLEX_HOME to a directory on another disk.",
         )
-
-
-@contextmanager
-def _only_installer(directory: Path, progress: Progress) -> Iterator[None]:
-    """Hold the lock file beside ``directory``; the kernel releases it if this process dies."""
-    own_directory(directory.parent)
-    with directory.with_suffix(".lock").open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress("serving image: another process is installing it, waiting")
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield

@@ -148,7 +148,7 @@ class TestEnsure:
             lines.append(line)
             waiting.set()
 
-        with (home / "engine" / ".lock").open("w") as lock:
+        with (home / "engine" / "build.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             waiter = threading.Thread(
                 target=lambda: found.append(ensure(home, environ, note, installers=()))

@@ -15,7 +15,12 @@ SOURCES = Path(__file__).parents[2] / "infra"
 PACKAGES = ("tpuflex", "embedded_cloud", "pulumi_plugin")
 #: What the packages beside tpuflex import of the others.
 OTHER_PACKAGES = {
-    "embedded_cloud": ("tpuflex.errors", "tpuflex.trusted_files", "pulumi_plugin."),
+    "embedded_cloud": (
+        "tpuflex.errors",
+        "tpuflex.only_maker",
+        "tpuflex.trusted_files",
+        "pulumi_plugin.",
+    ),
     "pulumi_plugin": (),
 }
 
@@ -45,6 +50,7 @@ RANKS: dict[str, int] = {
     "settings.load": 2,
     "settings.read": 2,
     "project": 3,
+    "only_maker": 2,
     "trusted_files": 2,
     "trusted_users": 2,
     "catalog": 1,
@@ -67,10 +73,12 @@ RANKS: dict[str, int] = {
 }
 
 #: The command line and the program are one rank: the command line runs the program. Who may own a
-#: place is half of who may change it; reading a file is half of loading settings.
+#: place is half of who may change it, and a lock lies where nobody else may; reading a file is half
+#: of loading settings.
 ALLOWED_SIDEWAYS = {
     ("cli", "program"),
     ("__main__", "cli"),
+    ("only_maker", "trusted_files"),
     ("trusted_files", "trusted_users"),
     ("settings.load", "settings.read"),
 }

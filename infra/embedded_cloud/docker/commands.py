@@ -97,8 +97,7 @@ class Docker:
         self._say(image)
 
     def _pulled(self, image: str) -> InstalledImage:
-        installed = installed_image(image, self.home)
-        if installed is not None:
+        if (installed := installed_image(image, self.home)) is not None:
             return installed
         # Only here: see :mod:`embedded_cloud.images`.
         from embedded_cloud.image_installation import ensure_image

@@ -71,7 +71,7 @@ def push_image(
     """
     if layout is not None:
         return _push(cloud, image, layout, read_layout(image, layout), output, again=again)
-    from tpuflex.operate.model_lock import only_maker
+    from tpuflex.only_maker import only_maker
 
     fetched = cloud.stack.project.home / "images" / digest_of(image)
     fetched.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -11,8 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from tpuflex.engine.build import ENGINE_VERSION, MINIMUM_ENGINE
 from tpuflex.engine.seal import broken_seal, seal
 from tpuflex.engine.toolchain import MINIMUM_GO, find_go, parse_version, show_version
 from tpuflex.errors import EngineError
+from tpuflex.only_maker import only_maker
 from tpuflex.trusted_files import (
     child_environment,
     distrust,
@@ -125,7 +125,9 @@ def ensure(
     for candidate in found.candidates:
         if candidate.reason.startswith(_NOT_RUN):
             progress(f"{candidate.location} is {candidate.reason}")
-    with _one_at_a_time(home, progress):
+    waits = "Another process is installing the engine; waiting for it …"
+    # Of any version: they are built in one directory.
+    with only_maker(home / "engine" / "build", lambda: progress(waits)):
         again = search(home, environ)  # another process may just have built it
         if again.engine is not None:
             return again.engine
@@ -236,19 +238,3 @@ def _asked_version(path: Path, environ: Mapping[str, str]) -> str | None:
         return None
     parsed = parse_version(answer.stdout)
     return None if parsed is None else show_version(parsed)
-
-
-@contextmanager
-def _one_at_a_time(home: Path, progress: Callable[[str], None]) -> Iterator[None]:
-    """Hold the lock of the engine directory: two builders would tread on each other."""
-    import fcntl
-
-    directory = home / "engine"
-    own_directory(directory)
-    with (directory / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress("Another process is installing the engine; waiting for it …")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

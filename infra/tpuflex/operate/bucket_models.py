@@ -16,9 +16,9 @@ from tpuflex.errors import WeightsError
 from tpuflex.gcp.checkpoint_objects import CheckpointObject, CheckpointObjects
 from tpuflex.gcp.weights_files import Progress
 from tpuflex.naming import digest, slug
+from tpuflex.only_maker import only_maker
 from tpuflex.operate.checkpoint_source import GsUrl, check_headers
 from tpuflex.operate.fetched_directory import fetch_directory
-from tpuflex.operate.model_lock import only_maker
 from tpuflex.operate.resumed_download import Download, EmptyAnswer
 from tpuflex.operate.serving_files import left_out_text, serving_files
 

@@ -24,10 +24,10 @@ from pathlib import Path, PurePosixPath
 from tpuflex.both_ends import both_ends
 from tpuflex.errors import Finding, SettingsError, WeightsError
 from tpuflex.naming import slug
+from tpuflex.only_maker import only_maker
 from tpuflex.operate.checkpoint_files import DirectoryFiles
 from tpuflex.operate.checkpoint_source import GsUrl, check_headers
 from tpuflex.operate.hub.snapshot import HubSource
-from tpuflex.operate.model_lock import only_maker
 from tpuflex.trusted_files import child_environment, trusted_path
 
 #: Known wheels: SHA-256 by distribution and version. Read from PyPI, 2026-11-21.

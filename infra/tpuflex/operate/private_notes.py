@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tpuflex.operate.model_lock import only_maker
+from tpuflex.only_maker import only_maker
 from tpuflex.trusted_files import write_private
 
 

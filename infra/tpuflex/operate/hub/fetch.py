@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tpuflex.gcp.weights_files import Progress
+from tpuflex.only_maker import only_maker
 from tpuflex.operate.hub.client import HubClient
 from tpuflex.operate.hub.download import download
 from tpuflex.operate.hub.snapshot import SOURCE_KEY, HubSource, Snapshot, directory_name
-from tpuflex.operate.model_lock import only_maker
 from tpuflex.operate.serving_files import left_out_text
 
 Say = Callable[[str], None]

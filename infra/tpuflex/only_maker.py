@@ -1,4 +1,4 @@
-"""One maker at a time of a directory with a model or an image, or of a file."""
+"""One maker at a time of a directory with a model, an image or an engine, or of a file."""
 
 from __future__ import annotations
 
