@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -237,6 +238,32 @@ def test_a_container_without_its_supervisor_ends_with_its_host(host: Host) -> No
     assert is_alive(command)
     assert kill_host(host.containers.host) == 1
     assert not is_alive(command)
+
+
+@pytest.mark.parametrize(
+    ("supervisor", "within", "why"),
+    [
+        ("raise ValueError('the image is damaged')", 60.0, "ValueError: the image is damaged"),
+        ("raise SystemExit(3)", 60.0, "its supervisor ended with 3"),
+        ("import time; time.sleep(600)", 0.5, "its supervisor took more than 0.5 s"),
+    ],
+)
+def test_container_that_does_not_start_says_why(
+    host: Host, monkeypatch: pytest.MonkeyPatch, supervisor: str, within: float, why: str
+) -> None:
+    """What keeps it running fails, or takes too long: docker says so, and nothing runs on."""
+    python = host.home / "python"
+    python.write_text(f"#!/bin/sh\nexec {sys.executable} -c {shlex.quote(supervisor)}\n")
+    python.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(python))
+    monkeypatch.setattr("embedded_cloud.docker.start.start.__defaults__", (within,))
+    before = {child.pid for child in psutil.Process().children()}
+    with pytest.raises(DockerError, match=f"the container did not start: {why}$"):
+        host.start("sleep 60")
+    assert {child.pid for child in psutil.Process().children()} <= before
+    assert host.inspect()["State"]["Status"] == "created"
+    host.docker("rm", "box")
+    assert list((host.containers.host / "containers").iterdir()) == []
 
 
 def test_name_is_taken_until_removed(host: Host) -> None:

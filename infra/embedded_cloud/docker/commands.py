@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +19,7 @@ from embedded_cloud.docker.file_system import own_file_system
 from embedded_cloud.docker.load import LoadedImages
 from embedded_cloud.docker.networks import Networks, require_namespaces
 from embedded_cloud.docker.pull import HostImages
+from embedded_cloud.docker.start import start
 from embedded_cloud.hosts.namespace import OWN_MOUNTS_VARIABLE
 from embedded_cloud.images import InstalledImage, installed_image
 from tpuflex.errors import EmulatorError
@@ -159,7 +158,7 @@ class Docker:
             Networks(self.containers.host, self.out).require(request.network)
             require_namespaces()
         self.containers.save(container)
-        self._start(container)
+        start(self.containers, container)
         self._say(container_id)
 
     def _container(
@@ -199,28 +198,6 @@ class Docker:
             network=request.network,
             ports=request.ports,
         )
-
-    def _start(self, container: Container, within: float = 20.0) -> None:
-        program = [sys.executable, "-P", "-m", "embedded_cloud.docker.supervisor"]
-        where = [str(self.containers.host), str(self.containers.root), container.name]
-        supervisor = subprocess.Popen(
-            [*program, *where],
-            start_new_session=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        deadline = time.monotonic() + within
-        while time.monotonic() < deadline and supervisor.poll() is None:
-            started = self.containers.get(container.name)
-            if started is not None and started.status != "created":
-                # The supervisor outlives this process on purpose: nothing waits for it.
-                supervisor.returncode = 0
-                return
-            time.sleep(0.02)
-        started = self.containers.get(container.name)
-        if started is None or started.status == "created":
-            raise DockerError("Error response from daemon: the container did not start", 125)
 
     def _ps(self, arguments: Sequence[str]) -> None:
         everything = _switch(arguments, ("-a", "--all"), "ps")
@@ -264,7 +241,7 @@ class Docker:
         # As docker does: whoever starts it by hand begins to count anew.
         container.status, container.restart_count = "created", 0
         self.containers.save(container)
-        self._start(container)
+        start(self.containers, container)
         self._say(name)
 
     def _rm(self, arguments: Sequence[str]) -> None:

@@ -101,6 +101,10 @@ class Containers:
         """Everything that ``name`` wrote to stdout and stderr."""
         return self.host / "containers" / f"{name}.log"
 
+    def errors(self, name: str) -> Path:
+        """What the process said that keeps ``name`` running; empty unless that fails."""
+        return self.host / "containers" / f"{name}.err"
+
     def files(self, name: str) -> Path:
         """The directory that ``name`` starts in: its home and its temporary files."""
         return self.root / "var" / "lib" / "docker" / name
@@ -151,6 +155,7 @@ class Containers:
         shutil.rmtree(self.files(container.name), ignore_errors=True)
         self.record(container.name).unlink(missing_ok=True)
         self.log(container.name).unlink(missing_ok=True)
+        self.errors(container.name).unlink(missing_ok=True)
 
 
 def kill(container: Container, within: float = 10.0) -> None:
