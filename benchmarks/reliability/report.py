@@ -91,16 +91,19 @@ def _row(key: str, one: Json) -> str:
 
 
 def _found(kinds: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
 
 
 def _section(key: str, one: Json) -> list[str]:
     """How it was measured, what failed, and the measured values."""
     setting = one["setting"]
-    versions = ", ".join(f"{name} {version}" for name, version in setting["versions"].items())
+    rigs = "1 rig" if setting["workers"] == 1 else f"{setting['workers']} rigs at once"
+    versions = ", ".join(
+        f"{name} {version}" for name, version in sorted(setting["versions"].items())
+    )
     lines = [
         f"- Again: `{setting['command']}`",
-        f"- Took {one['seconds']} s with {setting['workers']} rigs at once on {one['machine']}; "
+        f"- Took {one['seconds']} s with {rigs} on {one['machine']}; "
         f"budget of the run {setting['budget_s'] / 60:g} minutes; {versions}",
     ]
     lines += [

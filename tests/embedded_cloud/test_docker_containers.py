@@ -256,7 +256,7 @@ def test_container_that_does_not_start_says_why(
     python.write_text(f"#!/bin/sh\nexec {sys.executable} -c {shlex.quote(supervisor)}\n")
     python.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(python))
-    monkeypatch.setattr("embedded_cloud.docker.start.start.__defaults__", (within,))
+    monkeypatch.setattr("embedded_cloud.docker.start.WITHIN", within)
     before = {child.pid for child in psutil.Process().children()}
     with pytest.raises(DockerError, match=f"the container did not start: {why}$"):
         host.start("sleep 60")

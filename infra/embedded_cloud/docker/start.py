@@ -11,15 +11,15 @@ import time
 from embedded_cloud.docker.containers import Container, Containers
 from embedded_cloud.docker.errors import DockerError
 
+#: Seconds that a supervisor has to start its container.
 WITHIN = 20.0
 
 
-def start(containers: Containers, container: Container, within: float = WITHIN) -> None:
+def start(containers: Containers, container: Container) -> None:
     """Return once ``container`` has started, or has ended already.
 
-    Args:
-        within: seconds that its supervisor has; after them it is killed, so that what was told not
-            to have started does not start later.
+    A supervisor that takes too long is killed: what was told not to have started must not start
+    later.
 
     Raises:
         DockerError: it did not start. The error has the last line of what its supervisor said.
@@ -33,7 +33,7 @@ def start(containers: Containers, container: Container, within: float = WITHIN) 
             stdout=subprocess.DEVNULL,
             stderr=errors,
         )
-    deadline = time.monotonic() + within
+    deadline = time.monotonic() + WITHIN
     while time.monotonic() < deadline and supervisor.poll() is None:
         if _started(containers, container):
             # The supervisor outlives this process on purpose: nothing waits for it.
@@ -45,7 +45,7 @@ def start(containers: Containers, container: Container, within: float = WITHIN) 
     if supervisor.poll() is None:
         os.killpg(supervisor.pid, signal.SIGKILL)
         supervisor.wait()
-        why = f"its supervisor took more than {within:g} s"
+        why = f"its supervisor took more than {WITHIN:g} s"
     else:
         said = containers.errors(container.name).read_text(encoding="utf-8", errors="replace")
         lines = [line for line in said.splitlines() if line.strip()]
