@@ -2,10 +2,10 @@
 
 Run with ``.venv/bin/python benchmarks/demo.py [--runs 3]`` where ``make demo`` has run before, so
 that engine, image and model are there; docs/boot-speed.md has figures. Each run takes the tour,
-``tpuflex demo``, and before and after it starts the same server by hand, in a home of its own, to
-its first completion. The ratio is that of the tour to the mean of the two, because the speed of
-many a machine moves by a fifth within minutes. Then it brings the stack up once more, between two
-servers by hand as well, and prints where the time of `up` went:
+``tpuflex demo``, and brings the stack up once more. Before and after each of the two the same
+server is started by hand, in a home of its own, to its first completion, and *by hand* is the mean
+of the two: the speed of many a machine moves by a fifth within minutes. The ratio is that of the
+tour to it. Of `up` is printed where the time went:
 
     queue   from the request for capacity to the host's first word
     boot    from there to READY, of which the startup script's own phases
@@ -105,20 +105,26 @@ def main() -> None:
     script, other = percent(SCRIPT_AIM, AIMS_BY_HAND), percent(OTHER_AIM, AIMS_BY_HAND)
     print(f"Aims: a ratio of 1.5; of the server by hand {script} for (script), {other} for other,")
     print(f"which are {SCRIPT_AIM:g} s and {OTHER_AIM:g} s where that takes {AIMS_BY_HAND} s.")
-    print(
-        f"{'tour':>8}{'by hand':>10}{'ratio':>8}    up = queue + boot (script) + other of by hand"
-    )
-    last = by_hand()
+    heading = "up = queue + boot (script) + other"
+    print(f"{'tour':>8}{'by hand':>10}{'ratio':>8}    {heading:<60}{'by hand':>8}")
+    before = by_hand()
     for _ in range(runs):
-        before, took, between, part, last = last, tour(), by_hand(), up(), by_hand()
-        beside_tour, beside_up = mean((before, between)), mean((between, last))
+        took = tour()
+        between = by_hand()
+        part = up()
+        after = by_hand()
+        beside_tour, beside_up = mean((before, between)), mean((between, after))
+        split = (
+            f"{part['up']:.1f} = {part['queue']:.1f}"
+            f" + {part['boot']:.1f} ({part['script']:.1f}: {percent(part['script'], beside_up)})"
+            f" + {part['other']:.1f}: {percent(part['other'], beside_up)}"
+        )
         print(
             f"{took:6.1f} s{beside_tour:8.1f} s{took / beside_tour:8.2f}"
-            f"    {part['up']:.1f} = {part['queue']:.1f}"
-            f" + {part['boot']:.1f} ({part['script']:.1f}: {percent(part['script'], beside_up)})"
-            f" + {part['other']:.1f}: {percent(part['other'], beside_up)} of {beside_up:.1f}",
+            f"    {split:<60}{beside_up:6.1f} s",
             flush=True,
         )
+        before = after
 
 
 def percent(seconds: float, own: float) -> str:

@@ -91,16 +91,14 @@ def _row(key: str, one: Json) -> str:
 
 
 def _found(kinds: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    return ", ".join(f"{count} {kind}" for kind, count in kinds.items())
 
 
 def _section(key: str, one: Json) -> list[str]:
     """How it was measured, what failed, and the measured values."""
     setting = one["setting"]
     rigs = "1 rig" if setting["workers"] == 1 else f"{setting['workers']} rigs at once"
-    versions = ", ".join(
-        f"{name} {version}" for name, version in sorted(setting["versions"].items())
-    )
+    versions = ", ".join(f"{name} {version}" for name, version in setting["versions"].items())
     lines = [
         f"- Again: `{setting['command']}`",
         f"- Took {one['seconds']} s with {rigs} on {one['machine']}; "

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     if given.again is not None:
         return _again(given.again)
     if given.render:
-        _render(records.load(RECORDS))
+        _render()
         return 0
     chosen = [key.strip() for key in given.figures.split(",") if key.strip()]
     unknown = [key for key in chosen if key not in FIGURES]
@@ -89,12 +89,14 @@ def _measure(figures: Sequence[Figure], setting: records.Setting, *, write: bool
             kept = records.load(RECORDS)
             kept[figure.key] = records.record(outcome, setting, datetime.now(UTC))
             records.save(RECORDS, kept)
-            _render(kept)
+            _render()
     return 0 if passed else 1
 
 
-def _render(kept: dict[str, records.Json]) -> None:
-    DOCUMENT.write_text(report.markdown(kept, FIGURES))
+def _render() -> None:
+    # From the file, whose order of words is not that of a fresh outcome: the rows that were not
+    # measured stay as they are.
+    DOCUMENT.write_text(report.markdown(records.load(RECORDS), FIGURES))
     print(f"written: {DOCUMENT.relative_to(ROOT)}", flush=True)
 
 
