@@ -9,7 +9,7 @@ import json
 import runpy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
 import pulumi
 import pytest
@@ -20,12 +20,8 @@ import tpuflex
 from tests.components.conftest import EMBEDDED_ENVIRON
 from tests.components.pulumi_plan import Plan, run_program
 from tests.unit.stack_sections import embedded
-from tpuflex.components import section_inputs
 from tpuflex.components.known_later import LATER
-from tpuflex.settings.identity import IdentitySettings
-from tpuflex.settings.model import SliceSettings, StackSettings, WeightsSettings
-from tpuflex.settings.network import NetworkSettings
-from tpuflex.settings.serving import ServingSettings
+from tpuflex.settings.model import StackSettings
 
 CANARY = "canary-0a1b2c"
 SLICE = "tpuflex:tpu:QueuedResource chat"
@@ -417,63 +413,6 @@ def test_an_output_deep_within_a_section_is_refused_by_its_place() -> None:
     assert "tpuflex:catalog.accelerators[0].name: is an Output" in text
     assert "tpuflex:network.allowed_cidrs[0][0]: is an Output" in text
     assert "tpuflex:slice.max_run_duration: 8d is longer" in text
-
-
-def test_the_types_say_what_takes_an_output() -> None:
-    """A type checker sees of each key of a mapping whether it may be known later."""
-    types = {
-        "slice.": section_inputs.SliceInputs,
-        "model.": section_inputs.ModelInputs,
-        "model.weights.": section_inputs.WeightsInputs,
-        "serving.": section_inputs.ServingInputs,
-        "network.": section_inputs.NetworkInputs,
-        "identity.": section_inputs.IdentityInputs,
-    }
-    hints = {
-        f"{prefix}{name}": hint
-        for prefix, type_ in types.items()
-        for name, hint in hints_of(type_).items()
-    }
-
-    assert set(hints) <= set(KEYS)
-    hints |= hints_of(tpuflex.VllmEndpointArgs.__init__)
-    assert {key for key, hint in hints.items() if takes_output(hint)} == set(LATER)
-
-
-@pytest.mark.parametrize(
-    ("inputs", "settings"),
-    [
-        (section_inputs.SliceInputs, SliceSettings),
-        (section_inputs.WeightsInputs, WeightsSettings),
-        (section_inputs.ServingInputs, ServingSettings),
-        (section_inputs.NetworkInputs, NetworkSettings),
-        (section_inputs.IdentityInputs, IdentitySettings),
-    ],
-)
-def test_the_types_know_every_word(inputs: type, settings: type) -> None:
-    """A type checker takes each word that a key may have in the stack file, and no other."""
-    written, read = hints_of(inputs), hints_of(settings)
-
-    assert {name: words(written[name]) for name in written} == {
-        name: words(read[name]) for name in written
-    }
-
-
-def hints_of(what: object) -> dict[str, Any]:
-    """The types in ``what``; ``pulumi.Input`` has names that only its own module knows."""
-    return get_type_hints(what, localns={"Output": pulumi.Output, "T": Any})
-
-
-def words(hint: object) -> set[object]:
-    """The words of the literals in ``hint``."""
-    if get_origin(hint) is Literal:
-        return set(get_args(hint))
-    return {word for each in get_args(hint) for word in words(each)}
-
-
-def takes_output(hint: object) -> bool:
-    """Whether ``hint`` is a ``pulumi.Input``."""
-    return any(getattr(each, "__origin__", None) is pulumi.Output for each in get_args(hint))
 
 
 def leaves(value: object, path: str = "") -> dict[str, object]:

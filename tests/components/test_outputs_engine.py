@@ -13,7 +13,6 @@ from pulumi_gcp import compute, serviceaccount
 from tests.components.test_endpoint_engine import Workplace, changes, workplace
 from tests.unit.stack_sections import PIN
 from tpuflex import VllmEndpoint, VllmEndpointArgs
-from tpuflex.components.section_inputs import IdentityInputs, NetworkInputs, ServingInputs
 from tpuflex.settings.load import load_stack_file
 
 __all__ = ["workplace"]
@@ -50,7 +49,7 @@ class Program:
             ip_cidr_range="10.7.0.0/24",
             private_ip_google_access=True,
         )
-        section: NetworkInputs = {
+        section = {
             "name": network.id,
             "subnetwork": subnetwork.id,
             "egress": "existing",
@@ -60,9 +59,9 @@ class Program:
         account = serviceaccount.Account(
             "hosts", account_id="serving-hosts", project=settings.project
         )
-        identity: IdentityInputs = {"service_account": account.email}
+        identity = {"service_account": account.email}
         team = pulumi.Output.secret(CANARY) if self.secret else "search"
-        serving: ServingInputs = {
+        serving = {
             "image": settings.serving.image,
             "flags": settings.serving.flags,
             "env": {"TEAM": team, "NETWORK": network.id},

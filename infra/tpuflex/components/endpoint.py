@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import pulumi
@@ -31,6 +32,12 @@ _NO_HASH = (
     " serve.\nRun `tpuflex weights hash` (or `tpuflex weights hash DIRECTORY`) and write what it"
     " prints there; or bring the stack up with `tpuflex up`, which finds it out."
 )
+
+
+#: Keys of `tpuflex:slice` that the queued resource has another name for.
+_OTHERWISE = {"drain": "drain_timeout", "give_up_after": "valid_until_duration"}
+#: Those that are no argument of it, or one that more goes into.
+_APART = frozenset({"drain_margin", "runtime_version", "timeouts"})
 
 
 class VllmEndpoint(pulumi.ComponentResource):
@@ -126,11 +133,7 @@ class VllmEndpoint(pulumi.ComponentResource):
             # Not an id: a replacement takes the next one, so it can be created first.
             queued_resource_id_prefix=names.prefix,
             project=settings.project,
-            zones=list(slice_.zones),
-            accelerator_type=slice_.accelerator_type,
             runtime_version=slice_.runtime_version or (row and row.runtime_version) or "",
-            max_run_duration=google_duration(slice_.max_run_duration),
-            secure_boot=slice_.secure_boot,
             **_capacity(given),
             network=prerequisites.network.network_id,
             subnetwork=prerequisites.network.subnetwork,
@@ -242,23 +245,14 @@ def _boot_disk(key: pulumi.Output[str] | None) -> BootDiskArgs | None:
 
 
 def _capacity(given: Given) -> dict[str, Any]:
-    """Arguments of the queued resource that say how to get, keep and renew capacity."""
+    """The arguments of the queued resource that are keys of `tpuflex:slice` as they are written."""
     slice_ = given.settings.slice
-    renew, give_up = slice_.renew_before, slice_.give_up_after
+    waits = {f"{name}_timeout": value for name, value in slice_.timeouts}
+    values = {_OTHERWISE.get(name, name): value for name, value in slice_ if name not in _APART}
     return {
-        "strategy": slice_.strategy,
-        "queue_timeout": google_duration(slice_.timeouts.queue),
-        "provisioning_timeout": google_duration(slice_.timeouts.provisioning),
-        "delete_timeout": google_duration(slice_.timeouts.delete),
-        "drain_timeout": google_duration(slice_.drain),
-        "ready_timeout": google_duration(slice_.timeouts.ready),
-        "first_report_timeout": google_duration(slice_.timeouts.first_report),
-        "valid_until_duration": None if give_up is None else google_duration(give_up),
-        "renew_before": None if renew is None else google_duration(renew),
+        name: google_duration(value) if isinstance(value, timedelta) else value
+        for name, value in {**values, **waits}.items()
+    } | {
+        "zones": list(slice_.zones),
         "rerun": then(given.known("slice.rerun"), lambda found: found.slice.rerun),
-        "on_run_end": slice_.on_run_end,
-        "replace": slice_.replace,
-        "on_boot_failure": slice_.on_boot_failure,
-        "on_boot_change": slice_.on_boot_change,
-        "deletion_protection": slice_.deletion_protection,
     }

@@ -10,13 +10,6 @@ import pulumi
 
 from tpuflex.catalog.rows import CatalogRows
 from tpuflex.components.given import Given
-from tpuflex.components.section_inputs import (
-    IdentityInputs,
-    ModelInputs,
-    NetworkInputs,
-    ServingInputs,
-    SliceInputs,
-)
 from tpuflex.naming import Names
 from tpuflex.settings.encryption import EncryptionSettings
 from tpuflex.settings.identity import IdentitySettings
@@ -61,8 +54,9 @@ class VllmEndpointArgs:
     """Inputs of :class:`VllmEndpoint`: the sections of a stack file, checked together.
 
     Each section is either its settings class or a mapping with the keys of the stack file. In a
-    mapping, what is a ``pulumi.Input`` may be known only later: it is checked as soon as it is
-    known, and a preview shows it as unknown until then. Everything else has to be plain.
+    mapping, what :data:`~tpuflex.components.known_later.LATER` lists may be known only later: it is
+    checked as soon as it is known, and a preview shows it as unknown until then. Everything else
+    has to be plain.
     """
 
     given: Given
@@ -94,12 +88,12 @@ class VllmEndpointArgs:
         *,
         cloud: str = "google",
         project: str,
-        slice: SliceSettings | SliceInputs | Mapping[str, object],
-        model: ModelSettings | ModelInputs | Mapping[str, object],
-        serving: ServingSettings | ServingInputs | Mapping[str, object],
-        network: NetworkSettings | NetworkInputs | Mapping[str, object] | None = None,
+        slice: SliceSettings | Mapping[str, object],
+        model: ModelSettings | Mapping[str, object],
+        serving: ServingSettings | Mapping[str, object],
+        network: NetworkSettings | Mapping[str, object] | None = None,
         secrets: SecretsSettings | Mapping[str, object] | None = None,
-        identity: IdentitySettings | IdentityInputs | Mapping[str, object] | None = None,
+        identity: IdentitySettings | Mapping[str, object] | None = None,
         encryption: EncryptionSettings | Mapping[str, object] | None = None,
         labels: pulumi.Input[Mapping[str, pulumi.Input[str]]] | None = None,
         manage_apis: bool = True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -36,6 +37,13 @@ class Frozen(BaseModel):
     """Base of all settings: unknown keys are errors, values never change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """What to write for a key whose text has another form, or is empty; part of the key's type."""
+
+    text: str
 
 
 def refusal(problem: str, remedy: str) -> PydanticCustomError:

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from tpuflex.request.limits import PROJECT_PATTERN
-from tpuflex.settings.base import Frozen
+from tpuflex.settings.base import Frozen, Remedy
 
 #: https://cloud.google.com/kms/docs/resource-hierarchy; a domain may precede an old project's id.
 _ID = r"[A-Za-z0-9_-]{1,63}"
@@ -22,7 +22,13 @@ _LOCATION = re.compile(r"^projects/[^/]+/locations/(?P<location>[^/]+)/")
 class EncryptionSettings(Frozen):
     """With which key of yours data at rest is encrypted; with Google's own by default."""
 
-    kms_key: Annotated[str, Field(pattern=KEY_PATTERN)] | None = None
+    kms_key: Annotated[
+        Annotated[str, Field(pattern=KEY_PATTERN)] | None,
+        Remedy(
+            "Write projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY, without a"
+            " version."
+        ),
+    ] = None
     """A key of yours in Cloud KMS, in the region of the zones:
     `projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY`. It encrypts what the stack
     makes: bucket, secrets, the hosts' boot disks, and that of a machine that copies weights. It is

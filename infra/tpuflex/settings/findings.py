@@ -14,13 +14,11 @@ from pydantic_core import ErrorDetails
 
 from tpuflex.duration import format_duration
 from tpuflex.errors import Finding
-from tpuflex.naming import SECRET_ROLES
-from tpuflex.settings.base import REFUSED
+from tpuflex.settings.base import REFUSED, Remedy
 from tpuflex.settings.descriptions import descriptions
 from tpuflex.settings.extra_args import unknown_setting
 from tpuflex.settings.model import NAMESPACE, SliceSettings, StackSettings
 from tpuflex.settings.plain import join, shown
-from tpuflex.settings.secrets import brought_setting
 from tpuflex.settings.serving import ServingFlags
 
 UNKNOWN = "unknown key"
@@ -54,39 +52,12 @@ _KINDS = {
     "date_parsing": 'a date such as "2026-11-22"',
     "date_from_datetime_parsing": 'a date such as "2026-11-22"',
 }
-#: What to write for a text that has another form, or is empty, by its key or its last name.
-_EXAMPLES = {
-    "project": "Write a Google Cloud project id: 6 to 30 lower-case letters, digits and hyphens.",
-    "zones": "Write a zone such as us-east5-a.",
-    "tpuflex:model.name": "Write a model id such as google/gemma-4-E4B-it.",
-    "tpuflex:model.weights.bucket": "Write own, library, or gs://BUCKET/PREFIX for one of yours.",
-    **{
-        f"tpuflex:secrets.{brought_setting(role)}": "Write a version with its number:"
-        " projects/PROJECT/secrets/NAME/versions/1."
-        for role in SECRET_ROLES
-    },
-    "kms_key": "Write projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY, without a"
-    " version.",
-    "manifest_sha256": "Write the 64 digits that `tpuflex weights hash` prints, without sha256:.",
-    "image_manifest_sha256": "Write the 64 digits that `tpuflex library image push` prints,"
-    " without sha256:.",
-    "revision": "Write letters, digits, dots and hyphens, such as 1 or 2026-08.",
-    "image": "Write NAME@sha256:DIGEST with all 64 digits; a tag can be moved under a running "
-    "stack (`docker buildx imagetools inspect NAME:TAG` shows the digest).",
-    "shm_size": "Write a size such as 16g or 512m.",
-    "labels": "Write lower-case letters, digits, - and _, at most 63; a key begins with a letter.",
-    "tags": "Write lower-case letters, digits and hyphens, such as inference.",
-    "subnetwork_cidr": "Write a range such as 10.128.0.0/20.",
-    "subnetwork_cidrs": "Write ranges by region, such as {europe-west4: 10.128.16.0/20}.",
-    "allowed_cidrs": "Write a range such as 203.0.113.0/24.",
-    "chat_template": "Write the path of a .jinja file among the weights, such as "
-    "chat_template.jinja.",
-    "rerun": "Write any word, or remove the key.",
+#: What to write for a text that has another form, in a row of the catalog.
+_IN_ROWS = {
     "topology": "Write a shape such as 2x4.",
     "zone": "Write a zone such as us-east5-a.",
     "region": "Write a region such as us-east5.",
     "digest": "Write sha256: and 64 hex digits.",
-    "env": "Write upper-case names with letters, digits and underscores.",
 }
 
 
@@ -156,10 +127,17 @@ def _finding(model: type[BaseModel], error: ErrorDetails, key: str) -> Finding:
         return Finding(path, UNKNOWN, moved(path) or did_you_mean(last, known))
     if kind == "missing":
         return Finding(path, MISSING, f"Write {last} here.{_description(owner, last)}")
-    problem, remedy = _problem(error, value, path, last)
+    problem, remedy = _problem(error, value, path, _example(owner, last))
     if remedy and kind == "value_error" and owner is not None and _is_duration(owner, last):
         remedy = f"Write it with its unit, such as {_duration_example(owner, last)}."
     return Finding(path, problem, remedy)
+
+
+def _example(owner: type[BaseModel] | None, name: str) -> str:
+    """What to write for the key ``name``; empty if its type does not say it."""
+    field = owner.model_fields.get(name) if owner is not None else None
+    remedies = (item.text for item in field.metadata if isinstance(item, Remedy)) if field else ()
+    return next(iter(remedies), _IN_ROWS.get(name, ""))
 
 
 def _is_duration(owner: type[BaseModel], name: str) -> bool:
@@ -190,7 +168,7 @@ def _suggests(suggestion: Finding, key: str) -> bool:
     )
 
 
-def _problem(error: ErrorDetails, value: object, path: str, last: str) -> tuple[str, str]:
+def _problem(error: ErrorDetails, value: object, path: str, example: str) -> tuple[str, str]:
     kind, context = error["type"], error.get("ctx", {})
     # The environment may contain a secret by mistake: do not show its values.
     text = "the value" if path.startswith("tpuflex:serving.env") else shown(value)
@@ -205,12 +183,11 @@ def _problem(error: ErrorDetails, value: object, path: str, last: str) -> tuple[
         choices = str(context["expected"]).replace("'", "")
         return f"{text} is not one of the choices", f"Write {choices}."
     if kind == "string_pattern_mismatch":
-        example = _EXAMPLES.get(path) or _EXAMPLES.get(last, "Write it in another form.")
-        return f"{text} cannot be used", example
+        return f"{text} cannot be used", example or "Write it in another form."
     if kind == "string_too_short":
-        return "is empty", _EXAMPLES.get(last, "Write at least one character.")
+        return "is empty", example or "Write at least one character."
     if kind == "too_short":
-        return "the list is empty", _EXAMPLES.get(last, "Write at least one.")
+        return "the list is empty", example or "Write at least one."
     limits = {
         "greater_than_equal": ("ge", "{} or more"),
         "greater_than": ("gt", "more than {}"),

@@ -17,7 +17,7 @@ from tpuflex.catalog.catalog import Catalog, builtin
 from tpuflex.catalog.zones import region_of
 from tpuflex.naming import TLS_CERTIFICATE, Names, SecretRole
 from tpuflex.request.limits import PROJECT_PATTERN
-from tpuflex.settings.base import ExtraFiles, Frozen, WeightsSource
+from tpuflex.settings.base import ExtraFiles, Frozen, Remedy, WeightsSource
 from tpuflex.settings.bucket import BUCKET_PATTERN, BroughtBucket, brought_bucket
 from tpuflex.settings.catalog_section import CatalogSection
 from tpuflex.settings.encryption import EncryptionSettings
@@ -42,7 +42,11 @@ NAMESPACE = "tpuflex:"
 #: Placeholder for your project in the stack files that come with tpuflex.
 PLACEHOLDER_PROJECT = "my-project-id"
 
-ProjectId = Annotated[str, Field(pattern=f"^{PROJECT_PATTERN}$")]
+ProjectId = Annotated[
+    str,
+    Field(pattern=f"^{PROJECT_PATTERN}$"),
+    Remedy("Write a Google Cloud project id: 6 to 30 lower-case letters, digits and hyphens."),
+]
 #: What a TPU node takes, which is the narrowest: no letters beyond ASCII.
 LabelKey = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
 LabelValue = Annotated[str, Field(pattern=r"^[a-z0-9_-]{0,63}$")]
@@ -73,7 +77,9 @@ class Timeouts(Frozen):
 class SliceSettings(Frozen):
     """The TPU slice and how long it may run."""
 
-    zones: tuple[Zone, ...] = Field(min_length=1)
+    zones: Annotated[tuple[Zone, ...], Remedy("Write a zone such as us-east5-a.")] = Field(
+        min_length=1
+    )
     """Zones in which to request capacity, such as us-east5-a. One of them gets the slice. They are
     in one region, where the weights are; or in several, with the weights in the library and the
     ranges of further subnetworks in network.subnetwork_cidrs."""
@@ -112,7 +118,9 @@ class SliceSettings(Frozen):
     at least 30s; and up to 3 minutes earlier, as the host counts its run from before its boot. A
     change does what `on_boot_change` says: by default `up` makes another slice."""
 
-    rerun: str | None = Field(default=None, min_length=1, max_length=128)
+    rerun: Annotated[str | None, Remedy("Write any word, or remove the key.")] = Field(
+        default=None, min_length=1, max_length=128
+    )
     """Any text; changing it starts a new run."""
 
     on_run_end: Literal["keep", "delete", "accept"] = "keep"
@@ -164,10 +172,15 @@ class WeightsSettings(Frozen):
     package. Without it, push them yourself with
     `tpuflex weights push DIRECTORY`."""
 
-    revision: str = Field(default="1", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
+    revision: Annotated[
+        str, Remedy("Write letters, digits, dots and hyphens, such as 1 or 2026-08.")
+    ] = Field(default="1", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
     """Names this set of weights within the bucket; change it to serve other weights."""
 
-    manifest_sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+    manifest_sha256: Annotated[
+        str | None,
+        Remedy("Write the 64 digits that `tpuflex weights hash` prints, without sha256:."),
+    ] = Field(default=None, pattern=r"^[0-9a-f]{64}$")
     """SHA-256 of the manifest of the weights, as `tpuflex weights hash` prints it. No others are
     served then. Without it, `tpuflex up` serves what it pushed, or compared with the source, or
     served before; plain `pulumi up` needs it."""
@@ -177,7 +190,9 @@ class WeightsSettings(Frozen):
     tokenizers), such as `modeling_*.py` for `trust_remote_code`: whoever may write the source runs
     code on the host."""
 
-    bucket: str = Field(default="own", pattern=BUCKET_PATTERN)
+    bucket: Annotated[
+        str, Remedy("Write own, library, or gs://BUCKET/PREFIX for one of yours.")
+    ] = Field(default="own", pattern=BUCKET_PATTERN)
     """Where they are kept: `own`, in a bucket of the stack, which `down` deletes with them;
     `library`, in the library of the Google Cloud project, which `tpuflex library up` makes: every
     stack with this setting finds them there, and `down` leaves them; `gs://BUCKET` or
@@ -201,7 +216,9 @@ class WeightsSettings(Frozen):
 class ModelSettings(Frozen):
     """The model that is served."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./-]{0,95}$")
+    name: Annotated[str, Remedy("Write a model id such as google/gemma-4-E4B-it.")] = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_./-]{0,95}$"
+    )
     """Name under which the model is served, such as google/gemma-4-31B-it."""
 
     weights: WeightsSettings = WeightsSettings()
@@ -240,7 +257,12 @@ class StackSettings(Frozen):
     """With which key of yours what the stack makes is encrypted at rest; with Google's own by
     default."""
 
-    labels: dict[LabelKey, LabelValue] = {}
+    labels: Annotated[
+        dict[LabelKey, LabelValue],
+        Remedy(
+            "Write lower-case letters, digits, - and _, at most 63; a key begins with a letter."
+        ),
+    ] = {}
     """Labels of yours, at most 59, on what is made and can carry labels: the slice's nodes, bucket,
     secrets, DNS zones, and a machine that copies weights. A change is made in place."""
 

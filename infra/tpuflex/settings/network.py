@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from tpuflex.request.limits import PROJECT_PATTERN
-from tpuflex.settings.base import AllowedCidr, Frozen, SubnetworkCidr, refusal
+from tpuflex.settings.base import AllowedCidr, Frozen, Remedy, SubnetworkCidr, refusal
 
 #: Names of Compute Engine (https://cloud.google.com/compute/docs/naming-resources).
 _NAME = r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?"
@@ -82,16 +82,23 @@ class NetworkSettings(Frozen):
     """The subnetwork of that network for the hosts, in the region of the zones: its name, or
     `projects/HOST/regions/REGION/subnetworks/NAME`. Private Google Access has to be on in it."""
 
-    subnetwork_cidr: SubnetworkCidr = "10.128.0.0/20"
+    subnetwork_cidr: Annotated[SubnetworkCidr, Remedy("Write a range such as 10.128.0.0/20.")] = (
+        "10.128.0.0/20"
+    )
     """Address range of the slice's subnetwork, in a network of its own."""
 
-    subnetwork_cidrs: dict[Region, SubnetworkCidr] = {}
+    subnetwork_cidrs: Annotated[
+        dict[Region, SubnetworkCidr],
+        Remedy("Write ranges by region, such as {europe-west4: 10.128.16.0/20}."),
+    ] = {}
     """Where the zones are in several regions: the address range of the subnetwork in each of them
     but one. That one is the stack's home: its subnetwork has subnetwork_cidr, and the secrets are
     there. Weights have to be in the library then (`tpuflex:model.weights.bucket: library`); hosts
     read them, and keep compiled programs, in their own region."""
 
-    allowed_cidrs: tuple[AllowedCidr, ...] = ()
+    allowed_cidrs: Annotated[
+        tuple[AllowedCidr, ...], Remedy("Write a range such as 203.0.113.0/24.")
+    ] = ()
     """Ranges that may reach the serving port; none by default (use an IAP tunnel)."""
 
     egress: Egress = "google"
@@ -107,7 +114,10 @@ class NetworkSettings(Frozen):
     """Whether a firewall rule lets SSH in through IAP, which `tunnel`, `ssh`, `logs --follow` and,
     without allowed_cidrs, `ask` need."""
 
-    tags: tuple[Annotated[str, Field(pattern=f"^{_NAME}$")], ...] = Field(default=(), max_length=63)
+    tags: Annotated[
+        tuple[Annotated[str, Field(pattern=f"^{_NAME}$")], ...],
+        Remedy("Write lower-case letters, digits and hyphens, such as inference."),
+    ] = Field(default=(), max_length=63)
     """Network tags that the hosts have beside their own, for rules of yours."""
 
     @property

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from tpuflex.naming import HOST_SECRET_ROLES, SECRET_ROLES, SecretRole
 from tpuflex.request.limits import PROJECT_PATTERN
-from tpuflex.settings.base import Frozen
+from tpuflex.settings.base import Frozen, Remedy
 
 #: https://cloud.google.com/secret-manager/docs/reference/rest/v1/projects.secrets/create
 _VERSION = (
@@ -20,7 +20,10 @@ _VERSION = (
 _BROUGHT = re.compile(_VERSION)
 #: The same for pydantic, which takes no names of groups twice in a schema.
 VERSION_PATTERN = f"^{re.sub(r'[?]P<[a-z]+>', '?:', _VERSION)}$"
-SecretVersionName = Annotated[str, Field(pattern=VERSION_PATTERN)]
+SecretVersionName = Annotated[
+    Annotated[str, Field(pattern=VERSION_PATTERN)] | None,
+    Remedy("Write a version with its number: projects/PROJECT/secrets/NAME/versions/1."),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +91,17 @@ class SecretsSettings(Frozen):
     """Version of a token of the Hugging Face Hub with which `up` and `weights push` fetch a gated
     model, where HF_TOKEN is not set. Hosts cannot read it."""
 
-    api_key: SecretVersionName | None = None
+    api_key: SecretVersionName = None
     """A version of a secret of yours, `projects/PROJECT/secrets/NAME/versions/NUMBER`, in the place
     of the stack's own secret for the API key. It is neither made, changed nor deleted."""
 
-    tls_certificate: SecretVersionName | None = None
+    tls_certificate: SecretVersionName = None
     """The same for the certificate with its key."""
 
-    metrics_key: SecretVersionName | None = None
+    metrics_key: SecretVersionName = None
     """The same for the key that reads `/metrics`."""
 
-    hf_token: SecretVersionName | None = None
+    hf_token: SecretVersionName = None
     """The same for the token of the Hub."""
 
     manage_grants: bool = True

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from tpuflex.duration import Duration, format_duration
-from tpuflex.settings.base import Frozen, refusal
+from tpuflex.settings.base import Frozen, Remedy, refusal
 from tpuflex.settings.flag_types import (
     ChatTemplate,
     FlagName,
@@ -128,7 +128,10 @@ class ServingFlags(Frozen):
     trust_remote_code: bool | None = None
     safetensors_load_strategy: Literal["lazy", "eager", "prefetch", "torchao"] | None = None
     load_format: LoadFormat | None = None
-    chat_template: ChatTemplate | None = None
+    chat_template: Annotated[
+        ChatTemplate | None,
+        Remedy("Write the path of a .jinja file among the weights, such as chat_template.jinja."),
+    ] = None
     """Path of a Jinja chat template among the weights, such as chat_template.jinja; by default the
     one that comes with the tokenizer."""
     default_chat_template_kwargs: TemplateArguments | None = None
@@ -143,12 +146,21 @@ class ServingFlags(Frozen):
 class ServingSettings(Frozen):
     """The container that serves the model."""
 
-    image: ImageDigest
+    image: Annotated[
+        ImageDigest,
+        Remedy(
+            "Write NAME@sha256:DIGEST with all 64 digits; a tag can be moved under a running stack"
+            " (`docker buildx imagetools inspect NAME:TAG` shows the digest)."
+        ),
+    ]
     """Serving image, pinned by digest."""
     image_source: ImageSource = "registry"
     """Where hosts get it from: the `registry` that its name says; or the project's `library`, to
     which `tpuflex library image push` has brought it, for hosts that reach no registry."""
-    image_manifest_sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+    image_manifest_sha256: Annotated[
+        str | None,
+        Remedy("Write the 64 digits that `tpuflex library image push` prints, without sha256:."),
+    ] = Field(default=None, pattern=r"^[0-9a-f]{64}$")
     """SHA-256 of its manifest in the library, as `tpuflex library image push` prints it. No other
     is loaded."""
     flags: ServingFlags = ServingFlags()
@@ -156,7 +168,10 @@ class ServingSettings(Frozen):
     """Further flags of vLLM that have no setting of their own, each word a member of the list, such
     as [--max-num-queued-reqs, "64"]. What opens the server, loads code, reads from elsewhere or is
     unknown to vLLM is refused."""
-    env: dict[EnvironmentName, str] = {}
+    env: Annotated[
+        dict[EnvironmentName, str],
+        Remedy("Write upper-case names with letters, digits and underscores."),
+    ] = {}
     """Environment of the container. Never a secret: it is readable in the node's metadata."""
     media_domains: tuple[MediaDomain, ...] = ()
     """Hosts whose images, audio and video a request may name by URL; the server fetches them. None
@@ -164,7 +179,9 @@ class ServingSettings(Frozen):
     `egress: internet` in tpuflex:network; for hosts in googleapis.com `isolation: none` will do."""
     port: int = Field(default=8000, ge=1024, le=65535)
     """Port on which the endpoint listens."""
-    shm_size: str = Field(default="16g", pattern=r"^\d+[mg]$")
+    shm_size: Annotated[str, Remedy("Write a size such as 16g or 512m.")] = Field(
+        default="16g", pattern=r"^\d+[mg]$"
+    )
     """Shared memory of the container."""
     isolation: Isolation = "preferred"
     """What the container gets of its host: `required`, only the TPU devices and the port of the
