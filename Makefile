@@ -17,38 +17,45 @@ NEVER_IMPORTED = /pulumi_gcp/(?!compute|dns|iam|kms|projects|secretmanager|servi
 SHELL_FILES = $(wildcard startup/*.sh) $(wildcard .ci/*) benchmarks/proof/host_facts.sh infra/plugin/pulumi-resource-tpuflex \
 	benchmarks/naive_provider/plugin/pulumi-resource-pulumi-python
 
-# One file's tests stay in one process and in their order: some share an engine or a stack.
-PYTEST = $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+# Tools that cannot be installed beside tpuflex have environments of their own.
+CHECKS = .tpuflex/checks
+TOOLS_policy = $(CHECKS)/checkov/.ready $(CHECKS)/policy-pack/.ready
+TOOLS_startup = $(CHECKS)/jax/.ready
+ACCEPTANCE_TOOLS = $(if $(AREA),$(TOOLS_$(AREA)),$(TOOLS_policy) $(TOOLS_startup))
+
+# One file's tests stay in one process and in their order: some share an engine or a stack. Nothing
+# that they start outlives them, also where they are interrupted.
+PYTEST = $(BIN)/python -P tests/run.py $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 WORKERS ?= 3
 
-.PHONY: demo test engine image tools checks ranges pythons site quick lint workflows types format docs reliability recording prove-on-google contract mutation clean setup lock audit
+.PHONY: demo test acceptance engine image ranges site lint workflows types format docs reliability recording prove-on-google contract mutation clean setup lock audit
 
 setup: $(STAMP)
 
 demo: $(STAMP)
 	@$(BIN)/tpuflex demo
 
-# All tests, or a part of them: ARGS="tests/cli -k plan"; pytest's own options are fine, too.
+# Every behaviour once, at the cheapest level, and one endpoint with the real vLLM; or a part of it:
+# ARGS="tests/cli -k plan". pytest's own options are fine, too.
 test: $(STAMP)
 	@$(MAKE) --no-print-directory --jobs=2 engine image
 	@$(PYTEST) $(ARGS)
+
+# What only whole lives of stacks can tell, which is dear: of one AREA, or all of it, as every night.
+# LIST=1 says what there is and what it costs.
+acceptance: $(if $(LIST),,$(STAMP) $(ACCEPTANCE_TOOLS))
+ifdef LIST
+	@cat tests/acceptance/README.md
+else
+	@$(MAKE) --no-print-directory --jobs=2 engine image
+	@$(PYTEST) tests/acceptance/$(AREA) $(ARGS)
+endif
 
 # What tests run beside tpuflex: one is compiled while the other is downloaded.
 engine: $(STAMP)
 	@$(BIN)/tpuflex engine --install
 image: $(STAMP)
 	@$(BIN)/tpuflex emulator image
-
-# The rules of policy in other tools: checkov on what is planned, and the CrossGuard pack under the
-# engine. Each tool has an environment of its own, because it cannot be installed beside tpuflex.
-# Where `make tools` has set them up, `make test` has them checked, too.
-CHECKS = .tpuflex/checks
-tools: $(CHECKS)/checkov/.ready $(CHECKS)/policy-pack/.ready $(CHECKS)/jax/.ready $(CHECKS)/site/.ready
-
-checks: $(STAMP) $(CHECKS)/checkov/.ready $(CHECKS)/policy-pack/.ready
-	@$(BIN)/tpuflex engine --install
-	@TPUFLEX_CHECKS=1 $(BIN)/pytest tests/policy/test_checkov.py tests/policy/test_pack.py \
-		tests/engine/test_policy.py $(ARGS)
 
 # The tests that meet Pulumi's SDK, on the lowest versions that pyproject.toml allows; `make test`
 # runs on the newest that the registry had at the last `make lock ARGS=--upgrade`.
@@ -58,12 +65,6 @@ ranges: $(STAMP) $(CHECKS)/lowest/.ready
 	@$(CHECKS)/lowest/bin/pip install --quiet --no-index --no-deps --no-build-isolation --editable .
 	@$(CHECKS)/lowest/bin/python -P -m pytest -m "not engine" $(RANGED) $(ARGS)
 	@$(CHECKS)/lowest/bin/python -P -m pytest tests/provider/test_engine.py -k "label or import" $(ARGS)
-
-# Wheel and source distribution, and the README's example with them, on the lowest and the highest
-# Python that pyproject.toml allows, as far as they are there (PATH, pyenv).
-pythons: $(STAMP)
-	@$(BIN)/tpuflex engine --install
-	@TPUFLEX_PYTHONS=1 $(BIN)/pytest -rs tests/wheel/test_pythons.py $(ARGS)
 
 # The site of docs/, in .tpuflex/site: a link to nowhere fails it. SITE_REPOSITORY is the address of
 # the repository, to which links to other files of the project then lead.
@@ -77,12 +78,6 @@ $(CHECKS)/%/.ready: requirements/%.lock | $(STAMP)
 	@$(PYTHON) -P -m venv $(@D)
 	@$(INSTALL) $(@D)/bin/python $<
 	@touch $@
-
-# An answer in about two minutes: style, and the tests that start no engine, gcloud or vLLM.
-quick: lint
-	@$(PYTEST) -m "not engine and not gcloud and not vllm" $(QUICK) $(ARGS)
-
-QUICK = $(addprefix tests/,cli components docs embedded_cloud gcp host mutation operate planning provider pulumi_plugin remote request unit)
 
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .

@@ -3,7 +3,7 @@ archive, and how much longer its start takes than one that has its programs on i
 
     .tpuflex/checks/jax/bin/python benchmarks/compile_cache.py [--more-mb 1000]
 
-`make tools` sets that environment up.
+`make acceptance AREA=startup` sets that environment up.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`tpuflex ask` and `status` where the endpoint is private: a tunnel of their own, by whole output.
 
 gcloud is a stand-in here, which serves what the host would; gcloud's own client goes through the
-emulated IAP in tests/embedded_cloud/test_iap_gcloud.py.
+emulated IAP in tests/acceptance/gcloud/test_iap_gcloud.py.
 """
 
 from __future__ import annotations

@@ -11,10 +11,10 @@ from itertools import chain
 
 from tests.docs.blocks import blocks
 
-TUTORIAL = "tests/engine/test_tutorial.py"
-GOOGLE = "tests/engine/test_readme_google.py"
-PLAIN = "tests/engine/test_readme_commands.py"
-HOW_TO = "tests/engine/test_how_to.py"
+TUTORIAL = "tests/acceptance/guides/test_tutorial.py"
+GOOGLE = "tests/acceptance/guides/test_readme_google.py"
+PLAIN = "tests/acceptance/guides/test_readme_commands.py"
+HOW_TO = "tests/acceptance/guides/test_how_to.py"
 
 LOGIN = "a login at Google, in a browser"
 INSTALLING = "the test's tpuflex is the checkout's; tests/wheel installs it as this does"
@@ -26,14 +26,18 @@ MAKE = "what CI runs, and these tests with it"
 ENDLESS = "runs until Ctrl-C, on a host that writes a log"
 NO_LOG = f"a host that runs nothing has no log; {GOOGLE} types it in a rehearsal"
 PRIVATE = "goes through IAP to a private address, until Ctrl-C; tests/cli/test_way_in.py"
-GCLOUD = "needs gcloud, and a secret's name; tests/embedded_cloud/test_services_gcloud.py"
+GCLOUD = "needs gcloud, and a secret's name; tests/acceptance/gcloud/test_services_gcloud.py"
 REGION = "needs a model of the Hub; tests/engine/test_push_from_region.py types both"
-FILLED = "needs weights in another region; tests/engine/test_library_filled.py copies these"
-ACCOUNT = "needs an account of others; tests/engine/test_brought_account.py runs these steps"
-AGENTS = "grants on a key of others; tests/engine/test_brought_key.py grants the same by the API"
-PACK = "installs the pack's environment; `make checks` does, and runs the pack under the engine"
+FILLED = (
+    "needs weights in another region; tests/acceptance/weights/test_library_filled.py copies these"
+)
+ACCOUNT = (
+    "needs an account of others; tests/acceptance/engine/test_brought_account.py runs these steps"
+)
+AGENTS = "grants on a key of others; test_brought_key.py grants the same by the API"
+PACK = "installs the pack's environment; AREA=policy of `make acceptance` does"
 IMAGE = "needs an image, and a stack on Google; tests/engine/test_library_image.py pushes one"
-HOSTS = "needs Pulumi's host of a language, which is no Go module; tests/provider/test_package.py"
+HOSTS = "needs Pulumi's host of a language, which is no Go module; test_package.py"
 
 _INIT = "tpuflex init --template first-proof --stack first-proof --project my-project-id"
 _MIRROR = (
@@ -99,7 +103,7 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "docs/ci.md": {
         HOW_TO: ("tpuflex ci init --source OWNER/tpuflex@COMMIT",),
-        "typed by the workflow's own steps: tests/engine/test_preview_job.py": (
+        "typed by the workflow's own steps: tests/acceptance/guides/test_preview_job.py": (
             "tpuflex preview --stack chat --base origin/main --markdown comment.md",
         ),
         GITHUB: (
@@ -218,7 +222,7 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex sweep --yes",
             "tpuflex sweep --all --exit-code --json",
         ),
-        "removes what a bootstrap made: tests/engine/test_bootstrap.py": (
+        "removes what a bootstrap made: tests/acceptance/engine/test_bootstrap.py": (
             "tpuflex --stack chat bootstrap --remove --dry-run",
         ),
     },
@@ -295,7 +299,7 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
 
 #: Blocks of Python are files, which a test runs.
 PYTHON = {
-    "docs/examples/library/__main__.py": "tests/components/test_endpoint_engine.py",
+    "docs/examples/library/__main__.py": "tests/acceptance/engine/test_endpoint_engine.py",
     "docs/examples/own_network/__main__.py": "tests/components/test_outputs.py",
 }
 

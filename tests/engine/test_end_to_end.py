@@ -14,7 +14,6 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -22,10 +21,8 @@ from urllib.parse import quote
 import psutil
 import pytest
 import requests
-import yaml
 
 from embedded_cloud.hosts import namespace
-from reliability.streams import CLIENTS, CUT, WHOLE, Clients
 from tests.engine.embedded import ROOT, pulumi_engine
 from tests.engine.installed_shell import Shell, reached
 from tests.wheel.installed import Installed, installed
@@ -227,38 +224,6 @@ def test_the_key_is_asked_for(shell: Shell, running: dict[str, object]) -> None:
     """Without the key the endpoint answers 401, also to who has come through a tunnel."""
     with reached(shell, str(running["endpoint"])) as endpoint:
         assert requests.get(f"{endpoint}/models", timeout=60).status_code == 401
-
-
-def test_a_renewal_cuts_no_stream(shell: Shell, running: dict[str, object]) -> None:
-    """Another slice takes over under load: each stream that the old one has begun ends whole, and
-    the next question is answered at another address."""
-    file = shell.project / "stacks" / "Pulumi.dev.yaml"
-    document = yaml.safe_load(file.read_text())
-    document["config"]["tpuflex:slice"]["rerun"] = "again"
-    # The next server shall not bind itself to the same core, where it would starve.
-    document["config"]["tpuflex:serving"]["env"]["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
-    file.write_text(yaml.safe_dump(document))
-    with reached(shell, str(running["endpoint"])) as old:
-        clients = Clients(Named(old, KEY_CANARY, str(running["model"])), str)
-        with clients.running():
-            renewed = shell.json("up", "--yes")
-
-    assert not clients.of(CUT)
-    assert len(clients.of(WHOLE)) > CLIENTS
-    assert renewed["endpoint"] != running["endpoint"]
-    assert "Paris" in shell.run("ask", QUESTION).stdout
-
-
-@dataclass(frozen=True)
-class Named:
-    """What clients know of an endpoint, for good."""
-
-    address: str
-    key: str
-    model: str
-
-    def endpoint(self) -> str:
-        return self.address
 
 
 def test_down_leaves_nothing(shell: Shell, running: dict[str, object]) -> None:

@@ -22,7 +22,7 @@ GO_LOCK = ROOT / "infra" / "tpuflex" / "engine" / "lock" / "go.lock"
 LOCKS = [*sorted((ROOT / "requirements").glob("*.lock")), GO_LOCK]
 PINNED = re.compile(r"^([a-z0-9][a-z0-9.-]*)==(\S+)( ; [^\\]+)? \\$")
 HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$")
-#: Locks of tools that pin what they need to versions that tpuflex cannot have (`make checks`), and
+#: Locks of tools that pin what they need to versions that tpuflex cannot have, and
 #: of the lowest versions that it can have (`make ranges`).
 OWN_ENVIRONMENT = {"checkov.lock", "lowest.lock", "policy-pack.lock"}
 #: What the jobs of a workflow may do beside reading the repository.
@@ -256,10 +256,12 @@ class TestWorkflows:
                         assert step["with"]["persist-credentials"] is False
 
     def test_both_ends_of_python_are_there(self) -> None:
-        """`make pythons` skips a Python that is not there; CI has the lowest and the highest that
-        pyproject.toml allows."""
-        document = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
-        job = document["jobs"]["pythons"]["steps"]
+        """The area `wheel` skips a Python that is not there; the nightly run has the lowest and
+        the highest that pyproject.toml allows, and each area."""
+        document = yaml.safe_load((ROOT / ".github" / "workflows" / "nightly.yml").read_text())
+        acceptance = document["jobs"]["acceptance"]
+        job = acceptance["steps"]
+        areas = {path.parent.name for path in ROOT.glob("tests/acceptance/*/test_*.py")}
         versions = [
             v for step in job for v in step.get("with", {}).get("python-version", "").split()
         ]
@@ -268,7 +270,7 @@ class TestWorkflows:
         ).groups()
 
         assert versions == [lowest, f"3.{int(below) - 1}"]
-        assert job[-1]["run"] == "make pythons"
+        assert set(acceptance["strategy"]["matrix"]["area"]) == areas
 
     def test_both_are_there(self) -> None:
         """S15: tests run on every change, and known vulnerabilities are asked for every week."""

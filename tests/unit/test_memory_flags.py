@@ -278,7 +278,7 @@ def test_a_cache_too_small_on_the_cpu() -> None:
 def test_windows_are_kept_on_the_cpu() -> None:
     """Gemma 3 1B: 26 layers, of which 4 are full, in groups of 4; a window of 512 holds 20 blocks.
 
-    The server's own figures for such shapes are in tests/planning/test_against_vllm.py.
+    The server's own figures for such shapes are in tests/acceptance/vllm/test_against_vllm.py.
     """
     plan = _cpu({"max_model_len": 32768}, short="Gemma 3 1B")
 

@@ -1,5 +1,5 @@
 """`config:` of the project file is read with every stack file; what is wrong in it is said with
-file, key and line. tests/engine/test_configuration.py holds the reading to the engine's own."""
+file, key and line. The engine's own reading: tests/acceptance/engine/test_configuration.py."""
 
 from __future__ import annotations
 

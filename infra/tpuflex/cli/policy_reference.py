@@ -94,13 +94,13 @@ be had as a Go module; the pack is the same program there, and its configuration
 _CHECKOV = """\
 ## checkov
 
-`make checks` translates what the program plans into the JSON of a Terraform plan, and has checkov
-3.3.30 look at it: 0 failures, with both ways out. Each check that passes is seen to fail when its
-property is broken (`tests/policy/test_checkov.py`). Not asked: CKV_GCP_62, access logs of the
-weights' bucket, which would need a second bucket that outlives it. Not translated: the queued
-resource, which no provider of Terraform's knows; the rules above look at it. `make checks` also
-runs the pack under the engine, and compares its word with that of `tpuflex preview` for every
-spelling in `tests/policy/cases.py`.
+`make acceptance AREA=policy` translates what the program plans into the JSON of a Terraform plan,
+and has checkov 3.3.30 look at it: 0 failures, with both ways out. Each check that passes is seen to
+fail when its property is broken (`tests/acceptance/policy/test_checkov.py`). Not asked: CKV_GCP_62,
+access logs of the weights' bucket, which would need a second bucket that outlives it. Not
+translated: the queued resource, which no provider of Terraform's knows; the rules above look at it.
+It also runs the pack under the engine, and compares its word with that of `tpuflex preview` for
+every spelling in `tests/policy/cases.py`.
 """
 
 

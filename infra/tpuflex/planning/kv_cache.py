@@ -183,7 +183,7 @@ def grouped_layout(
     or are padded. Read from ``unify_kv_cache_spec_page_size`` and
     ``_get_kv_cache_groups_uniform_page_size`` of ``v1/core/kv_cache_utils.py`` and
     ``SlidingWindowSpec`` of ``v1/kv_cache_interface.py``; equal to what the server reports on the
-    CPU (tests/planning/test_against_vllm.py). No boot log of such a model on a TPU is known.
+    CPU (tests/acceptance/vllm/test_against_vllm.py). No boot log of such a model on a TPU is known.
 
     Args:
         layers: the layers that own a cache, with their numbers.

@@ -1,0 +1,301 @@
+"""The program and the component with the real engine, on the embedded cloud without hosts."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pulumi import automation
+
+from embedded_cloud.environment import client_environment
+from embedded_cloud.gcp_plugin.server import serve
+from embedded_cloud.server import EmbeddedCloud
+from tests.components.preparation import Prepared
+from tests.engine.quick_stack import QuickStack, StackInitMode
+from tests.unit.stack_sections import pinned
+from tpuflex.engine.find import Engine, ensure
+from tpuflex.engine.process import EngineProcess
+from tpuflex.errors import WeightsError
+from tpuflex.program import deploy, main
+from tpuflex.settings.load import load_stack_file
+
+pytestmark = pytest.mark.engine
+
+ROOT = Path(__file__).parents[3]
+DEV = ROOT / "stacks" / "Pulumi.dev.yaml"
+Program = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """An empty embedded cloud, a project directory, and a shell that points to both."""
+
+    cloud: EmbeddedCloud
+    root: Path
+    engine: Engine
+
+    @property
+    def stack_file(self) -> Path:
+        return self.root / "stacks" / "Pulumi.dev.yaml"
+
+    def stack(self, program: Program) -> automation.Stack:
+        """The stack ``dev`` of the project, with ``program`` as its program."""
+        workspace = automation.LocalWorkspace(
+            work_dir=str(self.root),
+            program=program,
+            pulumi_command=EngineProcess(self.engine.path, self.engine.version, os.environ),
+        )
+        return QuickStack("dev", workspace, StackInitMode.CREATE)
+
+    def edit(self, section: str, name: str, value: object) -> None:
+        """Change one setting of the stack file."""
+        document = yaml.safe_load(self.stack_file.read_text())
+        document["config"].setdefault(f"tpuflex:{section}", {})[name] = value
+        self.stack_file.write_text(yaml.safe_dump(document))
+
+    def kinds(self) -> set[str]:
+        """Kinds of the resources in the cloud."""
+        return {
+            f"{service}.{kind}"
+            for service, kinds in self.cloud.cloud.inventory().items()
+            for kind, resources in kinds.items()
+            if resources
+        }
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workplace]:
+    """A project with the dev stack outside of this tree; the shell points to the embedded cloud."""
+    engine = ensure(ROOT / ".tpuflex", os.environ, print)
+    root, home = tmp_path / "project", tmp_path / "home"
+    (root / "stacks").mkdir(parents=True)
+    (home / "backend").mkdir(parents=True)
+    manifest = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
+    manifest["plugins"]["providers"][0]["path"] = str(ROOT / "infra" / "plugin")
+    del manifest["main"]
+    (root / "Pulumi.yaml").write_text(yaml.safe_dump(manifest))
+    (root / "stacks" / DEV.name).write_text(pinned(DEV.read_text()))
+    quick = {"admission_s": 0.0, "grant_after_s": 0.0, "provisioning_s": 0.1, "deleting_s": 0.1}
+    with EmbeddedCloud(home / "emulator", capacity={**quick}) as cloud:
+        plugin = serve(cloud.url, token=cloud.token)
+        shell = client_environment(
+            base_url=cloud.url,
+            state_dir=home / "emulator",
+            project="tpuflex-dev",
+            gcp_plugin_port=plugin.port,
+        )
+        path = f"{engine.path.parent}:{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"
+        for name, value in {**shell, "PATH": path}.items():
+            monkeypatch.setenv(name, value)
+        try:
+            yield Workplace(cloud, root, engine)
+        finally:
+            plugin.stop()
+
+
+def changes(result: automation.PreviewResult) -> dict[str, int]:
+    """How many resources a preview would create, change or replace."""
+    return {str(kind): n for kind, n in result.change_summary.items() if kind != "same"}
+
+
+def test_the_whole_life_of_the_dev_stack(workplace: Workplace) -> None:
+    """Up, no changes, refresh, a change, destroy; then the cloud is empty again."""
+    stack = workplace.stack(main)
+
+    outputs = stack.up().outputs
+    assert outputs["lifecycle"].value == "active"
+    assert outputs["endpoint"].value.endswith(":8000/v1")
+    assert outputs["max_cost"].value == 0
+    assert workplace.kinds() >= {"tpu.queuedResources", "storage.buckets", "secretmanager.secrets"}
+    assert changes(stack.preview()) == {}
+
+    refreshed = stack.refresh().summary.resource_changes or {}
+    assert set(refreshed) == {"same"}
+
+    workplace.edit("network", "allowed_cidrs", ["203.0.113.0/24"])
+    # Beside the rule, what the state says of the endpoint and its network.
+    assert changes(stack.preview()) == {"create": 1, "update": 2}
+    stack.up()
+
+    stack.destroy()
+    assert workplace.kinds() == set()
+
+
+def test_a_stack_of_an_earlier_version_gets_the_closed_network(workplace: Workplace) -> None:
+    """What was made with NAT loses it and gets rules and zones; nothing is replaced, the slice goes
+    on as it is, and the way back is as short."""
+    workplace.edit("network", "egress", "internet")
+    stack = workplace.stack(main)
+    stack.up()
+    assert "compute.routers" in workplace.kinds()
+
+    workplace.edit("network", "egress", "google")
+    assert changes(stack.preview()) == {"create": 12, "delete": 2, "update": 2}
+    stack.up()
+
+    assert "compute.routers" not in workplace.kinds()
+    assert "dns.managedZones" in workplace.kinds()
+    assert changes(stack.preview()) == {}
+    assert set(stack.refresh().summary.resource_changes or {}) == {"same"}
+    workplace.edit("network", "egress", "internet")
+    assert changes(stack.preview()) == {"create": 2, "delete": 12, "update": 2}
+    stack.destroy()
+    assert workplace.kinds() == set()
+
+
+def test_p10_a_state_without_inputs_of_components_gets_them(workplace: Workplace) -> None:
+    """A stack of an earlier version: its next `up` writes down what the components were made with,
+    and touches nothing in the cloud."""
+    stack = workplace.stack(main)
+    stack.up()
+    state = stack.export_stack()
+    for each in _resources(state):
+        if each["type"].startswith("tpuflex:index:"):
+            del each["inputs"]
+    stack.import_stack(state)
+    before = workplace.cloud.cloud.inventory()
+
+    assert changes(stack.preview()) == {"update": 6}
+    stack.up()
+
+    assert workplace.cloud.cloud.inventory() == before
+    made = {each["type"]: each for each in _resources(stack.export_stack())}
+    assert made["tpuflex:index:VllmEndpoint"]["inputs"]["slice"]["max_run_duration"] == "4h"
+    assert made["tpuflex:index:VllmEndpoint"]["outputs"]["lifecycle"] == "active"
+    assert changes(stack.preview()) == {}
+
+
+def test_settings_never_touch_the_providers(workplace: Workplace) -> None:
+    """The engine passes every key of the namespace to providers of that name; ours ignore them."""
+    stack = workplace.stack(main)
+    stack.up()
+
+    workplace.edit("serving", "flags", {"max_model_len": 256})
+    workplace.edit("slice", "max_run_duration", "2h")
+    seen: list[str] = []
+    stack.preview(on_event=lambda event: seen.extend(_changed(event)))
+
+    assert seen == ["tpuflex:index:VllmEndpoint", "tpuflex:tpu:QueuedResource"]
+    stack.destroy()
+
+
+def test_the_engine_leaves_the_committed_stack_file_alone(workplace: Workplace) -> None:
+    """The salt for the embedded passphrase is committed, so nothing is written back."""
+    stack, before = workplace.stack(main), workplace.stack_file.read_bytes()
+
+    stack.up()
+    stack.destroy()
+
+    assert workplace.stack_file.read_bytes() == before
+
+
+def test_a_wrong_stack_file_fails_with_its_findings(workplace: Workplace) -> None:
+    """Every finding is in the diagnostics, and no traceback."""
+    workplace.edit("slice", "max_run_duration", "8d")
+    workplace.edit("slice", "zone", "us-east5-a")
+    lines: list[str] = []
+
+    with pytest.raises(automation.CommandError):
+        workplace.stack(main).preview(on_output=lines.append)
+
+    text = "\n".join(lines)
+    assert "tpuflex:slice.max_run_duration: 8d is longer than Flex-start allows" in text
+    assert "tpuflex:slice.zone: unknown key. Write zones: [ZONE]." in text
+    assert "Traceback" not in text
+
+
+def test_failed_preparation_requests_no_chips(workplace: Workplace) -> None:
+    """The bucket exists, the slice does not, and the next up continues from there."""
+    settings = load_stack_file(DEV).settings
+    prepare = Prepared(error=WeightsError("the weights are truncated", hint="tpuflex weights push"))
+
+    def program() -> None:
+        deploy(settings, project="tpuflex", stack="dev", prepare=prepare)
+
+    stack, lines = workplace.stack(program), list[str]()
+    with pytest.raises(automation.CommandError):
+        stack.up(on_output=lines.append)
+
+    assert "error: the weights are truncated" in "\n".join(lines)
+    assert "Traceback" not in "\n".join(lines)
+    assert "storage.buckets" in workplace.kinds()
+    assert "tpu.queuedResources" not in workplace.kinds()
+
+    prepare.error = None
+    assert stack.up().outputs["lifecycle"].value == "active"
+    stack.destroy()
+    assert workplace.kinds() == set()
+
+
+def test_a_preview_says_that_another_key_replaces_the_slice(workplace: Workplace) -> None:
+    """A secret that is still to be made keeps no preview from knowing what its hosts boot with."""
+
+    def program() -> None:
+        settings = load_stack_file(workplace.stack_file).settings
+        deploy(settings, project="tpuflex", stack="dev", prepare=Prepared())
+
+    workplace.edit("model", "weights", {})
+    stack = workplace.stack(program)
+    stack.up()
+
+    workplace.edit("secrets", "metrics_key_version", 1)
+    planned = changes(stack.preview())
+    done = dict(stack.up().summary.resource_changes or {})
+
+    assert planned["replace"] == 1
+    assert {kind: n for kind, n in done.items() if kind != "same"} == planned
+
+
+def test_an_embedded_stack_in_a_plain_shell_reaches_nothing(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the variables of the embedded cloud nothing is registered, let alone created."""
+    monkeypatch.delenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU")
+    lines: list[str] = []
+
+    with pytest.raises(automation.CommandError):
+        workplace.stack(main).preview(on_output=lines.append)
+
+    assert 'eval "$(tpuflex emulator env)"' in "\n".join(lines)
+    assert workplace.kinds() == set()
+
+
+def test_the_library_example_in_a_project_of_its_own(workplace: Workplace) -> None:
+    """The example of the documentation deploys with the provider of its own environment."""
+    example = ROOT / "docs" / "examples" / "library"
+    (workplace.root / "Pulumi.yaml").write_bytes((example / "Pulumi.yaml").read_bytes())
+    (workplace.root / "stacks").rename(workplace.root / "unused")
+    (workplace.root / ".venv").symlink_to(sys.prefix)
+
+    stack = workplace.stack(lambda: _ignore(runpy.run_path(str(example / "__main__.py"))))
+
+    outputs = stack.up().outputs
+    assert outputs["endpoint"].value.startswith("http://127.")
+    assert outputs["api_key_secret"].value.endswith("/secrets/chat-dev-chat-api-key/versions/1")
+    assert changes(stack.preview()) == {}
+    stack.destroy()
+    assert workplace.kinds() == set()
+
+
+def _resources(state: automation.Deployment) -> list[dict[str, Any]]:
+    assert state.deployment is not None
+    found: list[dict[str, Any]] = state.deployment["resources"]
+    return found
+
+
+def _changed(event: automation.EngineEvent) -> list[str]:
+    step = event.resource_pre_event.metadata if event.resource_pre_event else None
+    if step is None or step.op in {"same", "read", "refresh"}:
+        return []
+    return [step.type] if step.op == "replace" else ([] if "replace" in step.op else [step.type])
+
+
+def _ignore(_: object) -> None:
+    return None

@@ -1,0 +1,174 @@
+"""Renewal, protection, import and loss under the real engine, against the embedded cloud."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pulumi
+import pytest
+import requests
+from pulumi.automation.errors import CommandError
+
+from tests.acceptance.plain_pulumi import plain_pulumi
+from tests.provider.deployment import NAME, NEVER, A, B, Rig, command, live, name, outputs, urn
+from tpuflex.request.outcomes import TABLE, Condition
+
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.usefixtures("served"),
+    # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+
+def test_protected_endpoint_is_neither_replaced_nor_deleted(rig: Rig) -> None:
+    """Protection is refused by name in preview, up and destroy; after an up with false it goes."""
+    rig.args["deletion_protection"] = True
+    rig.up()
+    rig.args["accelerator_type"] = "v6e-8"
+    for attempt in (rig.preview, rig.up, rig.destroy):
+        with pytest.raises(CommandError, match="deletion_protection is on"):
+            attempt()
+    assert live(rig) == [NAME]
+
+    rig.args |= {"accelerator_type": "v6e-4", "deletion_protection": False}
+    assert rig.preview() == {"same": 2, "update": 1}
+    rig.up()
+    assert rig.calls("PATCH", "nodes") == []
+    rig.destroy()
+    assert rig.tpu() == {}
+
+
+def test_run_is_renewed_in_time_by_the_next_generation(rig: Rig) -> None:
+    """With less time left than renew_before, up makes the next generation, then deletes the old
+    one; before that, nothing changes."""
+    rig.args |= {"renew_before": "3600s", "deletion_protection": True}
+    with rig.served(0):
+        rig.up()
+        assert rig.preview() == {"same": 3}
+    with rig.served(14400 - 3000):
+        assert rig.preview() == {"same": 2, "replace": 1}
+        rig.up()
+        assert "of the run are left, less than renewBefore (1h)" in "".join(rig.lines)
+
+    assert live(rig) == [name(A, 2)]
+    assert outputs(rig)["lifecycle"] == "active"
+    kinds = [call["method"] for call in rig.calls("POST") + rig.calls("DELETE")]
+    assert kinds == ["POST", "POST", "DELETE"]
+    order = [c["method"] for c in sorted(_mutations(rig), key=lambda call: int(str(call["seq"])))]
+    assert order == ["POST", "POST", "DELETE"]
+    with rig.served(0):
+        assert rig.preview() == {"same": 3}
+
+
+def test_ended_run_is_renewed_only_when_asked(rig: Rig) -> None:
+    """A run that is over stays over, even when its leftover is gone; `rerun` asks for another."""
+    rig.args["on_run_end"] = "delete"
+    rig.up()
+    rig.cloud.advance(14400 + 60)
+
+    for _ in range(2):
+        with pytest.raises(CommandError, match="nothing is bought again unasked"):
+            rig.up()
+        assert outputs(rig)["lifecycle"] == "ended"
+        assert rig.tpu() == {}
+        assert rig.preview() == {"same": 2, "update": 1}
+        rig.refresh()
+    assert len(rig.calls("POST")) == 1
+    assert outputs(rig)["lifecycle"] == "ended"
+
+    rig.args["rerun"] = "2"
+    rig.up()
+    assert outputs(rig)["lifecycle"] == "active"
+    assert len(rig.calls("POST")) == 2
+    rig.destroy()
+    assert rig.tpu() == {}
+
+
+def test_ended_run_whose_leftover_somebody_removed_is_not_bought_again(rig: Rig) -> None:
+    """A leftover that vanishes does not make a new run."""
+    rig.up()
+    rig.cloud.advance(14400 + 60)
+    rig.refresh()
+    _delete_by_hand(rig, NAME)
+
+    with pytest.raises(CommandError, match="nothing is bought again unasked"):
+        rig.up()
+
+    assert outputs(rig)["lifecycle"] == "ended"
+    assert len(rig.calls("POST")) == 1
+
+
+def test_import_from_one_of_several_zones_then_no_changes(rig: Rig) -> None:
+    """A slice that won a race is imported by its full name and fits the program as it is."""
+    rig.capacity(zones={A: NEVER})
+    rig.args |= {"zones": [A, B], "deletion_protection": True, "renew_before": "1800s"}
+    rig.up()
+    command(rig, "state", "delete", "--force", urn(rig))
+
+    workspace = rig.stack.workspace
+    environ = {**os.environ, **workspace.env_vars}
+    engine, work = Path(workspace.pulumi_command.command), Path(workspace.work_dir)
+    with plain_pulumi(engine, work, environ, rig.program) as pulumi_command:
+        options = ["--stack=dev", "--yes", "--generate-code=false", "--protect=false"]
+        provider = ["--provider", f"cloud={_provider(rig)}"]
+        what = ["tpuflex:tpu:QueuedResource", "slice", name(B)]
+        pulumi_command("import", *options, *provider, *what)
+
+    assert outputs(rig)["lifecycle"] == "active"
+    rig.stack.preview(expect_no_changes=True)
+    rig.up()
+    assert len(rig.calls("POST")) == 2
+    rig.args["accelerator_type"] = "v6e-8"
+    with pytest.raises(CommandError, match="deletion_protection is on"):
+        rig.preview()
+
+
+def test_node_deleted_by_hand_is_replaced(rig: Rig) -> None:
+    """A node that somebody deleted is a loss, not an end: refresh says so and up replaces it."""
+    rig.up()
+    _delete_by_hand(rig, NAME.replace("queuedResources", "nodes"))
+
+    rig.refresh()
+    assert outputs(rig)["lifecycle"] == "lost"
+    assert TABLE[Condition.NODE_MISSING].refresh.text in "".join(rig.lines)
+    rig.up()
+
+    assert outputs(rig)["lifecycle"] == "active"
+    assert len(live(rig)) == 1
+
+
+@pytest.mark.pulumi_feature("protect")
+def test_pulumi_protect_is_respected(rig: Rig) -> None:
+    """Pulumi's own protection keeps the slice."""
+    rig.opts = pulumi.ResourceOptions(protect=True)
+    rig.up()
+
+    with pytest.raises(CommandError, match="protect"):
+        rig.destroy()
+
+    assert live(rig) == [NAME]
+
+
+def _delete_by_hand(rig: Rig, name: str) -> None:
+    """Delete ``name`` outside of Pulumi, and wait until it is gone."""
+    answer = requests.delete(
+        f"{rig.cloud.url}/v2alpha1/{name}",
+        headers={"Authorization": f"Bearer {rig.cloud.token}"},
+        timeout=60,
+    )
+    assert answer.status_code == 200, answer.text
+    rig.cloud.advance(5)
+
+
+def _provider(rig: Rig) -> str:
+    """URN of the provider in the state."""
+    resources = (rig.stack.export_stack().deployment or {})["resources"]
+    (found,) = [item["urn"] for item in resources if item["type"].startswith("pulumi:providers")]
+    return str(found)
+
+
+def _mutations(rig: Rig) -> list[dict[str, object]]:
+    return [*rig.calls("POST"), *rig.calls("DELETE")]

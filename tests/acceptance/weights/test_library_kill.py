@@ -1,0 +1,75 @@
+"""`tpuflex library` killed at a call of the cloud, and typed once more."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from embedded_cloud.faults.processes import Roles
+from embedded_cloud.faults.rule import Rule, Stage
+from tests.acceptance.killed import kill_at
+from tests.acceptance.security.test_p4_two_clones import mutations
+from tests.engine.embedded import Embedded
+from tests.engine.libraries import BUCKET, begin, bucket_of, command
+from tpuflex.cli.steps.library import run_library_up
+from tpuflex.cli.steps.library_down import run_library_down
+from tpuflex.errors import NotFoundError
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
+
+
+def killed(embedded: Embedded, word: str, rule: Rule) -> None:
+    """Run `tpuflex library up` (or `down`) until ``rule`` strikes."""
+    book = embedded.cloud.cloud.faults.book
+    with begin(embedded, word) as process:
+        book.set_roles(Roles.from_json({"root": process.pid, "cli": process.pid}))
+        book.add(rule)
+        _, said = process.communicate(timeout=120)
+    assert book.struck, said.decode()
+    book.remove()
+
+
+def up(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> Any:
+    capsys.readouterr()
+    run_library_up(*command(embedded), (), take_over=False)
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("stage", [Stage.BEFORE_COMMIT, Stage.AFTER_COMMIT])
+def test_an_up_that_was_killed_goes_on(
+    embedded: Embedded, capsys: pytest.CaptureFixture[str], stage: Stage
+) -> None:
+    """Killed when the bucket was asked for, whether or not it was made: the same command has one
+    bucket, which its state knows, and a further one changes nothing."""
+    killed(embedded, "up", kill_at("POST", "/storage/v1/b$", stage=stage))
+    there = bucket_of(embedded) is not None
+    up(embedded, capsys)
+    bucket, before = bucket_of(embedded), mutations(embedded)
+    again = up(embedded, capsys)
+    changed = mutations(embedded) - before
+    run_library_down(*command(embedded), with_readers=False, dry_run=False)
+
+    assert there is (stage is Stage.AFTER_COMMIT)
+    assert bucket["name"] == BUCKET
+    assert "tpuflex-state" in bucket["labels"]
+    assert (again["changed"], changed) == (False, 0)
+    assert embedded.remaining() == []
+
+
+@pytest.mark.parametrize("stage", [Stage.BEFORE_COMMIT, Stage.AFTER_COMMIT])
+def test_a_down_that_was_killed_goes_on(
+    embedded: Embedded, capsys: pytest.CaptureFixture[str], stage: Stage
+) -> None:
+    """Killed when the bucket was deleted, whether or not it is gone: the same command proves that
+    nothing is left, and then there is no library."""
+    up(embedded, capsys)
+    killed(embedded, "down", kill_at("DELETE", f"/storage/v1/b/{BUCKET}$", stage=stage))
+    there = bucket_of(embedded) is not None
+    run_library_down(*command(embedded), with_readers=False, dry_run=False)
+
+    assert there is (stage is Stage.BEFORE_COMMIT)
+    assert embedded.remaining() == []
+    with pytest.raises(NotFoundError, match="has no library"):
+        run_library_down(*command(embedded), with_readers=False, dry_run=False)
