@@ -17,14 +17,10 @@ from tpuflex.cli.stack import open_stack
 from tpuflex.cli.steps.doctor import show
 from tpuflex.errors import AccessError, EngineError, SettingsError, WeightsError
 from tpuflex.gcp.api_states import ApiState
-from tpuflex.gcp.billing import Billing
 from tpuflex.gcp.credentials import Credential, Kind
 from tpuflex.gcp.held_permissions import Held
 from tpuflex.gcp.image_registry import ImageState
-from tpuflex.gcp.offers import Offer
-from tpuflex.gcp.org_policies import OrgPolicy
 from tpuflex.gcp.required_apis import GoogleApi
-from tpuflex.gcp.tpu_quota import TpuQuota
 from tpuflex.gcp.transport import JsonObject
 from tpuflex.gcp.weights_report import WeightsCheck, WeightsProblem
 from tpuflex.operate.doctor import (
@@ -38,7 +34,10 @@ from tpuflex.operate.doctor import (
     state,
     weights,
 )
+from tpuflex.operate.doctor.account import Billing
+from tpuflex.operate.doctor.capacity import Offer, TpuQuota
 from tpuflex.operate.doctor.check import Check
+from tpuflex.operate.doctor.policies import OrgPolicy
 from tpuflex.operate.doctor.reading import Unread
 from tpuflex.operate.gcloud import Gcloud
 from tpuflex.operate.weights_choice import Choice

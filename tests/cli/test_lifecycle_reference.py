@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tpuflex.cli.lifecycle_reference import lifecycle_reference
 from tpuflex.operate.slice import SliceStatus
-from tpuflex.operate.status_fields import STATUS_FIELDS
+from tpuflex.operate.status import STATUS_FIELDS
 from tpuflex.request.edges import EDGES
 from tpuflex.request.outcomes import TABLE
 from tpuflex.request.states import Lifecycle

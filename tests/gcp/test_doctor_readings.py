@@ -8,13 +8,12 @@ import pytest
 import requests
 
 from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
-from tpuflex.gcp.billing import Billing, project_billing
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.held_permissions import Held, held
 from tpuflex.gcp.image_registry import ImageState, image_state
-from tpuflex.gcp.offers import Offer, zone_offer
-from tpuflex.gcp.org_policies import OrgPolicy, effective_policy
-from tpuflex.gcp.tpu_quota import QuotaLimit, TpuQuota, tpu_quota
+from tpuflex.operate.doctor.account import Billing, project_billing
+from tpuflex.operate.doctor.capacity import Offer, QuotaLimit, TpuQuota, tpu_quota, zone_offer
+from tpuflex.operate.doctor.policies import OrgPolicy, effective_policy
 from tpuflex.operate.doctor.rights import all_needed
 from tpuflex.roles.roles import Command, When, roles
 

@@ -12,7 +12,7 @@ from requests.adapters import BaseAdapter
 
 from tests.provider.fakes import FakeTime
 from tpuflex.gcp.settling import Settling
-from tpuflex.gcp.settling_adapter import SettlingAdapter
+from tpuflex.gcp.storage_client import SettlingAdapter
 
 DISABLED = {"error": {"code": 403, "errors": [{"reason": "accessNotConfigured"}], "message": "off"}}
 DENIED = {"error": {"code": 403, "errors": [{"reason": "forbidden"}], "message": "no"}}

@@ -23,8 +23,7 @@ from tpuflex.boot.certificate import read_certificate
 from tpuflex.cli.steps.ask import session
 from tpuflex.errors import ApiError, SettingsError
 from tpuflex.naming import Names
-from tpuflex.operate.ask import Question, ask
-from tpuflex.operate.pinned import pinned_session
+from tpuflex.operate.ask import Question, ask, pinned_session
 from tpuflex.settings.load import parse
 
 TLS_VERSION = "projects/p/secrets/tls-certificate/versions/1"

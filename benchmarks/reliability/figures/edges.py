@@ -33,8 +33,7 @@ from tpuflex.engine.events import Note
 from tpuflex.engine.failure import failure
 from tpuflex.errors import TpuflexError
 from tpuflex.operate.slice import SliceStatus
-from tpuflex.operate.status import slice_status
-from tpuflex.operate.status_fields import STATUS_FIELDS
+from tpuflex.operate.status import STATUS_FIELDS, slice_status
 from tpuflex.project import Project
 from tpuflex.request.edges import COMMANDS, EDGES, Command, Edge
 from tpuflex.request.outcomes import Condition

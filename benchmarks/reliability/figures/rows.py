@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext
 from reliability.figures.edges import Said
 from reliability.figures.figure import TPU, Case, Figure, Result
 from reliability.row_rig import RowRig
-from tpuflex.operate.status_fields import STATUS_FIELDS
+from tpuflex.operate.status import STATUS_FIELDS
 from tpuflex.request.edges import COMMANDS
 from tpuflex.request.outcomes import TABLE, Condition, Outcome, PreviewAction
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tpuflex.codes import Code
 from tpuflex.engine.failure import OUTCOMES
-from tpuflex.operate.status_fields import STATUS_FIELDS
+from tpuflex.operate.status import STATUS_FIELDS
 from tpuflex.request.edges import COMMANDS, EDGES, Edge
 from tpuflex.request.outcomes import (
     ACCEPTED,
@@ -32,7 +32,7 @@ from tpuflex.request.outcomes import (
 _HEAD = """\
 # The life of a queued resource
 
-Generated from `tpuflex.request.outcomes`, `.edges` and `tpuflex.operate.status_fields` by
+Generated from `tpuflex.request.outcomes`, `.edges` and `tpuflex.operate.status` by
 `make docs`; do not edit. Figures 5 and 5p of [reliability.md](reliability.md) take every edge and
 compare the words and the exit code of each command with these tables.
 """

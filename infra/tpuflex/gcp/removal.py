@@ -9,16 +9,18 @@ from urllib.parse import quote
 
 from tpuflex.errors import ApiError, ConflictError, NotFoundError
 from tpuflex.gcp.cloud_resource import account_resource
-from tpuflex.gcp.dns_records import delete_record_sets
 from tpuflex.gcp.listing import Apis, read_again
 from tpuflex.gcp.ownership import Maker, differences, reason
-from tpuflex.gcp.paging import objects
+from tpuflex.gcp.paging import objects, pages
 from tpuflex.gcp.project_policy import POLICY, account_of, deleted_account, grants, without
 
 if TYPE_CHECKING:
     from tpuflex.gcp.cloud_resource import CloudResource
-    from tpuflex.gcp.transport import JsonObject
+    from tpuflex.gcp.transport import Api, JsonObject
 
+#: Record sets that the API makes with each zone and deletes with it; at the zone's own name they
+#: cannot be deleted (https://cloud.google.com/dns/docs/zones#delete-zone).
+_OWN_TYPES = frozenset({"NS", "SOA"})
 #: Says why a resource as it is now may not be deleted, whosever it is; empty if it may.
 Objection = Callable[["CloudResource"], str]
 
@@ -114,3 +116,22 @@ def _still_ours(resource: CloudResource, maker: Maker, apis: Apis) -> CloudResou
 def _require_ours(resource: CloudResource, maker: Maker) -> None:
     if found := differences(resource, maker):
         raise ApiError(f"it is not ours any more: {reason(found)}")
+
+
+def delete_record_sets(zone: str, api: Api) -> None:
+    """Delete every record set of the zone at the path ``zone`` but the zone's own.
+
+    Raises:
+        NotFoundError: there is no such zone.
+        AccessError, ApiError: the API refuses.
+    """
+    own = api.call("GET", zone).get("dnsName")
+    listed = [one for page in pages(api, f"{zone}/rrsets") for one in objects(page, "rrsets")]
+    for record_set in listed:
+        name, type_ = str(record_set.get("name")), str(record_set.get("type"))
+        if type_ in _OWN_TYPES and name == own:
+            continue
+        try:
+            api.call("DELETE", f"{zone}/rrsets/{quote(name, safe='')}/{type_}")
+        except NotFoundError:
+            continue

@@ -12,6 +12,7 @@ from typing import Any
 
 import requests
 from pydantic import BaseModel, Field, ValidationError
+from requests.adapters import HTTPAdapter
 from urllib3.exceptions import HTTPError
 
 from tpuflex.errors import AccessError, ApiError
@@ -269,3 +270,29 @@ def _collect(
         tokens=len(pieces) if usage.completion_tokens is None else usage.completion_tokens,
         finish_reason=reason,
     )
+
+
+class _PinnedAdapter(HTTPAdapter):
+    """Connects only to the server whose certificate has one fingerprint."""
+
+    def __init__(self, fingerprint: str) -> None:
+        self._fingerprint = fingerprint
+        super().__init__()
+
+    def init_poolmanager(self, *args: Any, **options: Any) -> None:
+        super().init_poolmanager(*args, assert_fingerprint=self._fingerprint, **options)
+
+
+def pinned_session(fingerprint: str) -> requests.Session:
+    """A session that talks https, and only to the server with that very certificate.
+
+    Its name is not compared: clients reach the server by an address, or through a tunnel.
+
+    Args:
+        fingerprint: SHA-256 of the certificate, in hex.
+    """
+    session = direct_session()
+    # The certificate itself is compared instead of those that sign it.
+    session.verify = False
+    session.mount("https://", _PinnedAdapter(fingerprint))
+    return session

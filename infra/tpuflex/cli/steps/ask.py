@@ -16,8 +16,7 @@ from tpuflex.cli.steps.reach import reached
 from tpuflex.cli.steps.way_in import not_there
 from tpuflex.gcp.owners_adapter import OwnersAdapter
 from tpuflex.naming import API_KEY, TLS_CERTIFICATE
-from tpuflex.operate.ask import Answer, Question, ask, direct_session
-from tpuflex.operate.pinned import pinned_session
+from tpuflex.operate.ask import Answer, Question, ask, direct_session, pinned_session
 from tpuflex.operate.route import Route
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import slice_status

@@ -21,15 +21,11 @@ from tpuflex.errors import (
 )
 from tpuflex.gcloud_commands import describe_project, show_policy
 from tpuflex.gcp.api_states import api_states, enabled_services
-from tpuflex.gcp.billing import project_billing, refused_unpaid
 from tpuflex.gcp.credentials import FILE_VARIABLE, Kind
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.image_registry import ImageState, image_state
 from tpuflex.gcp.listing import apis
-from tpuflex.gcp.offers import zone_offer
-from tpuflex.gcp.org_policies import effective_policy
 from tpuflex.gcp.session import authorized_session
-from tpuflex.gcp.tpu_quota import TpuQuota, tpu_quota
 from tpuflex.gcp.transport import Transport
 from tpuflex.operate.doctor import (
     account,
@@ -159,11 +155,11 @@ class _Reads:
         """Whether it can be charged."""
         api = self._api(self._endpoints.cloudbilling)
         found = self._attempt(
-            "cloudbilling.googleapis.com", lambda: project_billing(api, self._project)
+            "cloudbilling.googleapis.com", lambda: account.project_billing(api, self._project)
         )
         refused = ""
         if isinstance(found, Unread):
-            refused = refused_unpaid(apis(self._endpoints, self._api), self._project)
+            refused = account.refused_unpaid(apis(self._endpoints, self._api), self._project)
         return [account.billing_check(self._project, found, refused)]
 
     def apis(self) -> tuple[Check, ...]:
@@ -189,7 +185,7 @@ class _Reads:
         found = {
             constraint.name: self._attempt(
                 RESOURCE_MANAGER,
-                partial(effective_policy, self._manager, self._project, constraint.name),
+                partial(policies.effective_policy, self._manager, self._project, constraint.name),
                 str(show_policy(constraint.name, self._project)),
             )
             for constraint in policies.ALL
@@ -204,7 +200,14 @@ class _Reads:
         found = {
             zone: self._attempt(
                 "tpu.googleapis.com",
-                partial(zone_offer, api, wanted.project, zone, wanted.accelerator, wanted.runtime),
+                partial(
+                    capacity.zone_offer,
+                    api,
+                    wanted.project,
+                    zone,
+                    wanted.accelerator,
+                    wanted.runtime,
+                ),
             )
             for zone in wanted.zones
         }
@@ -224,9 +227,11 @@ class _Reads:
             raise ApiError(found.why, hint=found.remedy)
         return capacity.short_beside(self._wanted, found, row, zone)
 
-    def _quota(self) -> TpuQuota | Unread:
+    def _quota(self) -> capacity.TpuQuota | Unread:
         api = self._api(self._endpoints.serviceusage)
-        return self._attempt("serviceusage.googleapis.com", lambda: tpu_quota(api, self._project))
+        return self._attempt(
+            "serviceusage.googleapis.com", lambda: capacity.tpu_quota(api, self._project)
+        )
 
     def image(self) -> list[Check]:
         """Whether the image is there. Of a registry that is no project's nothing is asked."""

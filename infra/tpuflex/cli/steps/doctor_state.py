@@ -23,7 +23,6 @@ from tpuflex.engine.state_lock import (
 from tpuflex.errors import EngineError, TpuflexError
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.session import authorized_session
-from tpuflex.gcp.state_bucket import documents_in
 from tpuflex.gcp.timing import Timing
 from tpuflex.gcp.transport import Transport
 from tpuflex.operate.doctor import state
@@ -105,7 +104,7 @@ def bucket_checks(url: str, stack: OpenStack, environ: Mapping[str, str]) -> Seq
         storage = Transport(session, endpoints.storage, timing, timeout=_TIMEOUT, retries=False)
         places = lock_places(stack.project.name, stack.name)
         try:
-            return [lock_holder(each) for each in documents_in(storage, url, places)]
+            return [lock_holder(each) for each in state.documents_in(storage, url, places)]
         except (KeyError, TypeError, ValueError) as error:
             raise EngineError("a lock in the bucket cannot be read as one") from error
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit
 
 from tpuflex.errors import EngineError, TpuflexError
 from tpuflex.gcloud_commands import list_objects
+from tpuflex.gcp.paging import objects
 from tpuflex.operate.doctor.check import Check, Group, Subject
 from tpuflex.operate.doctor.reading import Unread
 
+if TYPE_CHECKING:
+    from tpuflex.gcp.transport import Api, JsonObject
+
 BACKEND = Subject(Group.STATE, "backend")
 LOCK = Subject(Group.STATE, "lock")
+#: Documents that are read of each place in a bucket: a lock is one.
+_MOST = 10
 
 
 class Holder(StrEnum):
@@ -82,3 +90,31 @@ def lock_check(locks: Sequence[HeldLock] | Unread) -> Check:
         case Holder.AT_WORK:
             remedy = "Wait for it to end, or press Ctrl-C there."
     return LOCK.failed(EngineError, f"held by {lock.described}", remedy)
+
+
+def documents_in(storage: Api, backend: str, places: Iterable[str]) -> tuple[JsonObject, ...]:
+    """The JSON documents in a state's bucket.
+
+    Args:
+        storage: client of Cloud Storage.
+        backend: URL of the backend (https://www.pulumi.com/docs/iac/concepts/state-and-backends/).
+        places: directories below the backend's; those beneath them are not looked into.
+
+    Raises:
+        NotFoundError: there is no such bucket.
+        AccessError, ApiError: it may not be read, or does not answer.
+    """
+    parts = urlsplit(backend)
+    root = f"/storage/v1/b/{parts.netloc}/o"
+    below = "".join(f"{part}/" for part in parts.path.split("/") if part)
+    found = []
+    for place in places:
+        query = {"prefix": f"{below}{place}/", "delimiter": "/", "maxResults": str(_MOST)}
+        listed = storage.call("GET", root, query=query)
+        names = (str(item.get("name")) for item in objects(listed, "items"))
+        found += [
+            storage.call("GET", f"{root}/{quote(name, safe='')}", query={"alt": "media"})
+            for name in names
+            if name.endswith(".json")
+        ]
+    return tuple(found)

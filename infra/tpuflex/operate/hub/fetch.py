@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from tpuflex.copier.job import git_object_id
+from tpuflex.errors import WeightsError
 from tpuflex.gcp.weights_files import Progress
 from tpuflex.only_maker import only_maker
+from tpuflex.operate.fetched_directory import fetch_directory
 from tpuflex.operate.hub.client import HubClient
-from tpuflex.operate.hub.download import download
-from tpuflex.operate.hub.snapshot import SOURCE_KEY, HubSource, Snapshot, directory_name
+from tpuflex.operate.hub.snapshot import SOURCE_KEY, HubFile, HubSource, Snapshot, directory_name
+from tpuflex.operate.resumed_download import Download
 from tpuflex.operate.serving_files import left_out_text
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
 
 Say = Callable[[str], None]
 
@@ -53,7 +61,7 @@ class HubModels:
 
         Raises:
             NotFoundError, AccessError, WeightsError, ApiError: as :meth:`HubClient.snapshot` and
-                :func:`~tpuflex.operate.hub.download.download`.
+                :func:`~tpuflex.operate.hub.fetch.download`.
         """
         kept = self._kept(source)
         if kept is not None:
@@ -87,3 +95,57 @@ def _announced(snapshot: Snapshot, directory: Path) -> str:
     size = snapshot.total_bytes / 1e6
     text = f"hub: {len(snapshot.files)} files, {size:.0f} MB, into {directory}"
     return text + left_out_text(snapshot.left_out)
+
+
+def download(client: HubClient, snapshot: Snapshot, directory: Path, progress: Progress) -> None:
+    """Fetch ``snapshot`` into ``directory``, or go on with it.
+
+    A file without the ending ``.part`` has the sum that the Hub itself keeps of it
+    (:mod:`tpuflex.operate.resumed_download`).
+
+    Args:
+        client: the Hub.
+        snapshot: what to fetch.
+        directory: has this name only once everything is in it.
+        progress: called with the bytes that are there and the total, by one thread at a time.
+
+    Raises:
+        WeightsError: there is not enough room, or a file is not what the Hub lists.
+        NotFoundError, AccessError, ApiError: the Hub refused, or cannot be reached.
+    """
+
+    def downloads(unfinished: Path) -> list[Download]:
+        return [_download(client, snapshot, file, unfinished) for file in snapshot.files]
+
+    fetch_directory(directory, snapshot.source, snapshot.total_bytes, downloads, progress)
+
+
+def _download(client: HubClient, snapshot: Snapshot, file: HubFile, partial: Path) -> Download:
+    """``file`` on its way into the directory ``partial``."""
+    right = file.sha256 or file.git_id
+
+    def failed(error: Exception, failures: int) -> None:
+        if not client.pause(error, failures):
+            raise client.refusal(error, snapshot, file) from error
+
+    wrong = WeightsError(
+        f"{snapshot.source}, {file.path}: what came is not what the Hub lists ({right},"
+        f" {file.size} bytes)",
+        hint="Run it again: the file is fetched anew. If it happens again, something between here"
+        " and the Hub alters files: look at HF_ENDPOINT and at proxies.",
+    )
+    return Download(
+        place=partial / file.path,
+        size=file.size,
+        digest=lambda: _digest(file),
+        sum=right,
+        blocks=lambda start: client.blocks(snapshot, file, start),
+        failed=failed,
+        wrong=wrong,
+    )
+
+
+def _digest(file: HubFile) -> _Hash:
+    """What computes the sum that the Hub keeps of ``file``: SHA-256 in LFS, else Git's object
+    id."""
+    return hashlib.sha256() if file.sha256 else git_object_id(file.size)
