@@ -1,9 +1,7 @@
 """Client of the Cloud TPU API v2alpha1: queued resources, nodes and operations.
 
-REST, because no published client library can express Flex-start: `google-cloud-tpu` 1.28.0 has
-neither `provisioningModel` nor `runDuration`. Its v2alpha1 speaks gRPC alone, which has neither the
-endpoints nor the retries and errors that tpuflex has in common for all of Google's APIs; so it is
-not used for the calls either that it could express. In tests it judges the embedded cloud.
+REST by hand: no published client library can express Flex-start, and why none reads the rest says
+docs/adr/0044-googles-tpu-client-reads-nothing.md.
 """
 
 from __future__ import annotations
