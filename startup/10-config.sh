@@ -138,14 +138,6 @@ except (KeyError, TypeError, AttributeError) as error:
     sys.exit(f"tpuflex-config: a part is missing or has the wrong form: {error}")
 
 
-def put_set(name):
-    """Where a set of files is, whose place and manifest were checked."""
-    bucket, prefix = fields[f"{name}.bucket"], fields[f"{name}.prefix"]
-    manifest = quote(f"{prefix}/{fields[f'{name}.manifest']}", safe="")
-    fields[f"{name}.manifest_url"] = f"b/{quote(bucket)}/o/{manifest}?alt=media"
-    fields[f"{name}.id"] = hashlib.sha256(f"{bucket}/{prefix}".encode()).hexdigest()[:16]
-
-
 def in_region(key, named, what, pattern):
     """Of what there is in several regions, that of this host's own."""
     with open(f"{sys.argv[1]}/zone", encoding="utf-8") as file:
@@ -164,25 +156,10 @@ buckets = config["weights"].get("buckets")
 if buckets is not None:
     pattern = TEXT["weights"]["bucket"]
     fields["weights.bucket"] = in_region("weights.buckets", buckets, "bucket", pattern)
-put_set("weights")
-# Where it comes from the library and not from a registry.
-image = config.get("image")
-if image is not None:
-    for name, pattern in TEXT["weights"].items():
-        value = image.get(name) if isinstance(image, dict) else None
-        if not isinstance(value, str) or not re.fullmatch(pattern, value):
-            sys.exit(f"tpuflex-config: image.{name} is not valid: {value!r}")
-        fields[f"image.{name}"] = value
-    # It lies beside the weights: of several regions, in that of the host.
-    if fields["image.bucket"] == config["weights"]["bucket"]:
-        fields["image.bucket"] = fields["weights.bucket"]
-    push = config["commands"].get("image", "")
-    if not isinstance(push, str) or not re.fullmatch(TEXT["commands"]["weights"], push):
-        sys.exit("tpuflex-config: commands.image is not valid")
-    fields["commands.image"] = push
-    put_set("image")
-    put_list("image.formats", ["blobs/sha256/*"])
-bucket = fields["weights.bucket"]
+bucket, prefix = fields["weights.bucket"], fields["weights.prefix"]
+manifest = quote(f"{prefix}/{fields['weights.manifest']}", safe="")
+fields["weights.manifest_url"] = f"b/{quote(bucket)}/o/{manifest}?alt=media"
+fields["weights.id"] = hashlib.sha256(f"{bucket}/{prefix}".encode()).hexdigest()[:16]
 # Compiled programs are in the library beside the weights, or in the endpoint's own bucket.
 programs = config["compile_cache"].get("bucket", bucket)
 if not isinstance(programs, str) or not re.fullmatch(TEXT["weights"]["bucket"], programs):

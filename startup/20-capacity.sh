@@ -13,17 +13,10 @@ export DISK_SPARE_BYTES=20000000000
 
 CAPACITY_REMEDY='take an accelerator type with larger hosts or a smaller model'
 
-# require_space BYTES [WHO]: fail unless that much more fits into memory.
-require_space() {
-    local lack
-    lack=$(memory_lacks "$@")
-    [[ -z $lack ]] || fail capacity "$lack; $CAPACITY_REMEDY"
-}
-
-# memory_lacks BYTES [WHO]: say why that much more does not fit into memory; nothing, if it does.
+# memory_lacks BYTES: say why that much more does not fit into memory; nothing, if it does.
 memory_lacks() {
-    local free needed=$(($1 + SPARE_BYTES)) who=${2:-the weights need}
-    who+=" $(human "$1") and $(human "$SPARE_BYTES") to spare"
+    local free needed=$(($1 + SPARE_BYTES)) who
+    who="the weights need $(human "$1") and $(human "$SPARE_BYTES") to spare"
     free=$(space_free "$MEMORY_DIR")
     if ((free < needed)); then
         printf '%s has %s free, %s' "$MEMORY_DIR" "$(human "$free")" "$who"
@@ -59,19 +52,19 @@ memory_available() {
     space_free "$MEMORY_DIR"
 }
 
-# is_chosen PLACE: whether that place was chosen for this set in this boot.
+# is_chosen PLACE: whether that place was chosen for the weights in this boot.
 is_chosen() {
-    [[ -s $SET_STATE/$1 && $(<"$SET_STATE/$1") == "$(setting "$SET.manifest_sha256")" ]]
+    [[ -s $STATE_DIR/$1 && $(<"$STATE_DIR/$1") == "$(setting weights.manifest_sha256)" ]]
 }
 
 is_on_disk() {
     is_chosen on-disk
 }
 
-# disk_directory: of this set on the disk. It is named after the manifest, so that what another one has
+# disk_directory: of the weights on the disk. It is named after the manifest, so that what another one has
 # left is known by its name.
 disk_directory() {
-    printf '%s' "$DISK_DIR/$(setting "$SET.manifest_sha256")"
+    printf '%s' "$DISK_DIR/$(setting weights.manifest_sha256)"
 }
 
 # place_weights: choose where the weights of the manifest go, once a boot, and remove what lies in the
@@ -135,6 +128,7 @@ $(human "$spare") to spare; $CAPACITY_REMEDY"
 }
 
 check_capacity() {
+    local lack
     phase capacity
     # A first look: without a manifest yet, there is at least room for a small model. The
     # weights phase asks again with the manifest that it uses.
@@ -143,6 +137,7 @@ check_capacity() {
         place_weights
         is_on_disk || detail "$(human "$(manifest_bytes)") of weights fit into memory"
     else
-        require_space 0
+        lack=$(memory_lacks 0)
+        [[ -z $lack ]] || fail capacity "$lack; $CAPACITY_REMEDY"
     fi
 }

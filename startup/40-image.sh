@@ -4,10 +4,6 @@ set -Eeuo pipefail
 
 fetch_image() {
     have_docker
-    if is_library_image; then
-        fetch_library_image
-        return 0
-    fi
     local image delay problem
     image=$(setting container.image)
     if docker image inspect "$image" >/dev/null 2>&1; then

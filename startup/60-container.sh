@@ -104,7 +104,7 @@ start_container() {
 # reason in run.problem, when docker cannot.
 run_container() {
     local address=$1 entry template image
-    image=$(image_to_run)
+    image=$(setting container.image)
     local -a args=() env=() options=("${@:2}")
     setting_list serving.args args
     setting_list container.env env

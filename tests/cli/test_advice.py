@@ -27,8 +27,8 @@ from tpuflex.errors import EngineError
         ),
         ("Then: tpuflex library status.", "Then: tpuflex library status --stack big."),
         (
-            "tpuflex library image push, tpuflex secrets put api-key",
-            "tpuflex library image push --stack big, tpuflex secrets put --stack big api-key",
+            "tpuflex weights push, tpuflex secrets put api-key",
+            "tpuflex weights push --stack big, tpuflex secrets put --stack big api-key",
         ),
         ("tpuflex emulator start", "tpuflex emulator start"),
         ("Delete it: tpuflex sweep --yes", "Delete it: tpuflex sweep --stack big --yes"),
@@ -68,7 +68,6 @@ def test_what_is_advised_can_be_typed() -> None:
         *(("weights", each) for each in ("hash", "ls", "push", "rm", "verify")),
         *(("library", each) for each in ("down", "status", "up")),
         *(("secrets", each) for each in ("ensure", "ls", "put")),
-        ("library", "image", "push"),
     ):
         shown = for_stack(f"tpuflex {' '.join(names)}", "big")
         command: click.Command = tpuflex

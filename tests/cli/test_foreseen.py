@@ -17,11 +17,9 @@ from tests.cli.regions import make_library
 from tests.cli.samples import status, step
 from tests.cli.typing import NOON
 from tests.engine.libraries import checkpoint, manifest_of
-from tests.images import small_image
 from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.foreseen import Foreseen
-from tpuflex.cli.library_image import push_image
 from tpuflex.cli.output import Output
 from tpuflex.cli.plan import StackPlan
 from tpuflex.cli.prepare import EndpointPreparation
@@ -29,8 +27,6 @@ from tpuflex.cli.prepare_weights import push_weights
 from tpuflex.cli.preview_markdown import preview_markdown
 from tpuflex.cli.preview_report import PreviewReport, asked_for
 from tpuflex.cli.region_weights import (
-    fill_regions,
-    image_sets,
     require_none_other,
     weights_set,
 )
@@ -44,7 +40,6 @@ from tpuflex.naming import QUEUED_RESOURCE, library_names
 from tpuflex.planning.cost import run_cost
 from tpuflex.roles.roles import roles
 
-IMAGE = small_image()
 LIBRARY = library_names("tpuflex-dev")
 NEAR, FAR = (LIBRARY.bucket("tpuflex-dev", each) for each in ("us-east5", "europe-west4"))
 #: What is asked with POST and changes nothing.
@@ -58,21 +53,18 @@ def quiet() -> Output:
 
 @pytest.fixture
 def doctor(project: Path, tmp_path: Path) -> Iterator[Doctor]:
-    """A stack with zones in two regions, weights and image in a library that is not there."""
+    """A stack with zones in two regions, weights in a library that is not there."""
     with healthy(project, tmp_path) as found:
         model = found.stack.settings.model
         weights = model.weights.model_copy(update={"bucket": "library", "source": None})
         found.change("model", name="acme/tiny", weights=weights)
-        reference = f"vllm/vllm-tpu@{IMAGE.digest}"
-        found.change("serving", image=reference, image_source="library")
         found.change("slice", zones=("us-east5-a", "europe-west4-a"))
         found.change("network", subnetwork_cidrs={"europe-west4": "10.128.16.0/20"})
         yield found
 
 
-#: Plans that request chips, and that change something else alone.
+#: A plan that requests chips.
 CHIPS = EnginePlan((step("create", QUEUED_RESOURCE, "vllm"),))
-OTHER = EnginePlan((step("update"),))
 
 
 def foreseen(doctor: Doctor, plan: EnginePlan = CHIPS) -> Foreseen:
@@ -144,37 +136,25 @@ def test_advice_names_the_stack(doctor: Doctor, monkeypatch: pytest.MonkeyPatch)
     assert seen.refuses[0].hint == "Run: tpuflex down --stack big"
 
 
-def test_weights_and_image_are_looked_for_in_each_region(doctor: Doctor, tmp_path: Path) -> None:
+def test_weights_are_looked_for_in_each_region(doctor: Doctor, tmp_path: Path) -> None:
     """What is missing is refused with the command that brings it; the copy to a further region is
-    said with its cost, and so is what is damaged there; a damaged image is refused by name."""
+    said with its cost, and so is what is damaged there."""
     make_library(doctor)
     nothing = foreseen(doctor)
-    sha256 = push(doctor, checkpoint(tmp_path / "tiny"))
-    image = push_image(
-        doctor.cloud,
-        doctor.stack.settings.serving.image,
-        IMAGE.layout(tmp_path / "layout"),
-        quiet(),
-        again=False,
-    )
-    doctor.change("serving", image_manifest_sha256=image.manifest.sha256)
+    push(doctor, checkpoint(tmp_path / "tiny"))
     copied = foreseen(doctor)
     (far,) = doctor.cloud.further_regions()
     push_weights(far, tmp_path / "tiny", quiet(), lambda: False)
-    fill_regions(doctor.cloud, image_sets(doctor.cloud)[0], quiet(), lambda: False)
     nothing_left = foreseen(doctor)
     prefix = weights_prefix(doctor.stack.settings.model)
     remove(doctor, FAR, f"{prefix}/model.safetensors")
-    for blob in IMAGE.blobs:
-        remove(doctor, NEAR, f"images/sha256/{IMAGE.digest[7:]}/blobs/sha256/{blob}")
     damaged = foreseen(doctor)
 
-    assert [type(each) for each in nothing.refuses] == [WeightsError, NotFoundError]
-    assert "holds no complete weights" in nothing.refuses[0].message
-    assert "tpuflex weights push DIRECTORY --stack dev" in nothing.refuses[0].hint
-    assert nothing.refuses[1].hint == "tpuflex --stack dev library image push"
-    image_copy, copy = copied.does
-    assert image_copy.startswith(f"image: 0.00 GB are copied from gs://{NEAR}/images/sha256/")
+    (missing,) = nothing.refuses
+    assert isinstance(missing, WeightsError)
+    assert "holds no complete weights" in missing.message
+    assert "tpuflex weights push DIRECTORY --stack dev" in missing.hint
+    (copy,) = copied.does
     assert not copied.refuses
     assert not copied.unchecked
     assert f"are copied from gs://{NEAR}/{prefix} (us-east5) to gs://{FAR}" in copy
@@ -184,10 +164,7 @@ def test_weights_and_image_are_looked_for_in_each_region(doctor: Doctor, tmp_pat
     assert anew.startswith(f"gs://{FAR}/{prefix} does not match its manifest (model.safetensors: ")
     assert "what is wrong is copied anew; weights: 0.00 GB are copied from" in anew
     assert "the network costs $0.01 at most" in anew
-    (broken,) = damaged.refuses
-    assert isinstance(broken, WeightsError)
-    assert broken.hint == "tpuflex --stack dev library image push"
-    assert sha256
+    assert not damaged.refuses
 
 
 def test_other_weights_in_a_further_region(doctor: Doctor, tmp_path: Path) -> None:
@@ -209,7 +186,6 @@ def test_a_source_is_named_and_not_asked(doctor: Doctor, project: Path) -> None:
     served(project / "tiny")
     weights = doctor.stack.settings.model.weights.model_copy(update={"source": "./tiny"})
     doctor.change("model", weights=weights)
-    doctor.change("serving", image_source="registry")
     pushed = foreseen(doctor)
     push(doctor, project / "tiny")
     prefix = weights_prefix(doctor.stack.settings.model)
@@ -241,7 +217,6 @@ def test_other_weights_under_a_new_pin(doctor: Doctor, project: Path, tmp_path: 
     """`up` would refuse to replace what others may serve, at home and in a further region: both are
     foreseen, and refused before anything is sent."""
     make_library(doctor)
-    doctor.change("serving", image_source="registry")
     push(doctor, checkpoint(tmp_path / "tiny"))
     sha256 = pin(doctor, served(project / "other", "two"), "./other")
     at_home = foreseen(doctor)
@@ -274,7 +249,6 @@ def test_the_same_weights_under_the_pin_of_an_older_manifest(
     make_library(doctor)
     doctor.change("slice", zones=("us-east5-a",))
     doctor.change("network", subnetwork_cidrs={})
-    doctor.change("serving", image_source="registry")
     push(doctor, served(tmp_path / "tiny"))
     found = doctor.cloud.weights.find(weights_prefix(doctor.stack.settings.model))
     assert found is not None
@@ -292,7 +266,6 @@ def test_a_source_that_is_not_here(doctor: Doctor, project: Path) -> None:
     """`up` may run where it is, so it is not checked; what no machine could push is refused as `up`
     refuses it."""
     make_library(doctor)
-    doctor.change("serving", image_source="registry")
     weights = doctor.stack.settings.model.weights
     (project / "empty").mkdir()
     seen = {}
@@ -312,29 +285,11 @@ def test_a_source_that_is_not_here(doctor: Doctor, project: Path) -> None:
         assert seen[source].unchecked == ()
 
 
-def test_an_image_is_looked_at_as_up_looks(doctor: Doctor, tmp_path: Path) -> None:
-    """Where no chips are requested `up` goes on without an image in the library, unless it fills
-    another region from it; a damaged one is no obstacle then."""
-    make_library(doctor)
-    push(doctor, checkpoint(tmp_path / "tiny"))
-    two = foreseen(doctor, OTHER)
-    with pytest.raises(WeightsError) as refused:
-        fill_regions(doctor.cloud, image_sets(doctor.cloud)[0], quiet(), lambda: False)
-    doctor.change("slice", zones=("us-east5-a",))
-    doctor.change("network", subnetwork_cidrs={})
-    one = foreseen(doctor, OTHER)
-
-    assert [str(each) for each in two.refuses] == [str(refused.value)]
-    assert [type(each) for each in foreseen(doctor).refuses] == [NotFoundError]
-    assert not one
-
-
 @pytest.mark.parametrize(
     ("permission", "what"),
     [
         ("storage.buckets.get", "the bucket for the weights"),
         ("storage.objects.get", "the weights"),
-        ("storage.objects.list", "the image"),
         ("secretmanager.versions.list", "the TLS certificate"),
     ],
 )

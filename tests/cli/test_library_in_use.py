@@ -28,7 +28,7 @@ def test_hosts_and_machines_that_copy_use_it(title: str, used: bool) -> None:
         "condition": condition,
     }
     bucket = cast(CloudResource, SimpleNamespace(name="b", location="us-east5"))
-    found = Contents(bucket, (), (), 0, 0, readers({"bindings": [binding]}))
+    found = Contents(bucket, (), 0, 0, readers({"bindings": [binding]}))
     _require_unread([found], with_readers=True)
     if not used:
         _require_unread([found], with_readers=False)

@@ -137,8 +137,7 @@ def test_where_others_enable_apis_what_they_enabled_a_moment_ago_is_waited_for(
 
 def test_the_apis_that_a_stack_needs() -> None:
     """Where others enable them: Cloud DNS for its private zones, Artifact Registry for an image of
-    its own project. A stack that enables them enables all, but Artifact Registry where its image
-    is in the library, and an organisation may allow no registry."""
+    its own project. A stack that enables them enables all."""
 
     def needed(**changes: object) -> set[str]:
         given = {key.replace("__", "."): value for key, value in changes.items()}
@@ -150,12 +149,6 @@ def test_the_apis_that_a_stack_needs() -> None:
     assert needed() == needed(**hub, **nat) == needed(manage_apis=False) == every
     assert needed(manage_apis=False, **nat) == every - {"dns"}
     assert needed(manage_apis=False, **hub, **nat) == every - {"dns", "artifactregistry"}
-    library = {
-        "serving__image_source": "library",
-        "serving__image_manifest_sha256": "6b" * 32,
-        "model__weights__bucket": "library",
-    }
-    assert needed(**library) == needed(manage_apis=False, **library) == every - {"artifactregistry"}
 
 
 def test_a_library_has_no_apis_enabled_for_it_either(project: Path) -> None:

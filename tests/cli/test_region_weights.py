@@ -22,18 +22,10 @@ from tests.cli.regions import (
     two_regions,
     typed,
 )
-from tests.images import small_image
 from tpuflex.boot.planned import PlannedWeights
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.library_image import PATTERNS
 from tpuflex.cli.prepare import EndpointPreparation
 from tpuflex.cli.prepare_weights import push_weights
-from tpuflex.cli.region_weights import (
-    fill_regions,
-    filling_texts,
-    image_sets,
-)
-from tpuflex.cli.steps.library_image import run_image_push
 from tpuflex.cli.steps.weights_ls import run_weights_ls
 from tpuflex.cli.steps.weights_rm import run_weights_rm
 from tpuflex.cli.steps.weights_verdicts import Wanted
@@ -189,36 +181,6 @@ def test_a_home_that_moves_serves_what_the_slice_was_made_for(
     preparation.before = replace(served, manifest_sha256="0" * 64)
     with pytest.raises(WeightsError, match=f"the slice was made for {'0' * 64}"):
         preparation.check()
-
-
-def test_an_image_is_in_every_region(doctor: Doctor, capsys: Captured, tmp_path: Path) -> None:
-    """Pushed to the home and copied from there; what the other region lacks is filled before chips
-    are asked for, with what it costs; what the home lacks is told with the command that brings
-    it."""
-    image = small_image()
-    reference = f"vllm/vllm-tpu@{image.digest}"
-    doctor.change("serving", image=reference, image_source="library")
-    run_image_push(typed(), doctor.cloud, image.layout(tmp_path / "layout"), again=False)
-    pushed = said(capsys)
-    doctor.change("serving", image_manifest_sha256=pushed["manifest_sha256"])
-    (wanted,) = image_sets(doctor.cloud)
-    assert len(pushed["copies"][0]["copied"]) == len(image.blobs)
-    assert listed(doctor, FAR).keys() == listed(doctor, HOME).keys()
-    assert doctor.cloud.further_regions()[0].weights.verify(wanted.prefix, PATTERNS).problems == ()
-
-    for name in listed(doctor, FAR):
-        remove(doctor, FAR, name)
-    (text,) = filling_texts(doctor.cloud, wanted)
-    ((near, _),) = fill_regions(doctor.cloud, wanted, typed().output, lambda: False)
-    assert text.startswith("image: 0.00 GB are copied from")
-    assert (near.bucket, filling_texts(doctor.cloud, wanted)) == (FAR, [])
-    assert listed(doctor, FAR).keys() == listed(doctor, HOME).keys()
-
-    for name in listed(doctor, HOME):
-        remove(doctor, HOME, name)
-    with pytest.raises(WeightsError, match="is not there") as caught:
-        fill_regions(doctor.cloud, wanted, typed().output, lambda: False)
-    assert caught.value.hint == "tpuflex --stack dev library image push"
 
 
 def test_other_weights_in_a_region_are_found_before_the_upload(

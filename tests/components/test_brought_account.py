@@ -17,7 +17,6 @@ Deploy = Callable[..., Plan]
 EMAIL = "serving@acme-serving.iam.gserviceaccount.com"
 MEMBER = f"serviceAccount:{EMAIL}"
 SLICE = "tpuflex:tpu:QueuedResource vllm"
-IMAGE_READER = "gcp:storage/bucketIAMMember:BucketIAMMember vllm-library-image-reader"
 READER = "gcp:storage/bucketIAMMember:BucketIAMMember vllm-library-reader"
 
 
@@ -82,32 +81,6 @@ def test_weights_of_a_library(deployed: Deploy, manage_grants: bool) -> None:
     own = deployed(sections(library)).inputs
     assert own[READER]["condition"]["title"] == "tpuflex_weights_only"
     assert "title" not in own["tpuflex:index:LibraryReader vllm-library"]
-
-
-def test_an_image_of_a_library(deployed: Deploy) -> None:
-    """Its right to be read is a second binding, for the image's prefix alone, and the slice waits
-    for it; nothing is granted on registries. Without the setting no input of old is changed."""
-    library: dict[str, object] = {
-        "model.weights": {"manifest_sha256": "5a" * 32, "bucket": "library"}
-    }
-    image = {"serving.image_source": "library", "serving.image_manifest_sha256": "6b" * 32}
-    plan = deployed(sections({**library, **image}))
-    before = deployed(sections(library))
-    digest = sections()["serving"]["image"].partition("@sha256:")[2]
-
-    condition = plan.inputs[IMAGE_READER]["condition"]
-    assert condition["expression"].endswith(f"/objects/images/sha256/{digest}/')")
-    assert condition["title"] == "tpuflex_weights_only"
-    assert condition["description"].startswith("The image of one endpoint")
-    assert IMAGE_READER in plan.dependencies[SLICE]
-    assert plan.inputs[READER] == before.inputs[READER]
-    assert IMAGE_READER not in before.inputs
-    added = [each for each in before.inputs if each not in plan.inputs]
-    # Whose registries nobody asks, needs no right on them, and not their API.
-    assert [each.rpartition("-")[2] for each in added] == ["artifactregistry", "images"]
-    own = before.inputs["tpuflex:index:VllmEndpoint vllm"]["serving"]
-    assert "image_source" not in own
-    assert plan.inputs["tpuflex:index:VllmEndpoint vllm"]["serving"]["image_source"] == "library"
 
 
 @pytest.mark.parametrize("preview", [False, True])

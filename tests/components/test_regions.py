@@ -114,30 +114,6 @@ def test_programs_are_kept_in_the_library_of_each_region(deployed: Deploy) -> No
         } <= plan.dependencies[SLICE]
 
 
-def test_an_image_of_the_library_may_be_read_in_each_region(deployed: Deploy) -> None:
-    """Hosts have a role on it in the bucket of each region, for which the slice waits; that in the
-    home is named as with one region."""
-    image = {"serving.image_source": "library", "serving.image_manifest_sha256": "6b" * 32}
-    plan = deployed(sections({**TWO, **image}))
-    grants = of(plan, "gcp:storage/bucketIAMMember:BucketIAMMember")
-    library = library_names(_PROJECT)
-    near, far = (library.bucket(_PROJECT, each) for each in ("us-east5", "europe-west4"))
-
-    readers = {
-        name: each["bucket"]
-        for name, each in grants.items()
-        if "/objects/images/sha256/" in str(each.get("condition"))
-    }
-    assert readers == {
-        "vllm-library-image-reader": near,
-        "vllm-library-image-europe-west4-reader": far,
-    }
-    waited = plan.dependencies[SLICE]
-    assert {f"gcp:storage/bucketIAMMember:BucketIAMMember {each}" for each in readers} <= waited
-    document = json.loads(plan.inputs[SLICE]["metadata"]["tpuflex-config"])
-    assert document["image"]["bucket"] == document["weights"]["bucket"] == near
-
-
 @pytest.mark.parametrize("egress", ["google", "internet"])
 def test_another_region_changes_nothing_that_is_there(deployed: Deploy, egress: str) -> None:
     """All that a stack of one region has made keeps logical name and inputs when a region is added

@@ -11,7 +11,7 @@ from tpuflex import errors
 
 PAGE = (ROOT / "docs" / "how-to" / "troubleshooting.md").read_text()
 _ROW = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
-_FAIL = re.compile(r"\bfail (\"?(?:\$SET-)?[a-z][\w$\[\]{}-]*\"?) [\"']")
+_FAIL = re.compile(r"\bfail (\"?[a-z][\w$\[\]{}-]*\"?) [\"']")
 
 
 def section(title: str) -> str:
@@ -77,11 +77,6 @@ def test_every_code_of_a_host_is_explained() -> None:
     codes = {code.strip('"') for code in _FAIL.findall(scripts)} - {"$code"}
     code = "".join(file.read_text() for file in (ROOT / "startup").glob("*.py"))
     codes |= set(re.findall(r"\"(weights-[a-z]+)[\"\\]", code))
-    # Weights and an image of the library are fetched by the same code, each with codes of its own.
-    codes |= {f"$SET-{code.removeprefix('weights-')}" for code in codes if "weights-" in code}
-    of_sets = {code for code in codes if code.startswith("$SET")}
-    codes -= of_sets
-    codes |= {code.replace("$SET", each) for code in of_sets for each in ("weights", "image")}
     explained = set(_ROW.findall(section("Codes of a host")))
 
     named = {re.sub(r"\$.*", "…", code) for code in codes}

@@ -36,7 +36,6 @@ ACCOUNT = (
 )
 AGENTS = "grants on a key of others; test_brought_key.py grants the same by the API"
 PACK = "installs the pack's environment; AREA=policy of `make acceptance` does"
-IMAGE = "needs an image, and a stack on Google; tests/engine/test_library_image.py pushes one"
 HOSTS = "needs Pulumi's host of a language, which is no Go module; test_package.py"
 
 _INIT = "tpuflex init --template first-proof --stack first-proof --project my-project-id"
@@ -165,10 +164,6 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
         FILLED: (
             "tpuflex --stack chat-eu library up",
             "tpuflex --stack chat-eu weights push",
-        ),
-        IMAGE: (
-            "tpuflex --stack chat library image push",
-            "tpuflex --stack chat library image push --layout DIRECTORY",
         ),
     },
     "docs/how-to/other-languages.md": {

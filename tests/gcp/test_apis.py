@@ -118,7 +118,7 @@ def test_b2_nothing_is_enabled_without_consent() -> None:
 def test_b3_service_usage_and_resource_manager_are_among_them() -> None:
     """B3: pulumi-gcp and our own inventory call Resource Manager, and Service Usage enables."""
     assert {"cloudresourcemanager.googleapis.com", "serviceusage.googleapis.com"} <= NAMES
-    assert endpoint_apis(reads_keys=False, asks_registries=True) == APIS
+    assert endpoint_apis(reads_keys=False) == APIS
     assert vars(services)["endpoint_apis"] is endpoint_apis
 
 

@@ -35,17 +35,7 @@ info)
     exit 1
     ;;
 image)
-    [[ $3 == *:sha256-* ]] || { [[ -e $here/image ]] && exit || exit 1; }
-    [[ -e $here/loaded.tar ]] || exit 1
-    path=$(tar --extract --to-stdout --file "$here/loaded.tar" manifest.json)
-    [[ $path == *'"RepoTags": ["'"$3"'"]'* ]] || exit 1
-    id=${path#*\"Config\": \"blobs/sha256/}
-    [[ ! -e $here/other-image ]] || id=$(printf '0%.0s' {1..64})
-    printf '[{"Id": "sha256:%s"}]\n' "${id:0:64}"
-    ;;
-load)
-    [[ ! -e $here/load-broken ]] || { echo 'no space left on device' >&2; exit 1; }
-    cat >"$here/loading.tar" && mv "$here/loading.tar" "$here/loaded.tar"
+    [[ -e $here/image ]] && exit || exit 1
     ;;
 pull)
     printf '%s\n' $$ >"$here/pulling"

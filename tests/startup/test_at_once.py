@@ -187,7 +187,7 @@ def test_an_unexpected_failure_in_a_part(host: StartupHost) -> None:
     assert run.status == 1, run.output
     error = host.cloud.last("error")
     assert error.startswith("phase-weights: line ")
-    assert error.endswith(': found=$(sha256sum "$SET_STATE/manifest.json") ended with status 3')
+    assert error.endswith(': found=$(sha256sum "$STATE_DIR/manifest.json") ended with status 3')
 
 
 def test_a_run_that_is_told_to_end(host: StartupHost) -> None:

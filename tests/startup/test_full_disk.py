@@ -14,7 +14,6 @@ import pytest
 from tests.startup.cloud import API_KEY, FILES, PREFIX, manifest_of
 from tests.startup.host import StartupHost
 from tests.startup.test_failure import failed
-from tests.startup.test_library_image import IMAGE, put
 
 PART = 4096
 PARTS = 12
@@ -150,24 +149,6 @@ def test_somebody_elses_directory_on_the_disk_is_not_used(
     assert host.cloud.last("error").startswith(f"directory: {on_disk(host)} is a symbolic link")
     assert host.cloud.last("phase") == "capacity"
     assert list(theirs.iterdir()) == []
-
-
-def test_an_image_of_the_library_needs_room_for_itself_alone(host: StartupHost) -> None:
-    """The image's blobs go into memory, which needs no room for weights that go to the disk."""
-    put(host, IMAGE.files())
-    spare = 64 * 1024 * 1024
-    space(host, memory=spare + sum(map(len, IMAGE.files().values())) + 10_000)
-    loaded = host.directory / "loaded.tar"
-    assert sum(map(len, FILES.values())) > sum(map(len, IMAGE.files().values())) + 10_000
-
-    def before_object(path: str) -> None:
-        while path == "model-1.safetensors" and not loaded.exists():
-            threading.Event().wait(0.01)
-
-    host.cloud.before_object = before_object
-    run = host.run()
-    assert run.status == 0, run.output
-    assert weights_on_disk(host) == FILES
 
 
 def test_a_disk_that_fills_up_is_named(host: StartupHost) -> None:

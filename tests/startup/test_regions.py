@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.startup.host import StartupHost
-from tests.startup.test_library_image import IMAGE, put
 
 BUCKETS = {"us-east5": "bucket-2", "europe-west4": "bucket-1"}
 
@@ -37,28 +36,6 @@ def test_weights_come_from_the_bucket_of_the_hosts_region(
     assert run.status == 0, run.output
     assert host.cloud.last("phase") == "READY"
     assert buckets_read(host) == {bucket}
-
-
-@pytest.mark.parametrize(
-    ("zone", "near", "other"),
-    [("us-east5-b", "bucket-2", "bucket-1"), ("europe-west4-a", "bucket-1", "bucket-2")],
-)
-def test_an_image_of_the_library_comes_from_where_the_weights_do(
-    host: StartupHost, zone: str, near: str, other: str
-) -> None:
-    """The document names the home's bucket; the host reads that of its own region alone."""
-    put(host, IMAGE.files())
-    assert host.cloud.config is not None
-    host.cloud.config["weights"] |= {"bucket": "bucket-1", "buckets": BUCKETS}
-    host.cloud.config["image"] |= {"bucket": "bucket-1"}
-    host.cloud.zone = zone
-
-    run = host.run()
-
-    assert run.status == 0, run.output
-    read = [path for path in host.cloud.requests if "/images/sha256/" in path]
-    assert any(f"/b/{near}/" in path for path in read)
-    assert not any(f"/b/{other}/" in path for path in read)
 
 
 @pytest.mark.parametrize(

@@ -47,31 +47,6 @@ def settings(certificate: int | None = None, **serving: Any) -> StackSettings:
     )
 
 
-def library_image(**serving: Any) -> BootConfig:
-    """The boot configuration of such a stack whose image comes from the library."""
-    stack = settings(image_source="library", image_manifest_sha256="6b" * 32, **serving)
-    weights = stack.model.weights.model_copy(update={"bucket": "library"})
-    model = stack.model.model_copy(update={"weights": weights})
-    return boot_config(stack.model_copy(update={"model": model}), NAMES, SHA256)
-
-
-def test_an_image_of_the_library_is_named_by_place_and_manifest() -> None:
-    """The host gets the bucket, the prefix by the image's digest, and the one manifest that it
-    accepts; where the image is pulled, its document is the same as before, to the byte."""
-    document = json.loads(library_image().to_json())
-    assert document["image"] == {
-        "bucket": library_names("my-project").bucket("my-project", "us-east5"),
-        "prefix": "images/sha256/" + "0" * 64,
-        "manifest": "MANIFEST.json",
-        "manifest_sha256": "6b" * 32,
-    }
-    assert document["container"]["image"] == IMAGE
-    assert document["commands"]["image"] == "tpuflex library image push --stack dev"
-    plain = json.loads(config().to_json())
-    assert "image" not in plain
-    assert set(plain["commands"]) == {"weights", "secrets"}
-
-
 def config(certificate: int | None = None, **serving: Any) -> BootConfig:
     """The boot configuration of that stack."""
     return boot_config(settings(certificate, **serving), NAMES, SHA256)

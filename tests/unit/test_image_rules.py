@@ -47,65 +47,6 @@ def test_an_image_of_another_project_is_warned_about() -> None:
     assert "roles/artifactregistry.reader" in warning.remedy
 
 
-#: An image that hosts load from the library.
-LIBRARY: dict[str, object] = {
-    "serving.image": f"vllm/vllm-tpu@{TPU_DIGEST}",
-    "serving.image_source": "library",
-    "serving.image_manifest_sha256": PIN,
-    "model.weights": {"manifest_sha256": PIN, "bucket": "library"},
-    "network": {"egress": "google"},
-}
-
-
-def test_an_image_of_the_library_may_have_any_name() -> None:
-    """Its hosts ask no registry: one that they could not reach is no finding and no warning."""
-    assert findings(sections(LIBRARY)) == ()
-    found = warnings(parse(sections(LIBRARY), "test"))
-    assert [item for item in found if item.key == "tpuflex:serving.image"] == []
-    regions: dict[str, object] = {
-        "slice.zones": ["us-east5-a", "europe-west4-a"],
-        "network": {"egress": "google", "subnetwork_cidrs": {"europe-west4": "10.128.16.0/20"}},
-    }
-    assert findings(sections({**LIBRARY, **regions})) == ()
-    registry = {"serving.image_source": None, "serving.image_manifest_sha256": None}
-    (finding,) = findings(sections({**LIBRARY, **registry}))
-    assert "is not in Artifact Registry" in finding.problem
-
-
-@pytest.mark.parametrize(
-    ("change", "key", "remedy"),
-    [
-        ({"serving.image_manifest_sha256": None}, "image_manifest_sha256", "library image push"),
-        ({"serving.image_source": None}, "image_manifest_sha256", "image_source: library"),
-        ({"serving.image_source": "registry"}, "image_manifest_sha256", "image_source: library"),
-        ({"model.weights": {"manifest_sha256": PIN}}, "image_source", "bucket: library"),
-        (
-            {"model.weights": {"manifest_sha256": PIN, "bucket": "gs://mine"}},
-            "image_source",
-            "bucket: library",
-        ),
-        (
-            {
-                "cloud": "embedded",
-                "slice.accelerator_type": "v6e-1",
-                "serving.image": CPU_IMAGE,
-            },
-            "image_source",
-            "Remove it.",
-        ),
-        ({"serving.image_source": "tar"}, "image_source", ""),
-        ({"serving.image_manifest_sha256": "abc"}, "image_manifest_sha256", ""),
-    ],
-)
-def test_an_image_of_the_library_that_cannot_be_had(
-    change: dict[str, object], key: str, remedy: str
-) -> None:
-    """Each is refused at its key, with what to write."""
-    found = findings(sections({**LIBRARY, **change}))
-    matching = [item for item in found if item.key == f"tpuflex:serving.{key}"]
-    assert [item for item in matching if remedy in item.remedy]
-
-
 def image_row(version: str, floor: str | None = None) -> dict[str, Any]:
     """A catalog with a row about the image of the test's stack."""
     row: dict[str, object] = {

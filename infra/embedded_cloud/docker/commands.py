@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,7 +15,6 @@ from embedded_cloud.docker.arguments import HOST_NETWORK, RunRequest, parse_run
 from embedded_cloud.docker.containers import Container, Containers, stop
 from embedded_cloud.docker.errors import DockerError
 from embedded_cloud.docker.file_system import own_file_system
-from embedded_cloud.docker.load import LoadedImages
 from embedded_cloud.docker.networks import Networks, require_namespaces
 from embedded_cloud.docker.pull import HostImages
 from embedded_cloud.docker.start import start
@@ -56,7 +54,6 @@ class Docker:
             "version": self._info,
             "--version": self._info,
             "pull": self._pull,
-            "load": self._load,
             "image": self._image,
             "network": Networks(self.containers.host, self.out).run,
             "run": self._run,
@@ -107,23 +104,10 @@ class Docker:
 
         return ensure_image(image, self.home, progress)
 
-    def _load(self, arguments: Sequence[str]) -> None:
-        _switch(arguments, ("-q", "--quiet"), "load")
-        for tag in self._loaded.load(sys.stdin.buffer):
-            self._say(f"Loaded image: {tag}")
-
-    @property
-    def _loaded(self) -> LoadedImages:
-        return LoadedImages(self.containers.host)
-
     def _image(self, arguments: Sequence[str]) -> None:
         if list(arguments[:1]) != ["inspect"]:
             raise DockerError("docker: of `image`, only `image inspect` is known here", 1)
         (image,) = _plain(arguments[1:], 1, "image inspect")
-        loaded = self._loaded.find(image)
-        if loaded is not None:
-            self._say(json.dumps([{"Id": loaded[0], "RepoTags": [loaded[1]]}], indent=4))
-            return
         installed = installed_image(image, self.home)
         if installed is None or not self._images.has(image):
             raise DockerError(f"Error response from daemon: No such image: {image}", 1)
@@ -141,10 +125,9 @@ class Docker:
                 f'Error response from daemon: Conflict. The container name "/{request.name}" is'
                 f' already in use by container "{taken.id}".'
             )
-        runs = self._loaded.reference(request.image)
-        if runs == request.image and not self._images.has(runs):
-            self._images.pull(runs)
-        image = self._pulled(runs)
+        if not self._images.has(request.image):
+            self._images.pull(request.image)
+        image = self._pulled(request.image)
         container = self._container(request, container_id, image)
         if own_mounts:
             container.within = own_file_system(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from tpuflex.boot.document import (
-    NO_MANIFEST,
     BootCommands,
     BootConfig,
     BootTimeouts,
@@ -13,14 +12,12 @@ from tpuflex.boot.document import (
     ContainerConfig,
     DrainConfig,
     EndpointIdentity,
-    ImageConfig,
     SecretConfig,
     ServingConfig,
     WeightsConfig,
 )
 from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.boot.places import (
-    image_prefix,
     programs_prefix,
     weights_bucket,
     weights_buckets,
@@ -108,7 +105,6 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
             parallelism=PARALLELISM,
             expected_gbps=EXPECTED_GBPS if settings.cloud == "google" else 0,
         ),
-        image=_image_config(settings, bucket),
         compile_cache=_compile_cache_config(settings, names, bucket),
         secrets=tuple(
             SecretConfig(role=role, version=settings.secret_version(names, role))
@@ -125,11 +121,6 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
         commands=BootCommands(
             weights=f"tpuflex weights push --stack {names.stack}",
             secrets=f"tpuflex secrets ensure --stack {names.stack}",
-            image=(
-                f"tpuflex library image push --stack {names.stack}"
-                if serving.image_source == "library"
-                else None
-            ),
         ),
     )
 
@@ -148,21 +139,6 @@ def _compile_cache_config(settings: StackSettings, names: Names, bucket: str) ->
     # same to the byte.
     apart = mode == "bucket" and own != bucket
     return CompileCacheConfig(mode=mode, bucket=own if apart else None, prefix=prefix)
-
-
-def _image_config(settings: StackSettings, bucket: str) -> ImageConfig | None:
-    """Where the image is in the library, whose ``bucket`` has the weights, too; None where it comes
-    from its registry."""
-    serving = settings.serving
-    if serving.image_source != "library":
-        return None
-    return ImageConfig(
-        bucket=bucket,
-        prefix=image_prefix(serving.image),
-        manifest=MANIFEST_NAME,
-        # The rules of the settings want it.
-        manifest_sha256=serving.image_manifest_sha256 or NO_MANIFEST,
-    )
 
 
 def serving_args(flags: ServingFlags, chips: int) -> tuple[str, ...]:

@@ -93,20 +93,6 @@ class WeightsConfig(_Frozen):
     its network."""
 
 
-class ImageConfig(_Frozen):
-    """Where the image is, if it is in the library: a set of files like the weights, its blobs."""
-
-    bucket: str
-    """Bucket name: that of the weights. Where the host may be in one of several regions, it takes
-    the image from the bucket from which it takes these."""
-    prefix: str
-    """Prefix of all objects, without a trailing slash."""
-    manifest: str
-    """Name of the manifest below the prefix."""
-    manifest_sha256: str = Field(pattern=SHA256_PATTERN)
-    """SHA-256 of the one manifest that the host accepts."""
-
-
 class CompileCacheConfig(_Frozen):
     """Where compiled programs are kept."""
 
@@ -158,8 +144,6 @@ class BootCommands(_Frozen):
     """Pushes the weights to the bucket."""
     secrets: str
     """Adds the secrets to Secret Manager."""
-    image: str | None = None
-    """Pushes the image to the library, where it comes from there; absent otherwise."""
 
 
 class BootConfig(_Frozen):
@@ -171,8 +155,6 @@ class BootConfig(_Frozen):
     container: ContainerConfig
     serving: ServingConfig
     weights: WeightsConfig
-    image: ImageConfig | None = None
-    """Absent where the image is pulled from its registry."""
     compile_cache: CompileCacheConfig
     secrets: tuple[SecretConfig, ...]
     timeouts: BootTimeouts

@@ -1,4 +1,4 @@
-"""Where in buckets the hosts of a stack find its weights and its image, and keep their programs."""
+"""Where in buckets the hosts of a stack find its weights, and keep their programs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from tpuflex.settings.model import ModelSettings, StackSettings
 
 #: Begins the names of all objects that a host may write.
 COMPILE_CACHE_PREFIX = "compile-cache"
-#: Begins the names of all objects of images in a library.
-IMAGES_PREFIX = "images/"
 
 
 def weights_prefix(model: ModelSettings) -> str:
@@ -29,15 +27,6 @@ def programs_prefix(settings: StackSettings, names: Names) -> str:
     """
     own = f"/{names.prefix}-{names.owner}" if settings.programs_in_library else ""
     return COMPILE_CACHE_PREFIX + own
-
-
-def image_prefix(image: str) -> str:
-    """Prefix of an image in a library, without a trailing slash.
-
-    Args:
-        image: the image, pinned by its digest. Under every name of it that is the same place.
-    """
-    return f"{IMAGES_PREFIX}{image.partition('@')[2].replace(':', '/')}"
 
 
 def weights_bucket(settings: StackSettings, names: Names) -> str:

@@ -33,17 +33,6 @@ class PlannedWeights:
         return bucket == self.bucket or bucket in self.copies
 
 
-def planned_image(metadata: object) -> tuple[str, str] | None:
-    """Bucket and prefix of the image that ``metadata`` of a node has it load from a library; None
-    where it loads none."""
-    text = metadata.get(CONFIG_KEY) if isinstance(metadata, Mapping) else None
-    try:
-        image = json.loads(str(text))["image"]
-        return str(image["bucket"]), str(image["prefix"])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
-
-
 def planned_weights(metadata: object) -> PlannedWeights | None:
     """The weights that ``metadata`` of a node names; None where it is not ours, or not readable."""
     text = metadata.get(CONFIG_KEY) if isinstance(metadata, Mapping) else None

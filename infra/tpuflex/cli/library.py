@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from tpuflex.cli.invocation import Invocation
@@ -120,47 +118,3 @@ def down(invocation: Invocation, with_readers: bool, dry_run: bool) -> None:
     run_library_down(
         invocation, connect(invocation, stack), with_readers=with_readers, dry_run=dry_run
     )
-
-
-@library.group(
-    cls=Commands,
-    examples=("tpuflex --stack prod library image push",),
-)
-def image() -> None:
-    """Serving images in the library, for hosts that reach no registry."""
-
-
-@image.command(
-    examples=(
-        "tpuflex --stack prod library image push",
-        "tpuflex --stack prod library image push --layout ./image  # skopeo copy … oci:image",
-    ),
-)
-@click.option(
-    "--layout",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="An OCI image layout on this machine that has the image; no registry is asked then.",
-)
-@click.option("--again", is_flag=True, help="Send every blob, whatever the bucket holds.")
-@stack_name
-@as_json
-@assume_yes
-@pass_invocation
-def push(invocation: Invocation, layout: Path | None, again: bool) -> None:
-    """Bring the stack's image to the library's bucket in its region, the manifest last; where its
-    zones are in several, within Cloud Storage also to that of each.
-
-    Takes what tpuflex:serving.image names: from its registry to this machine first, with your
-    credentials where it is one of Google's, and from nowhere else. Each blob is compared with its
-    digest; only those for linux/amd64 are taken. What the bucket has already is not sent again, so
-    an interrupted push continues.
-
-    It prints what to write to the stack file, so that its hosts load this image from the library
-    and never ask a registry. A library that is not there yet is made after a question. `weights rm`
-    removes an image that no endpoint uses.
-    """
-    from tpuflex.cli.cloud import connect
-    from tpuflex.cli.steps.library_image import run_image_push
-
-    stack = invocation.open_stack(deploying=False)
-    run_image_push(invocation, connect(invocation, stack), layout, again=again)

@@ -35,7 +35,7 @@ _PLAIN_INTERVAL = 5.0
 #: Commands that work on one stack, as they appear in advice; not those that are for all stacks.
 _ADVISED = re.compile(
     r"\btpuflex (?:up|down|status|ask|preview|recover|logs|ssh|tunnel|doctor|sweep"
-    r"|weights \w+|secrets \w+|library (?:image )?\w+)\b(?! --all\b)"
+    r"|weights \w+|secrets \w+|library \w+)\b(?! --all\b)"
 )
 
 

@@ -26,7 +26,6 @@ from tpuflex.cli.prepare_weights import (
 from tpuflex.cli.region_weights import (
     fill_regions,
     filling_texts,
-    image_sets,
     lacking_texts,
     weights_set,
 )
@@ -147,8 +146,7 @@ class EndpointPreparation:
         cloud = self.cloud
         weights, trust = self._question(empty=not cloud.own_bucket())
         choice = choose(weights, trust)
-        image = [line for each in image_sets(cloud) for line in filling_texts(cloud, each)]
-        lost = [*lost_texts(cloud), *image]
+        lost = lost_texts(cloud)
         if (origin := to_copy(weights, trust)) is not None:
             filled = filling_texts(cloud, weights_set(cloud, origin.sha256), origin.total_bytes)
             return Foretold((*lost, copy_text(cloud, origin), *filled))
@@ -188,8 +186,7 @@ class EndpointPreparation:
         require_shared(self.cloud)
         ensure_secrets(self.cloud, self.say)
         ready = self._ensure_weights()
-        for each in (weights_set(self.cloud, ready), *image_sets(self.cloud)):
-            fill_regions(self.cloud, each, self.output, self.cancelled)
+        fill_regions(self.cloud, weights_set(self.cloud, ready), self.output, self.cancelled)
         return ready
 
     def _question(self, *, empty: bool = False) -> tuple[Weights, Trust]:

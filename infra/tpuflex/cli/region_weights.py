@@ -1,4 +1,4 @@
-"""Weights, and an image of the library, of a stack whose zones are in several regions: what its
+"""Weights of a stack whose zones are in several regions: what its
 home holds is copied to the library's bucket of each, within Cloud Storage, before chips are asked
 for."""
 
@@ -7,17 +7,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.places import image_prefix, weights_prefix
-from tpuflex.cli.library_image import PATTERNS, push_command
+from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.prepare_weights import remember
 from tpuflex.cli.weights_elsewhere import copy_text
-from tpuflex.errors import ConflictError, InterruptedByUser, WeightsError
+from tpuflex.errors import ConflictError, InterruptedByUser
 from tpuflex.operate.weights_choice import Elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tpuflex.boot.manifest import Manifest
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.output import Output
     from tpuflex.gcp.weights_report import FoundManifest, PushReport, WeightsCheck
@@ -28,39 +26,21 @@ class RegionSet:
     """A set of files that hosts read in the region where they are.
 
     Attributes:
-        what: what it is, in words.
         prefix: where it is in each bucket.
         sha256: SHA-256 of its manifest.
         extra_files: shell patterns of files that are allowed beside the data formats.
-        push: what brings it to the home, where it may not be missing; empty for one that may.
     """
 
-    what: str
     prefix: str
     sha256: str
     extra_files: tuple[str, ...]
-    push: str = ""
 
 
 def weights_set(cloud: Cloud, sha256: str) -> RegionSet:
     """The weights of the stack of ``cloud``, with the manifest ``sha256``. That they are missing
     somebody may have allowed."""
     model = cloud.stack.settings.model
-    return RegionSet("weights", weights_prefix(model), sha256, model.weights.extra_files)
-
-
-def image_sets(cloud: Cloud) -> tuple[RegionSet, ...]:
-    """The image of the stack of ``cloud``, if its hosts load it from the library."""
-    serving = cloud.stack.settings.serving
-    if serving.image_source != "library":
-        return ()
-    return (image_set(cloud, str(serving.image_manifest_sha256)),)
-
-
-def image_set(cloud: Cloud, sha256: str) -> RegionSet:
-    """The image of the stack of ``cloud``, with the manifest ``sha256``."""
-    image, push = cloud.stack.settings.serving.image, push_command(cloud.stack)
-    return RegionSet("image", image_prefix(image), sha256, PATTERNS, push)
+    return RegionSet(weights_prefix(model), sha256, model.weights.extra_files)
 
 
 def filling_texts(
@@ -106,7 +86,7 @@ def filling_text(
         return damage
     region = cloud.stack.settings.region
     origin = Elsewhere(cloud.bucket, wanted.prefix, region, wanted.sha256, size, ())
-    return "; ".join(filter(None, (damage, copy_text(near, origin, wanted.what))))
+    return "; ".join(filter(None, (damage, copy_text(near, origin))))
 
 
 def require_none_other(cloud: Cloud, wanted: RegionSet) -> None:
@@ -144,18 +124,6 @@ def lacking_texts(cloud: Cloud) -> list[str]:
     return texts
 
 
-def require_at_home(cloud: Cloud, wanted: RegionSet) -> None:
-    """Check that the home of the stack of ``cloud`` has what its other regions are filled from, if
-    there are any, and if it may not be missing.
-
-    Raises:
-        WeightsError: it has not.
-        TpuflexError: it cannot be told.
-    """
-    if cloud.further_regions():
-        _at_home(cloud, wanted)
-
-
 def fill_regions(
     cloud: Cloud,
     wanted: RegionSet,
@@ -186,14 +154,15 @@ def fill_regions(
     prefix, others = wanted.prefix, cloud.further_regions()
     if not others:
         return ()
-    if _at_home(cloud, wanted) is None:
+    home = cloud.weights.find(prefix)
+    if home is None or home.manifest is None:
         return ()
     copied = []
     for near in others:
         found = near.weights.find(prefix)
         _require_same(near, wanted, found)
-        if not wanted.push:  # before a copy, which may be killed when all of it is there
-            remember(near, wanted.sha256)
+        # Before a copy, which may be killed when all of it is there.
+        remember(near, wanted.sha256)
         if found is not None and found.manifest is not None:
             check = near.weights.verify(prefix, wanted.extra_files)
             damage = _damage_text(near, wanted, check)
@@ -203,16 +172,6 @@ def fill_regions(
                 output.progress(f"  warning  {damage}")
         copied.append((near, _copy(cloud, near, wanted, output, cancelled, again=again)))
     return tuple(copied)
-
-
-def _at_home(cloud: Cloud, wanted: RegionSet) -> Manifest | None:
-    """The manifest in the home of the stack of ``cloud``; None where somebody may have allowed that
-    it is missing."""
-    home = cloud.weights.find(wanted.prefix)
-    found = None if home is None else home.manifest
-    if found is None and wanted.push:
-        raise WeightsError(f"gs://{cloud.bucket}/{wanted.prefix} is not there", hint=wanted.push)
-    return found
 
 
 def _copy(
@@ -226,12 +185,11 @@ def _copy(
 ) -> PushReport:
     from tpuflex.gcp.weights_copy import copy_set  # imports Google's library
 
-    what = wanted.what
-    with output.transfer(f"  copying  {what} to {near.weights_region}") as show:
+    with output.transfer(f"  copying  weights to {near.weights_region}") as show:
 
         def progress(done: int, total: int) -> None:
             if cancelled():
-                raise InterruptedByUser(f"Stopped while copying the {what}.")
+                raise InterruptedByUser("Stopped while copying the weights.")
             show(done, total)
 
         report = copy_set(
@@ -243,7 +201,7 @@ def _copy(
             again=again,
         )
     output.progress(
-        f"  copied   {what}: {report.bytes_sent / 1e6:.1f} MB in {report.seconds:.1f} s from"
+        f"  copied   weights: {report.bytes_sent / 1e6:.1f} MB in {report.seconds:.1f} s from"
         f" gs://{cloud.bucket} to gs://{near.bucket} ({near.weights_region}); nothing passed"
         " through here"
     )
@@ -266,7 +224,7 @@ def _require_same(near: Cloud, wanted: RegionSet, found: FoundManifest | None) -
     if found is None or found.manifest is None or found.sha256 == wanted.sha256:
         return
     raise ConflictError(
-        f"gs://{near.bucket}/{wanted.prefix} holds other {wanted.what} (manifest {found.sha256};"
+        f"gs://{near.bucket}/{wanted.prefix} holds other weights (manifest {found.sha256};"
         f" wanted is {wanted.sha256}), which other stacks may serve, and hosts in"
         f" {near.weights_region} would read it.",
         hint=other_set_advice(near, wanted),
@@ -276,8 +234,8 @@ def _require_same(near: Cloud, wanted: RegionSet, found: FoundManifest | None) -
 def other_set_advice(cloud: Cloud, wanted: RegionSet) -> str:
     """What to do where the bucket of ``cloud`` holds another set in the place of ``wanted``, which
     no push replaces."""
-    other = "" if wanted.push else "Give these another tpuflex:model.weights.revision. "
     return (
-        f"{other}To remove what is there, unless an endpoint uses it: tpuflex weights rm"
+        "Give these another tpuflex:model.weights.revision. To remove what is there, unless an"
+        " endpoint uses it: tpuflex weights rm"
         f" gs://{cloud.bucket}/{wanted.prefix} --stack {cloud.stack.name}"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.places import image_prefix, weights_prefix
+from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.library_weights import in_library, require_library
 from tpuflex.cli.own_weights import is_own
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
@@ -13,7 +13,7 @@ from tpuflex.gcp.brought_bucket import read_brought_bucket, require_pushable
 from tpuflex.planning.storage_cost import month_text, storage_per_month
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from tpuflex.boot.manifest import Manifest
     from tpuflex.boot.planned import PlannedWeights
@@ -104,8 +104,8 @@ def _other_weights(cloud: Cloud, there: str, wanted: str) -> ConflictError:
 
 
 def note_weights_use(cloud: Cloud, say: Callable[[str], None]) -> None:
-    """Note in the bucket, if it outlives the stack of ``cloud``, that its weights are used today,
-    and its image, if that is there, too; where they are in several regions in the bucket of each.
+    """Note in the bucket, if it outlives the stack of ``cloud``, that its weights are used today;
+    where they are in several regions in the bucket of each.
     Where that is refused it is said, and nothing else comes of it: what nobody knows the last use
     of is not removed for want of use.
     """
@@ -117,24 +117,16 @@ def note_weights_use(cloud: Cloud, say: Callable[[str], None]) -> None:
 def _note_use(cloud: Cloud, say: Callable[[str], None]) -> None:
     from tpuflex.gcp.weights_usage import note_use  # imports Google's library
 
-    for prefix in _used_prefixes(cloud.stack):
-        try:
-            note_use(cloud.weights.contents(prefix), cloud.now().date())
-        except NotFoundError:
-            continue  # removed in this moment
-        except TpuflexError as error:
-            say(
-                f"  warning  it could not be noted that gs://{cloud.bucket}/{prefix} is used today:"
-                f" {error.message}"
-            )
-
-
-def _used_prefixes(stack: OpenStack) -> Iterator[str]:
-    """What hosts of ``stack`` read of the bucket: the weights, and an image of the library."""
-    serving = stack.settings.serving
-    yield weights_prefix(stack.settings.model)
-    if serving.image_source == "library":
-        yield image_prefix(serving.image)
+    prefix = weights_prefix(cloud.stack.settings.model)
+    try:
+        note_use(cloud.weights.contents(prefix), cloud.now().date())
+    except NotFoundError:
+        return  # removed in this moment
+    except TpuflexError as error:
+        say(
+            f"  warning  it could not be noted that gs://{cloud.bucket}/{prefix} is used today:"
+            f" {error.message}"
+        )
 
 
 def note_last_use(cloud: Cloud, served: PlannedWeights, say: Callable[[str], None]) -> None:
@@ -149,20 +141,7 @@ def kept_weights(cloud: Cloud) -> dict[str, object] | None:
     is nothing. ``copies`` is what further regions have of it; absent where there is one only."""
     if not is_shared(cloud.stack):
         return None
-    return _kept_in_regions(cloud, weights_prefix(cloud.stack.settings.model))
-
-
-def kept_image(cloud: Cloud) -> dict[str, object] | None:
-    """The same of the image that the hosts load from the library; None where they load none, or it
-    is not there."""
-    serving = cloud.stack.settings.serving
-    if serving.image_source != "library":
-        return None
-    return _kept_in_regions(cloud, image_prefix(serving.image))
-
-
-def _kept_in_regions(cloud: Cloud, prefix: str) -> dict[str, object] | None:
-    """What is left at ``prefix``, that in the home first."""
+    prefix = weights_prefix(cloud.stack.settings.model)
     looks = (_kept(each, prefix) for each in (cloud, *cloud.further_regions()))
     found = [each for each in looks if each is not None]
     if not found:
@@ -239,17 +218,6 @@ def _is_own(cloud: Cloud, served: PlannedWeights | None) -> bool:
     except TpuflexError:
         return False
     return is_own(cloud, served, found)
-
-
-def kept_image_line(kept: Mapping[str, object] | None) -> str:
-    """What is left of an image, ``kept``, for people; empty where nothing is."""
-    if kept is None:
-        return ""
-    prefix = str(kept["place"]).partition("://")[2].partition("/")[2]
-    return (
-        f"Kept in the library: the image {_kept_places(kept)}. To remove it, unless an endpoint"
-        f" uses it: tpuflex weights rm {prefix}"
-    )
 
 
 def _kept_places(kept: Mapping[str, object]) -> str:

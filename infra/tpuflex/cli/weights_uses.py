@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.planned import PlannedWeights, planned_image, planned_weights
+from tpuflex.boot.planned import planned_weights
 from tpuflex.catalog.zones import region_of
 from tpuflex.errors import AccessError, ApiError, NotFoundError, ServiceDisabledError
 from tpuflex.gcp.library import bucket_readers
@@ -143,15 +143,6 @@ def _use(cloud: Cloud, node: Node, of: Node | QueuedResource) -> Iterator[tuple[
     user = User(text, owner=node.labels.get(LABEL_OWNER, "unmarked"))
     if planned is not None and planned.holds(cloud.bucket):
         yield planned.prefix, user
-    image = planned_image(node.metadata)
-    if image is not None and cloud.bucket in (image[0], *_beside(planned, image[0])):
-        yield image[1], user
-
-
-def _beside(planned: PlannedWeights | None, bucket: str) -> frozenset[str]:
-    """The buckets of other regions that have what ``bucket`` has: a host takes the image from where
-    it takes the weights."""
-    return planned.copies if planned is not None and planned.bucket == bucket else frozenset()
 
 
 def _overlap(one: str, other: str) -> bool:

@@ -30,7 +30,7 @@ _YOUNGER_SLICE = ("drain", "drain_margin", "replace")
 _YOUNGER = ("manage_firewall", "ssh", "tags")
 _YOUNGER_WEIGHTS = ("manage_grants",)
 _YOUNGER_SECRETS = ("manage_grants",)
-_YOUNGER_SERVING = ("image_source", "warmup")
+_YOUNGER_SERVING = ("warmup",)
 
 
 def inputs_of(args: DataclassInstance) -> dict[str, pulumi.Input[Any]]:

@@ -133,12 +133,9 @@ class LibraryReaderArgs:
     title: str = READER_TITLE
     """Title of the condition: endpoints with one account have a binding each by it."""
 
-    what: str = "weights"
-    """What is read, in a word."""
-
 
 class LibraryReader(pulumi.ComponentResource):
-    """The right to read one set of weights of the library, or one image, and nothing else of it.
+    """The right to read one set of weights of the library, and nothing else of it.
 
     The bucket is no part of the endpoint's stack, so the endpoint's teardown leaves it, and takes
     this right away.
@@ -160,7 +157,7 @@ class LibraryReader(pulumi.ComponentResource):
             member=args.reader,
             condition=storage.BucketIAMMemberConditionArgs(
                 title=args.title,
-                description=f"The {args.what} of one endpoint, not the others of the library",
+                description="The weights of one endpoint, not the others of the library",
                 expression=below(args.bucket, args.prefix),
             ),
             opts=pulumi.ResourceOptions(parent=self),

@@ -181,8 +181,7 @@ class Prerequisites:
 
 def _services(settings: StackSettings) -> ApiServicesArgs:
     reads_keys = settings.encryption.kms_key is not None
-    asks = settings.serving.image_source == "registry"
-    return ApiServicesArgs(project=settings.project, reads_keys=reads_keys, asks_registries=asks)
+    return ApiServicesArgs(project=settings.project, reads_keys=reads_keys)
 
 
 def _key(

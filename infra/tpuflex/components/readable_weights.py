@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pulumi
 
-from tpuflex.boot.places import (
-    image_prefix,
-    programs_prefix,
-    weights_buckets,
-    weights_prefix,
-)
+from tpuflex.boot.places import programs_prefix, weights_buckets, weights_prefix
 from tpuflex.components.brought_bucket import (
     BroughtWeights,
     BroughtWeightsArgs,
@@ -76,7 +70,7 @@ def readable_weights(
     if settings.model.weights.brought is not None:
         found.append(_brought(name, settings, names, identity, opts))
     elif settings.model.weights.bucket == "library" and reader is not None:
-        found += _library(name, settings, names, reader, opts)
+        found.append(_library(name, settings, names, reader, opts))
     if settings.programs_in_library and reader is not None:
         found.append(_kept_programs(name, settings, names, reader, opts))
     if settings.makes_bucket:
@@ -138,26 +132,23 @@ def _library(
     names: Names,
     reader: pulumi.Input[str],
     opts: pulumi.ResourceOptions,
-) -> Iterator[ReadableWeights]:
-    """What lets the hosts read their weights in the library of each region, and their image where
-    that is there, too."""
-    title = _title(settings, names)
-    read = [("library", "weights", weights_prefix(settings.model))]
-    if settings.serving.image_source == "library":
-        read.append(("library-image", "image", image_prefix(settings.serving.image)))
-    for part, what, prefix in read:
-        readers = [
-            LibraryReader(
-                f"{name}-{part}{in_region(region, settings.region)}",
-                LibraryReaderArgs(
-                    bucket=bucket, prefix=prefix, reader=reader, title=title, what=what
-                ),
-                opts,
-            )
-            for region, bucket in weights_buckets(settings, names).items()
-        ]
-        grants = tuple(each.grant for each in readers)
-        yield ReadableWeights(grants[0].id, grants)
+) -> ReadableWeights:
+    """What lets the hosts read their weights in the library of each region."""
+    readers = [
+        LibraryReader(
+            f"{name}-library{in_region(region, settings.region)}",
+            LibraryReaderArgs(
+                bucket=bucket,
+                prefix=weights_prefix(settings.model),
+                reader=reader,
+                title=_title(settings, names),
+            ),
+            opts,
+        )
+        for region, bucket in weights_buckets(settings, names).items()
+    ]
+    grants = tuple(each.grant for each in readers)
+    return ReadableWeights(grants[0].id, grants)
 
 
 def _kept_programs(

@@ -21,9 +21,6 @@ class ApiServicesArgs:
     reads_keys: bool = False
     """Whether a key of Cloud KMS is read."""
 
-    asks_registries: bool = True
-    """Whether hosts may ask a registry for their image."""
-
 
 class ApiServices(pulumi.ComponentResource):
     """Enables the APIs. They stay enabled on destroy, because others may use them.
@@ -49,8 +46,6 @@ class ApiServices(pulumi.ComponentResource):
                 disable_on_destroy=False,
                 opts=pulumi.ResourceOptions(parent=self),
             )
-            for api in endpoint_apis(
-                reads_keys=args.reads_keys, asks_registries=args.asks_registries
-            )
+            for api in endpoint_apis(reads_keys=args.reads_keys)
         )
         self.register_outputs({"services": [item.service for item in self.enabled]})

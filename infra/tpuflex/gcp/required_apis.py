@@ -41,13 +41,11 @@ class GoogleApi:
 
 _ONE_ITEM = (("pageSize", "1"),)
 _ONE_RESULT = (("maxResults", "1"),)
-#: What a stack needs whose hosts pull their image; not one that has it in the library.
-REGISTRIES_API = GoogleApi("artifactregistry")
 #: Resource Manager tells the number of the project and holds its policy, and pulumi-gcp reads it
 #: before it enables an API. Paths: Google's discovery documents. What may not be read answers all
 #: the same: forbidden.
 APIS = (
-    REGISTRIES_API,
+    GoogleApi("artifactregistry"),
     GoogleApi("cloudresourcemanager", Question("resourcemanager", "/v1/projects/{project}")),
     GoogleApi("compute", Question("compute", "/compute/v1/projects/{project}")),
     GoogleApi("dns", Question("dns", "/dns/v1/projects/{project}/managedZones", _ONE_RESULT)),
@@ -74,16 +72,13 @@ KEYS_API = GoogleApi(
 )
 
 
-def endpoint_apis(*, reads_keys: bool, asks_registries: bool) -> tuple[GoogleApi, ...]:
+def endpoint_apis(*, reads_keys: bool) -> tuple[GoogleApi, ...]:
     """The APIs that are enabled for an endpoint.
 
     Args:
         reads_keys: whether a key of the user's encrypts its data.
-        asks_registries: whether its hosts may ask a registry for their image, whichever that
-            becomes.
     """
-    asked = tuple(api for api in APIS if asks_registries or api is not REGISTRIES_API)
-    return (*asked, KEYS_API) if reads_keys else asked
+    return (*APIS, KEYS_API) if reads_keys else APIS
 
 
 #: What `tpuflex library` needs.

@@ -22,7 +22,6 @@ from tpuflex.boot.manifest import (
     manifest_sha256,
     read_manifest,
 )
-from tpuflex.boot.places import IMAGES_PREFIX
 from tpuflex.catalog.weight_formats import allowed_patterns, fits
 from tpuflex.errors import NotFoundError
 from tpuflex.gcp.foreign_objects import MARK, of_a_push, require_replaceable
@@ -99,7 +98,6 @@ class WeightsBucket:
         source: str = "",
         used: dt.date | None = None,
         known: Collection[str | None] = (),
-        names: tuple[str, ...] | None = None,
         parallelism: int = PARALLELISM,
     ) -> PushReport:
         """Upload ``directory`` to ``prefix``, then write its manifest. Files that have a manifest
@@ -123,7 +121,6 @@ class WeightsBucket:
                 files have the same manifest, wherever they come from.
             used: today, kept there as the day of their last use.
             known: hashes by which the right manifest may be known already, which it is to keep.
-            names: the files to push, where the directory is no checkpoint.
             parallelism: files sent at a time.
 
         Raises:
@@ -142,7 +139,6 @@ class WeightsBucket:
                 model=model,
                 revision=revision,
                 extra_files=extra_files,
-                names=names,
             )
             with self._translated():
                 present = self._objects(prefix)
@@ -203,11 +199,10 @@ class WeightsBucket:
             sets: dict[str, dict[str, Blob]] = {}
             prefix = self._brought.prefix if self._brought is not None else ""
             below = f"{prefix}/" if prefix else ""
-            for kind in ("models/",) if self._brought is not None else ("models/", IMAGES_PREFIX):
-                for blob in self._bucket.list_blobs(prefix=f"{below}{kind}", timeout=TIMEOUT):
-                    parts = blob.name.removeprefix(below).split("/", 3)
-                    if len(parts) == 4:
-                        sets.setdefault(below + "/".join(parts[:3]), {})[parts[3]] = blob
+            for blob in self._bucket.list_blobs(prefix=f"{below}models/", timeout=TIMEOUT):
+                parts = blob.name.removeprefix(below).split("/", 3)
+                if len(parts) == 4:
+                    sets.setdefault(below + "/".join(parts[:3]), {})[parts[3]] = blob
             found = (self._stored(*each) for each in sorted(sets.items()))
             return tuple(each for each in found if each is not None)
 

@@ -38,7 +38,6 @@ def local_manifest(
     model: str,
     revision: str,
     extra_files: tuple[str, ...] = (),
-    names: tuple[str, ...] | None = None,
 ) -> Manifest:
     """The manifest that a push of ``directory`` writes; reads every file, sends nothing.
 
@@ -48,13 +47,12 @@ def local_manifest(
         model: name under which the model is served.
         revision: names this set of weights.
         extra_files: shell patterns of files that are allowed beside the data formats.
-        names: the files that are pushed, where the directory is no checkpoint.
 
     Raises:
         WeightsError: the directory is no checkpoint, one of its files cannot be read, is no data
             format or no file of its own, or there are too many.
     """
-    names = checkpoint_files(directory) if names is None else names
+    names = checkpoint_files(directory)
     refused = refused_files(names, extra_files)
     if refused:
         raise WeightsError(

@@ -13,9 +13,7 @@ from tpuflex.settings.model import PLACEHOLDER_PROJECT, Draft
 from tpuflex.settings.serving import ServingSettings
 from tpuflex.startup.served import release
 
-_SERVING = "tpuflex:serving"
-_KEY = f"{_SERVING}.image"
-_BUCKET = "tpuflex:model.weights.bucket"
+_KEY = "tpuflex:serving.image"
 _OPEN = "or write `egress: internet` in tpuflex:network, which lets the hosts reach everything"
 
 
@@ -38,34 +36,6 @@ def image_findings(draft: Draft, image: str) -> Iterator[Finding]:
         )
 
 
-def library_findings(draft: Draft, serving: ServingSettings) -> Iterator[Finding]:
-    """What keeps the hosts from loading the image from the library, if they are to."""
-    if serving.image_source == "registry":
-        if serving.image_manifest_sha256 is not None:
-            yield Finding(
-                f"{_SERVING}.image_manifest_sha256",
-                "it is the manifest of an image in the library, and the image comes from its"
-                " registry",
-                f"Remove it, or write {_SERVING}.image_source: library.",
-            )
-        return
-    key = f"{_SERVING}.image_source"
-    if draft.cloud == "embedded":
-        yield Finding(key, "library, but the embedded cloud's image comes with it", "Remove it.")
-    if draft.model is not None and draft.model.weights.bucket != "library":
-        yield Finding(
-            key,
-            f"library, but the weights are not there ({_BUCKET}: {draft.model.weights.bucket})",
-            f"Write {_BUCKET}: library, or remove it.",
-        )
-    if serving.image_manifest_sha256 is None:
-        yield Finding(
-            f"{_SERVING}.image_manifest_sha256",
-            "it is missing, so nothing says which image the hosts may load",
-            "Run `tpuflex library image push`, and write what it prints there.",
-        )
-
-
 def version_findings(draft: Draft, image: str) -> Iterator[Finding]:
     """A known image whose vLLM has known holes: its host would stop it before READY."""
     row = draft.catalog.image(image.partition("@")[2])
@@ -83,10 +53,9 @@ def version_findings(draft: Draft, image: str) -> Iterator[Finding]:
 
 def image_warnings(draft: Draft, serving: ServingSettings) -> Iterator[Finding]:
     """What nobody knows of the image before its host has pulled it and asked the server."""
-    pulled = serving.image_source == "registry"
-    project = registry_project(serving.image) if pulled else None
+    project = registry_project(serving.image)
     egress = draft.network.egress if draft.network is not None else None
-    outside = pulled and not in_google_registry(serving.image)
+    outside = not in_google_registry(serving.image)
     if draft.cloud == "google" and egress == "existing" and outside:
         yield Finding(
             _KEY,

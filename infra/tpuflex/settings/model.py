@@ -315,8 +315,6 @@ class StackSettings(Frozen):
     @property
     def image_project(self) -> str | None:
         """The project from whose registry the hosts pull the image; None if from no project's."""
-        if self.serving.image_source == "library":
-            return None
         return registry_project(self.serving.image)
 
     @property

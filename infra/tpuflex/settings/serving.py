@@ -28,7 +28,6 @@ Isolation = Literal["required", "preferred", "none"]
 #: How long the programs are kept that were compiled for the chips.
 CompileCache = Literal["bucket", "host", "none"]
 #: Where hosts get the image from.
-ImageSource = Literal["registry", "library"]
 #: Variables that name the directory in which they are kept, vLLM's and JAX's own.
 COMPILE_CACHE_VARIABLES = ("VLLM_XLA_CACHE_PATH", "JAX_COMPILATION_CACHE_DIR")
 #: Method of speculative decoding that loads a Python class.
@@ -154,15 +153,6 @@ class ServingSettings(Frozen):
         ),
     ]
     """Serving image, pinned by digest."""
-    image_source: ImageSource = "registry"
-    """Where hosts get it from: the `registry` that its name says; or the project's `library`, to
-    which `tpuflex library image push` has brought it, for hosts that reach no registry."""
-    image_manifest_sha256: Annotated[
-        str | None,
-        Remedy("Write the 64 digits that `tpuflex library image push` prints, without sha256:."),
-    ] = Field(default=None, pattern=r"^[0-9a-f]{64}$")
-    """SHA-256 of its manifest in the library, as `tpuflex library image push` prints it. No other
-    is loaded."""
     flags: ServingFlags = ServingFlags()
     extra_args: tuple[str, ...] = Field(default=(), max_length=64)
     """Further flags of vLLM that have no setting of their own, each word a member of the list, such

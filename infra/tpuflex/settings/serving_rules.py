@@ -16,7 +16,6 @@ from tpuflex.settings.extra_args import extra_args_findings
 from tpuflex.settings.image_rules import (
     image_findings,
     image_warnings,
-    library_findings,
     version_findings,
 )
 from tpuflex.settings.media_rules import media_findings
@@ -125,7 +124,6 @@ def _warmup(draft: Draft, serving: ServingSettings) -> Iterator[Finding]:
 
 def _image(draft: Draft, serving: ServingSettings) -> Iterator[Finding]:
     yield from version_findings(draft, serving.image)
-    yield from library_findings(draft, serving)
     cloud = draft.cloud
     repository = serving.image.partition("@")[0]
     if cloud == "embedded" and repository != EMBEDDED_IMAGE:
@@ -140,7 +138,7 @@ def _image(draft: Draft, serving: ServingSettings) -> Iterator[Finding]:
             f"{EMBEDDED_IMAGE} exists on the embedded cloud only",
             "Write an image of vllm/vllm-tpu in Artifact Registry, with its digest.",
         )
-    elif cloud == "google" and serving.image_source == "registry":
+    elif cloud == "google":
         yield from image_findings(draft, serving.image)
 
 

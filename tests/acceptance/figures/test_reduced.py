@@ -22,7 +22,6 @@ from reliability.figures import (
     history_plans,
     kills,
     kills_copy,
-    kills_image,
     kills_region,
     kills_weights,
     shards,
@@ -163,16 +162,6 @@ def test_a_copy_within_the_region_that_was_killed_goes_on(tmp_path: Path) -> Non
     facts |= {"method_id": "storage.objects.insert", "nth": 1}
     with kills_region.rig(tmp_path) as rig:
         outcome = measured(kills_region.FIGURE, rig, [Case("program", facts)])
-    assert failed(outcome) == []
-    assert outcome.struck == 1
-
-
-def test_an_image_whose_push_was_killed_is_there_once(tmp_path: Path) -> None:
-    """Figure 14e, killed when the home has the image and the other region all but its manifest."""
-    facts: dict[str, object] = {"stage": "before-commit", "nth": 5}
-    facts |= {"method_id": "storage.objects.insert"}
-    with kills_image.rig(tmp_path) as rig:
-        outcome = measured(kills_image.FIGURE, rig, [Case("image", facts)])
     assert failed(outcome) == []
     assert outcome.struck == 1
 

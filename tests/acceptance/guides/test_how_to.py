@@ -154,14 +154,12 @@ SHOWN: dict[str, dict[str, str]] = {
 
 
 #: What guides name and the reader's cloud has not: a model's commit, the network of a team, and its
-#: bucket (test_brought_network.py and test_brought_bucket.py make them), and an image in a
-#: library (test_library_image.py).
+#: bucket (test_brought_network.py and test_brought_bucket.py make them).
 ELSEWHERE = (
     "0123456789abcdef",
     "name: team",
     "networks/team",
     "gs://acme-models",
-    "image_source: library",
 )
 
 

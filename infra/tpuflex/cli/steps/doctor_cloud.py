@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 from tpuflex.cli.cloud import connect_running, google_cloud
 from tpuflex.cli.steps.doctor_account import account_checks
 from tpuflex.cli.steps.doctor_caller import caller_checks
-from tpuflex.cli.steps.doctor_image import stored_image_check
 from tpuflex.cli.steps.doctor_key import key_checks
 from tpuflex.cli.steps.doctor_weights import stored_weights_check
 from tpuflex.cli.steps.preflight import needed_apis
@@ -236,8 +235,6 @@ class _Reads:
     def image(self) -> list[Check]:
         """Whether the image is there. Of a registry that is no project's nothing is asked."""
         name = self._settings.serving.image
-        if self._settings.serving.image_source == "library":
-            return [stored_image_check(self._cloud)]
         project = registry_project(name)
         if project is None:
             where = name.partition("@")[0]

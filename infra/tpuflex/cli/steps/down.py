@@ -87,15 +87,13 @@ def run_down(
         done["kept_weights"] = kept.weights
         here = [removal.to_json() for there, removal in purged if there is cloud]
         done["purged_weights"] = here[0] if here else None
-    if kept.image is not None:
-        done["kept_image"] = kept.image
     if removed := [each for each in purged if each[0] is not cloud]:
         done["purged_copies"] = _copies(removed)
     output.document(done)
     for there, removal in purged:
         output.result(f"Removed: gs://{there.bucket}/{removal.prefix}.")
-    for line in kept.lines:
-        output.result(line)
+    if kept.line:
+        output.result(kept.line)
     if failed is not None:
         raise failed
 

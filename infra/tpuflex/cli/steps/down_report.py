@@ -41,7 +41,7 @@ class Result:
         outcome: what became of it.
         error: what went wrong; None if nothing did.
         left: the inventory afterwards, if it was torn down.
-        kept: what it leaves of weights, and of an image in the library.
+        kept: what it leaves of weights.
     """
 
     found: Examined
@@ -108,8 +108,8 @@ def show_results(output: Output, results: Sequence[Result], *, dry_run: bool) ->
             ],
         )
         for each in results:
-            for line in each.kept.lines:
-                output.result(f"  {each.found.name}: {line}")
+            if each.kept.line:
+                output.result(f"  {each.found.name}: {each.kept.line}")
         output.result("What no state knows is not in this list: tpuflex sweep --all")
 
 
@@ -154,7 +154,6 @@ def _entry(found: Examined, result: Result) -> dict[str, object]:
         "usd_so_far": number(found.spent),
         "inventory": [item.to_json() for item in items],
         "kept_weights": result.kept.weights,
-        "kept_image": result.kept.image,
         "not_deleted": [
             {"keeper": each.keeper.value, "id": each.id, "remedy": each.remedy}
             for each in (planned.not_deleted if planned is not None else ())

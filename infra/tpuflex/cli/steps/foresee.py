@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.foreseen import Foreseen
@@ -16,20 +15,15 @@ from tpuflex.cli.library_keys import require_programs_keys
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.prepare_secrets import check_brought, require_certificate
 from tpuflex.cli.prepare_weights import check_source
-from tpuflex.cli.region_weights import image_sets, require_at_home
 from tpuflex.cli.shared_weights import require_shared
-from tpuflex.cli.steps.doctor_image import stored_image_check
 from tpuflex.cli.steps.hand_over import short_for_both
-from tpuflex.cli.steps.ready import asks_for_chips
 from tpuflex.errors import AccessError, AlreadyExistsError, ApiError, ConflictError, TpuflexError
-from tpuflex.operate.doctor.check import Standing
 from tpuflex.operate.model_source import source_directory
 from tpuflex.operate.unseen import reasons
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.prepare import EndpointPreparation
-    from tpuflex.cli.region_weights import RegionSet
     from tpuflex.engine.events import EnginePlan
 
 _WARNING = "warning  "
@@ -51,12 +45,12 @@ def foresee(
         looks.unchecked.append(f"the key: {key_unread.message}")
     if plan.changes:
         looks.at("the quota for two slices", lambda: looks.tell(short_for_both(cloud, plan)))
-        _look(preparation, looks, chips=asks_for_chips(plan))
+        _look(preparation, looks)
     return looks.foreseen()
 
 
-def _look(preparation: EndpointPreparation, looks: _Looks, *, chips: bool) -> None:
-    """Look at all that `up` looks at; ``chips``: it would request some."""
+def _look(preparation: EndpointPreparation, looks: _Looks) -> None:
+    """Look at all that `up` looks at."""
     cloud = preparation.cloud
     looks.at("the secrets that are yours", lambda: check_brought(cloud))
     looks.at("the TLS certificate", lambda: require_certificate(cloud))
@@ -76,8 +70,6 @@ def _look(preparation: EndpointPreparation, looks: _Looks, *, chips: bool) -> No
     looks.unchecked += map(_plain, said)
     if needed:
         looks.at("the source of the weights", lambda: _source(cloud))
-    for image in image_sets(cloud):
-        looks.at("the image", partial(_image, cloud, image, chips=chips))
 
 
 class _Looks:
@@ -131,24 +123,6 @@ def _source(cloud: Cloud) -> None:
     if directory is not None and not directory.exists():
         raise ApiError(f"the directory {source} is not on this machine")
     check_source(stack)
-
-
-def _image(cloud: Cloud, image: RegionSet, *, chips: bool) -> None:
-    """Look at the image in the library. Where no ``chips`` are requested, `up` only asks whether
-    there is one to fill further regions from.
-
-    Raises:
-        TpuflexError: `up` would refuse it.
-        ApiError: it cannot be told.
-    """
-    if not chips:
-        require_at_home(cloud, image)
-        return
-    check = stored_image_check(cloud)
-    if check.standing is Standing.FAILED:
-        raise check.error()
-    if check.standing is Standing.UNKNOWN:
-        raise ApiError(check.text)
 
 
 def _plain(line: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.places import COMPILE_CACHE_PREFIX, IMAGES_PREFIX
+from tpuflex.boot.places import COMPILE_CACHE_PREFIX
 from tpuflex.cli.prepare_weights import files_text
 from tpuflex.cli.steps.weights_ls import last_used_text
 from tpuflex.errors import NotFoundError, TpuflexError
@@ -30,7 +30,6 @@ class Contents:
     Attributes:
         bucket: the bucket.
         models: the sets of weights in it.
-        images: the images in it.
         size: bytes that are billed: those of all versions of all objects.
         programs: bytes of them that are compiled programs.
         readers: who may read from it, by its own policy.
@@ -38,7 +37,6 @@ class Contents:
 
     bucket: CloudResource
     models: tuple[StoredWeights, ...]
-    images: tuple[StoredWeights, ...]
     size: int
     programs: int
     readers: tuple[Reader, ...]
@@ -82,31 +80,18 @@ class Contents:
                     "prefix": each.prefix,
                     "model": each.manifest.model if each.manifest else None,
                     "revision": each.manifest.revision if each.manifest else None,
-                    **self._stored(each),
+                    "source": each.source or None,
+                    "complete": each.complete,
+                    "wrong": each.wrong,
+                    "files": each.files,
+                    "bytes": each.total_bytes,
+                    "last_used": each.used,
+                    "in_use": self.in_use(each),
                 }
                 for each in self.models
             ],
-            "images": [
-                {"prefix": each.prefix, "digest": _digest(each), **self._stored(each)}
-                for each in self.images
-            ],
             "readers": [each.to_json() for each in self.readers],
         }
-
-    def _stored(self, each: StoredWeights) -> dict[str, object]:
-        return {
-            "source": each.source or None,
-            "complete": each.complete,
-            "wrong": each.wrong,
-            "files": each.files,
-            "bytes": each.total_bytes,
-            "last_used": each.used,
-            "in_use": self.in_use(each),
-        }
-
-
-def _digest(image: StoredWeights) -> str:
-    return f"sha256:{image.prefix.rpartition('/')[2]}"
 
 
 def library_contents(cloud: Cloud) -> tuple[Contents, ...]:
@@ -145,13 +130,11 @@ def _contents(cloud: Cloud, bucket: CloudResource) -> Contents:
     missing = "Somebody has deleted it in this moment. To make it: tpuflex library up"
     with translated_errors(name, project=project, missing=missing):
         sizes = [(blob.name, blob.size or 0) for blob in stored.list_blobs(versions=True)]
-    sets = weights_bucket(name, project=project, environ=cloud.environ).list()
-    images = tuple(each for each in sets if each.prefix.startswith(IMAGES_PREFIX))
-    models = tuple(each for each in sets if each not in images)
+    models = weights_bucket(name, project=project, environ=cloud.environ).list()
     programs = [size for path, size in sizes if path.startswith(f"{COMPILE_CACHE_PREFIX}/")]
     total = sum(size for _, size in sizes)
     readers = bucket_readers(cloud.apis(), name)
-    return Contents(bucket, models, images, total, sum(programs), readers)
+    return Contents(bucket, tuple(models), total, sum(programs), readers)
 
 
 def show_contents(cloud: Cloud, output: Output, found: tuple[Contents, ...]) -> None:
@@ -186,23 +169,6 @@ def show_contents(cloud: Cloud, output: Output, found: tuple[Contents, ...]) -> 
                     one.source or "-",
                 )
                 for each, one in rows
-            ],
-        )
-    images = [(each, one) for each in found for one in each.images]
-    if images:
-        output.result()
-        output.table(
-            ("REGION", "IMAGE", "DIGEST", "GIB", "COST", "USED"),
-            [
-                (
-                    each.region,
-                    _named(one, (one.source or "-") if one.manifest else one.prefix),
-                    f"{_digest(one)[:19]}…",
-                    _gib(one.total_bytes),
-                    month_text(one.total_bytes, each.region),
-                    "now" if each.in_use(one) else last_used_text(one),
-                )
-                for each, one in images
             ],
         )
     if cloud.stack.embedded:

@@ -22,15 +22,13 @@ if TYPE_CHECKING:
 def needed_apis(settings: StackSettings) -> tuple[GoogleApi, ...]:
     """The APIs that a stack needs. One that enables them enables nearly all, for whatever it may
     become; where others do, those that it has no use for are not asked of them."""
-    needed = endpoint_apis(
-        reads_keys=settings.encryption.kms_key is not None,
-        asks_registries=settings.serving.image_source == "registry"
-        if settings.manage_apis
-        else settings.pulls_own_image,
-    )
-    if settings.manage_apis or settings.network.egress == "google":
+    needed = endpoint_apis(reads_keys=settings.encryption.kms_key is not None)
+    if settings.manage_apis:
         return needed
-    return tuple(api for api in needed if api.name != "dns")
+    unused = set() if settings.pulls_own_image else {"artifactregistry"}
+    if settings.network.egress != "google":
+        unused.add("dns")
+    return tuple(api for api in needed if api.name not in unused)
 
 
 def run_preflight(

@@ -11,8 +11,6 @@ from tpuflex.boot.planned import planned_weights
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.region_machine import RegionMachine
 from tpuflex.cli.shared_weights import (
-    kept_image,
-    kept_image_line,
     kept_line,
     kept_weights,
     note_last_use,
@@ -129,13 +127,11 @@ class Left:
 
     Attributes:
         weights: the weights, for ``--json``; None for none.
-        image: the image in the library, for ``--json``; None for none.
-        lines: the same in words, with what it costs a month.
+        line: the same in words, with what it costs a month; empty for none.
     """
 
     weights: dict[str, object] | None = None
-    image: dict[str, object] | None = None
-    lines: tuple[str, ...] = ()
+    line: str = ""
 
 
 class StackTeardown:
@@ -148,10 +144,9 @@ class StackTeardown:
 
     def kept(self, planned: Planned) -> Left:
         """What outlives the stack, and is left after the teardown."""
-        weights, image = kept_weights(self._cloud), kept_image(self._cloud)
-        lines = (kept_line(self._cloud, weights, planned.served), kept_image_line(image))
-        shown = (for_stack(line, self._cloud.stack.name) for line in lines if line)
-        return Left(weights, image, tuple(shown))
+        weights = kept_weights(self._cloud)
+        line = kept_line(self._cloud, weights, planned.served)
+        return Left(weights, for_stack(line, self._cloud.stack.name))
 
     def look(self) -> Planned:
         """What it would do.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tpuflex.errors import NotFoundError, WeightsError
+from tpuflex.errors import NotFoundError
 from tpuflex.gcloud_commands import create_mirror, enable_services
 from tpuflex.gcp.image_registry import ImageState
-from tpuflex.gcp.weights_report import WeightsCheck
 from tpuflex.operate.doctor.check import Check, Group, Subject
 from tpuflex.operate.doctor.reading import Unread
 
@@ -53,30 +52,3 @@ def _made(repository: str, off_in: str) -> str:
         later = "may refuse until the first has taken effect, a minute later"
         return f"{enable_services(off_in, SERVICE)}\n{mirror}\n(the second {later}; {remark})"
     return f"{mirror}\n({remark})"
-
-
-def stored_check(place: str, wanted: str, found: WeightsCheck | Unread | None, push: str) -> Check:
-    """How an image in the library stands.
-
-    Args:
-        place: where it is, or should be.
-        wanted: SHA-256 of the manifest that the stack file names.
-        found: what is there; None for none.
-        push: the command that brings it there.
-    """
-    if isinstance(found, Unread):
-        return IMAGE.unknown(found)
-    if found is None:
-        return IMAGE.failed(NotFoundError, f"{place}: the library has no such image", push)
-    if found.sha256 != wanted:
-        return IMAGE.failed(
-            WeightsError,
-            f"{place} has the manifest {found.sha256}, and"
-            f" tpuflex:serving.image_manifest_sha256 is {wanted}",
-            f"{push}\n(which brings the image of that digest back, and prints its manifest's hash)",
-        )
-    if found.problems:
-        first = found.problems[0]
-        return IMAGE.failed(WeightsError, f"{place}/{first.path}: {first.problem}", push)
-    size = found.manifest.total_bytes / 1e9
-    return IMAGE.ok(f"{place}, {size:.2f} GB")
