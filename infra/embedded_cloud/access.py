@@ -32,15 +32,13 @@ _SESSION_PREFIX = "ya29.tpuflex-embedded-session."
 _RANDOM_BYTES = 32
 
 #: What a host may do, as roles/storage.objectViewer, roles/secretmanager.secretAccessor,
-#: roles/logging.logWriter, roles/monitoring.metricWriter and
-#: roles/artifactregistry.reader.
+#: roles/logging.logWriter and roles/artifactregistry.reader.
 _HOST_METHODS = frozenset(
     {
         "storage.objects.get",
         "storage.objects.list",
         "secretmanager.projects.secrets.versions.access",
         "logging.entries.write",
-        "monitoring.projects.timeSeries.create",
         "artifactregistry.projects.locations.repositories.get",
         "artifactregistry.projects.locations.repositories.dockerImages.get",
     }

@@ -51,8 +51,6 @@ SERVICE_PACKAGES = (
     "orgpolicy",
     "dns",
     "logging",
-    "monitoring",
-    "monitoring.dashboards",
     "artifactregistry",
 )
 

@@ -26,8 +26,6 @@ SERVICES = frozenset(
         "dns.v1",
         "cloudkms.v1",
         "logging.v2",
-        "monitoring.v3",
-        "monitoring.v1",
         "artifactregistry.v1",
         "compute.v1",
         "oslogin.v1",

@@ -32,8 +32,6 @@ _APIS = (
     ("dns", "v1"),
     ("cloudkms", "v1"),
     ("logging", "v2"),
-    ("monitoring", "v3"),
-    ("monitoring", "v1"),
     ("artifactregistry", "v1"),
 )
 

@@ -195,12 +195,6 @@ _DNS: Rows = {
 # https://docs.cloud.google.com/logging/docs/access-control
 _LOG_ENTRIES: Rows = {"write": "create", "list": "list", "tail": "list"}
 
-# https://cloud.google.com/monitoring/access-control
-_READ: Rows = {name: name for name in ("get", "list")}
-_MANAGED: Rows = {**_READ, "create": "create", "patch": "update", "delete": "delete"}
-_METRICS: Rows = {**_READ, "create": "create", "delete": "delete"}
-_TIME_SERIES: Rows = {"create": "create", "list": "list"}
-
 # https://cloud.google.com/billing/docs/how-to/billing-access
 _BILLING: Rows = {
     "getBillingInfo": "get",
@@ -249,17 +243,6 @@ _SECTIONS: tuple[tuple[str, str, Rows], ...] = (
     ("dns", "dns", _DNS),
     ("compute", "compute", COMPUTE),
     ("logging.entries", "logging.logEntries", _LOG_ENTRIES),
-    ("monitoring.projects.metricDescriptors", "monitoring.metricDescriptors", _METRICS),
-    (
-        "monitoring.projects.monitoredResourceDescriptors",
-        "monitoring.monitoredResourceDescriptors",
-        _READ,
-    ),
-    ("monitoring.projects.timeSeries", "monitoring.timeSeries", _TIME_SERIES),
-    *(
-        (f"monitoring.projects.{kind}", f"monitoring.{kind}", _MANAGED)
-        for kind in ("alertPolicies", "notificationChannels", "dashboards")
-    ),
     (
         "artifactregistry.projects.locations.repositories",
         "artifactregistry.repositories",

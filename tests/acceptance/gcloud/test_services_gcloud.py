@@ -197,45 +197,6 @@ def test_docker_images(cloud: EmbeddedCloud, gcloud: Gcloud) -> None:
     assert (image["package"], image["version"]) == (f"{repository}/vllm/vllm-tpu", digest)
 
 
-def test_dashboards(gcloud: Gcloud) -> None:
-    """One is made, changed by its etag, not by one that is out of date, and deleted."""
-    dashboard = {"displayName": "boots", "gridLayout": {"widgets": [{"text": {"content": "c"}}]}}
-    gcloud("monitoring", "dashboards", "create", f"--config={json.dumps(dashboard)}")
-    dashboards = ("monitoring", "dashboards")
-    name = gcloud(*dashboards, "list", "--format=value(name)").strip()
-    shown = json.loads(gcloud(*dashboards, "describe", name, "--format=json"))
-    changed = json.dumps({**shown, "displayName": "other"})
-    gcloud(*dashboards, "update", name, f"--config={changed}")
-    stale = gcloud(*dashboards, "update", name, f"--config={changed}", fails=True)
-    assert "etag" in stale
-    gcloud(*dashboards, "delete", name)
-
-
-def test_alerting(gcloud: Gcloud, cloud: EmbeddedCloud) -> None:
-    """A channel and a policy that uses it, from creation to deletion."""
-    if "alpha" not in json.loads(gcloud("version", "--format=json")):
-        pytest.skip("gcloud's policies need its component alpha")
-    alpha = ("alpha", "monitoring")
-    label = ("--type=email", "--channel-labels=email_address=a@example.com")
-    gcloud(*alpha, "channels", "create", "--display-name=on call", *label)
-    channel = gcloud(*alpha, "channels", "list", "--format=value(name)").strip()
-    of = (
-        'metric.type="compute.googleapis.com/instance/cpu/utilization" resource.type="gce_instance"'
-    )
-    condition = (f"--condition-filter={of}", "--if=> 0.5", "--duration=60s")
-    named = ("--display-name=busy", "--condition-display-name=c", "--combiner=OR")
-    channels = f"--notification-channels={channel}"
-    gcloud(*alpha, "policies", "create", *named, *condition, channels)
-    policy = gcloud(*alpha, "policies", "list", "--format=value(name)").strip()
-    gcloud(*alpha, "policies", "update", policy, "--no-enabled")
-    enabled = gcloud(*alpha, "policies", "describe", policy, "--format=value(enabled)")
-    assert enabled.strip() == "False"
-    assert "referenced" in gcloud(*alpha, "channels", "delete", channel, fails=True)
-    gcloud(*alpha, "policies", "delete", policy)
-    gcloud(*alpha, "channels", "delete", channel)
-    assert cloud.cloud.inventory() == {}
-
-
 def test_log_entries(gcloud: Gcloud) -> None:
     """An entry is written, and read again by its log and text."""
     gcloud("logging", "write", "tpuflex-boot", "the host is READY", "--severity=NOTICE")

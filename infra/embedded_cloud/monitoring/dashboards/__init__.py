@@ -1,1 +1,0 @@
-"""Cloud Monitoring v1: dashboards."""
