@@ -12,9 +12,9 @@
 # detail, error, timeline (JSON: when each phase began), ended (JSON: when each of those ended that go
 # on at once), isolation, weights (SHA-256 of the manifest that was fetched and checked),
 # vllm_version (of the server), kv_cache (JSON: block_size, num_blocks, cache_dtype, tokens; null
-# where the server does not say), compile_cache (JSON: what was restored from where, compiled and
-# saved), and asked (how many requests the server had answered when it was warm). The last phase is
-# READY: the host has served a completion. What comes after it is in `tpuflex/serving` (part 88).
+# where the server does not say), and compile_cache (JSON: what was restored from where, compiled and
+# saved). The last phase is READY: the host has served a completion. What comes after it is in
+# `tpuflex/serving` (part 88).
 #
 # Environment, all optional:
 #   TPUFLEX_ROOT       put before every absolute path; an emulated host has its own root

@@ -48,22 +48,9 @@ require_serving() {
     local answer="$STATE_DIR/completion.json" key="$MEMORY_DIR/key.header" status lines
     write_key "$key"
     status=$(complete_somehow "$answer" "$key")
-    [[ $status != 200 ]] || report_asked "$key"
     rm -f "$key"
     [[ $status != 200 ]] || return 0
     lines=$(last_lines)
     docker stop "$(setting container.name)" >/dev/null 2>&1 || true
     fail warmup "the server answers $status to a completion after its warm-up ($1): $lines"
-}
-
-# report_asked HEADER-FILE: how many requests were the host's own, by which an idle server is known.
-report_asked() {
-    local answer="$STATE_DIR/metrics.txt" status text
-    status=$(server_get /metrics "$answer" --max-time 30 --header "@$1")
-    if [[ $status == 200 ]] && text=$(timeout 60 python3 -IS "$STATE_DIR/served.py" asked "$answer"); then
-        report asked "$text"
-    else
-        log "how often the server was asked is not known (HTTP $status)"
-    fi
-    rm -f "$answer"
 }

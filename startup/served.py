@@ -2,8 +2,7 @@
 
 Run by the startup script with answers of ``/version`` and ``/metrics`` in files:
 ``served.py version FILE FLOOR`` prints the version, or ends with a message if it is older than
-``FLOOR``; ``served.py kv-cache FILE`` prints one JSON object; ``served.py asked FILE`` prints how
-many requests it has answered.
+``FLOOR``; ``served.py kv-cache FILE`` prints one JSON object.
 """
 
 from __future__ import annotations
@@ -75,22 +74,6 @@ def kv_cache(metrics: str) -> dict[str, object]:
     }
 
 
-def asked(metrics: str) -> int:
-    """How many requests the server has finished, for whatever reason.
-
-    Raises:
-        ValueError: it does not say.
-    """
-    found = re.findall(r"^vllm:request_success_total(?:\{.*\})? (\S{1,30})$", metrics, re.MULTILINE)
-    if not found:
-        raise ValueError("the server does not say how many requests it has finished")
-    # Of infinity and of what is no number there is no integer.
-    try:
-        return sum(int(float(each)) for each in found)
-    except OverflowError as error:
-        raise ValueError(f"the server says that it has finished {found} requests") from error
-
-
 def _number(labels: dict[str, str], name: str) -> int | None:
     text = labels.get(name, "")
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
@@ -102,10 +85,7 @@ def main() -> int:
     try:
         with Path(file).open(encoding="utf-8", errors="replace") as answer:
             text = answer.read(ANSWER_BYTES)
-        if what == "version":
-            said = checked_version(text, *floor)
-        else:
-            said = str(asked(text)) if what == "asked" else json.dumps(kv_cache(text))
+        said = checked_version(text, *floor) if what == "version" else json.dumps(kv_cache(text))
     except (OSError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -21,7 +21,7 @@ from tpuflex.errors import IncompleteTeardownError
         (("--label", "=search"), "'=search' is no label"),
         (("--label", "team=a", "--label", "team=b"), "team cannot have two values"),
         (("--older-than", "12"), "'12' is not a duration"),
-        (("--idle-for", "0h"), "write how long: 30m, 12h, 2d"),
+        (("--older-than", "0h"), "write how long: 30m, 12h, 2d"),
     ],
 )
 def test_usage(type_in: TypeIn, words: tuple[str, ...], problem: str) -> None:

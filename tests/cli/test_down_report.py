@@ -21,8 +21,6 @@ from tpuflex.cli.steps.teardown import Left, Planned
 from tpuflex.engine.events import EnginePlan
 from tpuflex.errors import IncompleteTeardownError, InterruptedByUser, SettingsError
 from tpuflex.gcp.inventory import Inventory, Item
-from tpuflex.operate.activity import Idleness
-from tpuflex.operate.selection import Selection
 from tpuflex.operate.teardown import Keeper, Kept
 
 ITEMS = (
@@ -50,14 +48,12 @@ def found(google: OpenStack) -> tuple[Examined, ...]:
         google,
         planned=plan,
         status=status(active_since=NOON - timedelta(hours=13, seconds=5)),
-        idle=Idleness(NOON - timedelta(hours=3), "its counters have not moved"),
         at=NOON,
     )
     young = replace(
         dev,
         name="young",
         status=status(),
-        idle=None,
         refusal="its slice is 30m old",
         planned=replace(plan, not_deleted=()),
     )
@@ -71,12 +67,11 @@ def test_before(found: tuple[Examined, ...], capsys: pytest.CaptureFixture[str])
     """Each stack with its age, what it costs per hour and so far, and whether it is meant; what
     will stay behind on request is named."""
     invocation = Invocation(environ={})
-    show_found(invocation.output, found, ("never-up",), Selection(idle_for=timedelta(hours=2)))
+    show_found(invocation.output, found, ("never-up",))
 
     assert capsys.readouterr().out == (
         "STACK  PROJECT  SLICE   AGE  RESOURCES  $/HOUR  SO FAR  TEARDOWN\n"
-        "dev    shop-ml  ACTIVE  13h  2          1.35    17.55   "
-        "yes: its counters have not moved\n"
+        "dev    shop-ml  ACTIVE  13h  2          1.35    17.55   yes\n"
         "young  shop-ml  ACTIVE  30m  2          1.35    0.68    no: its slice is 30m old\n"
         "empty  shop-ml  none         0          0.00    0.00    yes\n"
         "wrong  ?        ?            ?          ?       ?       "

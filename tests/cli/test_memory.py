@@ -1,10 +1,9 @@
-"""`tpuflex memory`: what it shows, what it writes, and how it ends."""
+"""`tpuflex memory`: what it shows, and how it ends."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
@@ -12,7 +11,6 @@ from tests.cli.typing import TypeIn
 from tests.goldens.golden_texts import assert_golden
 
 ROOT = Path(__file__).parents[2]
-SVG = "{http://www.w3.org/2000/svg}"
 #: The flags of the boot logs in the facts table, and a model that cannot fit.
 SHOWN = {
     "e4b-v6e-1": "--model google/gemma-4-E4B-it --accelerator v6e-1 --max-model-len 2048 "
@@ -96,47 +94,6 @@ def test_for_scripts(type_in: TypeIn) -> None:
     assert document["problems"][0]["nearest"]
     assert typed.code == 5
     assert_golden("memory/31b-v6e-1.json", json.dumps(document, indent=2, sort_keys=True) + "\n")
-
-
-class TestPicture:
-    @pytest.mark.parametrize("case", SHOWN)
-    def test_is_plain_svg(self, case: str, tmp_path: Path, type_in: TypeIn) -> None:
-        """Well-formed, with nothing that runs or is fetched, and all of it within its frame."""
-        file = tmp_path / "memory.svg"
-        type_in("memory", *SHOWN[case].split(), "--svg", str(file))
-
-        root = ElementTree.fromstring(file.read_text())  # noqa: S314 - it is our own
-        assert {element.tag.removeprefix(SVG) for element in root.iter()} == {
-            "svg",
-            "title",
-            "desc",
-            "style",
-            "rect",
-            "text",
-        }
-        width, height = int(root.attrib["width"]), int(root.attrib["height"])
-        for rect in root.iter(f"{SVG}rect"):
-            x, y, w, h = (float(rect.attrib.get(name, 0)) for name in ("x", "y", "width", "height"))
-            assert 0 <= x <= x + w <= width + 0.2
-            assert 0 <= y <= y + h <= height
-        assert all(float(text.attrib["y"]) < height for text in root.iter(f"{SVG}text"))
-
-    def test_replaces_a_link(self, tmp_path: Path, type_in: TypeIn) -> None:
-        """What a link of that name leads to stays as it is."""
-        (tmp_path / "other").write_text("mine")
-        file = tmp_path / "memory.svg"
-        file.symlink_to(tmp_path / "other")
-        type_in("memory", *SHOWN["26b-v6e-4"].split(), "--svg", str(file))
-
-        assert (tmp_path / "other").read_text() == "mine"
-        assert not file.is_symlink()
-
-    def test_whole(self, tmp_path: Path, type_in: TypeIn) -> None:
-        """The whole picture of one plan, looked at in light and dark."""
-        file = tmp_path / "memory.svg"
-        type_in("memory", *SHOWN["26b-v6e-4"].split(), "--svg", str(file))
-
-        assert_golden("memory/26b-v6e-4.svg", file.read_text())
 
 
 def test_unknown_names(type_in: TypeIn) -> None:

@@ -33,7 +33,7 @@ def plan_of(accelerator: str, **flags: object) -> MemoryPlan:
 )
 def test_cells_fill_the_bar(sizes: list[int], cells: int) -> None:
     """Every part is seen, the bar has its width, and a larger part is never shorter but by one."""
-    shares = [Part(str(size), str(size), size, "x", "x", "red") for size in sizes]
+    shares = [Part(str(size), size, "x", "x", "red") for size in sizes]
 
     counts = cells_of(shares, cells)
 
@@ -61,7 +61,7 @@ def test_weights_that_are_too_large_are_cut_at_the_end_of_the_chip() -> None:
         plan, weight_bytes=plan.hbm_bytes + excess, kv_bytes=0, workspace_bytes=-excess
     )
 
-    assert [(part.key, part.size) for part in parts(larger)] == [
+    assert [(part.name, part.size) for part in parts(larger)] == [
         ("weights", plan.hbm_bytes),
-        ("excess", excess),
+        ("weights for which there is no room", excess),
     ]

@@ -12,7 +12,6 @@ import pytest
 from tests.cli.typing import TypeIn
 from tests.goldens.golden_texts import assert_golden
 from tpuflex.planning.scenarios import SCENARIOS
-from tpuflex.settings.load import load_stack_file
 
 NAMES = [row.name for row in SCENARIOS]
 #: What was asked for, and counts that a name says already.
@@ -127,16 +126,9 @@ def test_everything_with_verbose(type_in: TypeIn) -> None:
         (("--scenario", "batch", "--ttft", "inf"), 2, "not in the range"),
         (("--scenario", "batch", "--context", "0"), 2, "0 is not in the range"),
         (("--scenario", "batch", "--ttft", "0"), 2, "0.0 is not in the range"),
-        (("--scenario", "edge", "--write", "x"), 4, "There is no stack to write"),
         (("--scenario", "edge", "--budget", "5"), 2, "Add --model to rank chips"),
         (("--scenario", "list", "--budget", "5"), 2, "takes nothing else"),
-        (("--scenario", "batch", "--project", "p"), 2, "--project is for the stack file"),
-        (("--scenario", "batch", "--write", "../x"), 2, "write letters, digits"),
-        (
-            ("--scenario", "batch", "--context", "9000000", "--write", "x"),
-            2,
-            "tokens are too many: ",
-        ),
+        (("--scenario", "batch", "--context", "9000000"), 2, "tokens are too many: "),
     ],
 )
 def test_refusals(type_in: TypeIn, words: tuple[str, ...], code: int, said: str) -> None:
@@ -177,29 +169,3 @@ def test_rows_of_the_project(type_in: TypeIn, own_price: Path) -> None:
     typed = type_in(*words)
     assert typed.code == 5
     assert "catalog.yaml:prices[0].usd_per_chip_hour" in typed.err
-
-
-@pytest.mark.usefixtures("own_price")
-def test_write_with_rows_of_the_project(type_in: TypeIn, project: Path) -> None:
-    """A stack file is checked with the project's own rows."""
-    assert type_in("recommend", "--scenario", "batch", "--write", "batch").code == 0
-    assert "europe-west4-a" in (project / "stacks" / "Pulumi.batch.yaml").read_text()
-
-
-def test_write(type_in: TypeIn, project: Path) -> None:
-    """The first option becomes a stack file that is right, with its sources at the head, and is
-    never written over another."""
-    words = ("recommend", "--scenario", "interactive-api", "--budget", "6", "--write", "chat")
-    typed = type_in(*words, "--project", "acme-serving")
-    file = project / "stacks" / "Pulumi.chat.yaml"
-
-    assert typed.code == 0
-    assert "Wrote stacks/Pulumi.chat.yaml." in typed.out
-    assert_golden("recommend/written.yaml", file.read_text())
-    settings = load_stack_file(file).settings
-    assert (settings.slice.accelerator_type, settings.serving.flags.max_num_seqs) == ("v6e-4", 16)
-
-    before = file.read_text()
-    again = type_in(*words)
-    assert (again.code, file.read_text()) == (1, before)
-    assert "never overwritten" in again.err

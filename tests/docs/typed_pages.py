@@ -210,7 +210,6 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex --stack chat down",
             "tpuflex down --all --dry-run",
             "tpuflex down --older-than 12h --yes",
-            "tpuflex down --idle-for 2h --yes",
             "tpuflex down --label tpuflex-stack=chat --yes",
             "tpuflex --stack chat recover",
             "tpuflex sweep",

@@ -59,14 +59,6 @@ class TestReport:
         assert report.to_json()["ended"] == ended
         assert host_report({"phase": "image"}) == HostReport("image")
 
-    @pytest.mark.parametrize(
-        ("attributes", "asked"),
-        [({"asked": "41"}, 41), ({}, 1), ({"asked": "-1"}, 1), ({"asked": "9" * 7}, 1)],
-    )
-    def test_its_own_requests_are_read(self, attributes: dict[str, str], asked: int) -> None:
-        """A host without a warm-up, or with an account of it that is none, has asked once."""
-        assert host_report({"phase": "READY", **attributes}) == HostReport("READY", asked=asked)
-
     def test_reason_is_no_traceback(self) -> None:
         """Of a traceback in the server's log, only the error itself is shown."""
         error = (

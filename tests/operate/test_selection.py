@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tpuflex.operate.activity import Idleness
 from tpuflex.operate.selection import Selection, Traits, refusal
 
 NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
@@ -32,27 +31,10 @@ TEAM = {"team": "search", "tpuflex-stack": "dev"}
             "its slice is 11h1m old",
         ),
         (Selection(older_than=HOUR), Traits(), "its age is unknown: it has no slice"),
-        (Selection(idle_for=2 * HOUR), Traits(idle=Idleness(NOON - 2 * HOUR, "seen")), ""),
         (
-            Selection(idle_for=2 * HOUR),
-            Traits(idle=Idleness(NOON - timedelta(seconds=40), "first look")),
-            "known to be idle for 40s only: first look",
-        ),
-        (
-            Selection(idle_for=2 * HOUR),
-            Traits(idle=Idleness(None, "no server of it is READY")),
-            "how long it was idle is unknown: no server of it is READY",
-        ),
-        (
-            Selection(idle_for=2 * HOUR),
-            Traits(idle=Idleness(None, "3 requests are in flight", busy=True)),
-            "it is in use: 3 requests are in flight",
-        ),
-        (Selection(idle_for=HOUR), Traits(), "how long it was idle is unknown: it was not asked"),
-        (
-            Selection({"team": "search"}, HOUR, HOUR),
-            Traits((TEAM,), NOON - 2 * HOUR, Idleness(NOON, "first look")),
-            "known to be idle for 0s only: first look",
+            Selection({"team": "search"}, HOUR),
+            Traits((TEAM,), NOON),
+            "its slice is 0s old",
         ),
     ],
 )

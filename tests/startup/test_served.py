@@ -137,24 +137,6 @@ def test_no_metric_no_cache(metrics: str) -> None:
     assert served.kv_cache(metrics) == {}
 
 
-def test_answered_requests_are_counted() -> None:
-    """Every reason to end is an answered request; other metrics do not count."""
-    lines = (
-        'vllm:request_success_total{engine="0",finished_reason="stop"} 4.0',
-        'vllm:request_success_total{engine="0",finished_reason="length"} 2.0',
-        'vllm:request_success_created{engine="0",finished_reason="stop"} 1.7e+09',
-    )
-    assert served.asked("\n".join(lines)) == 6
-
-
-@pytest.mark.parametrize("value", [None, "NaN", "+Inf", "many"])
-def test_no_count_is_made_up(value: str | None) -> None:
-    """A server that does not count, or counts what is no number, says nothing."""
-    text = "" if value is None else f"vllm:request_success_total{{}} {value}"
-    with pytest.raises(ValueError, match=r"finished|convert"):
-        served.asked(text)
-
-
 def test_odd_labels_are_not_known() -> None:
     """Labels that are no counts, or hold more than a word, are null."""
     text = METRICS.decode().replace('"16"', '"None"').replace('"auto"', '"a\\"} b"')

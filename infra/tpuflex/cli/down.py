@@ -51,7 +51,6 @@ def _labels(
         "tpuflex --stack prod down --purge-weights  # and what a library has of its weights",
         "tpuflex down --all --dry-run  # what there is, and what it costs per hour",
         "tpuflex down --older-than 12h --yes  # slices that were made 12 hours ago, or earlier",
-        "tpuflex down --idle-for 2h --yes  # servers that nobody has asked for 2 hours",
         "tpuflex down --now  # without waiting for what the server answers",
     ),
 )
@@ -69,12 +68,6 @@ def _labels(
     metavar="DURATION",
     callback=_duration,
     help="Only stacks whose slice was made so long ago, such as 12h.",
-)
-@click.option(
-    "--idle-for",
-    metavar="DURATION",
-    callback=_duration,
-    help="Only stacks whose server is known to have been asked nothing for so long.",
 )
 @click.option(
     "--purge-weights",
@@ -97,7 +90,6 @@ def down(
     every: bool,
     labels: dict[str, str],
     older_than: timedelta | None,
-    idle_for: timedelta | None,
     purge_weights: bool,
     now: bool,
     dry_run: bool,
@@ -118,13 +110,12 @@ def down(
     With --all, or a condition without --stack, it works on every stack of the project that has a
     state: lists them with their cost, asks once, tears them down one after the other, and ends
     with a table. All conditions must hold. One that fails does not stop the others; the exit code
-    is the highest of them. vLLM does not say when it was last asked: --idle-for compares its
-    counters with those that this machine saw before, and keeps a stack of which it does not know.
+    is the highest of them.
     """
     from tpuflex.cli.cloud import connect
     from tpuflex.operate.selection import Selection
 
-    selection = Selection(labels, older_than, idle_for)
+    selection = Selection(labels, older_than)
     if every and invocation.chosen_stack:
         raise click.UsageError("--all and --stack contradict each other: give one of them.")
     if purge_weights and (every or not selection.everything):

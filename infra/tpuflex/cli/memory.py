@@ -72,12 +72,6 @@ _AT_LEAST_1 = click.IntRange(min=1)
     help="Share of a chip's memory for weights and KV cache.",
 )
 @click.option("--block-size", type=_AT_LEAST_1, help="Tokens in a block of the KV cache.")
-@click.option(
-    "--svg",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    metavar="FILE",
-    help="Write the bars as a picture, too.",
-)
 @stack_name
 @as_json
 @pass_invocation
@@ -89,7 +83,6 @@ def memory(
     config: Path | None,
     row: bool,
     accelerator: str | None,
-    svg: Path | None,
     **flags: str | int | float | None,
 ) -> int:
     """Show what a chip's memory will hold, and whether the model fits.
@@ -113,4 +106,4 @@ def memory(
         return show_row(invocation, checkpoint)
     given = {name: value for name, value in flags.items() if value is not None}
     choice = MemoryChoice(model, checkpoint, accelerator, given)
-    return run_memory(invocation, choice, svg)
+    return run_memory(invocation, choice)

@@ -27,7 +27,6 @@ class Part(NamedTuple):
     """A share of a chip's memory.
 
     Attributes:
-        key: a word for it, where no spaces can be.
         name: what it holds.
         size: its bytes.
         block: the character that stands for it.
@@ -35,7 +34,6 @@ class Part(NamedTuple):
         style: its colour, as rich names it.
     """
 
-    key: str
     name: str
     size: int
     block: str
@@ -50,10 +48,10 @@ def parts(plan: MemoryPlan) -> tuple[Part, ...]:
     """
     excess = max(-plan.workspace_bytes, 0)
     shares = (
-        Part("weights", "weights", plan.weight_bytes - excess, "█", "#", "blue"),
-        Part("excess", "weights for which there is no room", excess, "▚", "!", "red"),
-        Part("cache", "KV cache", plan.kv_bytes, "▓", "=", "green"),
-        Part("workspace", "workspace", plan.workspace_bytes, "░", ".", "bright_black"),
+        Part("weights", plan.weight_bytes - excess, "█", "#", "blue"),
+        Part("weights for which there is no room", excess, "▚", "!", "red"),
+        Part("KV cache", plan.kv_bytes, "▓", "=", "green"),
+        Part("workspace", plan.workspace_bytes, "░", ".", "bright_black"),
     )
     return tuple(part for part in shares if part.size > 0)
 

@@ -15,7 +15,6 @@ from tpuflex.cli.options import FiniteRange, as_json, pass_invocation, verbose
     examples=(
         "tpuflex recommend --model google/gemma-4-31B-it --context 16384 --budget 6",
         "tpuflex recommend --scenario list",
-        "tpuflex recommend --scenario interactive-api --write prod --project my-project-id",
     ),
 )
 @click.option(
@@ -48,12 +47,6 @@ from tpuflex.cli.options import FiniteRange, as_json, pass_invocation, verbose
     shell_complete=scenarios,
     help="A row of a published decision matrix; `list` lists them.",
 )
-@click.option("--write", metavar="STACK", help="Write the first option as a new stack file.")
-@click.option(
-    "--project",
-    metavar="ID",
-    help="Google Cloud project of that stack file.  [default: a placeholder]",
-)
 @as_json
 @verbose
 @pass_invocation
@@ -65,8 +58,6 @@ def recommend(
     ttft: float | None,
     budget: str | None,
     scenario: str | None,
-    write: str | None,
-    project: str | None,
 ) -> None:
     """Rank chips for a model and a load, with price, limits and evidence.
 
@@ -76,7 +67,7 @@ def recommend(
     what a published decision matrix says, and other options override it; for some scenarios
     tpuflex is not the answer, and it says what is.
 
-    Exit codes: 4 if a model or scenario is not known, or nothing fits that could be written.
+    Exit code 4 if a model or scenario is not known.
     """
     from tpuflex.cli.steps.recommend import Asked, run_recommend
 
@@ -87,7 +78,5 @@ def recommend(
         ttft=ttft,
         budget=budget,
         scenario=scenario,
-        write=write,
-        project=project,
     )
     run_recommend(invocation, asked)

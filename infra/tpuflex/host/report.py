@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -41,9 +40,6 @@ READY = "READY"
 #: their own, one after the other.
 AT_ONCE = ("image", "weights")
 
-#: How many requests a host says that it has asked its own server; no warm-up has more digits.
-_ASKED = re.compile(r"[0-9]{1,6}")
-
 
 def together(seconds: Mapping[str, float], *, at_once: bool) -> float:
     """Seconds of all phases: of image and weights, where they began ``at_once``, the longer."""
@@ -69,8 +65,6 @@ class HostReport:
         kv_cache: the KV cache that the server has allocated; None before it serves.
         compile_cache: what became of the programs that were compiled before; None before the
             container starts, and where none are kept.
-        asked: how many requests its server had answered when it was warm, all of them the host's
-            own; without a warm-up, the one completion.
         serving: what it says from READY on; None before that, and on a host of an older script.
     """
 
@@ -84,7 +78,6 @@ class HostReport:
     kv_cache: KvCacheReport | None = None
     compile_cache: CompileCacheReport | None = None
     ended: Mapping[str, float] | None = None
-    asked: int = 1
     serving: Serving | None = None
 
     @property
@@ -173,7 +166,6 @@ def host_report(attributes: Mapping[str, str]) -> HostReport | None:
         kv_cache=kv_cache_report(attributes.get("kv_cache", "")),
         compile_cache=compile_cache_report(attributes.get("compile_cache", "")),
         ended=_timeline(attributes["ended"]) if "ended" in attributes else None,
-        asked=int(asked) if _ASKED.fullmatch(asked := attributes.get("asked", "")) else 1,
         serving=serving,
     )
 

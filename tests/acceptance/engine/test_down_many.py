@@ -57,7 +57,7 @@ def down(
 def test_two_terminals_a_broken_program_and_strangers(
     three: Embedded, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A dry run, and a condition of which nothing is known, change nothing. Then two terminals tear
+    """A dry run, and a condition that does not hold, change nothing. Then two terminals tear
     everything down at once, with a program that no longer runs: what one does not do the other
     does; a stack that is protected is kept, named, and stops nobody; nothing of others is
     touched."""
@@ -66,7 +66,7 @@ def test_two_terminals_a_broken_program_and_strangers(
     there = _names(three)
 
     code, dry = down(three, Selection({"tpuflex-stack": "qa"}), capsys, dry_run=True)
-    _, unknown = down(three, Selection(idle_for=timedelta(hours=1)), capsys, stack="qa")
+    _, young = down(three, Selection(older_than=timedelta(hours=1)), capsys, stack="qa")
     untouched = _names(three)
     terminals = [begin_down(three), begin_down(three)]
     answers = [terminal.communicate(timeout=240) for terminal in terminals]
@@ -77,8 +77,8 @@ def test_two_terminals_a_broken_program_and_strangers(
         "qa": "to be destroyed",
     }
     assert dry["qa"]["inventory"]
-    assert unknown["qa"]["outcome"] == "kept"
-    assert unknown["qa"]["why"].startswith("how long it was idle is unknown")
+    assert young["qa"]["outcome"] == "kept"
+    assert young["qa"]["why"].startswith("its slice is ")
     assert untouched == there
     outcomes: dict[str, set[str]] = {"dev": set(), "qa": set()}
     for terminal, (out, err) in zip(terminals, answers, strict=True):

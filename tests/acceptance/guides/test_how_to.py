@@ -120,7 +120,6 @@ SHOWN: dict[str, dict[str, str]] = {
         "tpuflex --stack chat down": "Nothing is left of stack chat: every service was asked.",
         "tpuflex down --all --dry-run": NONE_UP,
         "tpuflex down --older-than 12h --yes": NONE_UP,
-        "tpuflex down --idle-for 2h --yes": NONE_UP,
         "tpuflex down --label tpuflex-stack=chat --yes": NONE_UP,
         "tpuflex --stack chat recover": "Nothing to recover: nothing is pending in stack chat.",
         "tpuflex sweep": SWEPT,

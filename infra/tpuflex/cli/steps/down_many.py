@@ -55,7 +55,7 @@ def run_down_many(invocation: Invocation, many: Many, connect: Connect) -> int:
     output = invocation.output
     known, without_state = _meant(invocation, many)
     found = tuple(_examined(invocation, known, many, connect))
-    show_found(output, found, without_state, many.selection)
+    show_found(output, found, without_state)
     chosen = [each for each in found if each.chosen]
     if many.dry_run or not chosen:
         results = [_result(each) for each in found]

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tpuflex.cli.output import Output
     from tpuflex.cli.steps.examine import Examined
     from tpuflex.gcp.inventory import Inventory
-    from tpuflex.operate.selection import Selection
 
 
 class Outcome(StrEnum):
@@ -69,14 +68,13 @@ def show_found(
     output: Output,
     found: Sequence[Examined],
     without_state: Sequence[str],
-    selection: Selection,
 ) -> None:
     """List what there is of each stack, with its cost per hour."""
     if not found:
         output.result("No stack of this project has a state: there is nothing to tear down.")
         return
     header = ("STACK", "PROJECT", "SLICE", "AGE", "RESOURCES", "$/HOUR", "SO FAR", "TEARDOWN")
-    output.table(header, [_row(each, selection) for each in found])
+    output.table(header, [_row(each) for each in found])
     total = [each.per_hour for each in found]
     known = sum((each for each in total if each is not None), Decimal("0.00"))
     more = ", and what is not known" if None in total else ""
@@ -149,7 +147,6 @@ def _entry(found: Examined, result: Result) -> dict[str, object]:
         else {"kind": type(error).__name__, "message": error.message, "hint": error.hint},
         "slice": None if status is None else status.state,
         "created": found.created,
-        "idle_since": found.idle.since if found.idle is not None else None,
         "usd_per_hour": number(found.per_hour),
         "usd_so_far": number(found.spent),
         "inventory": [item.to_json() for item in items],
@@ -161,7 +158,7 @@ def _entry(found: Examined, result: Result) -> dict[str, object]:
     }
 
 
-def _row(found: Examined, selection: Selection) -> tuple[str, ...]:
+def _row(found: Examined) -> tuple[str, ...]:
     settings = found.stack.settings if found.stack is not None else None
     ours = len(found.planned.to_destroy) if found.planned is not None else None
     at, created = found.at, found.created
@@ -171,8 +168,6 @@ def _row(found: Examined, selection: Selection) -> tuple[str, ...]:
         verdict = f"no: {' '.join(found.error.message.split())}"
     elif found.refusal:
         verdict = f"no: {found.refusal}"
-    elif selection.idle_for is not None and found.idle is not None:
-        verdict = f"yes: {found.idle.why}"
     return (
         found.name,
         settings.project if settings is not None else "?",

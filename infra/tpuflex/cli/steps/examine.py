@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from tpuflex.cli.seen_activity import SeenActivity
-from tpuflex.cli.steps.ask import api_key, session
 from tpuflex.cli.steps.down import protected
-from tpuflex.cli.steps.reach import reached
 from tpuflex.cli.steps.teardown import Planned, StackTeardown
 from tpuflex.engine.state import resources
 from tpuflex.errors import NotFoundError, TpuflexError
-from tpuflex.host.report import READY
-from tpuflex.operate.activity import Idleness, idleness, read_counters
-from tpuflex.operate.metrics import ask_metrics
 from tpuflex.operate.selection import Selection, Traits, refusal
 from tpuflex.operate.status import slice_status
 from tpuflex.planning.cost import cost_in
@@ -42,7 +36,6 @@ class Examined:
         teardown: its teardown; None if it could not be looked at.
         planned: what that would do.
         status: its slice; None if it has none.
-        idle: since when its server was asked nothing; None if that was not asked.
         refusal: why the teardown is not for it; empty if it is.
         error: why it cannot be torn down.
         at: when it was looked at, on its cloud's clock.
@@ -54,7 +47,6 @@ class Examined:
     teardown: StackTeardown | None = None
     planned: Planned | None = None
     status: SliceStatus | None = None
-    idle: Idleness | None = None
     refusal: str = ""
     error: TpuflexError | None = None
     at: datetime | None = None
@@ -104,12 +96,9 @@ def examine(
         teardown = StackTeardown(own, cloud)
         planned = teardown.look()
         status = _slice(own, cloud)
-        idle = None
-        if selection.idle_for is not None:
-            idle = _idleness(own, cloud, status)
         at = own.now()
-        found = replace(found, teardown=teardown, planned=planned, status=status, idle=idle, at=at)
-        traits = Traits(_labels(planned.mine.deployment), found.created, idle)
+        found = replace(found, teardown=teardown, planned=planned, status=status, at=at)
+        traits = Traits(_labels(planned.mine.deployment), found.created)
         found = replace(found, refusal=refusal(selection, traits, at))
     except TpuflexError as error:
         return replace(found, error=error)
@@ -140,26 +129,3 @@ def _labels_of(resource: dict[str, Any]) -> dict[str, str]:
         if isinstance(labels, dict):
             found |= {str(key): str(value) for key, value in labels.items()}
     return found
-
-
-def _idleness(invocation: Invocation, cloud: Cloud, status: SliceStatus | None) -> Idleness:
-    """Since when the server was asked nothing; what cannot be asked is not known."""
-    if status is None or not status.ready or not status.address:
-        return Idleness(None, "no server of it is READY")
-    stack, host = cloud.stack, status.host
-    try:
-        with reached(invocation, cloud, status, tunnel=True) as found:
-            connections = session(cloud, found.url, through=found.through)
-            text = ask_metrics(found.url, api_key(cloud), connections)
-    except TpuflexError as error:
-        return Idleness(None, error.message)
-    look = read_counters(text, invocation.now())
-    if look is None:
-        return Idleness(None, "its metrics do not say how often it was asked")
-    seen = SeenActivity(stack.own_files, stack.project.name, cloud.environ)
-    earlier = seen.of(stack.name)
-    seen.remember(stack.name, look)
-    if host is None or READY not in host.timeline:
-        return idleness(look, earlier, None)
-    ready = datetime.fromtimestamp(host.timeline[READY], UTC)
-    return idleness(look, earlier, ready, host.asked)

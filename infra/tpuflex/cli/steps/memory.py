@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
 
@@ -18,9 +17,10 @@ from tpuflex.cli.memory_text import (
 )
 from tpuflex.errors import NotFoundError, SettingsError
 from tpuflex.planning.request import NotPlannable
-from tpuflex.trusted_files import write_private
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tpuflex.cli.invocation import Invocation
     from tpuflex.operate.checkpoint_source import GsUrl
     from tpuflex.planning.memory import MemoryPlan
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 _COLUMNS = 96
 
 
-def run_memory(invocation: Invocation, choice: MemoryChoice, svg: Path | None) -> int:
-    """Plan the memory, show the plan, and write the picture to ``svg``.
+def run_memory(invocation: Invocation, choice: MemoryChoice) -> int:
+    """Plan the memory and show the plan.
 
     Returns:
         The exit code: 0, or that of a wrong stack file if it does not fit.
@@ -42,8 +42,6 @@ def run_memory(invocation: Invocation, choice: MemoryChoice, svg: Path | None) -
     plan = planned(invocation, choice)
     if isinstance(plan, NotPlannable):
         raise NotFoundError(f"There is no memory plan: {plan.reason}.")
-    if svg is not None:
-        _write_picture(svg, plan)
     invocation.output.document(memory_document(plan))
     _show(invocation, plan)
     return 0 if plan.fits else SettingsError.exit_code
@@ -82,18 +80,3 @@ def _show(invocation: Invocation, plan: MemoryPlan) -> None:
     for kind, source in row_sources(plan).items():
         if source.own:
             output.result(f"By your own word: {kind} from {source.text}")
-
-
-def _write_picture(file: Path, plan: MemoryPlan) -> None:
-    from tpuflex.cli.memory_svg import memory_svg
-
-    title, notes = memory_title(plan), [f"Verdict: {verdict(plan)}."]
-    if plan.fits:
-        length = plan.request.max_model_len
-        notes.append(
-            f"{plan.cached_tokens:,} tokens are cached: {plan.full_length_sequences:,.1f} sequences"
-            f" of {length:,}."
-        )
-    notes += [f"{remark.what}." for remark in (*plan.problems, *plan.concerns)]
-    # In one step, and instead of a link that somebody may have put there, not through it.
-    write_private(file, memory_svg(plan, title=title, notes=notes))

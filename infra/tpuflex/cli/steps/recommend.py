@@ -1,8 +1,7 @@
-"""The steps of `tpuflex recommend`: resolve what is asked, rank, show, write."""
+"""The steps of `tpuflex recommend`: resolve what is asked, rank, show."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -44,16 +43,14 @@ class Asked:
     ttft: float | None
     budget: str | None
     scenario: str | None
-    write: str | None
-    project: str | None
 
 
 def run_recommend(invocation: Invocation, asked: Asked) -> None:
-    """Rank the options for what was asked, show them, and write a stack file if wanted.
+    """Rank the options for what was asked, and show them.
 
     Raises:
         click.UsageError: what was typed says too little, or contradicts itself.
-        NotFoundError: the model or the scenario is not known, or nothing fits to be written.
+        NotFoundError: the model or the scenario is not known.
         SettingsError: a row of the user's catalog is wrong.
     """
     _refuse_unused(asked)
@@ -69,14 +66,7 @@ def run_recommend(invocation: Invocation, asked: Asked) -> None:
     requirements = _requirements(asked, row)
     models = [known_model(catalog, name) for name in asked.models or (row.models if row else ())]
     _refuse_too_long(models, requirements)
-    options = recommend(models, requirements, catalog)
-    if asked.write is not None:
-        from tpuflex.cli.steps.recommend_write import write_stack
-
-        written = write_stack(invocation, asked.write, options, catalog, asked.project)
-    else:
-        written = None
-    _show(invocation, row, requirements, options, written, asked.write)
+    _show(invocation, row, requirements, recommend(models, requirements, catalog))
 
 
 def _refuse_unused(asked: Asked) -> None:
@@ -85,9 +75,7 @@ def _refuse_unused(asked: Asked) -> None:
     Raises:
         click.UsageError: there is one.
     """
-    if asked.project is not None and asked.write is None:
-        raise click.UsageError("--project is for the stack file of --write.")
-    others = (asked.models, asked.context, asked.concurrency, asked.ttft, asked.budget, asked.write)
+    others = (asked.models, asked.context, asked.concurrency, asked.ttft, asked.budget)
     if asked.scenario == _LIST and any(others):
         raise click.UsageError("`--scenario list` lists the scenarios and takes nothing else.")
 
@@ -111,8 +99,6 @@ def _show(
     row: Scenario | None,
     requirements: Requirements,
     options: tuple[Option, ...],
-    written: str | None,
-    stack: str | None,
 ) -> None:
     output = invocation.output
     claims = tuple(_contradictions(options))
@@ -128,7 +114,6 @@ def _show(
                 "options": [option_json(option) for option in options],
                 "published": [one.to_json() for one in quoted],
                 "contradictions": [claim.to_json() for claim in claims],
-                "written": written,
             }
         )
     )
@@ -138,9 +123,6 @@ def _show(
     if row is not None:
         show_scenario(output, row, sources)
     show_options(output, requirements, options, quoted, claims, sources)
-    if written is not None and stack is not None:
-        command = f"tpuflex --stack {shlex.quote(stack)}"
-        output.result(f"\nWrote {written}. Look at it, then: {command} preview")
 
 
 def _contradictions(options: tuple[Option, ...]) -> Iterator[Contradiction]:
@@ -166,11 +148,6 @@ def _answer_elsewhere(
         raise click.UsageError(
             f"{row.name} is not a job for tpuflex: {elsewhere.why}. Add --model to rank chips all"
             " the same."
-        )
-    if asked.write is not None:
-        raise NotFoundError(
-            f"There is no stack to write for the scenario {row.name}: {elsewhere.why}.",
-            hint="With --model it is answered for chips all the same.",
         )
     document = {"scenario": scenario_json(row), "options": []}
     invocation.output.document(with_source_table(document))
