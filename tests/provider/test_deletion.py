@@ -11,7 +11,6 @@ from tests.provider.fakes import (
     NAME,
     NODE,
     Cloud,
-    FakeTime,
     args,
     missing,
     node,
@@ -19,7 +18,7 @@ from tests.provider.fakes import (
     scripted,
     sequence,
 )
-from tpuflex.errors import AccessError, ApiError, ConflictError, InterruptedByUser
+from tpuflex.errors import AccessError, ApiError, ConflictError
 from tpuflex.provider.delete import delete
 from tpuflex.provider.operations import delete_resource
 from tpuflex.provider.read import labels_of, read
@@ -29,32 +28,6 @@ from tpuflex.request.outcomes import TABLE, Condition
 DAY = 86400.0
 TARGET = RequestName.parse(NAME)
 LABELS = INPUTS["labels"]
-
-
-def test_what_is_gone_is_done() -> None:
-    """Deleting what does not exist succeeds without a DELETE."""
-    call, script, _ = scripted(Cloud())
-
-    delete(call, TARGET, LABELS, deadline=DAY)
-
-    assert script.count("DELETE") == 0
-    assert script.count("GET") == 4  # both, twice
-
-
-def test_forced_once_and_waited_for() -> None:
-    """An ACTIVE slice is deleted with force, once, and waited for until both are gone."""
-    cloud = Cloud(
-        request=sequence(queued("ACTIVE"), queued("DELETING"), queued("DELETING"), missing()),
-        node=sequence(node(), node("DELETING"), node("DELETING"), missing()),
-        operation=sequence({"name": "operations/2", "done": False}),
-    )
-    call, script, _ = scripted(cloud)
-
-    delete(call, TARGET, LABELS, deadline=DAY)
-
-    (sent,) = [request for request in script.sent if request.method == "DELETE"]
-    assert sent.path == NAME
-    assert sent.query == {"force": "true", "requestId": "id-0"}
 
 
 def test_provisioning_is_asked_again_until_it_can_be_deleted() -> None:
@@ -90,17 +63,6 @@ def test_failed_delete_operation_is_repeated() -> None:
     assert script.count("DELETE") == 2
 
 
-def test_orphaned_node_is_deleted_too() -> None:
-    """A node without its queued resource still costs money: it goes as well."""
-    cloud = Cloud(node=sequence(node(), node(), node("DELETING"), node("DELETING"), missing()))
-    call, script, _ = scripted(cloud)
-
-    delete(call, TARGET, LABELS, deadline=DAY)
-
-    (sent,) = [request for request in script.sent if request.method == "DELETE"]
-    assert sent.path == NODE
-
-
 def test_foreign_request_is_left_alone() -> None:
     """What carries another owner marker is not deleted, and its owner is named."""
     theirs = args(labels={"tpuflex-owner": "ffff", "tpuflex-stack": "prod"})
@@ -113,18 +75,6 @@ def test_foreign_request_is_left_alone() -> None:
     assert script.count("DELETE") == 0
 
 
-def test_a_name_that_somebody_else_took_is_ours_no_more() -> None:
-    """Another request under our name means that ours is gone: nothing is touched, and the
-    deletion is done."""
-    theirs = args(labels={"tpuflex-owner": "ffff", "tpuflex-stack": "prod"})
-    call, script, said = scripted(Cloud(request=sequence(queued("ACTIVE", theirs))))
-
-    delete(call, TARGET, LABELS, deadline=DAY, created="2026-11-20T08:00:00Z")
-
-    assert script.count("DELETE") == 0
-    assert "belongs to stack prod" in said.text
-
-
 def test_a_node_that_somebody_else_made_under_our_name_is_left_alone() -> None:
     """Without a queued resource, a node with another owner is not what is to be deleted."""
     theirs = args(labels={"tpuflex-owner": "ffff", "tpuflex-stack": "prod"})
@@ -134,39 +84,6 @@ def test_a_node_that_somebody_else_made_under_our_name_is_left_alone() -> None:
 
     assert script.count("DELETE") == 0
     assert TABLE[Condition.FOREIGN].down.text in said.text
-
-
-def test_stuck_deletion_ends_at_its_deadline() -> None:
-    """A deletion that never ends fails at its deadline, so that the state keeps it."""
-    time = FakeTime()
-    call, _, _ = scripted(Cloud(request=sequence(queued("DELETING"))), time)
-
-    with pytest.raises(ConflictError, match="not gone after 3h"):
-        delete(call, TARGET, LABELS, deadline=time.now + 3 * 3600)
-
-    assert time.now == 1000 + 3 * 3600
-
-
-def test_what_is_deleted_is_not_said_to_wait_for_a_grant() -> None:
-    """While it is being deleted, what its state meant for the queue is beside the point."""
-    request = sequence(queued("WAITING_FOR_RESOURCES"), queued("DELETING"), missing())
-    call, _, said = scripted(Cloud(request=request))
-
-    delete(call, TARGET, LABELS, deadline=DAY)
-
-    assert said.text.splitlines()[0].endswith("deleting: it was WAITING_FOR_RESOURCES")
-    assert "Google grants it" not in said.text
-
-
-def test_cancel_ends_the_wait() -> None:
-    """A cancellation raises at once; the state keeps the resource."""
-    time = FakeTime(stop_at=1005.0)
-    call, _, _ = scripted(Cloud(request=sequence(queued("DELETING"))), time)
-
-    with pytest.raises(InterruptedByUser, match="stopped while deleting"):
-        delete(call, TARGET, LABELS, deadline=DAY)
-
-    assert time.now == 1005
 
 
 def test_transient_answers_are_outwaited_but_refusals_are_not() -> None:

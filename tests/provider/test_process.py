@@ -13,12 +13,8 @@ import pytest
 from google.protobuf.empty_pb2 import Empty
 
 from pulumi_plugin.protocol import provider_pb2_grpc
-from tests.loopback import overrides
 from tpuflex import __version__
-from tpuflex.errors import AccessError
-from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.naming import QUEUED_RESOURCE
-from tpuflex.provider.configuration import Configuration, endpoints
 
 PLUGIN = Path(__file__).parents[2] / "infra" / "plugin" / "pulumi-resource-tpuflex"
 URN = f"urn:pulumi:dev::shop::{QUEUED_RESOURCE}::slice"
@@ -86,15 +82,3 @@ def test_provider_starts_without_what_comes_later(module: str, later: str) -> No
         check=True,
     )
     assert shown.stdout.strip() == "[]"
-
-
-def test_wrong_cloud_is_refused_with_the_remedy() -> None:
-    """An embedded stack never talks to Google by accident, nor the other way round."""
-    local = overrides("http://127.0.0.1:1")
-    with pytest.raises(AccessError) as refused:
-        endpoints(Configuration(embedded=True), {})
-    assert refused.value.hint == 'Run: eval "$(tpuflex emulator env)"'
-    with pytest.raises(AccessError):
-        endpoints(Configuration(embedded=False), local)
-    assert endpoints(Configuration(embedded=True), local).embedded
-    assert endpoints(Configuration(), {}) == Endpoints()

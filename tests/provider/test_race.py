@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.provider.fakes import (
@@ -11,25 +9,9 @@ from tests.provider.fakes import (
     args,
 )
 from tests.provider.zones import HOUR, QUOTA, A, B, C, Zone, granted, name, race
-from tpuflex.errors import AccessError, ApiError, QuotaError
+from tpuflex.errors import ApiError, QuotaError
 from tpuflex.provider.call import UnreadyError
-from tpuflex.provider.zone_attempt import ZoneAttempt
 from tpuflex.request.states import Lifecycle
-
-
-def test_first_to_grant_wins_and_the_loser_is_gone() -> None:
-    """A request in each zone at once; the winner is returned when the loser is confirmed gone."""
-    run = race(a=Zone(), b=Zone(granted(600)))
-
-    seen = run.go()
-
-    assert seen.name == name(B)
-    assert seen.lifecycle is Lifecycle.ACTIVE
-    assert seen.also == ()
-    assert run.asked() == [A, B]
-    assert run.zones.running() == [B]
-    assert f"{A}: deleting it, because {B} won" in run.said.text
-    assert f"{A} deleted: {B} won; {B} ACTIVE after 11m" in run.said.text
 
 
 def test_two_winners_at_once_leave_one() -> None:
@@ -85,20 +67,6 @@ def test_unsupported_zone_is_out_with_its_reason_and_the_race_goes_on() -> None:
     assert run.zones.running() == [B]
 
 
-def test_all_rejected_fails_at_once_with_every_reason() -> None:
-    """When every zone has failed, that is reported at once, zone by zone, and nothing is kept."""
-    unsupported = ApiError("zone is not supported", status=400)
-    run = race(a=Zone(refuse=unsupported), b=Zone(refuse=QuotaError(QUOTA)))
-
-    with pytest.raises(ApiError, match="no zone can provide v6e-4") as ended:
-        run.go()
-
-    assert f"{A} unsupported: zone is not supported" in str(ended.value)
-    assert f"{B} quota 0 of 64" in str(ended.value)
-    assert not isinstance(ended.value, UnreadyError)
-    assert run.time.now == 1000
-
-
 def test_all_refused_for_quota_is_a_matter_of_quota() -> None:
     """One reason in all zones decides who has to act."""
     run = race(a=Zone(refuse=QuotaError(QUOTA)), b=Zone(refuse=QuotaError(QUOTA)))
@@ -120,33 +88,6 @@ def test_failed_zone_is_cleared_while_others_wait() -> None:
     assert run.zones.running() == [B]
     assert ended.value.snapshot.name == name(B)
     assert f"{A} stock-out, {B} waiting 2h" in ended.value.message
-
-
-def test_last_failed_request_is_kept_in_the_state() -> None:
-    """When all have failed, the last leftover stays in the state, which says why."""
-    failed = {0.0: "WAITING_FOR_RESOURCES", 60.0: "FAILED"}
-    failure: JsonObject = {"code": 8, "message": "There is no more capacity in the zone"}
-    run = race(
-        a=Zone(refuse=ApiError("not supported", status=400)), b=Zone(failed, failure=failure)
-    )
-
-    with pytest.raises(UnreadyError, match="cause: stock-out") as ended:
-        run.go()
-
-    assert ended.value.snapshot.lifecycle is Lifecycle.FAILED
-    assert ended.value.snapshot.name == name(B)
-
-
-def test_state_knows_every_request_when_the_time_is_over() -> None:
-    """At the deadline all requests stay, and the state names each of them."""
-    run = race(a=Zone(), b=Zone(), c=Zone())
-
-    with pytest.raises(UnreadyError, match="is not active after 1h in the queue") as ended:
-        run.go(queue=HOUR)
-
-    seen = ended.value.snapshot
-    assert {seen.name, *seen.also} == {name(A), name(B), name(C)}
-    assert run.time.now == 1000 + HOUR
 
 
 @pytest.mark.parametrize("stop", [1000.0 + at for at in (0.3, 1, 10, 300, 599, 601, 605, 650)])
@@ -195,17 +136,6 @@ def test_requests_in_zones_that_are_named_no_more_go() -> None:
     assert run.zones.running() == [A]
 
 
-def test_loser_that_cannot_be_deleted_stays_in_the_state() -> None:
-    """A loser that is not confirmed gone is an error, and both requests stay in the state."""
-    run = race(a=Zone(granted(600)), b=Zone(stuck=AccessError("403 tpu.nodes.delete")))
-
-    with pytest.raises(UnreadyError, match="ACTIVE, but the requests in other zones") as ended:
-        run.go()
-
-    assert ended.value.snapshot.name == name(A)
-    assert ended.value.snapshot.also == (name(B),)
-
-
 def test_own_request_with_other_settings_stops_everything_before_it_begins() -> None:
     """A request of ours with other settings is neither adopted nor deleted."""
     other = args(zones=[B], acceleratorType="v6e-8")
@@ -230,17 +160,6 @@ def test_foreign_request_puts_its_zone_out() -> None:
     assert run.script.count("DELETE") == 0
 
 
-def test_provisioning_has_its_own_deadline() -> None:
-    """Hosts that are not made in time are a fault of their own, with a text of its own."""
-    run = race(a=Zone(granted(600, 9 * HOUR)))
-
-    with pytest.raises(UnreadyError, match="not active after 2h in PROVISIONING") as ended:
-        run.go(queue=HOUR, provisioning=2 * HOUR)
-
-    assert run.time.now == pytest.approx(1000 + 600 + 2 * HOUR, abs=60)
-    assert ended.value.snapshot.lifecycle is Lifecycle.PROVISIONING
-
-
 def test_queue_deadline_does_not_end_what_was_granted() -> None:
     """A request granted just before the queue deadline still gets its hosts."""
     run = race(a=Zone(granted(HOUR - 60, 1800)), b=Zone())
@@ -248,32 +167,26 @@ def test_queue_deadline_does_not_end_what_was_granted() -> None:
     assert run.go(queue=HOUR).name == name(A)
 
 
-def test_engine_timeout_bounds_everything() -> None:
-    """`custom_timeouts` end the wait whatever the deadlines are."""
-    run = race(a=Zone(), b=Zone())
+def test_ordered_goes_on_at_once_after_a_rejection() -> None:
+    """A zone that cannot take it costs no time, and leaves the others a larger share."""
+    run = race("ordered", a=Zone(refuse=ApiError("not supported", status=400)), b=Zone(), c=Zone())
 
-    with pytest.raises(UnreadyError, match="is not active after 1m: us-east5-a waiting"):
-        run.go(overall=60.0)
+    with pytest.raises(UnreadyError, match="in the queue") as ended:
+        run.go(queue=2 * HOUR)
 
-    assert run.time.now == 1060
+    assert run.asked() == [A, B, C]
+    assert run.time.now == pytest.approx(1000 + 2 * HOUR, abs=1)
+    assert ended.value.snapshot.name == name(C)
+    assert ended.value.snapshot.also == ()
+    assert f"{A} unsupported, {B} withdrawn after 1h, {C} waiting 59m" in ended.value.message
 
 
-def test_waiting_words_show_what_google_says() -> None:
-    """A state that this version does not know is shown as Google spells it, and waited on."""
-    run = race(a=Zone({0.0: "ON_HOLD"}), b=Zone())
+def test_ordered_waits_in_one_zone_only() -> None:
+    """After a race was made an ordered wait, only one of its requests stays."""
+    run = race("ordered", a=Zone(there=True), b=Zone(there=True))
 
-    with pytest.raises(UnreadyError, match=f"{A} ON_HOLD 1h, {B} waiting 1h"):
+    with pytest.raises(UnreadyError) as ended:
         run.go(queue=HOUR)
 
-
-def _attempts() -> Iterator[ZoneAttempt]:
-    yield ZoneAttempt.in_zone(args(zones=[A, B]), B)
-
-
-def test_an_attempt_is_for_its_zone_alone() -> None:
-    """Each zone gets a request of its own, under the one id."""
-    (attempt,) = _attempts()
-
-    assert attempt.name == name(B)
-    assert attempt.args.zones == (B,)
-    assert attempt.summary() == f"{B} not requested yet"
+    assert len(run.zones.running()) == 1
+    assert ended.value.snapshot.also == ()

@@ -29,12 +29,10 @@ from tpuflex.provider.operations import delete_resource, refuse_deletion
 from tpuflex.provider.planning import plan, refuse_replacement
 from tpuflex.provider.read import names_of
 from tpuflex.request.body import imported_inputs, request_body
-from tpuflex.request.diff import diff
 from tpuflex.request.model import Node, QueuedResource
 from tpuflex.request.name import Nodes, RequestName
 from tpuflex.request.outputs import observed_inputs
 from tpuflex.request.snapshot import Snapshot
-from tpuflex.request.states import Lifecycle
 
 HERE = RequestName.parse(NAME)
 LABELS: dict[str, str] = INPUTS["labels"]
@@ -164,16 +162,6 @@ def test_a_description_that_was_taken_away_shows() -> None:
     assert found["externalIps"] == known["externalIps"]
     assert observed_inputs(known, bare) == known
     assert observed_inputs({}, seen(tags=["x"]))["tags"] == ["x"]
-
-
-@pytest.mark.parametrize("stands", list(Lifecycle))
-def test_where_it_stands_is_no_input(stands: Lifecycle) -> None:
-    """What became of the resource is shown as a change of the resource itself."""
-    beyond = stands in (Lifecycle.FAILED, Lifecycle.LOST, Lifecycle.DELETING)
-    shown = beyond or stands in (Lifecycle.WAITING, Lifecycle.PROVISIONING)
-    change = Change(ChangeKind.UPDATE, replaces=beyond, is_input=False)
-
-    assert diff(filled(), filled(), stands).changes == ({"lifecycle": change} if shown else {})
 
 
 @pytest.mark.parametrize(
@@ -322,12 +310,3 @@ def test_steering_is_added_deleted_or_changed(
     found = plan(filled(**old), filled(**new), {"lifecycle": "active"}, 0).diff.changes
 
     assert found == {"rerun": Change(kind, replaces=kind is not ChangeKind.DELETE)}
-
-
-def test_other_zones_of_a_waiting_request_are_an_update() -> None:
-    """While nothing was granted, the other zones are simply asked, too."""
-    waiting: Properties = {"lifecycle": "waiting", "zone": "us-east5-a"}
-
-    found = plan(filled(), filled(zones=["us-east5-b"]), waiting, 0).diff.changes
-
-    assert found["zones"] == Change(ChangeKind.UPDATE, replaces=False)

@@ -4,53 +4,30 @@ from __future__ import annotations
 
 import json
 from importlib import import_module
-from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import pulumi
 import pytest
 import yaml
-from jsonschema import Draft202012Validator
 from pydantic.alias_generators import to_camel
 
 from pulumi_plugin.values import Properties
 from tests.provider.fakes import INPUTS as BASE
 from tests.request.inputs import OTHER
-from tpuflex.naming import QUEUED_RESOURCE
+from tpuflex.naming import QUEUED_RESOURCE, VLLM_ENDPOINT
 from tpuflex.provider import examples
 from tpuflex.provider.planning import plan
 from tpuflex.provider.schema import package_schema
-from tpuflex.request.fields import DEFAULTS, INNER_DEFAULTS, ROWS, RequestArgs
+from tpuflex.request.fields import DEFAULTS, INNER_DEFAULTS, INPUTS, ROWS, RequestArgs
 from tpuflex.request.name import Nodes, NodeStatus, RequestName
 from tpuflex.request.objects import DataDisk, MultiNode
 from tpuflex.request.outputs import outputs
 from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle
 
-METASCHEMA = Path(__file__).parent / "published" / "pulumi-package-metaschema.json"
 SCHEMA: dict[str, Any] = json.loads(package_schema())
 RESOURCE: dict[str, Any] = SCHEMA["resources"][QUEUED_RESOURCE]
 ENUMS = {token: type_ for token, type_ in SCHEMA["types"].items() if "enum" in type_}
-
-
-def metaschema() -> Draft202012Validator:
-    """Pulumi's schema of schemas; Python spells the names of groups in patterns differently."""
-    text = METASCHEMA.read_text("utf-8").replace("(?<", "(?P<")
-    return Draft202012Validator(json.loads(text))
-
-
-def test_it_is_valid_by_the_published_metaschema() -> None:
-    """Pulumi's own schema of package schemas finds nothing wrong with ours."""
-    found = [f"{e.json_path}: {e.message}" for e in metaschema().iter_errors(SCHEMA)]
-
-    assert found == []
-
-
-def test_the_metaschema_finds_what_is_wrong() -> None:
-    """It is no schema that everything fits."""
-    broken = {**SCHEMA, "version": "next", "resources": {"QueuedResource": RESOURCE}}
-
-    assert len([*metaschema().iter_errors(broken)]) >= 2
 
 
 def test_the_python_package_is_the_one_that_pip_installs() -> None:
@@ -165,3 +142,44 @@ def test_examples_are_inputs_of_the_schema() -> None:
         assert all(f" {key}: " in text or f" {key}:\n" in text for key in examples.INPUTS)
     for language in ("typescript", "python", "yaml"):
         assert f"```{language}\n" in RESOURCE["description"]
+
+
+def referred(kind: dict[str, Any]) -> str | None:
+    """The type that ``kind`` is, or is a list or a mapping of."""
+    inside = kind.get("items") or kind.get("additionalProperties")
+    return kind.get("$ref") or (referred(inside) if inside else None)
+
+
+def test_it_holds_every_input_at_every_depth() -> None:
+    """Each input and each field inside of one has a type and a text; each type is defined."""
+    schema = SCHEMA
+    resource = schema["resources"][QUEUED_RESOURCE]
+
+    assert set(resource["inputProperties"]) == INPUTS
+    defined = {f"#/types/{token}" for token in schema["types"]}
+    component = schema["resources"][VLLM_ENDPOINT]
+    groups = [resource["inputProperties"], resource["properties"]] + [
+        group["properties"] for group in schema["types"].values() if "enum" not in group
+    ]
+    groups += [function["outputs"]["properties"] for function in schema["functions"].values()]
+    groups += [component["inputProperties"], component["properties"]]
+    used = set()
+    for group in groups:
+        for name, text in group.items():
+            assert text["description"], name
+            reference = referred(text)
+            used |= {reference} - {None, "pulumi.json#/Any"}
+            assert reference or text["type"], name
+    assert used == defined
+
+
+def test_required_is_what_has_no_default() -> None:
+    """A program must say what nothing can be made of; an object what it cannot be without."""
+    schema = SCHEMA
+
+    resource = schema["resources"][QUEUED_RESOURCE]
+    assert resource["requiredInputs"] == ["runtimeVersion", "serviceAccount", "zones"]
+    assert schema["types"]["tpuflex:tpu:DataDisk"]["required"] == ["sourceDisk"]
+    assert schema["types"]["tpuflex:tpu:MultiNode"]["required"] == ["nodeCount"]
+    size = schema["types"]["tpuflex:tpu:BootDisk"]["properties"]["diskSizeGb"]
+    assert size["type"] == "integer"

@@ -34,7 +34,6 @@ from tests.provider.fakes import (
 )
 from tpuflex import __version__
 from tpuflex.codes import Code, split_code
-from tpuflex.errors import AccessError
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
 from tpuflex.naming import QUEUED_RESOURCE
@@ -212,17 +211,6 @@ def test_a_diff_says_with_a_code_that_the_run_is_over(served: Served) -> None:
     assert [split_code(text)[1] for text in served.said] == [Code.RUN_OVER]
 
 
-def test_create_previews_without_a_call(served: Served) -> None:
-    """A previewed create knows the names and asks the cloud nothing."""
-    served.cloud.request = sequence(AccessError("nobody may ask"))
-
-    answer = served.stub.Create(
-        provider_pb2.CreateRequest(urn=URN, properties=encode(INPUTS), preview=True)
-    )
-
-    assert decode(answer.properties)["name"] == NAME
-
-
 def test_create_gives_id_outputs_and_secrets(served: Served) -> None:
     """Outputs carry the inputs, secret where they were, and what Google says."""
     served.cloud.request = sequence(missing(), queued("ACTIVE"))
@@ -337,31 +325,10 @@ def test_import_reads_all_inputs(served: Served) -> None:
     assert not check.failures
 
 
-def test_refresh_sees_drift_but_not_googles_own_entries(served: Served) -> None:
-    """A label that someone changed shows; a label that Google added does not."""
-    known = {**INPUTS, "labels": {**INPUTS["labels"], "team": "a"}}
-    served.cloud.request = sequence(queued("ACTIVE"))
-    labels = {**INPUTS["labels"], "team": "b", "goog-x": "1"}
-    served.cloud.node = sequence(node(labels=labels))
-
-    answer = served.stub.Read(
-        provider_pb2.ReadRequest(id=NAME, urn=URN, inputs=encode(known), properties=encode(known))
-    )
-
-    assert decode(answer.inputs)["labels"] == {**INPUTS["labels"], "team": "b"}
-
-
 def test_malformed_id_is_explained(served: Served) -> None:
     """An import id that is no resource name is refused with the form that is."""
     with pytest.raises(grpc.RpcError, match="projects/PROJECT/locations/ZONE"):
         served.stub.Read(provider_pb2.ReadRequest(id="slice", urn=URN))
-
-
-def test_other_types_are_refused_by_name(served: Served) -> None:
-    """A type that this provider does not have is named."""
-    other = "urn:pulumi:dev::shop::tpuflex:tpu:Reservation::x"
-    with pytest.raises(grpc.RpcError, match="tpuflex:tpu:Reservation"):
-        served.stub.Create(provider_pb2.CreateRequest(urn=other))
 
 
 def test_a_component_is_made_by_who_makes_its_type() -> None:

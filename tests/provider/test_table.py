@@ -25,7 +25,7 @@ from tests.provider.fakes import (
 )
 from tpuflex.errors import AccessError, ApiError, TpuflexError
 from tpuflex.provider.call import UnreadyError
-from tpuflex.provider.operations import create, delete_resource, update
+from tpuflex.provider.operations import delete_resource, update
 from tpuflex.provider.planning import plan
 from tpuflex.provider.read import read
 from tpuflex.request.check import input_properties
@@ -154,29 +154,6 @@ def _is_missing(answer: Answer) -> bool:
     return isinstance(answer, TpuflexError)
 
 
-def test_create_handles_the_orphaned_node() -> None:
-    """A node of ours without a queued resource is deleted before the request is placed again."""
-    there = {NODE: node()}
-
-    def answer(sent: Sent) -> Answer:
-        if sent.method == "DELETE":
-            del there[sent.path]
-        if sent.method == "POST":
-            there.update({NAME: queued("ACTIVE"), NODE: node()})
-        if sent.method != "GET" or "operations" in sent.path:
-            return {"name": "operations/1", "done": True}
-        return there.get(sent.path, missing(sent.path))
-
-    call, script, said = scripted(answer)
-
-    create(call, KNOWN, timeout=0)
-
-    mutations = [(r.method, r.path) for r in script.sent if r.method != "GET"]
-    assert mutations[0] == ("DELETE", NODE)
-    assert mutations[1][0] == "POST"
-    assert "clearing a leftover" in said.text
-
-
 @pytest.mark.parametrize("error", [AccessError("403"), ApiError("down", status=503)])
 def test_read_that_fails_takes_nothing_out_of_the_state(error: TpuflexError) -> None:
     """Only a 404, twice, means gone; anything else is an error."""
@@ -184,17 +161,6 @@ def test_read_that_fails_takes_nothing_out_of_the_state(error: TpuflexError) -> 
 
     with pytest.raises(type(error)):
         read(call, NAME, KNOWN, STATE)
-
-
-def test_one_404_is_not_yet_a_fact() -> None:
-    """What is missing once and there the second time was never gone."""
-    answers = Cloud(request=sequence(missing(), queued("ACTIVE")), node=sequence(node()))
-    call, _, _ = scripted(answers)
-
-    found = read(call, NAME, KNOWN, STATE)
-
-    assert found is not None
-    assert found.outputs["lifecycle"] == "active"
 
 
 def test_request_with_changed_owner_label_is_still_the_one_that_was_made() -> None:

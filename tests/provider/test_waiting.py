@@ -21,7 +21,7 @@ from tests.provider.fakes import (
 )
 from tpuflex.codes import Code
 from tpuflex.errors import AccessError, ApiError, QuotaError, TpuflexError
-from tpuflex.provider.call import Call, Deadlines, UnreadyError, pause_for
+from tpuflex.provider.call import Call, Deadlines, UnreadyError
 from tpuflex.provider.race import obtain
 from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle
@@ -44,28 +44,6 @@ def wait(call: Call, *, queue: float = DAY, provisioning: float = HOUR) -> Snaps
     return obtain(call, args(), Deadlines(queue, provisioning, deletion=HOUR))
 
 
-def test_states_are_said_once_each_with_their_meaning() -> None:
-    """Each state gets one line in plain words, and the wait ends with ACTIVE."""
-    cloud = Cloud(
-        request=sequence(
-            queued("CREATING"),
-            queued("WAITING_FOR_RESOURCES"),
-            queued("WAITING_FOR_RESOURCES"),
-            queued("PROVISIONING"),
-            queued("ACTIVE"),
-        ),
-        node=sequence(node("CREATING"), node("READY")),
-    )
-    call, _, said = scripted(asked(cloud))
-
-    seen = wait(call)
-
-    assert seen.lifecycle is Lifecycle.ACTIVE
-    heads = [line.split(":")[0].split(",")[0] for _, line in said.lines][1:]
-    assert heads == ["CREATING", "WAITING_FOR_RESOURCES", "PROVISIONING", "ACTIVE", "ACTIVE"]
-    assert "ACTIVE, but the node is CREATING" in said.text
-
-
 def test_a_long_wait_beats_every_minute_and_polls_gently() -> None:
     """Over a day: a sign of life every 60 s, and at most one poll per 15 s on average."""
     time = FakeTime()
@@ -82,29 +60,6 @@ def test_a_long_wait_beats_every_minute_and_polls_gently() -> None:
     assert all(gap == pytest.approx(60) for gap in gaps)
     assert len(script.sent) <= DAY / 15
     assert time.now == pytest.approx(1000 + DAY)
-
-
-def test_deadline_is_met_exactly() -> None:
-    """The wait neither ends before its deadline nor a poll later."""
-    time = FakeTime()
-    call, _, _ = scripted(asked(Cloud(request=sequence(queued("WAITING_FOR_RESOURCES")))), time)
-
-    with pytest.raises(UnreadyError):
-        wait(call, queue=100)
-
-    assert time.now == 1100
-
-
-def test_cancel_ends_the_wait_and_keeps_what_was_seen() -> None:
-    """A cancellation raises at once, with the request as it was last seen."""
-    time = FakeTime(stop_at=1010.0)
-    call, _, _ = scripted(asked(Cloud(request=sequence(queued("WAITING_FOR_RESOURCES")))), time)
-
-    with pytest.raises(UnreadyError, match="stopped waiting") as ended:
-        wait(call)
-
-    assert time.now == 1010
-    assert ended.value.snapshot.lifecycle is Lifecycle.WAITING
 
 
 @pytest.mark.parametrize(
@@ -155,41 +110,6 @@ def test_a_project_without_billing_is_told_what_mends_it(left: bool) -> None:
     assert "administrator" not in ended.value.hint
 
 
-def test_rejection_with_a_request_left_behind_is_kept() -> None:
-    """A rejected request that still exists must stay in the state, or it would leak."""
-    failed = queued("FAILED", failedData={"error": {"code": 8, "message": "no more capacity"}})
-    done: JsonObject = {
-        "name": "operations/1",
-        "done": True,
-        "error": {"code": 8, "message": "stockout"},
-    }
-    call, _, _ = scripted(asked(Cloud(request=sequence(failed), operation=sequence(done))))
-
-    with pytest.raises(UnreadyError, match="cause: stock-out") as ended:
-        wait(call)
-
-    assert ended.value.snapshot.lifecycle is Lifecycle.FAILED
-
-
-@pytest.mark.parametrize(
-    ("state", "words"),
-    [
-        (queued("FAILED", failedData={"error": {"code": 13, "message": "oops"}}), "internal"),
-        (queued("SUSPENDED"), "is over"),
-        (queued("DELETING"), "being deleted by someone else"),
-    ],
-)
-def test_settled_states_end_the_wait(state: JsonObject, words: str) -> None:
-    """What cannot become ACTIVE any more is not waited for."""
-    time = FakeTime()
-    call, _, _ = scripted(asked(Cloud(request=sequence(state))), time)
-
-    with pytest.raises(UnreadyError, match=words):
-        wait(call)
-
-    assert time.now == 1000
-
-
 def test_a_request_that_was_given_up_is_a_lack_of_capacity() -> None:
     """M7: `up` ends with the code of missing capacity, whatever Google's words, and says what to
     do; the request stays in the state, and the next `up` replaces it."""
@@ -222,29 +142,6 @@ def test_suspending_is_waited_through_to_its_cause() -> None:
         wait(call)
 
 
-def test_unknown_state_is_shown_and_waited_through() -> None:
-    """A state that a later API may bring is shown as it is and does not end the wait."""
-    cloud = Cloud(
-        request=sequence(queued("ON_HOLD"), queued("ACTIVE")), node=sequence(node("READY"))
-    )
-    call, _, said = scripted(asked(cloud))
-
-    wait(call)
-
-    assert "ON_HOLD: a state that this version does not know" in said.text
-
-
-def test_poll_failures_never_fail_the_wait() -> None:
-    """An API that does not answer for a while does not lose the slice."""
-    down = ApiError("unavailable", status=503)
-    cloud = Cloud(
-        request=sequence(down, down, down, down, queued("ACTIVE")), node=sequence(node("READY"))
-    )
-    call, _, _ = scripted(asked(cloud))
-
-    assert wait(call).lifecycle is Lifecycle.ACTIVE
-
-
 def test_lost_permission_ends_the_wait_but_keeps_the_request() -> None:
     """Refused for five minutes, the permission is gone rather than in flux: say so, and forget
     nothing. A single refusal passes."""
@@ -260,53 +157,3 @@ def test_lost_permission_ends_the_wait_but_keeps_the_request() -> None:
     once = sequence(AccessError("403"), queued("ACTIVE"))
     call, _, _ = scripted(asked(Cloud(request=once, node=sequence(node()))))
     assert wait(call).lifecycle is Lifecycle.ACTIVE
-
-
-def test_404_right_after_the_request_is_not_yet() -> None:
-    """For a minute after the API accepted the request, a 404 only means "not yet"."""
-    time = FakeTime()
-    cloud = Cloud(
-        request=sequence(*[missing()] * 5, queued("ACTIVE")),
-        node=sequence(*[missing()] * 5, node("READY")),
-    )
-    call, _, _ = scripted(asked(cloud), time)
-    wait(call)
-
-    call, _, _ = scripted(asked(Cloud()), time)
-    began = time.now
-    with pytest.raises(UnreadyError, match="cannot be found"):
-        wait(call)
-    assert 60 <= time.now - began <= 75
-
-
-def test_forgotten_operation_is_no_failure() -> None:
-    """Google forgets operations; the queued resource says the rest."""
-    cloud = Cloud(
-        request=sequence(queued("WAITING_FOR_RESOURCES"), queued("ACTIVE")),
-        node=sequence(node()),
-        operation=sequence(missing("operations/1")),
-    )
-    call, script, _ = scripted(asked(cloud))
-
-    wait(call)
-
-    assert sum("operations" in request.path for request in script.sent) == 1
-
-
-def test_active_without_a_node_is_lost() -> None:
-    """An ACTIVE queued resource whose node is gone will not come back by itself."""
-    call, _, _ = scripted(asked(Cloud(request=sequence(queued("ACTIVE")))))
-
-    with pytest.raises(UnreadyError, match="its node is gone") as ended:
-        wait(call)
-
-    assert ended.value.snapshot.lifecycle is Lifecycle.LOST
-
-
-def test_many_waits_share_one_pace() -> None:
-    """However many wait in a process, together they poll ten times a second at most on average;
-    a few are as quick as one, and old waits are as slow as ever."""
-    for waits in (1, 5, 32, 64, 1000):
-        assert waits / pause_for(0.0, 0.5, waits) <= 10
-    assert pause_for(0.0, 0.5, 5) == pause_for(0.0, 0.5, 1) == 0.5
-    assert pause_for(DAY, 0.5, 64) == pause_for(DAY, 0.5, 1) == 30

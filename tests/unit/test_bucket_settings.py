@@ -15,7 +15,7 @@ from tpuflex.errors import SettingsError
 from tpuflex.gcp.held_permissions import Held
 from tpuflex.naming import Names
 from tpuflex.operate.doctor.rights import all_needed, permission_checks
-from tpuflex.roles.roles import Command, When, roles
+from tpuflex.roles.roles import When
 from tpuflex.settings.bucket import BroughtBucket, brought_bucket
 from tpuflex.settings.identity import IdentitySettings
 from tpuflex.settings.load import parse
@@ -142,29 +142,6 @@ def test_what_is_kept_is_named() -> None:
     """The inventory lists the bucket beside the network."""
     assert kept_in("gs://acme-models/llm").brought_paths == ("gs://acme-models",)
     assert kept_in("own").brought_paths == ()
-
-
-@pytest.mark.parametrize(
-    ("permission", "stacks", "needed"),
-    [
-        ("storage.buckets.create", (), True),
-        ("storage.buckets.create", (When.NO_BUCKET,), False),
-        ("storage.buckets.get", (When.NO_BUCKET,), True),
-        ("storage.buckets.setIamPolicy", (When.NO_BUCKET,), True),
-        ("storage.buckets.setIamPolicy", (When.NO_BUCKET_ROLES,), False),
-        ("storage.buckets.getIamPolicy", (When.NO_BUCKET_ROLES,), False),
-        ("storage.objects.create", (When.NO_BUCKET,), True),
-        ("storage.objects.create", (When.BROUGHT_WEIGHTS,), False),
-        ("storage.objects.get", (When.BROUGHT_WEIGHTS,), True),
-    ],
-)
-def test_what_is_not_made_needs_no_right(
-    permission: str, stacks: tuple[When, ...], needed: bool
-) -> None:
-    """`doctor`, and `up` by it, ask for no right to make a bucket that the stack does not make, to
-    grant where it grants nothing, or to write weights where others may have: whether these are
-    there, and who may push, is looked at by itself."""
-    assert (permission in roles().needed(Command.UP, stacks)) is needed
 
 
 def test_what_is_missing_in_the_bucket_is_granted_there() -> None:

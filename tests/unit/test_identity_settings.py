@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.stack_sections import findings, sections
-from tpuflex.roles.roles import Command, When, roles
 from tpuflex.settings.identity import BroughtAccount, IdentitySettings
 from tpuflex.settings.load import parse
 from tpuflex.settings.rules import warnings
@@ -79,23 +78,3 @@ def test_an_account_of_another_project_may_need_more() -> None:
     assert "it is of acme-accounts, and hosts of acme-serving run as it only" in str(found)
     mine = parse(sections({"identity": {"service_account": EMAIL}}), "test")
     assert not [each for each in warnings(mine) if "identity" in each.key]
-
-
-@pytest.mark.parametrize(
-    ("permission", "stacks", "needed"),
-    [
-        ("iam.serviceAccounts.create", (), True),
-        ("iam.serviceAccounts.create", (When.BROUGHT_ACCOUNT,), False),
-        ("resourcemanager.projects.setIamPolicy", (), True),
-        ("resourcemanager.projects.setIamPolicy", (When.BROUGHT_ACCOUNT,), False),
-        ("storage.buckets.setIamPolicy", (When.BROUGHT_ACCOUNT,), True),
-        ("secretmanager.secrets.setIamPolicy", (When.BROUGHT_ACCOUNT,), True),
-        ("storage.buckets.setIamPolicy", (When.BROUGHT_ACCOUNT, When.NO_BUCKET_ROLES), False),
-        ("secretmanager.secrets.setIamPolicy", (When.BROUGHT_ACCOUNT, When.BROUGHT_GRANTS), False),
-    ],
-)
-def test_what_is_not_made_or_granted_needs_no_right(
-    permission: str, stacks: tuple[When, ...], needed: bool
-) -> None:
-    """`doctor` asks for no right to do what others do."""
-    assert (permission in roles().needed(Command.UP, stacks)) is needed

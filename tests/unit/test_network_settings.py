@@ -6,7 +6,6 @@ import pytest
 
 from tests.unit.stack_sections import sections
 from tpuflex.errors import SettingsError
-from tpuflex.roles.roles import Command, When, roles
 from tpuflex.settings.load import parse
 from tpuflex.settings.rules import warnings
 
@@ -129,26 +128,3 @@ def test_an_image_in_a_registry_of_google_needs_no_way_out() -> None:
     found = warnings(parse(sections({"network": MINE}), "test"))
 
     assert not any("depends on your network" in each.problem for each in found)
-
-
-@pytest.mark.parametrize(
-    ("permission", "stacks", "needed"),
-    [
-        ("compute.networks.create", (), True),
-        ("compute.networks.create", (When.BROUGHT_NETWORK,), False),
-        ("compute.subnetworks.create", (When.BROUGHT_NETWORK,), False),
-        ("compute.firewalls.create", (When.BROUGHT_NETWORK,), True),
-        ("compute.firewalls.create", (When.BROUGHT_NETWORK, When.BROUGHT_RULES), False),
-        ("compute.networks.updatePolicy", (When.BROUGHT_NETWORK,), True),
-        ("compute.networks.updatePolicy", (When.BROUGHT_NETWORK, When.SHARED_NETWORK), False),
-        ("dns.managedZones.create", (When.BROUGHT_NETWORK,), False),
-        ("compute.routers.create", (When.BROUGHT_NETWORK, When.NAT), True),
-        ("serviceusage.services.enable", (), True),
-        ("serviceusage.services.enable", (When.BROUGHT_APIS,), False),
-    ],
-)
-def test_what_is_brought_need_not_be_made(
-    permission: str, stacks: tuple[When, ...], needed: bool
-) -> None:
-    """`doctor` asks for no right to make what the stack does not make."""
-    assert (permission in roles().needed(Command.UP, stacks)) is needed

@@ -92,3 +92,44 @@ def test_an_identity_cannot_name_a_role_that_is_not_there() -> None:
     document = roles().model_dump(by_alias=True, mode="json")
     with pytest.raises(ValidationError, match=r"roles that are not there: \['none'\]"):
         Roles.model_validate({**document, "identities": {"x": ["none"]}})
+
+
+@pytest.mark.parametrize(
+    ("permission", "stacks", "needed"),
+    [
+        ("compute.networks.create", (), True),
+        ("compute.networks.create", (When.BROUGHT_NETWORK,), False),
+        ("compute.subnetworks.create", (When.BROUGHT_NETWORK,), False),
+        ("compute.firewalls.create", (When.BROUGHT_NETWORK,), True),
+        ("compute.firewalls.create", (When.BROUGHT_NETWORK, When.BROUGHT_RULES), False),
+        ("compute.networks.updatePolicy", (When.BROUGHT_NETWORK,), True),
+        ("compute.networks.updatePolicy", (When.BROUGHT_NETWORK, When.SHARED_NETWORK), False),
+        ("dns.managedZones.create", (When.BROUGHT_NETWORK,), False),
+        ("compute.routers.create", (When.BROUGHT_NETWORK, When.NAT), True),
+        ("serviceusage.services.enable", (), True),
+        ("serviceusage.services.enable", (When.BROUGHT_APIS,), False),
+        ("storage.buckets.create", (), True),
+        ("storage.buckets.create", (When.NO_BUCKET,), False),
+        ("storage.buckets.get", (When.NO_BUCKET,), True),
+        ("storage.buckets.setIamPolicy", (When.NO_BUCKET,), True),
+        ("storage.buckets.setIamPolicy", (When.NO_BUCKET_ROLES,), False),
+        ("storage.buckets.getIamPolicy", (When.NO_BUCKET_ROLES,), False),
+        ("storage.objects.create", (When.NO_BUCKET,), True),
+        ("storage.objects.create", (When.BROUGHT_WEIGHTS,), False),
+        ("storage.objects.get", (When.BROUGHT_WEIGHTS,), True),
+        ("iam.serviceAccounts.create", (), True),
+        ("iam.serviceAccounts.create", (When.BROUGHT_ACCOUNT,), False),
+        ("resourcemanager.projects.setIamPolicy", (), True),
+        ("resourcemanager.projects.setIamPolicy", (When.BROUGHT_ACCOUNT,), False),
+        ("storage.buckets.setIamPolicy", (When.BROUGHT_ACCOUNT,), True),
+        ("secretmanager.secrets.setIamPolicy", (When.BROUGHT_ACCOUNT,), True),
+        ("storage.buckets.setIamPolicy", (When.BROUGHT_ACCOUNT, When.NO_BUCKET_ROLES), False),
+        ("secretmanager.secrets.setIamPolicy", (When.BROUGHT_ACCOUNT, When.BROUGHT_GRANTS), False),
+    ],
+)
+def test_what_others_make_or_grant_needs_no_right(
+    permission: str, stacks: tuple[When, ...], needed: bool
+) -> None:
+    """`doctor`, and `up` by it, ask for no right to make or grant what the stack does not, or to
+    write weights where others may have."""
+    assert (permission in roles().needed(Command.UP, stacks)) is needed
