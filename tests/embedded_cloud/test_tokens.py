@@ -21,8 +21,7 @@ from tests.embedded_cloud.api import TOKEN, error_of
 from tpuflex.errors import AccessError
 from tpuflex.gcp.credentials import Kind, describe
 from tpuflex.gcp.endpoints import Endpoints
-from tpuflex.gcp.session import AuthorizedSession, authorized_session
-from tpuflex.gcp.token_sources import EMBEDDED_TOKEN
+from tpuflex.gcp.session import EMBEDDED_TOKEN, AuthorizedSession, authorized_session
 
 PROJECT = "my-project"
 SECRETS = f"/v1/projects/{PROJECT}/secrets"

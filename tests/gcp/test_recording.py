@@ -15,8 +15,7 @@ import requests
 from tpuflex.errors import AccessError
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.recording import VARIABLE, Recording
-from tpuflex.gcp.session import AuthorizedSession, authorized_session
-from tpuflex.gcp.token_sources import EMBEDDED_TOKEN
+from tpuflex.gcp.session import EMBEDDED_TOKEN, AuthorizedSession, authorized_session
 
 TOKEN = f"{EMBEDDED_TOKEN}.canary-of-a-token"
 PAYLOAD = "Y2FuYXJ5LW9mLWEtc2VjcmV0"

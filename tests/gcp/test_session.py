@@ -15,8 +15,13 @@ from tests.unit.test_credentials import KEY, USER
 from tpuflex.errors import AccessError
 from tpuflex.gcp.credentials import Credential, Kind
 from tpuflex.gcp.endpoints import Endpoints
-from tpuflex.gcp.session import AuthorizedSession, authorized_session, require_credentials
-from tpuflex.gcp.token_sources import EMBEDDED_TOKEN, StaticToken
+from tpuflex.gcp.session import (
+    EMBEDDED_TOKEN,
+    AuthorizedSession,
+    GivenToken,
+    authorized_session,
+    require_credentials,
+)
 
 URL = "https://secretmanager.googleapis.com/v1/projects/p/secrets"
 OK: tuple[int, dict[str, Any]] = (200, {})
@@ -82,7 +87,7 @@ class Elsewhere(Google):
         return response
 
 
-class Renewable(StaticToken):
+class Renewable(GivenToken):
     """Another token after each renewal."""
 
     def refresh(self) -> None:
@@ -91,7 +96,7 @@ class Renewable(StaticToken):
 
 
 def session(google: Google, **how: Any) -> AuthorizedSession:
-    made = AuthorizedSession(how.pop("tokens", StaticToken("ya29.x")), embedded=False, **how)
+    made = AuthorizedSession(how.pop("tokens", GivenToken("ya29.x")), embedded=False, **how)
     made.mount("https://", google)
     return made
 
@@ -99,7 +104,7 @@ def session(google: Google, **how: Any) -> AuthorizedSession:
 def test_the_quota_project_of_a_credential_goes_with_every_request() -> None:
     """M4: a credential's quota project is sent to every API, as google-auth does it."""
     google = Google(OK, OK)
-    calls = session(google, tokens=StaticToken("ya29.x", "quota-project"), project="p")
+    calls = session(google, tokens=GivenToken("ya29.x", "quota-project"), project="p")
 
     calls.get(URL)
     calls.post("https://tpu.googleapis.com/v2alpha1/x", data=b"{}")
@@ -126,7 +131,7 @@ def test_the_stacks_project_where_an_api_demands_one() -> None:
         ([DENIED], {"project": "p"}, b""),
         ([NO_QUOTA_PROJECT], {"project": "p"}, io.BytesIO(b"read once")),
         ([NO_QUOTA_PROJECT, NO_QUOTA_PROJECT], {"project": "p"}, b""),
-        ([NO_QUOTA_PROJECT], {"project": "p", "tokens": StaticToken("ya29.x", "q")}, b""),
+        ([NO_QUOTA_PROJECT], {"project": "p", "tokens": GivenToken("ya29.x", "q")}, b""),
         ([EXPIRED], {}, b""),
         ([EXPIRED], {"renews": True}, io.BytesIO(b"read once")),
         ([EXPIRED, EXPIRED], {"renews": True}, b""),
@@ -155,7 +160,7 @@ def test_a_redirect_to_another_host_takes_nothing_along(
     monkeypatch.setenv("NETRC", str(netrc))
     place = "https://cdn.example/blob?sig=1"
     google = Elsewhere(place, answer)
-    calls = session(google, tokens=StaticToken("ya29.x", "pays"), project="p", renews=True)
+    calls = session(google, tokens=GivenToken("ya29.x", "pays"), project="p", renews=True)
 
     assert calls.get(URL).status_code == answer[0]
 
@@ -166,7 +171,7 @@ def test_a_redirect_within_a_host_keeps_both() -> None:
     """It is the same one who asks the same host."""
     google = Elsewhere(f"{URL}/next", OK)
 
-    session(google, tokens=StaticToken("ya29.x", "pays")).get(URL)
+    session(google, tokens=GivenToken("ya29.x", "pays")).get(URL)
 
     assert [each[1:] for each in google.headers] == [("Bearer ya29.x", "pays")] * 2
 
@@ -185,7 +190,7 @@ def test_a_token_never_reaches_the_wrong_cloud() -> None:
     google = Google()
 
     with pytest.raises(AccessError, match="a token that is not for it"):
-        session(google, tokens=StaticToken(f"{EMBEDDED_TOKEN}.x")).get(URL)
+        session(google, tokens=GivenToken(f"{EMBEDDED_TOKEN}.x")).get(URL)
 
     assert google.sent == []
 

@@ -12,9 +12,8 @@ import pytest
 from tests.security.answering import server
 from tpuflex.errors import ApiError
 from tpuflex.gcp.answers import MAX_BYTES
-from tpuflex.gcp.session import AuthorizedSession
+from tpuflex.gcp.session import AuthorizedSession, GivenToken
 from tpuflex.gcp.timing import Timing
-from tpuflex.gcp.token_sources import StaticToken
 from tpuflex.gcp.transport import Transport
 from tpuflex.host.report import host_report
 from tpuflex.operate.ask import Question, ask
@@ -23,7 +22,7 @@ MEGABYTE = 1024 * 1024
 
 
 def call(url: str) -> object:
-    with AuthorizedSession(StaticToken("ya29.tpuflex-embedded.x"), embedded=True) as session:
+    with AuthorizedSession(GivenToken("ya29.tpuflex-embedded.x"), embedded=True) as session:
         return Transport(session, url, Timing.real(Event())).call("GET", "/v1/things", budget=0)
 
 

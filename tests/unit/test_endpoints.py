@@ -10,8 +10,7 @@ import requests
 from tests.loopback import overrides
 from tpuflex.errors import AccessError, SettingsError
 from tpuflex.gcp.endpoints import Endpoints, is_loopback
-from tpuflex.gcp.session import AuthorizedSession, authorized_session
-from tpuflex.gcp.token_sources import StaticToken
+from tpuflex.gcp.session import AuthorizedSession, GivenToken, authorized_session
 
 BASE = "http://127.0.0.1:8470"
 LOCAL = {
@@ -164,7 +163,7 @@ def test_mixed_endpoints_never_leak() -> None:
 
 def test_static_token_stays() -> None:
     """A token from outside cannot be renewed; asking does no harm."""
-    token = StaticToken("ya29.x")
+    token = GivenToken("ya29.x")
     token.refresh()
 
     assert token.token() == "ya29.x"

@@ -107,25 +107,14 @@ class CredentialsFile:
         return f"CredentialsFile({str(self.path)!r}, {self.kind})"
 
 
-@dataclass(frozen=True, slots=True)
-class _Type:
-    """A type of credentials file: what it is, and which text it must hold."""
-
-    kind: Kind
-    needs: tuple[str, ...]
-
-
-#: ``type`` of the file -> what google-auth 2.62 demands of it (``google.auth._default``).
+#: ``type`` of the file -> what it is, and the texts that google-auth 2.62 demands in it
+#: (``google.auth._default``).
 _TYPES = {
-    "authorized_user": _Type(Kind.USER, ("client_id", "client_secret", "refresh_token")),
-    "service_account": _Type(Kind.SERVICE_ACCOUNT, ("client_email", "private_key", "token_uri")),
-    "impersonated_service_account": _Type(
-        Kind.IMPERSONATED, ("service_account_impersonation_url",)
-    ),
-    "external_account": _Type(
-        Kind.EXTERNAL_ACCOUNT, ("audience", "subject_token_type", "token_url")
-    ),
-    "external_account_authorized_user": _Type(Kind.EXTERNAL_ACCOUNT, ("audience",)),
+    "authorized_user": (Kind.USER, ("client_id", "client_secret", "refresh_token")),
+    "service_account": (Kind.SERVICE_ACCOUNT, ("client_email", "private_key", "token_uri")),
+    "impersonated_service_account": (Kind.IMPERSONATED, ("service_account_impersonation_url",)),
+    "external_account": (Kind.EXTERNAL_ACCOUNT, ("audience", "subject_token_type", "token_url")),
+    "external_account_authorized_user": (Kind.EXTERNAL_ACCOUNT, ("audience",)),
 }
 
 
@@ -162,25 +151,17 @@ def credentials_file(environ: Mapping[str, str]) -> CredentialsFile | None:
     """
     named = environ.get(FILE_VARIABLE, "")
     if named:
-        return read_credentials(Path(named), f"{FILE_VARIABLE} names {named}, which")
+        return _read(Path(named), f"{FILE_VARIABLE} names {named}, which")
     home = environ.get("HOME")
     configuration = environ.get(_CONFIG_VARIABLE) or (home and f"{home}/.config/gcloud")
     if not configuration:
         return None
     path = Path(configuration) / _GCLOUD_FILE
-    return read_credentials(path, f"{path}") if path.is_file() else None
+    return _read(path, f"{path}") if path.is_file() else None
 
 
-def read_credentials(path: Path, called: str) -> CredentialsFile:
-    """Read a credentials file.
-
-    Args:
-        path: where it is.
-        called: how the message begins that says what is wrong with it.
-
-    Raises:
-        AccessError: it cannot be read, or is not one that can be used.
-    """
+def _read(path: Path, called: str) -> CredentialsFile:
+    """The file at ``path``; ``called`` begins what is said of one that cannot be used."""
     try:
         with path.open("rb") as file:
             content = file.read(_LARGEST_FILE + 1)
@@ -194,24 +175,24 @@ def read_credentials(path: Path, called: str) -> CredentialsFile:
         info = None
     if not isinstance(info, dict):
         raise _unusable(f"{called} is not a JSON object")
-    return CredentialsFile(path, _checked(info, called).kind, info)
+    return CredentialsFile(path, _checked(info, called), info)
 
 
-def _checked(info: Mapping[str, JsonValue], called: str) -> _Type:
-    type_ = _TYPES.get(_text(info, "type"))
-    if type_ is None:
+def _checked(info: Mapping[str, JsonValue], called: str) -> Kind:
+    kind, needs = _TYPES.get(_text(info, "type"), (None, ()))
+    if kind is None:
         known = ", ".join(_TYPES)
         raise _unusable(f"{called} is of type {info.get('type')!r}; expected one of {known}")
-    texts = [*type_.needs, *({"quota_project_id", "account"} & info.keys())]
+    texts = [*needs, *({"quota_project_id", "account"} & info.keys())]
     wrong = [key for key in texts if not isinstance(info.get(key), str)]
     if wrong:
         raise _unusable(f"{called}: {', '.join(wrong)}: text is expected")
-    if type_.kind is Kind.IMPERSONATED:
+    if kind is Kind.IMPERSONATED:
         source = info.get("source_credentials")
         if not isinstance(source, dict):
             raise _unusable(f"{called}: source_credentials: an object is expected")
         _checked(source, f"{called}: source_credentials")
-    return type_
+    return kind
 
 
 def _account(info: Mapping[str, JsonValue]) -> str:

@@ -2,6 +2,11 @@
 
 Only tokens are taken from google-auth. Its ``before_request`` would also ask Google for a regional
 access boundary, with the token, whatever host the request is for.
+
+For the embedded cloud, requests to Google's token servers go to the embedded cloud instead, and
+nothing goes anywhere else: google-auth 2.62 takes no other address for a user's token than Google's
+(``Credentials.from_authorized_user_info``: "always overrides"), nor for an impersonated account's
+(``from_impersonated_service_account_info`` drops the URL's host).
 """
 
 from __future__ import annotations
@@ -11,13 +16,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import requests
 
 from pulumi_plugin.printable import printable
 from tpuflex.errors import AccessError
 from tpuflex.gcloud_commands import log_in
+from tpuflex.gcp.answers import read_whole
 from tpuflex.gcp.credentials import (
     METADATA_VARIABLE,
     Credential,
@@ -27,8 +34,8 @@ from tpuflex.gcp.credentials import (
     describe,
 )
 from tpuflex.gcp.endpoints import is_loopback
+from tpuflex.gcp.owners_adapter import OwnersAdapter
 from tpuflex.gcp.rpc_errors import read_rpc_error
-from tpuflex.gcp.token_requests import TokenRequests
 
 if TYPE_CHECKING:
     from google.auth.credentials import Credentials
@@ -54,6 +61,13 @@ _REMEDIES = {
     Kind.METADATA: "See whether this machine has a service account.",
 }
 
+#: Google's servers that hand out tokens.
+_TOKEN_SERVERS = frozenset(
+    f"{name}.googleapis.com" for name in ("oauth2", "sts", "iamcredentials")
+) | {"metadata.google.internal", "169.254.169.254"}
+#: Bytes; an answer with a token has about 2,000.
+_LARGEST_ANSWER = 1024 * 1024
+_PASSING = frozenset({408, 429})
 #: What google-auth runs into where a file or an answer is not made as it should be.
 _UNFORESEEN = (ValueError, TypeError, KeyError, AttributeError)
 #: Kinds for which one token is exchanged for another.
@@ -92,17 +106,9 @@ class DefaultCredentials:
         with self._lock:
             self._renew()
 
-    def require(self) -> None:
-        """See that there are credentials; Google is not asked what they are worth.
-
-        Raises:
-            AccessError: there are none.
-        """
-        with self._lock:
-            self._require()
-
     def credential(self) -> Credential:
-        """What the tokens come from, and when the present one expires.
+        """What the tokens come from, and when the present one expires; Google is not asked what
+        they are worth.
 
         Raises:
             AccessError: there are none.
@@ -131,6 +137,57 @@ class DefaultCredentials:
         return loaded
 
 
+class _TokenSession(requests.Session):
+    """Sends google-auth's requests for tokens, one at a time, and reads answers within a bound; for
+    the embedded cloud, stays on this user's loopback.
+
+    Args:
+        embedded_at: address of the embedded cloud without trailing slash; empty for Google.
+    """
+
+    def __init__(self, embedded_at: str) -> None:
+        super().__init__()
+        self._embedded_at = embedded_at
+        self._status = 0
+        self.trust_env = not embedded_at
+        if embedded_at:
+            self.mount("http://", OwnersAdapter())
+
+    def request(self, method: str, url: str, *how: Any, **named: Any) -> requests.Response:  # type: ignore[override]
+        """Send one request."""
+        parts = urlsplit(url)
+        if self._embedded_at and parts.hostname in _TOKEN_SERVERS:
+            query = f"?{parts.query}" if parts.query else ""
+            url = f"{self._embedded_at}{parts.path}{query}"
+        self._status = 0
+        response = super().request(method, url, *how, **named)
+        self._status = response.status_code
+        return response
+
+    def send(self, request: requests.PreparedRequest, **how: Any) -> requests.Response:
+        """Send one request, also one that an answer redirects to.
+
+        Raises:
+            AccessError: it would leave this machine with a secret of the embedded cloud.
+        """
+        url = request.url or ""
+        if self._embedded_at and not (is_loopback(url) and url.startswith("http://")):
+            raise AccessError(
+                f"refused to send the embedded cloud's credentials to {urlsplit(url).hostname}"
+            )
+        response = super().send(request, **{**how, "stream": True})
+        read_whole(response, _LARGEST_ANSWER)
+        return response
+
+    @property
+    def passing(self) -> bool:
+        """Whether the last request failed in a way that may pass.
+
+        No answer, 5xx, too many requests, or an answer of 2xx that was of no use: a login page.
+        """
+        return self._status < 300 or self._status >= 500 or self._status in _PASSING
+
+
 @dataclass(frozen=True, slots=True)
 class _Loaded:
     """Credentials that were found.
@@ -139,13 +196,13 @@ class _Loaded:
         file: the file that they are from; None if they are the metadata server's.
         found: what they are.
         google: as google-auth has them.
-        requests: sends the requests for tokens.
+        session: sends the requests for tokens.
     """
 
     file: CredentialsFile | None
     found: Credential
     google: Credentials
-    requests: TokenRequests
+    session: _TokenSession
 
     def renew(self) -> None:
         """Get a new token.
@@ -155,11 +212,12 @@ class _Loaded:
             requests.ConnectionError: it is away.
         """
         from google.auth.exceptions import GoogleAuthError
+        from google.auth.transport.requests import Request
 
         try:
-            self.google.refresh(self.requests)  # type: ignore[no-untyped-call]
+            self.google.refresh(Request(self.session))  # type: ignore[no-untyped-call]
         except (GoogleAuthError, *_UNFORESEEN) as error:
-            if self.requests.passing:
+            if self.session.passing:
                 # It said nothing about the credentials.
                 raise requests.ConnectionError("the token server is not available") from error
             raise AccessError(
@@ -182,14 +240,14 @@ def _load(environ: Mapping[str, str], embedded_at: str) -> _Loaded:
     file = credentials_file(environ)
     if file is not None:
         _check_belonging(file, embedded_at)
-    sender = TokenRequests(embedded_at)
+    session = _TokenSession(embedded_at)
     if file is not None:
-        google = _from_file(file, sender)
+        google = _from_file(file, session)
     elif embedded_at:
         google = _embedded_metadata(environ)
     else:
-        google = _metadata(sender)
-    return _Loaded(file, describe(environ), google, sender)
+        google = _metadata(session)
+    return _Loaded(file, describe(environ), google, session)
 
 
 def _check_belonging(file: CredentialsFile, embedded_at: str) -> None:
@@ -206,10 +264,11 @@ def _check_belonging(file: CredentialsFile, embedded_at: str) -> None:
         )
 
 
-def _from_file(file: CredentialsFile, sender: TokenRequests) -> Credentials:
+def _from_file(file: CredentialsFile, session: _TokenSession) -> Credentials:
     import google.auth
     from google.auth.credentials import with_scopes_if_required
     from google.auth.exceptions import GoogleAuthError
+    from google.auth.transport.requests import Request
 
     try:
         with warnings.catch_warnings():
@@ -217,7 +276,7 @@ def _from_file(file: CredentialsFile, sender: TokenRequests) -> Credentials:
             # meant, the second `tpuflex doctor` says.
             warnings.simplefilter("ignore")
             found, _ = google.auth.load_credentials_from_dict(  # type: ignore[no-untyped-call]
-                dict(file.info), request=sender
+                dict(file.info), request=Request(session)
             )
     except (GoogleAuthError, *_UNFORESEEN) as error:
         # Without its text, which may repeat what is secret.
@@ -241,16 +300,17 @@ def _embedded_metadata(environ: Mapping[str, str]) -> Credentials:
     return made
 
 
-def _metadata(sender: TokenRequests) -> Credentials:
+def _metadata(session: _TokenSession) -> Credentials:
     """The metadata server's, where there is one: google-auth asks for it."""
     import google.auth
     from google.auth.compute_engine import Credentials as MetadataCredentials
     from google.auth.exceptions import DefaultCredentialsError
+    from google.auth.transport.requests import Request
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found, _ = google.auth.default(scopes=[_SCOPE], request=sender)  # type: ignore[arg-type]
+            found, _ = google.auth.default(scopes=[_SCOPE], request=Request(session))
     except DefaultCredentialsError:
         found = None
     # Anything else is from a file that the process's environment names, and ours does not.

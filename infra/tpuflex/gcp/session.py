@@ -7,7 +7,8 @@ other host gets an error instead of a token.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import requests
@@ -20,6 +21,7 @@ from tpuflex.gcp.credentials import (
     METADATA_VARIABLE,
     TOKEN_VARIABLE,
     Credential,
+    Kind,
     quota_project,
 )
 from tpuflex.gcp.default_credentials import DefaultCredentials
@@ -27,9 +29,10 @@ from tpuflex.gcp.endpoints import Endpoints, is_loopback
 from tpuflex.gcp.owners_adapter import OwnersAdapter
 from tpuflex.gcp.recording import Recording
 from tpuflex.gcp.rpc_errors import read_rpc_error
-from tpuflex.gcp.token_sources import EMBEDDED_TOKEN, EmbeddedToken, StaticToken, TokenSource
 
 _TOKEN_FILE_VARIABLE = "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE"  # noqa: S105 - a variable's name
+#: What all tokens of the embedded cloud begin with; Google makes none such.
+EMBEDDED_TOKEN = "ya29.tpuflex-embedded"  # noqa: S105 - not a token
 _EMBEDDED_HINT = 'Run: eval "$(tpuflex emulator env)", or unset the endpoint overrides.'
 #: https://cloud.google.com/apis/docs/system-parameters
 _QUOTA_PROJECT_HEADER = "X-Goog-User-Project"
@@ -37,6 +40,54 @@ _QUOTA_PROJECT_HEADER = "X-Goog-User-Project"
 _REGISTRIES = frozenset({"gcr.io", "us.gcr.io", "eu.gcr.io", "asia.gcr.io"})
 #: Connections kept open per host; more waits than this still work, on short connections.
 _POOL = 32
+
+
+class TokenSource(Protocol):
+    """Hands out access tokens."""
+
+    def token(self) -> str:
+        """A token that is valid now, as far as can be told without asking Google."""
+
+    def refresh(self) -> None:
+        """Get a new token, because the API answered 401."""
+
+    def credential(self) -> Credential:
+        """What the tokens come from; no server is asked."""
+
+
+class GivenToken:
+    """A token from outside. Google's cannot be renewed; the embedded cloud has another one after
+    each of its starts.
+
+    Args:
+        token: the token.
+        quota_project: project that quota is taken from; empty if the environment names none.
+        file: where the running embedded cloud keeps its own; empty if that is not known.
+    """
+
+    def __init__(self, token: str, quota_project: str = "", file: str = "") -> None:
+        self._token = token
+        self._file = file
+        self._credential = Credential(
+            Kind.ACCESS_TOKEN, TOKEN_VARIABLE, quota_project=quota_project
+        )
+
+    def token(self) -> str:
+        """The token."""
+        return self._token
+
+    def refresh(self) -> None:
+        """Take the one that the embedded cloud has now; without any, the next 401 is reported."""
+        try:
+            found = Path(self._file).read_text("utf-8") if self._file else ""
+        except (OSError, UnicodeDecodeError):
+            return
+        if found.startswith(EMBEDDED_TOKEN):
+            self._token = found
+
+    def credential(self) -> Credential:
+        """What the token comes from."""
+        return self._credential
 
 
 class AuthorizedSession(requests.Session):
@@ -170,9 +221,7 @@ def require_credentials(endpoints: Endpoints, environ: Mapping[str, str]) -> Non
     Raises:
         AccessError: there are none.
     """
-    source = _token_source(endpoints, environ)
-    if isinstance(source, DefaultCredentials):
-        source.require()
+    _token_source(endpoints, environ).credential()
 
 
 def _token_source(endpoints: Endpoints, environ: Mapping[str, str]) -> TokenSource:
@@ -192,14 +241,14 @@ def _token_source(endpoints: Endpoints, environ: Mapping[str, str]) -> TokenSour
                 " API endpoints point to this machine",
                 hint=_EMBEDDED_HINT,
             )
-        return EmbeddedToken(given, environ.get(_TOKEN_FILE_VARIABLE, ""))
+        return GivenToken(given, file=environ.get(_TOKEN_FILE_VARIABLE, ""))
     if given.startswith(EMBEDDED_TOKEN):
         raise AccessError(
             f"{TOKEN_VARIABLE} holds the embedded cloud's token, while the API endpoints are"
             " not all on this machine",
             hint=f'Unset {TOKEN_VARIABLE}, or run: eval "$(tpuflex emulator env)"',
         )
-    return StaticToken(given, quota_project(environ)) if given else DefaultCredentials(environ)
+    return GivenToken(given, quota_project(environ)) if given else DefaultCredentials(environ)
 
 
 class _Signature(requests.auth.AuthBase):
