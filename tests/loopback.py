@@ -1,6 +1,11 @@
-"""The environment that points every API to one address on loopback."""
+"""The environment that points every API to one address on loopback, and a server there."""
 
 from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tpuflex.gcp.endpoints import API_PATHS, OVERRIDES
 
@@ -8,3 +13,23 @@ from tpuflex.gcp.endpoints import API_PATHS, OVERRIDES
 def overrides(url: str) -> dict[str, str]:
     """gcloud's override variables of all APIs, as `tpuflex emulator env` prints them."""
     return {variable: f"{url}{API_PATHS.get(name, '')}/" for name, variable in OVERRIDES.items()}
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, *_: object) -> None:
+        """Say nothing: a program that was killed reads no answer."""
+
+
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """The address of a server on loopback."""
+    server = _Server(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.01), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

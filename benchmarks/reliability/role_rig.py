@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 import sys
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -36,8 +35,6 @@ _ROLES = {"some": "projects/tpuflex-dev/roles/some", "grants": "projects/tpuflex
 #: Enforced from now on; networks and rules are made by operations that take a moment, as on Google.
 _STRICTNESS: Json = {"iam": {"enforced": True}, "compute": {"operation_s": 2}}
 
-#: A model of the embedded Hub.
-HUB_MODEL = "figure/tiny"
 #: Sections of the stack file, and what to change in each.
 Edits = Mapping[str, Mapping[str, Any]]
 
@@ -68,11 +65,6 @@ class RoleRig(StackRig):
     def program(self) -> str:
         """The stack file."""
         return self._stack_file.read_text()
-
-    def put_model(self) -> None:
-        """Let the embedded Hub have the weights of the stack as :data:`HUB_MODEL`."""
-        hub = self.home / ".tpuflex" / "emulator" / "hub" / HUB_MODEL
-        shutil.copytree(self.home / "model", hub, dirs_exist_ok=True)
 
     def fill_library(self) -> None:
         """Let the project have a library, and in it the weights of the stack."""

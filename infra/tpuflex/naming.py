@@ -59,12 +59,6 @@ EGRESS_RULE_ROLES = ("egress-google", "egress-deny", "egress-deny-v6")
 #: What the private DNS zones of the endpoint are for: part of their names.
 DNS_ZONE_ROLES = ("dns-googleapis", "dns-gcr", "dns-pkg")
 
-#: Part of the names of the machine that copies a model within its region, and of all that is made
-#: with it: network, subnetwork, service account.
-COPY_ROLE = "copy"
-#: What the endpoint's service accounts are for: part of their ids.
-ACCOUNT_ROLES = ("host", COPY_ROLE)
-
 COMPUTE_NAME_LIMIT = 63
 SERVICE_ACCOUNT_ID_LIMIT = 30
 QUEUED_RESOURCE_ID_LIMIT = 60

@@ -1,4 +1,4 @@
-"""What commands refuse of a bucket and of secrets that are the user's own."""
+"""What commands refuse of secrets that are the user's own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.stack_sections import sections
-from tpuflex.cli.region_source import region_source, require_grants_allowed
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.secrets import require_role
 from tpuflex.errors import SettingsError
@@ -33,42 +32,3 @@ def test_nothing_is_put_into_a_secret_of_yours(stack: OpenStack) -> None:
         " stack's own."
     ]
     require_role(with_(stack), API_KEY)
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        (
-            {
-                "model__weights__bucket": "gs://acme-models",
-                "model__weights__manage_grants": False,
-                "identity": {"service_account": "serving@my-project-id.iam.gserviceaccount.com"},
-            },
-            "tpuflex:model.weights.manage_grants: it is false, so no machine is let into"
-            " gs://acme-models.",
-        ),
-        (
-            {
-                "secrets": {
-                    "hf_token": "projects/acme-vault/secrets/hub/versions/1",
-                    "manage_grants": False,
-                }
-            },
-            "tpuflex:secrets.manage_grants: it is false, so no machine may read"
-            " projects/acme-vault/secrets/hub/versions/1.",
-        ),
-    ],
-)
-def test_no_machine_is_let_in_where_nobody_may_be(
-    stack: OpenStack, changes: dict[str, object], said: str
-) -> None:
-    """Where tpuflex is to grant nothing; the same works from here. Into a bucket, and with a
-    secret, where it may, a machine copies."""
-    allowed = {"hf_token": "projects/acme-vault/secrets/hub/versions/1"}
-    hub, theirs = region_source("hf://acme/tiny"), "gs://acme-models"
-    require_grants_allowed(with_(stack, model__weights__bucket=theirs, secrets=allowed), hub)
-    with pytest.raises(SettingsError) as caught:
-        require_grants_allowed(with_(stack, **changes), hub)
-
-    assert [str(each) for each in caught.value.findings] == [said]
-    assert caught.value.hint == f"Push from here: tpuflex weights push --stack {stack.name}"

@@ -116,27 +116,3 @@ def test_a_disk_that_gets_full_is_told(type_in: TypeIn, project: Path) -> None:
     assert again.code == 0
     assert re.fullmatch(r"manifest_sha256: [0-9a-f]{64}\n", again.out)
     assert not partial.exists()
-
-
-def test_no_machine_copies_what_it_cannot_be_let_read(type_in: TypeIn, project: Path) -> None:
-    """A bucket without uniform access, a name that no condition can have, a bucket that is not
-    there and the stack's own place are refused with what works instead; nothing is made."""
-    kept = json.loads((GOLDENS / "dev.boot.json").read_text())["weights"]
-    own = f"gs://{kept['bucket']}/{kept['prefix']}"
-    for source, code, said in (
-        (
-            PLACE,
-            6,
-            "gs://acme-models has no uniform bucket-level access, so nobody can be let into",
-        ),
-        (f"{PLACE}'s", 5, "has a character that no condition of a role can name"),
-        ("gs://nobodys-models/tiny", 4, "gs://nobodys-models does not exist"),
-        (own, 5, f"weights.source: it is {own}, where the stack keeps its weights"),
-    ):
-        write_source(project, source)
-        typed = type_in("weights", "push", "-s", "dev", "--from-region", "--yes")
-        assert (typed.code, said in typed.err) == (code, True), typed.err
-        assert ("tpuflex weights push" in typed.err) is (code != 4 and source != own)
-    assert not (project / ".tpuflex" / "models").exists()
-    environ = {str(k): str(v) for k, v in type_in("emulator", "env", "--json").document.items()}
-    assert not storage_bucket(kept["bucket"], project="acme", environ=environ).exists()

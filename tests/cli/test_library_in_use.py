@@ -11,16 +11,13 @@ from tpuflex.cli.steps.library_contents import Contents
 from tpuflex.cli.steps.library_down import _require_unread
 from tpuflex.errors import ConflictError
 from tpuflex.gcp.cloud_resource import CloudResource
-from tpuflex.gcp.library import COPY_TITLE, READER_TITLE, below, readers
+from tpuflex.gcp.library import READER_TITLE, below, readers
 from tpuflex.gcp.transport import JsonObject
 
 
-@pytest.mark.parametrize(
-    ("title", "used"), [(READER_TITLE, True), (COPY_TITLE, True), ("x", False)]
-)
-def test_hosts_and_machines_that_copy_use_it(title: str, used: bool) -> None:
-    """An endpoint's hosts, and a machine that a colleague's push waits for; not any account that
-    may read."""
+@pytest.mark.parametrize(("title", "used"), [(READER_TITLE, True), ("x", False)])
+def test_hosts_use_it(title: str, used: bool) -> None:
+    """An endpoint's hosts; not any account that may read."""
     condition: JsonObject = {"title": title, "expression": below("b", "models/m/1")}
     binding: JsonObject = {
         "role": "roles/storage.objectViewer",

@@ -18,7 +18,7 @@ from tpuflex.errors import (
     ServiceDisabledError,
     TpuflexError,
 )
-from tpuflex.gcp.library import COPY_TITLE, READER_TITLE, below, reader_title
+from tpuflex.gcp.library import READER_TITLE, below, reader_title
 from tpuflex.gcp.queued_resources import NodeListing, QueuedResourceListing
 from tpuflex.host.metadata_keys import CONFIG_KEY
 from tpuflex.request.model import Node, NodeSpec, QueuedResource, QueuedResourceState, Tpu
@@ -104,16 +104,6 @@ def test_an_endpoint_that_may_read(stack: OpenStack) -> None:
     assert uses_of(stack, Slices(), Policy("models/other/1")) == ([], [])
 
 
-def test_a_machine_that_copies_it_there(stack: OpenStack) -> None:
-    """Somebody pushes: what it brings is not removed meanwhile, also where it is one's own."""
-    users, unseen = uses_of(stack, Slices(), Policy(PREFIX, title=COPY_TITLE))
-    assert (users, unseen) == (
-        [f"{HOST} copies it, a machine of weights push --from-region"],
-        [],
-    )
-    assert uses_of(stack, Slices(), Policy("models/other/1", title=COPY_TITLE)) == ([], [])
-
-
 def test_slices_that_boot_with_it(stack: OpenStack) -> None:
     """Nodes and live requests in any zone, each once; requests that are over, and what boots with
     other weights, do not."""
@@ -163,8 +153,8 @@ def test_an_endpoint_is_told_from_the_others() -> None:
     )
     uses = Uses({PREFIX: (*mine, *theirs)})
 
-    assert uses.others(PREFIX, "a1", (HOST,)) == ("theirs", "another", "?")
-    assert uses.others("models/other/1", "a1", (HOST,)) == ()
+    assert uses.others(PREFIX, "a1", HOST) == ("theirs", "another", "?")
+    assert uses.others("models/other/1", "a1", HOST) == ()
 
 
 def test_endpoints_of_one_account_are_told_apart(stack: OpenStack) -> None:
@@ -175,8 +165,8 @@ def test_endpoints_of_one_account_are_told_apart(stack: OpenStack) -> None:
     vars(cloud)["apis"] = lambda: SimpleNamespace(storage=policy)
     uses = weights_uses(cloud)
 
-    assert len(uses.others(PREFIX, "a1", (HOST,))) == 1
-    assert uses.others(PREFIX, "b2", (HOST,)) == ()
+    assert len(uses.others(PREFIX, "a1", HOST)) == 1
+    assert uses.others(PREFIX, "b2", HOST) == ()
 
 
 def test_a_request_that_is_granted_meanwhile_is_seen(stack: OpenStack) -> None:

@@ -89,9 +89,7 @@ def test_without_the_keys_of_a_network_of_yours_nothing_in_the_state_changes(
     ("network", "key"),
     [
         ({"name": "tpuflex-dev-vllm-net"}, "name"),
-        ({"name": "tpuflex-dev-vllm-copy"}, "name"),
         ({"subnetwork": "tpuflex-dev-vllm-subnet"}, "subnetwork"),
-        ({"subnetwork": "tpuflex-dev-vllm-copy"}, "subnetwork"),
     ],
 )
 def test_a_name_of_the_endpoints_own_is_refused(

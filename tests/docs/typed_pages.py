@@ -27,7 +27,6 @@ ENDLESS = "runs until Ctrl-C, on a host that writes a log"
 NO_LOG = f"a host that runs nothing has no log; {GOOGLE} types it in a rehearsal"
 PRIVATE = "goes through IAP to a private address, until Ctrl-C; tests/cli/test_way_in.py"
 GCLOUD = "needs gcloud, and a secret's name; tests/acceptance/gcloud/test_services_gcloud.py"
-REGION = "needs a model of the Hub; tests/engine/test_push_from_region.py types both"
 FILLED = (
     "needs weights in another region; tests/acceptance/weights/test_library_filled.py copies these"
 )
@@ -160,7 +159,6 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex --stack chat library down --dry-run",
             "tpuflex --stack chat library down",
         ),
-        REGION: ("tpuflex --stack chat weights push --from-region",),
         FILLED: (
             "tpuflex --stack chat-eu library up",
             "tpuflex --stack chat-eu weights push",
@@ -232,10 +230,6 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "docs/how-to/weights.md": {
         FETCHING: ("hf download google/gemma-4-E4B-it --local-dir models/gemma-4-E4B-it",),
-        REGION: (
-            "tpuflex --stack chat weights push --from-region",
-            "tpuflex --stack chat weights push --from-region --stop",
-        ),
         HOW_TO: (
             "tpuflex --stack chat weights push",
             "tpuflex --stack chat weights ls",

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tpuflex.errors import AccessError, AlreadyExistsError, ConflictError, NotFoundError
 from tpuflex.gcp.brought_bucket import (
-    GRANTS,
     PUSHES,
     held_in,
     made_by_tpuflex,
     read_brought_bucket,
-    require_grantable,
     require_pushable,
 )
 from tpuflex.gcp.weights import WeightsBucket, weights_bucket
@@ -23,7 +21,7 @@ from tpuflex.settings.bucket import BroughtBucket
 
 if TYPE_CHECKING:
     from tests.gcp.conftest import Clients
-    from tpuflex.gcp.transport import Api, JsonObject
+    from tpuflex.gcp.transport import JsonObject
 
 MINE = BroughtBucket("bucket-1", "llm")
 PREFIX = "llm/models/tiny/1"
@@ -178,50 +176,3 @@ def test_the_caller_may_push(clients: Clients) -> None:
     """The bucket itself is asked, as the right may be granted there alone."""
     assert held_in(clients.storage, "bucket-1", PUSHES) == set(PUSHES)
     require_pushable(clients.storage, MINE)
-
-
-UNIFORM: JsonObject = {"iamConfiguration": {"uniformBucketLevelAccess": {"enabled": True}}}
-
-
-class Held:
-    """A client that is told these permissions."""
-
-    def __init__(self, *permissions: str) -> None:
-        self._permissions = permissions
-
-    def call(self, _method: str, path: str) -> dict[str, list[str]]:
-        assert all(name in path for name in GRANTS)
-        return {"permissions": [*self._permissions]}
-
-
-@pytest.mark.parametrize(
-    ("found", "held", "said", "hint"),
-    [
-        (UNIFORM, GRANTS, "", ""),
-        ({}, GRANTS, "no uniform bucket-level access", "--uniform-bucket-level-access"),
-        (
-            {"iamConfiguration": {"uniformBucketLevelAccess": {"enabled": False}}},
-            GRANTS,
-            "no uniform bucket-level access",
-            "gcloud storage buckets update gs://bucket-1",
-        ),
-        (
-            UNIFORM,
-            GRANTS[:1],
-            "storage.buckets.setIamPolicy is missing",
-            "--member=user:YOU --role=roles/storage.legacyBucketOwner",
-        ),
-    ],
-)
-def test_who_can_be_let_into_a_part_of_it(
-    found: JsonObject, held: tuple[str, ...], said: str, hint: str
-) -> None:
-    """Conditions need uniform access, and granting needs a right that a push does not; both are
-    told before a machine is made, with the command that mends them."""
-    api = cast("Api", Held(*held))
-    if not said:
-        require_grantable(api, MINE, found)
-        return
-    with pytest.raises(AccessError, match=f"{said}.* Nothing was made") as caught:
-        require_grantable(api, MINE, found)
-    assert hint in caught.value.hint

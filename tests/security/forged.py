@@ -15,7 +15,6 @@ import pytest
 from embedded_cloud.cloud import project_number
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import TOKEN, Api, flex_start
-from tests.embedded_cloud.compute_api import instance
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.kinds import KINDS, PROJECT_ROLES, Kind
 from tpuflex.gcp.listing import Apis, apis, list_all
@@ -24,7 +23,6 @@ from tpuflex.gcp.session import authorized_session
 from tpuflex.gcp.timing import Timing
 from tpuflex.gcp.transport import Transport
 from tpuflex.naming import (
-    COPY_ROLE,
     DNS_ZONE_ROLES,
     ENDPOINT_NAME,
     SECRET_ROLES,
@@ -155,17 +153,6 @@ def _subnetwork(name: str, cidr: str) -> Callable[[Api, Forgery], None]:
     return make
 
 
-def _instance(api: Api, forged: Forgery) -> None:
-    """A machine in somebody's subnetwork, in a zone that is none of the stack's."""
-    body = instance(
-        forged.name(NAMES.compute(COPY_ROLE)),
-        machineType=f"zones/{REGION}-c/machineTypes/e2-small",
-        networkInterfaces=[{"subnetwork": f"regions/{REGION}/subnetworks/of-somebody"}],
-        labels=forged.labels,
-    )
-    _posted(api, f"compute/v1/projects/{api.project}/zones/{REGION}-c/instances", body)
-
-
 def _account(api: Api, forged: Forgery) -> None:
     """The account, and its role in the project's policy."""
     id_ = forged.name(NAMES.service_account_id())
@@ -208,7 +195,6 @@ _IN_NETWORK = {"network": "global/networks/of-somebody"}
 MAKERS: Mapping[str, Callable[[Api, Forgery], None]] = {
     "queued resource": _slice,
     "node": _node,
-    "instance": _instance,
     "firewall rule": _compute(
         "ssh", "global/firewalls", allowed=[{"IPProtocol": "tcp"}], **_IN_NETWORK
     ),

@@ -45,8 +45,6 @@ RANKS: dict[str, int] = {
     "policy.rows": 1,
     "embedded_cloud": 3,
     "boot": 2,
-    # It runs on a machine of its own, with what it shares with a push from here.
-    "copier": 3,
     "settings.load": 2,
     "settings.read": 2,
     "project": 3,

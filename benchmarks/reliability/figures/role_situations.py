@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from reliability.role_rig import HUB_MODEL, Edits, RoleRig
+from reliability.role_rig import Edits, RoleRig
 from tpuflex.operate.doctor.rights import COMMANDS as EXAMINED
 from tpuflex.roles.roles import Command, When, roles
 
@@ -89,8 +89,6 @@ _CHANGED: Edits = {
     "network": {"allowed_cidrs": ["10.0.0.0/8"]},
     "serving": {"env": {"VLLM_CPU_KVCACHE_SPACE": "2"}},
 }
-#: The model that the rig has put on the embedded Hub, beside the weights of the stack.
-_FROM_HUB: Edits = {"model": {"weights": {"source": f"hf://{HUB_MODEL}", "revision": "copied"}}}
 _IN_LIBRARY: Edits = {"model": {"weights": {"bucket": "library"}}}
 #: Whatever `doctor` examines, so that it finds nothing amiss but what is taken away.
 _DOCTOR = (Command.DOCTOR, *EXAMINED)
@@ -111,13 +109,6 @@ SITUATIONS: Mapping[str, Situation] = {
     ),
     "weights push of a stack that is up": Situation(
         (Command.WEIGHTS_PUSH,), ("weights", "push", "{model}"), client=True
-    ),
-    "weights push --from-region": Situation(
-        (Command.WEIGHTS_COPY, Command.WEIGHTS_PUSH),
-        ("weights", "push", "--from-region", "--yes"),
-        change=_FROM_HUB,
-        client=True,
-        codes=frozenset({ACCESS, UNPROVED}),
     ),
     "weights rm": Situation(
         (Command.WEIGHTS_RM,),
@@ -224,8 +215,6 @@ def arrange(rig: RoleRig, situation: Situation) -> None:
     if situation.start in _ARRANGED:
         _ARRANGED[situation.start](rig)
     rig.edit(situation.change)
-    if situation.command is Command.WEIGHTS_COPY:
-        rig.put_model()
     rig.enforce()
 
 

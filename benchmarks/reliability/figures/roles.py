@@ -71,10 +71,7 @@ def judge(rig: RoleRig, case: Case) -> Result:
         # permission to be not there.
         if result.struck or ended != 0 or situation.examined:
             _judge_refusal(result, situation, missing, ended, said)
-    if situation.command in (
-        *(Command.UP, Command.DOWN),
-        *(Command.WEIGHTS_PUSH, Command.WEIGHTS_COPY),
-    ):
+    if situation.command in (Command.UP, Command.DOWN, Command.WEIGHTS_PUSH):
         _judge_rest(rig, result)
     return result
 

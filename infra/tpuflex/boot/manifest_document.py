@@ -1,8 +1,5 @@
 """The text of ``MANIFEST.json``, and the sums that it is made of.
 
-Standard library only: the program that copies a model within its region runs it on a machine that
-has nothing else.
-
 The text follows from model, revision and files alone, to the byte: its SHA-256 is what a host is
 told (:mod:`tpuflex.boot.manifest`).
 """
@@ -70,11 +67,6 @@ def manifest_document(
         "files": [_entry(file) for file in files],
     }
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
-
-
-def document_sha256(document: str) -> str:
-    """SHA-256 in hex of a manifest as it is stored."""
-    return hashlib.sha256(document.encode()).hexdigest()
 
 
 @dataclass(slots=True)

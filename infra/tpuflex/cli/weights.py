@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import Commands, as_json, assume_yes, pass_invocation, stack_name
-
-if TYPE_CHECKING:
-    from tpuflex.cli.stack import OpenStack
 
 checkpoint = click.argument(
     "directory", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path)
@@ -33,26 +29,15 @@ def weights() -> None:
     examples=(
         "tpuflex --stack prod weights push  # what the stack file names",
         "tpuflex --stack prod weights push ./my-model --again",
-        "tpuflex --stack prod weights push --from-region  # a machine in the region copies it",
     ),
 )
 @checkpoint
 @click.option("--again", is_flag=True, help="Send every file, whatever the bucket holds.")
-@click.option(
-    "--from-region",
-    is_flag=True,
-    help="Have a small machine in the bucket's region copy the model from the Hub or a bucket.",
-)
-@click.option(
-    "--stop", is_flag=True, help="With --from-region: delete the machine of an earlier command."
-)
 @stack_name
 @as_json
 @assume_yes
 @pass_invocation
-def push(
-    invocation: Invocation, directory: Path | None, again: bool, from_region: bool, stop: bool
-) -> None:
+def push(invocation: Invocation, directory: Path | None, again: bool) -> None:
     """Push the weights to the stack's bucket, the manifest last.
 
     Takes DIRECTORY, or what tpuflex:model.weights.source names; a model of the Hugging Face Hub
@@ -71,13 +56,6 @@ def push(
 
     Where the stack's zones are in several regions, they go to its home, and from there within Cloud
     Storage to the others; what is damaged there is copied anew, with --again everything.
-
-    With --from-region nothing passes through this machine: a small Compute Engine machine in the
-    bucket's region copies what tpuflex:model.weights.source names of the Hub or of a bucket, and is
-    deleted at the end. It says first what is made and what it costs, and asks. A gated model needs
-    the token in Secret Manager (tpuflex:secrets.hf_token_version, or hf_token); into another bucket
-    its account is let for that time, to read that place alone. The same command waits for a machine
-    that an earlier one has left, --stop deletes it, as `down` does.
     """
     from tpuflex.cli.cloud import connect
     from tpuflex.cli.library_weights import in_library
@@ -85,9 +63,6 @@ def push(
     from tpuflex.cli.steps.push import run_push
 
     stack = invocation.open_stack(deploying=False)
-    if from_region or stop:
-        _push_from_region(invocation, stack, directory, again=again, stop=stop, asked=from_region)
-        return
     source = stack.settings.model.weights.source
     if directory is None and source is None and (again or not in_library(stack)):
         raise click.UsageError("Name a DIRECTORY, or set tpuflex:model.weights.source.")
@@ -240,34 +215,3 @@ def verify(invocation: Invocation, directory: Path | None) -> None:
 
     cloud = connect_running(invocation, invocation.open_stack(deploying=False))
     run_verify(cloud, directory, invocation.output)
-
-
-def _push_from_region(
-    invocation: Invocation,
-    stack: OpenStack,
-    directory: Path | None,
-    *,
-    again: bool,
-    stop: bool,
-    asked: bool,
-) -> None:
-    from tpuflex.cli.cloud import connect
-    from tpuflex.cli.region_source import region_source, require_grants_allowed
-    from tpuflex.cli.shared_weights import is_shared
-    from tpuflex.cli.steps.push_from_region import run_push_from_region, run_stop
-
-    if not asked:
-        raise click.UsageError("--stop goes with --from-region.")
-    if directory is not None:
-        raise click.UsageError("A DIRECTORY is on this machine: leave --from-region out.")
-    if stop:
-        run_stop(invocation, connect(invocation, stack))
-        return
-    source = region_source(stack.settings.model.weights.source)
-    require_grants_allowed(stack, source)
-    if again and is_shared(stack):
-        raise click.UsageError(
-            "--again replaces what is there, and a machine replaces nothing in the library, or in"
-            " a bucket of yours. Leave it out, or push from here."
-        )
-    run_push_from_region(invocation, connect(invocation, stack), again=again)

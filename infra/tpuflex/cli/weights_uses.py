@@ -8,7 +8,7 @@ project are to boot with, for endpoints whose grants others make.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,17 +26,14 @@ if TYPE_CHECKING:
     from tpuflex.request.model import Node, QueuedResource
 
 #: What ends the uses that are named here.
-END_USES = (
-    "Take those endpoints down first (tpuflex --stack NAME down); a machine that copies goes with"
-    " tpuflex --stack NAME weights push --from-region --stop."
-)
+END_USES = "Take those endpoints down first: tpuflex --stack NAME down."
 #: Requests that have hosts, or will have.
 _LIVE = ON_ITS_WAY | {Lifecycle.ACTIVE}
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """An endpoint that uses a set, or a machine that copies one.
+    """An endpoint that uses a set.
 
     Attributes:
         text: how it was seen, in words.
@@ -66,13 +63,13 @@ class Uses:
         """The users of the set at ``prefix``, or of one below or above it, a line each."""
         return tuple(user.text for user in self._at(prefix))
 
-    def others(self, prefix: str, owner: str, members: Collection[str]) -> tuple[str, ...]:
-        """Those of them that are not the endpoint with this ``owner`` marker, whose hosts and
-        machines run as ``members``, a line each."""
+    def others(self, prefix: str, owner: str, member: str) -> tuple[str, ...]:
+        """Those of them that are not the endpoint with this ``owner`` marker, whose hosts run as
+        ``member``, a line each."""
         return tuple(
             each.text
             for each in self._at(prefix)
-            if (each.owner != owner if each.owner else each.member not in members)
+            if (each.owner != owner if each.owner else each.member != member)
         )
 
     def _at(self, prefix: str) -> tuple[User, ...]:
@@ -88,10 +85,7 @@ def weights_uses(cloud: Cloud) -> Uses:
     unseen: list[str] = []
     try:
         for reader in bucket_readers(cloud.apis(), cloud.bucket):
-            if reader.pushes:
-                text = f"{reader.member} copies it, a machine of weights push --from-region"
-                found[reader.where].append(User(text, member=reader.member))
-            elif reader.endpoint and not reader.plain:
+            if reader.endpoint and not reader.plain:
                 unseen.append(f"what {reader.member} may read: {reader.where}")
             elif reader.endpoint:
                 text = f"{reader.member} may read it, an endpoint's account"

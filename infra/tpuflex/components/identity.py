@@ -14,7 +14,7 @@ from tpuflex.components.marks import description
 from tpuflex.components.reading import only_read
 from tpuflex.gcloud_commands import enable_account
 from tpuflex.gcp.kinds import IMAGES_ROLE, PROJECT_ROLES
-from tpuflex.naming import ACCOUNT_ROLES, Names, account_email, owner_in
+from tpuflex.naming import Names, account_email, owner_in
 from tpuflex.settings.identity import BroughtAccount
 
 _KEY = "tpuflex:identity.service_account"
@@ -128,8 +128,7 @@ def require_not_own(brought: BroughtAccount, names: Names, project: str) -> Brou
     Raises:
         RunError: it has: `down` and `sweep` would take it for the endpoint's.
     """
-    own = (account_email(names.service_account_id(role), project) for role in ACCOUNT_ROLES)
-    if brought.email in own:
+    if brought.email == account_email(names.service_account_id(), project):
         raise pulumi.RunError(
             f"{_KEY}: {brought.email} has the name of the endpoint's own, which `down` and `sweep`"
             " delete.\nWrite one that others have made."

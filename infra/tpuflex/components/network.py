@@ -14,7 +14,7 @@ from tpuflex.components.inputs import inputs_of
 from tpuflex.components.marks import description, options
 from tpuflex.components.reading import only_read
 from tpuflex.gcloud_commands import enable_private_access
-from tpuflex.naming import COPY_ROLE, Names
+from tpuflex.naming import Names
 from tpuflex.settings.network import BroughtNetwork, Egress
 
 #: Source range of Identity-Aware Proxy's TCP forwarding
@@ -241,7 +241,7 @@ def require_not_own(brought: BroughtNetwork, names: Names, project: str) -> Brou
         ("name", brought.network, "net"),
         ("subnetwork", brought.subnetwork, "subnet"),
     ):
-        if path.rpartition("/")[2] in (names.compute(role), names.compute(COPY_ROLE)):
+        if path.rpartition("/")[2] == names.compute(role):
             raise pulumi.RunError(
                 f"tpuflex:network.{key}: {path} has the name of the endpoint's own, which `down`"
                 " and `sweep` delete.\nWrite one that others have made."

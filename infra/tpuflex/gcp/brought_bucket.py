@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from tpuflex.errors import AccessError, AlreadyExistsError, NotFoundError, TpuflexError
-from tpuflex.gcloud_commands import (
-    create_bucket,
-    grant_on_bucket,
-    make_private,
-)
+from tpuflex.gcloud_commands import create_bucket, grant_on_bucket
 from tpuflex.gcp.kinds import BUCKET
 from tpuflex.gcp.paging import entries
 from tpuflex.gcp.rpc_errors import requester_pays
@@ -33,10 +29,8 @@ PUSHES = (
 )
 #: The least predefined role that has all of them.
 PUSH_ROLE = "roles/storage.objectUser"
-#: What letting somebody else in takes, and the least predefined role that has it
-#: (https://cloud.google.com/storage/docs/access-control/iam-roles).
+#: What letting somebody else in takes.
 GRANTS = ("storage.buckets.getIamPolicy", "storage.buckets.setIamPolicy")
-GRANT_ROLE = "roles/storage.legacyBucketOwner"
 #: What the commands ask of a bucket that is there.
 IN_A_BUCKET = frozenset(
     {
@@ -83,19 +77,10 @@ def read_brought_bucket(storage: Api, bucket: BroughtBucket, region: str) -> Jso
     if refusal := made_by_tpuflex(bucket, labels if isinstance(labels, dict) else {}):
         text, _, hint = refusal.partition("\n")
         raise AlreadyExistsError(text, status=409, hint=hint)
-    require_requester_pays_off(bucket, answer)
-    return answer
-
-
-def require_requester_pays_off(bucket: BroughtBucket, found: JsonObject) -> None:
-    """Check that ``bucket``, which the cloud has as ``found``, does not let whoever reads it pay.
-
-    Raises:
-        RequesterPaysError: it does.
-    """
-    billing = found.get("billing")
+    billing = answer.get("billing")
     if isinstance(billing, dict) and billing.get("requesterPays") is True:
         raise requester_pays(bucket.url)
+    return answer
 
 
 def held_in(storage: Api, bucket: str, permissions: tuple[str, ...]) -> frozenset[str]:
@@ -116,66 +101,14 @@ def require_pushable(storage: Api, bucket: BroughtBucket) -> None:
     Raises:
         AccessError: it may not.
     """
-    _require_held(storage, bucket, PUSHES, PUSH_ROLE, "push weights there", "sent")
-
-
-def require_grantable(storage: Api, bucket: BroughtBucket, found: JsonObject) -> None:
-    """Check that an account can be let into a part of ``bucket`` alone, and that the caller may do
-    so, as far as that is told.
-
-    Args:
-        storage: client of Cloud Storage.
-        bucket: the bucket.
-        found: it, as the cloud has it.
-
-    Raises:
-        AccessError: it cannot be, or the caller may not.
-    """
-    require_uniform(bucket, found, f"Run: {make_private(bucket.url)}")
-    require_grants_held(storage, bucket)
-
-
-def require_uniform(bucket: BroughtBucket, found: JsonObject, hint: str) -> None:
-    """Check that ``bucket``, which the cloud has as ``found``, has uniform bucket-level access:
-    without it no role has a condition.
-
-    Raises:
-        AccessError: it has not; what to do is ``hint``.
-    """
-    access = found.get("iamConfiguration")
-    uniform = access.get("uniformBucketLevelAccess") if isinstance(access, dict) else None
-    if not (isinstance(uniform, dict) and uniform.get("enabled") is True):
-        raise AccessError(
-            f"{bucket.url} has no uniform bucket-level access, so nobody can be let into a part of"
-            " it alone. Nothing was made.",
-            hint=hint,
-        )
-
-
-def require_grants_held(storage: Api, bucket: BroughtBucket) -> None:
-    """Check that the caller may let somebody else into ``bucket``, as far as that is told.
-
-    Raises:
-        AccessError: they may not.
-    """
-    _require_held(storage, bucket, GRANTS, GRANT_ROLE, "let the machine's account in", "made")
-
-
-def _require_held(
-    storage: Api,
-    bucket: BroughtBucket,
-    permissions: tuple[str, ...],
-    role: str,
-    what: str,
-    done: str,
-) -> None:
     try:
-        held = held_in(storage, bucket.name, permissions)
+        held = held_in(storage, bucket.name, PUSHES)
     except TpuflexError:
         return  # the first call that is refused tells
-    if lacking := [name for name in permissions if name not in held]:
+    if lacking := [name for name in PUSHES if name not in held]:
         raise AccessError(
-            f"{bucket.url}: you may not {what}, {', '.join(lacking)} is missing. Nothing was"
-            f" {done}.",
-            hint=f"Whoever administers it runs: {grant_on_bucket(bucket.url, role, 'user:YOU')}",
+            f"{bucket.url}: you may not push weights there, {', '.join(lacking)} is missing."
+            " Nothing was sent.",
+            hint="Whoever administers it runs:"
+            f" {grant_on_bucket(bucket.url, PUSH_ROLE, 'user:YOU')}",
         )

@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tpuflex.errors import AccessError, AlreadyExistsError, ApiError, ConflictError, NotFoundError
-from tpuflex.gcloud_commands import grant_on_secret
-from tpuflex.gcp.held_permissions import held
+from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.gcp.secrets import ENABLED
 from tpuflex.naming import LABEL_OWNER
 from tpuflex.settings.secrets import BroughtSecret, brought_setting
 
 if TYPE_CHECKING:
     from tpuflex.gcp.secrets import SecretClient
-    from tpuflex.gcp.transport import Api
     from tpuflex.naming import SecretRole
-
-#: What letting somebody else read a secret takes, and the least predefined role that has it
-#: (https://cloud.google.com/secret-manager/docs/access-control).
-GRANTS = ("secretmanager.secrets.getIamPolicy", "secretmanager.secrets.setIamPolicy")
-GRANT_ROLE = "roles/secretmanager.admin"
 
 #: Title of the condition on which the hosts may read.
 VERSION_TITLE = "tpuflex_version_only"
@@ -86,60 +78,3 @@ def made_by_tpuflex(brought: BroughtSecret, labels: Mapping[str, object]) -> str
         f"{brought.secret} was made by tpuflex for an endpoint, which deletes it.\n"
         "Write a secret that others have made to tpuflex:secrets."
     )
-
-
-def project_of(api: Api, role: SecretRole, brought: BroughtSecret) -> str:
-    """Number of the project that has the secret of ``brought``, by which conditions name it
-    (https://cloud.google.com/iam/docs/conditions-resource-attributes#resource-name).
-
-    Args:
-        api: client of Secret Manager.
-        role: what the secret is for.
-        brought: the version.
-
-    Raises:
-        NotFoundError: there is no such secret.
-        AlreadyExistsError: tpuflex has made it.
-        AccessError: the caller may not read it.
-        ApiError: it cannot be told.
-    """
-    key = f"tpuflex:secrets.{brought_setting(role)}"
-    try:
-        found = api.call("GET", f"/v1/{brought.secret}")
-    except NotFoundError as error:
-        raise NotFoundError(
-            f"{key}: {brought.secret} does not exist", hint="Write a version that is there."
-        ) from error
-    except AccessError as error:
-        raise AccessError(f"{key}: {error.message}", code=error.code, hint=error.hint) from error
-    labels = found.get("labels")
-    if refusal := made_by_tpuflex(brought, labels if isinstance(labels, dict) else {}):
-        text, _, hint = refusal.partition("\n")
-        raise AlreadyExistsError(f"{key}: {text}", status=409, hint=hint)
-    match str(found.get("name")).split("/"):
-        case ["projects", number, "secrets", _]:
-            return number
-    raise ApiError(f"{key}: Secret Manager does not say in which project {brought.secret} is")
-
-
-def require_grantable(api: Api, role: SecretRole, brought: BroughtSecret) -> None:
-    """Check that an account can be let read ``brought``, by the caller.
-
-    Args:
-        api: client of Secret Manager.
-        role: what the secret is for.
-        brought: the version.
-
-    Raises:
-        AccessError: the caller may let nobody in.
-        NotFoundError, AlreadyExistsError, ApiError: as :func:`project_of`.
-    """
-    project_of(api, role, brought)
-    said = held(api, f"/v1/{brought.secret}", GRANTS)
-    if lacking := [name for name in GRANTS if name not in said.permissions | said.untold]:
-        grant = grant_on_secret(brought.project, brought.secret_id, GRANT_ROLE, "user:YOU")
-        raise AccessError(
-            f"tpuflex:secrets.{brought_setting(role)}: you may not let the machine's account read"
-            f" {brought.secret}, {', '.join(lacking)} is missing. Nothing was made.",
-            hint=f"Whoever administers it runs: {grant}",
-        )

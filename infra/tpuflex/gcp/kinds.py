@@ -17,8 +17,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tpuflex.naming import (
-    ACCOUNT_ROLES,
-    COPY_ROLE,
     DNS_ZONE_ROLES,
     EGRESS_RULE_ROLES,
     QUEUED_RESOURCE,
@@ -66,8 +64,8 @@ class Kind:
         root: path of that API; the id comes after it.
         items: field of the list's answer that holds the resources.
         location: what it is listed by.
-        aggregated: whether there is a list of all zones or regions at once, and it is the ``only``
-            one that is asked, or ``also`` asked, for places that nothing names any more.
+        aggregated: whether the list of all regions at once is asked, too, for those that nothing
+            names any more.
         query: name of the list's query parameter that takes the project.
         last: the last part of the id (``{name}`` in it), over the resource's inputs.
         marker: where its owner marker is: in its labels, in those of the ``node`` that is asked
@@ -97,7 +95,7 @@ class Kind:
     root: str = ""
     items: str = "items"
     location: Literal["project", "region", "zone"] = "project"
-    aggregated: Literal["", "only", "also"] = ""
+    aggregated: bool = False
     query: str = ""
     last: str = "{name}"
     marker: Literal["labels", "node labels", "description"] = "labels"
@@ -135,7 +133,7 @@ class Kind:
 
     @property
     def everywhere(self) -> str:
-        """Format string of the path of the list of all zones or regions."""
+        """Format string of the path of the list of all regions."""
         return f"{self.root}projects/{{project}}/aggregated/{self.plural_key}"
 
     def named(self, name: str, names: Names, project: str, regions: tuple[str, ...]) -> bool:
@@ -173,7 +171,7 @@ def _compute(
     path: str,
     *roles: str,
     made: bool = True,
-    aggregated: Literal["", "also"] = "",
+    aggregated: bool = False,
 ) -> Kind:
     return Kind(
         name,
@@ -196,16 +194,6 @@ SLICE = _tpu(
     marker="node labels",
     deletion={"force": "true"},
 )
-#: The machine that copies a model within its region: no state knows it, and it may be in any zone
-#: of any region where the stack's bucket once was.
-INSTANCE = Kind(
-    "instance",
-    "projects/{project}/zones/{zone}/instances/{name}",
-    root="/compute/v1/",
-    location="zone",
-    aggregated="only",
-    names=lambda names, _project, _region: (names.compute(COPY_ROLE),),
-)
 NODE = _tpu("node", "nodes", numbered=True)
 ACCOUNT = Kind(
     "service account",
@@ -216,9 +204,7 @@ ACCOUNT = Kind(
     items="accounts",
     last=account_email("{accountId}", "{project}"),
     marker="description",
-    names=lambda names, project, _: tuple(
-        account_email(names.service_account_id(role), project) for role in ACCOUNT_ROLES
-    ),
+    names=lambda names, project, _: (account_email(names.service_account_id(), project),),
     unique_id="uniqueId",
 )
 BUCKET = Kind(
@@ -249,15 +235,14 @@ SUBNETWORK = _compute(
     "subnetwork",
     "gcp:compute/subnetwork:Subnetwork",
     "regions/{region}/subnetworks",
-    *("subnet", COPY_ROLE),
-    aggregated="also",
+    "subnet",
+    aggregated=True,
 )
-NETWORK = _compute("network", "gcp:compute/network:Network", "global/networks", "net", COPY_ROLE)
+NETWORK = _compute("network", "gcp:compute/network:Network", "global/networks", "net")
 
 KINDS: tuple[Kind, ...] = (
     SLICE,
     NODE,
-    INSTANCE,
     Kind(
         "project role",
         "{project} {role} {member}",

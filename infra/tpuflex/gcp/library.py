@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 READER_TITLE = "tpuflex_weights_only"
 #: Title of the condition on which they may read and add compiled programs of their own.
 PROGRAMS_TITLE = "tpuflex_programs_only"
-#: Title of the condition on which a machine of `weights push --from-region` may write, or read what
-#: it copies.
-COPY_TITLE = "tpuflex_copy_only"
 #: Roles on a bucket by which no object can be read.
 _READS_NOTHING = re.compile(r"roles/storage\.(objectCreator|legacyBucket\w+)")
 _BUCKET = r"'projects/_/buckets/[^/']+"
@@ -83,8 +80,6 @@ class Reader:
         endpoint: whether these are the hosts of an endpoint, by the title of the condition.
         owner: the endpoint's owner marker, if the title names one.
         plain: whether ``where`` is a prefix, or empty.
-        pushes: whether this is a machine that copies weights there, or from there, by the title of
-            the condition.
     """
 
     member: str
@@ -93,7 +88,6 @@ class Reader:
     endpoint: bool
     owner: str = ""
     plain: bool = True
-    pushes: bool = False
 
     def to_json(self) -> dict[str, object]:
         """It in the documents of ``--json``."""
@@ -121,8 +115,7 @@ def _readers(policy: JsonObject) -> Iterator[Reader]:
         expression = str(said.get("expression") or "")
         prefix = _BELOW.fullmatch(expression)
         for member in map(str, entries(binding, "members")):
-            title = str(said.get("title"))
-            ours = marked.fullmatch(title)
+            ours = marked.fullmatch(str(said.get("title")))
             endpoint = ours is not None and bool(account_of(member))
             yield Reader(
                 member,
@@ -131,7 +124,6 @@ def _readers(policy: JsonObject) -> Iterator[Reader]:
                 endpoint and not deleted_account(member),
                 (ours[1] or "") if ours is not None and endpoint else "",
                 plain=prefix is not None or not expression,
-                pushes=title == COPY_TITLE and not deleted_account(member),
             )
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from tpuflex.catalog.zones import region_of
 from tpuflex.errors import AccessError, ApiError, NotFoundError, ServiceDisabledError
 from tpuflex.gcp import kinds
-from tpuflex.gcp.aggregated import listed_everywhere
 from tpuflex.gcp.cloud_resource import CloudResource, described, short_name
 from tpuflex.gcp.kinds import Kind
 from tpuflex.gcp.markers import Marker
@@ -173,21 +172,13 @@ def _looks(
         "zone": zones,
     }
     listed = list(of)
-    named = [
-        (kind, place)
-        for kind in listed
-        for place in (where[kind.location] if kind.aggregated != "only" else ("",))
-    ]
-    elsewhere = [
-        kind
-        for kind in listed
-        if kind.aggregated == "also" or (kind.location == "zone" and not kind.aggregated)
-    ]
+    named = [(kind, place) for kind in listed for place in where[kind.location]]
+    elsewhere = [kind for kind in listed if kind.aggregated or kind.location == "zone"]
     return [*named, *((kind, ANY_ZONE) for kind in elsewhere)]
 
 
 def _listed(apis: Apis, kind: Kind, place: str, project: str, zones: tuple[str, ...]) -> Listing:
-    if kind.aggregated == "only" or (kind.aggregated and place == ANY_ZONE):
+    if kind.aggregated and place == ANY_ZONE:
         return _everywhere(apis, kind, project)
     values: dict[str, str] = {kind.location: place, "project": project}
     query = {kind.query: project} if kind.query else None
@@ -209,19 +200,23 @@ def _listed(apis: Apis, kind: Kind, place: str, project: str, zones: tuple[str, 
 
 
 def _everywhere(apis: Apis, kind: Kind, project: str) -> Listing:
-    """What is of ``kind`` in all places; where those of the stack are listed by themselves, too, a
-    refusal means no more than that nothing was added."""
+    """What is of ``kind`` in all regions; those of the stack are listed by themselves, so that a
+    refusal, or a region that is unreachable, means no more than that nothing was added.
+
+    https://cloud.google.com/compute/docs/reference/rest/v1/subnetworks/aggregatedList
+    """
 
     def parts() -> Iterator[Listing]:
-        for resources, unseen in listed_everywhere(apis.of(kind), kind, project):
-            yield Listing(
-                resources,
-                tuple(f"{kind.plural}: {place} is unreachable" for place in unseen),
-                frozenset((kind.name,)) if unseen else frozenset(),
-            )
+        for page in pages(apis.of(kind), kind.everywhere.format(project=project)):
+            items = page.get("items")
+            for scope, held in (items if isinstance(items, dict) else {}).items():
+                if isinstance(held, dict):
+                    place = str(scope).rpartition("/")[2]
+                    values: dict[str, str] = {"project": project, kind.location: place}
+                    found = objects(held, kind.plural_key)
+                    yield Listing(tuple(_resource(kind, entry, values) for entry in found))
 
-    listing = _until_refused(kind, kind.plural, parts())
-    return listing if kind.aggregated == "only" else Listing(listing.resources)
+    return Listing(_until_refused(kind, kind.plural, parts()).resources)
 
 
 def _if_enabled(kind: Kind, listed: Iterator[JsonObject]) -> Iterator[JsonObject]:

@@ -35,7 +35,6 @@ class Command(StrEnum):
     SWEEP = "sweep"
     SWEEP_YES = "sweep --yes"  #: without it, sweep deletes nothing
     WEIGHTS_PUSH = "weights push"
-    WEIGHTS_COPY = "weights push --from-region"  #: beside what `weights push` needs
     WEIGHTS_RM = "weights rm"
     LIBRARY_UP = "library up"
     LIBRARY_STATUS = "library status"

@@ -11,7 +11,6 @@ _NAME = r"[a-z0-9][a-z0-9_.-]{1,220}[a-z0-9]"
 _PART = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}"
 _BROUGHT = rf"gs://{_NAME}(?:/{_PART}){{0,8}}"
 BUCKET_PATTERN = rf"^(?:own|library|{_BROUGHT})$"
-BUCKET_NAME = re.compile(_NAME)
 _BROUGHT_PARTS = re.compile(rf"gs://(?P<name>{_NAME})(?P<prefix>(?:/{_PART}){{0,8}})")
 
 

@@ -31,7 +31,7 @@ class EncryptionSettings(Frozen):
     ] = None
     """A key of yours in Cloud KMS, in the region of the zones:
     `projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY`. It encrypts what the stack
-    makes: bucket, secrets, the hosts' boot disks, and that of a machine that copies weights. It is
+    makes: bucket, secrets, and the hosts' boot disks. It is
     neither made, changed nor deleted, and nobody is granted anything on it."""
 
     @property

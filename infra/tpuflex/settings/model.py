@@ -264,7 +264,7 @@ class StackSettings(Frozen):
         ),
     ] = {}
     """Labels of yours, at most 59, on what is made and can carry labels: the slice's nodes, bucket,
-    secrets, DNS zones, and a machine that copies weights. A change is made in place."""
+    secrets, and DNS zones. A change is made in place."""
 
     manage_apis: bool = True
     """Whether the stack enables the APIs of Google that it needs. With false none is enabled, and

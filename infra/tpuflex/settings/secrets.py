@@ -106,8 +106,7 @@ class SecretsSettings(Frozen):
 
     manage_grants: bool = True
     """Whether the hosts' account gets the right to read those versions of secrets of yours that
-    hosts need, and a machine of `weights push --from-region` that of the Hub's token. With false,
-    hosts have to have it, and such a machine is refused."""
+    hosts need. With false, hosts have to have it."""
 
     @property
     def brought(self) -> dict[SecretRole, BroughtSecret]:

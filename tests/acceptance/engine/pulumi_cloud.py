@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 
-from tests.copier.rig import serving
+from tests.loopback import serving
 
 ACCOUNT = "acme"
 _OPEN = f"/api/esc/environments/{ACCOUNT}/yaml/open"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 
-from tests.copier.rig import serving
+from tests.loopback import serving
 
 _PREFIX = "vault:v1:"
 

@@ -22,7 +22,6 @@ from reliability.figures import (
     history_plans,
     kills,
     kills_copy,
-    kills_region,
     kills_weights,
     shards,
     strict,
@@ -31,7 +30,6 @@ from reliability.figures import (
 from reliability.figures.figure import Case, Figure, Outcome, Result, sample
 from reliability.figures.pool import judged, rig_for
 from reliability.figures.table import FIGURES
-from reliability.region_rig import WAYS
 from reliability.rig import SliceRig
 from reliability.servicer_rig import ServicerRig
 from reliability.weights_host import WeightsHost
@@ -151,19 +149,6 @@ def test_a_copy_before_chips_are_asked_for_that_was_killed_goes_on(tmp_path: Pat
         outcome = measured(kills_copy.FIGURE, rig, cases)
     assert failed(outcome) == []
     assert outcome.struck == len(cases)
-
-
-@pytest.mark.engine
-@pytest.mark.timeout(240)
-def test_a_copy_within_the_region_that_was_killed_goes_on(tmp_path: Path) -> None:
-    """Figure 14d, the machine's program killed at its first write into the stack's own bucket."""
-    facts: dict[str, object] = {"way": next(iter(WAYS)), "ending": "the same again"}
-    facts |= {"roles": ["machine"], "stage": "before-commit"}
-    facts |= {"method_id": "storage.objects.insert", "nth": 1}
-    with kills_region.rig(tmp_path) as rig:
-        outcome = measured(kills_region.FIGURE, rig, [Case("program", facts)])
-    assert failed(outcome) == []
-    assert outcome.struck == 1
 
 
 def test_no_damaged_shard_is_served(tmp_path: Path) -> None:

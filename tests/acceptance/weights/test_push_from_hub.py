@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 import requests
+import yaml
 
 from embedded_cloud.environment import HUB_PATH
 from reliability import processes
 from reliability.rig import StackRig
-from tests.copier.rig import serving
-from tests.engine.region_copies import call, copying_rig, run
-from tests.hub_models import safetensors
+from tests.hub_models import MODEL, put_model, safetensors
+from tests.loopback import serving
 from tpuflex.cli.source_access import ENDPOINT_VARIABLE
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
@@ -30,8 +30,18 @@ HALF = len(safetensors()) // 2
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[StackRig]:
     """A stack whose weights come from the Hub."""
-    with copying_rig(tmp_path / "project") as rig:
+    with StackRig(tmp_path / "project", speed=20) as rig:
+        file = rig.home / "stacks" / "Pulumi.dev.yaml"
+        document = yaml.safe_load(file.read_text())
+        document["config"]["tpuflex:model"]["weights"] = {"source": f"hf://{MODEL}"}
+        file.write_text(yaml.safe_dump(document))
+        put_model(rig.home / ".tpuflex" / "emulator")
         yield rig
+
+
+def run(rig: StackRig, *words: str) -> None:
+    """A command that succeeds."""
+    assert rig.run(*words).exit_code == 0, rig.said[-1]
 
 
 @dataclass
@@ -106,5 +116,9 @@ def test_a_push_killed_while_it_fetches_goes_on(rig: StackRig) -> None:
     assert partial.with_suffix("").joinpath(SHARD).read_bytes() == safetensors()
     (bucket,) = rig.control.inventory()["storage"]["buckets"]
     name = str(bucket["name"]).rpartition("/")[2]
-    listed = call(rig.control, "GET", f"storage/v1/b/{name}/o?versions=true").json()["items"]
+    listed = requests.get(
+        f"{rig.control.url}/storage/v1/b/{name}/o?versions=true",
+        headers={"Authorization": f"Bearer {rig.control.token}"},
+        timeout=60,
+    ).json()["items"]
     assert len(listed) == len({each["name"] for each in listed}) == 5

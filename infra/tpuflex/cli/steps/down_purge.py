@@ -13,7 +13,7 @@ from tpuflex.cli.steps.weights_verdicts import perhaps_under_way
 from tpuflex.cli.weights_uses import weights_uses
 from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.gcp.weights_removal import Removal, planned_removal
-from tpuflex.naming import COPY_ROLE, account_email
+from tpuflex.naming import account_email
 from tpuflex.planning.storage_cost import month_text
 
 if TYPE_CHECKING:
@@ -104,11 +104,8 @@ def _require_unused(cloud: Cloud, prefix: str) -> None:
     brought = settings.identity.brought
     own = account_email(stack.names.service_account_id(), settings.project)
     member = f"serviceAccount:{own}" if brought is None else brought.member
-    # A machine of its own that copies goes with the stack, before the weights do.
-    copies = account_email(stack.names.service_account_id(COPY_ROLE), settings.project)
     uses = weights_uses(cloud)
-    ours = (member, f"serviceAccount:{copies}")
-    users = [*uses.others(prefix, stack.names.owner, ours), *uses.unseen]
+    users = [*uses.others(prefix, stack.names.owner, member), *uses.unseen]
     _require_none(f"gs://{cloud.bucket}/{prefix}", users, "Nothing was deleted.")
 
 

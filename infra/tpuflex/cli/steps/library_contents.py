@@ -56,14 +56,9 @@ class Contents:
         """The endpoints that may read from it."""
         return tuple(each for each in self.readers if each.endpoint)
 
-    @property
-    def users(self) -> tuple[Reader, ...]:
-        """They, and the machines of `weights push --from-region` that copy into it."""
-        return tuple(each for each in self.readers if each.endpoint or each.pushes)
-
     def in_use(self, one: StoredWeights) -> bool:
-        """Whether an endpoint may read ``one`` of its sets, or a machine write it."""
-        return any(each.where == one.prefix for each in self.users)
+        """Whether an endpoint may read ``one`` of its sets."""
+        return any(each.where == one.prefix for each in self.endpoints)
 
     def to_json(self) -> dict[str, object]:
         """It in the documents of ``--json``."""

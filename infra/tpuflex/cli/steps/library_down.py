@@ -112,7 +112,7 @@ def _require_unread(found: Sequence[Contents], *, with_readers: bool) -> None:
     Raises:
         ConflictError: one may read from it.
     """
-    readers = sorted({f"  {who.member}: {who.where}" for each in found for who in each.users})
+    readers = sorted({f"  {who.member}: {who.where}" for each in found for who in each.endpoints})
     if readers and not with_readers:
         raise ConflictError(
             "Endpoints may read from the library, and a host of theirs that boots again would find"

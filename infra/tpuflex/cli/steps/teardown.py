@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.planned import planned_weights
 from tpuflex.cli.output import for_stack
-from tpuflex.cli.region_machine import RegionMachine
 from tpuflex.cli.shared_weights import (
     kept_line,
     kept_weights,
@@ -175,17 +174,11 @@ class StackTeardown:
             TpuflexError: the engine failed.
         """
         has_state, mine = planned.has_state, planned.mine
-        # Also where nothing else is left: what it was granted may be.
-        copy = self._copy(planned)
         if not planned.nothing:
             if mine.foreign:
                 self._run.engine.replace(mine.deployment)
-            if copy is not None:
-                copy.ask()
             if has_state:
                 has_state = destroyed(self._run, planned, self._output.progress)
-        if copy is not None:
-            copy.remove()
         left = prove_empty(
             lambda: mine.inventory(self._cloud),
             now=self._cloud.timing.monotonic,
@@ -199,17 +192,7 @@ class StackTeardown:
         refuse_foreign(left)
         if (served := planned.served) is not None:
             note_last_use(self._cloud, served, self._output.progress)
-        if copy is not None:
-            copy.require_removed()
         return left
-
-    def _copy(self, planned: Planned) -> RegionMachine | None:
-        """The machine that copies weights, or what is left of one, which no state has; None if
-        there is nothing of it. It is asked to go before the bucket that it writes into does."""
-        cloud = self._cloud
-        copy = RegionMachine(cloud, self._output.progress, planned.mine.states)
-        left = any(map(copy.made, planned.before.ours)) or copy.granted()
-        return copy if left else None
 
 
 def _protected(not_deleted: Iterable[Kept]) -> bool:

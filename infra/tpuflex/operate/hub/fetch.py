@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuflex.copier.job import git_object_id
 from tpuflex.errors import WeightsError
 from tpuflex.gcp.weights_files import Progress
 from tpuflex.only_maker import only_maker
@@ -149,3 +148,9 @@ def _digest(file: HubFile) -> _Hash:
     """What computes the sum that the Hub keeps of ``file``: SHA-256 in LFS, else Git's object
     id."""
     return hashlib.sha256() if file.sha256 else git_object_id(file.size)
+
+
+def git_object_id(size: int) -> _Hash:
+    """What computes Git's object id of a file of ``size`` bytes, as these go by
+    (https://git-scm.com/book/en/v2/Git-Internals-Git-Objects)."""
+    return hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
