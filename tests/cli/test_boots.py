@@ -1,4 +1,4 @@
-"""`tpuflex boots`: from the entries of Cloud Logging to a table with bars."""
+"""`tpuflex logs --boots`: from the entries of Cloud Logging to a table with bars."""
 
 from __future__ import annotations
 

@@ -196,7 +196,10 @@ def test_of_an_entry_that_is_written_twice_the_rest_is_shown() -> None:
 
 
 def test_words_that_exclude_each_other(type_in: TypeIn) -> None:
-    """A phase has no words of the server: exit code 2, and nothing is asked."""
+    """A phase has no words of the server, and a table is no log: exit code 2, nothing is asked."""
     typed = type_in("logs", "--phase", "weights", "--container")
     assert (typed.code, typed.out) == (2, "")
     assert "--phase is of the script's lines, --container of the server's." in typed.err
+    table = type_in("logs", "--boots", "--kept")
+    assert (table.code, table.out) == (2, "")
+    assert "--boots is a table of boots" in table.err

@@ -168,7 +168,7 @@ def test_cloud_logging_has_the_boot(shell: Shell, running: dict[str, object]) ->
     """`boots` tells how long its phases took, and `logs` shows the lines of one: by the host's own
     entries, the last of which may still be on its way."""
     del running
-    (boot,) = shell.json("boots")["boots"]
+    (boot,) = shell.json("logs", "--boots")["boots"]
     assert boot["generation"] == 1
     assert {"config", "capacity", "secrets", "container"} <= boot["boot_seconds"].keys()
     lines = shell.json("logs", "--phase", "container")["lines"]

@@ -15,7 +15,7 @@ from tpuflex.gcp.inventory import Item, Scope, take_inventory
 from tpuflex.gcp.kinds import KINDS, Kind
 from tpuflex.gcp.listing import Apis, list_all
 from tpuflex.gcp.markers import Marker
-from tpuflex.operate.sweep import Chosen, Disposition, leftovers
+from tpuflex.operate.sweep import Disposition, leftovers
 from tpuflex.operate.sweep_deletion import delete
 
 TYPE = "gcp:compute/disk:Disk"
@@ -44,7 +44,7 @@ def compute(monkeypatch: pytest.MonkeyPatch) -> Api:
 
 
 def swept(apis: Apis, *known: str) -> list[tuple[str, Disposition]]:
-    found = leftovers(list_all(apis, "p", ("z",)), here(*known), Chosen())
+    found = leftovers(list_all(apis, "p", ("z",)), here(*known))
     return [(leftover.resource.id, leftover.disposition) for leftover in found]
 
 
@@ -63,7 +63,7 @@ def test_a_made_up_row_is_swept(compute: Api) -> None:
     assert swept(apis, DISK) == []
     assert swept(apis) == [(DISK, Disposition.ORPHAN)]
 
-    (leftover,) = leftovers(list_all(apis, "p", ("z",)), here(), Chosen())
+    (leftover,) = leftovers(list_all(apis, "p", ("z",)), here())
     compute.answers[f"GET /compute/v1/{DISK}"] = [
         compute.answers[f"GET /compute/v1/{DISK}"],
         NotFoundError("gone"),
@@ -94,7 +94,7 @@ def test_what_tpuflex_does_not_make_is_shown_and_never_swept() -> None:
 
     (item,) = take_inventory(Scope("p", ("us-east5-a",), NAMES), apis).foreign
     assert (item.kind, item.name, item.location) == ("address", "mine", "us-east5")
-    assert leftovers(list_all(apis, "p", ("us-east5-a",)), here(), Chosen()) == ()
+    assert leftovers(list_all(apis, "p", ("us-east5-a",)), here()) == ()
 
 
 def test_a_node_without_labels_is_found_by_its_description() -> None:

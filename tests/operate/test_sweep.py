@@ -29,25 +29,25 @@ from tpuflex.gcp.listing import Listing, list_all, list_slices
 from tpuflex.gcp.markers import Marker
 from tpuflex.gcp.transport import JsonObject
 from tpuflex.naming import SECRET_ROLES, library_names
-from tpuflex.operate.sweep import Chosen, Disposition, Leftover, leftovers
+from tpuflex.operate.sweep import Disposition, Leftover, leftovers
 
 HELD = f"projects/123/locations/z/queuedResources/{FIRST}"
 ELSEWHERE = "fedcba98765432100000"
 
 
 def found(
-    *items: CloudResource, known: tuple[str, ...] = (), chosen: Chosen | None = None
+    *items: CloudResource, known: tuple[str, ...] = (), slices: frozenset[str] = frozenset()
 ) -> tuple[Leftover, ...]:
-    return leftovers(Listing(items, ()), here(*known), chosen or Chosen())
+    return leftovers(Listing(items, ()), here(*known), slices)
 
 
 def judged(
-    *items: CloudResource, known: tuple[str, ...] = (), chosen: Chosen | None = None
+    *items: CloudResource, known: tuple[str, ...] = (), slices: frozenset[str] = frozenset()
 ) -> list[tuple[str, str]]:
     """(what, disposition) of what stands out among ``items``."""
     return [
         (one.resource.title, one.disposition.value)
-        for one in found(*items, known=known, chosen=chosen)
+        for one in found(*items, known=known, slices=slices)
     ]
 
 
@@ -97,7 +97,7 @@ class TestJudgement:
             project_number="123",
         )
 
-        (one,) = found(bucket, chosen=Chosen(take_over=frozenset({STATE})))
+        (one,) = found(bucket, slices=frozenset({"the-bucket"}))
 
         assert one.disposition is Disposition.LIBRARY
         assert "tpuflex library status" in one.reason
@@ -115,10 +115,10 @@ class TestJudgement:
         assert judged(request(names=OTHER, state_id=ELSEWHERE)) == []
 
     def test_what_says_nothing(self) -> None:
-        """What has no mark of ours is not listed, also while everything may be taken over."""
+        """What has no mark of ours is not listed."""
         strange = replace(request("somebody-elses"), marker=Marker())
 
-        assert judged(strange, chosen=Chosen(take_over=frozenset({"", ELSEWHERE}))) == []
+        assert judged(strange) == []
 
     def test_our_name_alone(self) -> None:
         """What has our name and nothing else is listed, and is not ours."""
@@ -165,9 +165,7 @@ class TestWhatRuns:
 
     def test_may_be_named(self) -> None:
         """Its name gives it free, and what it needs."""
-        chosen = Chosen(slices=frozenset({FIRST}))
-
-        named = found(request(state="ACTIVE"), secret(), chosen=chosen)
+        named = found(request(state="ACTIVE"), secret(), slices=frozenset({FIRST}))
 
         assert {one.disposition for one in named} == {Disposition.ORPHAN}
 
@@ -179,9 +177,9 @@ class TestWhatRuns:
 
     def test_a_foreign_slice_is_not_named_into_ours(self) -> None:
         """The name of a slice that runs does not make it ours, and it needs the rest."""
-        chosen = Chosen(slices=frozenset({FIRST}))
+        theirs = request(state="ACTIVE", state_id=ELSEWHERE)
 
-        assert judged(request(state="ACTIVE", state_id=ELSEWHERE), secret(), chosen=chosen) == [
+        assert judged(theirs, secret(), slices=frozenset({FIRST})) == [
             (f"queued resource {FIRST}", "foreign"),
             (secret().title, "running"),
         ]
@@ -192,22 +190,6 @@ class TestWhatRuns:
 
         assert one.objection(request()) == ""
         assert "it runs" in one.objection(request(state="ACTIVE"))
-
-
-class TestTakingOver:
-    def test_only_that_state(self) -> None:
-        """One state's leftovers are taken over, and no other's."""
-        chosen = Chosen(take_over=frozenset({ELSEWHERE}))
-        items = (request(state_id=ELSEWHERE), secret("0" * 20))
-
-        assert [one for _, one in judged(*items, chosen=chosen)] == ["orphan", "foreign"]
-
-    def test_what_carries_no_id(self) -> None:
-        """What an older version has left behind is taken over by a word of its own."""
-        chosen = Chosen(take_over=frozenset({""}))
-        items = (request(state_id=""), secret(ELSEWHERE))
-
-        assert [one for _, one in judged(*items, chosen=chosen)] == ["orphan", "foreign"]
 
 
 class TestListing:
@@ -311,18 +293,17 @@ def test_a_lost_state_is_rebuilt_for_its_own_stack(capsys: pytest.CaptureFixture
     """Advice about what another state has made names the stack of that one, not this command's."""
     left = found(request(state_id=ELSEWHERE, names=STRANGER))
 
-    show(Output(json=False, verbose=False), here(), left, (), Listing((), ()), "dev")
+    show(Output(json=False, verbose=False), here(), left, (), Listing((), ()))
 
     assert "`tpuflex recover --stack alice --take-over`" in capsys.readouterr().out
 
 
-def test_the_command_that_deletes_a_slice_names_all_that_it_takes() -> None:
-    """Whose it is, and the slice itself, which runs."""
-    theirs = request(state="ACTIVE", state_id=ELSEWHERE)
-
-    (left,) = found(theirs)
-
-    assert sweep_command([left], "dev") == (
-        f"tpuflex sweep --yes --take-over {ELSEWHERE} --slice {theirs.name}"
+def test_the_command_that_deletes_a_slice_names_it() -> None:
+    """The slice, which runs; one of another state it leaves out."""
+    ours, theirs = (
+        found(request(state="ACTIVE")),
+        found(request(state="ACTIVE", state_id=ELSEWHERE)),
     )
-    assert sweep_command([left], "prod").startswith("tpuflex sweep --stack prod --yes ")
+
+    assert sweep_command(ours, "dev") == f"tpuflex sweep --yes --slice {FIRST}"
+    assert sweep_command(theirs, "prod") == "tpuflex sweep --stack prod --yes"

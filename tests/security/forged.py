@@ -29,7 +29,7 @@ from tpuflex.naming import (
     Names,
     account_email,
 )
-from tpuflex.operate.sweep import Chosen, Disposition, Here, Leftover, leftovers
+from tpuflex.operate.sweep import Disposition, Here, Leftover, leftovers
 from tpuflex.operate.sweep_deletion import Deleted, delete
 
 OURS = "our-project"
@@ -245,7 +245,7 @@ def left_behind(clients: Apis, *, states: frozenset[str] = frozenset({STATE})) -
     here = Here("shop", OURS, project_number(OURS), ("dev",), frozenset(), {"dev": states})
     listing = list_all(clients, OURS, (ZONE, NODE_ZONE), here.accounts)
     assert not listing.unseen
-    return [*leftovers(listing, here, Chosen(frozenset(r.name for r in listing.resources)))]
+    return [*leftovers(listing, here, frozenset(r.name for r in listing.resources))]
 
 
 def sweep(clients: Apis, found: list[Leftover]) -> tuple[Deleted, ...]:

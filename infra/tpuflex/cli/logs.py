@@ -1,4 +1,4 @@
-"""`tpuflex logs`: the log of the host's boot."""
+"""`tpuflex logs`: the log of the host's boot, and how long boots took."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tpuflex.cli.options import as_json, pass_invocation, stack_name
         "tpuflex --stack prod logs --kept --follow  # where gcloud does not reach the host",
         "tpuflex --stack prod logs --phase fetch  # image and weights",
         "tpuflex --stack prod logs --container  # what the server wrote",
+        "tpuflex --stack prod logs --boots --lines 3  # how long the last three boots took",
     ),
 )
 @click.option("-f", "--follow", is_flag=True, help="Go on showing what comes, until Ctrl-C.")
@@ -24,9 +25,7 @@ from tpuflex.cli.options import as_json, pass_invocation, stack_name
     "-n",
     "--lines",
     type=click.IntRange(1, 100_000),
-    default=50,
-    show_default=True,
-    help="Lines to show of what is there.",
+    help="Lines to show of what is there; with --boots, boots.  [default: 50; boots: 10]",
 )
 @click.option("--kept", is_flag=True, help="Read Cloud Logging, also if the host is there.")
 @click.option(
@@ -39,18 +38,24 @@ from tpuflex.cli.options import as_json, pass_invocation, stack_name
     is_flag=True,
     help="Only what the server wrote until it was READY or the boot failed, from Cloud Logging.",
 )
+@click.option(
+    "--boots",
+    is_flag=True,
+    help="The boots of the stack's hosts instead: how long, how they ended.",
+)
 @stack_name
 @as_json
 @pass_invocation
 def logs(
     invocation: Invocation,
     follow: bool,
-    lines: int,
+    lines: int | None,
     kept: bool,
     phase: str | None,
     container: bool,
+    boots: bool,
 ) -> None:
-    """Show the log of the host's boot.
+    """Show the log of the host's boot, or how long boots took.
 
     On the embedded cloud the log is a file. On Google it is read by gcloud, which needs its
     component alpha, over SSH through IAP; gcloud's exit code is passed on.
@@ -60,8 +65,13 @@ def logs(
     gone, and with --kept, --phase or --container of every host; it then needs neither gcloud nor
     SSH, and is some seconds behind, with --follow up to the phase that began last. Exit code 4:
     there is no log, or no such part of it.
+
+    From there, too, --boots reads when the stack's hosts booted, how long, and how each boot ended,
+    also after `down`. The newest is shown by phase beside the median of those shown that were
+    READY. Chips are billed while a host boots. A boot without an end goes on, or its host was lost.
     """
     from tpuflex.cli.cloud import connect_running
+    from tpuflex.cli.steps.boots import run_boots
     from tpuflex.cli.steps.kept_log import Part
     from tpuflex.cli.steps.logs import run_logs
 
@@ -69,6 +79,11 @@ def logs(
         raise click.UsageError("--json prints one document: it cannot be used with --follow.")
     if phase and container:
         raise click.UsageError("--phase is of the script's lines, --container of the server's.")
-    stack = invocation.open_stack(deploying=False)
-    part = Part(lines, phase or "", container)
-    run_logs(invocation, connect_running(invocation, stack), part, follow=follow, kept=kept)
+    if boots and (follow or kept or phase or container):
+        raise click.UsageError("--boots is a table of boots, and no log: add --lines alone.")
+    cloud = connect_running(invocation, invocation.open_stack(deploying=False))
+    if boots:
+        run_boots(invocation, cloud, lines or 10)
+        return
+    part = Part(lines or 50, phase or "", container)
+    run_logs(invocation, cloud, part, follow=follow, kept=kept)

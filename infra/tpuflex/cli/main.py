@@ -57,11 +57,7 @@ COMMANDS = {
     "preview": ("preview", "Show what `up` would do, and what it would cost."),
     "policy": ("policy", "List the rules of policy, and where their CrossGuard pack is."),
     "status": ("status", "Show the state of the endpoint, from the queue to the host."),
-    "logs": ("logs", "Show the log of the host's boot."),
-    "boots": (
-        "boots",
-        "Show the boots of the stack's hosts: when, how long, and how each ended.",
-    ),
+    "logs": ("logs", "Show the log of the host's boot, or how long boots took."),
     "ssh": ("ssh", "Open a shell on the stack's host, through IAP."),
     "tunnel": ("tunnel", "Forward the endpoint's port to this machine, through IAP."),
     "ask": ("ask", "Ask the endpoint one question and stream the answer."),

@@ -62,7 +62,7 @@ class Boot:
         return round(together(self.seconds, at_once=self.at_once), 1)
 
     def to_json(self) -> dict[str, object]:
-        """The document under ``boots`` that ``tpuflex boots --json`` prints."""
+        """The document under ``boots`` that ``tpuflex logs --boots --json`` prints."""
         return {
             "node": self.node,
             "zone": self.zone,

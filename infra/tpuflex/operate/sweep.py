@@ -67,20 +67,6 @@ class Leftover:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """What the user has named.
-
-    Attributes:
-        slices: names of queued resources and nodes that may be deleted while they run.
-        take_over: ids of foreign states whose leftovers are to be treated as ours;
-            :data:`~tpuflex.gcp.ownership.NO_STATE_ID` for what carries none.
-    """
-
-    slices: frozenset[str] = frozenset()
-    take_over: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
 class Here:
     """What is known here.
 
@@ -111,9 +97,17 @@ class Here:
         return Names(self.project, stack, ENDPOINT_NAME)
 
 
-def leftovers(listing: Listing, here: Here, chosen: Chosen) -> tuple[Leftover, ...]:
-    """What of ``listing`` is left behind, in the order of deletion."""
-    judge = _Judge(listing, here, chosen)
+def leftovers(
+    listing: Listing, here: Here, slices: frozenset[str] = frozenset()
+) -> tuple[Leftover, ...]:
+    """What of ``listing`` is left behind, in the order of deletion.
+
+    Args:
+        listing: what the cloud project has.
+        here: what is known here.
+        slices: names of queued resources and nodes that may be deleted while they run.
+    """
+    judge = _Judge(listing, here, slices)
     judged = (judge.of(resource) for resource in listing.resources)
     found = _sparing([leftover for leftover in judged if leftover is not None])
     return tuple(sorted(found, key=_rank))
@@ -133,9 +127,9 @@ def _rank(leftover: Leftover) -> tuple[int, str]:
 class _Judge:
     """Judges the resources of one listing, one by one."""
 
-    def __init__(self, listing: Listing, here: Here, chosen: Chosen) -> None:
+    def __init__(self, listing: Listing, here: Here, slices: frozenset[str]) -> None:
         self._here = here
-        self._chosen = chosen
+        self._slices = slices
         ids = (*here.known, *(resource.id for resource in listing.resources))
         self._holders = {_without_project(id_) for id_ in ids}
         stacks = dict.fromkeys((*here.stacks, *_labelled(listing, here)))
@@ -160,7 +154,7 @@ class _Judge:
             return None
         if foreign := differences(resource, maker):
             return Leftover(resource, maker, Disposition.FOREIGN, reason(foreign))
-        named = resource.name in self._chosen.slices
+        named = resource.name in self._slices
         return Leftover(resource, maker, Disposition.ORPHAN, _reason(resource), named)
 
     def _of_library(self, resource: CloudResource) -> Leftover | None:
@@ -181,7 +175,7 @@ class _Judge:
 
     def _maker(self, stack: str) -> Maker:
         here = self._here
-        states = here.states.get(stack, frozenset()) | self._chosen.take_over
+        states = here.states.get(stack, frozenset())
         return Maker(here.names(stack), here.cloud_project, here.number, states)
 
 

@@ -23,7 +23,6 @@ _INPUTS = {
     "inputs.directory": "project",
     "inputs.stack": "",
     "inputs.slices": "",
-    "inputs.take_over": "",
     "github.event.before": "main",
     "github.ref_protected": "true",
     "github.token": TOKEN_CANARY,

@@ -21,7 +21,6 @@ from tpuflex.cli.steps.sweep import run_sweep
 from tpuflex.cli.steps.sweep_all import run_sweep_all
 from tpuflex.errors import IncompleteTeardownError
 from tpuflex.naming import ENDPOINT_NAME, Names
-from tpuflex.operate.sweep import Chosen
 from tpuflex.project import open_project
 
 #: The stack's first slice.
@@ -42,7 +41,7 @@ def sweep(
     path = f"{embedded.engine.path.parent}:{embedded.environ['PATH']}"
     invocation = Invocation(environ={**embedded.environ, "PATH": path}, json=True, yes=yes)
     capsys.readouterr()
-    run_sweep(invocation, Cloud(stack, embedded.environ), Chosen(frozenset(slices)))
+    run_sweep(invocation, Cloud(stack, embedded.environ), frozenset(slices))
     document = json.loads(capsys.readouterr().out)
     assert isinstance(document, dict)
     return document
@@ -54,7 +53,7 @@ def sweep_all(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> Any:
     environ = {**embedded.environ, "PATH": path}
     invocation = Invocation(environ=environ, directory=embedded.root, json=True)
     capsys.readouterr()
-    code = run_sweep_all(invocation, Chosen(), connect, exit_code=True)
+    code = run_sweep_all(invocation, frozenset(), connect, exit_code=True)
     document = json.loads(capsys.readouterr().out)
     assert code == document["exit_code"]
     return document

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,6 @@ from tpuflex.cli.steps.sweep import run_sweep
 from tpuflex.cli.steps.up import run_up
 from tpuflex.errors import AlreadyExistsError, EngineError, IncompleteTeardownError
 from tpuflex.naming import ENDPOINT_NAME, Names
-from tpuflex.operate.sweep import Chosen
 
 __all__ = ["embedded", "pulumi_engine"]
 
@@ -43,7 +43,7 @@ def test_the_second_home_touches_nothing(
     before, there = mutations(embedded), embedded.cloud.cloud.inventory()
 
     with pytest.raises(IncompleteTeardownError, match="left alone"):
-        run_sweep(*command(colleague), Chosen(slices=frozenset({FIRST})))
+        run_sweep(*command(colleague), frozenset({FIRST}))
     with pytest.raises(AlreadyExistsError) as by_up:
         run_up(*command(colleague))
     capsys.readouterr()
@@ -67,9 +67,10 @@ def test_a_stale_state_deletes_nothing_of_its_successor(embedded: Embedded, tmp_
     `down` of the first forgets it and leaves it alone."""
     engine(embedded).up()
     colleague = second_home(embedded, tmp_path / "colleague")
-    taken = Chosen(frozenset({FIRST}), frozenset({the_id(embedded)}))
-    run_sweep(*command(colleague), taken)
-    assert embedded.remaining() == []
+    backend = embedded.root / ".tpuflex" / "backend"
+    shutil.copytree(backend, tmp_path / "before")
+    run_down(*command(embedded), dry_run=False)
+    shutil.copytree(tmp_path / "before", backend, dirs_exist_ok=True)
     engine(colleague).up()
     there = embedded.cloud.cloud.inventory()
 

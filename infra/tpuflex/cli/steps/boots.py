@@ -1,4 +1,4 @@
-"""The steps of `tpuflex boots`."""
+"""The steps of `tpuflex logs --boots`."""
 
 from __future__ import annotations
 

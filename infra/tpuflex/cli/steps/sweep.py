@@ -16,7 +16,7 @@ from tpuflex.engine.state import known_ids, state_ids
 from tpuflex.errors import IncompleteTeardownError, NotFoundError, TpuflexError
 from tpuflex.gcp.listing import Listing, list_all
 from tpuflex.naming import library_names
-from tpuflex.operate.sweep import Chosen, Disposition, Here, Leftover, leftovers, runs
+from tpuflex.operate.sweep import Disposition, Here, Leftover, leftovers, runs
 from tpuflex.operate.sweep_deletion import Deleted, delete
 from tpuflex.operate.unseen import reasons, unseen_remedy
 
@@ -62,7 +62,7 @@ class Swept:
 
     def show(self, output: Output) -> None:
         """Print it."""
-        show(output, self.here, self.left, self.deleted, self.listing, self.stack)
+        show(output, self.here, self.left, self.deleted, self.listing)
 
     @property
     def stack(self) -> str:
@@ -72,14 +72,14 @@ class Swept:
 
 
 def run_sweep(
-    invocation: Invocation, cloud: Cloud, chosen: Chosen, *, exit_code: bool = False
+    invocation: Invocation, cloud: Cloud, slices: frozenset[str], *, exit_code: bool = False
 ) -> None:
     """List the resources that are in no stack's state, and with ``--yes`` delete what is ours.
 
     Args:
         invocation: the command.
         cloud: the cloud of the stack.
-        chosen: what the user has named.
+        slices: names of queued resources and nodes that may be deleted while they run.
         exit_code: whether it is an error that something is there that no state knows.
 
     Raises:
@@ -88,8 +88,8 @@ def run_sweep(
         TpuflexError: a state could not be read; nothing was deleted.
     """
     output = invocation.output
-    swept = look(invocation, cloud, chosen, cloud.stack.settings.slice.zones)
-    require_slices(chosen, (swept,))
+    swept = look(invocation, cloud, slices, cloud.stack.settings.slice.zones)
+    require_slices(slices, (swept,))
     if invocation.yes:
         swept = delete_orphans(invocation, swept)
     output.document(swept.document())
@@ -101,7 +101,9 @@ def run_sweep(
     require_none_left(invocation, swept, exit_code=exit_code)
 
 
-def look(invocation: Invocation, cloud: Cloud, chosen: Chosen, zones: Iterable[str]) -> Swept:
+def look(
+    invocation: Invocation, cloud: Cloud, slices: frozenset[str], zones: Iterable[str]
+) -> Swept:
     """List what is left behind in the project of ``cloud``, in ``zones`` and in the catalog's.
 
     Raises:
@@ -115,7 +117,7 @@ def look(invocation: Invocation, cloud: Cloud, chosen: Chosen, zones: Iterable[s
     listing = list_all(cloud.apis(), project, where, here.accounts)
     here, listing = _numbered(here, listing, cloud)
     here = _with_library(invocation, cloud, here, listing)
-    return Swept(cloud, here, listing, leftovers(listing, here, chosen))
+    return Swept(cloud, here, listing, leftovers(listing, here, slices))
 
 
 def delete_orphans(invocation: Invocation, swept: Swept) -> Swept:
@@ -145,16 +147,19 @@ def require_none_left(invocation: Invocation, swept: Swept, *, exit_code: bool) 
         lines = (f"  left: {each.resource.title}: {each.reason}" for each in swept.unknown)
         raise IncompleteTeardownError(
             "\n".join((f"No state knows this in {swept.here.cloud_project}:", *lines)),
-            hint=_deletion(swept),
+            hint=_deletion(swept, swept.unknown),
         )
 
 
-def _deletion(swept: Swept) -> str:
-    """How to delete what no state knows."""
-    library = [each for each in swept.unknown if each.disposition is Disposition.LIBRARY]
-    rest = [each for each in swept.unknown if each.disposition is not Disposition.LIBRARY]
-    lines = ["To delete it: " + sweep_command(rest, swept.stack)] if rest else []
-    if library:
+def _deletion(swept: Swept, these: Sequence[Leftover]) -> str:
+    """How to delete ``these``, which no state knows, or what to ask about them."""
+    standing = {each.disposition for each in these}
+    lines = []
+    if standing - {Disposition.LIBRARY, Disposition.FOREIGN}:
+        lines.append("To delete what is ours: " + sweep_command(these, swept.stack))
+    if Disposition.FOREIGN in standing:
+        lines.append(f"Whose the rest is: tpuflex sweep --stack {swept.stack}")
+    if Disposition.LIBRARY in standing:
         lines.append(f"What a library is: tpuflex library status --stack {swept.stack}")
     return "\n".join(lines)
 
@@ -204,7 +209,7 @@ def _numbered(here: Here, listing: Listing, cloud: Cloud) -> tuple[Here, Listing
         return here, replace(listing, unseen=(*listing.unseen, error.message))
 
 
-def require_slices(chosen: Chosen, found: Sequence[Swept]) -> None:
+def require_slices(slices: frozenset[str], found: Sequence[Swept]) -> None:
     """Check that every named slice is among what is left, so that a slip is not overlooked.
 
     Raises:
@@ -212,7 +217,7 @@ def require_slices(chosen: Chosen, found: Sequence[Swept]) -> None:
         IncompleteTeardownError: one is not among what could be listed.
     """
     left = (each for swept in found for each in swept.left)
-    unknown = sorted(chosen.slices - {each.resource.name for each in left})
+    unknown = sorted(slices - {each.resource.name for each in left})
     if unknown:
         for swept in found:
             require_complete(swept.listing, (), swept.here.cloud_project)
@@ -234,8 +239,7 @@ def _require_no_slice(swept: Swept) -> None:
         lines = (f"  left: {each.resource.title}: {each.reason}" for each in running)
         raise IncompleteTeardownError(
             "\n".join(("What runs was left alone:", *lines)),
-            hint="It runs on, and is billed, until its run ends. To delete it: "
-            + sweep_command(running, swept.stack),
+            hint="It runs on, and is billed, until its run ends.\n" + _deletion(swept, running),
         )
 
 

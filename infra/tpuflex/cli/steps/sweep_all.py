@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tpuflex.cli.output import Output
     from tpuflex.cli.stack import OpenStack
     from tpuflex.cli.steps.known_stacks import Connect
-    from tpuflex.operate.sweep import Chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ class Failure:
 
 
 def run_sweep_all(
-    invocation: Invocation, chosen: Chosen, connect: Connect, *, exit_code: bool
+    invocation: Invocation, slices: frozenset[str], connect: Connect, *, exit_code: bool
 ) -> int:
     """List what no state knows in every cloud project of the stack files; with ``--yes`` delete
     what is ours. A project that cannot be looked at does not stop the others. Gives the exit code:
@@ -72,7 +71,7 @@ def run_sweep_all(
 
     Args:
         invocation: the command.
-        chosen: what the user has named.
+        slices: names of queued resources and nodes that may be deleted while they run.
         connect: connects to a stack's cloud, and starts nothing.
         exit_code: whether it is an error that something is there that no state knows.
 
@@ -81,8 +80,8 @@ def run_sweep_all(
         IncompleteTeardownError: the same, and the list is incomplete.
     """
     places, failures = _places(invocation)
-    found = list(_looked(invocation, places, chosen, connect, failures))
-    require_slices(chosen, found)
+    found = list(_looked(invocation, places, slices, connect, failures))
+    require_slices(slices, found)
     if invocation.yes:
         found = [delete_orphans(invocation, each) for each in found]
     for swept in found:
@@ -96,7 +95,7 @@ def run_sweep_all(
 def _looked(
     invocation: Invocation,
     places: Iterable[Place],
-    chosen: Chosen,
+    slices: frozenset[str],
     connect: Connect,
     failures: list[Failure],
 ) -> Iterator[Swept]:
@@ -105,7 +104,7 @@ def _looked(
         stack = place.stacks[0]
         try:
             cloud = connect(invocation, stack)
-            yield look(invocation, cloud, chosen, place.zones)
+            yield look(invocation, cloud, slices, place.zones)
         except EmulatorError as error:
             # Nothing of a cloud that is not running runs, and nothing of it is ever billed.
             invocation.output.progress(f"Not looked at: the embedded cloud: {error.message}")

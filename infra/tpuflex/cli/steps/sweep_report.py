@@ -37,10 +37,8 @@ def show(
     left: tuple[Leftover, ...],
     deleted: tuple[Deleted, ...],
     listing: Listing,
-    stack: str,
 ) -> None:
-    """Print the leftovers, and what became of each; advice is for ``stack``, in whose cloud project
-    they are."""
+    """Print the leftovers, and what became of each."""
     problems = {id(item.leftover): item.problem for item in deleted}
     if left:
         output.table(
@@ -57,7 +55,7 @@ def show(
                 for each in left
             ],
         )
-        for line in _foreign(here, left, stack):
+        for line in _foreign(here, left):
             output.result(line)
     elif not listing.unseen:
         output.result(f"Nothing is left behind in {here.cloud_project}: every service was asked.")
@@ -87,7 +85,7 @@ def _why(leftover: Leftover) -> str:
     return leftover.reason
 
 
-def _foreign(here: Here, left: Iterable[Leftover], own: str) -> Iterable[str]:
+def _foreign(here: Here, left: Iterable[Leftover]) -> Iterable[str]:
     """Whose the foreign resources are, and what to do about them."""
     foreign = [each for each in left if each.disposition is Disposition.FOREIGN]
     known = frozenset(id_ for ids in here.states.values() for id_ in ids)
@@ -100,23 +98,17 @@ def _foreign(here: Here, left: Iterable[Leftover], own: str) -> Iterable[str]:
                 'Who works on the same stack shares its state: "Working together" in README.md. '
                 "A state of yours that is lost is rebuilt by "
                 + for_stack("`tpuflex recover --take-over`", stack)
-                + ". To delete what it has left behind: "
-                + sweep_command([e for e in foreign if e.resource.marker.state_id == state_id], own)
+                + "; `down` then deletes what it had made."
             )
     if "" in makers:
         yield ""
-        yield (
-            "What carries no state id was made by an older version, or by hand. To delete of it "
-            "what has our marker and our name: "
-            + sweep_command([each for each in foreign if not each.resource.marker.state_id], own)
-        )
+        yield "What carries no state id is not known to be ours: delete it by hand if it is."
 
 
 def sweep_command(these: Sequence[Leftover], stack: str) -> str:
-    """The command that deletes ``these`` in the cloud project of ``stack``: it names whose they
-    are, and each slice that runs."""
-    foreign = (each for each in these if each.disposition is Disposition.FOREIGN)
-    states = dict.fromkeys(each.resource.marker.state_id or "none" for each in foreign)
-    slices = dict.fromkeys(each.resource.name for each in these if runs(each.resource))
-    words = [*(f"--take-over {id_}" for id_ in states), *(f"--slice {name}" for name in slices)]
+    """The command that deletes ``these`` in the cloud project of ``stack``, as far as they are
+    ours: it names each slice that runs."""
+    ours = (each for each in these if each.disposition is not Disposition.FOREIGN)
+    slices = dict.fromkeys(each.resource.name for each in ours if runs(each.resource))
+    words = (f"--slice {name}" for name in slices)
     return for_stack(" ".join(("tpuflex sweep --yes", *words)), stack)
