@@ -281,7 +281,7 @@ def _shown(answers: str) -> str:
 
 def test_tls_goes_through_a_tunnel(google: OpenStack) -> None:
     """With a certificate, the tunnel's end is asked by https; its fingerprint is what is checked
-    (tests/security/test_p5_tls.py), so that the name of the end does not matter."""
+    (tests/acceptance/security/test_p5_tls.py), so that the name of the end does not matter."""
     secrets = google.settings.secrets.model_copy(update={"tls_certificate_version": 2})
     settings = google.settings.model_copy(update={"secrets": secrets})
 

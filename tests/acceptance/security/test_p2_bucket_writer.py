@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.security.bucket_writer import FILES, Change, changed_parts, changes, pushed, served
+from tests.acceptance.security.bucket_writer import (
+    FILES,
+    Change,
+    changed_parts,
+    changes,
+    pushed,
+    served,
+)
 
 
 @pytest.mark.timeout(600)
