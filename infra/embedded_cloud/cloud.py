@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from embedded_cloud.access import Access, issue_token
 from embedded_cloud.admission import admission_of
-from embedded_cloud.admission.quota_project import QuotaProject
+from embedded_cloud.admission.consumer import QuotaProject
 from embedded_cloud.clock import MovableClock, OffsetClock, SystemClock
 from embedded_cloud.compute.machines import Machines
 from embedded_cloud.compute.routes import service as compute_service
@@ -20,14 +20,14 @@ from embedded_cloud.hosts.supervisor import HostSupervisor
 from embedded_cloud.iam.hierarchy import Hierarchy
 from embedded_cloud.iam.policies import Policies
 from embedded_cloud.iam.rights import Rights
-from embedded_cloud.iamcredentials.routes import service as iamcredentials
+from embedded_cloud.iamcredentials import service as iamcredentials
 from embedded_cloud.json_types import JsonObject, JsonValue, child, children, number, string_map
-from embedded_cloud.oslogin.routes import services as oslogin_services
+from embedded_cloud.oslogin import services as oslogin_services
 from embedded_cloud.pipeline import Pipeline
 from embedded_cloud.private_files import private_directory
 from embedded_cloud.routing import Context, Service
 from embedded_cloud.store import Store
-from embedded_cloud.strictness_book import StrictnessBook
+from embedded_cloud.strictness import StrictnessBook
 from embedded_cloud.tokens.credentials import Credentials
 from embedded_cloud.tokens.identities import Identities
 from embedded_cloud.tpu.capacity import CapacityBook
@@ -38,20 +38,20 @@ if TYPE_CHECKING:
     from embedded_cloud.faults.injector import FaultInjector
     from embedded_cloud.iap.iap import Iap
 
-#: Packages whose ``routes`` have a ``service(context)``.
-SERVICE_PACKAGES = (
-    "storage",
-    "secretmanager",
-    "iam",
+#: Modules that have a ``service(context)``.
+SERVICE_MODULES = (
+    "storage.routes",
+    "secretmanager.routes",
+    "iam.routes",
     "cloudkms",
-    "resourcemanager",
-    "serviceusage",
+    "resourcemanager.routes",
+    "serviceusage.routes",
     "serviceusage.quotas",
     "cloudbilling",
-    "orgpolicy",
-    "dns",
+    "orgpolicy.policies",
+    "dns.routes",
     "logging",
-    "artifactregistry",
+    "artifactregistry.routes",
 )
 
 _SETTINGS = "_emulator"
@@ -256,8 +256,8 @@ class Cloud:
 
 def _other_services(context: Context) -> list[Service]:
     services = []
-    for name in SERVICE_PACKAGES:
-        module = importlib.import_module(f"embedded_cloud.{name}.routes")
+    for name in SERVICE_MODULES:
+        module = importlib.import_module(f"embedded_cloud.{name}")
         services.append(module.service(context))
     return services
 

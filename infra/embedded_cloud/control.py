@@ -16,8 +16,8 @@ from aiohttp import web
 from embedded_cloud.clock import parse_rfc3339, rfc3339
 from embedded_cloud.errors import CloudError, failed_precondition, invalid_argument
 from embedded_cloud.faults import control as faults
+from embedded_cloud.inbound_request import parse_object, read_whole
 from embedded_cloud.json_types import JsonObject, JsonValue, text
-from embedded_cloud.request_body import parse_object, read_whole
 from embedded_cloud.strictness import PRESETS
 from embedded_cloud.tpu.capacity import Capacity
 from embedded_cloud.tpu.incidents import inflict

@@ -19,7 +19,7 @@ DEFAULT_PROJECT = "tpuflex-embedded"
 #: The port of the daemon by default.
 DEFAULT_PORT = 8470
 
-#: Where the small Hub is; :mod:`embedded_cloud.hub.server` needs aiohttp, which not everybody has.
+#: Where the small Hub is; :mod:`embedded_cloud.hub` needs aiohttp, which not everybody has.
 HUB_PATH = "/huggingface"
 
 #: Where the published gcp plugin finds the APIs that a stack uses: variables of

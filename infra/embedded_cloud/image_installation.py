@@ -14,12 +14,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from embedded_cloud.image_lock import LOCK_FILE, ImageLock, read_lock
 from embedded_cloud.images import (
     IMAGE_ENVIRONMENT,
+    LOCK_FILE,
+    ImageLock,
     InstalledImage,
     image_directory,
     installed_image,
+    read_lock,
 )
 from embedded_cloud.installer import install
 from tpuflex.errors import EmulatorError

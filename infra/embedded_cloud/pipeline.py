@@ -24,10 +24,15 @@ from embedded_cloud.errors import (
     unimplemented,
 )
 from embedded_cloud.history import History
-from embedded_cloud.inbound_request import InboundRequest, from_http
+from embedded_cloud.inbound_request import (
+    MAX_JSON_BYTES,
+    InboundRequest,
+    from_http,
+    parse_object,
+    too_large,
+)
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.peer import is_own_user
-from embedded_cloud.request_body import MAX_JSON_BYTES, parse_object, too_large
 from embedded_cloud.routing import Call, Delivery, Match, Reply, Router, Service
 
 

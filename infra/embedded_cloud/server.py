@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from embedded_cloud import control
+from embedded_cloud import hub as hub
 from embedded_cloud.clock import Clock, MovableClock
 from embedded_cloud.cloud import Cloud
 from embedded_cloud.environment import client_environment, tunnel_environment
-from embedded_cloud.hub import server as hub
+from embedded_cloud.inbound_request import MAX_JSON_BYTES
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.peer import LOOPBACK_NAMES, owners_door
 from embedded_cloud.registry import server as registry
-from embedded_cloud.request_body import MAX_JSON_BYTES
 from embedded_cloud.store import Store
 from embedded_cloud.tokens import server as tokens
 from embedded_cloud.tpu.capacity import Capacity

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import get_args
 
-from embedded_cloud.strictness_areas import CredentialKind
+from embedded_cloud.strictness import CredentialKind
 from embedded_cloud.tokens.credentials import KINDS
 from tests.cli.typing import TypeIn
 from tpuflex.cli.cloud import connect_running

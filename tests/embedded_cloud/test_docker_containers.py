@@ -22,8 +22,7 @@ from embedded_cloud.docker.containers import Containers
 from embedded_cloud.docker.errors import DockerError
 from embedded_cloud.docker.shim import open_door
 from embedded_cloud.hosts.processes import is_alive, kill_host
-from embedded_cloud.image_lock import read_lock
-from embedded_cloud.images import embedded_image, image_directory
+from embedded_cloud.images import embedded_image, image_directory, read_lock
 
 IMAGE = embedded_image()
 RUN = ["run", "-d", "--network", "host"]

@@ -16,12 +16,10 @@ from embedded_cloud.docker.errors import DockerError
 from embedded_cloud.errors import CloudError
 from embedded_cloud.hosts import namespace
 from embedded_cloud.hosts.namespace import OWN_MOUNTS_VARIABLE, Plan
-from embedded_cloud.image_lock import read_lock
-from embedded_cloud.images import embedded_image, image_directory
+from embedded_cloud.images import embedded_image, image_directory, read_lock
 from embedded_cloud.server import EmbeddedCloud
 from embedded_cloud.store import Store
-from embedded_cloud.strictness import STRICT
-from embedded_cloud.strictness_book import StrictnessBook
+from embedded_cloud.strictness import STRICT, StrictnessBook
 from tests.embedded_cloud.api import TOKEN, Api, flex_start
 from tests.embedded_cloud.test_docker_containers import Host
 

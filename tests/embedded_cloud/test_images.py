@@ -9,8 +9,13 @@ from pathlib import Path
 import pytest
 
 from embedded_cloud.image_installation import ensure_image
-from embedded_cloud.image_lock import LOCK_FILE, read_lock
-from embedded_cloud.images import embedded_image, image_directory, installed_image
+from embedded_cloud.images import (
+    LOCK_FILE,
+    embedded_image,
+    image_directory,
+    installed_image,
+    read_lock,
+)
 from tpuflex.errors import EmulatorError
 
 ROOT = Path(__file__).parents[2]

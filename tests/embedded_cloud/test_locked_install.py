@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from embedded_cloud import locked_install
-from embedded_cloud.installer_output import InstallerOutput
+from embedded_cloud.installer import InstallerOutput
 from embedded_cloud.locked_install import installers, main, uv_settings
 
 WHEEL = "greeting-1.0-py3-none-any.whl"

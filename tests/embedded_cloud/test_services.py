@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from embedded_cloud.daemon import SERVICES, outdated
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.server import EmbeddedCloud
-from embedded_cloud.services import SERVICES, outdated
 from tpuflex.cli.daemon import Daemon
 from tpuflex.errors import EmulatorError
 
@@ -49,7 +49,7 @@ def test_a_command_says_so_and_what_to_do(tmp_path: Path, monkeypatch: pytest.Mo
     address = daemon.start(0)
     try:
         daemon.require_current()
-        monkeypatch.setattr("embedded_cloud.services.SERVICES", SERVICES | {"new.v1"})
+        monkeypatch.setattr("embedded_cloud.daemon.SERVICES", SERVICES | {"new.v1"})
         with pytest.raises(EmulatorError, match="does not serve new") as told:
             daemon.require_current()
         assert str(address.pid) in told.value.message

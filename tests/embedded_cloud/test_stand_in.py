@@ -12,9 +12,8 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from embedded_cloud.image_installation import ensure_image
-from embedded_cloud.images import installed_image
+from embedded_cloud.images import has_stand_in, installed_image
 from embedded_cloud.stand_in.asgi import served
-from embedded_cloud.stand_in.images import has_stand_in
 from embedded_cloud.stand_in.server import ANSWER, VERSION, StandIn
 from tpuflex.errors import EmulatorError
 

@@ -16,7 +16,7 @@ from embedded_cloud.docker.errors import DockerError
 from embedded_cloud.docker.pull import HostImages
 from embedded_cloud.hosts.commands import commands
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
-from embedded_cloud.image_lock import REPOSITORY, read_lock
+from embedded_cloud.images import REPOSITORY, read_lock
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.server import EmbeddedCloud
 from embedded_cloud.strictness import LENIENT, STRICT, Docker, Hosts, Strictness

@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from embedded_cloud.admission import denials
+from embedded_cloud.admission import permissions
 from embedded_cloud.admission.permission_table import needs_of
 from embedded_cloud.contract import Contract
-from embedded_cloud.services import SERVICES
+from embedded_cloud.daemon import SERVICES
 from tpuflex.engine.events import Note
 from tpuflex.engine.failure import failure
 from tpuflex.errors import AccessError
@@ -47,8 +47,8 @@ def refusal(permission: str, method_id: str) -> tuple[str, str, bytes]:
     path = re.sub(r"(?<=services/)\{\w+\}", "tpu.googleapis.com", whole)
     path = re.sub(r"\{\w+\}", "some-name", path)
     resource = path.partition(f"{version}/")[2].partition(":")[0]
-    denial = denials.Denial(api, method_id, resource, (permission,), "me@example.com")
-    error = denials.BY_SERVICE.get(api, denials.common)(denial)
+    denial = permissions.Denial(api, method_id, resource, (permission,), "me@example.com")
+    error = permissions.BY_SERVICE.get(api, permissions.common)(denial)
     return verb, f"https://{api}.googleapis.com{path}", json.dumps(error.body()).encode()
 
 

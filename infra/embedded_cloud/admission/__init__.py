@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from embedded_cloud.admission.apis import EnabledApis
 from embedded_cloud.admission.asked import Questions
-from embedded_cloud.admission.billing import OpenBilling
-from embedded_cloud.admission.consumer import Consumers
+from embedded_cloud.admission.consumer import Consumers, EnabledApis, OpenBilling
 from embedded_cloud.admission.permissions import Permissions
 from embedded_cloud.iam.policies import Policies
 from embedded_cloud.iam.rights import Rights

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from embedded_cloud.admission.compute_permissions import of_new_instance
 from embedded_cloud.admission.consumer import Consumers
-from embedded_cloud.admission.permission_table import needs_of
+from embedded_cloud.admission.permission_table import needs_of, of_new_instance
 from embedded_cloud.iam.state import named_account, project_of
 from embedded_cloud.inbound_request import InboundRequest
 from embedded_cloud.json_types import JsonObject, child, children, text, texts

@@ -15,7 +15,7 @@ from embedded_cloud.clock import Clock, rfc3339
 from embedded_cloud.errors import not_found
 from embedded_cloud.json_types import JsonObject, text
 from embedded_cloud.store import Store
-from embedded_cloud.strictness_areas import Registry
+from embedded_cloud.strictness import Registry
 
 #: Of what a registry gives, too.
 MEDIA_TYPE = "application/vnd.oci.image.index.v1+json"

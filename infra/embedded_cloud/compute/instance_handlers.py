@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from embedded_cloud.clock import rfc3339_offset
-from embedded_cloud.cloudkms.use import KeyUse, disk_refusal
+from embedded_cloud.cloudkms import KeyUse, disk_refusal
 from embedded_cloud.compute.errors import invalid, not_found, violated
 from embedded_cloud.compute.handlers import ResourceHandlers
 from embedded_cloud.compute.instances import first, instance_kind

@@ -28,10 +28,9 @@ from embedded_cloud.faults.replies import (
 )
 from embedded_cloud.faults.rule import CallFacts, Rule, Stage
 from embedded_cloud.history import History
-from embedded_cloud.inbound_request import InboundRequest
+from embedded_cloud.inbound_request import InboundRequest, parse_object
 from embedded_cloud.json_types import JsonValue
 from embedded_cloud.pipeline import CallFaults
-from embedded_cloud.request_body import parse_object
 from embedded_cloud.routing import Delivery, Match, Reply
 
 #: Lets that many seconds of the cloud's time pass.

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from embedded_cloud.hosts.spec import HostSpec
 from embedded_cloud.hosts.ssh_shell import HostShell, refuse
-from embedded_cloud.oslogin.state import LoginProfiles
+from embedded_cloud.oslogin import LoginProfiles
 from pulumi_plugin.peer import require_owner
 
 _PIECE = 16 * 1024

@@ -18,7 +18,7 @@ from embedded_cloud.iap.certificate import CERTIFICATE, server_context
 from embedded_cloud.iap.door import RELAY, Door
 from embedded_cloud.iap.relay import Relay
 from embedded_cloud.iap.targets import Targets
-from embedded_cloud.oslogin.state import LoginProfiles
+from embedded_cloud.oslogin import LoginProfiles
 from embedded_cloud.peer import owners_door
 from embedded_cloud.tpu.state import TpuState
 

@@ -17,7 +17,7 @@ from embedded_cloud.hosts.ssh_key import host_key, key_purpose
 from embedded_cloud.iap.frames import MOST_DATA, SUBPROTOCOL, Close, connected, reconnected
 from embedded_cloud.iap.session import Session, refuse
 from embedded_cloud.iap.targets import SSH_PORT, Target, Targets
-from embedded_cloud.oslogin.state import LoginProfiles
+from embedded_cloud.oslogin import LoginProfiles
 from pulumi_plugin.peer import require_owner
 
 #: The permission of roles/iap.tunnelResourceAccessor.

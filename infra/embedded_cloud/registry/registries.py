@@ -15,7 +15,7 @@ from embedded_cloud.artifactregistry.state import Repositories
 from embedded_cloud.clock import Clock
 from embedded_cloud.iam.rights import Rights
 from embedded_cloud.registry.names import DOCKER_HUB, Repository, of_a_project, repository
-from embedded_cloud.strictness_areas import Registry
+from embedded_cloud.strictness import Registry
 
 _HOUR_S = 3600
 _MINUTE_S = 60

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from embedded_cloud.cloudkms.use import DECRYPT, ENCRYPT, KeyUse, location_of, secrets_agent
+from embedded_cloud.cloudkms import DECRYPT, ENCRYPT, KeyUse, location_of, secrets_agent
 from embedded_cloud.errors import failed_precondition, invalid_argument
 from embedded_cloud.json_types import JsonObject, JsonValue, child, children, text
 from embedded_cloud.secretmanager.records import Secret, Version

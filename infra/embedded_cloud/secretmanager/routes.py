@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from embedded_cloud.cloudkms.use import KeyUse
+from embedded_cloud.cloudkms import KeyUse
 from embedded_cloud.iam.policies import Policies
 from embedded_cloud.routing import Context, Service
 from embedded_cloud.secretmanager.handlers import SecretHandlers

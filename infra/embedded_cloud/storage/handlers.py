@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from embedded_cloud.cloudkms.use import storage_agent
+from embedded_cloud.cloudkms import storage_agent
 from embedded_cloud.errors import CloudError, precondition_failed, unimplemented
 from embedded_cloud.iam.policies import PUBLIC_MEMBERS
 from embedded_cloud.json_types import JsonObject, JsonValue, children, text, texts

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from embedded_cloud.cloudkms.use import DECRYPT, ENCRYPT, KeyUse, location_of, storage_agent
+from embedded_cloud.cloudkms import DECRYPT, ENCRYPT, KeyUse, location_of, storage_agent
 from embedded_cloud.json_types import JsonObject, child, text
 from embedded_cloud.storage.buckets import Bucket
 from embedded_cloud.storage.errors import invalid, key_denied

@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from embedded_cloud.request_body import too_large
+from embedded_cloud.inbound_request import too_large
 from embedded_cloud.storage.errors import invalid
 
 #: Bytes before the media: the preamble, each part's headers, and the JSON part.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from embedded_cloud.cloudkms.use import KeyUse
+from embedded_cloud.cloudkms import KeyUse
 from embedded_cloud.iam.policies import Policies
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.routing import Context, Rights

@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 
 from embedded_cloud.contract import Contract
 from embedded_cloud.errors import CloudError
+from embedded_cloud.inbound_request import parse_object, read_whole
 from embedded_cloud.json_types import JsonObject, text
-from embedded_cloud.request_body import parse_object, read_whole
 from embedded_cloud.routing import Call, Reply
 from embedded_cloud.storage.content import PIECE, Digest, PartialContent
 from embedded_cloud.storage.errors import invalid, required

@@ -15,8 +15,8 @@ from embedded_cloud.access import Caller, Principal
 from embedded_cloud.cloud import Cloud, project_number
 from embedded_cloud.errors import CloudError, not_found
 from embedded_cloud.hosts.metadata_tree import Tree, find, render
+from embedded_cloud.inbound_request import read_whole
 from embedded_cloud.json_types import JsonObject
-from embedded_cloud.request_body import read_whole
 from embedded_cloud.tokens.grants import GrantError, exchange_grant, oauth_grant
 from embedded_cloud.tokens.identities import deployer
 

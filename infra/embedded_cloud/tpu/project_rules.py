@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from embedded_cloud.cloudkms.use import KeyUse, disk_refusal, location_of
+from embedded_cloud.cloudkms import KeyUse, disk_refusal, location_of
 from embedded_cloud.errors import CloudError, failed_precondition, invalid_argument
 from embedded_cloud.iam.state import exists
 from embedded_cloud.json_types import JsonObject, child, flag, text

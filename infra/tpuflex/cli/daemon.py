@@ -80,7 +80,7 @@ class Daemon:
         Raises:
             EmulatorError: it is not, or not running.
         """
-        from embedded_cloud.services import outdated
+        from embedded_cloud.daemon import outdated
 
         address = self.require()
         if why := outdated(self.call("GET", "health")):

@@ -25,8 +25,7 @@ import pytest
 from embedded_cloud.docker import shim
 from embedded_cloud.docker.commands import Docker
 from embedded_cloud.docker.containers import Containers
-from embedded_cloud.image_lock import read_lock
-from embedded_cloud.images import embedded_image, image_directory
+from embedded_cloud.images import embedded_image, image_directory, read_lock
 from tests.security import hostile
 from tests.startup.cloud import FILES
 from tests.startup.host import StartupHost

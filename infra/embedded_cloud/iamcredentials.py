@@ -1,4 +1,4 @@
-"""Tokens for service accounts, for those who may act as them."""
+"""Service Account Credentials v1: tokens of one account for another that may act as it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from embedded_cloud.clock import Clock, parse_duration
 from embedded_cloud.errors import failed_precondition, invalid_argument
 from embedded_cloud.iam.state import ServiceAccounts, project_of
 from embedded_cloud.json_types import text
-from embedded_cloud.routing import Call, Reply
+from embedded_cloud.routing import Call, Context, Reply, Service
 from embedded_cloud.strictness import Strictness
 from embedded_cloud.tokens.identities import deployer
 
@@ -60,3 +60,20 @@ class TokenHandlers:
         if found.disabled:
             raise failed_precondition("Service account is disabled.")
         return found.email
+
+
+def service(context: Context, access: Access) -> Service:
+    """Service Account Credentials: impersonation."""
+    tokens = TokenHandlers(
+        ServiceAccounts(context.store, context.clock, context.strictness),
+        access,
+        context.clock,
+        context.strictness,
+    )
+    return Service(
+        name="iamcredentials",
+        version="v1",
+        handlers={
+            "iamcredentials.projects.serviceAccounts.generateAccessToken": tokens.generate,
+        },
+    )

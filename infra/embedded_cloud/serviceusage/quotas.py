@@ -1,4 +1,4 @@
-"""HTTP calls on the quotas of a project's services (Service Usage v1beta1).
+"""Quotas of a project's services: Service Usage API v1beta1.
 
 It is what ``gcloud alpha services quota list`` reads. Seen of Cloud TPU in 2026: one metric per
 family and pool, each with a limit per zone and one per region; a bucket without ``effectiveLimit``
@@ -13,7 +13,7 @@ from embedded_cloud.errors import not_found, unimplemented
 from embedded_cloud.json_types import JsonObject, JsonValue
 from embedded_cloud.paging import Paging
 from embedded_cloud.resourcemanager.state import require
-from embedded_cloud.routing import Call, Context, Reply
+from embedded_cloud.routing import Call, Context, Reply, Service
 from embedded_cloud.serviceusage.state import KNOWN
 from embedded_cloud.tpu.capacity import EVERY_ZONE, Capacity, CapacityBook, Pool
 from embedded_cloud.tpu.quota import METRICS, QuotaMetric
@@ -106,3 +106,16 @@ def _bucket(limit: int, **dimensions: str) -> JsonObject:
     if dimensions:
         bucket["dimensions"] = dict[str, JsonValue](dimensions)
     return bucket
+
+
+def service(context: Context) -> Service:
+    """Quotas: the limits of Cloud TPU, by family, pool and zone."""
+    quotas = QuotaHandlers(context)
+    return Service(
+        name="serviceusage",
+        version="v1beta1",
+        handlers={
+            "serviceusage.services.consumerQuotaMetrics.list": quotas.list,
+            "serviceusage.services.consumerQuotaMetrics.get": quotas.get,
+        },
+    )

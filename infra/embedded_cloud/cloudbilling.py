@@ -1,4 +1,4 @@
-"""HTTP calls on the billing of projects."""
+"""Cloud Billing API v1."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 from embedded_cloud.errors import invalid_argument
 from embedded_cloud.json_types import JsonObject, text
 from embedded_cloud.resourcemanager.state import named
-from embedded_cloud.routing import Call, Context, Reply
-from embedded_cloud.strictness_book import StrictnessBook
+from embedded_cloud.routing import Call, Context, Reply, Service
+from embedded_cloud.strictness import StrictnessBook
 
 #: The account of every project; Google's documentation uses this id in its examples.
 ACCOUNT = "billingAccounts/012345-567890-ABCDEF"
@@ -45,3 +45,16 @@ class BillingHandlers:
             "billingAccountName": ACCOUNT if enabled else "",
             "billingEnabled": enabled,
         }
+
+
+def service(context: Context) -> Service:
+    """Cloud Billing: whether a project has an open billing account."""
+    billing = BillingHandlers(context)
+    return Service(
+        name="cloudbilling",
+        version="v1",
+        handlers={
+            "cloudbilling.projects.getBillingInfo": billing.get_info,
+            "cloudbilling.projects.updateBillingInfo": billing.update_info,
+        },
+    )

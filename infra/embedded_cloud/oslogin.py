@@ -1,4 +1,4 @@
-"""Login profiles: for each user a POSIX account, and SSH public keys by their fingerprints."""
+"""OS Login: whose SSH keys the hosts of a project take."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 
 from embedded_cloud.errors import invalid_argument
 from embedded_cloud.json_types import JsonObject, child, text
+from embedded_cloud.routing import Call, Context, Handler, Reply, Service
 from embedded_cloud.store import Store
 
 _COLLECTION = "_oslogin/profiles"
@@ -76,3 +77,28 @@ def _account(user: str, project: str) -> JsonObject:
         "accountId": project,
         "name": f"users/{user}/projects/{project}",
     }
+
+
+#: gcloud's alpha track calls v1alpha (its `api_lib/oslogin/client.py`).
+VERSIONS = ("v1", "v1beta", "v1alpha")
+
+
+def services(context: Context) -> tuple[Service, ...]:
+    """OS Login in all its versions, over one state."""
+    profiles = LoginProfiles(context.store)
+
+    def get(call: Call) -> Reply:
+        """``users.getLoginProfile``."""
+        return Reply(body=profiles.get(call.id))
+
+    def import_key(call: Call) -> Reply:
+        """``users.importSshPublicKey``."""
+        project = call.query.get("projectId", "")
+        profile = profiles.import_key(call.id, project, text(call.body or {}, "key"))
+        return Reply(body={"loginProfile": profile})
+
+    handlers: dict[str, Handler] = {
+        "oslogin.users.getLoginProfile": get,
+        "oslogin.users.importSshPublicKey": import_key,
+    }
+    return tuple(Service("oslogin", version, handlers) for version in VERSIONS)

@@ -1,1 +1,0 @@
-"""Cloud Billing API v1."""

@@ -1,1 +1,0 @@
-"""Cloud Logging v2: entries are written, listed, and read as they are received."""

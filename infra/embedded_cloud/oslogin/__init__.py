@@ -1,1 +1,0 @@
-"""OS Login: whose SSH keys the hosts of a project take."""

@@ -1,1 +1,0 @@
-"""Quotas of a project's services: Service Usage API v1beta1."""
