@@ -28,7 +28,7 @@ ACCEPTANCE_TOOLS = $(if $(AREA),$(TOOLS_$(AREA)),$(TOOLS_policy) $(TOOLS_startup
 PYTEST = $(BIN)/python -P tests/run.py $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 WORKERS ?= 3
 
-.PHONY: demo test acceptance engine image ranges site lint workflows types format docs reliability recording prove-on-google contract mutation clean setup lock audit
+.PHONY: demo test acceptance engine image ranges site lint workflows types format docs reliability recording prove-on-google contract clean setup lock audit
 
 setup: $(STAMP)
 
@@ -138,12 +138,6 @@ prove-on-google: $(STAMP)
 contract: $(STAMP)
 	@$(PYTEST) tests/embedded_cloud/test_contract.py tests/embedded_cloud/test_published_plugin.py \
 		tests/proof/test_contract.py $(ARGS)
-
-# Measures how many small changes of the provider its tests notice, and writes docs/mutation.md:
-# ARGS="--sample 0.1 --seed 1" for a tenth. Its tool is no part of the set-up.
-mutation: $(STAMP)
-	@$(INSTALL) $(BIN)/python requirements/mutation.lock
-	@PYTHONPATH=. nice $(BIN)/python -P -m tests.mutation.run $(ARGS)
 
 # Writes the locks anew after a change of pyproject.toml. Versions stay as they are, except with
 # ARGS=--upgrade, or ARGS="--upgrade-package rich".

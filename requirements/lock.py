@@ -22,7 +22,6 @@ LOCKS = {
     ),
     "requirements/run.lock": ("--extra", "embedded", "--group", "build", "pyproject.toml"),
     "requirements/install.lock": ("--group", "install"),
-    "requirements/mutation.lock": ("--group", "mutation"),
     "requirements/maintenance.lock": ("--group", "maintenance"),
     "requirements/release.lock": ("--group", "release"),
     "requirements/site.lock": ("--group", "site"),

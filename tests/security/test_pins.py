@@ -55,7 +55,6 @@ class TestLocks:
             "jax.lock",
             "lowest.lock",
             "maintenance.lock",
-            "mutation.lock",
             "policy-pack.lock",
             "recording.lock",
             "release.lock",
