@@ -22,7 +22,7 @@ from tpuflex.gcp.library import (
     readers,
 )
 from tpuflex.gcp.transport import JsonObject
-from tpuflex.planning.storage_cost import month_text, storage_per_month
+from tpuflex.planning.stack_cost import month_text, storage_per_month
 from tpuflex.request.limits import PROJECT_PATTERN
 
 GIB = 2**30

@@ -15,9 +15,7 @@ from tests.cli.typing import NOON
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.status import brought_place, show_status
-from tpuflex.host.compile_cache import CompileCacheReport
-from tpuflex.host.kv_cache import KvCacheReport
-from tpuflex.host.report import HostReport
+from tpuflex.host.report import CompileCacheReport, HostReport, KvCacheReport
 from tpuflex.host.serving import Serving, ServingPhase
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.request.states import Lifecycle

@@ -6,7 +6,7 @@ import pulumi
 import pytest
 
 from tpuflex import Names
-from tpuflex.components.renamed import require_kept_names
+from tpuflex.components.endpoint import require_kept_names
 
 MADE = Names("shop", "dev", "chat", "b")
 URN = "urn:pulumi:{}::tpuflex:index:VllmEndpoint::{}"

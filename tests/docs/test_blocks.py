@@ -15,7 +15,7 @@ import yaml
 from tests.docs.blocks import PAGES, ROOT, Block, blocks, inline_commands, split_commands
 from tests.engine.readme_shell import commands
 from tpuflex.cli.main import tpuflex
-from tpuflex.provider.endpoint_example import typescript_example, yaml_example
+from tpuflex.provider.endpoint_schema import typescript_example, yaml_example
 from tpuflex.settings.load import parse
 from tpuflex.settings.model import PLACEHOLDER_PROJECT
 from tpuflex.settings.project_config import project_config

@@ -10,7 +10,7 @@ from embedded_cloud.environment import client_environment
 from embedded_cloud.server import EmbeddedCloud
 from tests.gcp.new_project import NAMES, PROJECT, Project, refused
 from tests.provider.fakes import FakeTime
-from tpuflex.components import services
+from tpuflex.components import prerequisites
 from tpuflex.errors import (
     AccessError,
     ApiError,
@@ -119,7 +119,7 @@ def test_b3_service_usage_and_resource_manager_are_among_them() -> None:
     """B3: pulumi-gcp and our own inventory call Resource Manager, and Service Usage enables."""
     assert {"cloudresourcemanager.googleapis.com", "serviceusage.googleapis.com"} <= NAMES
     assert endpoint_apis(reads_keys=False) == APIS
-    assert vars(services)["endpoint_apis"] is endpoint_apis
+    assert vars(prerequisites)["endpoint_apis"] is endpoint_apis
 
 
 def test_b3_service_usage_off_says_how_to_turn_it_on() -> None:

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from tpuflex.host.compile_cache import CompileCacheReport, compile_cache_report
-from tpuflex.host.report import host_report
+from tpuflex.host.report import CompileCacheReport, compile_cache_report, host_report
 
 WRITTEN = {"from": "bucket", "files": 412, "bytes": 1_200_000_000, "milliseconds": 3400}
 

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from tpuflex.host.kv_cache import KvCacheReport, kv_cache_report
-from tpuflex.host.report import host_report
+from tpuflex.host.report import KvCacheReport, host_report, kv_cache_report
 
 WRITTEN = {"block_size": 128, "num_blocks": 2109, "cache_dtype": "auto", "tokens": 269952}
 

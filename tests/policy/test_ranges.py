@@ -7,7 +7,7 @@ import ipaddress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpuflex.policy.ranges import MOST_V4, reach_of
+from tpuflex.policy.network_rules import MOST_V4, reach_of
 
 networks = st.builds(
     lambda address, prefix: ipaddress.ip_network((address, prefix), strict=False),

@@ -24,7 +24,7 @@ from tpuflex import __version__
 from tpuflex.errors import AccessError, ApiError
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.provider.configuration import Configuration
-from tpuflex.provider.taken import ADOPTS, CLEARS
+from tpuflex.provider.queued_resource import ADOPTS, CLEARS
 from tpuflex.request.fields import DEFAULTS
 
 URN = f"urn:pulumi:dev::shop::{QUEUED_RESOURCE}::slice"

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pulumi_plugin.wire import encode
 from tpuflex.catalog.rows import CatalogRows
 from tpuflex.naming import VLLM_ENDPOINT
-from tpuflex.provider import endpoint_example
+from tpuflex.provider import endpoint_schema
 from tpuflex.provider.endpoint_inputs import SECTIONS, KeptNames
 from tpuflex.provider.schema import package_schema
 from tpuflex.remote.sections import endpoint_sections
@@ -122,25 +122,25 @@ def test_words_are_an_enumeration() -> None:
 def test_outputs_are_those_that_the_state_has() -> None:
     """No input is among them but by its name; what may be missing is not required."""
     assert {"url", "expires"} == set(COMPONENT["properties"]) - set(COMPONENT["required"])
-    assert endpoint_example.OUTPUT in COMPONENT["properties"]
+    assert endpoint_schema.OUTPUT in COMPONENT["properties"]
 
 
 def test_the_example_can_be_made() -> None:
     """Its inputs are right, in each of the three languages."""
-    inputs = dict(endpoint_example.INPUTS)
+    inputs = dict(endpoint_schema.INPUTS)
     endpoint_sections(
         encode(json.loads(json.dumps(inputs).replace(PLACEHOLDER_PROJECT, "acme-ai")))
     )
-    program = yaml.safe_load(endpoint_example.yaml_example())
+    program = yaml.safe_load(endpoint_schema.yaml_example())
     assert program["resources"]["chat"] == {"type": VLLM_ENDPOINT, "properties": inputs}
     (call,) = (
         node.value
-        for node in ast.parse(endpoint_example.python_example()).body
+        for node in ast.parse(endpoint_schema.python_example()).body
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
     )
     arguments = call.args[1]
     assert isinstance(arguments, ast.Call)
     assert {each.arg: ast.literal_eval(each.value) for each in arguments.keywords} == inputs
-    written = endpoint_example.typescript_example()
+    written = endpoint_schema.typescript_example()
     literal = written[written.index("{") : written.rindex("}") + 1]
     assert yaml.safe_load(literal) == inputs  # JavaScript without comments is YAML here

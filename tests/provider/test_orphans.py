@@ -8,7 +8,7 @@ from tests.provider.fakes import NAME, Answer, Script, Sent, missing, scripted
 from tests.provider.several import IDS, PLACE
 from tpuflex.errors import AccessError, ApiError, ConflictError, TpuflexError
 from tpuflex.provider.call import POLL_BUDGET
-from tpuflex.provider.orphans import Orphans, orphaned
+from tpuflex.provider.delete import Orphans, orphaned
 from tpuflex.request.model import Node
 from tpuflex.request.name import Nodes, RequestName
 

@@ -24,9 +24,9 @@ from tests.provider.fakes import (
 )
 from tests.request.inputs import at, filled
 from tpuflex.errors import ConflictError
-from tpuflex.provider.marshalling import previewed_creation
 from tpuflex.provider.operations import delete_resource, refuse_deletion
 from tpuflex.provider.planning import plan, refuse_replacement
+from tpuflex.provider.queued_resource import previewed_creation
 from tpuflex.provider.read import names_of
 from tpuflex.request.body import imported_inputs, request_body
 from tpuflex.request.model import Node, QueuedResource

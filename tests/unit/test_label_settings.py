@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.stack_sections import findings, sections
-from tpuflex.settings.label_rules import MOST
 from tpuflex.settings.load import parse
+from tpuflex.settings.rules import MOST
 
 
 @pytest.mark.parametrize(

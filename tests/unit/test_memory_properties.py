@@ -11,9 +11,7 @@ from tests.unit.memory_requests import MODELS, chips, model, planned
 from tpuflex.catalog.catalog import builtin
 from tpuflex.catalog.rows import Model
 from tpuflex.planning.layout import lay_out
-from tpuflex.planning.memory import plan_memory
-from tpuflex.planning.nearest import nearest_that_fit
-from tpuflex.planning.obstacles import fits
+from tpuflex.planning.memory import fits, nearest_that_fit, plan_memory
 from tpuflex.planning.request import MemoryRequest, NotPlannable
 
 _TYPES = ("v6e-1", "v6e-4", "v6e-8")

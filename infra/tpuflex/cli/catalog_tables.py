@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from tpuflex.catalog.rows import Accelerator, Image, Model, Price, Sourced, Zone
-from tpuflex.planning.rounding import GIB
+from tpuflex.planning.figure import GIB
 
 #: Headers of the columns by the kind of rows; the source's is added to each.
 COLUMNS: dict[str, tuple[str, ...]] = {

@@ -10,7 +10,7 @@ from tpuflex.cli.library_weights import in_library, require_library
 from tpuflex.cli.own_weights import is_own
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
 from tpuflex.gcp.brought_bucket import read_brought_bucket, require_pushable
-from tpuflex.planning.storage_cost import month_text, storage_per_month
+from tpuflex.planning.stack_cost import month_text, storage_per_month
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -9,7 +9,7 @@ import pulumi
 from pulumi_gcp import storage
 
 from tpuflex.components.inputs import inputs_of
-from tpuflex.components.reading import only_read
+from tpuflex.components.marks import only_read
 from tpuflex.gcloud_commands import make_private
 from tpuflex.gcp.brought_bucket import made_by_tpuflex
 from tpuflex.gcp.library import READER_TITLE, below

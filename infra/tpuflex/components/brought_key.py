@@ -9,7 +9,7 @@ import pulumi
 from pulumi_gcp import kms
 
 from tpuflex.components.inputs import inputs_of
-from tpuflex.components.reading import only_read
+from tpuflex.components.marks import only_read
 from tpuflex.gcp.brought_key import unusable
 
 

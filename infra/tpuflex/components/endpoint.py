@@ -2,29 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pulumi
+import pulumi_gcp as gcp
 from pulumi import UNKNOWN
+from pulumi.runtime.config import CONFIG, get_config_env
 
 from tpuflex.boot.config import boot_config
 from tpuflex.boot.metadata import host_metadata
+from tpuflex.catalog.zones import region_of
 from tpuflex.components.cloud import require_matching_cloud, runs_embedded
 from tpuflex.components.endpoint_args import Preparation, StateSeen, VllmEndpointArgs
-from tpuflex.components.gcp_provider import own_gcp_provider
 from tpuflex.components.given import Given, then
 from tpuflex.components.marks import labels
 from tpuflex.components.prerequisites import Prerequisites
-from tpuflex.components.renamed import require_kept_names
 from tpuflex.duration import google_duration
 from tpuflex.host.metadata_keys import CONFIG_KEY
 from tpuflex.naming import API_KEY, VLLM_ENDPOINT, Names
 from tpuflex.planning.cost import RunCost, run_cost
 from tpuflex.request.states import Lifecycle
+from tpuflex.settings.gcp_keys import COVERED, NAMESPACE
 from tpuflex.settings.model import StackSettings
 from tpuflex.tpu import BootDiskArgs, Provider, QueuedResource, StateId
+
+
+def own_gcp_provider(name: str, settings: StackSettings, parent: pulumi.Resource) -> gcp.Provider:
+    """A provider for the project and the place of ``settings``.
+
+    An explicit provider takes nothing from the `gcp:` configuration of the surrounding program,
+    whose project and place may be another one's. What else is written there (labels, credentials)
+    would be ignored.
+
+    Raises:
+        RunError: there is such configuration.
+    """
+    keys = {*get_config_env(), *CONFIG.get()}
+    ignored = sorted(
+        key
+        for key in keys
+        if key.startswith(NAMESPACE) and key.removeprefix(NAMESPACE) not in COVERED
+    )
+    if ignored:
+        raise pulumi.RunError(
+            f"{', '.join(ignored)} would have no effect on what {name} makes: its gcp provider is"
+            " one of its own.\nPass one that has these settings: "
+            "opts=pulumi.ResourceOptions(providers=[gcp.Provider(…)])."
+        )
+    return gcp.Provider(
+        f"{name}-gcp",
+        project=settings.project,
+        region=settings.region,
+        zone=next(each for each in settings.slice.zones if region_of(each) == settings.region),
+        opts=pulumi.ResourceOptions(parent=parent),
+    )
+
+
+def require_kept_names(
+    given: Names | None, made: Names, aliases: Iterable[pulumi.Input[pulumi.Alias | str]]
+) -> None:
+    """Check that an alias keeps what it is there to keep.
+
+    Args:
+        given: the names that the program gives the endpoint; None if it gives none.
+        made: the names that it has without them.
+        aliases: what else it was called.
+
+    Raises:
+        pulumi.RunError: an alias is of another project, stack or name, and the names in the cloud
+            would not be those that it had there.
+    """
+    for before in () if given is not None else _before(made, aliases):
+        if before.prefix != made.prefix:
+            words = [before.project, before.stack, before.name]
+            words += [before.bucket_suffix] if before.bucket_suffix else []
+            arguments = ", ".join(f'"{word}"' for word in words)
+            raise pulumi.RunError(
+                f'{made.name}: it has an alias of "{before.name}" in stack {before.stack} of'
+                f" {before.project}, but without names= everything of it is called"
+                f" {made.prefix}-… from now on: the slice, the network, the bucket with its"
+                " weights and the secrets would be replaced. Nothing was changed.\nWrite"
+                f" names=tpuflex.Names({arguments}) in its VllmEndpointArgs (in another language,"
+                " the same in its input `names`), and everything stays; or remove the alias, and"
+                " another endpoint is made in its place."
+            )
+
+
+def _before(made: Names, aliases: Iterable[pulumi.Input[pulumi.Alias | str]]) -> Iterator[Names]:
+    """The names that belong to ``aliases``, as far as they are known now."""
+    for alias in aliases:
+        if isinstance(alias, str):
+            # urn:pulumi:STACK::PROJECT::TYPE::NAME (https://www.pulumi.com/docs/iac/concepts/resources/names/#urns)
+            stack, project, _, name = [*alias.split("::", 3), "", "", ""][:4]
+            if name:
+                stack = stack.removeprefix("urn:pulumi:")
+                yield replace(made, project=project, stack=stack, name=name)
+        elif isinstance(alias, pulumi.Alias):
+            # What an alias leaves out is an Ellipsis.
+            parts = {key: getattr(alias, key) for key in ("project", "stack", "name")}
+            yield replace(made, **{k: v for k, v in parts.items() if isinstance(v, str)})
+
 
 #: What is wrong with an endpoint that nobody prepares and that pins no weights.
 _NO_HASH = (

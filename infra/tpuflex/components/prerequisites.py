@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 from pulumi import UNKNOWN
+from pulumi_gcp import projects
 
 from tpuflex.boot.places import weights_bucket
 from tpuflex.components.brought_key import BroughtKey, BroughtKeyArgs
@@ -15,16 +17,57 @@ from tpuflex.components.brought_secrets import require_not_own as require_not_ow
 from tpuflex.components.endpoint_args import Preparation
 from tpuflex.components.given import Given, labels_of, then
 from tpuflex.components.identity import HostIdentity, HostIdentityArgs
+from tpuflex.components.inputs import inputs_of
 from tpuflex.components.network import Network, NetworkArgs
 from tpuflex.components.readable_weights import readable_weights
 from tpuflex.components.secrets import ServingSecrets, ServingSecretsArgs
-from tpuflex.components.services import ApiServices, ApiServicesArgs
 from tpuflex.errors import TpuflexError
 from tpuflex.gcp.brought_secret import VERSION_TITLE, version_title
+from tpuflex.gcp.required_apis import endpoint_apis
 from tpuflex.naming import Names
 from tpuflex.settings.identity import BroughtAccount
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.network import BroughtNetwork
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiServicesArgs:
+    """Inputs of :class:`ApiServices`."""
+
+    project: str
+    """Google Cloud project id."""
+
+    reads_keys: bool = False
+    """Whether a key of Cloud KMS is read."""
+
+
+class ApiServices(pulumi.ComponentResource):
+    """Enables the APIs. They stay enabled on destroy, because others may use them.
+
+    No order of resources waits until an enabled API answers, which takes minutes: `tpuflex up` does
+    that before the engine starts, our provider retries, and of other providers it depends on them.
+
+    Attributes:
+        enabled: one resource per API, for other resources to depend on.
+    """
+
+    enabled: tuple[projects.Service, ...]
+
+    def __init__(
+        self, name: str, args: ApiServicesArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("tpuflex:index:ApiServices", name, inputs_of(args), opts)
+        self.enabled = tuple(
+            projects.Service(
+                f"{name}-{api.name}",
+                project=args.project,
+                service=api.service,
+                disable_on_destroy=False,
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+            for api in endpoint_apis(reads_keys=args.reads_keys)
+        )
+        self.register_outputs({"services": [item.service for item in self.enabled]})
 
 
 class Prerequisites:

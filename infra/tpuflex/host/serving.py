@@ -5,12 +5,31 @@ The host's watch writes it beside the boot's report (docs/drain.md).
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Any
 
 from pulumi_plugin.printable import printable
-from tpuflex.host.reported import reported_count, reported_object
+
+#: No count is larger: what is was not counted.
+MOST = 2**53
+
+
+def reported_object(text: str) -> dict[str, Any] | None:
+    """The JSON object in ``text``; None where it is empty or cannot be read."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):  # numbers of thousands of digits, lists in lists
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def reported_count(value: object) -> int:
+    """``value`` as a count; 0 if it is none."""
+    return value if type(value) is int and 0 <= value <= MOST else 0
+
 
 #: The guest attribute that the watch writes: a JSON object.
 SERVING = "serving"

@@ -8,19 +8,173 @@ figure computed from either would be wrong.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue, ValidationError
 
 from tpuflex.catalog.rows import Modality, Model, Source
 from tpuflex.errors import WeightsError
-from tpuflex.planning.hub_config import HubConfig, full_attention_every, read_config
+from tpuflex.planning.figure import ceiling, multiple
+from tpuflex.planning.hub_config import HubConfig, VisionConfig, full_attention_every, read_config
 from tpuflex.planning.kv_cache import full_attention_layers
 from tpuflex.planning.safetensors_header import Tensor, total_bytes
-from tpuflex.planning.stored_weights import StoredWeights, is_text, is_vision, loaded_tensors
-from tpuflex.planning.vision_tower import vision_parameters
-from tpuflex.planning.weights import text_parameters
+from tpuflex.planning.weights import Parameters, text_parameters
+
+#: What a Gemma 4 config.json leaves out.
+_GEMMA4 = VisionConfig(
+    hidden_size=768,
+    intermediate_size=3072,
+    num_hidden_layers=16,
+    num_attention_heads=12,
+    num_key_value_heads=12,
+    head_dim=64,
+    patch_size=16,
+    position_embedding_size=10240,
+)
+_COLOURS = 3
+
+
+def vision_parameters(vision: VisionConfig, text_hidden: int) -> Parameters | None:
+    """Parameters of ``vision`` and of its projection to a text model ``text_hidden`` wide.
+
+    Returns:
+        None where the tower is none that is known, or config.json leaves out what it takes.
+    """
+    count = _TOWERS.get(vision.model_type)
+    return None if count is None else count(vision, text_hidden)
+
+
+def _gemma4(vision: VisionConfig, text_hidden: int) -> Parameters:
+    whole = _GEMMA4.model_copy(update=vision.model_dump(exclude_none=True))
+    numbers = [getattr(whole, name) for name in ("hidden_size", "intermediate_size", "head_dim")]
+    hidden, inner, head_dim = (int(number) for number in numbers)
+    layers = whole.num_hidden_layers or 0
+    heads = (whole.num_attention_heads or 0) + (whole.num_key_value_heads or 0)
+    layer = 2 * hidden * heads * head_dim + 3 * hidden * inner
+    patches = hidden * _COLOURS * (whole.patch_size or 0) ** 2
+    sharded = patches + layers * layer + hidden * text_hidden
+    norms = layers * (4 * hidden + 2 * head_dim) + (2 * hidden if whole.standardize else 0)
+    return Parameters(sharded, 2 * (whole.position_embedding_size or 0) * hidden + norms)
+
+
+def _siglip(vision: VisionConfig, text_hidden: int) -> Parameters | None:
+    hidden, inner, layers = vision.hidden_size, vision.intermediate_size, vision.num_hidden_layers
+    patch, image = vision.patch_size, vision.image_size
+    if not (hidden and inner and layers and patch and image):
+        return None
+    attention = 4 * (hidden * hidden + hidden)
+    feed_forward = 2 * hidden * inner + inner + hidden
+    norms = 4 * hidden
+    embedding = hidden * _COLOURS * patch**2 + hidden + (image // patch) ** 2 * hidden
+    projector = hidden * text_hidden + hidden
+    tower = embedding + layers * (attention + feed_forward + norms) + 2 * hidden
+    # What the PyTorch path, which serves it, splits is not known: all of it is counted whole.
+    return Parameters(replicated=tower + projector)
+
+
+_TOWERS: Mapping[str, Callable[[VisionConfig, int], Parameters | None]] = {
+    "gemma4_vision": _gemma4,
+    "siglip_vision_model": _siglip,
+}
+
+
+_VISION = {
+    "vision_tower",
+    "vision_model",
+    "embed_vision",
+    "vision_embedder",
+    "multi_modal_projector",
+}
+_AUDIO = {"audio_tower", "embed_audio"}
+_HEAD = "lm_head.weight"
+#: Bounds of clipped projections, which the TPU back-end does not allocate.
+_CLIPPING = ("input_min", "input_max", "output_min", "output_max")
+#: Buffers that older files hold, and that no server loads.
+_BUFFERS = ("rotary_emb.inv_freq",)
+#: Segments of the names of matrices that each chip holds whole, as it does all vectors.
+_REPLICATED = {
+    "router",
+    "gate",
+    "per_layer_input_gate",
+    "per_layer_projection",
+    "per_layer_model_projection",
+    "position_embedding_table",
+}
+_INTO_EXPERTS = ("gate_proj", "up_proj", "gate_up_proj")
+_EXPERT_LANES = 128
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWeights:
+    """Bytes of a checkpoint that a server loads.
+
+    Attributes:
+        sharded: bytes that tensor parallelism spreads over the chips.
+        replicated: bytes that each chip holds whole.
+        into_experts: those of ``sharded`` that are the experts' two matrices that go in, which the
+            back-end pads.
+    """
+
+    sharded: int
+    replicated: int
+    into_experts: int
+
+    @classmethod
+    def of(cls, loaded: Iterable[Tensor]) -> StoredWeights:
+        """Those of ``loaded``, tensors that a server loads."""
+        tensors = list(loaded)
+        replicated = total_bytes(tensor for tensor in tensors if _is_replicated(tensor))
+        return cls(
+            sharded=total_bytes(tensors) - replicated,
+            replicated=replicated,
+            into_experts=total_bytes(tensor for tensor in tensors if _goes_into_expert(tensor)),
+        )
+
+    def per_chip(self, model: Model, tensor_parallel_size: int) -> int:
+        """Bytes on each of ``tensor_parallel_size`` chips, rounded up."""
+        sharded = self.sharded
+        if model.experts:
+            part = multiple(ceiling(model.expert_size, tensor_parallel_size), _EXPERT_LANES)
+            padded = part * tensor_parallel_size
+            sharded += ceiling(self.into_experts * (padded - model.expert_size), model.expert_size)
+        return ceiling(sharded, tensor_parallel_size) + self.replicated
+
+
+def loaded_tensors(tensors: Iterable[Tensor], *, tied: bool) -> tuple[Tensor, ...]:
+    """Those of ``tensors`` that a server on TPUs loads: no audio tower, no second copy of a tied
+    head, no bounds of clipped projections."""
+    return tuple(
+        tensor
+        for tensor in tensors
+        if not _segments(tensor) & _AUDIO
+        and not tensor.name.endswith((*_CLIPPING, *_BUFFERS))
+        and not (tied and tensor.name.endswith(_HEAD))
+    )
+
+
+def is_vision(tensor: Tensor) -> bool:
+    """Whether ``tensor`` is of the vision tower, or of what leads from it to the text model."""
+    return bool(_segments(tensor) & _VISION)
+
+
+def is_text(tensor: Tensor) -> bool:
+    """Whether ``tensor``, which a server loads, is of the text model."""
+    return not is_vision(tensor)
+
+
+def _is_replicated(tensor: Tensor) -> bool:
+    return len(tensor.shape) < 2 or bool(_segments(tensor) & _REPLICATED)
+
+
+def _goes_into_expert(tensor: Tensor) -> bool:
+    segments = _segments(tensor)
+    return "experts" in segments and bool(segments & set(_INTO_EXPERTS))
+
+
+def _segments(tensor: Tensor) -> set[str]:
+    return set(tensor.name.split("."))
+
 
 #: Element types of weights that are not quantised, by their names in config.json.
 _FLOATS = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tpuflex.planning.figure import multiple
 from tpuflex.planning.request import CacheType, MemoryRequest
-from tpuflex.planning.rounding import multiple
 
 _FEWEST_REQUESTS = 8
 #: Largest bucket that is compiled before the cache is allocated, too.

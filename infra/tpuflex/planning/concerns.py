@@ -9,11 +9,11 @@ from math import floor
 
 from tpuflex.catalog.rows import Implementation
 from tpuflex.planning.evidence import Level, evidence
+from tpuflex.planning.figure import GIB
 from tpuflex.planning.kv_cache import block_layout, block_table_fits, kv_bytes_per_token
 from tpuflex.planning.layout import Layout, lay_out
 from tpuflex.planning.remark import Remark, gib, kib
 from tpuflex.planning.request import MemoryRequest
-from tpuflex.planning.rounding import GIB
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tpuflex.planning.coverage import not_countable
+from tpuflex.planning.figure import GIB, ceiling
 from tpuflex.planning.kv_cache import BlockLayout, CacheLayer, cache_layers, grouped_layout
 from tpuflex.planning.memory import MemoryPlan
 from tpuflex.planning.remark import Remark, gib
 from tpuflex.planning.request import CpuMemoryRequest, NotPlannable
-from tpuflex.planning.rounding import GIB, ceiling
 from tpuflex.planning.weights import text_parameters
 
 

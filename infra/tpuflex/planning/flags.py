@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 from tpuflex.catalog.rows import Accelerator, Implementation, Model
+from tpuflex.planning.figure import GIB
 from tpuflex.planning.request import (
     DEFAULT_MAX_NUM_BATCHED_TOKENS,
     DEFAULT_MAX_NUM_SEQS,
@@ -14,7 +15,6 @@ from tpuflex.planning.request import (
     MemoryRequest,
     NotPlannable,
 )
-from tpuflex.planning.rounding import GIB
 
 _FP8 = {"fp8", "fp8_e4m3", "fp8_e5m2"}
 

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tpuflex.catalog.rows import Model
+from tpuflex.planning.figure import ceiling, multiple, power_of_two
 from tpuflex.planning.request import CacheType, MemoryRequest
-from tpuflex.planning.rounding import ceiling, multiple, power_of_two
 
 #: Bytes of a number in the cache.
 CACHE_BYTES: dict[CacheType, int] = {"bfloat16": 2, "fp8": 1}

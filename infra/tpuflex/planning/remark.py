@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tpuflex.planning.rounding import GIB, KIB
+from tpuflex.planning.figure import GIB, KIB
 
 
 @dataclass(frozen=True, slots=True)

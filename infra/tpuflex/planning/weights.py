@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tpuflex.catalog.rows import Family, Model
+from tpuflex.planning.figure import GIB, ceiling, multiple
 from tpuflex.planning.kv_cache import full_attention_layers, padded_head_dim
 from tpuflex.planning.request import MemoryRequest
-from tpuflex.planning.rounding import GIB, ceiling, multiple
 
 #: Bytes of a parameter in bfloat16.
 PARAMETER_BYTES = 2

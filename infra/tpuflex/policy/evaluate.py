@@ -11,11 +11,9 @@ from tpuflex.catalog.zones import region_of
 from tpuflex.errors import Finding as Problem
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.policy import (
-    budget_rules,
     identity_rules,
     network_rules,
     rows,
-    secret_rules,
     slice_rules,
     storage_rules,
 )
@@ -24,6 +22,57 @@ from tpuflex.policy.planned import Planned, many, unknown
 from tpuflex.policy.rows import Rule
 from tpuflex.policy.stack import StackFacts
 from tpuflex.settings.policy_section import Waiver
+
+_CHEAPER = "Ask for fewer chips or a shorter max_run_duration, or raise {}."
+_PRICE = (
+    "Write the price into catalog.yaml, with its source, or remove {}: a cap that cannot be"
+    " compared is no cap."
+)
+_RUN, _PROJECT = "tpuflex:budget.per_run_usd", "tpuflex:budget.per_project_usd"
+
+
+def run_over_budget(facts: StackFacts) -> Iterator[Breach]:
+    """A run that costs more than its cap."""
+    cap = facts.per_run_usd
+    if cap is None:
+        return
+    if facts.run_usd is None:
+        yield Breach(f"no price is known for the run, and {_RUN} is ${cap}", _PRICE.format(_RUN))
+    elif facts.run_usd > cap:
+        yield Breach(
+            f"a run costs up to ${facts.run_usd}, and {_RUN} is ${cap}", _CHEAPER.format(_RUN)
+        )
+
+
+def project_over_budget(facts: StackFacts) -> Iterator[Breach]:
+    """Runs that together cost more than the project's cap."""
+    cap = facts.per_project_usd
+    if cap is None:
+        return
+    if facts.run_usd is None:
+        yield Breach(
+            f"no price is known for the run, and {_PROJECT} is ${cap}", _PRICE.format(_PROJECT)
+        )
+        return
+    others = facts.other_runs
+    known = facts.run_usd + (others.usd if others is not None else 0)
+    if known > cap:
+        count = others.count if others is not None else 0
+        beside = (
+            f" with the {count} other{'s' if count != 1 else ''} of the project" if count else ""
+        )
+        yield Breach(
+            f"the run{beside} costs up to ${known}, and {_PROJECT} is ${cap}",
+            f"Take another slice down first (`tpuflex status`). {_CHEAPER.format(_PROJECT)}",
+        )
+        return
+    missing = others.unknown if others is not None else ("nothing here asked for the other runs",)
+    for what in missing:
+        yield Breach(
+            f"what the project's other runs cost is not all known: {what}",
+            f"Look at them before you rely on {_PROJECT}.",
+            advisory=True,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +125,14 @@ RESOURCE_CHECKS: Mapping[Rule, ResourceCheck] = {
     rows.BUCKET_REGION: lambda planned, context: storage_rules.far_buckets(
         planned, context.regions
     ),
-    rows.SECRET_REFERENCE: _alone(secret_rules.secret_values),
+    rows.SECRET_REFERENCE: _alone(storage_rules.secret_values),
     rows.PINNED_IMAGE: lambda planned, context: slice_rules.unpinned_images(planned, context.facts),
     rows.IMAGE_FLOOR: lambda planned, context: slice_rules.old_images(planned, context.facts),
     rows.OWNER_MARKER: _alone(slice_rules.unmarked),
 }
 STACK_CHECKS: Mapping[Rule, StackCheck] = {
-    rows.RUN_BUDGET: budget_rules.run_over_budget,
-    rows.PROJECT_BUDGET: budget_rules.project_over_budget,
+    rows.RUN_BUDGET: run_over_budget,
+    rows.PROJECT_BUDGET: project_over_budget,
 }
 
 

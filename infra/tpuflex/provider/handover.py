@@ -21,10 +21,9 @@ from tpuflex.errors import (
     InterruptedByUser,
     TpuflexError,
 )
-from tpuflex.host.boot_wait import BootAdvice, BootDeadlines, BootWait
+from tpuflex.host.boot_wait import BootAdvice, BootDeadlines, BootWait, SaidAnew
 from tpuflex.host.metadata_keys import CONFIG_KEY
 from tpuflex.host.report import HostReport
-from tpuflex.host.said_anew import SaidAnew
 from tpuflex.provider.call import Call, Deadlines, UnreadyError
 from tpuflex.provider.delete import Removal, delete_all
 from tpuflex.provider.drain import call_off

@@ -2,34 +2,190 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from google.protobuf.empty_pb2 import Empty
+from google.protobuf.struct_pb2 import Struct
 
 from pulumi_plugin.log import EngineLog
 from pulumi_plugin.protocol import provider_pb2
-from pulumi_plugin.replies import check_failures, diff_response
+from pulumi_plugin.replies import InitFailedError, check_failures, diff_response
+from pulumi_plugin.values import Properties, has_unknown
 from pulumi_plugin.wire import decode, encode, secret_keys
 from tpuflex.codes import with_code
+from tpuflex.errors import InterruptedByUser, TpuflexError
 from tpuflex.gcp.timing import Timing
-from tpuflex.provider.autonaming import autonamed
-from tpuflex.provider.call import Call
-from tpuflex.provider.generations import Generations
+from tpuflex.provider.call import Call, UnreadyError
+from tpuflex.provider.generations import Generations, requests_of
 from tpuflex.provider.handover import await_heir
-from tpuflex.provider.marshalling import (
-    inputs_of,
-    kept,
-    previewed_creation,
-    previewed_update,
-    properties,
-)
 from tpuflex.provider.operations import create, delete_resource, read, update
 from tpuflex.provider.planning import plan
+from tpuflex.provider.read import labels_of
 from tpuflex.provider.replacements import Replacements
-from tpuflex.provider.taken import warn_of_taken_names
-from tpuflex.request.check import failures, with_defaults
-from tpuflex.request.name import RequestName
+from tpuflex.request.check import failures, input_properties, parse, with_defaults
+from tpuflex.request.fields import INPUTS
+from tpuflex.request.name import RequestName, ids_of
+from tpuflex.request.outputs import outputs, recorded_lifecycle, with_run_times
+from tpuflex.request.ownership import remedy
+from tpuflex.request.snapshot import Snapshot
+from tpuflex.request.states import ON_ITS_WAY, is_settled
+
+_Options = provider_pb2.CheckRequest.AutonamingOptions
+#: Inputs that name a request.
+_NAMES = ("queuedResourceId", "queuedResourceIdPrefix")
+
+
+def autonamed(
+    request: provider_pb2.CheckRequest, given: Properties, before: Properties
+) -> tuple[Properties, list[tuple[str, str]]]:
+    """The inputs that the engine's proposal makes, and what keeps it from being honoured.
+
+    A proposal is what generated ids begin with, so that each generation has its own; an enforced
+    name is the id itself. What has a name keeps it (docs/adr/0024).
+
+    Args:
+        request: the engine's check.
+        given: what the program said.
+        before: inputs as they are in the state.
+    """
+    if not request.HasField("autonaming") or any(key in given for key in _NAMES):
+        return {}, []
+    held = {key: before[key] for key in _NAMES if key in before}
+    if "queuedResourceIdPrefix" in held:
+        return {}, []
+    if held:
+        return held, []
+    proposed, mode = request.autonaming.proposed_name, request.autonaming.mode
+    if mode == _Options.DISABLE:
+        reason = (
+            "pulumi:autonaming is disabled, and neither this nor queuedResourceIdPrefix is given."
+            " Write one of them."
+        )
+        return {}, [("queuedResourceId", reason)]
+    key = "queuedResourceId" if mode == _Options.ENFORCE else "queuedResourceIdPrefix"
+    return {key: proposed}, []
+
+
+ADOPTS = (
+    "`up` takes it and asks for no other, if it has the marks and the settings of this one. If"
+    " another resource or stack holds it, both would have one slice, and the first to go deletes"
+    " it for both: give this one another name"
+)
+CLEARS = "`up` deletes it, as what an earlier run has left, and asks for another"
+REFUSES = "`up` is refused"
+
+
+def warn_of_taken_names(connect: Callable[[], Call], inputs: Properties) -> None:
+    """Warn of each request that is there under a name of ``inputs``, which are to be created.
+
+    It is one look: where that is refused, or nothing answers, the preview goes on without.
+
+    Args:
+        connect: makes the engine call.
+        inputs: checked inputs; with unknown zones nothing is looked at.
+
+    Raises:
+        InterruptedByUser: the engine cancelled.
+    """
+    try:
+        call = connect()
+        looks = [call.look(name, budget=0) for name in sorted(requests_of(inputs), key=str)]
+    except InterruptedByUser:
+        raise
+    except TpuflexError:
+        return
+    for seen in looks:
+        if not seen.gone:
+            made = f", made at {seen.created}" if seen.created else ""
+            told = f"{seen.name} is there already{made}, {seen.describe()}"
+            call.report(f"{told}: {_outcome(seen, inputs)}", warning=True)
+
+
+def _outcome(seen: Snapshot, inputs: Properties) -> str:
+    # A first preview does not know the state's id, which is one of the marks.
+    known, labels = not has_unknown(inputs.get("labels")), labels_of(inputs)
+    if known and not seen.belongs_to(labels):
+        return f"{REFUSES}: it belongs to {seen.owner}. {remedy(labels, seen.marks)}"
+    if seen.queued_resource is None or is_settled(seen.state):
+        return CLEARS
+    return ADOPTS
+
+
+#: Outputs that stay as they are from the request to the slice, where there is one zone.
+_SINCE_THE_REQUEST = frozenset({"createTime", "requests"})
+
+
+def inputs_of(values: Properties) -> Properties:
+    """The inputs among ``values``, which may be outputs."""
+    return {key: value for key, value in values.items() if key in INPUTS}
+
+
+def properties(given: Struct, seen: Snapshot, recorded: Properties | None = None) -> Struct:
+    """Output properties: the inputs ``given``, secret where they were, and those of ``seen``, after
+    those ``recorded`` in the state."""
+    inputs = input_properties(parse(decode(given)))
+    found = with_run_times(outputs(inputs, seen), recorded or {})
+    return encode(found, secrets=secret_keys(given))
+
+
+def previewed_creation(given: Struct) -> Struct:
+    """Outputs known before the creation: the inputs and the names derived from them."""
+    previewed = Struct()
+    previewed.CopyFrom(given)
+    values = decode(given)
+    project, zones, id_ = (values.get(key) for key in ("project", "zones", "queuedResourceId"))
+    zone = zones[0] if isinstance(zones, list) and len(zones) == 1 else None
+    if isinstance(project, str) and isinstance(zone, str) and isinstance(id_, str):
+        previewed.update({"name": str(RequestName(project, zone, id_)), "zone": zone})
+        if not has_unknown(several := values.get("multiNode")):
+            previewed.update({"nodeId": ids_of(id_, several)[0]})
+    return previewed
+
+
+def previewed_update(olds: Struct, news: Struct) -> Struct:
+    """Outputs after an update in place: the old ones with the new inputs.
+
+    Of what still waits no more is known than before its creation, but when it was asked for: a
+    program that takes the first of its addresses must not meet the empty list of the state.
+    """
+    if recorded_lifecycle(decode(olds)) in ON_ITS_WAY:
+        previewed = previewed_creation(news)
+        for key in _SINCE_THE_REQUEST & olds.fields.keys() if "name" in previewed.fields else ():
+            previewed.fields[key].CopyFrom(olds.fields[key])
+        return previewed
+    merged = Struct()
+    for key, value in olds.fields.items():
+        if key not in INPUTS:
+            merged.fields[key].CopyFrom(value)
+    for key, value in news.fields.items():
+        merged.fields[key].CopyFrom(value)
+    return merged
+
+
+@contextmanager
+def kept(given: Struct, recorded: Properties | None = None) -> Iterator[None]:
+    """Have the engine keep a request in the state that the block leaves behind when it fails.
+
+    Args:
+        given: its inputs.
+        recorded: its outputs in the state, if it has any.
+
+    Raises:
+        InitFailedError: instead of :class:`UnreadyError`, with all that the state needs.
+    """
+    try:
+        yield
+    except UnreadyError as error:
+        seen = error.snapshot
+        raise InitFailedError(
+            with_code(str(error), error.code),
+            id_=str(seen.name),
+            properties=properties(given, seen, recorded),
+            inputs=given,
+            refresh_before_update=True,
+        ) from error
 
 
 class QueuedResources:

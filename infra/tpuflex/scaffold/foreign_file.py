@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,13 +11,176 @@ import yaml
 
 from tpuflex.catalog.flags import flag_rules
 from tpuflex.errors import Finding, NotFoundError, SettingsError
-from tpuflex.scaffold import helm_values, inference_template
+from tpuflex.request.limits import ZONE_PATTERN
 from tpuflex.scaffold.google_stack import ANY_IMAGE, ANY_PROJECT
 from tpuflex.scaffold.sections import put
-from tpuflex.scaffold.serve_command import is_command, translated_command
-from tpuflex.scaffold.translation import Translation, translated
+from tpuflex.scaffold.serve_command import add_container_command, is_command, translated_command
+from tpuflex.scaffold.translation import (
+    AsIs,
+    Refused,
+    Rule,
+    Sets,
+    Translation,
+    only,
+    refused,
+    sets,
+    translated,
+)
 from tpuflex.settings.load import parse
 from tpuflex.settings.stack_yaml import LONGEST, RefusedYamlError, read_yaml
+
+_NO_GATEWAY = (
+    "nothing in vLLM or tpuflex turns requests away by load or latency",
+    "Do it in the gateway in front of the endpoint.",
+)
+
+
+def _zone(value: object) -> Sets | Refused:
+    if isinstance(value, str) and re.fullmatch(ZONE_PATTERN, value):
+        return Sets("slice.zones", [value])
+    return Refused(f"{value!r} is no zone", "Write one such as us-east5-a.")
+
+
+def _level(value: object) -> Sets | Refused:
+    if isinstance(value, str) and value.upper() in ("DEBUG", "INFO", "WARNING", "ERROR"):
+        return Sets("serving.env.VLLM_LOGGING_LEVEL", value.upper())
+    return Refused(f"{value!r} is no level of vLLM's log", "Write INFO, WARNING or ERROR.")
+
+
+def _split(value: object) -> AsIs | Refused:
+    if value is False:
+        return AsIs("one server does both")
+    return Refused(
+        "prefill and decode on separate queues takes two servers, and a stack has one",
+        "vLLM mixes both in one schedule (chunked prefill), by default.",
+    )
+
+
+_TEMPLATE: Mapping[str, Rule] = {
+    "inference.model": sets("model.name"),
+    "inference.runtime": sets("slice.runtime_version"),
+    # A zone, in spite of its name.
+    "inference.region": _zone,
+    "inference.hardware.tpu_type": sets("slice.accelerator_type"),
+    "inference.hardware.tensor_parallel": sets("serving.flags.tensor_parallel_size"),
+    "inference.hardware.memory_utilization": sets("serving.flags.gpu_memory_utilization"),
+    "inference.scheduling.max_concurrent_sequences": sets("serving.flags.max_num_seqs"),
+    "inference.scheduling.ttft_threshold_sec": refused(*_NO_GATEWAY),
+    "inference.scheduling.circuit_breaker_enabled": only(
+        False, because="there is none", otherwise=_NO_GATEWAY[0], remedy=_NO_GATEWAY[1]
+    ),
+    "inference.scheduling.prefill_decode_split": _split,
+    "inference.caching.paged_attention": only(
+        True, because="vLLM has no other", otherwise="vLLM has no attention without pages"
+    ),
+    "inference.caching.prefix_caching": sets("serving.flags.enable_prefix_caching"),
+    "inference.caching.block_size_tokens": sets("serving.flags.block_size"),
+    "inference.caching.eviction_policy": only(
+        "lru",
+        because="vLLM evicts the cached blocks that were used least recently",
+        otherwise="vLLM evicts the cached blocks that were used least recently, and nothing else",
+    ),
+    "inference.monitoring.metrics_endpoint": only(
+        "/metrics",
+        because="the server has it there, behind a key",
+        otherwise="vLLM serves its metrics at /metrics and nowhere else",
+    ),
+    "inference.monitoring.health_check_interval_sec": refused(
+        "nothing asks the server for its health once it is READY",
+        "`tpuflex status` looks when it is called; a load balancer may ask /health.",
+    ),
+    "inference.monitoring.log_level": _level,
+}
+
+
+ARGUMENTS = "args"
+COMMAND = "command"
+
+_ONE = "a stack is one server"
+_MORE = "Make a stack for each, with a load balancer in front."
+_CHIPS = (
+    "a TPU slice has whole hosts, with all of their processors, memory and chips",
+    "Choose the slice: --accelerator.",
+)
+_SCALING = ("the number of servers follows no load: a stack is one server", _MORE)
+_MONITORING = (
+    "vLLM's own metrics are at /metrics, under its names (vllm:kv_cache_usage_perc, "
+    "vllm:num_requests_waiting, vllm:time_to_first_token_seconds …)",
+    "Collect them from there: tpuflex:secrets.metrics_key_version makes a key for that.",
+)
+
+
+def _repository(value: object) -> Refused:
+    return Refused(
+        f"{value} is an image for other hardware, or not pinned by its digest"
+        if isinstance(value, str)
+        else "is not the name of an image",
+        "vllm/vllm-tpu is taken, by digest; another: --set serving.image=REPOSITORY@sha256:…",
+    )
+
+
+def _enabled(because: str, otherwise: tuple[str, str]) -> Rule:
+    return only(False, because=because, otherwise=otherwise[0], remedy=otherwise[1])
+
+
+def _metrics_enabled(value: object) -> AsIs | Refused:
+    if value is True:
+        return AsIs("the server has /metrics, behind a key")
+    return Refused("the server has /metrics in any case, behind a key")
+
+
+_HELM: Mapping[str, Rule] = {
+    "replicaCount": only(1, because=_ONE, otherwise=_ONE, remedy=_MORE),
+    "image.repository": _repository,
+    "image.tag": refused(
+        "a tag can be moved under a running stack", "An image is named by digest."
+    ),
+    "image.pullPolicy": only(
+        "IfNotPresent",
+        because="a host pulls the image once",
+        otherwise="a host pulls its image once, when it boots",
+    ),
+    "resources.limits.nvidia.com/gpu": refused("there are no GPUs in a TPU slice", _CHIPS[1]),
+    "resources.requests.nvidia.com/gpu": refused("there are no GPUs in a TPU slice", _CHIPS[1]),
+    "resources.requests.cpu": refused(*_CHIPS),
+    "resources.requests.memory": refused(*_CHIPS),
+    "resources.limits.cpu": refused(*_CHIPS),
+    "resources.limits.memory": refused(*_CHIPS),
+    "autoscaling.enabled": _enabled("nothing is scaled", _SCALING),
+    "autoscaling.minReplicas": refused(*_SCALING),
+    "autoscaling.maxReplicas": refused(*_SCALING),
+    "autoscaling.targetGPUUtilization": refused(*_SCALING),
+    "autoscaling.targetQueueDepth": refused(*_SCALING),
+    "monitoring.enabled": _metrics_enabled,
+    "monitoring.exporter": refused("dcgm and its like read GPUs", _MONITORING[1]),
+    "monitoring.metrics": refused(*_MONITORING),
+}
+
+
+def translated_values(document: Mapping[str, object]) -> Translation:
+    """What the values say, the container's command and arguments among them."""
+    image = document.get("image")
+    image = dict(image) if isinstance(image, Mapping) else image
+    rest = {key: value for key, value in document.items() if key not in (ARGUMENTS, COMMAND)}
+    words: dict[str, object] = {}
+    if isinstance(image, dict):
+        rest["image"] = image
+        if COMMAND in image:
+            words[f"image.{COMMAND}"] = image.pop(COMMAND)
+            if not image:
+                del rest["image"]
+    words |= {key: document[key] for key in (COMMAND, ARGUMENTS) if key in document}
+    found = translated(rest, _HELM)
+    command: list[str] = []
+    for key, value in words.items():
+        if isinstance(value, list) and all(isinstance(word, str) for word in value):
+            command += map(str, value)
+        else:
+            found.add(key, Refused("is not a list of words", "Write each word in quotes."))
+    if command:
+        add_container_command(found, command, f"{next(reversed(words))}: ")
+    return found
+
 
 _FORMATS = (
     "It may be YAML with `inference:` at the top, Helm-style values with `args:` or `image:`, or a "
@@ -75,9 +239,9 @@ def _translated(source: str, text: str) -> Translation:
     if isinstance(value, str) and is_command(text):
         return translated_command(text)
     if isinstance(value, dict) and isinstance(value.get("inference"), dict):
-        return translated(value, inference_template.RULES)
+        return translated(value, _TEMPLATE)
     if isinstance(value, dict) and value.keys() & {"args", "command", "image", "replicaCount"}:
-        return helm_values.translated_values(value)
+        return translated_values(value)
     raise _unreadable(source, "is of no format that tpuflex reads")
 
 

@@ -15,10 +15,10 @@ from pydantic_core import ErrorDetails
 from tpuflex.duration import format_duration
 from tpuflex.errors import Finding
 from tpuflex.settings.base import REFUSED, Remedy
-from tpuflex.settings.descriptions import descriptions
 from tpuflex.settings.extra_args import unknown_setting
 from tpuflex.settings.model import NAMESPACE, SliceSettings, StackSettings
 from tpuflex.settings.plain import join, shown
+from tpuflex.settings.schema import descriptions
 from tpuflex.settings.serving import ServingFlags
 
 UNKNOWN = "unknown key"

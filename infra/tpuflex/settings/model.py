@@ -9,17 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from dataclasses import field as dataclass_field
 from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 from tpuflex.catalog.catalog import Catalog, builtin
+from tpuflex.catalog.rows import CatalogRows
 from tpuflex.catalog.zones import region_of
 from tpuflex.naming import TLS_CERTIFICATE, Names, SecretRole
 from tpuflex.request.limits import PROJECT_PATTERN
 from tpuflex.settings.base import ExtraFiles, Frozen, Remedy, WeightsSource
 from tpuflex.settings.bucket import BUCKET_PATTERN, BroughtBucket, brought_bucket
-from tpuflex.settings.catalog_section import CatalogSection
 from tpuflex.settings.encryption import EncryptionSettings
 from tpuflex.settings.identity import IdentitySettings
 from tpuflex.settings.image import registry_project
@@ -35,6 +36,33 @@ from tpuflex.settings.slice_fields import (
     Timeout,
     Zone,
 )
+
+
+def _with_builtin(rows: CatalogRows) -> Catalog:
+    return builtin().extended(rows)
+
+
+def _own_rows(catalog: Catalog) -> dict[str, Any]:
+    return catalog.own.model_dump(mode="json", exclude_defaults=True)
+
+
+class _AsRows:
+    """Reads rows as the catalog that they extend, and writes the catalog as those rows."""
+
+    def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        rows = core_schema.no_info_after_validator_function(
+            _with_builtin, handler.generate_schema(CatalogRows)
+        )
+        return core_schema.json_or_python_schema(
+            json_schema=rows,
+            python_schema=core_schema.union_schema([core_schema.is_instance_schema(Catalog), rows]),
+            serialization=core_schema.plain_serializer_function_ser_schema(_own_rows),
+        )
+
+
+#: Rows in the stack file; the whole catalog in the settings.
+CatalogSection = Annotated[Catalog, _AsRows()]
+
 
 #: Namespace of the keys in a stack file; also the name of this repository's Pulumi project.
 NAMESPACE = "tpuflex:"

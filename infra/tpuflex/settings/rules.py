@@ -13,10 +13,8 @@ from tpuflex.catalog.catalog import Catalog
 from tpuflex.duration import format_duration
 from tpuflex.errors import Finding
 from tpuflex.gcloud_commands import show_project
+from tpuflex.naming import HOST_SECRET_ROLES
 from tpuflex.request import limits
-from tpuflex.settings.encryption_rules import encryption_findings, encryption_warnings
-from tpuflex.settings.identity_rules import identity_findings, identity_warnings
-from tpuflex.settings.label_rules import label_findings
 from tpuflex.settings.memory_rules import memory_findings, memory_warnings
 from tpuflex.settings.model import (
     PLACEHOLDER_PROJECT,
@@ -25,9 +23,8 @@ from tpuflex.settings.model import (
     SliceSettings,
     StackSettings,
 )
-from tpuflex.settings.network_rules import network_findings, network_warnings
-from tpuflex.settings.region_rules import region_findings
-from tpuflex.settings.secret_rules import secret_findings, secret_warnings
+from tpuflex.settings.network_rules import network_findings, network_warnings, region_findings
+from tpuflex.settings.secrets import SecretsSettings, brought_setting, version_setting
 from tpuflex.settings.serving_rules import serving_findings, serving_warnings
 
 #: How much earlier than its `drain_margin` says a host may drain: it counts its run from so long
@@ -234,4 +231,140 @@ def _zone_warning(catalog: Catalog, key: str, zone: str, generation: str) -> Ite
             key,
             f"{zone} {what} ({row.source.date.isoformat()})",
             f"It is tried all the same. Known to accept it: {accepting}.",
+        )
+
+
+_IDENTITY = "tpuflex:identity"
+
+
+def identity_findings(draft: Draft) -> Iterator[Finding]:
+    """What keeps the hosts' identity from being what the settings say."""
+    identity = draft.identity
+    if identity is not None and identity.brought is None and not identity.manage_grants:
+        yield Finding(
+            f"{_IDENTITY}.manage_grants",
+            "false is for an account of yours: nobody grants anything to one of the endpoint's own",
+            f"Remove it, or name your account in {_IDENTITY}.service_account.",
+        )
+
+
+def identity_warnings(settings: StackSettings) -> Iterator[Finding]:
+    """What an account of another project may lack."""
+    brought = settings.identity.brought
+    if brought is not None and brought.project != settings.project:
+        yield Finding(
+            f"{_IDENTITY}.service_account",
+            f"it is of {brought.project}, and hosts of {settings.project} run as it only where that"
+            " project allows its accounts to be used by others",
+            "What has to be allowed says https://cloud.google.com/iam/docs/attach-service-accounts"
+            " (a different project); it was not tried with TPUs.",
+        )
+
+
+_LABELS = "tpuflex:labels"
+#: By what each of tpuflex's own labels begins: it finds its resources by them.
+_OWN_LABELS = "tpuflex-"
+#: Those of Google's products begin so, and pulumi-gcp's (`goog-pulumi-provisioned`).
+_GOOGLES_LABELS = "goog-"
+#: A resource has at most 64 (https://cloud.google.com/resource-manager/docs/labels-overview). A
+#: node has five of tpuflex's own; a bucket four, and that of pulumi-gcp.
+MOST = 64 - 5
+
+
+def label_findings(draft: Draft) -> Iterator[Finding]:
+    """What keeps the labels of a stack from being put on what it makes."""
+    labels = draft.labels or {}
+    for key in labels:
+        for prefix, whose in ((_OWN_LABELS, "tpuflex"), (_GOOGLES_LABELS, "Google")):
+            if key.startswith(prefix):
+                yield Finding(
+                    f"{_LABELS}.{key}",
+                    f"labels that begin with {prefix} are {whose}'s own",
+                    "Write another key.",
+                )
+    if len(labels) > MOST:
+        yield Finding(
+            _LABELS,
+            f"{len(labels)} labels are too many: Google takes 64 of a resource, and {64 - MOST} are"
+            " needed to find it again",
+            f"Write at most {MOST}.",
+        )
+
+
+_KMS_KEY = "tpuflex:encryption.kms_key"
+
+
+def encryption_findings(draft: Draft) -> Iterator[Finding]:
+    """What keeps the key from being used. Each of the services takes keys of the place alone where
+    its data is, and everything of a stack is in one region:
+    https://cloud.google.com/storage/docs/encryption/customer-managed-keys,
+    https://cloud.google.com/secret-manager/docs/cmek, https://cloud.google.com/tpu/docs/cmek-tpu.
+    """
+    if draft.encryption is None or draft.slice is None:
+        return
+    location, regions = draft.encryption.location, draft.slice.regions
+    # A key with zones in several regions is refused with these (region_rules).
+    if location and len(regions) == 1 and location != regions[0]:
+        region = regions[0]
+        yield Finding(
+            _KMS_KEY,
+            f"the key is in {location}, and what it is to encrypt is in {region}",
+            f"Write a key in {region}.",
+        )
+
+
+def encryption_warnings(settings: StackSettings) -> Iterator[Finding]:
+    """What somebody who asks for a key may not expect."""
+    weights = settings.model.weights
+    if settings.encryption.kms_key is None or weights.bucket == "own":
+        return
+    home = "the library" if weights.brought is None else weights.brought.url
+    yield Finding(
+        _KMS_KEY,
+        f"it does not encrypt the weights: they are kept in {home}, which the stack does not make",
+        "Write tpuflex:model.weights.bucket: own, or a bucket of yours with a key of its own.",
+    )
+
+
+_SECRETS = "tpuflex:secrets"
+
+
+def secret_findings(secrets: SecretsSettings) -> Iterator[Finding]:
+    """What of ``secrets`` would have no effect."""
+    fields = SecretsSettings.model_fields
+    for role in secrets.brought:
+        own = version_setting(role)
+        if getattr(secrets, own) != fields[own].default:
+            yield Finding(
+                f"{_SECRETS}.{own}",
+                f"it would have no effect: {brought_setting(role)} names a secret of yours",
+                "Remove one of the two.",
+            )
+    if not secrets.manage_grants and not secrets.brought:
+        yield Finding(
+            f"{_SECRETS}.manage_grants",
+            "it would have no effect: no secret is yours",
+            "Remove it, or name one, such as api_key: projects/PROJECT/secrets/NAME/versions/1.",
+        )
+    named: dict[str, str] = {}
+    for role, brought in secrets.brought.items():
+        key = brought_setting(role)
+        if (other := named.setdefault(brought.version, key)) != key:
+            yield Finding(
+                f"{_SECRETS}.{key}",
+                f"it names the same version as {other}",
+                "Write a secret of its own: each is for another purpose.",
+            )
+
+
+def secret_warnings(settings: StackSettings) -> Iterator[Finding]:
+    """What is likely to keep hosts from reading secrets that are there already."""
+    secrets = settings.secrets
+    read = any(role in secrets.brought for role in HOST_SECRET_ROLES)
+    if read and not secrets.manage_grants and settings.identity.brought is None:
+        yield Finding(
+            f"{_SECRETS}.manage_grants",
+            "the hosts' account is made by `up`, so nobody can have let it read the secret before",
+            "Name an account of yours in tpuflex:identity.service_account, or let the stack grant"
+            " it.",
         )

@@ -12,9 +12,8 @@ from tpuflex.cli.output import for_stack
 from tpuflex.cli.steps.logs import emulated_log
 from tpuflex.errors import BootError, CapacityError, EmulatorError, InterruptedByUser
 from tpuflex.gcp.host_reports import observe_host
-from tpuflex.host.boot_wait import AGAIN, BootDeadlines, BootWait
+from tpuflex.host.boot_wait import AGAIN, BootDeadlines, BootWait, SaidAnew
 from tpuflex.host.report import HostReport
-from tpuflex.host.said_anew import SaidAnew
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import slice_status
 from tpuflex.request.states import Lifecycle

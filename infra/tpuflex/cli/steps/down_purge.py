@@ -14,7 +14,7 @@ from tpuflex.cli.weights_uses import weights_uses
 from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.gcp.weights_removal import Removal, planned_removal
 from tpuflex.naming import account_email
-from tpuflex.planning.storage_cost import month_text
+from tpuflex.planning.stack_cost import month_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

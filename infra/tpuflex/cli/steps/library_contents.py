@@ -14,7 +14,7 @@ from tpuflex.gcp.library import Reader, bucket_readers, list_library
 from tpuflex.gcp.storage_client import storage_bucket
 from tpuflex.gcp.weights import weights_bucket
 from tpuflex.gcp.weights_files import translated_errors
-from tpuflex.planning.storage_cost import month_text, storage_per_month
+from tpuflex.planning.stack_cost import month_text, storage_per_month
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud

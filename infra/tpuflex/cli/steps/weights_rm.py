@@ -16,7 +16,7 @@ from tpuflex.cli.steps.weights_verdicts import Verdict, Wanted, judge
 from tpuflex.cli.weights_uses import END_USES, Uses, weights_uses
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
 from tpuflex.gcp.weights_removal import Removal, planned_removal
-from tpuflex.planning.storage_cost import month_text
+from tpuflex.planning.stack_cost import month_text
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
