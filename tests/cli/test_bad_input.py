@@ -263,7 +263,7 @@ class TestUsage:
     @pytest.mark.parametrize("rule", ["{", "3"])
     def test_capacity_rule(self, type_in: TypeIn, rule: str) -> None:
         """A capacity rule that is not a JSON object is a usage error."""
-        assert type_in("emulator", "capacity", rule).code == 2
+        assert type_in("emulator", "start", "--capacity", rule).code == 2
 
 
 class TestEmulator:

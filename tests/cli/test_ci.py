@@ -181,18 +181,18 @@ def test_outside_of_a_repository(type_in: TypeIn) -> None:
 
 def test_which_stacks_a_change_touches(type_in: TypeIn, repository: Path, project: Path) -> None:
     """People see a table, scripts a document."""
-    assert type_in("ci", "changed", "--base", "main").out == "No stack is touched.\n"
+    assert type_in("ci", "stacks", "--base", "main").out == "No stack is touched.\n"
     (project / "stacks" / "Pulumi.dev.yaml").rename(project / "stacks" / "Pulumi.chat.yaml")
     git(repository, "add", "--all")
 
-    shown = type_in("ci", "changed", "--base", "main")
+    shown = type_in("ci", "stacks", "--base", "main")
 
     assert shown.out.splitlines() == [
         "STACK  FILE",
         "chat   renamed  renamed: dev",
         "dev    deleted  renamed: chat",
     ]
-    assert type_in("ci", "changed", "--base", "main", "--json").document == {
+    assert type_in("ci", "stacks", "--base", "main", "--json").document == {
         "base": "main",
         "stacks": [
             {"stack": "chat", "change": "renamed", "other_name": "dev"},
@@ -205,7 +205,7 @@ def test_a_file_name_that_is_no_stack(type_in: TypeIn, repository: Path, project
     """A name that would act in a workflow does not become a stack of its matrix."""
     (project / "stacks" / "Pulumi.x$(id)`.yaml").write_text("config: {}\n")
 
-    refused = type_in("ci", "changed", "--base", "main", "--json")
+    refused = type_in("ci", "stacks", "--base", "main", "--json")
 
     assert refused.code == 5
     assert "names no stack" in refused.err
@@ -221,8 +221,16 @@ def test_which_stacks_renew_themselves(type_in: TypeIn, project: Path) -> None:
     (folder / "Pulumi.on.yaml").write_text(renewing)
     (folder / "Pulumi.broken.yaml").write_text("config: 1\n")
 
-    listed = type_in("ci", "renewing")
+    listed = type_in("ci", "stacks", "--renewing")
 
     assert listed.out == "on\n"
     assert "Warning: left out: Pulumi.broken.yaml has 1 problem" in listed.err
-    assert type_in("ci", "renewing", "--json").document == {"stacks": ["on"]}
+    assert type_in("ci", "stacks", "--renewing", "--json").document == {"stacks": ["on"]}
+
+
+@pytest.mark.parametrize("words", [(), ("--base", "main", "--renewing")])
+def test_which_stacks_has_to_be_said(type_in: TypeIn, words: tuple[str, ...]) -> None:
+    """One question at a time: exit code 2, and nothing is looked at."""
+    typed = type_in("ci", "stacks", *words)
+
+    assert (typed.code, typed.out) == (2, "")

@@ -193,7 +193,7 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
         HOW_TO: (
             "tpuflex --stack chat up",
             "tpuflex --stack chat up --renewal-only --yes",
-            "tpuflex ci renewing --json",
+            "tpuflex ci stacks --renewing --json",
         ),
     },
     "docs/how-to/several-hosts.md": {

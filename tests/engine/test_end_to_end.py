@@ -145,7 +145,7 @@ def test_the_weights_in_the_bucket_are_planned_like_the_model(
 ) -> None:
     """`memory` reads the headers of what `up` pushed, where it lies, and plans the same cache."""
     del running
-    (bucket,) = shell.json("emulator", "inventory")["storage"]["buckets"]
+    (bucket,) = shell.json("emulator", "status")["inventory"]["storage"]["buckets"]
     (stored,) = json.loads(shell.run("--json", "weights", "ls").stdout)
 
     planned = shell.json("memory", "--model-dir", f"gs://{bucket['name']}/{stored['prefix']}")
@@ -230,7 +230,7 @@ def test_down_leaves_nothing(shell: Shell, running: dict[str, object]) -> None:
     """`down` ends with an empty inventory; no process, no container, no file elsewhere is left."""
     del running
     down = shell.run("down", "--yes")
-    inventory = shell.json("emulator", "inventory")
+    inventory = shell.json("emulator", "status")["inventory"]
     shell.run("emulator", "stop")
     left = [
         process.info["cmdline"]

@@ -39,7 +39,7 @@ class StackChange:
     other_name: str = ""
 
     def to_json(self) -> dict[str, str]:
-        """The stack in the document of ``tpuflex ci changed --json``."""
+        """The stack in the document of ``tpuflex ci stacks --base REF --json``."""
         return {"stack": self.stack, "change": self.change, "other_name": self.other_name}
 
 

@@ -12,7 +12,7 @@ from tpuflex.cli.options import Commands, as_json, pass_invocation
     cls=Commands,
     examples=(
         "tpuflex ci init",
-        "tpuflex ci changed --base origin/main",
+        "tpuflex ci stacks --base origin/main",
     ),
 )
 def ci() -> None:
@@ -52,34 +52,32 @@ def init(invocation: Invocation, source: str, branch: str) -> None:
 
 
 @ci.command(
-    examples=("tpuflex ci changed --base origin/main --json",),
+    examples=(
+        "tpuflex ci stacks --base origin/main --json",
+        "tpuflex ci stacks --renewing --json",
+    ),
 )
 @click.option(
-    "--base",
-    metavar="REF",
-    required=True,
-    help="The Git reference that the change is compared with, such as origin/main.",
+    "--base", metavar="REF", help="Those that differ from this Git reference, such as origin/main."
+)
+@click.option(
+    "--renewing",
+    is_flag=True,
+    help="Those on Google with renew_before, which a schedule has to bring up again.",
 )
 @as_json
 @pass_invocation
-def changed(invocation: Invocation, base: str) -> None:
-    """List the stacks that a change touches.
+def stacks(invocation: Invocation, base: str | None, renewing: bool) -> None:
+    """List the stacks that a change touches, or that a schedule renews.
 
     A stack is touched by a change of its file; every stack is by one of Pulumi.yaml or
     catalog.yaml. A renamed stack is two: one that is left behind, and a new one.
     """
-    from tpuflex.cli.steps.ci import run_changed
+    from tpuflex.cli.steps.ci import run_changed, run_renewing
 
-    run_changed(invocation, base)
-
-
-@ci.command(
-    examples=("tpuflex ci renewing --json",),
-)
-@as_json
-@pass_invocation
-def renewing(invocation: Invocation) -> None:
-    """List the stacks on Google with renew_before, which a schedule has to bring up again."""
-    from tpuflex.cli.steps.ci import run_renewing
-
-    run_renewing(invocation)
+    if renewing == (base is not None):
+        raise click.UsageError("Write --base or --renewing.")
+    if base is None:
+        run_renewing(invocation)
+    else:
+        run_changed(invocation, base)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tpuflex.cli.daemon import CREDENTIAL_KINDS, CREDENTIALS_VARIABLE, Daemon
-from tpuflex.cli.emulator_rules import capacity, capacity_rule, strictness, use_preset
+from tpuflex.cli.emulator_rules import capacity_rule, strictness, use_preset
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import Commands, as_json, assume_yes, pass_invocation
 from tpuflex.cli.rehearsal import Rehearsal, require_project
@@ -58,7 +58,18 @@ def start(
     strict: bool,
     iam: bool,
 ) -> None:
-    """Start the embedded cloud, unless it is running already."""
+    """Start the embedded cloud, unless it is running already.
+
+    --capacity and --strict also change one that is running. Capacity is one JSON object:
+
+    \b
+    {"grant_after_s": 30}                         after half a minute
+    {"grant_after_polls": 5}                      at the fifth poll
+    {"never": true}                               never
+    {"zones": {"us-east5-a": {"never": true}}}    per zone
+    {"unsupported_zones": ["us-central1-b"]}      zones that refuse Flex-start
+    {"quota": {"*": 8, "us-east5-a": {"preemptible": 0, "on_demand": 64}}}
+    """
     daemon = Daemon(invocation.home)
     was_running = daemon.address() is not None
     address = daemon.start(port)
@@ -91,7 +102,7 @@ def stop(invocation: Invocation) -> None:
 @as_json
 @pass_invocation
 def status(invocation: Invocation) -> None:
-    """Show whether the embedded cloud is running, where, and its hosts."""
+    """Show whether the embedded cloud is running, where, its hosts and all that it holds."""
     daemon = Daemon(invocation.home)
     address = daemon.address()
     output = invocation.output
@@ -99,11 +110,24 @@ def status(invocation: Invocation) -> None:
         output.document({"running": False})
         output.result("The embedded cloud is not running. Start it: tpuflex emulator start")
         return
-    hosts = daemon.call("GET", "hosts")["hosts"]
-    output.document({"running": True, **_described(address), "hosts": hosts})
+    hosts, inventory = daemon.call("GET", "hosts")["hosts"], daemon.call("GET", "inventory")
+    capacity = daemon.call("GET", "capacity")
+    output.document(
+        {
+            "running": True,
+            **_described(address),
+            "hosts": hosts,
+            "capacity": capacity,
+            "inventory": inventory,
+        }
+    )
     output.result(f"The embedded cloud is running at {address.url} (process {address.pid}).")
     for host in hosts:
         output.result(f"  host {host.get('node', host)}")
+    if rows := _inventory_rows(inventory):
+        output.table(("SERVICE", "KIND", "NAME"), rows)
+    else:
+        output.result("It holds nothing.")
 
 
 @emulator.command(
@@ -182,22 +206,6 @@ def reset(invocation: Invocation) -> None:
 
 
 @emulator.command(
-    examples=("tpuflex emulator inventory",),
-)
-@as_json
-@pass_invocation
-def inventory(invocation: Invocation) -> None:
-    """List everything that exists in the embedded cloud, by service."""
-    resources = Daemon(invocation.home).call("GET", "inventory")
-    invocation.output.document(resources)
-    rows = _inventory_rows(resources)
-    if rows:
-        invocation.output.table(("SERVICE", "KIND", "NAME"), rows)
-    else:
-        invocation.output.result("The embedded cloud holds nothing.")
-
-
-@emulator.command(
     examples=("tpuflex emulator image",),
 )
 @pass_invocation
@@ -213,7 +221,6 @@ def image(invocation: Invocation) -> None:
     invocation.output.result(f"The serving image is installed: {installed.reference}")
 
 
-emulator.add_command(capacity)
 emulator.add_command(strictness)
 
 

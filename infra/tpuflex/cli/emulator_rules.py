@@ -1,4 +1,4 @@
-"""`tpuflex emulator capacity` and `strictness`: when it grants, refuses and delays."""
+"""`tpuflex emulator strictness`, and the rule of capacity: when it grants, refuses and delays."""
 
 from __future__ import annotations
 
@@ -61,33 +61,6 @@ def _json_object(value: str, example: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise click.BadParameter("a JSON object is expected")
     return document
-
-
-@click.command(
-    cls=ExampleCommand,
-    examples=(
-        "tpuflex emulator capacity '{\"grant_after_s\": 30}'",
-        'tpuflex emulator capacity \'{"zones": {"us-east5-a": {"never": true}}}\'',
-    ),
-)
-@click.argument("rule", required=False, callback=capacity_rule)
-@pass_invocation
-def capacity(invocation: Invocation, rule: dict[str, Any] | None) -> None:
-    """Show when requests for capacity are granted, or set it with RULE (JSON).
-
-    \b
-    {"grant_after_s": 30}                         after half a minute
-    {"grant_after_polls": 5}                      at the fifth poll
-    {"never": true}                               never
-    {"zones": {"us-east5-a": {"never": true}}}    per zone
-    {"unsupported_zones": ["us-central1-b"]}      zones that refuse Flex-start
-    {"quota": {"*": 8, "us-east5-a": {"preemptible": 0, "on_demand": 64}}}
-    """
-    import json
-
-    daemon = Daemon(invocation.home)
-    current = daemon.call("GET" if rule is None else "POST", "capacity", rule)
-    click.echo(json.dumps(current, indent=2))
 
 
 @click.command(

@@ -90,7 +90,7 @@ SHOWN: dict[str, dict[str, str]] = {
     "docs/how-to/renewal.md": {
         "tpuflex --stack chat up": READY,
         "tpuflex --stack chat up --renewal-only --yes": f"No changes: …\n{READY}",
-        "tpuflex ci renewing --json": '  "stacks": []',
+        "tpuflex ci stacks --renewing --json": '  "stacks": []',
     },
     "docs/how-to/private-access.md": {
         'tpuflex --stack chat ask "What is a queued resource?"': ANSWER,

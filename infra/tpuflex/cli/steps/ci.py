@@ -1,4 +1,4 @@
-"""The steps of `tpuflex ci changed` and `tpuflex ci renewing`."""
+"""The steps of `tpuflex ci stacks`."""
 
 from __future__ import annotations
 
