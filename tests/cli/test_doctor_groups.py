@@ -19,7 +19,6 @@ from tpuflex.errors import AccessError, EngineError, SettingsError, WeightsError
 from tpuflex.gcp.api_states import ApiState
 from tpuflex.gcp.credentials import Credential, Kind
 from tpuflex.gcp.held_permissions import Held
-from tpuflex.gcp.image_registry import ImageState
 from tpuflex.gcp.required_apis import GoogleApi
 from tpuflex.gcp.transport import JsonObject
 from tpuflex.gcp.weights_report import WeightsCheck, WeightsProblem
@@ -37,6 +36,7 @@ from tpuflex.operate.doctor import (
 from tpuflex.operate.doctor.account import Billing
 from tpuflex.operate.doctor.capacity import Offer, TpuQuota
 from tpuflex.operate.doctor.check import Check
+from tpuflex.operate.doctor.image import ImageState
 from tpuflex.operate.doctor.policies import OrgPolicy
 from tpuflex.operate.doctor.reading import Unread
 from tpuflex.operate.gcloud import Gcloud

@@ -10,9 +10,9 @@ import requests
 from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.held_permissions import Held, held
-from tpuflex.gcp.image_registry import ImageState, image_state
 from tpuflex.operate.doctor.account import Billing, project_billing
 from tpuflex.operate.doctor.capacity import Offer, QuotaLimit, TpuQuota, tpu_quota, zone_offer
+from tpuflex.operate.doctor.image import ImageState, image_state
 from tpuflex.operate.doctor.policies import OrgPolicy, effective_policy
 from tpuflex.operate.doctor.rights import all_needed
 from tpuflex.roles.roles import Command, When, roles

@@ -6,8 +6,8 @@ docs/adr/0044-googles-tpu-client-reads-nothing.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, JsonValue, ValidationError
@@ -23,7 +23,9 @@ from tpuflex.request.model import (
     QueuedResource,
     QueuedResourceList,
 )
-from tpuflex.request.name import RequestName
+from tpuflex.request.name import Nodes, RequestName
+from tpuflex.request.snapshot import Snapshot
+from tpuflex.request.states import Lifecycle, lifecycle
 
 if TYPE_CHECKING:
     # Not needed to run: importing requests is put off until there is something to send.
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 JsonObject = dict[str, JsonValue]
 
 _VERSION = "/v2alpha1/"
+#: Of these, no node can be there that would tell more than the queued resource itself.
+_BEFORE_NODE = frozenset({Lifecycle.WAITING, Lifecycle.PROVISIONING})
 _Answer = TypeVar("_Answer", bound=BaseModel)
 
 
@@ -106,6 +110,44 @@ class TpuClient:
             tuple(item for answer in answers for item in answer.queued_resources),
             tuple(place for answer in answers for place in answer.unreachable),
         )
+
+    def snapshot(
+        self, name: RequestName, wall: Callable[[], float], *, budget: float = DEFAULT_BUDGET
+    ) -> Snapshot:
+        """The queued resource ``name`` and all of its nodes as they are now.
+
+        Args:
+            name: the queued resource.
+            wall: the clock, in seconds since the epoch.
+            budget: seconds that the retries of each question may take.
+        """
+        request = self.get_queued_resource(name, budget=budget)
+        at = wall()
+        if request is not None:
+            name = replace(name, nodes=request.node_ids(name.id))
+            if lifecycle(request.state.state, None) in _BEFORE_NODE:
+                return Snapshot(name, request, Nodes(name.node_ids), at)
+        nodes = self._nodes(name, budget, unexpected=request is None)
+        return Snapshot(name, request, Nodes(name.node_ids, nodes), at)
+
+    def _nodes(self, name: RequestName, budget: float, *, unexpected: bool) -> tuple[Node, ...]:
+        """The nodes of ``name``: one question for one node, one list for several. What the list
+        leaves out is asked for by itself, before it counts as missing.
+
+        With ``unexpected``, of several also nodes with other ids that name it as the request that
+        made them.
+        """
+        listed: dict[str, Node] = {}
+        if len(name.node_ids) > 1:
+            zone = self.list_nodes(name.project, name.zone, budget=budget)
+            listed = {node.id: node for node in zone.nodes}
+        nodes = [
+            listed.pop(id_, None) or self.get_node(name.node(id_), budget=budget)
+            for id_ in name.node_ids
+        ]
+        if unexpected:
+            nodes += [node for node in listed.values() if name.holds(node)]
+        return tuple(node for node in nodes if node is not None)
 
     def get_node(self, node: str, *, budget: float = DEFAULT_BUDGET) -> Node | None:
         """The node with the full name ``node``."""

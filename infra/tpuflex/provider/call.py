@@ -14,7 +14,6 @@ from tpuflex.codes import Code
 from tpuflex.duration import format_duration, parse_duration
 from tpuflex.errors import InterruptedByUser, TpuflexError
 from tpuflex.gcp.queued_resources import TpuClient
-from tpuflex.gcp.slices import take_snapshot
 from tpuflex.gcp.timing import DEFAULT_BUDGET, Timing
 from tpuflex.provider.waits import Waits
 from tpuflex.request.fields import ProviderOptions
@@ -127,7 +126,7 @@ class Call:
             name: the queued resource.
             budget: seconds that the retries of each question may take.
         """
-        return take_snapshot(self.client, name, self.timing.wall, budget=budget)
+        return self.client.snapshot(name, self.timing.wall, budget=budget)
 
     def look_twice(self, name: RequestName, *, budget: float = DEFAULT_BUDGET) -> Snapshot:
         """As :meth:`look`, but looks again a little later if anything is missing: a single 404

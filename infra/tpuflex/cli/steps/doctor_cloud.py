@@ -22,7 +22,6 @@ from tpuflex.gcloud_commands import describe_project, show_policy
 from tpuflex.gcp.api_states import api_states, enabled_services
 from tpuflex.gcp.credentials import FILE_VARIABLE, Kind
 from tpuflex.gcp.endpoints import Endpoints
-from tpuflex.gcp.image_registry import ImageState, image_state
 from tpuflex.gcp.listing import apis
 from tpuflex.gcp.session import authorized_session
 from tpuflex.gcp.transport import Transport
@@ -35,6 +34,7 @@ from tpuflex.operate.doctor import (
     policies,
 )
 from tpuflex.operate.doctor.check import Check, Group, Standing, Subject
+from tpuflex.operate.doctor.image import ImageState
 from tpuflex.operate.doctor.reading import RESOURCE_MANAGER, Unread, attempt
 from tpuflex.operate.doctor.side_by_side import Examination
 from tpuflex.settings.image import registry_project
@@ -242,7 +242,7 @@ class _Reads:
                 return [image.IMAGE.skipped(f"{where} comes with the embedded cloud")]
             return [image.IMAGE.skipped(f"{where} is in no project's registry")]
         session = authorized_session(self._endpoints, self._cloud.environ, self._project)
-        found = attempt(lambda: image_state(session, self._endpoints, name))
+        found = attempt(lambda: image.image_state(session, self._endpoints, name))
         return [image.image_check(name, found, off_in=self._registry_off(project, found))]
 
     def _registry_off(self, project: str, found: ImageState | Unread) -> str:

@@ -30,7 +30,6 @@ from tpuflex.gcp.ownership import not_as_asked, reason
 from tpuflex.gcp.places import Place, places
 from tpuflex.gcp.project_number import project_number
 from tpuflex.gcp.queued_resources import TpuClient
-from tpuflex.gcp.slices import take_snapshot
 from tpuflex.naming import QUEUED_RESOURCE, generation_of
 from tpuflex.request.name import RequestName
 from tpuflex.request.snapshot import ranked
@@ -145,7 +144,7 @@ class CloudLook:
         """Of requests of ours in several zones, the one that is the slice."""
         client = TpuClient(self._apis.tpu)
         names = [RequestName.parse(result.id) for result in results]
-        first, *_ = ranked(take_snapshot(client, name, time.time) for name in names)
+        first, *_ = ranked(client.snapshot(name, time.time) for name in names)
         return next(result for result in results if result.id == str(first.name))
 
     def _at(self, kind: Kind, inputs: Inputs, place: Place) -> LookResult:
