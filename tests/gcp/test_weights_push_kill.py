@@ -14,8 +14,16 @@ from tests.gcp.killed import begin, kill, run_killed
 from tests.gcp.test_weights_removal_kill import PREFIX, filled
 
 
-@pytest.mark.parametrize("stage", [Stage.BEFORE_COMMIT, Stage.AFTER_COMMIT])
-@pytest.mark.parametrize(("method", "nth"), [("delete", 1), ("insert", 1), ("insert", 2)])
+# Before a call is as after the one before it: each moment once.
+@pytest.mark.parametrize(
+    ("method", "nth", "stage"),
+    [
+        ("delete", 1, Stage.BEFORE_COMMIT),
+        ("delete", 1, Stage.AFTER_COMMIT),
+        ("insert", 1, Stage.AFTER_COMMIT),
+        ("insert", 2, Stage.AFTER_COMMIT),
+    ],
+)
 def test_the_same_push_goes_on(tmp_path: Path, method: str, nth: int, stage: Stage) -> None:
     """Killed when a push that replaces a set deletes the manifest, sends a file or writes the new
     manifest: what has a manifest is the old set or the new one, whole, and never half of each; the

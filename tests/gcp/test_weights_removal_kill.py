@@ -28,8 +28,14 @@ def filled(environ: dict[str, str], directory: Path) -> WeightsBucket:
     return bucket
 
 
-@pytest.mark.parametrize("stage", [Stage.BEFORE_COMMIT, Stage.AFTER_COMMIT])
-@pytest.mark.parametrize("name", ["MANIFEST.json", "model.safetensors"])
+@pytest.mark.parametrize(
+    ("name", "stage"),
+    [
+        ("MANIFEST.json", Stage.BEFORE_COMMIT),
+        ("MANIFEST.json", Stage.AFTER_COMMIT),
+        ("model.safetensors", Stage.AFTER_COMMIT),
+    ],
+)
 def test_the_same_command_goes_on(tmp_path: Path, name: str, stage: Stage) -> None:
     """Killed when an object was to go, whether it is gone or not: what is left is whole or has no
     manifest, never half a set that verifies; the same once more leaves nothing."""
