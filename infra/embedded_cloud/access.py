@@ -45,17 +45,8 @@ _HOST_METHODS = frozenset(
 )
 
 #: What a host may do only where its bindings say so, whether or not they decide about the rest: see
-#: :mod:`embedded_cloud.admission.permissions`. By the first it can change what others read, by the
-#: others an instance deletes itself.
-HOST_METHODS_BY_BINDING = frozenset(
-    {
-        "storage.objects.insert",
-        "storage.objects.delete",
-        "compute.instances.get",
-        "compute.instances.delete",
-        "compute.zoneOperations.get",
-    }
-)
+#: :mod:`embedded_cloud.admission.permissions`: by these it can change what others read.
+HOST_METHODS_BY_BINDING = frozenset({"storage.objects.insert", "storage.objects.delete"})
 
 _EXPECTED = (
     "Expected OAuth 2 access token, login cookie or other valid authentication credential. See "

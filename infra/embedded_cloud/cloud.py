@@ -12,7 +12,6 @@ from embedded_cloud.access import Access, issue_token
 from embedded_cloud.admission import admission_of
 from embedded_cloud.admission.consumer import QuotaProject
 from embedded_cloud.clock import MovableClock, OffsetClock, SystemClock
-from embedded_cloud.compute.machines import Machines
 from embedded_cloud.compute.routes import service as compute_service
 from embedded_cloud.history import History
 from embedded_cloud.hosts.spec import HostSpec
@@ -134,7 +133,6 @@ class Cloud:
             strictness=self.strictness.current,
         )
         self.tpu = TpuState(context, self.capacity)
-        self.machines = Machines(context)
         self.services: tuple[Service, ...] = (
             *tpu_services(context, self.tpu),
             iamcredentials(context, self.access),
@@ -142,7 +140,7 @@ class Cloud:
             *oslogin_services(context),
             # The last to be asked for a path: reading its discovery document takes longer than all
             # others together.
-            compute_service(context, self.machines),
+            compute_service(context),
         )
         self.pipeline = Pipeline(
             self.services,
@@ -174,7 +172,7 @@ class Cloud:
 
     def desired_hosts(self) -> list[HostSpec]:
         """The hosts that should be running now."""
-        return [*self.tpu.desired_hosts(), *self.machines.desired_hosts()]
+        return [*self.tpu.desired_hosts()]
 
     def host_account(self, key: str) -> str:
         """The service account of the host with ``key``; empty if there is none."""

@@ -32,20 +32,3 @@ def insert(api: Api, collection: str, body: dict[str, Any], **query: str) -> Any
 def refusal(answer: requests.Response) -> tuple[int, str]:
     """(HTTP status, reason) of a refusal."""
     return answer.status_code, answer.json()["error"]["errors"][0]["reason"]
-
-
-ZONE_PATH = f"{ROOT}/zones/us-east5-a"
-INSTANCES = f"{ZONE_PATH}/instances"
-IMAGE = "projects/debian-cloud/global/images/family/debian-12"
-
-
-def instance(name: str = "vm-1", **fields: Any) -> dict[str, Any]:
-    """The body of ``instances.insert``: a small machine in ``sub-1``; ``None`` removes a field."""
-    body = {
-        "name": name,
-        "machineType": "zones/us-east5-a/machineTypes/e2-small",
-        "disks": [{"boot": True, "autoDelete": True, "initializeParams": {"sourceImage": IMAGE}}],
-        "networkInterfaces": [{"subnetwork": "regions/us-east5/subnetworks/sub-1"}],
-        **fields,
-    }
-    return {key: value for key, value in body.items() if value is not None}

@@ -261,26 +261,6 @@ async def test_guest_attributes_are_written_and_read(
     assert guest.query(_SPEC.owner, 0, "") == []
 
 
-async def test_a_machine_without_service_account_has_no_token() -> None:
-    """An instance may have none; of TPU's own attributes it has none either."""
-    spec = dataclasses.replace(_SPEC, service_account="", scopes=(), tpu=None, ip="10.0.0.2")
-    server = _server(spec, GuestAttributes(Store(None)))
-    await server.start()
-    told = {}
-    async with aiohttp.ClientSession(headers=_FLAVOR) as session:
-        for path in (
-            *("service-accounts/", "service-accounts/default/token", "attributes/tpu-env"),
-            "network-interfaces/0/ip",
-        ):
-            async with session.get(f"http://{server.address}{_V1}/instance/{path}") as answer:
-                told[path] = answer.status, (await answer.text()).strip()
-    await server.stop()
-    assert told["service-accounts/"] == (200, "")
-    assert told["service-accounts/default/token"][0] == 404
-    assert told["attributes/tpu-env"][0] == 404
-    assert told["network-interfaces/0/ip"] == (200, "10.0.0.2")
-
-
 async def test_guest_attributes_must_be_enabled() -> None:
     """Without ``enable-guest-attributes`` the endpoint is closed, as on Compute Engine."""
     spec = dataclasses.replace(_SPEC, metadata={})

@@ -30,12 +30,7 @@ _BUCKET = "resource.type == 'storage.googleapis.com/Bucket'"
         (f"{_CACHE} && {_BUCKET} || {_OBJECT}", "projects/_/buckets/b/objects/x", True),
         ("resource.type != 'storage.googleapis.com/Bucket'", "projects/_/buckets/b", False),
         ("resource.name == 'projects/_/buckets/b'", "projects/_/buckets/b", True),
-        ("resource.name.endsWith('/vm-1')", "projects/p/zones/z/instances/vm-1", True),
-        (
-            "resource.type == 'compute.googleapis.com/Instance'",
-            "projects/p/zones/z/instances/v",
-            True,
-        ),
+        ("resource.name.endsWith('/a')", "projects/_/buckets/b/objects/cache/a", True),
         (f"({_CACHE})", "projects/_/buckets/b/objects/cache/a", None),
         ("resource.name.startsWith('a && b')", "a && b", None),
         (f"{_CACHE} &&", "projects/_/buckets/b/objects/cache/a", None),

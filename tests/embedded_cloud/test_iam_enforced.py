@@ -316,3 +316,35 @@ def test_a_change_of_records_needs_what_it_does(api: Api, account: Api) -> None:
     assert account.call("POST", path, body={"additions": [record]}).status_code == 404
     refused = error_of(account.call("POST", path, body={"deletions": [record]}))
     assert "dns.resourceRecordSets.delete" in refused[2]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "resource.name.startsWith('projects/_/buckets/weights/objects/models/')",
+        "resource.type == 'storage.googleapis.com/Object' &&"
+        ' resource.name.startsWith("projects/_/buckets/weights/objects/models/")',
+    ],
+)
+def test_a_condition_on_objects_does_not_admit_their_list(
+    api: Api, account: Api, expression: str
+) -> None:
+    """Objects below the prefix are written, read and deleted, no others; a list is about the
+    bucket (https://cloud.google.com/storage/docs/access-control/iam#conditions)."""
+    assert api.call("POST", "storage/v1/b", body={"name": "weights"}, project=PROJECT).ok
+    condition = {"title": "models", "expression": expression}
+    binding = {"role": "roles/storage.objectUser", "members": [MEMBER], "condition": condition}
+    policy = {"version": 3, "bindings": [binding]}
+    assert api.call("PUT", "storage/v1/b/weights/iam", body=policy).ok
+    objects, upload = "storage/v1/b/weights/o", "upload/storage/v1/b/weights/o"
+    told = {
+        name: account.call("POST", upload, body={}, uploadType="media", name=name).status_code
+        for name in ("models/x", "other/x")
+    }
+    assert told == {"models/x": 200, "other/x": 403}
+    assert account.call("GET", f"{objects}/models%2Fx").ok
+    assert account.call("GET", f"{objects}/other%2Fx").status_code == 403
+    assert account.call("GET", objects, prefix="models/").status_code == 403
+    assert account.call("DELETE", f"{objects}/models%2Fx").ok
+    assert api.call("DELETE", "storage/v1/b/weights").ok
+    assert account.call("GET", f"{objects}/models%2Fx").status_code == 404

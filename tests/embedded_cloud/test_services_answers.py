@@ -11,7 +11,6 @@ import requests
 
 from embedded_cloud.contract import documents_directory
 from tests.embedded_cloud.api import PROJECT, TOKEN, Api
-from tests.embedded_cloud.compute_api import instance
 
 _DOCUMENTS = {
     name: json.loads(
@@ -83,14 +82,6 @@ def _call(api: Api, method: str, path: str, body: Any, query: dict[str, str]) ->
 
 
 _CONSTRAINT = "constraints/compute.requireShieldedVm"
-_INSTANCE = instance(
-    networkInterfaces=[{"subnetwork": "regions/us-east5/subnetworks/s", "accessConfigs": [{}]}],
-    serviceAccounts=[{"email": "default", "scopes": ["https://www.googleapis.com/auth/compute"]}],
-    metadata={"items": [{"key": "a", "value": "b"}]},
-    labels={"a": "b"},
-    tags={"items": ["t"]},
-    scheduling={"maxRunDuration": {"seconds": "60"}, "instanceTerminationAction": "DELETE"},
-)
 _Calls = list[tuple[str, str, Any, dict[str, str]]]
 
 
@@ -223,17 +214,6 @@ def _compute() -> _Calls:
         *[("GET", f"{root}/{places}", None, {}) for places in ("regions", "zones")],
         ("GET", f"{root}/global/operations", None, {}),
         ("GET", f"{region}/operations", None, {}),
-    ]
-    zone = f"{root}/zones/us-east5-a"
-    vm = f"{zone}/instances/vm-1"
-    calls += [
-        ("POST", f"{zone}/instances", _INSTANCE, {}),
-        ("GET", f"{zone}/instances", None, {}),
-        ("GET", f"{root}/aggregated/instances", None, {}),
-        ("GET", vm, None, {}),
-        ("POST", f"{vm}/setDeletionProtection", None, {"deletionProtection": "false"}),
-        ("GET", f"{zone}/operations", None, {}),
-        ("DELETE", vm, None, {}),
     ]
     for collection, body in reversed(made.items()):
         calls.append(("DELETE", f"{collection}/{body['name']}", None, {}))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from embedded_cloud.admission.consumer import Consumers
-from embedded_cloud.admission.permission_table import needs_of, of_new_instance
+from embedded_cloud.admission.permission_table import needs_of
 from embedded_cloud.iam.state import named_account, project_of
 from embedded_cloud.inbound_request import InboundRequest
 from embedded_cloud.json_types import JsonObject, child, children, text, texts
@@ -25,12 +25,10 @@ _RECORD_SETS = (
 #: What writes an object, and deletes the one that it replaces
 #: (https://cloud.google.com/storage/docs/access-control/iam-json).
 _WRITES = tuple(f"storage.objects.{verb}" for verb in ("insert", "compose", "rewrite", "copy"))
-_NEW_INSTANCE = "compute.instances.insert"
 #: Methods of which the body says what they need, or where.
 _BY_BODY = frozenset(
     {
         "cloudresourcemanager.projects.setIamPolicy",
-        _NEW_INSTANCE,
         "dns.changes.create",
         "logging.entries.list",
         "logging.entries.tail",
@@ -89,19 +87,12 @@ class Questions:
         if not project and match.service.name == "serviceusage":
             return ()  # an operation, whose name does not say its project
         found: list[Asked] = []
-        needs = needs_of(method_id) or ()
-        if method_id == _NEW_INSTANCE:
-            needs = (*needs, *of_new_instance(body), _ACT_AS)
-        for permission in needs:
+        for permission in needs_of(method_id) or ():
             if permission == _ACT_AS:
-                found += [Asked(permission, name) for name in self._accounts(match, project, body)]
+                found += [Asked(permission, name) for name in self._accounts(project, body)]
             else:
                 resource = self._resource(match, permission, project)
-                name = (
-                    _object(match, inbound, resource)
-                    or _instance(match, permission, body)
-                    or _version(match, resource)
-                )
+                name = _object(match, inbound, resource) or _version(match, resource)
                 found.append(Asked(permission, resource, name))
         if method_id in _WRITES and (replaced := self._replaced(match, inbound)):
             found.append(Asked("storage.objects.delete", *replaced))
@@ -146,16 +137,13 @@ class Questions:
         where = project_of(account) or project
         return f"projects/{where}/serviceAccounts/{account}"
 
-    def _accounts(self, match: Match, project: str, body: JsonObject) -> Iterator[str]:
-        """The service accounts of the nodes that ``body`` asks for, and that of an instance if it
-        has one; without one, a node gets that of Compute Engine."""
+    def _accounts(self, project: str, body: JsonObject) -> Iterator[str]:
+        """The service accounts of the nodes that ``body`` asks for; one that names none gets that
+        of Compute Engine."""
         specs = children(child(body, "tpu"), "nodeSpec")
         nodes = [child(spec, "node") for spec in specs] or [body]
-        accounts = [child(node, "serviceAccount") for node in nodes]
-        if match.route.method_id == _NEW_INSTANCE:
-            accounts = children(body, "serviceAccounts")
-        for account in accounts:
-            email = text(account, "email")
+        for node in nodes:
+            email = text(child(node, "serviceAccount"), "email")
             if email in ("", "default"):
                 number = self.consumers.number_of_project(project)
                 email = f"{number}-compute@developer.gserviceaccount.com"
@@ -178,16 +166,6 @@ def _object(match: Match, inbound: InboundRequest, bucket: str) -> str:
     params = match.params
     name = params.get("destinationObject") or params.get("object") or inbound.query.get("name", "")
     return f"{bucket}/objects/{name}" if name else ""
-
-
-def _instance(match: Match, permission: str, body: JsonObject) -> str:
-    """Full name of the instance that a call is about; empty for every other call, and for a list
-    (https://cloud.google.com/iam/docs/conditions-resource-attributes#resource-name)."""
-    params = match.params
-    if match.service.name != "compute" or not permission.startswith("compute.instances."):
-        return ""
-    name = params.get("instance") or params.get("resource") or text(body, "name")
-    return f"projects/{params['project']}/zones/{params['zone']}/instances/{name}" if name else ""
 
 
 def _version(match: Match, secret: str) -> str:

@@ -8,9 +8,7 @@ section; nothing was tried on Google Cloud.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
-from embedded_cloud.json_types import JsonObject, child, children, flag
+from collections.abc import Mapping
 
 #: Method below the prefix -> permissions below their prefix, separated by spaces. A full name is
 #: one with a colon in front.
@@ -42,46 +40,19 @@ COMPUTE: Rows = {
     "globalAddresses.insert": "globalAddresses.create",
     "globalAddresses.delete": "globalAddresses.delete",
     "globalAddresses.setLabels": "globalAddresses.setLabels",
-    # https://docs.cloud.google.com/compute/docs/reference/rest/v1/instances/insert; what some calls
-    # need besides is below.
-    "instances.insert": "instances.create disks.create subnetworks.use",
-    "instances.delete": "instances.delete",
-    "instances.getGuestAttributes": "instances.getGuestAttributes",
-    "instances.setDeletionProtection": "instances.setDeletionProtection",
     "projects.get": "projects.get",
     "globalOperations.wait": "globalOperations.get",
     "regionOperations.wait": "regionOperations.get",
-    "zoneOperations.wait": "zoneOperations.get",
     **{
         f"{kind}.{method}": f"{kind}.{permission}"
         for kind in (
             *("networks", "subnetworks", "routers", "firewalls", "addresses", "globalAddresses"),
-            *("instances", "regions", "zones"),
-            *("globalOperations", "regionOperations", "zoneOperations"),
+            *("regions", "zones"),
+            *("globalOperations", "regionOperations"),
         )
         for method, permission in (("get", "get"), ("list", "list"), ("aggregatedList", "list"))
     },
 }
-
-
-def of_new_instance(body: JsonObject) -> Iterator[str]:
-    """What the body of ``instances.insert`` asks for besides, without the right to act as its
-    service account (https://docs.cloud.google.com/compute/docs/reference/rest/v1/instances/insert).
-    """
-    interfaces = children(body, "networkInterfaces")
-    if any(each.get("accessConfigs") for each in interfaces):
-        yield "compute.subnetworks.useExternalIp"
-    for field, permission in (
-        ("metadata", "setMetadata"),
-        ("tags", "setTags"),
-        ("labels", "setLabels"),
-    ):
-        if child(body, field):
-            yield f"compute.instances.{permission}"
-    if children(body, "serviceAccounts"):
-        yield "compute.instances.setServiceAccount"
-    if flag(body, "deletionProtection"):
-        yield "compute.instances.setDeletionProtection"
 
 
 def needs_of(method_id: str) -> tuple[str, ...] | None:

@@ -1,1 +1,1 @@
-"""Compute Engine API v1: networking, places, and virtual machine instances."""
+"""Compute Engine API v1: networking and places."""

@@ -37,13 +37,7 @@ def complete_address(target: Target, asked: JsonObject, _before: JsonObject | No
 
 
 def address_users(target: Target) -> Iterable[str]:
-    """Routers that translate to it, and instances that have it."""
-    address = text(target.resources.get(target.path) or {}, "address")
-    for instance in target.resources.all("instances", f"projects/{target.scope.project}/"):
-        for interface in children(instance, "networkInterfaces"):
-            access = children(interface, "accessConfigs")
-            if any(text(each, "natIP") == address for each in access):
-                yield text(instance, "selfLink")
+    """Routers that translate to it."""
     for router in target.resources.all("routers", f"{target.scope.path}/"):
         if any(target.path in texts(nat, "natIps") for nat in children(router, "nats")):
             yield text(router, "selfLink")
@@ -88,10 +82,6 @@ def _taken(target: Target, pool: ipaddress.IPv4Network) -> Iterator[str]:
     for other in target.resources.all("addresses", "projects/"):
         if pool is _EXTERNAL or text(other, "addressType") == "INTERNAL":
             yield text(other, "address")
-    for instance in target.resources.all("instances", "projects/"):
-        for interface in children(instance, "networkInterfaces"):
-            yield text(interface, "networkIP")
-            yield from (text(each, "natIP") for each in children(interface, "accessConfigs"))
 
 
 ADDRESS = ResourceKind("addresses", "address", True, complete_address, address_users)

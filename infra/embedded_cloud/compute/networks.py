@@ -52,7 +52,7 @@ def network_users(target: Target) -> Iterable[str]:
         target.resources.users(collection, project, "network", target.path)
         for collection in ("firewalls", "routers", "subnetworks", "addresses")
     )
-    return chain(*lists, _nodes(target, "network"), _instances(target, "network"))
+    return chain(*lists, _nodes(target, "network"))
 
 
 def complete_subnetwork(target: Target, asked: JsonObject, before: JsonObject | None) -> JsonObject:
@@ -80,19 +80,10 @@ def complete_subnetwork(target: Target, asked: JsonObject, before: JsonObject | 
 
 
 def subnetwork_users(target: Target) -> Iterable[str]:
-    """Reserved addresses, routers that translate for it, TPU nodes and instances in it."""
+    """Reserved addresses, routers that translate for it, and TPU nodes in it."""
     project = target.scope.project
     addresses = target.resources.users("addresses", project, "subnetwork", target.path)
-    machines = chain(_nodes(target, "subnetwork"), _instances(target, "subnetwork"))
-    return chain(addresses, _translating_routers(target), machines)
-
-
-def _instances(target: Target, field: str) -> Iterator[str]:
-    """Instances attached to the resource."""
-    for instance in target.resources.all("instances", f"projects/{target.scope.project}/"):
-        interfaces = children(instance, "networkInterfaces")
-        if any(text(each, field) == target.path for each in interfaces):
-            yield text(instance, "selfLink")
+    return chain(addresses, _translating_routers(target), _nodes(target, "subnetwork"))
 
 
 def _translating_routers(target: Target) -> Iterator[str]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from embedded_cloud.clock import Clock, rfc3339_offset
 from embedded_cloud.compute.errors import not_found
@@ -18,31 +17,6 @@ from embedded_cloud.strictness import Strictness
 COLLECTION = "_compute/operations"
 _REQUESTS = "_compute/requests"
 USER = "owner@example.com"
-#: What an operation tells only once it is done.
-_AT_THE_END = frozenset({"endTime", "error", "httpErrorStatusCode", "httpErrorMessage"})
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why an operation fails.
-
-    Attributes:
-        code: Compute Engine's code, such as ``RESOURCE_NOT_FOUND``.
-        message: its text.
-        status: HTTP status code, and its name.
-    """
-
-    code: str
-    message: str
-    status: tuple[int, str]
-
-    def fields(self) -> JsonObject:
-        """What it adds to the operation."""
-        return {
-            "httpErrorStatusCode": self.status[0],
-            "httpErrorMessage": self.status[1],
-            "error": {"errors": [{"code": self.code, "message": self.message}]},
-        }
 
 
 class Operations:
@@ -53,15 +27,8 @@ class Operations:
         self._clock = clock
         self._strictness = strictness
 
-    def done(
-        self,
-        scope: Scope,
-        verb: str,
-        target: JsonObject,
-        request_id: str,
-        failure: Failure | None = None,
-    ) -> JsonObject:
-        """Record that ``verb`` was done to the resource ``target``, or why it was not."""
+    def done(self, scope: Scope, verb: str, target: JsonObject, request_id: str) -> JsonObject:
+        """Record that ``verb`` was done to the resource ``target``."""
         now = self._clock.now()
         count = len(self._store.list(COLLECTION, f"{scope.path}/operations/"))
         seed = f"{verb} {text(target, 'selfLink')} {now!r} {count}"
@@ -85,10 +52,8 @@ class Operations:
             "endTime": rfc3339_offset(ends),
             "selfLink": path,
         }
-        if scope.region or scope.zone:
-            operation["zone" if scope.zone else "region"] = scope.path
-        if failure is not None:
-            operation |= failure.fields()
+        if scope.region:
+            operation["region"] = scope.path
         self._store.put(COLLECTION, path, {"operation": operation, "ends": ends})
         if request_id:
             self._store.put(_REQUESTS, f"{scope.path}/{request_id}", {"operation": path})
@@ -116,14 +81,13 @@ class Operations:
         stored = self._store.get(COLLECTION, path)
         if stored is None:
             return None
-        # Earlier versions kept the operation alone, and it was done.
-        return self._now(child(stored, "operation") or stored, number(stored, "ends"))
+        return self._now(child(stored, "operation"), number(stored, "ends"))
 
     def _now(self, operation: JsonObject, ends: float) -> JsonObject:
         """The operation as it is now."""
         if self._clock.now() >= ends:
             return operation
-        running = {key: value for key, value in operation.items() if key not in _AT_THE_END}
+        running = {key: value for key, value in operation.items() if key != "endTime"}
         return {**running, "status": "RUNNING", "progress": 0}
 
 

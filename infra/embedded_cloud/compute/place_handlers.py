@@ -67,13 +67,13 @@ class PlaceHandlers:
         return self._list(call, "zone", [self._zone(project, name) for name in names])
 
     def operation(self, call: Call) -> Reply:
-        """globalOperations.get, regionOperations.get and zoneOperations.get; wait returns the same,
+        """globalOperations.get and regionOperations.get; wait returns the same,
         done or not."""
         operation = self._operations.require(Scope.of(call.params), call.params["operation"])
         return Reply(body=self._wire.operation(operation))
 
     def operations(self, call: Call) -> Reply:
-        """globalOperations.list, regionOperations.list and zoneOperations.list."""
+        """globalOperations.list and regionOperations.list."""
         scope = Scope.of(call.params)
         shown = [self._wire.operation(each) for each in self._operations.all(scope)]
         return list_reply(call, self._wire, "operation", f"{scope.path}/operations", shown)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from embedded_cloud.compute.addresses import ADDRESS, GLOBAL_ADDRESS
 from embedded_cloud.compute.firewalls import FIREWALL
 from embedded_cloud.compute.handlers import AddressHandlers, ResourceHandlers, SubnetworkHandlers
-from embedded_cloud.compute.instance_handlers import InstanceHandlers
-from embedded_cloud.compute.machines import Machines
 from embedded_cloud.compute.networks import NETWORK, SUBNETWORK
 from embedded_cloud.compute.operations import Operations
 from embedded_cloud.compute.place_handlers import PlaceHandlers
@@ -17,8 +15,8 @@ from embedded_cloud.resourcemanager.state import named
 from embedded_cloud.routing import Context, Service
 
 
-def service(context: Context, machines: Machines) -> Service:
-    """Compute Engine: networking, places and instances, whose life is ``machines``."""
+def service(context: Context) -> Service:
+    """Compute Engine: networking and places."""
     resources = Resources(context.store, context.strictness)
     operations = Operations(context.store, context.clock, context.strictness)
     wire = Wire(resources, context.base_url)
@@ -30,7 +28,6 @@ def service(context: Context, machines: Machines) -> Service:
     addresses = AddressHandlers(ADDRESS, resources, operations, wire, context.clock)
     global_addresses = AddressHandlers(GLOBAL_ADDRESS, resources, operations, wire, context.clock)
     subnetworks = SubnetworkHandlers(SUBNETWORK, resources, operations, wire, context.clock)
-    instances = InstanceHandlers(context, resources, operations, wire, machines)
     places = PlaceHandlers(
         operations,
         wire,
@@ -78,13 +75,6 @@ def service(context: Context, machines: Machines) -> Service:
             "compute.globalAddresses.get": global_addresses.get,
             "compute.globalAddresses.delete": global_addresses.delete,
             "compute.globalAddresses.setLabels": global_addresses.set_labels,
-            "compute.instances.insert": instances.insert,
-            "compute.instances.list": instances.list,
-            "compute.instances.aggregatedList": instances.aggregated,
-            "compute.instances.get": instances.get,
-            "compute.instances.getGuestAttributes": instances.guest_attributes,
-            "compute.instances.setDeletionProtection": instances.set_deletion_protection,
-            "compute.instances.delete": instances.delete,
             "compute.projects.get": places.project,
             "compute.regions.list": places.regions,
             "compute.regions.get": places.region,
@@ -96,9 +86,5 @@ def service(context: Context, machines: Machines) -> Service:
             "compute.regionOperations.list": places.operations,
             "compute.regionOperations.get": places.operation,
             "compute.regionOperations.wait": places.operation,
-            "compute.zoneOperations.list": places.operations,
-            "compute.zoneOperations.get": places.operation,
-            "compute.zoneOperations.wait": places.operation,
         },
-        tick=machines.sync,
     )

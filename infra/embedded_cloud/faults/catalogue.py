@@ -107,18 +107,6 @@ FAULTS: Mapping[str, Fault] = MappingProxyType(
         "operation-stockout": Fault(
             OperationError(code=8, message=_STOCKOUT), passes=False, method_ids=_BEGINS
         ),
-        "operation-zone-exhausted": Fault(
-            # CCExtractor/sample-platform#901 on GitHub
-            OperationError(
-                code=14,
-                message="The zone 'projects/my-project/zones/us-east5-a' does not have enough"
-                " resources available to fulfill the request.  Try a different zone, or try again"
-                " later.",
-                reason="ZONE_RESOURCE_POOL_EXHAUSTED",
-            ),
-            passes=False,
-            method_ids=("compute.instances.insert",),
-        ),
         "operation-precondition": Fault(
             OperationError(code=9, message="Failed precondition."),
             passes=False,

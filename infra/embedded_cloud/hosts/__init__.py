@@ -1,1 +1,1 @@
-"""Emulated hosts: what runs on READY nodes and RUNNING instances, with a metadata server each."""
+"""Emulated hosts: what runs on READY nodes, with a metadata server each."""

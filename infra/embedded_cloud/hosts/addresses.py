@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from embedded_cloud.json_types import text, texts
+from embedded_cloud.json_types import texts
 from embedded_cloud.store import Store
 
-#: Records of Compute Engine's instances, which have one address each.
-MACHINES = "_compute/machines"
 _NODES = "tpu/nodes"
 
 
@@ -23,7 +21,6 @@ def free_addresses(store: Store, base_url: str, count: int) -> list[str]:
         count: how many.
     """
     taken = {each for _, node in store.list(_NODES) for each in texts(node, "addresses")}
-    taken |= {text(machine, "address") for _, machine in store.list(MACHINES)}
     port = urlsplit(base_url).port or 1
     candidates = (
         f"127.{block >> 8 & 255}.{block & 255}.{last}"

@@ -79,25 +79,6 @@ exec "$@"
 """
 
 
-#: Without the packages that this process has: the image has none.
-_PYTHON = f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n'
-
-_APT_GET_OF_INSTANCE = """#!/bin/sh
-echo "E: this stand-in installs nothing" >&2
-exit 100
-"""
-
-
-def instance_commands() -> dict[str, str]:
-    """The scripts of an instance of Debian, by name."""
-    return {
-        "apt-get": _APT_GET_OF_INSTANCE,
-        "docker": _NO_DOCKER,
-        "python3": _PYTHON,
-        "sudo": _SUDO,
-    }
-
-
 def commands(strictness: Strictness) -> dict[str, str]:
     """The scripts of a TPU VM, by name."""
     docker, hosts = strictness.docker, strictness.hosts

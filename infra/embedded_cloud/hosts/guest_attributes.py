@@ -9,7 +9,7 @@ _COLLECTION = "_hosts/guest_attributes"
 
 
 class GuestAttributes:
-    """Values by owner (a node, an instance), worker, namespace and key."""
+    """Values by owner (a node), worker, namespace and key."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

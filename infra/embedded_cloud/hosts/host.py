@@ -13,9 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from embedded_cloud.clock import Clock
-from embedded_cloud.environment import HUB_PATH
 from embedded_cloud.hosts import init
-from embedded_cloud.hosts.commands import commands, instance_commands
+from embedded_cloud.hosts.commands import commands
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.hosts.metadata_server import MetadataServer
 from embedded_cloud.hosts.namespace import OWN_MOUNTS_VARIABLE, Plan
@@ -103,7 +102,7 @@ class Host:
         return {
             "key": self.spec.key,
             "owner": self.spec.owner,
-            "node": self.spec.owner if self.spec.tpu else "",
+            "node": self.spec.owner,
             "worker": self.spec.worker,
             "address": self.spec.address,
             "metadata_server": self._metadata.address,
@@ -117,7 +116,8 @@ class Host:
         """The only variables that processes on the host start with."""
         base_url = self._base_url()
         return {
-            **(self._instance_environment() if self.spec.tpu is None else self._tpu_environment()),
+            **self._of_strictness(),
+            "PATH": f"{self.directory}/bin:{Path(sys.executable).parent}:/usr/bin:/bin",
             "HOME": str(self.root / "home"),
             "TMPDIR": str(self.root / "tmp"),
             "LANG": "C.UTF-8",
@@ -130,8 +130,8 @@ class Host:
             "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{base_url}/",
         }
 
-    def _tpu_environment(self) -> dict[str, str]:
-        """What the script of a TPU VM has besides."""
+    def _of_strictness(self) -> dict[str, str]:
+        """What says how strict this cloud is."""
         strictness = self._strictness()
         extra: dict[str, str] = {}
         if strictness.guest_attributes.queries_per_minute is None:
@@ -141,18 +141,7 @@ class Host:
             extra[REGISTRY_VARIABLE] = f"{self._base_url()}/registry"
         if strictness.hosts.own_mounts:
             extra[OWN_MOUNTS_VARIABLE] = "1"
-        interpreter = str(Path(sys.executable).parent)
-        return {**extra, "PATH": f"{self.directory}/bin:{interpreter}:/usr/bin:/bin"}
-
-    def _instance_environment(self) -> dict[str, str]:
-        """What the script of an instance has besides: its image brings Python without packages,
-        and it reaches Compute Engine and the Hub."""
-        base_url = self._base_url()
-        return {
-            "PATH": f"{self.directory}/bin:/usr/bin:/bin",
-            "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": f"{base_url}/compute/v1/",
-            "HF_ENDPOINT": f"{base_url}{HUB_PATH}",
-        }
+        return extra
 
     def _exit_code(self) -> int | None:
         """The startup script's exit code; ``None`` while it runs."""
@@ -171,14 +160,10 @@ class Host:
         # Nothing of an earlier boot's: it may have installed what this one shall lack.
         shutil.rmtree(binaries, ignore_errors=True)
         binaries.mkdir()
-        strictness = self._strictness()
-        scripts = instance_commands() if self.spec.tpu is None else commands(strictness)
-        for name, script in scripts.items():
+        for name, script in commands(self._strictness()).items():
             command = binaries / name
             command.write_text(script)
             command.chmod(0o755)
-        if self.spec.tpu is None:
-            return
         for device in ("vfio", *map(str, range(chips(self.spec.machine_type)))):
             # Only root could make a device; one that takes anything is a device all the same.
             (self.root / "dev" / "vfio" / device).symlink_to("/dev/null")
@@ -187,7 +172,7 @@ class Host:
         words = [str(script), str(self.directory / _EXIT_CODE), str(os.getpid())]
         command = [sys.executable, "-I", "-S", init.__file__, *words]
         hosts = self._strictness().hosts
-        if self.spec.tpu is None or not hosts.own_mounts or hosts.shm_bytes is None:
+        if not hosts.own_mounts or hosts.shm_bytes is None:
             return command
         memory = self.root / MEMORY
         # As the startup script makes them.
@@ -223,8 +208,7 @@ class Host:
 
 def comes_up(spec: HostSpec, strictness: Strictness) -> bool:
     """Whether the machine gets as far as to run anything: one that does not says nothing."""
-    # Google's own images of instances are signed.
-    return spec.tpu is None or strictness.hosts.secure_boot_boots or not spec.secure_boot
+    return strictness.hosts.secure_boot_boots or not spec.secure_boot
 
 
 def chips(machine_type: str) -> int:

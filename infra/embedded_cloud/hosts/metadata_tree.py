@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from embedded_cloud.hosts.host_tokens import HostToken
-from embedded_cloud.hosts.spec import HostSpec, TpuWorker
+from embedded_cloud.hosts.spec import HostSpec
 
 #: A directory (mapping), a list, a JSON leaf or a text leaf.
 Tree: TypeAlias = "dict[str, Tree] | list[str] | str | int"
@@ -27,9 +27,9 @@ def metadata_tree(spec: HostSpec, token: HostToken) -> dict[str, Tree]:
             "hostname": f"{spec.name}.{spec.zone}.c.{spec.project}.internal",
             "zone": zone,
             "machine-type": f"projects/{spec.project_number}/machineTypes/{spec.machine_type}",
-            "description": spec.description or (spec.tpu.node_id if spec.tpu else ""),
+            "description": spec.description or spec.tpu.node_id,
             "attributes": dict[str, Tree](attributes(spec)),
-            "network-interfaces": {"0": {"ip": spec.ip or spec.address}},
+            "network-interfaces": {"0": {"ip": spec.address}},
             "service-accounts": _accounts(spec, token),
         },
         "project": {
@@ -40,9 +40,7 @@ def metadata_tree(spec: HostSpec, token: HostToken) -> dict[str, Tree]:
 
 
 def attributes(spec: HostSpec) -> Mapping[str, str]:
-    """The owner's metadata, and of a TPU node what its service adds to it."""
-    if spec.tpu is None:
-        return spec.metadata
+    """The node's metadata, and what its service adds to it."""
     return {
         **spec.metadata,
         "accelerator-type": spec.tpu.accelerator_type,
@@ -51,19 +49,19 @@ def attributes(spec: HostSpec) -> Mapping[str, str]:
         "worker-network-endpoints": ",".join(
             f"unknown:unknown:{address}" for address in spec.tpu.addresses
         ),
-        "tpu-env": tpu_env(spec, spec.tpu),
+        "tpu-env": tpu_env(spec),
     }
 
 
-def tpu_env(spec: HostSpec, tpu: TpuWorker) -> str:
+def tpu_env(spec: HostSpec) -> str:
     """The ``tpu-env`` attribute: lines of ``KEY: 'value'`` that libtpu's callers read."""
     values = {
-        "ACCELERATOR_TYPE": tpu.accelerator_type,
+        "ACCELERATOR_TYPE": spec.tpu.accelerator_type,
         "ALT": "false",
         "CONSUMER_PROJECT_ID": spec.project,
         "CONSUMER_PROJECT_NUMBER": spec.project_number,
-        "NODE_ID": tpu.node_id,
-        "TOPOLOGY": tpu.topology,
+        "NODE_ID": spec.tpu.node_id,
+        "TOPOLOGY": spec.tpu.topology,
         "WORKER_ID": str(spec.worker),
         "ZONE": spec.zone,
     }
@@ -71,9 +69,7 @@ def tpu_env(spec: HostSpec, tpu: TpuWorker) -> str:
 
 
 def _accounts(spec: HostSpec, token: HostToken) -> dict[str, Tree]:
-    """The directory of service accounts; a machine without one has an empty one."""
-    if not spec.service_account:
-        return {}
+    """The directory of service accounts."""
     account: dict[str, Tree] = {
         "aliases": ["default"],
         "email": spec.service_account,

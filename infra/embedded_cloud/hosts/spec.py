@@ -24,25 +24,24 @@ class TpuWorker:
 
 @dataclass(frozen=True, slots=True)
 class HostSpec:
-    """One virtual machine: a worker of a TPU node, or an instance of Compute Engine.
+    """One virtual machine: a worker of a TPU node.
 
     Attributes:
         key: name of its directory under ``hosts/``; unique among all hosts.
-        owner: full resource name of its node or instance.
+        owner: full resource name of its node.
         name: the short name of the machine.
         instance_id: numeric id of the machine.
         worker: its number within its owner, from 0.
         address: its loopback address.
         project, project_number, zone: where it is.
         machine_type: such as ``ct6e-standard-8t``.
-        service_account: email of its service account; empty if it has none.
+        service_account: email of its service account.
         scopes: OAuth scopes of its service account.
         metadata: its owner's metadata.
         description: its owner's description.
+        tpu: what it is as a worker of its node.
         boot_id: changes when its owner was stopped and started again: a new boot.
         secure_boot: whether its Shielded VM options ask for Secure Boot.
-        tpu: what it is as a worker of a TPU node; None for an instance.
-        ip: the address that its metadata names; its loopback address if empty.
     """
 
     key: str
@@ -60,9 +59,8 @@ class HostSpec:
     metadata: Mapping[str, str]
     description: str
     boot_id: str
+    tpu: TpuWorker
     secure_boot: bool = False
-    tpu: TpuWorker | None = None
-    ip: str = ""
 
     @property
     def has_guest_attributes(self) -> bool:

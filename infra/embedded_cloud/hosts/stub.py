@@ -47,9 +47,9 @@ class StubHost:
         self._strictness = strictness
 
     async def boot(self) -> None:
-        """Report READY, if it is a TPU VM and comes up at all."""
+        """Report READY, if it comes up at all."""
         strictness = self._strictness()
-        if self.spec.tpu is None or forbidden(strictness) or not comes_up(self.spec, strictness):
+        if forbidden(strictness) or not comes_up(self.spec, strictness):
             return
         timeline = json.dumps({"READY": self._clock.now()})
         report = json.dumps({"phase": "READY", "detail": _DETAIL, "timeline": timeline})
@@ -65,5 +65,5 @@ class StubHost:
 
     def describe(self) -> JsonObject:
         """The host as the control API shows it."""
-        node = self.spec.owner if self.spec.tpu else ""
-        return {"key": self.spec.key, "owner": self.spec.owner, "node": node, "stub": True}
+        owner = self.spec.owner
+        return {"key": self.spec.key, "owner": owner, "node": owner, "stub": True}

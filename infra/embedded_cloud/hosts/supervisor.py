@@ -132,7 +132,7 @@ class HostSupervisor:
         self._hosts[spec.key] = host
 
     def _host(self, spec: HostSpec) -> Host | StubHost:
-        if self._stubs and spec.tpu is not None:
+        if self._stubs:
             return StubHost(spec, guest=self._guest, clock=self._clock, strictness=self._strictness)
         directory = self._directory / spec.key
         directory.mkdir(parents=True, exist_ok=True)

@@ -30,7 +30,6 @@ _EQUAL = re.compile(r"\s*resource\.(?P<what>name|type)\s*(?P<how>==|!=)\s*" + _V
 _TYPES = (
     (r"projects/_/buckets/[^/]+/objects/.+", "storage.googleapis.com/Object"),
     (r"projects/_/buckets/[^/]+", "storage.googleapis.com/Bucket"),
-    (r"projects/[^/]+/zones/[^/]+/instances/[^/]+", "compute.googleapis.com/Instance"),
     (r"projects/[^/]+/secrets/[^/]+/versions/[^/]+", "secretmanager.googleapis.com/SecretVersion"),
     (r"projects/[^/]+/secrets/[^/]+", "secretmanager.googleapis.com/Secret"),
     (r"projects/[^/]+/serviceAccounts/[^/]+", "iam.googleapis.com/ServiceAccount"),
