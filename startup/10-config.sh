@@ -138,24 +138,19 @@ except (KeyError, TypeError, AttributeError) as error:
     sys.exit(f"tpuflex-config: a part is missing or has the wrong form: {error}")
 
 
-def in_region(key, named, what, pattern):
-    """Of what there is in several regions, that of this host's own."""
-    with open(f"{sys.argv[1]}/zone", encoding="utf-8") as file:
-        region = file.read().rpartition("/")[2].rpartition("-")[0]
-    near = named.get(region) if isinstance(named, dict) else None
-    if not isinstance(near, str) or not re.fullmatch(pattern, near):
-        known = ", ".join(sorted(named)) if isinstance(named, dict) else "none"
-        sys.exit(
-            f"tpuflex-config: {key} has no {what} for {region or 'no region'}, where this host is;"
-            f" it has: {known}"
-        )
-    return near
-
-
+# Of buckets in several regions, that of this host's own.
 buckets = config["weights"].get("buckets")
 if buckets is not None:
-    pattern = TEXT["weights"]["bucket"]
-    fields["weights.bucket"] = in_region("weights.buckets", buckets, "bucket", pattern)
+    with open(f"{sys.argv[1]}/zone", encoding="utf-8") as file:
+        region = file.read().rpartition("/")[2].rpartition("-")[0]
+    near = buckets.get(region) if isinstance(buckets, dict) else None
+    if not isinstance(near, str) or not re.fullmatch(TEXT["weights"]["bucket"], near):
+        known = ", ".join(sorted(buckets)) if isinstance(buckets, dict) else "none"
+        sys.exit(
+            f"tpuflex-config: weights.buckets has no bucket for {region or 'no region'}, where this"
+            f" host is; it has: {known}"
+        )
+    fields["weights.bucket"] = near
 bucket, prefix = fields["weights.bucket"], fields["weights.prefix"]
 manifest = quote(f"{prefix}/{fields['weights.manifest']}", safe="")
 fields["weights.manifest_url"] = f"b/{quote(bucket)}/o/{manifest}?alt=media"
@@ -166,11 +161,10 @@ if not isinstance(programs, str) or not re.fullmatch(TEXT["weights"]["bucket"], 
     sys.exit(f"tpuflex-config: compile_cache.bucket is not valid: {programs!r}")
 fields["compile_cache.bucket"] = programs
 # What a library knows programs by outlives the endpoint, whose API key does not.
-keys = config["compile_cache"].get("keys")
-pattern = r"projects/[^/\s]+/secrets/[\w-]+"
-fields["compile_cache.key"] = (
-    "" if keys is None else in_region("compile_cache.keys", keys, "secret", pattern)
-)
+secret = config["compile_cache"].get("key", "")
+if not isinstance(secret, str) or not re.fullmatch(r"(projects/[^/\s]+/secrets/[\w-]+)?", secret):
+    sys.exit(f"tpuflex-config: compile_cache.key is not valid: {secret!r}")
+fields["compile_cache.key"] = secret
 for key, value in fields.items():
     sys.stdout.write(f"{key}\0{value}\0")
 PYTHON
@@ -179,7 +173,7 @@ PYTHON
 read_config() {
     phase config
     metadata_config
-    # Only a document with something of several regions needs it, and says so.
+    # Only a document with buckets in several regions needs it, and says so.
     metadata instance/zone "$STATE_DIR/zone" || : >"$STATE_DIR/zone"
     if ! config_fields >"$STATE_DIR/config.fields" 2>"$STATE_DIR/config.problem"; then
         fail config "$(tail --lines=1 "$STATE_DIR/config.problem")"

@@ -147,10 +147,10 @@ def library_names(cloud_project: str) -> Names:
     return Names(LIBRARY_PROJECT, cloud_project, LIBRARY_NAME)
 
 
-def programs_key(cloud_project: str, region: str) -> str:
+def programs_key(cloud_project: str) -> str:
     """Resource name of the secret that signs the compiled programs which the library of a Google
-    Cloud project keeps in ``region``, ``projects/P/secrets/S``."""
-    secret = library_names(cloud_project).secret(f"programs-{region}")
+    Cloud project keeps, ``projects/P/secrets/S``."""
+    secret = library_names(cloud_project).secret("programs")
     return f"projects/{cloud_project}/secrets/{secret}"
 
 

@@ -26,11 +26,11 @@ def make_library(doctor: Doctor) -> None:
         bucket = LIBRARY.bucket("tpuflex-dev", region)
         body: Any = {"name": bucket, "location": region.upper(), "labels": labels}
         doctor.call("POST", "storage/v1/b?project=tpuflex-dev", body)
-        parent, _, secret = programs_key("tpuflex-dev", region).rpartition("/")
-        body = {"replication": {"automatic": {}}, "labels": labels}
-        doctor.call("POST", f"v1/{parent}?secretId={secret}", body)
-        body = {"payload": {"data": base64.b64encode(b"of the library").decode()}}
-        doctor.call("POST", f"v1/{parent}/{secret}:addVersion", body)
+    parent, _, secret = programs_key("tpuflex-dev").rpartition("/")
+    body = {"replication": {"automatic": {}}, "labels": labels}
+    doctor.call("POST", f"v1/{parent}?secretId={secret}", body)
+    body = {"payload": {"data": base64.b64encode(b"of the library").decode()}}
+    doctor.call("POST", f"v1/{parent}/{secret}:addVersion", body)
 
 
 @contextmanager

@@ -8,18 +8,16 @@ from pathlib import Path
 import pytest
 
 from tests.cli.examined import Doctor
-from tests.cli.regions import FAR, two_regions
-from tpuflex.cli.library_keys import (
-    ensure_programs_keys,
-    has_programs_keys,
-    require_programs_keys,
+from tests.cli.regions import two_regions
+from tpuflex.cli.stack_library import (
+    ensure_programs_key,
+    has_programs_key,
+    require_programs_key,
 )
-from tpuflex.cli.steps.library import _regions_there
 from tpuflex.errors import AlreadyExistsError, ConflictError, NotFoundError
 from tpuflex.naming import programs_key
 
-REGIONS = ("us-east5", "europe-west4")
-KEYS = {region: programs_key("tpuflex-dev", region) for region in REGIONS}
+KEY = programs_key("tpuflex-dev")
 
 
 @pytest.fixture
@@ -29,39 +27,38 @@ def doctor(project: Path, tmp_path: Path) -> Iterator[Doctor]:
         yield found
 
 
-def versions(doctor: Doctor) -> list[int]:
-    """How many versions the secret of each region has."""
-    answers = (doctor.call("GET", f"v1/{key}/versions") for key in KEYS.values())
-    return [len(each.get("versions", [])) for each in answers]
+def versions(doctor: Doctor) -> int:
+    """How many versions the secret has."""
+    return len(doctor.call("GET", f"v1/{KEY}/versions").get("versions", []))
 
 
 def test_a_value_is_added_once(doctor: Doctor) -> None:
     """Where there is one none is added; where there is none, as after a command that was killed,
-    one is; and another one in each region where that is asked for."""
-    ensure_programs_keys(doctor.cloud, REGIONS)
+    one is; and another one where that is asked for."""
+    ensure_programs_key(doctor.cloud)
     before = versions(doctor)
-    doctor.remove(f"v1/{KEYS['us-east5']}")
-    parent, _, secret = KEYS["us-east5"].rpartition("/")
-    labels = doctor.call("GET", f"v1/{KEYS['europe-west4']}")["labels"]
+    labels = doctor.call("GET", f"v1/{KEY}")["labels"]
+    doctor.remove(f"v1/{KEY}")
+    parent, _, secret = KEY.rpartition("/")
     body = {"replication": {"automatic": {}}, "labels": labels}
     doctor.call("POST", f"v1/{parent}?secretId={secret}", body)
-    without = has_programs_keys(doctor.cloud)
-    ensure_programs_keys(doctor.cloud, REGIONS)
+    without = has_programs_key(doctor.cloud)
+    ensure_programs_key(doctor.cloud)
     after = versions(doctor)
-    ensure_programs_keys(doctor.cloud, REGIONS, anew=True)
+    ensure_programs_key(doctor.cloud, anew=True)
 
-    assert (before, without, after) == ([1, 1], False, [1, 1])
-    assert versions(doctor) == [2, 2]
+    assert (before, without, after) == (1, False, 1)
+    assert versions(doctor) == 2
 
 
 def test_without_one_no_chips_are_asked_for(doctor: Doctor) -> None:
-    """A library of before has none in some region: the error says what to run, and how to do
+    """A library that lost it has none: the error says what to run, and how to do
     without. A stack that keeps no programs there needs none."""
-    doctor.remove(f"v1/{KEYS['europe-west4']}")
+    doctor.remove(f"v1/{KEY}")
     with pytest.raises(NotFoundError, match="has no key for compiled programs") as missing:
-        require_programs_keys(doctor.cloud)
+        require_programs_key(doctor.cloud)
     doctor.change("serving", compile_cache="host")
-    require_programs_keys(doctor.cloud)
+    require_programs_key(doctor.cloud)
 
     assert "tpuflex library up --stack dev" in missing.value.hint
     assert "compile_cache: host" in missing.value.hint
@@ -71,29 +68,22 @@ def test_without_one_no_chips_are_asked_for(doctor: Doctor) -> None:
 def test_a_value_that_hosts_cannot_read_is_told(doctor: Doctor, verb: str) -> None:
     """The latest version is what hosts read: where somebody has disabled it, all would be compiled
     again, and a new one unasked would make that last."""
-    doctor.call("POST", f"v1/{KEYS['us-east5']}/versions/1:{verb}", {})
-    for check in (require_programs_keys, lambda cloud: ensure_programs_keys(cloud, REGIONS)):
+    doctor.call("POST", f"v1/{KEY}/versions/1:{verb}", {})
+    for check in (require_programs_key, ensure_programs_key):
         with pytest.raises(ConflictError, match=rf"versions/1, .* is {verb.upper()}") as told:
             check(doctor.cloud)
         assert "library up --new-programs-key" in told.value.hint
-    ensure_programs_keys(doctor.cloud, REGIONS, anew=True)
-    require_programs_keys(doctor.cloud)
+    ensure_programs_key(doctor.cloud, anew=True)
+    require_programs_key(doctor.cloud)
 
 
 def test_a_secret_of_somebody_else_signs_nothing(doctor: Doctor) -> None:
     """Who made the secret knows its value: without the library's marker it is refused."""
-    parent, _, secret = KEYS["us-east5"].rpartition("/")
-    doctor.remove(f"v1/{KEYS['us-east5']}")
+    parent, _, secret = KEY.rpartition("/")
+    doctor.remove(f"v1/{KEY}")
     doctor.call("POST", f"v1/{parent}?secretId={secret}", {"replication": {"automatic": {}}})
-    doctor.call("POST", f"v1/{KEYS['us-east5']}:addVersion", {"payload": {"data": "YQ=="}})
-    for check in (require_programs_keys, lambda cloud: ensure_programs_keys(cloud, REGIONS)):
+    doctor.call("POST", f"v1/{KEY}:addVersion", {"payload": {"data": "YQ=="}})
+    for check in (require_programs_key, ensure_programs_key):
         with pytest.raises(AlreadyExistsError, match="does not carry the marker of the library"):
             check(doctor.cloud)
-    assert versions(doctor) == [1, 1]
-
-
-def test_a_region_of_which_only_the_secret_is_left_is_taken_over(doctor: Doctor) -> None:
-    """`library up --take-over` knows the regions of all that the library has, so that the next
-    `down` leaves nothing of it."""
-    doctor.remove(f"storage/v1/b/{FAR}")
-    assert sorted(_regions_there(doctor.cloud)) == ["europe-west4", "us-east5"]
+    assert versions(doctor) == 1

@@ -15,6 +15,7 @@ from tpuflex.naming import library_names
 Deploy = Callable[..., Plan]
 
 SLICE = "tpuflex:tpu:QueuedResource vllm"
+MEMBER = "gcp:storage/bucketIAMMember:BucketIAMMember"
 ONE = {"slice.zones": ["us-east5-a"], "model.weights.bucket": "library"}
 TWO = {
     **ONE,
@@ -52,7 +53,7 @@ def test_each_region_has_a_subnetwork_and_a_role_on_its_bucket(deployed: Deploy)
     }
     assert plan.inputs[SLICE]["subnetwork"] == "tpuflex-dev-vllm-subnet"
     library = library_names(_PROJECT)
-    grants = of(plan, "gcp:storage/bucketIAMMember:BucketIAMMember")
+    grants = of(plan, MEMBER)
     readers = {
         name: (each["bucket"], each["condition"]["expression"])
         for name, each in grants.items()
@@ -69,7 +70,7 @@ def test_each_region_has_a_subnetwork_and_a_role_on_its_bucket(deployed: Deploy)
     barriers = plan.dependencies[SLICE]
     assert {
         *(f"gcp:compute/subnetwork:Subnetwork {name}" for name in subnetworks),
-        *(f"gcp:storage/bucketIAMMember:BucketIAMMember {name}" for name in readers),
+        *(f"{MEMBER} {name}" for name in readers),
     } <= barriers
     for secret in of(plan, "gcp:secretmanager/secret:Secret").values():
         (replica,) = secret["replication"]["userManaged"]["replicas"]
@@ -91,27 +92,20 @@ def test_programs_are_kept_in_the_library_of_each_region(deployed: Deploy) -> No
         bucket = f"projects/_/buckets/{library.bucket(_PROJECT, region)}"
         below = f"resource.name.startsWith('{bucket}/objects/{document['prefix']}/')"
         grants = {
-            word: (type_, plan.inputs[f"{type_} vllm-library-programs{name}-{word}"])
-            for word, type_ in (
-                ("reader", "gcp:storage/bucketIAMMember:BucketIAMMember"),
-                ("writer", "gcp:storage/bucketIAMMember:BucketIAMMember"),
-                ("key", "gcp:secretmanager/secretIamMember:SecretIamMember"),
-            )
+            word: plan.inputs[f"{MEMBER} vllm-library-programs{name}-{word}"]
+            for word in ("reader", "writer")
         }
-        roles = {word: each["role"].rpartition(".")[2] for word, (_, each) in grants.items()}
-        said = {word: each["condition"]["expression"] for word, (_, each) in grants.items()}
-        secret = f"projects/{_PROJECT}/secrets/{grants['key'][1]['secretId']}"
-        assert roles == {
-            "reader": "objectViewer",
-            "writer": "objectCreator",
-            "key": "secretAccessor",
-        }
+        said = {word: each["condition"]["expression"] for word, each in grants.items()}
+        assert grants["reader"]["role"] == "roles/storage.objectViewer"
+        assert grants["writer"]["role"] == "roles/storage.objectCreator"
         assert said["reader"] == f"resource.name == '{bucket}' || {below}"
         assert said["writer"] == below
-        assert document["keys"][region] == secret
-        assert {
-            f"{type_} vllm-library-programs{name}-{word}" for word, (type_, _) in grants.items()
-        } <= plan.dependencies[SLICE]
+        waited = {f"{MEMBER} vllm-library-programs{name}-{word}" for word in grants}
+        assert waited <= plan.dependencies[SLICE]
+    key = "gcp:secretmanager/secretIamMember:SecretIamMember vllm-library-programs-key"
+    assert document["key"] == f"projects/{_PROJECT}/secrets/{plan.inputs[key]['secretId']}"
+    assert plan.inputs[key]["role"] == "roles/secretmanager.secretAccessor"
+    assert key in plan.dependencies[SLICE]
 
 
 @pytest.mark.parametrize("egress", ["google", "internet"])
@@ -135,7 +129,7 @@ def test_another_region_changes_nothing_that_is_there(deployed: Deploy, egress: 
             "vllm-library-europe-west4",
             "vllm-library-europe-west4-reader",
             "vllm-library-programs-europe-west4",
-            *(f"vllm-library-programs-europe-west4-{word}" for word in ("key", "reader", "writer")),
+            *(f"vllm-library-programs-europe-west4-{word}" for word in ("reader", "writer")),
             "vllm-network-subnet-europe-west4",
             *(nat if egress == "internet" else ()),
         ]

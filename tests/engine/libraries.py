@@ -106,10 +106,10 @@ def said(capsys: Captured) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def library_up(embedded: Embedded, capsys: Captured, *regions: str, take_over: bool = False) -> Any:
+def library_up(embedded: Embedded, capsys: Captured, *regions: str) -> Any:
     """`tpuflex library up --json --yes`."""
     capsys.readouterr()
-    run_library_up(*command(embedded), regions, take_over=take_over)
+    run_library_up(*command(embedded), regions)
     return said(capsys)
 
 
@@ -150,7 +150,7 @@ def main(root: str, engine: str, word: str) -> None:
     cloud = Cloud(OpenStack(project, "dev", file, settings), dict(os.environ))
     try:
         if word == "up":
-            run_library_up(invocation, cloud, (), take_over=False)
+            run_library_up(invocation, cloud, ())
         else:
             run_library_down(invocation, cloud, with_readers=False, dry_run=False)
     except TpuflexError as error:

@@ -88,7 +88,7 @@ def test_weights_have_a_bucket_in_each_region(bucket: str, held_by: Callable[[st
 @pytest.mark.parametrize(("mode", "kept"), [("bucket", True), ("host", False), ("none", False)])
 def test_programs_are_kept_in_a_library(mode: str, kept: bool) -> None:
     """Weights come from the library's bucket in the region of the chips; programs are kept there,
-    too, in a place of the endpoint's own and with the library's key for that region. Without a
+    too, in a place of the endpoint's own and with the library's key. Without a
     library there is one bucket, and the document has nothing new."""
     stack = settings(compile_cache=mode)
     weights = stack.model.weights.model_copy(update={"bucket": "library"})
@@ -99,14 +99,13 @@ def test_programs_are_kept_in_a_library(mode: str, kept: bool) -> None:
 
     assert shared.weights.bucket == library_names("my-project").bucket("my-project", "us-east5")
     assert shared.weights.prefix == own.weights.prefix
-    keys = {"us-east5": programs_key("my-project", "us-east5")}
     assert shared.compile_cache.bucket is None
     assert (
         shared.compile_cache.prefix == f"compile-cache/{NAMES.prefix}-{NAMES.owner}"
         if kept
         else "compile-cache"
     )
-    assert shared.compile_cache.keys == (keys if kept else None)
+    assert shared.compile_cache.key == (programs_key("my-project") if kept else None)
     assert own.weights.bucket == bucket
     assert json.loads(own.to_json())["compile_cache"] == {"mode": mode, "prefix": "compile-cache"}
 

@@ -132,8 +132,7 @@ def _compile_cache_config(settings: StackSettings, names: Names, bucket: str) ->
     mode, project = settings.serving.kept_programs, settings.project
     prefix = programs_prefix(settings, names)
     if settings.programs_in_library:
-        keys = {region: programs_key(project, region) for region in settings.slice.regions}
-        return CompileCacheConfig(mode=mode, prefix=prefix, keys=keys)
+        return CompileCacheConfig(mode=mode, prefix=prefix, key=programs_key(project))
     own = names.bucket(project, settings.region)
     # Where that is the weights' bucket, too, it is not named twice: a document of before is the
     # same to the byte.

@@ -102,10 +102,10 @@ class CompileCacheConfig(_Frozen):
     """Bucket of their archives, where it is not that of the weights; absent otherwise."""
     prefix: str
     """Prefix of their objects in that bucket, without a trailing slash."""
-    keys: dict[str, str] | None = None
-    """Of programs in a library, by the region of the host: resource name of the secret that signs
-    them, ``projects/P/secrets/S``, whose latest version counts. Absent where the endpoint's first
-    API key does."""
+    key: str | None = None
+    """Of programs in a library: resource name of the secret that signs them,
+    ``projects/P/secrets/S``, whose latest version counts. Absent where the endpoint's first API key
+    does."""
 
 
 class SecretConfig(_Frozen):

@@ -30,14 +30,10 @@ def library() -> None:
     examples=(
         "tpuflex --stack prod library up  # in the stack's region",
         "tpuflex --stack prod library up --region europe-west4  # and there, too",
-        "tpuflex --stack prod library up --take-over  # its state is lost",
         "tpuflex --stack prod library up --new-programs-key  # a host was broken into",
     ),
 )
 @click.option("--region", "regions", multiple=True, help="A further region; may be repeated.")
-@click.option(
-    "--take-over", is_flag=True, help="Adopt the buckets that a state that is lost has made."
-)
 @click.option(
     "--new-programs-key",
     is_flag=True,
@@ -48,13 +44,11 @@ def library() -> None:
 @assume_yes
 @verbose
 @pass_invocation
-def up(
-    invocation: Invocation, regions: tuple[str, ...], take_over: bool, new_programs_key: bool
-) -> None:
+def up(invocation: Invocation, regions: tuple[str, ...], new_programs_key: bool) -> None:
     """Make a private bucket in the stack's region, and in those that are named.
 
-    In the Google Cloud project of the stack, with a secret in each region that signs compiled
-    programs, a few cents a month. It says first what is made, and asks; the buckets cost nothing
+    In the Google Cloud project of the stack, with a secret that signs compiled programs, a few
+    cents a month. It says first what is made, and asks; the buckets cost nothing
     while they are empty. Regions that the library has stay. The same command goes on where one was
     killed, and changes nothing where there is nothing to do.
 
@@ -68,9 +62,7 @@ def up(
         raise click.BadParameter(f"{wrong} is no region of Google Cloud.", param_hint="--region")
     stack = invocation.open_stack(deploying=False)
     cloud = connect(invocation, stack)
-    run_library_up(
-        invocation, cloud, regions, take_over=take_over, new_programs_key=new_programs_key
-    )
+    run_library_up(invocation, cloud, regions, new_programs_key=new_programs_key)
 
 
 @library.command(

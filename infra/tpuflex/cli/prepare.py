@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
-from tpuflex.cli.library_keys import require_programs_keys
-from tpuflex.cli.library_weights import in_library
 from tpuflex.cli.prepare_secrets import check_brought, check_certificate, ensure_secrets
 from tpuflex.cli.prepare_weights import (
     Say,
@@ -31,6 +29,7 @@ from tpuflex.cli.region_weights import (
 )
 from tpuflex.cli.shared_weights import note_weights_use, require_pinned, require_shared
 from tpuflex.cli.source_access import SourceAccess
+from tpuflex.cli.stack_library import in_library, require_programs_key
 from tpuflex.cli.weights_elsewhere import (
     Filling,
     copied_text,
@@ -125,7 +124,7 @@ class EndpointPreparation:
         check_brought(self.cloud)
         check_certificate(self.cloud)
         require_shared(self.cloud)
-        require_programs_keys(self.cloud)
+        require_programs_key(self.cloud)
         found = self.foretell()
         for line in found.lines:
             self.say(line)

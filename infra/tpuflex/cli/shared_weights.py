@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
-from tpuflex.cli.library_weights import in_library, require_library
 from tpuflex.cli.own_weights import is_own
+from tpuflex.cli.stack_library import in_library, require_library
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
 from tpuflex.gcp.brought_bucket import read_brought_bucket, require_pushable
 from tpuflex.planning.stack_cost import month_text, storage_per_month

@@ -58,8 +58,8 @@ def push(invocation: Invocation, directory: Path | None, again: bool) -> None:
     Storage to the others; what is damaged there is copied anew, with --again everything.
     """
     from tpuflex.cli.cloud import connect
-    from tpuflex.cli.library_weights import in_library
     from tpuflex.cli.prepare_weights import check_source
+    from tpuflex.cli.stack_library import in_library
     from tpuflex.cli.steps.push import run_push
 
     stack = invocation.open_stack(deploying=False)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
-from tpuflex.cli.library_weights import in_library
 from tpuflex.cli.prepare_weights import files_text, remember
+from tpuflex.cli.stack_library import in_library
 from tpuflex.errors import AlreadyExistsError, InterruptedByUser, TpuflexError
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.unseen import reasons

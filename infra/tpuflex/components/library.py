@@ -44,7 +44,7 @@ class WeightsLibrary(pulumi.ComponentResource):
 
     Weights are pushed once and stay when an endpoint goes. What is replaced or deleted can be had
     back for a week; the buckets themselves go for good with the library, so soft delete is off:
-    what it keeps is billed, and nobody would see it. The command line adds the secrets' values.
+    what it keeps is billed, and nobody would see it. The command line adds the secret's value.
     """
 
     def __init__(
@@ -73,17 +73,15 @@ class WeightsLibrary(pulumi.ComponentResource):
             )
             for region in args.regions
         )
-        self.programs_keys = tuple(
-            secretmanager.Secret(
-                f"{name}-programs-{region}",
-                secret_id=programs_key(args.project, region).rpartition("/")[2],
-                project=args.project,
-                replication=kept_in(region),
-                labels=labels(names, args.state_id),
-                deletion_protection=False,
-                opts=pulumi.ResourceOptions(parent=self),
-            )
-            for region in args.regions
+        self.programs_key = secretmanager.Secret(
+            f"{name}-programs",
+            secret_id=programs_key(args.project).rpartition("/")[2],
+            project=args.project,
+            replication=kept_in(args.regions[0]),
+            labels=labels(names, args.state_id),
+            deletion_protection=False,
+            # It stays where it was made when another region comes first.
+            opts=pulumi.ResourceOptions(parent=self, ignore_changes=["replication"]),
         )
         self.register_outputs({"buckets": [bucket.name for bucket in self.buckets]})
 
@@ -172,11 +170,8 @@ class LibraryProgramsArgs:
     project: str
     """Google Cloud project id."""
 
-    region: str
-    """Region of the library's bucket."""
-
     bucket: str
-    """Its name; it is there already."""
+    """Name of the library's bucket in a region; it is there already."""
 
     prefix: str
     """Where in it the programs are, without a slash at the end."""
@@ -186,6 +181,9 @@ class LibraryProgramsArgs:
 
     keeper: pulumi.Input[str]
     """IAM member that keeps its programs there."""
+
+    signs: bool = True
+    """Whether it may read what signs programs: of several regions in the home's component."""
 
 
 class LibraryPrograms(pulumi.ComponentResource):
@@ -213,26 +211,26 @@ class LibraryPrograms(pulumi.ComponentResource):
             ("reader", "objectViewer", listed_and_below(args.bucket, args.prefix)),
             ("writer", "objectCreator", below(args.bucket, args.prefix)),
         )
-        self.grants = (
-            *(
-                storage.BucketIAMMember(
-                    f"{name}-{what}",
-                    bucket=args.bucket,
-                    role=f"roles/storage.{role}",
-                    member=args.keeper,
-                    condition=storage.BucketIAMMemberConditionArgs(
-                        title=title,
-                        description="Programs that the hosts of one endpoint have compiled",
-                        expression=expression,
-                    ),
-                    opts=child,
-                )
-                for what, role, expression in on_bucket
-            ),
-            secretmanager.SecretIamMember(
+        self.grants = tuple(
+            storage.BucketIAMMember(
+                f"{name}-{what}",
+                bucket=args.bucket,
+                role=f"roles/storage.{role}",
+                member=args.keeper,
+                condition=storage.BucketIAMMemberConditionArgs(
+                    title=title,
+                    description="Programs that the hosts of one endpoint have compiled",
+                    expression=expression,
+                ),
+                opts=child,
+            )
+            for what, role, expression in on_bucket
+        )
+        if args.signs:
+            key = secretmanager.SecretIamMember(
                 f"{name}-key",
                 project=args.project,
-                secret_id=programs_key(args.project, args.region).rpartition("/")[2],
+                secret_id=programs_key(args.project).rpartition("/")[2],
                 role="roles/secretmanager.secretAccessor",
                 member=args.keeper,
                 condition=secretmanager.SecretIamMemberConditionArgs(
@@ -241,6 +239,6 @@ class LibraryPrograms(pulumi.ComponentResource):
                     expression="resource.type == 'secretmanager.googleapis.com/SecretVersion'",
                 ),
                 opts=child,
-            ),
-        )
+            )
+            self.grants = (*self.grants, key)
         self.register_outputs({"bucket": args.bucket})

@@ -164,11 +164,11 @@ def _kept_programs(
             f"{name}-library-programs{in_region(region, settings.region)}",
             LibraryProgramsArgs(
                 project=settings.project,
-                region=region,
                 bucket=bucket,
                 prefix=programs_prefix(settings, names),
                 owner=names.owner,
                 keeper=keeper,
+                signs=region == settings.region,
             ),
             opts,
         )

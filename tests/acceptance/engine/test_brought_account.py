@@ -89,7 +89,7 @@ def test_two_stacks_share_an_account_that_stays(
     with it, and neither the other's right to the same weights, nor anybody else's, nor the
     account itself: `down` names that as kept."""
     before = made_account(embedded)
-    run_library_up(*command(embedded), (), take_over=False)
+    run_library_up(*command(embedded), ())
     directory = checkpoint(tmp_path / "tiny")
     pinned = {"manifest_sha256": manifest_of(directory, MODEL)}
     for stack in ("one", "two"):

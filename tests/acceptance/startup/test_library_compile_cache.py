@@ -17,7 +17,7 @@ SECRET = "projects/p/secrets/programs-us-east5"
 LATEST = f"{SECRET}/versions/latest"
 KEY = "library-canary-2718281828"
 PLACE = "compile-cache/proj-dev-chat"
-KEPT: dict[str, object] = {"mode": "bucket", "prefix": PLACE, "keys": {"us-east5": SECRET}}
+KEPT: dict[str, object] = {"mode": "bucket", "prefix": PLACE, "key": SECRET}
 
 
 def of_library(
@@ -139,15 +139,15 @@ def test_the_key_is_in_memory_alone(kept: dict[str, bytes], tmp_path: Path) -> N
     assert (host.directory / place).stat().st_mode & 0o777 == 0o400
 
 
-def test_a_host_in_a_region_without_a_key_says_so(tmp_path: Path) -> None:
-    """A library has a key in each region; one for another region is not taken."""
+def test_a_key_that_is_none_is_refused(tmp_path: Path) -> None:
+    """Only the resource name of a secret is asked for."""
     host = of_library(tmp_path)
-    host.cloud.zone = "projects/1/zones/europe-west4-a"
+    host.cloud.config = host.config(compile_cache=KEPT | {"key": f"{SECRET}/../other"})
     done = host.run()
     host.close()
 
     assert done.status != 0
-    assert "compile_cache.keys has no secret for europe-west4, where this host is" in done.output
+    assert "compile_cache.key is not valid" in done.output
 
 
 def test_one_endpoint_does_not_run_what_another_one_compiled(

@@ -30,9 +30,9 @@ from tests.engine.libraries import (
 )
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.library_weights import require_library
 from tpuflex.cli.output import Output
 from tpuflex.cli.prepare_weights import push_weights
+from tpuflex.cli.stack_library import require_library
 from tpuflex.cli.steps.down import run_down
 from tpuflex.cli.steps.library_engine import LibraryEngine
 from tpuflex.cli.steps.policy import planned_resources

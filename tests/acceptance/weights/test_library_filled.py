@@ -85,7 +85,7 @@ def test_another_region_is_filled_before_chips_are_asked_for(
     write(embedded, "stranger", "europe-west4-a")
     with pytest.raises(NotFoundError, match="no other bucket of the project"):
         run_push(*command(embedded, "far"), None, again=False)
-    run_library_up(*command(embedded, "near"), ("europe-west4",), take_over=False)
+    run_library_up(*command(embedded, "near"), ("europe-west4",))
     invocation, cloud = command(embedded, "near")
     push_weights(cloud, directory, invocation.output, lambda: False)
     (embedded.root / ".tpuflex" / "pushed-weights.json").unlink()
@@ -129,7 +129,7 @@ def test_a_stack_moves_into_the_library_with_its_weights(
     brought_up(embedded, "one")
     (embedded.root / ".tpuflex" / "pushed-weights.json").unlink()
     had = objects(embedded, own)
-    run_library_up(*command(embedded, "one"), (), take_over=False)
+    run_library_up(*command(embedded, "one"), ())
     write(embedded, "one")
     sent = calls(embedded, "/upload/")
 
@@ -165,7 +165,7 @@ def test_a_push_takes_what_the_stack_had_before(
     ensure_bucket(invocation, cloud)
     push_weights(cloud, directory, invocation.output, lambda: False)
     write(embedded, "one")
-    run_library_up(*command(embedded, "one"), (), take_over=False)
+    run_library_up(*command(embedded, "one"), ())
     capsys.readouterr()
     run_push(*command(embedded, "one"), directory, again=False)
     first = json.loads(capsys.readouterr().out)

@@ -13,7 +13,7 @@ from tpuflex.naming import programs_key
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
-KEY = programs_key(PROJECT, "us-east5")
+KEY = programs_key(PROJECT)
 
 
 def versions(embedded: Embedded) -> int:
@@ -26,7 +26,7 @@ def test_another_key_is_asked_for_and_added(
 ) -> None:
     """`library up --new-programs-key` says what it costs before it asks; whoever says no keeps the
     key; a yes adds a version, and that counts as a change."""
-    run_library_up(*command(embedded), (), take_over=False)
+    run_library_up(*command(embedded), ())
     first = versions(embedded)
     questions: list[str] = []
 
@@ -38,9 +38,9 @@ def test_another_key_is_asked_for_and_added(
     capsys.readouterr()
     asking = command(embedded, yes=False)
     with pytest.raises(InterruptedByUser):
-        run_library_up(*asking, (), take_over=False, new_programs_key=True)
+        run_library_up(*asking, (), new_programs_key=True)
     refused, said = versions(embedded), capsys.readouterr().err
-    run_library_up(*command(embedded), (), take_over=False, new_programs_key=True)
+    run_library_up(*command(embedded), (), new_programs_key=True)
     told = capsys.readouterr()
 
     assert questions == ["Go ahead?"]

@@ -33,7 +33,7 @@ def killed(embedded: Embedded, word: str, rule: Rule) -> None:
 
 def up(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> Any:
     capsys.readouterr()
-    run_library_up(*command(embedded), (), take_over=False)
+    run_library_up(*command(embedded), ())
     return json.loads(capsys.readouterr().out)
 
 

@@ -21,7 +21,7 @@ from tests.engine.libraries import (
     token_of_hosts,
     write_stack,
 )
-from tpuflex.cli.library_keys import require_programs_keys
+from tpuflex.cli.stack_library import require_programs_key
 from tpuflex.cli.steps.down import run_down
 from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.naming import programs_key
@@ -36,7 +36,7 @@ def test_programs_are_kept_over_a_teardown(embedded: Embedded, capsys: Captured)
     has nothing to know them by, which `up` says before it asks for chips."""
     write_stack(embedded, "one", MODEL, {"manifest_sha256": "5a" * 32})
     library_up(embedded, capsys)
-    key = programs_key(PROJECT, "us-east5")
+    key = programs_key(PROJECT)
     run = stack_run(embedded.root, embedded.engine, embedded.environ, "one")
     run.up()
     place = f"compile-cache/{own_place(run.resources())}"
@@ -63,9 +63,9 @@ def test_programs_are_kept_over_a_teardown(embedded: Embedded, capsys: Captured)
     secret = call(embedded, "GET", f"v1/{key}:getIamPolicy").json()
     call(embedded, "DELETE", f"v1/{key}").raise_for_status()
     with pytest.raises(NotFoundError, match="has no key for compiled programs"):
-        require_programs_keys(command(embedded, "one")[1])
+        require_programs_key(command(embedded, "one")[1])
     library_up(embedded, capsys)
-    require_programs_keys(command(embedded, "one")[1])
+    require_programs_key(command(embedded, "one")[1])
 
     assert added == [200, 403, 403]
     assert read == kept == b"programs"

@@ -13,7 +13,6 @@ from tests.engine.libraries import (
     MODEL,
     PROJECT,
     Captured,
-    bucket_of,
     call,
     command,
     library_down,
@@ -23,16 +22,12 @@ from tests.engine.libraries import (
 from tpuflex.cli.steps.library_engine import LibraryEngine
 from tpuflex.cli.steps.weights import ensure_bucket
 from tpuflex.errors import AlreadyExistsError, ConflictError
-from tpuflex.naming import library_names
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
 
-def test_another_state_is_told_and_may_take_over(
-    embedded: Embedded, capsys: Captured, tmp_path: Any
-) -> None:
-    """A backend that has no state of the library makes and deletes nothing of it, and says so; with
-    --take-over it has it, and deletes it."""
+def test_another_state_is_told(embedded: Embedded, capsys: Captured, tmp_path: Any) -> None:
+    """A backend that has no state of the library makes and deletes nothing of it, and says so."""
     library_up(embedded, capsys)
     other = clone(embedded, tmp_path / "other")
     before = mutations(embedded)
@@ -40,31 +35,9 @@ def test_another_state_is_told_and_may_take_over(
         library_up(other, capsys)
     with pytest.raises(ConflictError, match="has not made all of the library"):
         library_down(other, capsys)
-    untouched = mutations(embedded) - before
-    taken = library_up(other, capsys, take_over=True)
-    library_down(other, capsys)
 
-    assert untouched == 0
-    assert "library up --take-over" in told.value.hint
-    assert taken["buckets"] == {"us-east5": BUCKET}
-    assert embedded.remaining() == []
-
-
-def test_a_lost_state_comes_back_with_every_region(
-    embedded: Embedded, capsys: Captured, tmp_path: Any
-) -> None:
-    """Taken over are the buckets of all regions, named or not: the next `down` leaves none, and
-    `up` none out."""
-    library_up(embedded, capsys, "europe-west4")
-    other = clone(embedded, tmp_path / "other")
-    before = {name: bucket_of(embedded, name)["timeCreated"] for name in in_regions()}
-    taken = library_up(other, capsys, take_over=True)
-    after = {name: bucket_of(embedded, name)["timeCreated"] for name in in_regions()}
-    library_down(other, capsys)
-
-    assert list(taken["buckets"]) == ["europe-west4", "us-east5"]
-    assert after == before
-    assert embedded.remaining() == []
+    assert mutations(embedded) == before
+    assert "PULUMI_BACKEND_URL" in told.value.hint
 
 
 def test_down_finds_what_a_state_from_a_backup_does_not_know(
@@ -79,12 +52,6 @@ def test_down_finds_what_a_state_from_a_backup_does_not_know(
     library_down(embedded, capsys)
 
     assert embedded.remaining() == []
-
-
-def in_regions() -> list[str]:
-    """The names of the buckets of a library in two regions."""
-    names = library_names(PROJECT)
-    return [names.bucket(PROJECT, region) for region in ("europe-west4", "us-east5")]
 
 
 def test_a_bucket_of_somebody_else_is_not_taken(embedded: Embedded, capsys: Captured) -> None:

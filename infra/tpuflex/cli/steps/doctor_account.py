@@ -71,10 +71,11 @@ def _needed(cloud: Cloud) -> Iterator[Needed]:
         there = f" in {region}" if len(cloud.buckets) > 1 else ""
         yield Needed(_OBJECT_VIEWER, f"read the weights{there}", f"bucket {bucket}")
         if settings.programs_in_library:
-            key = programs_key(settings.project, region)
             yield Needed(_OBJECT_CREATOR, f"keep programs{there}", f"bucket {bucket}", vital=False)
-            yield Needed(_ACCESSOR, f"sign programs{there}", f"secret {key}", vital=False)
-    if settings.serving.kept_programs == "bucket" and not settings.programs_in_library:
+    if settings.programs_in_library:
+        key = programs_key(settings.project)
+        yield Needed(_ACCESSOR, "sign programs", f"secret {key}", vital=False)
+    elif settings.serving.kept_programs == "bucket":
         yield Needed(_OBJECT_CREATOR, "keep programs", f"bucket {cloud.made_bucket}", vital=False)
     for role in secrets.versions:
         if role in secrets.host_roles:

@@ -9,9 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
-from tpuflex.cli.library_keys import require_programs_keys
-from tpuflex.cli.library_weights import require_library
 from tpuflex.cli.prepare_weights import check_source
+from tpuflex.cli.stack_library import require_library, require_programs_key
 from tpuflex.cli.weights_elsewhere import elsewhere
 from tpuflex.errors import (
     AlreadyExistsError,
@@ -66,7 +65,7 @@ def stored_weights_check(cloud: Cloud, manager: Api, storage: Api) -> Check:
         elif not all(map(_there, cloud.buckets.values())):
             require_library(cloud)
             return None
-        require_programs_keys(cloud)
+        require_programs_key(cloud)
         bucket = weights_bucket(
             cloud.bucket, project=project, environ=cloud.environ, brought=brought
         )

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.foreseen import Foreseen
-from tpuflex.cli.library_keys import require_programs_keys
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.prepare_secrets import check_brought, require_certificate
 from tpuflex.cli.prepare_weights import check_source
 from tpuflex.cli.shared_weights import require_shared
+from tpuflex.cli.stack_library import require_programs_key
 from tpuflex.cli.steps.hand_over import short_for_both
 from tpuflex.errors import AccessError, AlreadyExistsError, ApiError, ConflictError, TpuflexError
 from tpuflex.operate.model_source import source_directory
@@ -56,7 +56,7 @@ def _look(preparation: EndpointPreparation, looks: _Looks) -> None:
     looks.at("the TLS certificate", lambda: require_certificate(cloud))
     if not looks.at("the bucket for the weights", lambda: require_shared(cloud)):
         return
-    looks.at("the key for compiled programs", lambda: require_programs_keys(cloud))
+    looks.at("the key for compiled programs", lambda: require_programs_key(cloud))
     said: list[str] = []
     reader = replace(preparation, say=said.append)
     needed: list[str] = []

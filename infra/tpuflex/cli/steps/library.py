@@ -6,11 +6,10 @@ import re
 from typing import TYPE_CHECKING
 
 from tpuflex.catalog.zones import is_misspelt
-from tpuflex.cli.library_keys import ensure_programs_keys, is_programs_key_there
 from tpuflex.cli.output import for_stack
+from tpuflex.cli.stack_library import ensure_programs_key, is_programs_key_there
 from tpuflex.cli.steps.library_contents import (
     library_contents,
-    listed_buckets,
     no_library,
     show_contents,
 )
@@ -19,8 +18,7 @@ from tpuflex.cli.steps.policy import planned_resources
 from tpuflex.cli.steps.preflight import run_preflight
 from tpuflex.engine.state import known_ids, state_ids
 from tpuflex.errors import AlreadyExistsError
-from tpuflex.gcp.kinds import BUCKET, SECRET
-from tpuflex.gcp.library import list_library
+from tpuflex.gcp.kinds import BUCKET
 from tpuflex.gcp.required_apis import LIBRARY_APIS
 from tpuflex.naming import programs_key
 
@@ -45,16 +43,13 @@ def run_library_up(
     cloud: Cloud,
     regions: Collection[str],
     *,
-    take_over: bool,
     new_programs_key: bool = False,
 ) -> None:
     """Make the library's buckets, and print them; as :func:`make_library`. With
     ``new_programs_key``, hosts that boot from then on use no compiled programs of before."""
     output, project = invocation.output, cloud.stack.settings.project
     run_preflight(invocation, cloud, apis=LIBRARY_APIS)
-    changed, buckets = make_library(
-        invocation, cloud, regions, take_over=take_over, new_programs_key=new_programs_key
-    )
+    changed, buckets = make_library(invocation, cloud, regions, new_programs_key=new_programs_key)
     output.document({"project": project, "changed": changed, "buckets": buckets})
     for region, name in buckets.items():
         output.result(f"  {region}  gs://{name}")
@@ -66,7 +61,6 @@ def make_library(
     cloud: Cloud,
     regions: Collection[str] = (),
     *,
-    take_over: bool = False,
     new_programs_key: bool = False,
 ) -> tuple[bool, dict[str, str]]:
     """Make the library's buckets: in the stack's regions, in ``regions``, and where it has them.
@@ -78,7 +72,6 @@ def make_library(
         invocation: the command.
         cloud: the cloud of a stack in the library's project.
         regions: further regions.
-        take_over: whether to adopt what a state that is lost has made.
         new_programs_key: whether hosts that boot from now on use no compiled programs of before.
 
     Raises:
@@ -96,12 +89,11 @@ def make_library(
         if gone and not unfinished(state):
             output.progress(f"What it has in {', '.join(gone)} is gone: asking the cloud …")
             work.run.refresh()
-        lost = _regions_there(cloud) if take_over else ()
-        work.regions = tuple(sorted({*had, *lost, *stack.settings.slice.regions, *regions}))
+        work.regions = tuple(sorted({*had, *stack.settings.slice.regions, *regions}))
         plan = work.preview()
         taken = work.taken(plan)
-        if take_over or unfinished(state) or any(_made_by(each, state) for each in taken):
-            work.settle(take_over=take_over)
+        if unfinished(state) or any(_made_by(each, state) for each in taken):
+            work.settle()
             plan = work.preview()
             taken = work.taken(plan)
         if taken:
@@ -114,7 +106,7 @@ def make_library(
             output.confirm("Go ahead?")
         if plan.changes:
             work.up(plan)
-        ensure_programs_keys(cloud, work.regions, anew=new_programs_key)
+        ensure_programs_key(cloud, anew=new_programs_key)
         if new_programs_key:
             output.progress(
                 "Compiled programs have a new key: hosts that boot from now on use none of before."
@@ -150,15 +142,12 @@ def wrong_region(names: Collection[str]) -> str:
 
 
 def _gone(work: LibraryEngine, regions: Collection[str], known: Collection[str]) -> tuple[str, ...]:
-    """Of ``regions``, which the state has, those whose bucket or secret somebody has deleted, of
-    which the state has ``known``; raises as :meth:`Cloud.is_there`."""
-
-    def is_there(region: str) -> bool:
-        key = programs_key(work.project, region)
-        bucket = work.cloud.is_there(work.names.bucket(work.project, region))
-        return bucket and (key not in known or is_programs_key_there(work.cloud, key))
-
-    return tuple(each for each in regions if not is_there(each))
+    """Of ``regions``, which the state has, those whose bucket somebody has deleted, and all where
+    that is the secret, of which the state has ``known``; raises as :meth:`Cloud.is_there`."""
+    if programs_key(work.project) in known and not is_programs_key_there(work.cloud):
+        return tuple(regions)
+    there = {each: work.cloud.is_there(work.names.bucket(work.project, each)) for each in regions}
+    return tuple(each for each in regions if not there[each])
 
 
 def _made_by(taken: Taken, state: dict[str, object]) -> bool:
@@ -169,13 +158,13 @@ def _made_by(taken: Taken, state: dict[str, object]) -> bool:
 def _refused(work: LibraryEngine, taken: Sequence[Taken]) -> AlreadyExistsError:
     lines = "\n".join(f"  {each}" for each in taken)
     ours = any(each.marker.owner == work.names.owner for each in taken)
-    command = f"tpuflex library up --take-over --stack {work.cloud.stack.name}"
     return AlreadyExistsError(
         f"The library of {work.project} has buckets that this state does not know:\n{lines}\n"
         "Nothing was changed.",
         status=409,
         hint="A colleague may keep its state in another backend: then use that one"
-        f" (PULUMI_BACKEND_URL).\nIf its state is lost: {command}"
+        " (PULUMI_BACKEND_URL).\nIf its state is lost, delete what is listed, with the weights in"
+        " it: gcloud storage rm --recursive gs://BUCKET, gcloud secrets delete SECRET"
         if ours
         else "Nothing of tpuflex has made them. Keep weights in the stacks' own buckets: leave"
         " tpuflex:model.weights.bucket out.",
@@ -198,20 +187,12 @@ def _show_plan(
     output.facts(
         (
             ("new in", ", ".join(new)),
-            ("programs", "compiled ones are kept for 90 days, signed with a secret in each region"),
+            (
+                "programs",
+                "compiled ones are kept for 90 days, signed with a secret of the library's",
+            ),
             ("access", "private, uniform; what is replaced or deleted can be had back for 7 days"),
             ("stays", for_stack(_STAYS, invocation.stack)),
         )
     )
     output.result()
-
-
-def _regions_there(cloud: Cloud) -> tuple[str, ...]:
-    """The regions in which the library has a bucket or a secret, whichever state has made it.
-
-    Raises:
-        AccessError, ApiError: they cannot be listed.
-    """
-    secrets = list_library(cloud.apis(), cloud.stack.settings.project, SECRET)
-    named = (each.name.rpartition("-programs-")[2] for each in secrets.resources)
-    return tuple({*(each.location for each in listed_buckets(cloud)), *named})

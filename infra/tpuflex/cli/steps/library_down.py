@@ -56,7 +56,7 @@ def run_library_down(
         if not found and not known_ids(state):
             work.forget()
             raise no_library(cloud)
-        _require_known(cloud, found, state_ids(state))
+        _require_known(found, state_ids(state))
         output.heading(f"To be deleted for good: the library of {project}")
         show_contents(cloud, output, found)
         if not dry_run:
@@ -67,7 +67,7 @@ def run_library_down(
                 _require_unread(library_contents(cloud), with_readers=with_readers)
             work.regions = tuple(sorted({*regions_of(state), *(each.region for each in found)}))
             if unfinished(state) or any(each.bucket.id not in known_ids(state) for each in found):
-                work.settle(take_over=False)  # a state from a backup may not know all it has made
+                work.settle()  # a state from a backup may not know all it has made
             work.destroy()
             _prove_gone(cloud)
             work.forget()
@@ -82,11 +82,11 @@ def run_library_down(
         output.result("Nothing was changed (--dry-run).")
     else:
         output.result(
-            f"Nothing is left of the library of {project}: its buckets and secrets were listed."
+            f"Nothing is left of the library of {project}: its buckets and its secret were listed."
         )
 
 
-def _require_known(cloud: Cloud, found: Sequence[Contents], states: Collection[str]) -> None:
+def _require_known(found: Sequence[Contents], states: Collection[str]) -> None:
     """Check that this backend's state has made every bucket.
 
     Raises:
@@ -101,8 +101,8 @@ def _require_known(cloud: Cloud, found: Sequence[Contents], states: Collection[s
     raise ConflictError(
         f"The state in this backend has not made all of the library:\n{lines}\n"
         "Nothing was deleted.",
-        hint="Use the backend that has its state (PULUMI_BACKEND_URL). If that state is lost:"
-        f" tpuflex library up --take-over --stack {cloud.stack.name}",
+        hint="Use the backend that has its state (PULUMI_BACKEND_URL). If that state is"
+        " lost, delete them with all that is in them: gcloud storage rm --recursive gs://BUCKET",
     )
 
 
@@ -145,7 +145,7 @@ def _prove_gone(cloud: Cloud) -> None:
     raise IncompleteTeardownError(
         "\n".join((f"It is not proved that the library of {project} is gone:", *left, *unseen)),
         hint=f"Look once more: tpuflex library status --stack {cloud.stack.name}\n"
-        "What it still shows: `library up --take-over`, then `library down`.",
+        "What it still shows: `library down` once more.",
     )
 
 

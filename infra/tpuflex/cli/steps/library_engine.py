@@ -7,7 +7,6 @@ their states shares it.
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -28,9 +27,8 @@ from tpuflex.engine.own_provider import with_own_provider
 from tpuflex.engine.plugin_pin import require_pinned_plugin
 from tpuflex.engine.recovery.lock import sole_recovery
 from tpuflex.engine.recovery.look import CloudLook
-from tpuflex.engine.recovery.owners import Taken, names, taken
+from tpuflex.engine.recovery.owners import Taken, names
 from tpuflex.engine.recovery.recover import recover
-from tpuflex.engine.recovery.take_over import TakeOver
 from tpuflex.engine.run import EngineRun
 from tpuflex.engine.state import Stored, pending, resources, state_ids
 from tpuflex.engine.state_files import file_backend, mend_files
@@ -172,20 +170,18 @@ class LibraryEngine:
         """What :meth:`up` would do."""
         return self._outlasting(self.run.preview)
 
-    def settle(self, *, take_over: bool) -> None:
-        """Have the state know what a killed run has made; with ``take_over``, also what a state
-        that is lost has made.
+    def settle(self) -> None:
+        """Have the state know what a killed run has made.
 
         Raises:
             EngineError: something could not be settled.
             AccessError, ApiError: the cloud could not be asked.
         """
-        apis, owner = self.cloud.apis(), self.names.owner
+        apis = self.cloud.apis()
         self.run.create()
-        first = TakeOver(functools.partial(taken, apis), owner) if take_over else None
         look = CloudLook(apis, state_ids(self.run.deployment()))
         said = self.invocation.output.progress
-        report = recover(self.run, look, said, timing=self.cloud.timing, first=first)
+        report = recover(self.run, look, said, timing=self.cloud.timing)
         if report.unfinished is not None:
             raise report.unfinished
         for error in report.not_looked_at.values():

@@ -6,10 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuflex.cli.library_keys import has_programs_keys
-from tpuflex.cli.library_weights import in_library
 from tpuflex.cli.prepare_weights import weights_directory
 from tpuflex.cli.shared_weights import is_shared, require_shared
+from tpuflex.cli.stack_library import has_programs_key, in_library
 from tpuflex.gcp.required_apis import LIBRARY_APIS
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def ensure_bucket(invocation: Invocation, cloud: Cloud) -> None:
 
 def _is_library_whole(cloud: Cloud) -> bool:
     """Whether the library has all that the stack of ``cloud`` needs of it."""
-    return all(map(cloud.is_there, cloud.buckets.values())) and has_programs_keys(cloud)
+    return all(map(cloud.is_there, cloud.buckets.values())) and has_programs_key(cloud)
 
 
 def local_weights(

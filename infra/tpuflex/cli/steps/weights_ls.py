@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
-from tpuflex.cli.library_regions import other_regions
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.prepare_weights import files_text
 from tpuflex.cli.shared_weights import bucket_region
+from tpuflex.cli.stack_library import other_regions
 from tpuflex.cli.weights_uses import Uses, weights_uses
 from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.gcp.weights_report import StoredWeights

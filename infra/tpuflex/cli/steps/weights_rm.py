@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
-from tpuflex.cli.library_regions import region_of_bucket
 from tpuflex.cli.prepare_weights import files_text
 from tpuflex.cli.set_removal import begun_removals, remove_noted, require_right
 from tpuflex.cli.shared_weights import bucket_region, is_shared
+from tpuflex.cli.stack_library import region_of_bucket
 from tpuflex.cli.steps.weights_verdicts import Verdict, Wanted, judge
 from tpuflex.cli.weights_uses import END_USES, Uses, weights_uses
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError

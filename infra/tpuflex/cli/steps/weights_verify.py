@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
-from tpuflex.cli.library_weights import in_library
 from tpuflex.cli.prepare_weights import files_text
 from tpuflex.cli.region_weights import other_set_advice, weights_set
 from tpuflex.cli.source_access import SourceAccess
+from tpuflex.cli.stack_library import in_library
 from tpuflex.cli.steps.weights import local_weights
 from tpuflex.errors import NotFoundError, TpuflexError, WeightsError
 from tpuflex.operate.pushed_weights import PushedWeights
