@@ -16,9 +16,8 @@ from embedded_cloud.compute.routes import service as compute_service
 from embedded_cloud.history import History
 from embedded_cloud.hosts.spec import HostSpec
 from embedded_cloud.hosts.supervisor import HostSupervisor
-from embedded_cloud.iam.hierarchy import Hierarchy
 from embedded_cloud.iam.policies import Policies
-from embedded_cloud.iam.rights import Rights
+from embedded_cloud.iam.rights import Hierarchy, Rights
 from embedded_cloud.iamcredentials import service as iamcredentials
 from embedded_cloud.json_types import JsonObject, JsonValue, child, children, number, string_map
 from embedded_cloud.oslogin import services as oslogin_services
@@ -50,7 +49,7 @@ SERVICE_MODULES = (
     "orgpolicy.policies",
     "dns.routes",
     "logging",
-    "artifactregistry.routes",
+    "artifactregistry",
 )
 
 _SETTINGS = "_emulator"

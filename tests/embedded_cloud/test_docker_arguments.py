@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from embedded_cloud.docker.arguments import parse_run
-from embedded_cloud.docker.errors import DockerError
+from embedded_cloud.docker.containers import DockerError
 from embedded_cloud.hosts.namespace import Bind
 
 IMAGE = "tpuflex/vllm-cpu@sha256:" + "0" * 64

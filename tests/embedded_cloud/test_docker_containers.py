@@ -18,8 +18,7 @@ import psutil
 import pytest
 
 from embedded_cloud.docker.commands import Docker
-from embedded_cloud.docker.containers import Containers
-from embedded_cloud.docker.errors import DockerError
+from embedded_cloud.docker.containers import Containers, DockerError
 from embedded_cloud.docker.shim import open_door
 from embedded_cloud.hosts.processes import is_alive, kill_host
 from embedded_cloud.images import embedded_image, image_directory, read_lock
@@ -255,7 +254,7 @@ def test_container_that_does_not_start_says_why(
     python.write_text(f"#!/bin/sh\nexec {sys.executable} -c {shlex.quote(supervisor)}\n")
     python.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(python))
-    monkeypatch.setattr("embedded_cloud.docker.start.WITHIN", within)
+    monkeypatch.setattr("embedded_cloud.docker.commands.WITHIN", within)
     before = {child.pid for child in psutil.Process().children()}
     with pytest.raises(DockerError, match=f"the container did not start: {why}$"):
         host.start("sleep 60")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from embedded_cloud.docker.errors import DockerError
+from embedded_cloud.docker.containers import DockerError
 from embedded_cloud.errors import CloudError
 from embedded_cloud.hosts import namespace
 from embedded_cloud.hosts.namespace import OWN_MOUNTS_VARIABLE, Plan

@@ -238,7 +238,7 @@ def test_only_the_owners_processes_are_let_in(
     door: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P3: whose process it is, the kernel says; a stranger gets no further than the door."""
-    monkeypatch.setattr("embedded_cloud.iap.door.is_own_connection", lambda _connection: False)
+    monkeypatch.setattr("embedded_cloud.iap.iap.is_own_connection", lambda _connection: False)
 
     answer = knock(door, b"CONNECT tunnel.cloudproxy.app:443 HTTP/1.1\r\n\r\n")
 

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from embedded_cloud.errors import CloudError
 from embedded_cloud.json_types import JsonObject, merge
-from embedded_cloud.storage.errors import NotModified
-from embedded_cloud.storage.listing import Query, glob_pattern, select
-from embedded_cloud.storage.multipart import read_related
-from embedded_cloud.storage.preconditions import Preconditions
-from embedded_cloud.storage.ranges import NotSatisfiable, Slice, requested_slice
+from embedded_cloud.storage.downloads import NotSatisfiable, Slice, requested_slice
+from embedded_cloud.storage.errors import NotModified, Preconditions
+from embedded_cloud.storage.object_handlers import Query, glob_pattern, select
+from embedded_cloud.storage.upload_handlers import read_related
 from embedded_cloud.storage.uploads import ContentRange, bytes_to_skip, persisted
 from embedded_cloud.storage.wire import counter_etag, object_etag
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from embedded_cloud.docker.errors import DockerError
+from embedded_cloud.docker.containers import DockerError
 from embedded_cloud.docker.pull import HostImages
 from embedded_cloud.hosts.commands import commands
 from embedded_cloud.hosts.guest_attributes import GuestAttributes

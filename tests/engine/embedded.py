@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from embedded_cloud.environment import client_environment
-from embedded_cloud.gcp_plugin.server import serve
+from embedded_cloud.gcp_plugin.provider import serve
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.server import EmbeddedCloud
 from embedded_cloud.strictness import STRICT

@@ -25,7 +25,7 @@ NAME = "pulumi-resource-gcp"
 RECORDER = """#!{python}
 import json, os, sys
 from urllib.parse import urlsplit
-from embedded_cloud.gcp_plugin.server import serve
+from embedded_cloud.gcp_plugin.provider import serve
 from pulumi_plugin.serve import end_on_signal, run
 
 with open({log!r}, "w") as log:

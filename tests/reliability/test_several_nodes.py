@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from embedded_cloud.tpu.incidents import inflict
+from embedded_cloud.control import inflict
 from reliability.servicer_rig import CLOUD_PROJECT, ZONE, ServicerRig
 
 _PLACE = f"projects/{CLOUD_PROJECT}/locations/{ZONE}"

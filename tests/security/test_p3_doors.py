@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from embedded_cloud.gcp_plugin.server import serve
+from embedded_cloud.gcp_plugin.provider import serve
 from embedded_cloud.server import EmbeddedCloud
 from pulumi_plugin.protocol import provider_pb2
 from tests.embedded_cloud.api import Api, error_of, flex_start

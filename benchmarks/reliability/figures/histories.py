@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-from embedded_cloud.tpu.incidents import inflict
+from embedded_cloud.control import inflict
 from reliability.figures.figure import Case, Figure, Json, Result
 from reliability.figures.history_plans import plan
 from reliability.invariants import Command, Violation

@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 
 from embedded_cloud.docker.commands import Docker
-from embedded_cloud.docker.containers import Containers
-from embedded_cloud.docker.errors import DockerError
+from embedded_cloud.docker.containers import Containers, DockerError
 
 
 def main() -> int:

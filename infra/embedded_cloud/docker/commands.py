@@ -1,10 +1,18 @@
-"""The docker commands that a startup script and a person on the host use."""
+"""The docker commands that a startup script and a person on the host use.
+
+The programs of an image are this machine's and the image's own directory. Of the host, as of
+everything else in tpuflex's directory, there is what ``docker run`` mounts, at its target alone.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,15 +20,78 @@ from pathlib import Path
 from typing import TextIO
 
 from embedded_cloud.docker.arguments import HOST_NETWORK, RunRequest, parse_run
-from embedded_cloud.docker.containers import Container, Containers, stop
-from embedded_cloud.docker.errors import DockerError
-from embedded_cloud.docker.file_system import own_file_system
+from embedded_cloud.docker.containers import Container, Containers, DockerError, stop
 from embedded_cloud.docker.networks import Networks, require_namespaces
 from embedded_cloud.docker.pull import HostImages
-from embedded_cloud.docker.start import start
-from embedded_cloud.hosts.namespace import OWN_MOUNTS_VARIABLE
+from embedded_cloud.hosts.namespace import OWN_MOUNTS_VARIABLE, SHARED_MEMORY, Bind, Plan
 from embedded_cloud.images import InstalledImage, installed_image
 from tpuflex.errors import EmulatorError
+
+
+def own_file_system(
+    request: RunRequest, *, home: Path, host: Path, image: Path, files: Path
+) -> Plan:
+    """The file system of the container of ``request``.
+
+    Args:
+        request: its `docker run`.
+        home: tpuflex's directory.
+        host: the host's directory.
+        image: the directory of its image.
+        files: the directory of its own that it starts in.
+    """
+    hidden = (str(home),) if host.is_relative_to(home) else (str(home), str(host))
+    given = (*request.mounts, *(Bind(device, device) for device in request.devices))
+    own = (Bind(str(image), str(image), read_only=True), Bind(str(files), str(files)))
+    return Plan({SHARED_MEMORY: request.shm_bytes}, hidden, (*own, *given), str(files))
+
+
+#: Seconds that a supervisor has to start its container.
+WITHIN = 20.0
+
+
+def start(containers: Containers, container: Container) -> None:
+    """Return once ``container`` has started, or has ended already.
+
+    A supervisor that takes too long is killed: what was told not to have started must not start
+    later.
+
+    Raises:
+        DockerError: it did not start. The error has the last line of what its supervisor said.
+    """
+    where = [str(containers.host), str(containers.root), container.name]
+    with containers.errors(container.name).open("wb") as errors:
+        supervisor = subprocess.Popen(
+            [sys.executable, "-P", "-m", "embedded_cloud.docker.supervisor", *where],
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+        )
+    deadline = time.monotonic() + WITHIN
+    while time.monotonic() < deadline and supervisor.poll() is None:
+        if _started(containers, container):
+            # The supervisor outlives this process on purpose: nothing waits for it.
+            supervisor.returncode = 0
+            return
+        time.sleep(0.02)
+    if _started(containers, container):
+        return
+    if supervisor.poll() is None:
+        os.killpg(supervisor.pid, signal.SIGKILL)
+        supervisor.wait()
+        why = f"its supervisor took more than {WITHIN:g} s"
+    else:
+        said = containers.errors(container.name).read_text(encoding="utf-8", errors="replace")
+        lines = [line for line in said.splitlines() if line.strip()]
+        why = lines[-1] if lines else f"its supervisor ended with {supervisor.returncode}"
+    raise DockerError(f"Error response from daemon: the container did not start: {why}", 125)
+
+
+def _started(containers: Containers, container: Container) -> bool:
+    now = containers.get(container.name)
+    return now is not None and now.status != "created"
+
 
 VERSION = "tpuflex stand-in 1"
 #: What the official serving image runs when it is given no command.

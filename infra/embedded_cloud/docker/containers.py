@@ -19,11 +19,19 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embedded_cloud.docker.errors import DockerError
 from embedded_cloud.hosts.namespace import Bind
 
 if TYPE_CHECKING:
     import psutil
+
+
+class DockerError(Exception):
+    """What docker writes to stderr, with its exit code."""
+
+    def __init__(self, message: str, code: int = 125) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
 
 
 @dataclass(slots=True)

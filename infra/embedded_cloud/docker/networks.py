@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from embedded_cloud.docker.containers import Container
-from embedded_cloud.docker.errors import DockerError
+from embedded_cloud.docker.containers import Container, DockerError
 
 #: Not imported, as only its process needs what it does.
 _SHIM = (sys.executable, "-I", "-S", str(Path(__file__).with_name("shim.py")))

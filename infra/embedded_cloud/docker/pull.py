@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from embedded_cloud.docker.errors import DockerError
+from embedded_cloud.docker.containers import DockerError
 from embedded_cloud.registry.names import DOCKER_HUB, REGISTRY_VARIABLE
 
 _TIMEOUT_S = 30

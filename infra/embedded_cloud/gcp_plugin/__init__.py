@@ -7,19 +7,19 @@ functions, are refused by name.
 
     types, fields        property values, here and in the REST API
     resource_type        a row of the tables
-    table_*, tables      the tables; properties: what several of them share
-    check, diff, states, labels     rules over rows (pure)
-    collection, router_nat, iam_member, policies, enabled_service    create, read, update, delete
-    rest, call, waiting  requests and waits
+    table_*, tables      the tables, each with what only its types do
+    diff, states, labels rules over rows (pure)
+    collection, policies create, read, update, delete
+    rest, call           requests and waits
     settings             the configured providers
-    provider, server     the service itself; the protocol is in pulumi_plugin
+    provider             the service itself; the protocol is in pulumi_plugin
 
 Source: pulumi-gcp 10.2.0 for names, terraform-provider-google for behaviour.
 """
 
 from __future__ import annotations
 
-from embedded_cloud.gcp_plugin.server import serve
+from embedded_cloud.gcp_plugin.provider import serve
 from pulumi_plugin.serve import RunningPlugin
 
 __all__ = ["RunningPlugin", "serve"]

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from embedded_cloud.access import read_token
-from embedded_cloud.gcp_plugin.server import serve
-from embedded_cloud.gcp_plugin.token import URL, callers_token
+from embedded_cloud.gcp_plugin.provider import serve
+from embedded_cloud.gcp_plugin.rest import URL, callers_token
 from pulumi_plugin.serve import end_on_signal, run
 from tpuflex.errors import EmulatorError
 

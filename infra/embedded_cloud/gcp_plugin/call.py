@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from embedded_cloud.gcp_plugin.rest import Rest
+from embedded_cloud.gcp_plugin.rest import Rest, Waiter
 from embedded_cloud.gcp_plugin.settings import ProviderSettings
-from embedded_cloud.gcp_plugin.waiting import Waiter
 from embedded_cloud.json_types import JsonObject, child, children, text
 from tpuflex.errors import ApiError
 

@@ -10,7 +10,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from embedded_cloud.gcp_plugin.types import InvalidValueError, PropertyType, Scope, Text, blank
+from embedded_cloud.gcp_plugin.types import (
+    InvalidValueError,
+    PropertyType,
+    Reference,
+    Scope,
+    Segment,
+    Text,
+    blank,
+)
 from embedded_cloud.json_types import JsonObject, JsonValue
 from pulumi_plugin.values import UNKNOWN, Properties, Value
 
@@ -232,3 +240,37 @@ def _get(resource: Mapping[str, object], place: tuple[str, ...]) -> object:
             return None
         value = value.get(key)
     return value
+
+
+NETWORK_LINK = Reference(path="projects/{project}/global/networks/{}")
+SUBNETWORK_LINK = Reference(path="projects/{project}/regions/{region}/subnetworks/{}")
+
+NAME = Property("name", use=Use.CHOSEN, immutable=True)
+PROJECT = Property("project", use=Use.CHOSEN, immutable=True, wire="")
+REGION = Property("region", Segment(), use=Use.CHOSEN, immutable=True, wire="")
+
+#: The published plugin's own switch; the API never sees it.
+DELETION_POLICY = Property("deletionPolicy", use=Use.CHOSEN, default="DELETE", wire="")
+
+SELF_LINK = Property("selfLink", use=Use.OUTPUT)
+CREATION_TIMESTAMP = Property("creationTimestamp", use=Use.OUTPUT)
+
+ROLE = Property("role", use=Use.REQUIRED, immutable=True)
+MEMBER = Property("member", use=Use.REQUIRED, immutable=True)
+CONDITION = Property(
+    "condition",
+    Group(
+        (
+            Property("title", use=Use.REQUIRED),
+            Property("expression", use=Use.REQUIRED),
+            Property("description"),
+        )
+    ),
+    immutable=True,
+)
+ETAG = Property("etag", use=Use.OUTPUT)
+
+
+def chosen(name: str, type_: PropertyType | None = None, wire: str | None = None) -> Property:
+    """A property whose value the cloud chooses when the program sets none."""
+    return Property(name, type_ or Text(), use=Use.CHOSEN, wire=wire)

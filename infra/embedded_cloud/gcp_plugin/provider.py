@@ -5,7 +5,10 @@ There are no rules about resource types here.
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,12 +17,12 @@ import grpc
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.struct_pb2 import Struct
 
-from embedded_cloud.gcp_plugin import check as checking
 from embedded_cloud.gcp_plugin import settings as provider_settings
 from embedded_cloud.gcp_plugin.call import CloudCall
 from embedded_cloud.gcp_plugin.diff import diff
-from embedded_cloud.gcp_plugin.resource_type import IncompleteCreateError, Made
-from embedded_cloud.gcp_plugin.rest import Rest
+from embedded_cloud.gcp_plugin.fields import accept
+from embedded_cloud.gcp_plugin.resource_type import IncompleteCreateError, Made, ResourceType
+from embedded_cloud.gcp_plugin.rest import FixedToken, Rest, Token, WaitCancelledError, Waiter
 from embedded_cloud.gcp_plugin.settings import ConfiguredProvider, ConfiguredProviders
 from embedded_cloud.gcp_plugin.states import (
     imported_inputs,
@@ -30,7 +33,6 @@ from embedded_cloud.gcp_plugin.states import (
 )
 from embedded_cloud.gcp_plugin.tables import VERSION, not_served, package_schema, row_of
 from embedded_cloud.gcp_plugin.types import InvalidValueError
-from embedded_cloud.gcp_plugin.waiting import WaitCancelledError, Waiter
 from pulumi_plugin.log import EngineLog
 from pulumi_plugin.protocol import provider_pb2
 from pulumi_plugin.replies import (
@@ -41,10 +43,65 @@ from pulumi_plugin.replies import (
     internal_error,
     reporting,
 )
-from pulumi_plugin.serve import Plugin
+from pulumi_plugin.serve import Plugin, RunningPlugin, start
 from pulumi_plugin.values import SIGNATURE_KEY, Properties, Value, type_of
 from pulumi_plugin.wire import decode, encode, secret_keys
-from tpuflex.errors import ConflictError, TpuflexError
+from tpuflex.errors import ConflictError, EmulatorError, TpuflexError
+
+#: Where checked inputs list what the plugin has filled in (pulumi-terraform-bridge,
+#: ``pkg/tfbridge/schema.go``, ``defaultsKey``).
+DEFAULTS = "__defaults"
+
+
+def check(
+    row: ResourceType, news: Properties, olds: Properties, logical_name: str, seed: bytes
+) -> tuple[Properties, list[InvalidValueError]]:
+    """``news`` with defaults and, if needed, a generated name; and all that is wrong.
+
+    A generated name is listed under :data:`DEFAULTS`, as the published plugin does it: a resource
+    whose name the program gives is replaced in another order.
+
+    Args:
+        row: the type.
+        news: the inputs of the program.
+        olds: the inputs of the existing resource, if any: its generated name is kept.
+        logical_name: the resource's name in the program.
+        seed: the engine's randomness for generated names.
+    """
+    invalid = [_unknown_name(row, name) for name in news if not _is_input(row, name)]
+    values = dict(news)
+    generated = bool(row.autonamed) and values.get(row.autonamed) is None
+    if generated:
+        values[row.autonamed] = olds.get(row.autonamed) or _generated(logical_name, seed)
+    inputs, wrong = accept(row.properties, values)
+    invalid += wrong
+    if not invalid:
+        invalid += [error for error in (rule(inputs) for rule in row.rules) if error]
+    return inputs | ({DEFAULTS: [row.autonamed]} if generated else {}), invalid
+
+
+def _is_input(row: ResourceType, name: str) -> bool:
+    item = row.property(name)
+    return item is not None and item.is_input
+
+
+def _unknown_name(row: ResourceType, name: str) -> InvalidValueError:
+    if name in row.unserved:
+        return InvalidValueError(
+            name,
+            "the embedded cloud's stand-in for the gcp plugin does not serve this property of "
+            f"{row.token}; leave it out on the embedded cloud",
+        )
+    if row.property(name) is not None:
+        return InvalidValueError(name, f"{row.token} computes this property; it cannot be set")
+    return InvalidValueError(name, f"{row.token} has no such property")
+
+
+def _generated(logical_name: str, seed: bytes) -> str:
+    # The published plugin's form: the logical name and seven hexadecimal digits.
+    letters = re.sub(r"[^a-z0-9-]", "-", logical_name.lower())
+    return f"{letters}-{hashlib.sha256(seed).hexdigest()[:7]}"
+
 
 _LOG = logging.getLogger(__name__)
 
@@ -161,7 +218,7 @@ class GcpStandIn(Plugin):
         """Inputs with defaults, and all that is wrong with them."""
         row = row_of(type_of(request.urn))
         news = _properties(request.news)
-        inputs, invalid = checking.check(
+        inputs, invalid = check(
             row,
             news,
             _properties(request.olds),
@@ -287,7 +344,7 @@ def _properties(struct: Struct) -> Properties:
 
 def _defaults(news: Struct) -> frozenset[str]:
     """The inputs in ``news`` that the check has filled in."""
-    listed = decode(news).get(checking.DEFAULTS)
+    listed = decode(news).get(DEFAULTS)
     return frozenset(map(str, listed)) if isinstance(listed, list) else frozenset()
 
 
@@ -307,3 +364,37 @@ def _outputs(state: Properties, source: Struct) -> Struct:
 
 def _failures(invalid: list[InvalidValueError]) -> list[provider_pb2.CheckFailure]:
     return check_failures((error.path, error.reason) for error in invalid)
+
+
+#: Calls that can run at the same time.
+_THREADS = 64
+
+
+def serve(
+    base_url: str,
+    port: int = 0,
+    *,
+    token: str | Token,
+    environ: Mapping[str, str] | None = None,
+    timing: Timing | None = None,
+) -> RunningPlugin:
+    """Serve the stand-in in this process, on threads of its own.
+
+    Args:
+        base_url: where the embedded cloud listens; must be a loopback address.
+        port: port on 127.0.0.1; 0 lets the system choose.
+        token: the embedded cloud's access token, or what gives one; sent nowhere else.
+        environ: where default project and region are looked up; by default this process's.
+        timing: clock and pause of calls that wait.
+
+    Raises:
+        EmulatorError: ``base_url`` is not on loopback, or the port is taken.
+    """
+    given = FixedToken(token) if isinstance(token, str) else token
+    plugin = GcpStandIn(Rest(base_url, given), os.environ if environ is None else environ, timing)
+    try:
+        return start(plugin, threads=_THREADS, port=port)
+    except OSError as error:
+        raise EmulatorError(
+            f"the gcp stand-in plugin {error}", hint="let the system choose one: --port 0"
+        ) from error

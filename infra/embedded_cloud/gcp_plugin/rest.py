@@ -5,20 +5,141 @@ from __future__ import annotations
 import http.client
 import ipaddress
 import json
-from collections.abc import Iterator, Mapping
+import random
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 from urllib.parse import quote, urlencode, urlsplit
 
-from embedded_cloud.control_client import OwnersConnection
-from embedded_cloud.gcp_plugin.token import Token
-from embedded_cloud.gcp_plugin.waiting import Waiter
+from embedded_cloud.control_client import OwnersConnection, call
 from embedded_cloud.json_types import JsonObject, JsonValue, child, text
-from tpuflex.errors import ApiError, EmulatorError
+from tpuflex.errors import ApiError, EmulatorError, TpuflexError
+
+FIRST_PAUSE_S = 0.05
+LONGEST_PAUSE_S = 2.0
+
+
+class WaitCancelledError(TpuflexError):
+    """The engine cancelled while a call was waiting."""
+
+
+class WaitTimeoutError(TpuflexError):
+    """A call's time ran out while it was waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """How long one call may wait.
+
+    Attributes:
+        pause: waits that many seconds; returns whether the engine has cancelled meanwhile.
+        now: a monotonic clock, in seconds.
+        deadline: the clock's reading at which the call times out.
+    """
+
+    pause: Callable[[float], bool]
+    now: Callable[[], float]
+    deadline: float
+
+    def pauses(self, what: str) -> Iterator[None]:
+        """Pause, a little longer every time, before each step of the caller's loop.
+
+        Args:
+            what: what is waited for, for the message.
+
+        Raises:
+            WaitCancelledError: the engine cancelled.
+            WaitTimeoutError: the deadline passed.
+        """
+        seconds = FIRST_PAUSE_S
+        while True:
+            if self.now() + seconds > self.deadline:
+                raise WaitTimeoutError(f"timeout while waiting for {what}")
+            # Half fixed, half random, so that several calls do not retry in step.
+            if self.pause(seconds * (0.5 + random.random() / 2)):  # noqa: S311
+                raise WaitCancelledError(f"cancelled while waiting for {what}")
+            yield
+            seconds = min(seconds * 1.6, LONGEST_PAUSE_S)
+
+
+#: What names the emulator, its token's file, the kind of credentials, and the project in the
+#: environment that `tpuflex` gives the engine, and the engine its plugins.
+URL, TOKEN_FILE = "TPUFLEX_EMULATOR", "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE"
+KIND, PROJECT = "TPUFLEX_EMULATOR_CREDENTIALS", "GOOGLE_CLOUD_PROJECT"
+_TIMEOUT_S = 30.0
+
+
+class Token(Protocol):
+    """Gives the token for a request."""
+
+    def __call__(self, refused: str = "") -> str:
+        """The token; another one than ``refused``, which the cloud did not take (any more)."""
+        ...
+
+
+class FixedToken:
+    """One that does not expire."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def __call__(self, refused: str = "") -> str:
+        """The token."""
+        return self._token
+
+
+class CallersToken:
+    """Those of the account that a kind of credentials stands for. Safe to use from many threads.
+
+    Args:
+        fetch: gets a new one.
+    """
+
+    def __init__(self, fetch: Callable[[], str]) -> None:
+        self._fetch = fetch
+        self._lock = threading.Lock()
+        self._token = ""
+
+    def __call__(self, refused: str = "") -> str:
+        """The token; a new one in place of ``refused``."""
+        with self._lock:
+            if self._token in ("", refused):
+                self._token = self._fetch()
+            return self._token
+
+
+def callers_token(environ: Mapping[str, str]) -> CallersToken:
+    """The tokens of whoever runs the engine in ``environ``.
+
+    Raises:
+        EmulatorError: ``environ`` is not what tpuflex gives the engine.
+    """
+    missing = [name for name in (URL, TOKEN_FILE, KIND, PROJECT) if not environ.get(name)]
+    if missing:
+        raise EmulatorError(
+            f"the gcp stand-in plugin lacks {', '.join(missing)} in its environment",
+            hint='Run: eval "$(tpuflex emulator env --credentials KIND)"',
+        )
+    state_dir, port = Path(environ[TOKEN_FILE]).parent, urlsplit(environ[URL]).port or 0
+    asked: JsonObject = {"kind": environ[KIND], "project": environ[PROJECT]}
+
+    def fetch() -> str:
+        try:
+            answer = call(state_dir, port, "POST", "token", asked, timeout_s=_TIMEOUT_S)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise EmulatorError(f"{environ[URL]} gives no token: {error}") from error
+        return text(answer, "access_token")
+
+    return CallersToken(fetch)
+
 
 #: Statuses after which the published plugin retries, too.
 _TRANSIENT = {429, 500, 502, 503, 504}
 _TRANSIENT_TRIES = 5
 _UNAUTHENTICATED = 401
-_TIMEOUT_S = 60.0
+_REST_TIMEOUT_S = 60.0
 
 
 class Rest:
@@ -76,7 +197,7 @@ class Rest:
     def _send(
         self, method: str, target: str, body: JsonObject | None, token: str
     ) -> tuple[int, JsonObject]:
-        connection = OwnersConnection(self._host, self._port, timeout=_TIMEOUT_S)
+        connection = OwnersConnection(self._host, self._port, timeout=_REST_TIMEOUT_S)
         headers = {"Authorization": f"Bearer {token}", "User-Agent": "tpuflex-gcp-stand-in"}
         payload = None
         if body is not None:

@@ -11,8 +11,7 @@ import ipaddress
 
 from embedded_cloud.gcp_plugin.call import compute_operation
 from embedded_cloud.gcp_plugin.collection import Collection, Step
-from embedded_cloud.gcp_plugin.fields import Group, Groups, Property, Use
-from embedded_cloud.gcp_plugin.properties import (
+from embedded_cloud.gcp_plugin.fields import (
     CREATION_TIMESTAMP,
     DELETION_POLICY,
     NAME,
@@ -20,6 +19,10 @@ from embedded_cloud.gcp_plugin.properties import (
     PROJECT,
     REGION,
     SELF_LINK,
+    Group,
+    Groups,
+    Property,
+    Use,
     chosen,
 )
 from embedded_cloud.gcp_plugin.resource_type import Identity, ResourceType

@@ -13,10 +13,13 @@ from dataclasses import dataclass
 
 from embedded_cloud.gcp_plugin.call import CloudCall, serviceusage_operation
 from embedded_cloud.gcp_plugin.collection import Collection, Step
-from embedded_cloud.gcp_plugin.fields import Group, Property, Use
-from embedded_cloud.gcp_plugin.iam_member import IamMember, iam_member
-from embedded_cloud.gcp_plugin.policies import GET_IAM_POLICY_BY_POST, SET_IAM_POLICY
-from embedded_cloud.gcp_plugin.properties import DELETION_POLICY, PROJECT
+from embedded_cloud.gcp_plugin.fields import DELETION_POLICY, PROJECT, Group, Property, Use
+from embedded_cloud.gcp_plugin.policies import (
+    GET_IAM_POLICY_BY_POST,
+    SET_IAM_POLICY,
+    IamMember,
+    iam_member,
+)
 from embedded_cloud.gcp_plugin.resource_type import Identity, Made, ResourceType
 from embedded_cloud.gcp_plugin.states import identified, located, state_of
 from embedded_cloud.gcp_plugin.types import Flag, TextMap, Texts

@@ -11,10 +11,8 @@ from datetime import UTC, datetime, timedelta
 
 from embedded_cloud.gcp_plugin.call import CloudCall
 from embedded_cloud.gcp_plugin.collection import Collection, Step
-from embedded_cloud.gcp_plugin.fields import Group, Groups, Property, Use
-from embedded_cloud.gcp_plugin.iam_member import IamMember, iam_member
-from embedded_cloud.gcp_plugin.policies import GET_IAM_POLICY, SET_IAM_POLICY
-from embedded_cloud.gcp_plugin.properties import DELETION_POLICY, PROJECT
+from embedded_cloud.gcp_plugin.fields import DELETION_POLICY, PROJECT, Group, Groups, Property, Use
+from embedded_cloud.gcp_plugin.policies import GET_IAM_POLICY, SET_IAM_POLICY, IamMember, iam_member
 from embedded_cloud.gcp_plugin.resource_type import Identity, Made, ManagedMap, ResourceType
 from embedded_cloud.gcp_plugin.types import Flag, TextMap
 from embedded_cloud.json_types import JsonObject, children, text

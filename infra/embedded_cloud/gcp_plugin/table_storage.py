@@ -10,14 +10,16 @@ from urllib.parse import quote
 
 from embedded_cloud.gcp_plugin.call import CloudCall, unless_gone
 from embedded_cloud.gcp_plugin.collection import Collection
-from embedded_cloud.gcp_plugin.fields import Group, Groups, Property, Use
-from embedded_cloud.gcp_plugin.iam_member import IamMember, iam_member
-from embedded_cloud.gcp_plugin.policies import PolicyCall
-from embedded_cloud.gcp_plugin.properties import (
+from embedded_cloud.gcp_plugin.fields import (
     DELETION_POLICY,
     NAME,
     PROJECT,
+    Group,
+    Groups,
+    Property,
+    Use,
 )
+from embedded_cloud.gcp_plugin.policies import IamMember, PolicyCall, iam_member
 from embedded_cloud.gcp_plugin.resource_type import Identity, Made, ManagedMap, ResourceType
 from embedded_cloud.gcp_plugin.types import Flag, Number, Segment, Text, TextMap, Texts
 from embedded_cloud.json_types import children, text

@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from embedded_cloud.clock import Clock
 from embedded_cloud.errors import CloudError, cloud_error, invalid_argument
 from embedded_cloud.iam.conditions import not_understood, understood
-from embedded_cloud.iam.custom_roles import permissions_of
-from embedded_cloud.iam.predefined import predefined_roles
+from embedded_cloud.iam.roles import permissions_of, predefined_roles
 from embedded_cloud.iam.state import exists
 from embedded_cloud.json_types import (
     JsonObject,

@@ -1,26 +1,159 @@
-"""The emulated IAP of one cloud: started when it is first asked for."""
+"""The emulated IAP of one cloud: started when it is first asked for.
+
+gcloud is sent here by ``https_proxy``, so that the very command that goes to Google's relay comes
+here. Only the owner's processes get an answer, by the kernel's word, and only `CONNECT` to the
+relay: the token that they send within must not reach anybody else.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import datetime
+import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from embedded_cloud.access import Access
 from embedded_cloud.compute.state import Resources
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.hosts.spec import HostSpec
 from embedded_cloud.hosts.ssh_key import host_key, key_purpose, public_text
-from embedded_cloud.iap.certificate import CERTIFICATE, server_context
-from embedded_cloud.iap.door import RELAY, Door
-from embedded_cloud.iap.relay import Relay
-from embedded_cloud.iap.targets import Targets
+from embedded_cloud.iap.relay import Relay, Targets
 from embedded_cloud.oslogin import LoginProfiles
 from embedded_cloud.peer import owners_door
+from embedded_cloud.private_files import private_directory
 from embedded_cloud.tpu.state import TpuState
+from pulumi_plugin.peer import is_own_connection
+from tpuflex.trusted_files import write_private
+
+#: Its file, which gcloud is told to trust, below the emulator's state directory.
+CERTIFICATE = "iap/certificate.pem"
+_KEY = "iap/key.pem"
+_LIFETIME = datetime.timedelta(days=365)
+_SKEW = datetime.timedelta(days=1)
+
+
+def server_context(state_dir: Path, name: str, now: datetime.datetime) -> ssl.SSLContext:
+    """TLS for a server called ``name``, with a certificate of its own that is made anew: only a
+    client that is told of it takes it for that server."""
+    private_directory(state_dir / "iap")
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _SKEW)
+        .not_valid_after(now + _LIFETIME)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = certificate.public_bytes(serialization.Encoding.PEM)
+    write_private(state_dir / CERTIFICATE, pem.decode())
+    write_private(
+        state_dir / _KEY,
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        ).decode(),
+    )
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(state_dir / CERTIFICATE, state_dir / _KEY)
+    return context
+
+
+#: The relay's name, as gcloud has it (`iap_tunnel_websocket_utils.URL_HOST`).
+RELAY = "tunnel.cloudproxy.app"
+_TARGET = f"{RELAY}:443".encode()
+_LONGEST_HEAD = 8 * 1024
+#: Seconds for a request line, and for the handshake of TLS.
+_WITHIN_S = 10.0
+
+
+class Door(asyncio.Protocol):
+    """One connection to the door.
+
+    Args:
+        server: makes the protocol that serves what comes within TLS.
+        context: TLS of the relay.
+    """
+
+    def __init__(self, server: Callable[[], asyncio.Protocol], context: ssl.SSLContext) -> None:
+        self._server = server
+        self._context = context
+        self._head = b""
+        self._transport: asyncio.Transport | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._timeout: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client is there: is it ours?"""
+        if not isinstance(transport, asyncio.Transport):
+            raise TypeError("the door needs a stream")
+        self._transport = transport
+        if not is_own_connection(transport.get_extra_info("socket")):
+            self._refuse(transport)
+            return
+        loop = asyncio.get_running_loop()
+        self._timeout = loop.call_later(_WITHIN_S, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        """A part of the request."""
+        if self._transport is None or self._transport.is_closing() or self._task is not None:
+            return
+        self._head += data
+        head, end, rest = self._head.partition(b"\r\n\r\n")
+        if len(self._head) > _LONGEST_HEAD:
+            self._refuse(self._transport)
+        elif end:
+            method, _, target = head.partition(b"\r\n")[0].partition(b" ")
+            if method != b"CONNECT" or target.partition(b" ")[0] != _TARGET or rest:
+                self._refuse(self._transport)
+                return
+            self._task = asyncio.create_task(self._let_in(self._transport))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client has gone before it was let in."""
+        del exc
+        if self._timeout is not None:
+            self._timeout.cancel()
+
+    async def _let_in(self, transport: asyncio.Transport) -> None:
+        if self._timeout is not None:
+            self._timeout.cancel()
+        transport.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        served = self._server()
+        loop = asyncio.get_running_loop()
+        try:
+            within = await loop.start_tls(
+                transport,
+                served,
+                self._context,
+                server_side=True,
+                ssl_handshake_timeout=_WITHIN_S,
+            )
+        except (OSError, ssl.SSLError):
+            transport.abort()
+            return
+        if within is not None:
+            served.connection_made(within)
+
+    @staticmethod
+    def _refuse(transport: asyncio.Transport) -> None:
+        transport.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+        transport.close()
+
 
 #: What gcloud says instead of a web page's origin (`iap_tunnel_websocket_helper.py`).
 _GCLOUD = frozenset({"bot:iap-tunneler"})

@@ -20,8 +20,14 @@ from embedded_cloud.errors import (
     not_found,
 )
 from embedded_cloud.json_types import JsonObject, child, text
-from embedded_cloud.secretmanager.keys import SecretKeys, keys_of, without_keys
-from embedded_cloud.secretmanager.records import Secret, Version, VersionState
+from embedded_cloud.secretmanager.records import (
+    Secret,
+    SecretKeys,
+    Version,
+    VersionState,
+    keys_of,
+    without_keys,
+)
 from embedded_cloud.store import Store
 
 SECRETS = "secretmanager/secrets"

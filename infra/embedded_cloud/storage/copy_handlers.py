@@ -14,11 +14,10 @@ from embedded_cloud.json_types import JsonObject, merge
 from embedded_cloud.paging import decode_token, encode_token
 from embedded_cloud.routing import Call, Reply
 from embedded_cloud.storage.buckets import Bucket
-from embedded_cloud.storage.errors import invalid
+from embedded_cloud.storage.errors import Preconditions, integer, invalid
 from embedded_cloud.storage.handlers import refuse_unsupported
 from embedded_cloud.storage.object_handlers import only_settable, with_class
 from embedded_cloud.storage.objects import StoredObject
-from embedded_cloud.storage.preconditions import Preconditions, integer
 from embedded_cloud.storage.state import StorageState
 from embedded_cloud.storage.wire import object_resource
 

@@ -11,11 +11,11 @@ from embedded_cloud.routing import Call, Reply
 from embedded_cloud.storage.buckets import REFUSED, Bucket
 from embedded_cloud.storage.errors import (
     NotModified,
+    Preconditions,
     condition_not_met,
     invalid,
     required,
 )
-from embedded_cloud.storage.preconditions import Preconditions
 from embedded_cloud.storage.state import StorageState, initial_bindings, policy_resource
 from embedded_cloud.storage.wire import bucket_resource
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from embedded_cloud.clock import Clock, parse_rfc3339, rfc3339_millis
 from embedded_cloud.json_types import JsonObject, child, flag, number, text
 from embedded_cloud.storage.content import ContentFiles, Digest
-from embedded_cloud.storage.errors import forbidden, invalid, object_not_found
-from embedded_cloud.storage.preconditions import Preconditions
+from embedded_cloud.storage.errors import Preconditions, forbidden, invalid, object_not_found
 from embedded_cloud.store import Store
 
 COLLECTION = "storage/objects"

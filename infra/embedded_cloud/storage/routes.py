@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from embedded_cloud.routing import Context, Route, Service
 from embedded_cloud.storage.copy_handlers import CopyHandlers
-from embedded_cloud.storage.download_handlers import DownloadHandlers
+from embedded_cloud.storage.downloads import DownloadHandlers, XmlHandlers
 from embedded_cloud.storage.handlers import BucketHandlers
 from embedded_cloud.storage.object_handlers import ObjectHandlers
 from embedded_cloud.storage.state import StorageState
 from embedded_cloud.storage.upload_handlers import UploadHandlers
-from embedded_cloud.storage.xml_handlers import XmlHandlers
 
 _UPLOAD = "/upload/storage/v1/b/{bucket}/o"
 

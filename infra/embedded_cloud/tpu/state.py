@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 
+from embedded_cloud.cloudkms import KeyUse, disk_refusal, location_of
+from embedded_cloud.compute.locations import region_of
+from embedded_cloud.compute.paths import relative
 from embedded_cloud.compute.state import Resources
-from embedded_cloud.errors import already_exists, failed_precondition
+from embedded_cloud.errors import CloudError, already_exists, failed_precondition, invalid_argument
 from embedded_cloud.hosts.spec import HostSpec
-from embedded_cloud.json_types import JsonObject, child, children
+from embedded_cloud.iam.state import exists
+from embedded_cloud.json_types import JsonObject, child, children, flag, text
 from embedded_cloud.routing import Context
+from embedded_cloud.strictness import OrganizationPolicies
 from embedded_cloud.tpu import lifecycle, quota, validation
-from embedded_cloud.tpu.addresses import private_addresses
 from embedded_cloud.tpu.capacity import CapacityBook, CapacityRule
 from embedded_cloud.tpu.nodes import Nodes
 from embedded_cloud.tpu.operations import Operations
-from embedded_cloud.tpu.project_rules import ProjectRules
 from embedded_cloud.tpu.queue import Queue
 from embedded_cloud.tpu.records import (
     Node,
@@ -25,6 +29,108 @@ from embedded_cloud.tpu.records import (
     QueuedResource,
     QueuedState,
 )
+
+#: Range of an automatic subnetwork (us-central1's; https://cloud.google.com/vpc/docs/subnets#ip-ranges).
+_AUTOMATIC = "10.128.0.0/20"
+#: Addresses at the beginning of a subnetwork that no host gets: the network's and the gateway's.
+_RESERVED = 2
+
+
+def private_addresses(node: Node, resources: Resources) -> tuple[str, ...]:
+    """The addresses of ``node`` in its subnetwork, one for each of its loopback addresses.
+
+    A node keeps them for its life: they follow from the loopback ones, of which each of an
+    embedded cloud's nodes has its own.
+    """
+    subnetwork = text(child(node.spec, "networkConfig"), "subnetwork")
+    if subnetwork and "/" not in subnetwork:
+        # A bare name is that of the subnetwork in the region of the node's zone.
+        subnetwork = f"regions/{region_of(node.zone)}/subnetworks/{subnetwork}"
+    found = resources.get(str(relative(subnetwork, node.project))) if subnetwork else None
+    network = ipaddress.ip_network(text(found or {}, "ipCidrRange") or _AUTOMATIC)
+    return tuple(str(_within(network, address)) for address in node.addresses)
+
+
+def _within(
+    network: ipaddress.IPv4Network | ipaddress.IPv6Network, loopback: str
+) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    # 127.x.y.1 upwards: its last part numbers the hosts.
+    number = int(loopback.rpartition(".")[2]) - 1
+    room = network.num_addresses - _RESERVED - 1
+    return network[_RESERVED + number % max(1, room)]
+
+
+class ProjectRules:
+    """Rules about nodes that the project or its organization makes, as strict as the cloud is."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._keys = KeyUse(context)
+
+    def check(self, place: Place, node_id: str, node: JsonObject) -> None:
+        """Check a node, alone or inside a node spec.
+
+        Raises:
+            CloudError: 400, its service account is not known, the key of its boot disk cannot be
+                used, or a policy forbids its address or that it has no Secure Boot.
+        """
+        self._check_secure_boot(node)
+        self._check_service_account(text(child(node, "serviceAccount"), "email"))
+        self._check_key(place, child(child(node, "bootDiskConfig"), "customerEncryptionKey"))
+        if flag(child(node, "networkConfig"), "enableExternalIps"):
+            self._check_external_address(place, node_id)
+
+    @property
+    def _policies(self) -> OrganizationPolicies:
+        return self._context.strictness().organization_policies
+
+    def _check_service_account(self, email: str) -> None:
+        """The text is inferred: no public log shows what Cloud TPU answers."""
+        delay = self._context.strictness().service_accounts.nodes_know_after_s
+        if delay is None or not email:
+            return
+        if not exists(self._context.store, email, made_by=self._context.clock.now() - delay):
+            raise invalid_argument(
+                f"Cloud TPU received a bad request. Service account {email} does not exist."
+            )
+
+    def _check_key(self, place: Place, disk: JsonObject) -> None:
+        """A TPU takes keys of its own region alone (https://cloud.google.com/tpu/docs/cmek-tpu).
+
+        The texts are those of Compute Engine: no public log shows what Cloud TPU answers.
+        """
+        key, region = text(disk, "kmsKeyName"), place.zone.rpartition("-")[0]
+        if not key:
+            return
+        why = disk_refusal(self._keys, key, region, self._context.project_number(place.project))
+        if not why and location_of(key) != region:
+            why = f"Cloud KMS error when using key {key}: The key must be in the region {region}."
+        if why:
+            raise invalid_argument(f"Cloud TPU received a bad request. {why}")
+
+    def _check_secure_boot(self, node: JsonObject) -> None:
+        """The text was seen: google/fully-homomorphic-encryption#103 on GitHub."""
+        required = self._policies.enforces("compute.requireShieldedVm")
+        if required and not flag(child(node, "shieldedInstanceConfig"), "enableSecureBoot"):
+            raise invalid_argument(
+                "Cloud TPU received a bad request. Constraint"
+                " constraints/compute.requireShieldedVm violated. Please create TPUs with Secure"
+                " Boot enabled or remove the Organization Policy Constraint."
+            )
+
+    def _check_external_address(self, place: Place, node_id: str) -> None:
+        if self._policies.restricts("compute.vmExternalIpAccess"):
+            raise external_address_forbidden(
+                self._context.project_number(place.project), f"{place.parent}/nodes/{node_id}"
+            )
+
+
+def external_address_forbidden(project_number: str, name: str) -> CloudError:
+    """400: seen of Compute Engine instances, as 412 there."""
+    return failed_precondition(
+        f"Constraint constraints/compute.vmExternalIpAccess violated for project {project_number}."
+        f" Add instance {name} to the constraint to use external IP with it."
+    )
 
 
 class TpuState:

@@ -15,7 +15,7 @@ import yaml
 from pulumi import automation
 
 from embedded_cloud.environment import client_environment
-from embedded_cloud.gcp_plugin.server import serve
+from embedded_cloud.gcp_plugin.provider import serve
 from embedded_cloud.server import EmbeddedCloud
 from tests.components.preparation import Prepared
 from tests.engine.quick_stack import QuickStack, StackInitMode

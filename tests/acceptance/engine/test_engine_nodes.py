@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_cloud.tpu.incidents import inflict
+from embedded_cloud.control import inflict
 from tests.provider.deployment import NAME, Rig, outputs
 
 pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("served")]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_cloud.gcp_plugin.check import check
 from embedded_cloud.gcp_plugin.diff import diff
 from embedded_cloud.gcp_plugin.fields import Group, Groups
+from embedded_cloud.gcp_plugin.provider import check
 from embedded_cloud.gcp_plugin.resource_type import InvalidIdError, ResourceType
 from embedded_cloud.gcp_plugin.settings import ProviderSettings
 from embedded_cloud.gcp_plugin.states import known_after

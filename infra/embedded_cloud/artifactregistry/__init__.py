@@ -1,1 +1,0 @@
-"""Artifact Registry v1: repositories and images. Registries: :mod:`embedded_cloud.registry`."""
