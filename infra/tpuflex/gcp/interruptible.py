@@ -8,17 +8,17 @@ out, so its caller has to treat the result as unknown.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tpuflex.errors import InterruptedByUser
 
 if TYPE_CHECKING:
     import requests
 
-    from tpuflex.gcp.transport import HttpSession, Query
+    from tpuflex.gcp.transport import HttpSession
 
 _T = TypeVar("_T")
 #: Seconds between two checks for a shutdown.
@@ -41,35 +41,15 @@ class InterruptibleSession:
     stopped: Callable[[], bool]
     grace: float = _GRACE
 
-    def request(
-        self,
-        method: str,
-        url: str,
-        *,
-        params: Query,
-        data: bytes | None,
-        headers: Mapping[str, str],
-        timeout: tuple[float, float],
-        allow_redirects: bool,
-    ) -> requests.Response:
+    def request(self, method: str, url: str, **how: Any) -> requests.Response:
         """Send one request.
 
         Raises:
             InterruptedByUser: the process is shutting down, and no answer has come yet.
         """
-
-        def send() -> requests.Response:
-            return self.session.request(
-                method,
-                url,
-                params=params,
-                data=data,
-                headers=headers,
-                timeout=timeout,
-                allow_redirects=allow_redirects,
-            )
-
-        return self._unless_stopped(send, f"{method} {url.partition('?')[0]}")
+        return self._unless_stopped(
+            lambda: self.session.request(method, url, **how), f"{method} {url.partition('?')[0]}"
+        )
 
     def refresh_token(self) -> None:
         """Get a new access token.

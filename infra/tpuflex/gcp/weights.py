@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,14 +25,16 @@ from tpuflex.boot.manifest import (
 )
 from tpuflex.catalog.weight_formats import allowed_patterns, fits
 from tpuflex.errors import NotFoundError
-from tpuflex.gcp.foreign_objects import MARK, of_a_push, require_replaceable
 from tpuflex.gcp.storage_client import storage_bucket
 from tpuflex.gcp.weights_files import Progress, Tally, local_manifest, translated
 from tpuflex.gcp.weights_objects import (
+    MARK,
     TIMEOUT,
     SetObjects,
     beside_of,
     objects_below,
+    of_a_push,
+    require_replaceable,
     source_of_set,
 )
 from tpuflex.gcp.weights_report import (
@@ -41,7 +44,6 @@ from tpuflex.gcp.weights_report import (
     WeightsCheck,
     WeightsProblem,
 )
-from tpuflex.gcp.weights_upload import Upload
 from tpuflex.gcp.weights_usage import last_used, note_source
 from tpuflex.gcp.weights_writing import SetWriting, same
 
@@ -166,9 +168,8 @@ class WeightsBucket:
                 elif not complete:
                     mark = {} if self._brought is None else MARK
                     writing = SetWriting(self._bucket, prefix, mark)
-                    upload = Upload(self._bucket, prefix, directory, mark, tally)
                     writing.begin(present, wanted)
-                    writing.bring(pool, send, present, upload.send)
+                    writing.bring(pool, send, present, partial(writing.send, directory, tally))
                     writing.finish(wanted, source, used)
         sent = tuple(file.path for file in send)
         return PushReport(

@@ -7,11 +7,14 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.manifest import MANIFEST_NAME, Manifest, WeightsFile
 from tpuflex.boot.manifest_document import SOURCE_METADATA
-from tpuflex.errors import ConflictError
+from tpuflex.errors import ConflictError, WeightsError
+from tpuflex.gcp.checkpoint_directory import open_file
+from tpuflex.gcp.weights_files import Tally, WatchedFile, translated
 from tpuflex.gcp.weights_objects import TIMEOUT, objects_below
 from tpuflex.gcp.weights_usage import noted
 
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
 
 #: Brings one file in the place of an object that was seen, or of none.
 Bring = Callable[[WeightsFile, "Blob | None"], None]
+#: Bytes per request of an upload: what a lost connection costs at most, and how often progress
+#: is reported. A multiple of 256 KiB, as resumable uploads ask for.
+_CHUNK_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,33 @@ class SetWriting:
             for job in jobs:
                 job.cancel()
             raise
+
+    def send(self, directory: Path, tally: Tally, file: WeightsFile, old: Blob | None) -> None:
+        """Send ``file`` of ``directory`` in the place of ``old``, or of none; ``tally`` is told of
+        every byte that was sent.
+
+        Raises:
+            WeightsError: it changed meanwhile.
+            ConflictError: the object did.
+        """
+        with translated(self.bucket):
+            blob = self.bucket.blob(f"{self.prefix}/{file.path}", chunk_size=_CHUNK_BYTES)
+            if self.mark:
+                blob.metadata = dict(self.mark)
+            with WatchedFile(open_file(directory, file.path), tally.add) as source:
+                blob.upload_from_file(
+                    source,
+                    size=file.size,
+                    content_type="application/octet-stream",
+                    checksum="crc32c",
+                    if_generation_match=generation(old),
+                    timeout=TIMEOUT,
+                )
+            if blob.crc32c != file.crc32c:
+                raise WeightsError(
+                    f"{file.path} changed while it was being sent",
+                    hint="Leave the directory alone and push again.",
+                )
 
     def finish(self, wanted: Manifest, source: str, used: dt.date | None) -> None:
         """Write the manifest, if all that it names is there.
