@@ -1,7 +1,7 @@
 """How long the tour takes beside vLLM's own start, and `up` beside queue and boot, on this machine.
 
 Run with ``.venv/bin/python benchmarks/demo.py [--runs 3]`` where ``make demo`` has run before, so
-that engine, image and model are there; docs/boot-speed.md has figures. Each run takes the tour,
+that engine, image and model are there; docs/speed.md has figures. Each run takes the tour,
 ``tpuflex demo``, and brings the stack up once more. Before and after each of the two the same
 server is started by hand, in a home of its own, to its first completion, and *by hand* is the mean
 of the two: the speed of many a machine moves by a fifth within minutes. The ratio is that of the

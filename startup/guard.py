@@ -11,7 +11,8 @@ a key that the entry point makes at each start and the guard puts in place of th
 the guard not there, vLLM would refuse the clients' keys.
 
 While a file ``closed`` lies beside this one, no request is admitted but what is in flight ends
-whole: the host is drained (docs/drain.md). vLLM cannot do this itself: told to end, it answers 500.
+whole: the host is drained (docs/serving.md). vLLM cannot do this itself: told to end, it answers
+500.
 
 The host's startup script writes this file, and ``keys.json`` beside it.
 """

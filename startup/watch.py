@@ -1,5 +1,5 @@
 """Watch over a host that serves: close it when it is drained, start a frozen server once more, and
-say where it stands in the guest attribute ``tpuflex/serving`` (docs/drain.md).
+say where it stands in the guest attribute ``tpuflex/serving`` (docs/serving.md).
 
 Run by the startup script once the host is READY: ``watch.py STATE BOOT-LOG METADATA LOGGING SERVER
 CERTIFICATE REPORTS``, with ``routes.py``, ``boot_log.py`` and ``watch_*.py`` beside it. It outlives

@@ -1,4 +1,4 @@
-"""Where a host stands after READY, and what is to be done about it: pure rules (docs/drain.md).
+"""Where a host stands after READY, and what is to be done about it: pure rules (docs/serving.md).
 
 A host is ``serving``; ``draining`` while nothing new is admitted; ``degraded`` while its server was
 started again and has not served since; and ``failed`` for good.

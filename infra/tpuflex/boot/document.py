@@ -127,7 +127,7 @@ class BootTimeouts(_Frozen):
 
 
 class DrainConfig(_Frozen):
-    """When the host stops admitting requests, in seconds (docs/drain.md)."""
+    """When the host stops admitting requests, in seconds (docs/serving.md)."""
 
     run_s: int = Field(ge=0)
     """How long Google lets the slice run; 0 where that is not known."""

@@ -1,6 +1,6 @@
 """What a host says of itself from READY on: whether it serves, drains, or does not serve any more.
 
-The host's watch writes it beside the boot's report (docs/drain.md).
+The host's watch writes it beside the boot's report (docs/serving.md).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SERVING = "serving"
 #: Seconds since the epoch at the beginning of the year 9999, whose end not every zone can show; no
 #: comparison with NaN is true.
 LAST_SECOND = 253_370_764_800.0
-#: Seconds after which a host's last word is old: it speaks every minute (docs/drain.md), and one
+#: Seconds after which a host's last word is old: it speaks every minute (docs/serving.md), and one
 #: or two of its writes may fail.
 OLD_AFTER_S = 180.0
 #: The reason of what cannot be read.

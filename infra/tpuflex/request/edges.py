@@ -8,7 +8,7 @@ it against the embedded cloud.
 Sources: "discovery" is the discovery document `tpu.v2alpha1`, revision 20261001; "docs" is
 https://cloud.google.com/tpu/docs/queued-resources; "flex" is
 https://cloud.google.com/tpu/docs/request-using-flex-start; names with a number are issues, "drain"
-is docs/drain.md, and "ADR" a decision in docs/adr.
+is docs/serving.md, and "ADR" a decision in docs/adr.
 """
 
 from __future__ import annotations
