@@ -80,7 +80,6 @@ def test_weights_of_a_library(deployed: Deploy, manage_grants: bool) -> None:
         assert plan.inputs[READER]["member"] == MEMBER
     own = deployed(sections(library)).inputs
     assert own[READER]["condition"]["title"] == "tpuflex_weights_only"
-    assert "title" not in own["tpuflex:index:LibraryReader vllm-library"]
 
 
 @pytest.mark.parametrize("preview", [False, True])
@@ -118,13 +117,3 @@ def test_an_account_that_cannot_be_used_is_refused_at_the_plan(
         deployed(mapping, preview=preview, read=seen)
 
     assert str(caught.value) == said
-
-
-def test_without_the_section_nothing_in_the_state_changes(deployed: Deploy) -> None:
-    """Components of states that are older than the section have exactly these inputs."""
-    for mapping in (sections(), sections({"identity": {}})):
-        plan = deployed(mapping)
-        assert set(plan.inputs["tpuflex:index:HostIdentity vllm-host"]) == {
-            *("namePrefix", "project", "readsImages")
-        }
-        assert "identity" not in plan.inputs["tpuflex:index:VllmEndpoint vllm"]

@@ -91,18 +91,6 @@ def test_a_key_that_a_reader_may_not_read_is_not_read(deployed: Deploy) -> None:
         deployed(given(), read=refused, key_unread=True)
 
 
-def test_without_the_section_nothing_in_the_state_changes(deployed: Deploy) -> None:
-    """Resources of states that are older than the section have no input of it, and no slice that
-    runs is replaced."""
-    for mapping in (sections(), sections({"encryption": {}})):
-        plan = deployed(mapping)
-        text = str(plan.inputs)
-        assert "kms" not in text.lower()
-        assert "encryption" not in text.lower()
-        assert "bootDisk" not in plan.inputs[SLICE]
-        assert set(plan.inputs["tpuflex:index:ApiServices vllm-apis"]) == {"project"}
-
-
 def test_a_key_that_is_known_later_is_refused_with_the_reason() -> None:
     """An output, or what is awaited: its place is compared with the zones beforehand."""
 

@@ -164,7 +164,7 @@ def test_what_the_stack_does_not_say_is_left_to_the_provider(deployed: Deploy) -
     """M1, M7: without secure_boot and give_up_after a slice keeps what it has."""
     plan = deployed(sections())
 
-    assert not {"secureBoot", "validUntilDuration"} & plan.inputs[SLICE].keys()
+    assert not {"secureBoot", "validUntilDuration", "bootDisk"} & plan.inputs[SLICE].keys()
 
 
 def test_every_resource_has_an_explicit_provider(deployed: Deploy) -> None:
@@ -220,16 +220,6 @@ def test_p10_what_components_were_made_with_stands_in_the_state(
     matches(plan, "component-inputs.yaml")
 
 
-@pytest.mark.parametrize(("said", "kept"), [("45s", None), ("10s", "10s"), ("0s", "0s")])
-def test_a_warm_up_is_kept_where_it_is_not_the_default(
-    deployed: Deploy, said: str, kept: str | None
-) -> None:
-    """States that are older than the setting have no change."""
-    plan = deployed(embedded({"serving.warmup": said}))
-
-    assert plan.inputs["tpuflex:index:VllmEndpoint vllm"]["serving"].get("warmup") == kept
-
-
 def test_p10_components_wait_for_nothing(deployed: Deploy) -> None:
     """What a component has as inputs makes it wait for no resource, and is known in a preview."""
     plan = deployed(embedded(), preview=True)
@@ -264,6 +254,17 @@ def test_p10_the_url_of_what_does_not_serve(
 
     found = plan.outputs.get("endpoint")
     assert ("unknown" if isinstance(found, pulumi.output.Unknown) else found) == expected
+
+
+def test_no_api_is_enabled_where_others_do_that(deployed: Deploy) -> None:
+    """Nothing else changes: what waited for the APIs is made as before, and the state says why."""
+    before = deployed(embedded()).counts()
+    plan = deployed(embedded({"manage_apis": False}))
+
+    assert before.pop("gcp:projects/service:Service") > 1
+    assert before.pop("tpuflex:index:ApiServices") == 1
+    assert plan.counts() == before
+    assert plan.inputs["tpuflex:index:VllmEndpoint vllm"]["manage_apis"] is False
 
 
 class TestPrepare:

@@ -42,15 +42,6 @@ def test_all_that_can_carry_labels_has_those_of_the_user(deployed: Deploy, previ
     assert plan.inputs["tpuflex:index:VllmEndpoint vllm"]["labels"] == MINE
 
 
-def test_without_labels_nothing_in_the_state_changes(deployed: Deploy) -> None:
-    """Components of states that are older than the setting have no such input."""
-    for given in (sections(), sections({"labels": {}})):
-        plan = deployed(given)
-        components = [inputs for key, inputs in plan.inputs.items() if key.startswith("tpuflex:i")]
-        assert components
-        assert not any("labels" in inputs for inputs in components)
-
-
 def test_every_type_with_labels_is_labelled(deployed: Deploy) -> None:
     """A resource that is added one day, and could carry labels, is not forgotten."""
     import pulumi_gcp

@@ -68,23 +68,6 @@ def test_nat_for_the_one_subnetwork(deployed: Deploy) -> None:
     assert nat["subnetworks"] == [{"name": SUBNETWORK, "sourceIpRangesToNats": ["ALL_IP_RANGES"]}]
 
 
-def test_without_the_keys_of_a_network_of_yours_nothing_in_the_state_changes(
-    deployed: Deploy,
-) -> None:
-    """Components of states that are older than the keys have exactly these inputs."""
-    plan = deployed(sections())
-
-    assert set(plan.inputs["tpuflex:index:Network vllm-network"]) == {
-        *("namePrefix", "project", "region", "subnetworkCidr", "servingPort", "allowedCidrs"),
-        "egress",
-    }
-    assert plan.inputs["tpuflex:index:VllmEndpoint vllm"]["network"] == {
-        "subnetwork_cidr": "10.128.0.0/20",
-        "allowed_cidrs": [],
-        "egress": "google",
-    }
-
-
 @pytest.mark.parametrize(
     ("network", "key"),
     [

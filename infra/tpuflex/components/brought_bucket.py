@@ -101,16 +101,7 @@ def require_not_own(bucket: BroughtBucket, settings: StackSettings, names: Names
 def require_usable(
     args: BroughtWeightsArgs, labels: Mapping[str, str] | None, uniform: object
 ) -> str:
-    """The name of the bucket of ``args`` if it can be used.
-
-    Args:
-        args: what is asked of it.
-        labels: the labels that it has.
-        uniform: whether its uniform bucket-level access is on.
-
-    Raises:
-        RunError: it is one that tpuflex has made and deletes, or takes no condition.
-    """
+    """The name of the bucket of ``args`` if it can be used."""
     if refusal := made_by_tpuflex(args.bucket, labels or {}):
         raise pulumi.RunError(refusal)
     if args.manage_grants and uniform is not True:

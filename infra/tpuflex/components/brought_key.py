@@ -58,16 +58,7 @@ class BroughtKey(pulumi.ComponentResource):
 
 
 def require_usable(args: BroughtKeyArgs, seen: object) -> str:
-    """The key of ``args`` if it can encrypt.
-
-    Args:
-        args: what is asked for.
-        seen: what the cloud says that it is for, and its primary version in a list; each may be
-            unknown.
-
-    Raises:
-        RunError: it cannot.
-    """
+    """The key of ``args`` if it can encrypt."""
     purpose, primaries = seen if isinstance(seen, Sequence) else (None, None)
     primary: object = None
     if isinstance(primaries, Sequence):

@@ -88,11 +88,7 @@ def runs_embedded(cloud: Literal["google", "embedded"], environ: Mapping[str, st
 
 def _require_local_plugin(environ: Mapping[str, str]) -> None:
     """Refuse to deploy to the embedded cloud unless the gcp plugin reaches nothing else: the
-    stand-in is attached, or the published plugin finds every API on loopback.
-
-    Raises:
-        RunError: that is not so.
-    """
+    stand-in is attached, or the published plugin finds every API on loopback."""
     ports = _attached(environ)
     if ports:
         if any(_is_strangers(port) for port in ports):

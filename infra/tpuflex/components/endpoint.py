@@ -35,11 +35,7 @@ def own_gcp_provider(name: str, settings: StackSettings, parent: pulumi.Resource
 
     An explicit provider takes nothing from the `gcp:` configuration of the surrounding program,
     whose project and place may be another one's. What else is written there (labels, credentials)
-    would be ignored.
-
-    Raises:
-        RunError: there is such configuration.
-    """
+    would be ignored."""
     keys = {*get_config_env(), *CONFIG.get()}
     ignored = sorted(
         key
@@ -64,17 +60,7 @@ def own_gcp_provider(name: str, settings: StackSettings, parent: pulumi.Resource
 def require_kept_names(
     given: Names | None, made: Names, aliases: Iterable[pulumi.Input[pulumi.Alias | str]]
 ) -> None:
-    """Check that an alias keeps what it is there to keep.
-
-    Args:
-        given: the names that the program gives the endpoint; None if it gives none.
-        made: the names that it has without them.
-        aliases: what else it was called.
-
-    Raises:
-        pulumi.RunError: an alias is of another project, stack or name, and the names in the cloud
-            would not be those that it had there.
-    """
+    """Check that an alias keeps what it is there to keep."""
     for before in () if given is not None else _before(made, aliases):
         if before.prefix != made.prefix:
             words = [before.project, before.stack, before.name]

@@ -122,11 +122,7 @@ class HostIdentity(pulumi.ComponentResource):
 
 
 def require_not_own(brought: BroughtAccount, names: Names, project: str) -> BroughtAccount:
-    """``brought`` if it has no name that an endpoint of ``names`` gives in ``project``.
-
-    Raises:
-        RunError: it has: `down` and `sweep` would take it for the endpoint's.
-    """
+    """``brought`` if it has no name that an endpoint of ``names`` gives in ``project``."""
     if brought.email == account_email(names.service_account_id(), project):
         raise pulumi.RunError(
             f"{_KEY}: {brought.email} has the name of the endpoint's own, which `down` and `sweep`"
@@ -136,16 +132,7 @@ def require_not_own(brought: BroughtAccount, names: Names, project: str) -> Brou
 
 
 def require_usable(brought: BroughtAccount, seen: object) -> BroughtAccount:
-    """``brought`` if hosts can run as it for as long as its owner wants.
-
-    Args:
-        brought: the account.
-        seen: whether the cloud says that it is disabled, and its description there; each may be
-            unknown.
-
-    Raises:
-        RunError: they cannot.
-    """
+    """``brought`` if hosts can run as it for as long as its owner wants."""
     disabled, text = seen if isinstance(seen, Sequence) else (None, None)
     if disabled is True:
         raise pulumi.RunError(

@@ -229,11 +229,7 @@ class Network(pulumi.ComponentResource):
 
 def require_not_own(brought: BroughtNetwork, names: Names, project: str) -> BroughtNetwork:
     """``brought`` if neither network nor subnetwork of it has a name that an endpoint with
-    these ``names`` gives in ``project``.
-
-    Raises:
-        RunError: one has: `down` and `sweep` would take it for the endpoint's.
-    """
+    these ``names`` gives in ``project``."""
     if brought.project != project:
         return brought
     for key, path, role in (
@@ -251,16 +247,7 @@ def require_not_own(brought: BroughtNetwork, names: Names, project: str) -> Brou
 def require_usable(
     brought: BroughtNetwork, network: str | None, private_access: object
 ) -> BroughtNetwork:
-    """``brought`` if hosts without external addresses can be in its subnetwork.
-
-    Args:
-        brought: network and subnetwork.
-        network: the network that the cloud says the subnetwork is of.
-        private_access: whether it says that Private Google Access is on.
-
-    Raises:
-        RunError: they cannot.
-    """
+    """``brought`` if hosts without external addresses can be in its subnetwork."""
     key = "tpuflex:network.subnetwork"
     if not f"/{network}".endswith(f"/{brought.network}"):  # it is given as a URL
         raise pulumi.RunError(

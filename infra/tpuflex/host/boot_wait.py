@@ -250,11 +250,7 @@ class SaidAnew:
         self._fresh = False
 
     def __call__(self, report: HostReport) -> bool:
-        """Whether ``report``, the latest, shows it.
-
-        Raises:
-            BootError: it was READY, and has said nothing since.
-        """
+        """Whether ``report``, the latest, shows it."""
         if not report.serves:
             self._fresh = True  # so what comes next is new
             return False

@@ -59,16 +59,7 @@ def chips_for(usd_per_chip_hour: Decimal, chips: int, hours: Decimal) -> Decimal
 
 
 def renewed_chip_hours(hours: Decimal, run: timedelta, overlap: timedelta) -> Decimal:
-    """Hours of slices that are billed for ``hours`` in service, if each run overlaps the next.
-
-    Args:
-        hours: hours in service.
-        run: length of a run.
-        overlap: how long the old slice and the new one exist together.
-
-    Raises:
-        ValueError: a run is not longer than the overlap, so that it would never be alone.
-    """
+    """Hours of slices that are billed for ``hours`` in service, if each run overlaps the next."""
     if overlap >= run:
         raise ValueError("a run has to be longer than the overlap")
     seconds = int(run.total_seconds())

@@ -42,11 +42,7 @@ class Orphans:
         return [node for node in nodes if node.state != "DELETING" and not self._running(node.id)]
 
     def delete(self, nodes: Iterable[Node]) -> None:
-        """Request the deletion of all that are left; a refusal does not stop the rest.
-
-        Raises:
-            AccessError, ApiError: the first refusal, after the others were requested.
-        """
+        """Request the deletion of all that are left; a refusal does not stop the rest."""
         failures = list[AccessError | ApiError]()
         for node in nodes:
             if node.state == "DELETING" or self.operations.get(node.id):

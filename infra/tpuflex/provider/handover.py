@@ -173,11 +173,7 @@ class HandOver:
         self.call.report(f"its host boots, {report.phase or 'start'}{detail}", passing=True)
 
     def _require_active(self, seen: Snapshot) -> Snapshot:
-        """``seen`` as it is now, if it still runs.
-
-        Raises:
-            BootError: it does not.
-        """
+        """``seen`` as it is now, if it still runs."""
         now = self.call.look_twice(seen.name)
         if now.lifecycle is not Lifecycle.ACTIVE:
             raise BootError(

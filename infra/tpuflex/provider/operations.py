@@ -246,11 +246,7 @@ def refuse_deletion(
     heir: Properties | None = None,
 ) -> None:
     """Check that the resource may be deleted: if it is not ACTIVE, or if another generation, or
-    ``heir``, has taken over from it. The endpoint is protected, not each of its runs.
-
-    Raises:
-        ConflictError: one of ``names`` is ACTIVE, and protected.
-    """
+    ``heir``, has taken over from it. The endpoint is protected, not each of its runs."""
     if inputs.get("deletionProtection") is not True:
         return
     every, other = [*names], heir or {}

@@ -24,16 +24,9 @@ _POLL = 1.0
 def node_patch(args: RequestArgs, old: Properties, asked: Node, node: Node) -> JsonObject:
     """The fields of ``node`` that differ from ``args``, by input name.
 
-    Args:
-        args: the new inputs.
-        old: inputs as they were last applied.
-        asked: the node as it was first requested.
-        node: the node as it is.
-
     Map entries that neither ``old`` nor ``asked`` had are Google's own, and stay; so does what
     others are known to write, unless it was asked for: an import of an earlier version took that
-    for ours.
-    """
+    for ours."""
     # What is kept is not being deleted: a drain that a deletion has begun is called off.
     applied = (_keys(old, "metadata") - OTHERS_METADATA) | {DRAIN_KEY}
     wanted: JsonObject = {
@@ -120,11 +113,7 @@ def _report(call: Call, args: RequestArgs, seen: Snapshot, wanted: dict[str, Jso
 def _result(
     call: Call, seen: Snapshot, id_: str, operation: Operation, deadline: float
 ) -> TpuflexError | None:
-    """Wait for one patch to end; return its failure, if it failed.
-
-    Raises:
-        UnreadyError: it had not ended by the deadline, or the engine cancelled.
-    """
+    """Wait for one patch to end; return its failure, if it failed."""
     while operation.name and not operation.done:
         if call.timing.monotonic() >= deadline or call.timing.pause(_POLL):
             raise UnreadyError(f"the change of {seen.name.node(id_)} is not over", snapshot=seen)

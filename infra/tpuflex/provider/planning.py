@@ -249,13 +249,7 @@ class Renewal:
 
 def due(inputs: Properties, outputs: Properties, now: float) -> Renewal | None:
     """The renewal that is due by ``renewBefore``; None if there is none (yet). A new run is planned
-    only by a rule that the user wrote down.
-
-    Args:
-        inputs: inputs now.
-        outputs: what the state says about the run.
-        now: seconds since the epoch.
-    """
+    only by a rule that the user wrote down."""
     limit = google_seconds(inputs.get("renewBefore"))
     if limit is None:
         return None
@@ -276,16 +270,7 @@ def refuse_replacement(old: Properties, outputs: Properties, reasons: Iterable[s
     """Check that the resource may be replaced.
 
     The state decides: protection that could be removed together with the change that replaces
-    would protect nothing.
-
-    Args:
-        old: inputs as they were last applied.
-        outputs: its outputs in the state.
-        reasons: the properties for which it would be replaced.
-
-    Raises:
-        ConflictError: it is ACTIVE and protected.
-    """
+    would protect nothing."""
     active = recorded_lifecycle(outputs) is Lifecycle.ACTIVE
     if old.get("deletionProtection") is True and active:
         raise ConflictError(

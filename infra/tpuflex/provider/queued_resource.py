@@ -43,13 +43,7 @@ def autonamed(
     """The inputs that the engine's proposal makes, and what keeps it from being honoured.
 
     A proposal is what generated ids begin with, so that each generation has its own; an enforced
-    name is the id itself. What has a name keeps it (docs/adr/0024).
-
-    Args:
-        request: the engine's check.
-        given: what the program said.
-        before: inputs as they are in the state.
-    """
+    name is the id itself. What has a name keeps it (docs/adr/0024)."""
     if not request.HasField("autonaming") or any(key in given for key in _NAMES):
         return {}, []
     held = {key: before[key] for key in _NAMES if key in before}
@@ -80,15 +74,7 @@ REFUSES = "`up` is refused"
 def warn_of_taken_names(connect: Callable[[], Call], inputs: Properties) -> None:
     """Warn of each request that is there under a name of ``inputs``, which are to be created.
 
-    It is one look: where that is refused, or nothing answers, the preview goes on without.
-
-    Args:
-        connect: makes the engine call.
-        inputs: checked inputs; with unknown zones nothing is looked at.
-
-    Raises:
-        InterruptedByUser: the engine cancelled.
-    """
+    It is one look: where that is refused, or nothing answers, the preview goes on without."""
     try:
         call = connect()
         looks = [call.look(name, budget=0) for name in sorted(requests_of(inputs), key=str)]
@@ -166,15 +152,7 @@ def previewed_update(olds: Struct, news: Struct) -> Struct:
 
 @contextmanager
 def kept(given: Struct, recorded: Properties | None = None) -> Iterator[None]:
-    """Have the engine keep a request in the state that the block leaves behind when it fails.
-
-    Args:
-        given: its inputs.
-        recorded: its outputs in the state, if it has any.
-
-    Raises:
-        InitFailedError: instead of :class:`UnreadyError`, with all that the state needs.
-    """
+    """Have the engine keep a request in the state that the block leaves behind when it fails."""
     try:
         yield
     except UnreadyError as error:

@@ -264,11 +264,7 @@ class Race:
             self._contest.drop(attempt, attempt.note)
 
     def _require_hope(self) -> None:
-        """Go on only while some zone may still succeed.
-
-        Raises:
-            TpuflexError: every zone has failed; with all reasons.
-        """
+        """Go on only while some zone may still succeed."""
         error = all_zones_failed(self._contest)
         if error is not None:
             raise error

@@ -74,11 +74,7 @@ T = TypeVar("T")
 
 
 def type_in(types: Mapping[str, T], urn: str) -> T:
-    """The one of ``types``, by their tokens, that ``urn`` is of.
-
-    Raises:
-        TpuflexError: it is of another.
-    """
+    """The one of ``types``, by their tokens, that ``urn`` is of."""
     token = type_of(urn)
     if token not in types:
         raise TpuflexError(

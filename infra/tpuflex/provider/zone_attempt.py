@@ -121,12 +121,7 @@ class ZoneAttempt:
 
 
 def reason(error: TpuflexError, rejected: Status | None = None) -> str:
-    """Why a zone has failed, in a few words.
-
-    Args:
-        error: what ended the attempt.
-        rejected: what the create operation failed with, if it did.
-    """
+    """Why a zone has failed, in a few words."""
     if isinstance(error, UnreadyError):
         seen = error.snapshot
         if seen.state == "FAILED":

@@ -35,15 +35,7 @@ _TIMES = ("terminationTime", "validUntilTime")
 
 
 def conflicts(inputs: Properties, *, before: Properties, now: datetime | None) -> Findings:
-    """What cannot be honoured together, as (input, reason naming the other).
-
-    Args:
-        inputs: well-formed inputs, defaults filled in; may hold unknown values, which may turn
-            out to be anything: they fill a need and clash with nothing.
-        before: inputs as they are in the state: what passed once, and has only grown older,
-            passes again.
-        now: the time; None leaves out what depends on it.
-    """
+    """What cannot be honoured together, as (input, reason naming the other)."""
     given = {key: value for key, value in inputs.items() if _is_given(value)}
     yield from _needs(given)
     given = {key: value for key, value in given.items() if value is not UNKNOWN}

@@ -150,11 +150,7 @@ class Roles(_Row):
         return self
 
     def permissions_of(self, role_id: str) -> tuple[str, ...]:
-        """What the custom role ``role_id`` holds, sorted (``includedPermissions`` of IAM).
-
-        Raises:
-            KeyError: there is no such role.
-        """
+        """What the custom role ``role_id`` holds, sorted (``includedPermissions`` of IAM)."""
         role = self.roles[role_id]
         needed = {
             need.permission for need in self.permissions if {*need.commands} & {*role.commands}
@@ -168,12 +164,7 @@ class Roles(_Row):
         )
 
     def needed(self, command: Command, stacks: Collection[When]) -> dict[str, str]:
-        """The permissions without which ``command`` fails, each with a predefined role that has it.
-
-        Args:
-            command: the command.
-            stacks: what holds of the stack beside ``When.ALWAYS``.
-        """
+        """The permissions without which ``command`` fails, each with a predefined role for it."""
         return {
             need.permission: need.role
             for need in self.permissions

@@ -107,11 +107,7 @@ def add_container_command(found: Translation, words: Sequence[str], prefix: str)
 
 def add_serve_command(found: Translation, words: Sequence[str], prefix: str) -> None:
     """Take in ``vllm serve MODEL --flag …``; ``vllm`` may be missing, variables may stand before
-    it, and the older ``python3 -m vllm.entrypoints.openai.api_server`` is the same.
-
-    Raises:
-        SettingsError: it is not such a command.
-    """
+    it, and the older ``python3 -m vllm.entrypoints.openai.api_server`` is the same."""
     rest = list(words)
     while rest and (match := _ASSIGNMENT.fullmatch(rest[0])):
         found.add(f"{prefix}{match[1]}", _variable(match[1], match[2]))

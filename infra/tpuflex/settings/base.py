@@ -54,11 +54,7 @@ def refusal(problem: str, remedy: str) -> PydanticCustomError:
 
 
 def check_allowed(text: str) -> str:
-    """``text`` if it is a range that may reach the endpoint.
-
-    Raises:
-        PydanticCustomError: it is not an IPv4 range, or too wide.
-    """
+    """``text`` if it is a range that may reach the endpoint."""
     network = _network(text)
     if network.prefixlen < WIDEST_PREFIX:
         share = "all" if network.prefixlen == 0 else f"1/{2**network.prefixlen}"
@@ -71,11 +67,7 @@ def check_allowed(text: str) -> str:
 
 
 def check_subnetwork(text: str) -> str:
-    """``text`` if it can be a subnetwork's range.
-
-    Raises:
-        PydanticCustomError: it is not an IPv4 range, or not within Google's limits.
-    """
+    """``text`` if it can be a subnetwork's range."""
     network = _network(text)
     if not WIDEST_PREFIX <= network.prefixlen <= SMALLEST_SUBNETWORK_PREFIX:
         raise refusal(
@@ -104,11 +96,7 @@ def _network(text: str) -> ipaddress.IPv4Network:
 
 
 def check_source(source: str) -> str:
-    """``source`` if weights can be taken from there.
-
-    Raises:
-        PydanticCustomError: it is no directory, model elsewhere, or file of a pinned package.
-    """
+    """``source`` if weights can be taken from there."""
     if not source.strip():
         raise refusal(
             "it is empty", "Write a directory, or remove it and push the weights yourself."
@@ -137,11 +125,7 @@ def check_source(source: str) -> str:
 
 
 def check_extra_files(pattern: str) -> str:
-    """``pattern`` if it can fit a file of a checkpoint.
-
-    Raises:
-        PydanticCustomError: it can fit none.
-    """
+    """``pattern`` if it can fit a file of a checkpoint."""
     parts = pattern.split("/")
     if any(part in ("", ".", "..") for part in parts) or not pattern.isprintable():
         raise refusal(

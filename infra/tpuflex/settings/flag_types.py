@@ -61,11 +61,7 @@ _NOT_TEMPLATE_ARGUMENTS = frozenset({"chat_template", "tokenize"})
 
 
 def check_overrides(overrides: dict[str, object]) -> dict[str, object]:
-    """``overrides`` of a model's configuration if they are numbers, switches and plain words.
-
-    Raises:
-        PydanticCustomError: they name code or a place, or are nested too deeply.
-    """
+    """``overrides`` of a model's configuration if they are numbers, switches and plain words."""
     for path, value in _leaves(overrides, ""):
         names = path.split(".")
         if banned := _NOT_OVERRIDDEN.intersection(names):
@@ -84,11 +80,7 @@ def check_overrides(overrides: dict[str, object]) -> dict[str, object]:
 
 
 def check_template_arguments(arguments: JsonObject) -> JsonObject:
-    """``arguments`` of the chat template unless they would replace it.
-
-    Raises:
-        PydanticCustomError: they would.
-    """
+    """``arguments`` of the chat template unless they would replace it."""
     for name in sorted(_NOT_TEMPLATE_ARGUMENTS.intersection(arguments)):
         raise refusal(
             f"{name} is no argument of a chat template",
@@ -98,11 +90,7 @@ def check_template_arguments(arguments: JsonObject) -> JsonObject:
 
 
 def check_sampling(defaults: dict[str, float]) -> dict[str, float]:
-    """``defaults`` of sampling if a server can set them all.
-
-    Raises:
-        PydanticCustomError: one of them it would ignore.
-    """
+    """``defaults`` of sampling if a server can set them all."""
     for name in sorted(set(defaults) - _SAMPLING):
         reason = " (vLLM on a TPU refuses a request with a seed)" if name == "seed" else ""
         raise refusal(

@@ -25,11 +25,7 @@ _WRITE = "Write NAME@PROJECT.iam.gserviceaccount.com of one that somebody made f
 
 
 def check_account(email: str) -> str:
-    """``email`` if it is that of a service account that a user has made.
-
-    Raises:
-        PydanticCustomError: it is not.
-    """
+    """``email`` if it is that of a service account that a user has made."""
     if _ACCOUNT.fullmatch(email):
         return email
     if _GOOGLES.fullmatch(email):

@@ -154,11 +154,7 @@ def load_stack_file(
 def _written(
     source: str, document: Document, root: Path | None, *, deploying: bool, opener: Opener | None
 ) -> _Written:
-    """What the stack file ``document`` says, with what Pulumi.yaml and environments say.
-
-    Raises:
-        TpuflexError: one of these cannot be read.
-    """
+    """What the stack file ``document`` says, with what Pulumi.yaml and environments say."""
     written, findings = sections_of(document.value)
     findings = [*document.repeated, *findings]
     if names_environments(document.value):
@@ -246,11 +242,7 @@ def _parse(
         earlier: what was found wrong before.
         set_aside: None for settings to deploy. Else they are read as far as looking at what runs,
             and taking it down, need them, and what is wrong with the catalog is put here.
-        shared: the catalog's rows for all stacks, and what is wrong with them.
-
-    Raises:
-        SettingsError: there are findings; the ``earlier`` ones are among them.
-    """
+        shared: the catalog's rows for all stacks, and what is wrong with them."""
     plain, not_plain = make_plain(mapping, NAMESPACE)
     sections = plain if isinstance(plain, dict) else {}
     refused = {section(finding.key).removeprefix(NAMESPACE) for finding in not_plain}

@@ -27,11 +27,7 @@ Region = Annotated[str, Field(pattern=r"^[a-z]+-[a-z]+\d+$")]
 
 
 def check_network(text: str) -> str:
-    """``text`` if it names a network.
-
-    Raises:
-        PydanticCustomError: it does not.
-    """
+    """``text`` if it names a network."""
     if not _NETWORK.fullmatch(text):
         raise refusal(
             f"{text!r} does not name a network",
@@ -41,11 +37,7 @@ def check_network(text: str) -> str:
 
 
 def check_subnetwork_name(text: str) -> str:
-    """``text`` if it names a subnetwork.
-
-    Raises:
-        PydanticCustomError: it does not.
-    """
+    """``text`` if it names a subnetwork."""
     if not _SUBNETWORK.fullmatch(text):
         raise refusal(
             f"{text!r} does not name a subnetwork",

@@ -14,11 +14,7 @@ from tpuflex.settings.base import Frozen, refusal
 
 
 def check_rule(name: str) -> str:
-    """``name`` if it is the id of a rule.
-
-    Raises:
-        PydanticCustomError: there is no such rule.
-    """
+    """``name`` if it is the id of a rule."""
     if name in RULE_IDS:
         return name
     close = difflib.get_close_matches(name, RULE_IDS, n=1, cutoff=0.5)
@@ -27,11 +23,7 @@ def check_rule(name: str) -> str:
 
 
 def check_reason(text: str) -> str:
-    """``text`` if it says something.
-
-    Raises:
-        PydanticCustomError: it is blank, or not one printable line.
-    """
+    """``text`` if it says something."""
     if not text.strip() or not text.isprintable():
         raise refusal(
             "it says nothing", "Write in one line why the breach is accepted, and by whom."

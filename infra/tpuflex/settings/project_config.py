@@ -88,13 +88,7 @@ def project_config(document: Document) -> ProjectConfig:
 
 
 def _wrong(key: str, declared: object, *, own: bool) -> Finding | None:
-    """Why the engine takes no value from ``declared``, or we do not.
-
-    Args:
-        key: its full key.
-        declared: what the project file has there.
-        own: whether the key is of the project's own namespace, where a type may be declared.
-    """
+    """Why the engine takes no value from ``declared``, or we do not."""
     if "." in key or "[" in key:
         return Finding(key, "is a path into a section", "Write the whole section, below `value:`.")
     if declared is None:

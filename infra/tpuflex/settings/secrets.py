@@ -52,11 +52,7 @@ class BroughtSecret:
 
 
 def brought_secret(text: str) -> BroughtSecret:
-    """The version that ``text`` names.
-
-    Raises:
-        ValueError: it names none.
-    """
+    """The version that ``text`` names."""
     found = _BROUGHT.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is not the name of a version")

@@ -43,11 +43,7 @@ _PRIVATE_NAMES = re.compile(
 
 
 def check_media_domain(name: str) -> str:
-    """``name`` if it may be the host of a media URL: a public host name, as vLLM compares it.
-
-    Raises:
-        PydanticCustomError: it is no host name, or one of a private network.
-    """
+    """``name`` if it may be the host of a media URL: a public host name, as vLLM compares it."""
     if not _HOST_NAME.fullmatch(name):
         raise refusal(
             f"{name!r} is not a host name in lower-case letters",
@@ -66,11 +62,7 @@ WARMUP, LONGEST_WARMUP = timedelta(seconds=45), timedelta(minutes=10)
 
 
 def check_warmup(value: timedelta) -> timedelta:
-    """``value`` if a warm-up may last that long.
-
-    Raises:
-        PydanticCustomError: it is longer than :data:`LONGEST_WARMUP`.
-    """
+    """``value`` if a warm-up may last that long."""
     if value > LONGEST_WARMUP:
         raise refusal(
             f"{format_duration(value)} is longer than {format_duration(LONGEST_WARMUP)}",

@@ -37,11 +37,7 @@ class Lookup:
 
 
 def check_run_duration(value: timedelta) -> timedelta:
-    """``value`` if Flex-start allows such a run.
-
-    Raises:
-        PydanticCustomError: it is too short or too long.
-    """
+    """``value`` if Flex-start allows such a run."""
     if value > LONGEST_RUN:
         raise refusal(
             f"{format_duration(value)} is longer than Flex-start allows",
@@ -56,11 +52,7 @@ def check_run_duration(value: timedelta) -> timedelta:
 
 
 def check_timeout(value: timedelta) -> timedelta:
-    """``value`` if something can be waited for that long.
-
-    Raises:
-        PydanticCustomError: it is too short.
-    """
+    """``value`` if something can be waited for that long."""
     if value < SHORTEST_TIMEOUT:
         raise refusal(
             f"{format_duration(value)} is too short to wait for anything",
@@ -70,11 +62,7 @@ def check_timeout(value: timedelta) -> timedelta:
 
 
 def check_drain(value: timedelta) -> timedelta:
-    """``value`` if requests in flight may be waited for that long.
-
-    Raises:
-        PydanticCustomError: it is too long.
-    """
+    """``value`` if requests in flight may be waited for that long."""
     if value > LONGEST_DRAIN:
         raise refusal(
             f"{format_duration(value)} is longer than a drain may last",
@@ -84,11 +72,7 @@ def check_drain(value: timedelta) -> timedelta:
 
 
 def check_drain_margin(value: timedelta) -> timedelta:
-    """``value`` if requests may end within it.
-
-    Raises:
-        PydanticCustomError: it is too short.
-    """
+    """``value`` if requests may end within it."""
     if value < SHORTEST_DRAIN_MARGIN:
         raise refusal(
             f"{format_duration(value)} is too short to end requests",
@@ -100,11 +84,7 @@ def check_drain_margin(value: timedelta) -> timedelta:
 def check_accelerator(name: str, info: ValidationInfo) -> str:
     """``name`` if it is an accelerator type that can be served on.
 
-    The context of ``info`` is a :class:`Lookup`; the catalog of tpuflex by default.
-
-    Raises:
-        PydanticCustomError: it is unknown, the API cannot ask for it, or it has several hosts.
-    """
+    The context of ``info`` is a :class:`Lookup`; the catalog of tpuflex by default."""
     lookup = _lookup(info)
     catalog = lookup.catalog
     row = catalog.accelerator(name)
@@ -129,11 +109,7 @@ def check_accelerator(name: str, info: ValidationInfo) -> str:
 def check_zone(zone: str, info: ValidationInfo) -> str:
     """``zone`` unless its region is misspelt; zones that are only unknown pass.
 
-    The context of ``info`` is a :class:`Lookup`; the catalog of tpuflex by default.
-
-    Raises:
-        PydanticCustomError: it is misspelt.
-    """
+    The context of ``info`` is a :class:`Lookup`; the catalog of tpuflex by default."""
     lookup = _lookup(info)
     catalog = lookup.catalog
     if any(zone == known for known, _ in catalog.zones):

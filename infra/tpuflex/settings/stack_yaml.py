@@ -92,11 +92,7 @@ class _Values:
         self._open: set[int] = set()
 
     def count(self, node: yaml.Node) -> int:
-        """The values in ``node``, itself included.
-
-        Raises:
-            RefusedYamlError: there are too many, or it contains itself.
-        """
+        """The values in ``node``, itself included."""
         key, line = id(node), node.start_mark.line + 1
         if key in self._open:
             raise RefusedYamlError(f"contains itself through an alias (line {line})", _WRITE_OUT)
