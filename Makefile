@@ -103,7 +103,6 @@ format: $(STAMP)
 
 docs: $(STAMP)
 	@$(BIN)/python -P -m tpuflex.cli.generated
-	@PYTHONPATH=benchmarks $(BIN)/python -P -m proof.claims
 
 # Measures reliability figures and their rows of docs/reliability.md: ARGS="--budget 6m --figures 1,3"
 reliability: $(STAMP)

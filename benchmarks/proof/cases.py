@@ -1,7 +1,7 @@
 """Calls that need no quota for chips and cost nothing, and what Google is said to answer.
 
 Each case cleans up after itself. Sources: the error reference of the TPU API and the public
-discovery documents; docs/claims.yaml calls them `free-calls`.
+discovery documents; docs/proved.md calls them `free-calls`.
 """
 
 from __future__ import annotations

@@ -1,55 +1,21 @@
-"""Every claim that only Google can show, and which of them somebody has seen there.
-
-``docs/claims.yaml`` has the claims, ``docs/proved.json`` what has been shown, and by which run;
-`docs/proved.md` is written from both.
-"""
+"""Which claims of docs/proved.md, which only Google can show, a run has shown."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from proof.options import ROOT
 
-CLAIMS = ROOT / "docs" / "claims.yaml"
-PROVED = ROOT / "docs" / "proved.json"
 PAGE = ROOT / "docs" / "proved.md"
-_HEAD = Path(__file__).with_name("proved_head.md")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """Something that is said of Google, and that only Google can show.
-
-    Attributes:
-        id: its short name, which does not change.
-        claim: what is said.
-        why_not_here: why the embedded cloud cannot show it.
-        how: what shows it.
-        shown_by: name of the judgement of a run; empty where a person has to look.
-    """
-
-    id: str
-    claim: str
-    why_not_here: str
-    how: str
-    shown_by: str = ""
-
-
-def table() -> tuple[Claim, ...]:
-    """All claims, in the order of the file."""
-    return tuple(Claim(**row) for row in yaml.safe_load(CLAIMS.read_text("utf-8")))
 
 
 def judged(raw: Path) -> set[str]:
-    """Ids of the claims that a run has shown.
+    """Names of the claims that a run has shown.
 
     Args:
         raw: its evidence, a JSON document for each step.
@@ -58,7 +24,7 @@ def judged(raw: Path) -> set[str]:
         file.stem.partition("-")[2]: json.loads(file.read_text("utf-8"))
         for file in sorted(raw.glob("[0-9][0-9]-*.json"))
     }
-    return {claim.id for claim in table() if claim.shown_by and JUDGEMENTS[claim.shown_by](steps)}
+    return {name for name, shows in JUDGEMENTS.items() if shows(steps)}
 
 
 Steps = Mapping[str, Mapping[str, Any]]
@@ -91,60 +57,38 @@ def _egress(steps: Steps) -> bool:
     return "199.36.153." in facts and "https://example.com: 000" in facts
 
 
-#: Judgements by name: whether a run has shown what a claim says.
+#: By the name of a claim: whether a run has shown what it says. The others a person has to look at.
 JUDGEMENTS: Mapping[str, Callable[[Steps], bool]] = {
-    "ready": lambda steps: _passed("up", "status")(steps) and _host(steps).get("phase") == "READY",
+    "first-run": lambda steps: (
+        _passed("up", "status")(steps) and _host(steps).get("phase") == "READY"
+    ),
     "answers": _passed("ask", *(f"request-{number:02}" for number in range(1, 11))),
-    "ssh": _passed("host"),
+    "way-in": _passed("host"),
     "reboot": _passed("status-after-reboot", "ask-after-reboot"),
-    "nothing left": _passed("down", "sweep"),
-    "planned cache": _planned_is_reported,
-    "egress": _egress,
-    "version": lambda steps: bool(_host(steps).get("vllm_version")),
-    "isolated": lambda steps: str(_host(steps).get("isolation", "")).startswith("isolated"),
-    "free tier": _passed("free-tier"),
+    "nothing-left": _passed("down", "sweep"),
+    "planned-cache": _planned_is_reported,
+    "egress-rules": _egress,
+    "server-version": lambda steps: bool(_host(steps).get("vllm_version")),
+    "isolated-server": lambda steps: str(_host(steps).get("isolation", "")).startswith("isolated"),
+    "free-calls": _passed("free-tier"),
 }
 
 
-def record(shown: Iterable[str], *, evidence: str) -> None:
-    """Write down that a run on Google has shown claims, and render the page."""
-    shown = set(shown)
+def record(shown: Collection[str], *, evidence: str) -> None:
+    """Write down in the page that a run on Google has shown claims."""
     if not shown:
         return
-    proved = _proved()
     commit = subprocess.run(
         ["git", "rev-parse", "--short=10", "HEAD"],
         cwd=ROOT, capture_output=True, text=True, check=False,
     ).stdout.strip()  # fmt: skip
-    date = datetime.now(UTC).date().isoformat()
-    proved |= {name: {"date": date, "commit": commit, "evidence": evidence} for name in shown}
-    PROVED.write_text(json.dumps(proved, indent=1, sort_keys=True) + "\n")
-    PAGE.write_text(page())
+    standing = f"PROVED {datetime.now(UTC).date().isoformat()}, `{commit}`, {evidence}"
+    lines = PAGE.read_text("utf-8").splitlines()
+    PAGE.write_text("".join(f"{_marked(line, shown, standing)}\n" for line in lines), "utf-8")
 
 
-def page() -> str:
-    """The text of docs/proved.md."""
-    proved = _proved()
-    lines = [
-        f"| {_standing(proved.get(row.id))} | {row.claim} | {row.why_not_here} | {row.how} |"
-        for row in table()
-    ]
-    count = sum(claim.id in proved for claim in table())
-    return _HEAD.read_text("utf-8").format(count=count, all=len(lines)) + "\n".join(lines) + "\n"
-
-
-def _standing(proof: Mapping[str, str] | None) -> str:
-    if proof is None:
-        return "NOT"
-    return f"PROVED {proof['date']}, `{proof['commit']}`, {proof['evidence']}"
-
-
-def _proved() -> dict[str, dict[str, str]]:
-    if not PROVED.exists():
-        return {}
-    loaded: dict[str, dict[str, str]] = json.loads(PROVED.read_text("utf-8"))
-    return loaded
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page())
+def _marked(line: str, shown: Collection[str], standing: str) -> str:
+    """A line of the page, with ``standing`` if it is the row of a claim that was ``shown``."""
+    _, bar, rest = line.partition(" | ")
+    name = rest.partition(" | ")[0]
+    return f"| {standing}{bar}{rest}" if line.startswith("| ") and name in shown else line

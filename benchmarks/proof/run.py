@@ -111,9 +111,8 @@ def _report(given: Options, bundle: Bundle, commands: Commands, problem: str) ->
     if given.cloud == "google":
         claims.record(shown, evidence=archive.parent.name)
     say("")
-    for claim in claims.table():
-        if claim.shown_by:
-            say(f"  {'shown' if claim.id in shown else 'not shown':10} {claim.id}")
+    for claim in claims.JUDGEMENTS:
+        say(f"  {'shown' if claim in shown else 'not shown':10} {claim}")
     if given.cloud == "embedded":
         say("A rehearsal: nothing of this is proved of Google, and docs/proved.md stays as it is.")
     say(f"Evidence, without names and addresses: {archive}")
