@@ -9,6 +9,7 @@ import pytest
 from pydantic import JsonValue
 
 from tests.operate.marked_things import Api
+from tests.provider.fakes import FakeTime
 from tpuflex.errors import (
     AccessError,
     ApiError,
@@ -240,19 +241,14 @@ class TestCompleteness:
 
 class TestProof:
     def prove(self, *found: Inventory) -> tuple[Inventory, float]:
-        time = [0.0]
+        time = FakeTime(now=0.0)
         answers = list(found)
-
-        def sleep(seconds: float) -> None:
-            time[0] += seconds
-
         taken = prove_empty(
             lambda: answers.pop(0) if len(answers) > 1 else answers[0],
-            now=lambda: time[0],
-            sleep=sleep,
+            timing=time.timing(),
             project="p",
         )
-        return taken, time[0]
+        return taken, time.now
 
     def test_listings_lag(self) -> None:
         """What is still listed for a moment is waited for."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.operate.marked_things import NAMES, STATE, Api, clients, here
+from tests.provider.fakes import FakeTime
 from tpuflex.engine.recovery.look import CloudLook, Presence
 from tpuflex.errors import NotFoundError
 from tpuflex.gcp import kinds
@@ -68,7 +69,7 @@ def test_a_made_up_row_is_swept(compute: Api) -> None:
         compute.answers[f"GET /compute/v1/{DISK}"],
         NotFoundError("gone"),
     ]
-    (deleted,) = delete([leftover], apis, say=lambda _: None, now=lambda: 0.0, sleep=lambda _: None)
+    (deleted,) = delete([leftover], apis, say=lambda _: None, timing=FakeTime().timing())
 
     assert deleted.problem == ""
     assert f"DELETE /compute/v1/{DISK}" in compute.calls

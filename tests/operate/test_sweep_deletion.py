@@ -13,23 +13,11 @@ from tests.operate.marked_things import (
     node,
     request,
 )
+from tests.provider.fakes import FakeTime
 from tpuflex.errors import ApiError, ConflictError, NotFoundError
 from tpuflex.gcp.cloud_resource import CloudResource
 from tpuflex.operate.sweep import Disposition, Leftover
 from tpuflex.operate.sweep_deletion import delete
-
-
-class Clock:
-    """Time that passes only by sleeping."""
-
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def now(self) -> float:
-        return self.time
-
-    def sleep(self, seconds: float) -> None:
-        self.time += seconds
 
 
 def orphan(item: CloudResource) -> Leftover:
@@ -38,13 +26,11 @@ def orphan(item: CloudResource) -> Leftover:
 
 def deletion(api: Api, *items: CloudResource) -> list[str]:
     """What is wrong with each after its deletion; empty when it is gone."""
-    clock = Clock()
     found = delete(
         [orphan(item) for item in items],
         clients(tpu=api),
         say=lambda _: None,
-        now=clock.now,
-        sleep=clock.sleep,
+        timing=FakeTime().timing(),
     )
     return [one.problem for one in found]
 

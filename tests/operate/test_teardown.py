@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.provider.fakes import FakeTime
 from tpuflex.errors import IncompleteTeardownError
 from tpuflex.gcp.inventory import Inventory, Item
 from tpuflex.naming import QUEUED_RESOURCE
@@ -52,19 +53,16 @@ def test_what_is_kept_is_reported_with_its_keeper() -> None:
     """Something left on request is still left: exit code 10, what it is, and that it is billed."""
     not_deleted = kept([resource(protect=True)])
     left = Inventory((Item("bucket", "weights", "us-east5", ""),), ())
-    clock = [0.0]
-
-    def sleep(seconds: float) -> None:
-        clock[0] += seconds
+    time = FakeTime(now=0.0)
 
     with pytest.raises(IncompleteTeardownError) as ended:
-        prove_empty(lambda: left, now=lambda: clock[0], sleep=sleep, project="p", kept=not_deleted)
+        prove_empty(lambda: left, timing=time.timing(), project="p", kept=not_deleted)
 
     assert ended.value.exit_code == 10
     assert "left, and still billed" in ended.value.message
     assert "left: bucket weights (us-east5)" in ended.value.message
     assert "pulumi state unprotect" in ended.value.hint
-    assert clock[0] == 5.0
+    assert time.now == 5.0
 
 
 def test_a_slice_that_the_state_does_not_know_is_not_stripped_of_its_network() -> None:

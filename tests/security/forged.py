@@ -15,6 +15,7 @@ import pytest
 from embedded_cloud.cloud import project_number
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import TOKEN, Api, flex_start
+from tests.provider.fakes import FakeTime
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.kinds import KINDS, PROJECT_ROLES, Kind
 from tpuflex.gcp.listing import Apis, apis, list_all
@@ -250,10 +251,7 @@ def left_behind(clients: Apis, *, states: frozenset[str] = frozenset({STATE})) -
 
 def sweep(clients: Apis, found: list[Leftover]) -> tuple[Deleted, ...]:
     """What `tpuflex sweep --yes` deletes of ``found``; nobody waits long for what stays."""
-    time = [0.0]
-
-    def sleep(seconds: float) -> None:
-        time[0] += max(seconds, 100.0)
-
+    time = FakeTime()
+    timing = replace(time.timing(), pause=lambda seconds: time.pause(max(seconds, 100.0)))
     orphans = [each for each in found if each.disposition is Disposition.ORPHAN]
-    return delete(orphans, clients, say=lambda _: None, now=lambda: time[0], sleep=sleep)
+    return delete(orphans, clients, say=lambda _: None, timing=timing)

@@ -13,6 +13,7 @@ from tpuflex.gcp.removal import gone, remove
 
 if TYPE_CHECKING:
     from tpuflex.gcp.listing import Apis
+    from tpuflex.gcp.timing import Timing
     from tpuflex.operate.sweep import Leftover
 
 #: Seconds that the deletion of one kind may take: a queued resource that is being provisioned
@@ -36,8 +37,7 @@ def delete(
     apis: Apis,
     *,
     say: Callable[[str], None],
-    now: Callable[[], float],
-    sleep: Callable[[float], None],
+    timing: Timing,
 ) -> tuple[Deleted, ...]:
     """Delete and wait until each is gone; one that cannot be deleted does not stop the others.
 
@@ -45,8 +45,7 @@ def delete(
         to_delete: what to delete, in whatever order.
         apis: clients.
         say: takes a line of progress.
-        now: a monotonic clock in seconds.
-        sleep: waits that many seconds.
+        timing: clock and pauses.
     """
     waiting = list(to_delete)
     done: list[Deleted] = []
@@ -54,7 +53,7 @@ def delete(
         group = [leftover for leftover in waiting if leftover.resource.kind == kind]
         kept, unused = _split(group, done)
         done += kept
-        done += _delete_group(unused, apis, say, now, sleep)
+        done += _delete_group(unused, apis, say, timing)
     return tuple(done)
 
 
@@ -77,23 +76,19 @@ def _split(group: list[Leftover], done: Iterable[Deleted]) -> tuple[list[Deleted
 
 
 def _delete_group(
-    group: list[Leftover],
-    apis: Apis,
-    say: Callable[[str], None],
-    now: Callable[[], float],
-    sleep: Callable[[float], None],
+    group: list[Leftover], apis: Apis, say: Callable[[str], None], timing: Timing
 ) -> list[Deleted]:
     """Delete resources of one kind side by side."""
-    started = now()
+    started = timing.monotonic()
     deletions = [_Deletion(leftover) for leftover in group]
     while True:
         for deletion in deletions:
             if not deletion.over:
                 deletion.step(apis, say)
-        passed = now() - started
+        passed = timing.monotonic() - started
         if all(deletion.over for deletion in deletions) or passed >= _PATIENCE:
             return [Deleted(deletion.leftover, deletion.result) for deletion in deletions]
-        sleep(min(_LONGEST_POLL, max(_SHORTEST_POLL, passed * _POLL_GROWTH)))
+        timing.pause(min(_LONGEST_POLL, max(_SHORTEST_POLL, passed * _POLL_GROWTH)))
 
 
 @dataclass

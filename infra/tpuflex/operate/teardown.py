@@ -16,6 +16,7 @@ from tpuflex.request.states import Lifecycle
 
 if TYPE_CHECKING:
     from tpuflex.gcp.inventory import Inventory
+    from tpuflex.gcp.timing import Timing
 
 #: Deletions are visible in listings only after a moment.
 _SETTLE_SECONDS = 30.0
@@ -92,8 +93,7 @@ def _entry(resource: Mapping[str, object], part: str, key: str) -> object:
 def prove_empty(
     take: Callable[[], Inventory],
     *,
-    now: Callable[[], float],
-    sleep: Callable[[float], None],
+    timing: Timing,
     project: str,
     kept: tuple[Kept, ...] = (),
 ) -> Inventory:
@@ -101,8 +101,7 @@ def prove_empty(
 
     Args:
         take: asks the cloud.
-        now: a monotonic clock in seconds.
-        sleep: waits that many seconds.
+        timing: clock and pauses.
         project: Google Cloud project id, for the error's hint.
         kept: what was not deleted, on request.
 
@@ -112,10 +111,11 @@ def prove_empty(
         IncompleteTeardownError: after half a minute something of ours is still there, or part of
             the cloud could not be looked at.
     """
-    deadline = now() + (_SETTLE_BESIDE_KEPT_SECONDS if kept else _SETTLE_SECONDS)
+    within = _SETTLE_BESIDE_KEPT_SECONDS if kept else _SETTLE_SECONDS
+    deadline = timing.monotonic() + within
     inventory = take()
-    while inventory.ours and now() < deadline:
-        sleep(_POLL_SECONDS)
+    while inventory.ours and timing.monotonic() < deadline:
+        timing.pause(_POLL_SECONDS)
         inventory = take()
     if not inventory.ours and not inventory.unseen:
         return inventory

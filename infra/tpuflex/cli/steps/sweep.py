@@ -127,8 +127,7 @@ def delete_orphans(invocation: Invocation, swept: Swept) -> Swept:
         swept.orphans,
         cloud.apis(),
         say=invocation.output.progress,
-        now=cloud.timing.monotonic,
-        sleep=cloud.sleep,
+        timing=cloud.timing,
     )
     return replace(swept, deleted=deleted)
 

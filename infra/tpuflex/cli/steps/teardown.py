@@ -181,8 +181,7 @@ class StackTeardown:
                 has_state = destroyed(self._run, planned, self._output.progress)
         left = prove_empty(
             lambda: mine.inventory(self._cloud),
-            now=self._cloud.timing.monotonic,
-            sleep=self._cloud.sleep,
+            timing=self._cloud.timing,
             project=self._cloud.stack.settings.project,
             kept=planned.not_deleted,
         )
