@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 import pulumi
+import pytest
 import requests
 from pulumi import automation
 
@@ -26,6 +27,13 @@ from tpuflex.provider.main import connector
 from tpuflex.provider.servicer import Servicer
 from tpuflex.tpu import Provider, QueuedResource
 
+#: Of tests with the real engine, which cuts programs short: Pulumi's SDK abandons the event loop of
+#: one whose engine failed.
+CUT_SHORT = [
+    pytest.mark.engine,
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
 PROJECT = "cloud-project"
 ZONE = "us-east5-a"
 TYPE = "tpuflex:tpu:QueuedResource"

@@ -5,14 +5,9 @@ from __future__ import annotations
 import pulumi
 import pytest
 
-from tests.provider.deployment import NAME, Rig, command, outputs, until, urn
+from tests.provider.deployment import CUT_SHORT, NAME, Rig, command, outputs, until, urn
 
-pytestmark = [
-    pytest.mark.engine,
-    # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+pytestmark = CUT_SHORT
 
 
 @pytest.mark.pulumi_feature("explicit provider")

@@ -8,9 +8,7 @@ from typing import Any
 
 import pulumi
 import pytest
-from pydantic import BaseModel
 
-from pulumi_plugin.log import scrub
 from pulumi_plugin.values import UNKNOWN, Value
 from tests.components.pulumi_plan import run_program
 from tests.goldens.golden_texts import assert_golden
@@ -30,11 +28,9 @@ from tpuflex.provider.call import UnreadyError, elapsed, pause_for
 from tpuflex.provider.configuration import Configuration, configuration, endpoints
 from tpuflex.provider.schema import package_schema
 from tpuflex.provider.zone_attempt import ZoneAttempt, reason
-from tpuflex.request.fields import DEFAULTS, INNER_DEFAULTS, RequestArgs
 from tpuflex.request.model import QueuedResource as Found
 from tpuflex.request.name import RequestName
-from tpuflex.request.objects import BootDisk, DataDisk
-from tpuflex.request.rows import defaults, moment, object_type
+from tpuflex.request.rows import moment
 from tpuflex.request.snapshot import Snapshot
 from tpuflex.tpu import Provider, QueuedResource
 
@@ -95,39 +91,6 @@ def test_pauses_grow_with_the_wait(age: float, jitter: float, pause: float) -> N
     """A tenth of what it has lasted, at least half a second and at most half a minute, spread by
     a fifth to either side."""
     assert pause_for(age, jitter) == pytest.approx(pause)
-
-
-class _Plain(BaseModel):
-    needed: str
-    nothing: str | None = None
-    some_size: int = 3
-    some_list: tuple[str, ...] = ("a",)
-    inner: BootDisk | None = None
-    several: tuple[DataDisk, ...] = ()
-
-
-def test_defaults_are_what_is_meant_by_leaving_out() -> None:
-    """Under its name on the wire, with lists as the wire has them; "nothing" is left out."""
-    assert defaults(_Plain) == {"someSize": 3, "someList": ["a"], "several": []}
-    assert defaults(RequestArgs) == DEFAULTS
-    assert defaults(DataDisk) == INNER_DEFAULTS["dataDisks"]
-
-
-@pytest.mark.parametrize(
-    ("annotation", "group"),
-    [
-        (BootDisk, BootDisk),
-        (BootDisk | None, BootDisk),
-        (tuple[DataDisk, ...], DataDisk),
-        (dict[str, list[DataDisk]], DataDisk),
-        (str, None),
-        (tuple[str, ...], None),
-        (None, None),
-    ],
-)
-def test_groups_are_found_inside_of_types(annotation: object, group: object) -> None:
-    """Once, several times, optional or nested: the group of arguments that a field holds."""
-    assert object_type(annotation) is group
 
 
 @pytest.mark.parametrize("text", ["2026-12-01T08:00:00Z", "2026-12-01t10:00:00+02:00"])
@@ -242,34 +205,6 @@ def test_why_a_zone_is_out(error: TpuflexError, words: str) -> None:
     assert attempt.exists is isinstance(error, UnreadyError)
     assert not attempt.not_asked
     assert attempt.args.zones == ("us-east5-b",)
-
-
-def test_a_zone_that_was_not_asked_says_so() -> None:
-    """Before anything was requested, and once its outcome is decided."""
-    attempt = ZoneAttempt.in_zone(args(), "us-east5-a")
-
-    assert attempt.summary() == "us-east5-a not requested yet"
-    assert attempt.not_asked
-    assert not attempt.live
-    attempt.note = "withdrawn after 1m"
-    assert not attempt.not_asked
-    assert attempt.summary() == "us-east5-a withdrawn after 1m"
-
-
-@pytest.mark.parametrize(
-    ("text", "left"),
-    [
-        ("Bearer abc.def, then", "[removed], then"),
-        ("https://x/?key=abc&alt=json", "https://x/?[removed]&alt=json"),
-        ("https://x/?X-Goog-Signature=abc", "https://x/?[removed]"),
-        ("-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY----- x", "[removed] x"),
-        ("hf_abcdefgh1 and AIza" + "x" * 35, "[removed] and [removed]"),
-        ("monkey=banana", "monkey=banana"),
-    ],
-)
-def test_credentials_are_taken_out(text: str, left: str) -> None:
-    """What looks like a credential is removed, and nothing around it."""
-    assert scrub(text) == left
 
 
 def test_an_explicit_provider_says_what_it_was_told() -> None:

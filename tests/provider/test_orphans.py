@@ -7,7 +7,6 @@ import pytest
 from tests.provider.fakes import NAME, Answer, Script, Sent, missing, scripted
 from tests.provider.several import IDS, PLACE
 from tpuflex.errors import AccessError, ApiError, ConflictError, TpuflexError
-from tpuflex.provider.call import POLL_BUDGET
 from tpuflex.provider.delete import Orphans, orphaned
 from tpuflex.request.model import Node
 from tpuflex.request.name import Nodes, RequestName
@@ -60,15 +59,6 @@ def test_each_is_asked_for_once_by_its_full_name() -> None:
     assert left.operations == {id_: f"operations/{id_}" for id_ in IDS}
 
 
-def test_what_google_deletes_already_is_not_asked_for() -> None:
-    """A node that is DELETING is passed over, and those after it are not."""
-    left, script = orphans(Deleting())
-
-    left.delete(nodes("DELETING", "READY"))
-
-    assert asked(script) == [f"{PLACE}/nodes/{IDS[1]}"]
-
-
 def test_those_left_are_neither_deleting_nor_asked_for() -> None:
     """Nodes that are not being deleted are left, in their order."""
     left, script = orphans(Deleting())
@@ -118,26 +108,6 @@ def test_an_operation_of_unknown_state(answer: TpuflexError, remains: bool, requ
     left.delete(there)
 
     assert len(asked(script)) == requests
-
-
-def test_operations_are_asked_about_within_the_budget_of_a_poll(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The wait polls again by itself, so the request's own retries are short."""
-    cloud = Deleting()
-    left, script = orphans(cloud)
-    left.delete(nodes("READY"))
-    budgets: list[float] = []
-    answer = script.call
-
-    def call(method: str, path: str, *, budget: float = 0.0) -> object:
-        budgets.append(budget)
-        return answer(method, path)
-
-    monkeypatch.setattr(script, "call", call)
-    left.left(nodes("READY"))
-
-    assert budgets == [POLL_BUDGET]
 
 
 @pytest.mark.parametrize(

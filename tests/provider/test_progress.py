@@ -171,21 +171,6 @@ def test_a_leftover_that_takes_minutes_to_go_is_waited_for() -> None:
     assert f"{A} being cleared (1m so far)" in run.said.text
 
 
-def test_a_pause_is_that_of_the_pace() -> None:
-    """With nothing sooner, the wait's own age decides, its jitter, and how many wait."""
-    wait = Wait(jitter=0.25)
-    wait.time.now += 100
-    wait.progress.report()
-    assert wait.progress.pause() == pause_for(100, 0.25, 1)
-
-    crowd = Wait(jitter=0.25)
-    for _ in range(200):
-        crowd.waits.__enter__()
-    crowd.time.now += 100
-    crowd.progress.report()
-    assert crowd.progress.pause() == pause_for(100, 0.25, 200) == 18
-
-
 def test_a_pause_ends_with_the_sign_of_life() -> None:
     """An old wait polls every 30 s, but speaks on time."""
     wait = Wait()
@@ -242,22 +227,6 @@ def test_without_request_and_deletion_the_next_zone_is_asked_at_once() -> None:
 
     wait.contest.drop(wait.contest.attempts[0])
     assert wait.progress.pause() == 0.5
-
-
-def test_waits_are_counted_while_they_last() -> None:
-    """Each counts from its beginning to its end, also if that is an error."""
-    waits = Waits()
-    assert waits.count == 0
-
-    with waits:
-        assert waits.count == 1
-        with waits:
-            assert waits.count == 2
-        with pytest.raises(KeyError), waits:
-            raise KeyError(waits.count)
-        assert waits.count == 1
-
-    assert waits.count == 0
 
 
 @pytest.mark.parametrize(

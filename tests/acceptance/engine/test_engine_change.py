@@ -8,16 +8,10 @@ import pulumi
 import pytest
 from pulumi.automation.errors import CommandError
 
-from tests.provider.deployment import NAME, Rig, metadata, outputs, urn
+from tests.provider.deployment import CUT_SHORT, NAME, Rig, outputs, urn
 from tpuflex.tpu import BootDiskArgs
 
-pytestmark = [
-    pytest.mark.engine,
-    pytest.mark.usefixtures("served"),
-    # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+pytestmark = [*CUT_SHORT, pytest.mark.usefixtures("served")]
 NEXT = NAME.removesuffix("-g1") + "-g2"
 BOOT = {"metadata": {"startup-script": "exit 1", "note": "hello"}}
 
@@ -69,24 +63,6 @@ def test_a_replacement_is_made_before_the_old_one_goes(rig: Rig, change: dict[st
     assert rig.tpu() == {}
 
 
-def test_boot_change_is_patched_on_request(rig: Rig) -> None:
-    """With on_boot_change "update", a changed startup script is patched, and it is said that it
-    takes effect at the next boot."""
-    rig.args["on_boot_change"] = "update"
-    rig.up()
-    rig.args.update(BOOT)
-
-    assert rig.preview() == {"same": 2, "update": 1}
-    rig.up()
-
-    assert names(rig) == [NAME]
-    assert metadata(rig)["startup-script"] == "exit 1"
-    assert len(rig.calls("PATCH", "nodes")) == 1
-    assert "takes effect when the hosts boot the next time" in "".join(rig.lines)
-    rig.refresh()
-    assert rig.preview() == {"same": 3}
-
-
 @pytest.mark.pulumi_feature("replace")
 def test_replacing_on_demand_makes_the_next_generation(rig: Rig) -> None:
     """`pulumi up --replace` hands over to a new slice with the same settings."""
@@ -114,37 +90,3 @@ def test_a_fixed_id_is_never_replaced_by_itself(rig: Rig) -> None:
     rig.stack.up(replace=[urn(rig)])
     assert names(rig) == [NAME]
     assert [method for method, _ in order(rig)] == ["POST", "DELETE", "POST"]
-
-
-def test_a_fixed_id_is_deleted_first_when_it_changes(rig: Rig) -> None:
-    """With an id of its own, old and new cannot exist together."""
-    rig.args["queued_resource_id"] = "shop-dev-slice-g1"
-    rig.up()
-    rig.args["accelerator_type"] = "v6e-8"
-
-    rig.up()
-
-    assert names(rig) == [NAME]
-    assert [method for method, _ in order(rig)] == ["POST", "DELETE", "POST"]
-
-
-def test_a_replacement_that_must_wait_keeps_the_old_one(rig: Rig) -> None:
-    """While the new one waits for capacity, the old one serves; the next up goes on waiting for
-    the same generation and then lets the old one go."""
-    rig.up()
-    rig.capacity(never=True)
-    rig.args["accelerator_type"] = "v6e-8"
-    rig.opts = pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(create="1s"))
-
-    with pytest.raises(CommandError, match="is not active after 1s"):
-        rig.up()
-    assert sorted(names(rig)) == [NAME, NEXT]
-    assert len(rig.tpu()["nodes"]) == 1
-
-    rig.capacity()
-    rig.opts = pulumi.ResourceOptions()
-    rig.up()
-    assert names(rig) == [NEXT]
-    assert outputs(rig)["lifecycle"] == "active"
-    assert len(rig.calls("POST")) == 2
-    assert rig.preview() == {"same": 3}

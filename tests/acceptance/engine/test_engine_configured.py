@@ -8,16 +8,10 @@ import pulumi
 import pytest
 from pulumi.automation.errors import CommandError
 
-from tests.provider.deployment import Rig, live
+from tests.provider.deployment import CUT_SHORT, Rig, live
 from tpuflex.tpu import QueuedResource
 
-pytestmark = [
-    pytest.mark.engine,
-    pytest.mark.usefixtures("served"),
-    # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+pytestmark = [*CUT_SHORT, pytest.mark.usefixtures("served")]
 QUEUED = "projects/cloud-project/locations/us-east5-a/queuedResources"
 
 
@@ -53,16 +47,6 @@ def test_a_mistyped_key_is_refused_with_those_that_exist(rig: Rig) -> None:
     assert rig.calls("POST") == []
 
 
-def test_a_key_as_it_is_spelt_reaches_the_provider(rig: Rig) -> None:
-    """The default provider's project."""
-    configure(rig, "tpuflex:project: cloud-project", 'tpuflex:embedded: "true"')
-    with_the_default_provider(rig)
-
-    rig.up()
-
-    assert live(rig) == [f"{QUEUED}/shop-dev-slice-g1"]
-
-
 @pytest.mark.pulumi_feature("pulumi:autonaming")
 def test_a_verbatim_name_is_the_id(rig: Rig) -> None:
     """`pulumi:autonaming` in mode verbatim: a slice is called as in the program, and stays so."""
@@ -84,15 +68,3 @@ def test_a_pattern_is_what_ids_begin_with(rig: Rig) -> None:
 
     assert live(rig) == [f"{QUEUED}/team-slice-g1"]
     assert rig.preview() == {"same": 3}
-
-
-def test_where_names_must_be_given_one_that_is_not_is_refused(rig: Rig) -> None:
-    """Mode disabled: with a name of its own the slice is made."""
-    configure(rig, "pulumi:autonaming:", "  mode: disabled")
-
-    with pytest.raises(CommandError, match="queuedResourceIdPrefix"):
-        rig.up()
-    rig.args["queued_resource_id_prefix"] = "mine"
-    rig.up()
-
-    assert live(rig) == [f"{QUEUED}/mine-g1"]

@@ -16,18 +16,12 @@ import pytest
 
 from tests.acceptance.plain_pulumi import PlainPulumi, plain_pulumi
 from tests.goldens.golden_texts import GOLDENS, assert_golden
-from tests.provider.deployment import NAME, PROJECT, Rig, command, live, outputs
+from tests.provider.deployment import CUT_SHORT, NAME, PROJECT, Rig, command, live, outputs
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.provider import examples
 from tpuflex.tpu import Provider, QueuedResource
 
-pytestmark = [
-    pytest.mark.engine,
-    pytest.mark.usefixtures("served"),
-    # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+pytestmark = [*CUT_SHORT, pytest.mark.usefixtures("served")]
 
 #: As `pulumi import` of Pulumi 3.256.0 printed it.
 PRINTED = "imported-program.py.txt"

@@ -11,16 +11,10 @@ import pytest
 from pulumi.automation.errors import CommandError
 
 from tests.acceptance.plain_pulumi import plain_pulumi
-from tests.provider.deployment import NAME, PROJECT, TYPE, Rig, command, live, name, urn
+from tests.provider.deployment import CUT_SHORT, NAME, PROJECT, TYPE, Rig, command, live, name, urn
 from tpuflex.tpu import Provider, QueuedResource
 
-pytestmark = [
-    pytest.mark.engine,
-    pytest.mark.usefixtures("served"),
-    # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+pytestmark = [*CUT_SHORT, pytest.mark.usefixtures("served")]
 NEXT = name("us-east5-a", 2)
 SECOND = NAME.replace("slice", "second")
 

@@ -8,16 +8,10 @@ import pulumi
 import pytest
 from pulumi.automation.errors import CommandError
 
-from tests.provider.deployment import NAME, PROJECT, Rig, live, metadata, outputs
+from tests.provider.deployment import CUT_SHORT, NAME, PROJECT, Rig, live, metadata, outputs
 from tpuflex.tpu import Provider, QueuedResource, StateId
 
-pytestmark = [
-    pytest.mark.engine,
-    pytest.mark.usefixtures("served"),
-    # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+pytestmark = [*CUT_SHORT, pytest.mark.usefixtures("served")]
 HUSH = "hush-4711"
 
 

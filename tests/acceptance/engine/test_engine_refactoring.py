@@ -9,18 +9,12 @@ import pytest
 import requests
 from pulumi.automation.errors import CommandError
 
-from tests.provider.deployment import NAME, Rig, command, outputs, until, urn
+from tests.provider.deployment import CUT_SHORT, NAME, Rig, command, outputs, until, urn
 from tests.provider.fakes import INPUTS
 from tpuflex.request.body import request_body
 from tpuflex.request.check import parse
 
-pytestmark = [
-    pytest.mark.engine,
-    pytest.mark.usefixtures("served"),
-    # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+pytestmark = [*CUT_SHORT, pytest.mark.usefixtures("served")]
 NEXT = NAME.removesuffix("-g1") + "-g2"
 
 

@@ -7,18 +7,13 @@ import pytest
 import requests
 from pulumi.automation.errors import CommandError
 
-from tests.provider.deployment import NAME, PROJECT, ZONE, Rig, command, live, until, urn
+from tests.provider.deployment import CUT_SHORT, NAME, PROJECT, ZONE, Rig, command, live, until, urn
 from tests.provider.fakes import INPUTS
 from tpuflex.request.body import request_body
 from tpuflex.request.check import parse
 from tpuflex.tpu import Provider, QueuedResource
 
-pytestmark = [
-    pytest.mark.engine,
-    # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+pytestmark = CUT_SHORT
 #: Of a run of four hours, less than `renew_before` is left.
 LATE = 14000.0
 

@@ -5,16 +5,10 @@ from __future__ import annotations
 import pytest
 from pulumi.automation.errors import CommandError
 
-from tests.provider.deployment import Rig, outputs, until
+from tests.provider.deployment import CUT_SHORT, Rig, outputs, until
 from tpuflex.codes import Code
 
-pytestmark = [
-    pytest.mark.engine,
-    pytest.mark.usefixtures("served"),
-    # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+pytestmark = [*CUT_SHORT, pytest.mark.usefixtures("served")]
 
 
 def test_m1_a_slice_that_runs_keeps_its_secure_boot(rig: Rig) -> None:

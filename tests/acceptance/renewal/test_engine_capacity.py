@@ -7,20 +7,24 @@ from pathlib import Path
 
 import pulumi
 import pytest
-import requests
 from pulumi.automation.errors import CommandError
 
 from tests.acceptance.plain_pulumi import plain_pulumi
-from tests.provider.deployment import NAME, NEVER, A, B, Rig, command, live, name, outputs, urn
-from tpuflex.request.outcomes import TABLE, Condition
+from tests.provider.deployment import (
+    CUT_SHORT,
+    NAME,
+    NEVER,
+    A,
+    B,
+    Rig,
+    command,
+    live,
+    name,
+    outputs,
+    urn,
+)
 
-pytestmark = [
-    pytest.mark.engine,
-    pytest.mark.usefixtures("served"),
-    # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+pytestmark = [*CUT_SHORT, pytest.mark.usefixtures("served")]
 
 
 def test_protected_endpoint_is_neither_replaced_nor_deleted(rig: Rig) -> None:
@@ -87,20 +91,6 @@ def test_ended_run_is_renewed_only_when_asked(rig: Rig) -> None:
     assert rig.tpu() == {}
 
 
-def test_ended_run_whose_leftover_somebody_removed_is_not_bought_again(rig: Rig) -> None:
-    """A leftover that vanishes does not make a new run."""
-    rig.up()
-    rig.cloud.advance(14400 + 60)
-    rig.refresh()
-    _delete_by_hand(rig, NAME)
-
-    with pytest.raises(CommandError, match="nothing is bought again unasked"):
-        rig.up()
-
-    assert outputs(rig)["lifecycle"] == "ended"
-    assert len(rig.calls("POST")) == 1
-
-
 def test_import_from_one_of_several_zones_then_no_changes(rig: Rig) -> None:
     """A slice that won a race is imported by its full name and fits the program as it is."""
     rig.capacity(zones={A: NEVER})
@@ -126,20 +116,6 @@ def test_import_from_one_of_several_zones_then_no_changes(rig: Rig) -> None:
         rig.preview()
 
 
-def test_node_deleted_by_hand_is_replaced(rig: Rig) -> None:
-    """A node that somebody deleted is a loss, not an end: refresh says so and up replaces it."""
-    rig.up()
-    _delete_by_hand(rig, NAME.replace("queuedResources", "nodes"))
-
-    rig.refresh()
-    assert outputs(rig)["lifecycle"] == "lost"
-    assert TABLE[Condition.NODE_MISSING].refresh.text in "".join(rig.lines)
-    rig.up()
-
-    assert outputs(rig)["lifecycle"] == "active"
-    assert len(live(rig)) == 1
-
-
 @pytest.mark.pulumi_feature("protect")
 def test_pulumi_protect_is_respected(rig: Rig) -> None:
     """Pulumi's own protection keeps the slice."""
@@ -150,17 +126,6 @@ def test_pulumi_protect_is_respected(rig: Rig) -> None:
         rig.destroy()
 
     assert live(rig) == [NAME]
-
-
-def _delete_by_hand(rig: Rig, name: str) -> None:
-    """Delete ``name`` outside of Pulumi, and wait until it is gone."""
-    answer = requests.delete(
-        f"{rig.cloud.url}/v2alpha1/{name}",
-        headers={"Authorization": f"Bearer {rig.cloud.token}"},
-        timeout=60,
-    )
-    assert answer.status_code == 200, answer.text
-    rig.cloud.advance(5)
 
 
 def _provider(rig: Rig) -> str:

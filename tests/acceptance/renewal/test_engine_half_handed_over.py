@@ -9,7 +9,7 @@ import pytest
 from pulumi import automation
 from pulumi.automation.errors import CommandError
 
-from tests.provider.deployment import TYPE, Rig, live, until
+from tests.provider.deployment import CUT_SHORT, TYPE, Rig, live, until
 from tests.provider.reporting_hosts import (
     ERROR,
     FIRST,
@@ -22,13 +22,7 @@ from tests.provider.reporting_hosts import (
 )
 from tpuflex.engine.state import doubles
 
-pytestmark = [
-    pytest.mark.engine,
-    pytest.mark.usefixtures("served"),
-    # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+pytestmark = [*CUT_SHORT, pytest.mark.usefixtures("served")]
 
 
 def settle(rig: Rig) -> None:

@@ -5,16 +5,10 @@ from __future__ import annotations
 import pytest
 from pulumi.automation.errors import CommandError
 
-from tests.provider.deployment import A, Rig, command, live, outputs, until
-from tests.provider.reporting_hosts import ERROR, FIRST, SECOND, THIRD, Hosts, half, renew
+from tests.provider.deployment import CUT_SHORT, A, Rig, command, live, outputs, until
+from tests.provider.reporting_hosts import ERROR, FIRST, SECOND, THIRD, Hosts, renew
 
-pytestmark = [
-    pytest.mark.engine,
-    pytest.mark.usefixtures("served"),
-    # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+pytestmark = [*CUT_SHORT, pytest.mark.usefixtures("served")]
 
 
 def patched(rig: Rig) -> list[str]:
@@ -89,15 +83,6 @@ def test_another_successor_takes_the_place_of_one_that_failed(rig: Rig, hosts: H
     assert rig.preview() == {"same": 3}
 
 
-def test_down_takes_both(rig: Rig, hosts: Hosts) -> None:
-    """A successor that does not serve, and what serves, are both gone after a destroy."""
-    half(rig, hosts)
-
-    rig.destroy()
-
-    assert rig.tpu() == {}
-
-
 def test_going_on_after_errors_deletes_nothing_that_serves(rig: Rig, hosts: Hosts) -> None:
     """With --continue-on-error the engine deletes what is replaced all the same: what serves is
     kept."""
@@ -123,22 +108,6 @@ def test_a_first_up_does_not_wait(rig: Rig, hosts: Hosts) -> None:
 
     rig.up()
 
-    assert live(rig) == [SECOND]
-
-
-def test_a_slow_successor_is_waited_for_again(rig: Rig, hosts: Hosts) -> None:
-    """After `readyTimeout` it is kept, and the next `up` waits again."""
-    rig.args["ready_timeout"] = "2s"
-    rig.up()
-    hosts.report(2, {"phase": "health", "detail": "the server is starting"})
-    renew(rig, "again")
-
-    with pytest.raises(CommandError, match="still in phase health"):
-        rig.up()
-
-    assert live(rig) == [FIRST, SECOND]
-    hosts.report(2, {"phase": "READY"})
-    rig.up()
     assert live(rig) == [SECOND]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pulumi.automation.errors import CommandError
 
-from tests.provider.deployment import TYPE, Rig, live, until
+from tests.provider.deployment import CUT_SHORT, TYPE, Rig, live, until
 from tests.provider.reporting_hosts import (
     FIRST,
     SECOND,
@@ -22,13 +22,7 @@ from tpuflex.cli.steps.approved import Approval
 from tpuflex.cli.steps.ready import asks_for_chips
 from tpuflex.engine.events import EnginePlan, Started, Step, progress_of
 
-pytestmark = [
-    pytest.mark.engine,
-    pytest.mark.usefixtures("served"),
-    # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+pytestmark = [*CUT_SHORT, pytest.mark.usefixtures("served")]
 
 
 def planned(rig: Rig) -> EnginePlan:
