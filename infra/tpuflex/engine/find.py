@@ -1,9 +1,9 @@
 """Which Pulumi engine runs: from PATH, our cache, or a build from its Go module.
 
 Looking (:func:`search`) installs nothing; :func:`ensure` makes sure that there is an engine. None
-is run that others could have put there, or that is not what was installed here, and only what is
-known by its checksum is fetched: the SDK's own download, a script from pulumi.com that is run as it
-comes, is not used (docs/security.md).
+is run that others could have put there, and only what is known by its checksum is fetched: the
+SDK's own download, a script from pulumi.com that is run as it comes, is not used
+(docs/security.md).
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tpuflex.engine import build, listeners
+from tpuflex.engine import build
 from tpuflex.engine.build import ENGINE_VERSION, MINIMUM_ENGINE
-from tpuflex.engine.seal import broken_seal, seal
 from tpuflex.engine.toolchain import MINIMUM_GO, find_go, parse_version, show_version
 from tpuflex.errors import EngineError
 from tpuflex.only_maker import only_maker
@@ -87,8 +86,8 @@ class Search:
 
 
 def cached_engine(home: Path) -> Path:
-    """Where the engine that was built here lies; one that was built in another way does not."""
-    return home / "engine" / f"v{ENGINE_VERSION}-{build.recipe()}" / "pulumi"
+    """Where the engine that is built here lies."""
+    return home / "engine" / f"v{ENGINE_VERSION}" / "pulumi"
 
 
 def search(home: Path, environ: Mapping[str, str]) -> Search:
@@ -142,7 +141,6 @@ def build_engine(home: Path, environ: Mapping[str, str], progress: Callable[[str
     target = cached_engine(home)
     own_directory(target.parent)
     build.build(home / "engine" / "build", target, child_environment(environ), progress)
-    seal(target)
     return Engine(target, ENGINE_VERSION, "build")
 
 
@@ -170,12 +168,6 @@ def _install(
 Look = tuple[Engine | None, Candidate]
 #: What the reason for an engine that is not to be trusted begins with.
 _NOT_RUN = "not run: "
-#: What an engine from elsewhere lacks (docs/security.md, "What does not hold").
-_OPEN = "while it runs, other users of this machine can call it"
-
-
-def _closed() -> str:
-    return "; answers to you only" if listeners.applies() else f"; {_OPEN}"
 
 
 def _on_path(home: Path, environ: Mapping[str, str]) -> Look:
@@ -195,7 +187,7 @@ def _on_path(home: Path, environ: Mapping[str, str]) -> Look:
         wanted = show_version(MINIMUM_ENGINE)
         return None, Candidate("path", found, version, False, f"older than {wanted}")
     return Engine(Path(found), version, "path"), Candidate(
-        "path", found, version, True, f"first on PATH and new enough; {_OPEN}"
+        "path", found, version, True, "first on PATH and new enough"
     )
 
 
@@ -203,10 +195,10 @@ def _cached(home: Path, environ: Mapping[str, str]) -> Look:
     path = cached_engine(home)
     if not os.access(path, os.X_OK):
         return None, Candidate("cache", str(path), "", False, "not built yet")
-    if (why := distrust(path, environ) or broken_seal(path)) is not None:
+    if (why := distrust(path, environ)) is not None:
         return None, Candidate("cache", str(path), "", False, f"{_NOT_RUN}{why}")
     return Engine(path, ENGINE_VERSION, "cache"), Candidate(
-        "cache", str(path), ENGINE_VERSION, True, f"built here earlier{_closed()}"
+        "cache", str(path), ENGINE_VERSION, True, "built here earlier"
     )
 
 

@@ -11,6 +11,7 @@ here, the engine installs that file, and what it made is compared before each ru
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -28,7 +29,6 @@ from tpuflex.engine.gcp_plugin import (
     find_gcp_plugin,
     gcp_plugin_release,
 )
-from tpuflex.engine.seal import file_sha256
 from tpuflex.errors import AccessError, EngineError, Finding, SettingsError
 from tpuflex.trusted_files import (
     child_environment,
@@ -92,13 +92,13 @@ def require_pinned_plugin(
         )
     release, executable = gcp_plugin_release(), fetched_gcp_plugin(environ)
     record = home / "gcp-plugin-pin.json"
-    if executable.is_file() and _recorded(record) == [pinned, file_sha256(executable)]:
+    if executable.is_file() and _recorded(record) == [pinned, _file_sha256(executable)]:
         return
     progress(f"Installing the gcp plugin {release} by the checksum of {PIN_FILE} …")
     with TemporaryDirectory() as directory:
         archive = Path(directory) / archive_name()
         _fetch(f"{source}/{archive.name}", archive)
-        if (found := file_sha256(archive)) != pinned:
+        if (found := _file_sha256(archive)) != pinned:
             raise EngineError(
                 f"{source}/{archive.name} is not what {PIN_FILE} pins: its SHA-256 is {found}, not"
                 f" {pinned}. Nothing was installed.",
@@ -106,7 +106,7 @@ def require_pinned_plugin(
             )
         _install(engine, release, archive, environ)
     own_directory(home)
-    write_private(record, json.dumps([pinned, file_sha256(executable)]))
+    write_private(record, json.dumps([pinned, _file_sha256(executable)]))
 
 
 def _pinned(file: Path) -> str:
@@ -170,3 +170,8 @@ def _recorded(record: Path) -> object:
         return json.loads(record.read_text("utf-8"))
     except (OSError, ValueError):
         return None
+
+
+def _file_sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()

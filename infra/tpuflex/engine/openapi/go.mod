@@ -1,5 +1,0 @@
-module github.com/pb33f/libopenapi
-
-go 1.25.11
-
-require go.yaml.in/yaml/v4 v4.0.0-rc.4
