@@ -20,8 +20,7 @@ from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.steps import doctor_caller, doctor_weights
 from tpuflex.cli.steps.doctor_account import account_checks
 from tpuflex.cli.steps.doctor_cloud import cloud_examinations, credential_examination
-from tpuflex.cli.steps.ready import require_ready, require_source
-from tpuflex.cli.steps.up import run_up
+from tpuflex.cli.steps.up import require_ready, require_source, run_up
 from tpuflex.errors import SettingsError, TpuflexError
 from tpuflex.gcp.required_apis import APIS, GoogleApi
 from tpuflex.naming import programs_key

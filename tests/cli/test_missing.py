@@ -16,7 +16,7 @@ from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.output import Output
 from tpuflex.cli.prepare import EndpointPreparation
 from tpuflex.cli.steps.preflight import run_preflight
-from tpuflex.cli.steps.ready import require_ready
+from tpuflex.cli.steps.up import require_ready
 from tpuflex.engine.failure import failure
 from tpuflex.errors import SettingsError, TpuflexError
 from tpuflex.operate.doctor.check import Check, Standing

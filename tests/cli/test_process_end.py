@@ -11,7 +11,7 @@ import pytest
 #: What comes after a quick end tells that there was none.
 _PROGRAM = """
 import atexit, sys, threading
-from tpuflex.cli.process_end import QuickEnd
+from tpuflex.cli.main import QuickEnd
 
 atexit.register(print, "Python's own end", file=sys.stderr)
 end = QuickEnd()

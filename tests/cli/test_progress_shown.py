@@ -8,8 +8,8 @@ import pytest
 
 from tests.cli.samples import step
 from tpuflex.cli.engine_progress import LiveProgress
-from tpuflex.cli.host_progress import HostProgress
 from tpuflex.cli.output import Output
+from tpuflex.cli.steps.boot import HostProgress
 from tpuflex.engine.events import Failed, Finished, Note, Started
 from tpuflex.host.report import HostReport
 

@@ -12,8 +12,7 @@ from tests.unit.stack_sections import sections
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.boot_failure import after_failed_boot
-from tpuflex.cli.steps.status import run_status
-from tpuflex.cli.steps.status_advice import advice_text, with_last_known, zone_text
+from tpuflex.cli.steps.status import advice_text, run_status, with_last_known, zone_text
 from tpuflex.codes import Code
 from tpuflex.errors import (
     AccessError,

@@ -17,8 +17,7 @@ from tpuflex.boot.config import boot_config
 from tpuflex.cli.output import Output
 from tpuflex.cli.plan import StackPlan
 from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.stack_head import stack_head
-from tpuflex.cli.stacks_reference import planned_text
+from tpuflex.cli.stacks_reference import planned_text, stack_head
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.planning.cost import run_cost
 from tpuflex.planning.memory import MemoryPlan

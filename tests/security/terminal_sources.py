@@ -16,11 +16,11 @@ from pathlib import Path
 from pulumi_plugin.log import scrub
 from tests.security.answering import server
 from tpuflex.cli.engine_progress import LiveProgress
-from tpuflex.cli.host_progress import HostProgress
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run
 from tpuflex.cli.output import Output
 from tpuflex.cli.stack import open_stack
+from tpuflex.cli.steps.boot import HostProgress
 from tpuflex.cli.steps.status import show_status
 from tpuflex.engine.events import Note
 from tpuflex.errors import EmulatorError, TpuflexError

@@ -5,12 +5,12 @@ With ``--check`` it writes nothing and names what is out of date.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tpuflex.cli.cost_reference import cost_reference
-from tpuflex.cli.decisions_reference import decisions_reference
 from tpuflex.cli.lifecycle_reference import lifecycle_reference
 from tpuflex.cli.policy_reference import policy_reference
 from tpuflex.cli.python_class import python_classes
@@ -20,6 +20,30 @@ from tpuflex.cli.stacks_reference import stacks_reference
 from tpuflex.settings.schema import catalog_schema_text, schema_text
 
 ROOT = Path(__file__).parents[3]
+_HEAD = """\
+# Decisions
+
+Generated from the records in this directory by `make docs`; do not edit. Each says what was
+decided, why, and what was left out.
+
+| number | decision | date |
+|---|---|---|
+"""
+_RECORD = re.compile(r"# 0*(\d+)\.? (.+)\n+Date: ([\d-]+)")
+
+
+def decisions_reference() -> str:
+    """The text of docs/adr/README.md: every decision with its title and date."""
+    rows = []
+    for file in sorted((ROOT / "docs" / "adr").glob("[0-9]*.md")):
+        found = _RECORD.match(file.read_text("utf-8"))
+        if found is None:
+            raise ValueError(f"{file.name} begins with no number, title and date")
+        number, title, date = found.groups()
+        rows.append(f"| [{number:0>4}]({file.name}) | {title} | {date} |\n")
+    return _HEAD + "".join(rows)
+
+
 #: Path in the project -> the function that renders the file.
 FILES: Mapping[str, Callable[[], str]] = {
     "docs/adr/README.md": decisions_reference,

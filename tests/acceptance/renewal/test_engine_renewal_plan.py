@@ -19,7 +19,7 @@ from tests.provider.reporting_hosts import (
     renew,
 )
 from tpuflex.cli.steps.approved import Approval
-from tpuflex.cli.steps.ready import asks_for_chips
+from tpuflex.cli.steps.up import asks_for_chips
 from tpuflex.engine.events import EnginePlan, Started, Step, progress_of
 
 pytestmark = [*CUT_SHORT, pytest.mark.usefixtures("served")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
@@ -13,18 +13,18 @@ from tpuflex.cli.boot_bars import boot_bars
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.plan import number, planned_memory
 from tpuflex.cli.recorded import recorded_requests
-from tpuflex.cli.server_text import HEADLINES, server_text
 from tpuflex.cli.steps.ask import session
 from tpuflex.cli.steps.reach import reached
-from tpuflex.cli.steps.status_advice import advice_text, with_last_known, zone_text
+from tpuflex.duration import format_roughly
 from tpuflex.errors import AccessError, TpuflexError
-from tpuflex.host.serving import Serving
+from tpuflex.host.serving import Serving, ServingPhase
 from tpuflex.operate.health import Health, ask_health
 from tpuflex.operate.route import Route, route
 from tpuflex.operate.status import slice_status
 from tpuflex.planning.cost import cost_in
 from tpuflex.planning.request import MemoryRequest, NotPlannable
 from tpuflex.planning.stack import plan_stack
+from tpuflex.request.outcomes import ACCEPTED, BOOTING, Condition
 from tpuflex.request.states import Lifecycle
 from tpuflex.startup.served import release
 
@@ -35,6 +35,41 @@ if TYPE_CHECKING:
     from tpuflex.operate.slice import SliceStatus
     from tpuflex.planning.memory import MemoryPlan
     from tpuflex.settings.model import StackSettings
+
+
+#: Said of a host whose last word is old.
+_GONE = "the host, or its watch, may be gone"
+
+#: In the headline of ``status``, by phase; one that serves is READY.
+HEADLINES = {
+    ServingPhase.DRAINING: "draining",
+    ServingPhase.DEGRADED: "its server is started again",
+    ServingPhase.FAILED: "the server failed",
+}
+
+
+def server_text(serving: Serving | None, now: datetime) -> str:
+    """The phase, what it answers, why it does not serve, and how old that is where it is too old to
+    be relied on; empty on hosts of older scripts."""
+    if serving is None:
+        return ""
+    parts = [serving.phase.value]
+    if serving.running or serving.waiting or serving.phase is ServingPhase.DRAINING:
+        waiting = f", {serving.waiting} waiting" if serving.waiting else ""
+        plural = "" if serving.running == 1 else "s"
+        parts.append(f"{serving.running} request{plural} running{waiting}")
+    if serving.drained:
+        parts.append("drained")
+    if serving.restarts:
+        parts.append("started again once, because it was frozen")
+    text = "; ".join(parts)
+    said = f"{text}: {serving.reason}" if serving.reason else text
+    if not serving.is_old(now.timestamp()):
+        return said
+    spoke = datetime.fromtimestamp(serving.at, UTC)
+    when = spoke.astimezone().strftime("%Y-%m-%d %H:%M %Z")
+    age = format_roughly(now - spoke)
+    return f"{said}\nsaid {age} ago, at {when}, though it is due every minute: {_GONE}"
 
 
 #: Seconds for a tunnel to open.
@@ -302,3 +337,58 @@ def moment_text(then: datetime | None, now: datetime) -> str:
     minutes = max(0, int((then - now).total_seconds()) // 60)
     moment = then.astimezone().strftime("%Y-%m-%d %H:%M %Z")
     return f"{moment} (in {minutes // 60} h {minutes % 60:02} min)"
+
+
+#: Said of a slice that was requested before the stack file was changed.
+_OTHER_ZONE = (
+    "{} is none of tpuflex:slice.zones any more: `tpuflex up` replaces the slice,\n"
+    "`tpuflex down` deletes it there"
+)
+#: Said of one whose run is over: there is nothing to replace, and `rerun` need not be changed.
+_OTHER_ZONE_ENDED = (
+    "{} is none of tpuflex:slice.zones any more, and the run is over:\n"
+    "`tpuflex up` starts a new run in {}"
+)
+_ENDED_ELSEWHERE = "for a new run: `tpuflex up`; `tpuflex down` cleans up"
+#: Said where the stack file asks for the next run, whatever else it says.
+_ENDED_RENEWS = (
+    "`tpuflex up` starts the next run (tpuflex:slice.renew_before); `tpuflex down` cleans up"
+)
+#: Said where the cloud refuses to tell.
+_LAST_KNOWN = "The stack's state last knew of {}: it may still run, and be billed."
+#: Said of a host that has not served yet, where the stack file says ``on_boot_failure: delete``.
+_DELETED_BY_ITS_UP = (
+    "; only the `up` during which it was granted deletes it if its boot\n"
+    "fails (tpuflex:slice.on_boot_failure): a later one does not, `tpuflex down` does"
+)
+
+
+def with_last_known(error: AccessError, requests: tuple[str, ...]) -> AccessError:
+    """``error`` with what the state has: what is billed must not be hidden by a refusal."""
+    if not requests:
+        return error
+    message = f"{error.message}\n{_LAST_KNOWN.format(', '.join(requests))}"
+    return type(error)(message, hint=error.hint, code=error.code)
+
+
+def zone_text(status: SliceStatus, zones: tuple[str, ...]) -> str:
+    """What `up` does about a slice outside of ``zones``; empty for one inside."""
+    if status.zone in zones:
+        return ""
+    if status.condition is Condition.ENDED:
+        return _OTHER_ZONE_ENDED.format(status.zone, " or ".join(zones))
+    return _OTHER_ZONE.format(status.zone)
+
+
+def advice_text(status: SliceStatus, stack: OpenStack) -> str:
+    """What to do about the slice, with what the stack file says about it."""
+    slice_ = stack.settings.slice
+    if status.condition is Condition.ENDED and slice_.renew_before is not None:
+        return _ENDED_RENEWS
+    if status.condition is Condition.ENDED and status.zone not in slice_.zones:
+        return _ENDED_ELSEWHERE
+    if status.condition is Condition.ENDED and slice_.on_run_end == "accept":
+        return ACCEPTED.text
+    if status.outcome is BOOTING and slice_.on_boot_failure == "delete":
+        return status.advice + _DELETED_BY_ITS_UP
+    return status.advice
