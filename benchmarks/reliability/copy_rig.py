@@ -1,5 +1,5 @@
-"""The dev stack before its chips are asked for, with its weights in another bucket than the one
-that its hosts would read. No engine: what it would have made is made here."""
+"""The dev stack, with zones in two regions, before its chips are asked for: the library has its
+weights in its home alone. No engine: what it would have made is made here."""
 
 from __future__ import annotations
 
@@ -28,39 +28,7 @@ from tpuflex.settings.load import load_stack_file
 
 PROJECT = "tpuflex-dev"
 NEAR, FAR = (library_names(PROJECT).bucket(PROJECT, each) for each in ("us-east5", "europe-west4"))
-OWN = Names("tpuflex", "dev", ENDPOINT_NAME).bucket(PROJECT, "us-east5")
-_LOCATIONS = {NEAR: "US-EAST5", FAR: "EUROPE-WEST4", OWN: "US-EAST5"}
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """Where the weights lie, and why they are copied.
-
-    Attributes:
-        origin: the bucket that has them.
-        target: the one that they are copied to.
-        zones: of the stack.
-        pinned: whether the stack file pins them.
-        planned: whether the slice in the state was made for them.
-        source: whether the stack file names the directory that they came from.
-    """
-
-    origin: str
-    target: str
-    zones: tuple[str, ...] = ("us-east5-a",)
-    pinned: bool = False
-    planned: bool = False
-    source: bool = False
-
-
-WAYS: Mapping[str, Way] = {
-    "to the stack's other region": Way(
-        NEAR, FAR, zones=("us-east5-a", "europe-west4-a"), pinned=True
-    ),
-    "from the library's other region": Way(NEAR, FAR, zones=("europe-west4-a",), pinned=True),
-    "out of the stack's own bucket": Way(OWN, NEAR, planned=True),
-    "what equals the source, out of the stack's own bucket": Way(OWN, NEAR, source=True),
-}
+_LOCATIONS = {NEAR: "US-EAST5", FAR: "EUROPE-WEST4"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +47,7 @@ class Found:
 
 
 class CopyRig(Rig):
-    """One command: ``prepare WAY``, what `up` does before it asks for chips."""
+    """One command: ``prepare``, what `up` does before it asks for chips."""
 
     project = "tpuflex"
 
@@ -106,12 +74,10 @@ class CopyRig(Rig):
         self._guard.close()
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """The process that prepares the stack in a way of :data:`WAYS`."""
-        _, name = words
-        way = WAYS[name]
-        planned = [way.origin, self.prefix, self.sha256] if way.planned else None
+        """The process that prepares the stack."""
+        del words  # there is one command
         program = Path(__file__).with_name("preparing.py")
-        return [sys.executable, "-P", str(program), str(self.home), json.dumps(planned)]
+        return [sys.executable, "-P", str(program), str(self.home)]
 
     def environ(self) -> dict[str, str]:
         """The embedded cloud's variables."""
@@ -128,21 +94,23 @@ class CopyRig(Rig):
         names = Names(self.project, self.stack, ENDPOINT_NAME)
         return {names.owner: names.prefix}
 
-    def begin(self, name: str) -> None:
-        """Let the weights lie where they are in the way ``name``, and nothing else be there but the
-        buckets and the empty secrets."""
+    def begin(self) -> None:
+        """Let the weights lie in the home, and nothing else be there but the buckets and the empty
+        secrets."""
         self.reset()
         (self.home / ".tpuflex" / "pushed-weights.json").unlink(missing_ok=True)
-        way, names = WAYS[name], Names(self.project, self.stack, ENDPOINT_NAME)
-        for bucket in dict.fromkeys((way.origin, way.target)):
-            owner = names if bucket == OWN else library_names(PROJECT)
-            body = {"name": bucket, "location": _LOCATIONS[bucket], "labels": owner.labels()}
+        names, labels = (
+            Names(self.project, self.stack, ENDPOINT_NAME),
+            library_names(PROJECT).labels(),
+        )
+        for bucket, location in _LOCATIONS.items():
+            body = {"name": bucket, "location": location, "labels": labels}
             versions = {"versioning": {"enabled": True}}
             self._call("POST", f"storage/v1/b?project={PROJECT}", {**body, **versions})
         for role in (API_KEY, METRICS_KEY):
             path = f"v1/projects/{PROJECT}/secrets?secretId={names.secret(role)}"
             self._call("POST", path, {"replication": {"automatic": {}}})
-        pushed = self.bucket(way.origin).push(
+        pushed = self.bucket(NEAR).push(
             self.home / "model",
             self.prefix,
             model=load_stack_file(self._file, deploying=False).settings.model.name,
@@ -150,7 +118,7 @@ class CopyRig(Rig):
             progress=lambda _done, _total: None,
         )
         self.sha256 = pushed.manifest.sha256
-        self._write(way)
+        self._write()
 
     def bucket(self, name: str) -> WeightsBucket:
         """The sets of weights in a bucket."""
@@ -173,20 +141,15 @@ class CopyRig(Rig):
         kinds = self.control.inventory()["secretmanager"]
         return [str(each["name"]) for each in kinds.get("versions", [])]
 
-    def _write(self, way: Way) -> None:
+    def _write(self) -> None:
         document = yaml.safe_load(self._written)
         config = document["config"]
-        weights: dict[str, object] = {"bucket": "library"}
-        if way.pinned:
-            weights["manifest_sha256"] = self.sha256
-        if way.source:
-            weights["source"] = "model"
+        weights = {"bucket": "library", "manifest_sha256": self.sha256}
         config["tpuflex:model"]["weights"] = weights
         config["tpuflex:serving"]["compile_cache"] = "host"
-        config["tpuflex:slice"]["zones"] = list(way.zones)
-        if len(way.zones) > 1:
-            ranges = {"subnetwork_cidrs": {"europe-west4": "10.128.16.0/20"}}
-            config.setdefault("tpuflex:network", {}).update(ranges)
+        config["tpuflex:slice"]["zones"] = ["us-east5-a", "europe-west4-a"]
+        ranges = {"subnetwork_cidrs": {"europe-west4": "10.128.16.0/20"}}
+        config.setdefault("tpuflex:network", {}).update(ranges)
         self._file.write_text(yaml.safe_dump(document))
 
     def _write_model(self) -> None:

@@ -1,19 +1,16 @@
 """A process that does for the dev stack what `up` does before it asks for chips: checks, then
 brings secrets and weights in place. Prints the hash of the weights that a host may serve.
 
-Arguments: the project's directory, and the weights that the slice in the state was made for, as a
-JSON list of bucket, prefix and hash, or ``null``.
+Argument: the project's directory.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 from pathlib import Path
 
-from tpuflex.boot.planned import PlannedWeights
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.output import Output
 from tpuflex.cli.prepare import EndpointPreparation
@@ -22,18 +19,12 @@ from tpuflex.errors import TpuflexError
 from tpuflex.project import open_project
 
 
-def main(root: str, planned: str) -> int:
+def main(root: str) -> int:
     """Prepare; the exit code, by kind of error as that of `up`."""
     stack = open_stack(open_project(Path(root), os.environ), "dev", deploying=False)
     output = Output(json=False, verbose=False)
-    made_for = json.loads(planned)
-    preparation = EndpointPreparation(
-        Cloud(stack, dict(os.environ)),
-        output.progress,
-        output,
-        lambda: False,
-        before=PlannedWeights(*made_for) if made_for else None,
-    )
+    cloud = Cloud(stack, dict(os.environ))
+    preparation = EndpointPreparation(cloud, output.progress, output, lambda: False)
     try:
         preparation.check()
         print(asyncio.run(preparation.ready(preparation.cloud.bucket, {})))

@@ -10,13 +10,11 @@ import pytest
 from tests.cli.test_weights_uses import Policy, Slices
 from tpuflex.boot.places import weights_prefix
 from tpuflex.boot.planned import PlannedWeights
-from tpuflex.cli import set_removal
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps.down_purge import nothing_text, planned_purge, purge
+from tpuflex.cli.steps.down_purge import nothing_text, planned_purge
 from tpuflex.errors import AccessError, ConflictError, NotFoundError
 from tpuflex.gcp.weights_objects import SetObjects
-from tpuflex.gcp.weights_removal import planned_removal
 
 NOW = dt.datetime(2026, 11, 23, 12, tzinfo=dt.UTC)
 
@@ -100,37 +98,3 @@ def test_a_push_that_may_be_under_way_is_left_alone(
     else:
         with pytest.raises(ConflictError, match="a push may be under way"):
             planned_purge(cloud, served)
-
-
-def test_a_removal_that_was_killed_goes_on(
-    stack: OpenStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What a removal from here has left without a manifest goes with the same command, within the
-    day, too; not if something was written there since, and not once a removal has ended."""
-    cloud = library_stack(stack)
-    served = served_by(cloud)
-
-    def killed(_removal: object) -> None:
-        raise KeyboardInterrupt
-
-    blobs = files_without_manifest(cloud, 3, 2)
-    planned = planned_removal(cloud.weights.contents(served.prefix), unfinished=False)
-    with monkeypatch.context() as patched:
-        patched.setattr(set_removal, "remove", killed)
-        with pytest.raises(KeyboardInterrupt):
-            purge(cloud, planned)
-    again = planned_purge(cloud, served)
-    files_without_manifest(cloud, 3)  # some are gone already
-    later = planned_purge(cloud, served)
-
-    assert again is not None
-    assert again.files == tuple(blobs)
-    assert later is not None
-    files_without_manifest(cloud, 3, 1)
-    with pytest.raises(ConflictError, match="a push may be under way"):
-        planned_purge(cloud, served)
-    files_without_manifest(cloud, 3, 2)
-    monkeypatch.setattr(set_removal, "remove", lambda _removal: None)
-    purge(cloud, planned)
-    with pytest.raises(ConflictError, match="a push may be under way"):
-        planned_purge(cloud, served)

@@ -10,9 +10,6 @@ import pytest
 from tests.cli.examined import Doctor
 from tests.cli.regions import (
     FAR,
-    HOME,
-    LIBRARY,
-    listed,
     prefix_of,
     push,
     remove,
@@ -20,8 +17,6 @@ from tests.cli.regions import (
     two_regions,
 )
 from tpuflex.cli.region_weights import filling_texts, weights_set
-from tpuflex.cli.weights_elsewhere import elsewhere, weights_in
-from tpuflex.operate.weights_choice import Trust, Weights, to_copy
 
 
 @pytest.fixture
@@ -60,29 +55,3 @@ def test_what_is_copied_anew_is_priced(
     assert "is copied anew; " + text in damaged
     assert "the network costs $0.01 at most" in damaged
     assert filling_texts(doctor.cloud, wanted) == []
-
-
-def test_the_cheapest_of_other_regions_is_copied_from(doctor: Doctor, checkpoint: Path) -> None:
-    """Not the first by name: from Tokyo the network costs more than from Iowa."""
-    push(doctor, checkpoint)
-    for name in listed(doctor, HOME):
-        remove(doctor, HOME, name)
-    model = doctor.stack.settings.model
-    for region in ("asia-northeast1", "us-central1"):
-        bucket = LIBRARY.bucket("tpuflex-dev", region)
-        labels = {"tpuflex-owner": LIBRARY.owner}
-        body = {"name": bucket, "location": region.upper(), "labels": labels}
-        doctor.call("POST", "storage/v1/b?project=tpuflex-dev", body)
-        weights_in(doctor.cloud, bucket).push(
-            checkpoint,
-            prefix_of(doctor),
-            model=model.name,
-            revision=model.weights.revision,
-            progress=lambda _done, _total: None,
-        )
-    said: list[str] = []
-    found = elsewhere(doctor.cloud, said.append)
-    assert said == []
-    assert [each.region for each in found] == ["us-central1", "asia-northeast1", "europe-west4"]
-    origin = to_copy(Weights("x", "dev", None, False, found), Trust(pinned=found[-1].sha256))
-    assert origin == found[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,10 +10,10 @@ import pytest
 from tests.cli.test_prepare import OURS, Case, case, on
 from tpuflex.boot.places import weights_prefix
 from tpuflex.boot.planned import PlannedWeights
-from tpuflex.cli import weights_elsewhere
 from tpuflex.cli.cloud import Cloud
-from tpuflex.cli.weights_elsewhere import lost_texts
-from tpuflex.errors import ApiError
+from tpuflex.cli.prepare import _lost_texts
+from tpuflex.gcp import weights
+from tpuflex.operate.weights_choice import Weights
 
 
 def moving(project: Path) -> Case:
@@ -27,30 +26,18 @@ def moving(project: Path) -> Case:
     return found
 
 
-def test_what_was_served_is_not_given_up_unseen(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where its bucket, which is about to go, cannot be looked at, nothing else is pushed."""
-
-    def away(_cloud: Cloud) -> Iterator[tuple[str, str]]:
-        raise ApiError("away")
-        yield  # pragma: no cover
-
-    monkeypatch.setattr(weights_elsewhere, "_buckets", away)
-    stack = moving(project)
-    with pytest.raises(ApiError, match="away"):
-        stack.preparation._question()
-
-
 def test_sets_that_go_with_the_bucket_are_named(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other revisions in the stack's own bucket are not copied: it is said before the question."""
+    """It is said before the question, of each that the library does not have, too."""
     monkeypatch.setattr(Cloud, "is_there", lambda _cloud, _bucket: True)
     cloud = moving(project).preparation.cloud
     prefixes = (weights_prefix(cloud.stack.settings.model), "models/m/2")
     both = [SimpleNamespace(prefix=prefix, total_bytes=10**9) for prefix in prefixes]
     there = SimpleNamespace(list=lambda: both)
-    monkeypatch.setattr(weights_elsewhere, "weights_in", lambda *_words: there)
-    (line,) = lost_texts(cloud)
-    assert "models/m/2, 1.00 GB, is deleted with that bucket" in line
+    monkeypatch.setattr(weights, "weights_bucket", lambda *_words, **_more: there)
+    for found, gone in ((None, prefixes), (OURS.sha256, prefixes[1:])):
+        lines = _lost_texts(cloud, Weights("gs://b/p", "dev", found, source=True))
+        assert [each.partition(", 1.00 GB, is deleted with")[0] for each in lines] == [
+            f"  warning  gs://{cloud.made_bucket}/{prefix}" for prefix in gone
+        ]

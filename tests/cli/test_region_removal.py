@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,14 +21,12 @@ from tests.cli.regions import (
     two_regions,
     typed,
 )
-from tpuflex.cli import set_removal
-from tpuflex.cli.cloud import Cloud
+from tpuflex.cli import weights_uses
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.steps.weights_ls import run_weights_ls
 from tpuflex.cli.steps.weights_rm import run_weights_rm
 from tpuflex.cli.steps.weights_verdicts import Wanted
 from tpuflex.errors import AccessError, NotFoundError
-from tpuflex.gcp import weights_removal
 
 Captured = pytest.CaptureFixture[str]
 
@@ -94,34 +90,10 @@ def test_rights_in_one_region_alone_remove_nothing(
     def held(_api: object, bucket: str, asked: tuple[str, ...]) -> frozenset[str]:
         return frozenset() if bucket == FAR else frozenset(asked)
 
-    monkeypatch.setattr(set_removal, "held_in", held)
+    monkeypatch.setattr(weights_uses, "held_in", held)
     with pytest.raises(AccessError, match=f"You may not delete gs://{FAR}/") as caught:
         run_weights_rm(typed(), pushed.cloud, Wanted(prefix_of(pushed)), dry_run=False)
     assert caught.value.hint.startswith("Have whoever administers it run: gcloud storage buckets")
     assert len(listed(pushed, HOME)) == len(listed(pushed, FAR)) == 3
     run_weights_rm(typed(), pushed.cloud, Wanted(prefix_of(pushed), bucket=HOME), dry_run=False)
-    assert listed(pushed, HOME) == {}
-
-
-def test_what_nobody_uses_goes_on_after_a_kill(
-    pushed: Doctor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The manifest that said when the set was last used is gone by then."""
-    take_away(pushed)
-    later = pushed.cloud.now() + timedelta(days=90)
-    monkeypatch.setattr(Cloud, "now", lambda _self: later)
-    delete = weights_removal._delete
-
-    def killed(bucket: Any, blob: Any, **conditions: int) -> None:
-        if not conditions:
-            raise KeyboardInterrupt
-        delete(bucket, blob, **conditions)
-
-    wanted = Wanted(unused_days=30)
-    with monkeypatch.context() as patch:
-        patch.setattr(weights_removal, "_delete", killed)
-        with pytest.raises(KeyboardInterrupt):
-            run_weights_rm(typed(), pushed.cloud, wanted, dry_run=False)
-    assert len(listed(pushed, HOME)) == 2
-    run_weights_rm(typed(), pushed.cloud, wanted, dry_run=False)
     assert listed(pushed, HOME) == {}

@@ -30,7 +30,6 @@ from tpuflex.cli.steps.weights_ls import run_weights_ls
 from tpuflex.cli.steps.weights_rm import run_weights_rm
 from tpuflex.cli.steps.weights_verdicts import Wanted
 from tpuflex.cli.steps.weights_verify import run_verify
-from tpuflex.cli.weights_elsewhere import weights_in
 from tpuflex.errors import ConflictError, NotFoundError, WeightsError
 from tpuflex.gcp import weights_removal
 from tpuflex.gcp.library import READER_TITLE, below
@@ -118,43 +117,18 @@ def test_other_weights_in_a_region_are_not_replaced(
     assert listed(doctor, FAR).keys() == listed(doctor, HOME).keys()
 
 
-def test_a_damaged_home_is_mended_from_a_region_that_is_whole(
-    doctor: Doctor, checkpoint: Path, capsys: Captured
-) -> None:
-    """By a plain `weights push` and by `up`, without a source, and of the damaged file alone; a
-    preview says so. Where no region has it whole, the directory has to be named."""
+def test_a_damaged_home_wants_its_directory(doctor: Doctor, checkpoint: Path) -> None:
+    """Without a source no command serves it, or fills a region from it: the directory has to be
+    named."""
     push(doctor, checkpoint)
-    shard = f"{prefix_of(doctor)}/model.safetensors"
-    whole = {name: each["crc32c"] for name, each in listed(doctor, HOME).items()}
-    remove(doctor, HOME, shard)
-    capsys.readouterr()
-    push(doctor, None)
-    pushed = said(capsys)
-    mended = {name: each["crc32c"] for name, each in listed(doctor, HOME).items()}
-
-    remove(doctor, HOME, shard)
+    remove(doctor, HOME, f"{prefix_of(doctor)}/model.safetensors")
     lines: list[str] = []
     preparation = EndpointPreparation(doctor.cloud, lines.append, typed().output, lambda: False)
-    foretold = preparation.foretell()
-    served = preparation._ensure_weights()
-    again = {name: each["crc32c"] for name, each in listed(doctor, HOME).items()}
-
-    assert (pushed["copied"], pushed["sent"]) == (["model.safetensors"], [])
-    assert pushed["copied_from"] == f"gs://{FAR}/{prefix_of(doctor)}"
-    assert whole.keys() == mended.keys() == again.keys()
-    assert whole[shard] == mended[shard] == again[shard]
-    (line,) = foretold.lines
-    assert "does not match its manifest (model.safetensors: missing): what is wrong is" in line
-    assert line.endswith(f"copied anew from gs://{FAR}/{prefix_of(doctor)} (europe-west4)")
-    assert (foretold.from_source, served) == ("", pushed["manifest_sha256"])
-    assert [each.split()[0] for each in lines] == ["warning", "copied"]
-
-    for bucket in (HOME, FAR):
-        remove(doctor, bucket, shard)
     for command in (preparation.foretell, preparation._ensure_weights, lambda: push(doctor, None)):
         with pytest.raises(WeightsError, match="does not match its manifest") as caught:
             command()
         assert caught.value.hint == "Run: tpuflex weights push DIRECTORY --stack dev"
+    assert [each.split()[0] for each in lines] == ["warning"]
     push(doctor, checkpoint)
     run_verify(doctor.cloud, checkpoint, typed().output)
 
@@ -187,7 +161,7 @@ def test_other_weights_in_a_region_are_found_before_the_upload(
     doctor: Doctor, checkpoint: Path, tmp_path: Path
 ) -> None:
     """Nothing pins these, and a push that the other region then refuses would have been for
-    nothing: neither it nor a copy from another bucket brings anything to the home."""
+    nothing."""
     other = tiny_checkpoint(tmp_path / "other")
     (other / "model.safetensors").write_bytes(b"others")
     (far,) = doctor.cloud.further_regions()
@@ -197,21 +171,7 @@ def test_other_weights_in_a_region_are_found_before_the_upload(
     with pytest.raises(ConflictError, match=f"gs://{FAR}/.* holds other weights already") as caught:
         push(doctor, checkpoint)
     assert "Nothing was sent" in caught.value.message
-    own: dict[str, Any] = {"name": doctor.cloud.made_bucket, "location": "US-EAST5"}
-    own["labels"] = {"tpuflex-owner": doctor.stack.names.owner}
-    doctor.call("POST", "storage/v1/b?project=tpuflex-dev", own)
-    before = weights_in(doctor.cloud, doctor.cloud.made_bucket)
-    mine = before.push(checkpoint, prefix_of(doctor), model="m", revision="1", progress=quiet)
-    weights = doctor.stack.settings.model.weights
-    pin = {"manifest_sha256": mine.manifest.sha256}
-    doctor.change("model", weights=weights.model_copy(update=pin))
-    with pytest.raises(ConflictError, match=f"gs://{FAR}/.* holds other weights"):
-        push(doctor, None)
     assert (listed(doctor, HOME), listed(doctor, FAR)) == ({}, there)
-
-
-def quiet(_done: int, _total: int) -> None:
-    """No progress."""
 
 
 def test_every_region_is_listed(doctor: Doctor, checkpoint: Path, capsys: Captured) -> None:

@@ -73,16 +73,6 @@ def test_what_pushes_have_left_goes(one: StoredWeights, uses: Uses, why: str | N
     assert kept(one, UNFINISHED, uses) == why
 
 
-@pytest.mark.parametrize("wanted", [UNFINISHED, IDLE])
-def test_what_a_removal_has_left_goes(wanted: Wanted) -> None:
-    """Within the day, too, and although no manifest says when it was last used; not where an
-    endpoint waits for the rest."""
-    one = replace(BROKEN, written=NOW)
-    assert tuple(judge((one,), wanted, NOBODY, NOW, {one.prefix})) == (Verdict(one),)
-    (kept_,) = judge((one,), wanted, used(one), NOW, {one.prefix})
-    assert kept_.why_kept == "h may read it"
-
-
 def test_nothing_goes_where_nothing_is_named() -> None:
     """Neither a set nor an option: that is no set that goes, not all of them."""
     assert kept(WHOLE, Wanted()) is None

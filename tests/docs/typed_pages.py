@@ -27,9 +27,6 @@ ENDLESS = "runs until Ctrl-C, on a host that writes a log"
 NO_LOG = f"a host that runs nothing has no log; {GOOGLE} types it in a rehearsal"
 PRIVATE = "goes through IAP to a private address, until Ctrl-C; tests/cli/test_way_in.py"
 GCLOUD = "needs gcloud, and a secret's name; tests/acceptance/gcloud/test_services_gcloud.py"
-FILLED = (
-    "needs weights in another region; tests/acceptance/weights/test_library_filled.py copies these"
-)
 ACCOUNT = (
     "needs an account of others; tests/acceptance/engine/test_brought_account.py runs these steps"
 )
@@ -158,10 +155,6 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex --stack chat library up --region europe-west4",
             "tpuflex --stack chat library down --dry-run",
             "tpuflex --stack chat library down",
-        ),
-        FILLED: (
-            "tpuflex --stack chat-eu library up",
-            "tpuflex --stack chat-eu weights push",
         ),
     },
     "docs/how-to/other-languages.md": {

@@ -215,28 +215,6 @@ def test_what_is_not_whole_is_not_copied(clients: Clients, filled: WeightsBucket
         copied(clients)
 
 
-def test_a_push_takes_what_lies_in_another_bucket(
-    clients: Clients, filled: WeightsBucket, checkpoint: Path
-) -> None:
-    """Asked once it is known what is to be pushed, and that it may; not where a complete set is
-    there already, and not where every file is to be sent again."""
-    target, asked = clients.bucket("bucket-2"), []
-
-    def fill(wanted: object) -> bool:
-        asked.append(wanted)
-        copied(clients)
-        return True
-
-    report = push(target, checkpoint, fill=fill)
-    push(target, checkpoint, fill=fill)
-    again = push(target, checkpoint, fill=fill, again=True)
-
-    assert asked == [report.manifest]
-    assert (report.sent, report.kept) == ((), ("config.json", "model.safetensors"))
-    assert report.manifest.sha256 == filled.verify(PREFIX).sha256
-    assert again.sent == ("config.json", "model.safetensors")
-
-
 def test_a_set_that_was_exchanged_is_not_copied(
     clients: Clients, filled: WeightsBucket, checkpoint: Path
 ) -> None:

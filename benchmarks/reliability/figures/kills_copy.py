@@ -4,54 +4,41 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reliability.copy_rig import WAYS, CopyRig
+from reliability.copy_rig import FAR, NEAR, CopyRig
 from reliability.figures.callers import callers
 from reliability.figures.figure import Case, Figure, Result
 from reliability.figures.power_failures import kill, killed
 
 
 def cases(rig: CopyRig, _seed: int) -> list[Case]:
-    """Stage x call of every API, for every way of copying."""
-    found: list[Case] = []
-    for way in WAYS:
-        rig.begin(way)
-        calls = [call for call, _ in callers(rig, "prepare", way)]
-        found += killed(way, {"way": way}, calls)
-    return found
+    """Stage x call of every API."""
+    rig.begin()
+    return list(killed("copy", {}, [call for call, _ in callers(rig, "prepare")]))
 
 
 def judge(rig: CopyRig, case: Case) -> Result:
     """Kill it and type the same command again: no half set verifies meanwhile, and in the end the
     set is there once, where it came from is as it was, and each secret has one version."""
-    name = case.facts["way"]
-    way = WAYS[name]
-    rig.begin(name)
-    before = rig.found(way.origin)
+    rig.begin()
+    before = rig.found(NEAR)
 
     def damage() -> list[str]:
-        return [*rig.found(way.target).damage, *rig.found(way.origin).damage]
+        return [*rig.found(FAR).damage, *rig.found(NEAR).damage]
 
-    result = kill(rig, case, ("prepare", name), damage)
-    ended = rig.run("prepare", name)
+    result = kill(rig, case, ("prepare",), damage)
+    ended = rig.run("prepare")
     said = rig.said[-1]
     text = f"again it exits with {ended.exit_code}: {said.stderr}"
     result.wanted(ended.exit_code == 0, "manual", text)
     result.wanted(said.stdout.split()[-1:] == [rig.sha256], "lost", f"would serve {said.stdout}")
-    _judge_end(rig, name, before.versions, result)
-    return result
-
-
-def _judge_end(
-    rig: CopyRig, name: str, before: tuple[tuple[str, int], ...], result: Result
-) -> None:
-    way = WAYS[name]
-    there, here = rig.found(way.origin), rig.found(way.target)
+    there, here = rig.found(NEAR), rig.found(FAR)
     result.wanted(not there.damage + here.damage, "half", f"{there.damage}{here.damage}")
-    result.wanted(here.whole == (rig.sha256,), "lost", f"{way.target} holds {here.whole}")
-    result.wanted(there.versions == before, "lost", f"{way.origin} holds {there.versions}")
-    result.wanted(len(here.versions) == 3, "duplicate", f"{way.target}: {here.versions}")
+    result.wanted(here.whole == (rig.sha256,), "lost", f"{FAR} holds {here.whole}")
+    result.wanted(there.versions == before.versions, "lost", f"{NEAR} holds {there.versions}")
+    result.wanted(len(here.versions) == 3, "duplicate", f"{FAR}: {here.versions}")
     secrets = rig.secret_versions()
     result.wanted(len(secrets) == 1, "duplicate", f"versions of secrets: {secrets}")
+    return result
 
 
 def rig(home: Path) -> CopyRig:
@@ -63,8 +50,7 @@ FIGURE = Figure(
     key="14c",
     counted=("half", "lost", "duplicate", "manual"),
     title="kill -9 at every API call that `up` makes before it asks for chips, where it copies"
-    " weights: to another region of the stack, from the library's other region, out of the stack's"
-    " own bucket into the library; the same command again",
+    " weights to another region of the stack; the same command again",
     rig=rig,
     cases=cases,
     judge=judge,

@@ -16,9 +16,11 @@ from tpuflex.cli.prepare_secrets import check_brought, check_certificate, ensure
 from tpuflex.cli.prepare_weights import (
     Say,
     check_source,
+    checked,
     files_text,
     push_weights,
     remember,
+    require_source,
     weights_directory,
 )
 from tpuflex.cli.region_weights import (
@@ -30,16 +32,7 @@ from tpuflex.cli.region_weights import (
 from tpuflex.cli.shared_weights import note_weights_use, require_pinned, require_shared
 from tpuflex.cli.source_access import SourceAccess
 from tpuflex.cli.stack_library import in_library, require_programs_key
-from tpuflex.cli.weights_elsewhere import (
-    Filling,
-    copied_text,
-    copy_text,
-    copy_weights,
-    elsewhere,
-    lost_texts,
-)
-from tpuflex.cli.weights_mending import checked, whole_copy
-from tpuflex.errors import TpuflexError
+from tpuflex.errors import AlreadyExistsError, TpuflexError
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.weights_choice import (
     Choice,
@@ -48,7 +41,6 @@ from tpuflex.operate.weights_choice import (
     choose,
     not_the_source,
     refuse_other_word,
-    to_copy,
     unknown,
 )
 
@@ -57,7 +49,7 @@ if TYPE_CHECKING:
     from tpuflex.boot.planned import PlannedWeights
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.output import Output
-    from tpuflex.gcp.weights_report import FoundManifest, WeightsProblem
+    from tpuflex.gcp.weights_report import FoundManifest
 
 BUCKET = "gcp:storage/bucket:Bucket"
 
@@ -145,10 +137,7 @@ class EndpointPreparation:
         cloud = self.cloud
         weights, trust = self._question(empty=not cloud.own_bucket())
         choice = choose(weights, trust)
-        lost = lost_texts(cloud)
-        if (origin := to_copy(weights, trust)) is not None:
-            filled = filling_texts(cloud, weights_set(cloud, origin.sha256), origin.total_bytes)
-            return Foretold((*lost, copy_text(cloud, origin), *filled))
+        lost = _lost_texts(cloud, weights)
         if choice is Choice.AWAIT:
             return Foretold(tuple(lost))
         source = cloud.stack.settings.model.weights.source
@@ -164,9 +153,7 @@ class EndpointPreparation:
         if not problems:
             return Foretold(lines)
         wrong = f"does not match its manifest ({problems[0].path}: {problems[0].problem})"
-        if (whole := whole_copy(cloud, weights, problems, self.say)) is not None:
-            anew = f"what is wrong is copied anew from {whole.place} ({whole.region})"
-            return Foretold((*lines, f"weights: {weights.place} {wrong}: {anew}"))
+        require_source(weights, problems)
         again = f"{source} is pushed there again"
         return Foretold(lines, f"weights: {weights.place} {wrong}; {again}")
 
@@ -178,8 +165,7 @@ class EndpointPreparation:
             self.say(f"  warning  the weights in the bucket cannot be looked at: {error.message}")
             return None
         refuse_other_word(weights, trust)
-        origin = to_copy(weights, trust)
-        return weights.found if origin is None else origin.sha256
+        return weights.found
 
     def _prepare(self) -> str:
         require_shared(self.cloud)
@@ -207,7 +193,6 @@ class EndpointPreparation:
                 cloud.stack.name,
                 usable,
                 settings.source is not None,
-                elsewhere(cloud, self.say, before) if usable is None else (),
             ),
             Trust(
                 pinned=settings.manifest_sha256,
@@ -234,17 +219,19 @@ class EndpointPreparation:
         choice = choose(weights, trust)
         if choice is Choice.SERVE and weights.found is not None:
             problems = checked(self.cloud, weights).problems
-            if not problems or self._mend(weights, problems):
+            if not problems:
                 remember(self.cloud, weights.found)
                 note_weights_use(self.cloud, self.say)
                 return weights.found
+            for problem in problems:
+                self.say(
+                    f"  warning  {problem.path} in the bucket does not match the manifest "
+                    f"({problem.problem})"
+                )
+            require_source(weights, problems)
         if choice is Choice.AWAIT:
             self.say(f"  warning  {weights.place} holds no weights: the host will wait for them")
             return str(trust.pinned)
-        if (origin := to_copy(weights, trust)) is not None:
-            copied = copy_weights(self.cloud, origin, self.output, self.cancelled)
-            self.say(f"  copied   weights: {copied_text(origin, copied)}")
-            return copied.manifest.sha256
 
         def check(wanted: Manifest, found: FoundManifest | None) -> None:
             there = None if found is None else found.manifest
@@ -261,7 +248,6 @@ class EndpointPreparation:
             self.output,
             self.cancelled,
             check,
-            fill=Filling(self.cloud, self.output, self.cancelled),
             planned=trust.planned,
         )
         if report.sent:
@@ -275,20 +261,31 @@ class EndpointPreparation:
     def _access(self) -> SourceAccess:
         return SourceAccess(lambda: self.cloud, self.output, self.cancelled)
 
-    def _mend(self, weights: Weights, problems: tuple[WeightsProblem, ...]) -> bool:
-        """Have the set in the bucket, which has ``problems``, mended from another bucket; False
-        where only the source can.
 
-        Raises:
-            WeightsError: nothing can.
-        """
-        for problem in problems:
-            self.say(
-                f"  warning  {problem.path} in the bucket does not match the manifest "
-                f"({problem.problem})"
-            )
-        origin = whole_copy(self.cloud, weights, problems, self.say)
-        if origin is not None:
-            copied = copy_weights(self.cloud, origin, self.output, self.cancelled)
-            self.say(f"  copied   weights: {copied_text(origin, copied)}")
-        return origin is not None
+def _lost_texts(cloud: Cloud, weights: Weights) -> list[str]:
+    """The sets in the stack's own bucket that are deleted with it, where the stack file has moved
+    the ``weights`` into the library, a line each; not one that the library has, too.
+
+    Raises:
+        TpuflexError: it cannot be looked at.
+    """
+    stack = cloud.stack
+    if not in_library(stack):
+        return []
+    try:
+        if not cloud.is_there(cloud.made_bucket):
+            return []
+    except AlreadyExistsError:  # somebody else's, which stays
+        return []
+    from tpuflex.gcp.weights import weights_bucket
+
+    project, environ = stack.settings.project, cloud.environ
+    own = weights_bucket(cloud.made_bucket, project=project, environ=environ)
+    kept = weights_prefix(stack.settings.model) if weights.found is not None else None
+    return [
+        f"  warning  gs://{cloud.made_bucket}/{each.prefix}, {each.total_bytes / 1e9:.2f} GB, is"
+        " deleted with that bucket: to keep it, name its model and revision in the stack file, and"
+        f" run `tpuflex weights push --stack {stack.name}`"
+        for each in own.list()
+        if each.prefix != kept
+    ]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.shared_weights import require_same
 from tpuflex.cli.source_access import SourceAccess, hub_client, objects_at
-from tpuflex.errors import Finding, InterruptedByUser, SettingsError
+from tpuflex.errors import Finding, InterruptedByUser, SettingsError, WeightsError
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.weights_choice import not_the_source
 
@@ -19,13 +19,19 @@ if TYPE_CHECKING:
     from tpuflex.cli.output import Output
     from tpuflex.cli.stack import OpenStack
     from tpuflex.gcp.checkpoint_objects import CheckpointObjects
-    from tpuflex.gcp.weights import Check, Fill
-    from tpuflex.gcp.weights_report import FoundManifest, PushReport
+    from tpuflex.gcp.weights import Check
+    from tpuflex.gcp.weights_report import (
+        FoundManifest,
+        PushReport,
+        WeightsCheck,
+        WeightsProblem,
+    )
     from tpuflex.operate.bucket_models import BucketModels
     from tpuflex.operate.checkpoint_source import GsUrl
     from tpuflex.operate.hub.client import HubClient
     from tpuflex.operate.hub.fetch import HubModels
     from tpuflex.operate.model_source import RemoteSource
+    from tpuflex.operate.weights_choice import Weights
 
 Say = Callable[[str], None]
 
@@ -37,6 +43,39 @@ def remember(cloud: Cloud, manifest_sha256: str) -> None:
     known = PushedWeights(cloud.stack.own_files)
     if known.get(cloud.bucket, place) != manifest_sha256:
         known.put(cloud.bucket, place, manifest_sha256)
+
+
+def checked(cloud: Cloud, weights: Weights) -> WeightsCheck:
+    """How ``weights``, which were found in the bucket of the stack of ``cloud``, match their
+    manifest, by size and checksum.
+
+    Raises:
+        WeightsError: they were changed meanwhile.
+        TpuflexError: they cannot be looked at.
+    """
+    model = cloud.stack.settings.model
+    check = cloud.weights.verify(weights_prefix(model), model.weights.extra_files)
+    if check.sha256 != weights.found:
+        raise WeightsError(
+            f"The manifest in {weights.place} was changed a moment ago.",
+            hint="Run it again when whoever pushes there is done.",
+        )
+    return check
+
+
+def require_source(weights: Weights, problems: Sequence[WeightsProblem]) -> None:
+    """Check that ``weights``, which have ``problems``, can be pushed again from a source that the
+    stack names.
+
+    Raises:
+        WeightsError: it names none.
+    """
+    if not weights.source:
+        raise WeightsError(
+            f"{weights.place} does not match its manifest ({problems[0].path}:"
+            f" {problems[0].problem}), and the stack names no source.",
+            hint=f"Run: tpuflex weights push DIRECTORY --stack {weights.stack}",
+        )
 
 
 def weights_directory(stack: OpenStack, source: str, say: Say, access: SourceAccess) -> Path:
@@ -157,7 +196,6 @@ def push_weights(
     cancelled: Callable[[], bool],
     check: Check | None = None,
     *,
-    fill: Fill | None = None,
     again: bool = False,
     planned: str | None = None,
 ) -> PushReport:
@@ -171,7 +209,6 @@ def push_weights(
         cancelled: whether the user pressed Ctrl-C.
         check: called before anything is sent; raises what forbids it. By default only the stack
             file's pin does.
-        fill: brings the set from another bucket, if it lies there.
         again: send every file, whatever the bucket holds.
         planned: hash of the manifest that the slice was made for, if there is one.
 
@@ -214,7 +251,6 @@ def push_weights(
             progress=progress,
             extra_files=model.weights.extra_files,
             check=allowed,
-            fill=fill,
             again=again,
             source=source_of(directory),
             used=cloud.now().date(),

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.prepare_weights import remember
-from tpuflex.cli.weights_elsewhere import copy_text
 from tpuflex.errors import ConflictError, InterruptedByUser
-from tpuflex.operate.weights_choice import Elsewhere
+from tpuflex.planning.transfer_cost import transfer_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,20 +84,13 @@ def filling_text(
     if size is None:
         return damage
     region = cloud.stack.settings.region
-    origin = Elsewhere(cloud.bucket, wanted.prefix, region, wanted.sha256, size, ())
-    return "; ".join(filter(None, (damage, copy_text(near, origin))))
-
-
-def require_none_other(cloud: Cloud, wanted: RegionSet) -> None:
-    """Check that no further region of the stack of ``cloud`` holds another set under the name of
-    ``wanted``, before that is brought to the home.
-
-    Raises:
-        ConflictError: one does.
-        TpuflexError: it cannot be told.
-    """
-    for near in cloud.further_regions():
-        _require_same(near, wanted, near.weights.find(wanted.prefix))
+    free = " (the embedded cloud is free)" if cloud.stack.embedded else ""
+    copied = (
+        f"weights: {size / 1e9:.2f} GB are copied from gs://{cloud.bucket}/{wanted.prefix}"
+        f" ({region}) to gs://{near.bucket}; nothing passes through here, and"
+        f" {transfer_text(size, region, near.weights_region or region)}{free}"
+    )
+    return "; ".join(filter(None, (damage, copied)))
 
 
 def lacking_texts(cloud: Cloud) -> list[str]:

@@ -50,10 +50,6 @@ def push(invocation: Invocation, directory: Path | None, again: bool) -> None:
     continues. That checksum is a CRC32C, which can be forged: --again mends what a host reports as
     altered.
 
-    Weights that lie in the library's bucket of another region, or in the bucket that the stack had
-    before, are copied from there within Cloud Storage, and not sent from here. Weights that are
-    pinned need no source for that, and none is fetched.
-
     Where the stack's zones are in several regions, they go to its home, and from there within Cloud
     Storage to the others; what is damaged there is copied anew, with --again everything.
     """

@@ -1,4 +1,5 @@
-"""Which endpoints use the sets of weights in a stack's bucket now, as far as that can be seen.
+"""What a removal of weights looks at first: which endpoints use the sets in a stack's bucket now,
+as far as that can be seen, and whether the caller may delete there.
 
 Two sources, either of which is enough: the bucket's own policy, in which every endpoint has a
 binding for its set for as long as it is there; and what the nodes and requests of the Google Cloud
@@ -14,7 +15,9 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.planned import planned_weights
 from tpuflex.catalog.zones import region_of
-from tpuflex.errors import AccessError, ApiError, NotFoundError, ServiceDisabledError
+from tpuflex.errors import AccessError, ApiError, NotFoundError, ServiceDisabledError, TpuflexError
+from tpuflex.gcloud_commands import grant_on_bucket
+from tpuflex.gcp.brought_bucket import PUSH_ROLE, held_in
 from tpuflex.gcp.library import bucket_readers
 from tpuflex.gcp.listing import ANY_ZONE
 from tpuflex.host.metadata_keys import CONFIG_KEY
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 
 #: What ends the uses that are named here.
 END_USES = "Take those endpoints down first: tpuflex --stack NAME down."
+#: What a removal needs.
+_DELETES = "storage.objects.delete"
 #: Requests that have hosts, or will have.
 _LIVE = ON_ITS_WAY | {Lifecycle.ACTIVE}
 
@@ -146,3 +151,30 @@ def _overlap(one: str, other: str) -> bool:
 
 def _place(zone: str) -> str:
     return "all other zones" if zone == ANY_ZONE else zone
+
+
+def require_right(cloud: Cloud, prefix: str, instead: str = "") -> None:
+    """Check that the caller may delete what is at ``prefix``, before anything is gone. A right on
+    some objects alone is not told for a bucket: who has none on all of it is told what is looked
+    for.
+
+    Args:
+        cloud: the stack's cloud, in one of its regions.
+        prefix: the set.
+        instead: what to do otherwise than to have the right granted; empty for nothing.
+
+    Raises:
+        AccessError: it may not.
+    """
+    try:
+        held = held_in(cloud.apis().storage, cloud.bucket, (_DELETES,))
+    except TpuflexError:
+        return  # the first call that is refused tells
+    if _DELETES not in held:
+        raise AccessError(
+            f"You may not delete gs://{cloud.bucket}/{prefix}: {_DELETES} on the bucket is missing."
+            " Nothing was deleted.",
+            hint=(f"{instead}, or have" if instead else "Have")
+            + " whoever administers it run: "
+            + str(grant_on_bucket(f"gs://{cloud.bucket}", PUSH_ROLE, "user:YOU")),
+        )

@@ -58,7 +58,6 @@ if TYPE_CHECKING:
 PARALLELISM = 8
 
 Check = Callable[[Manifest, FoundManifest | None], None]
-Fill = Callable[[Manifest], bool]
 
 
 def _unchecked(_wanted: Manifest, _found: FoundManifest | None) -> None:
@@ -95,7 +94,6 @@ class WeightsBucket:
         progress: Progress,
         extra_files: tuple[str, ...] = (),
         check: Check = _unchecked,
-        fill: Fill | None = None,
         again: bool = False,
         source: str = "",
         used: dt.date | None = None,
@@ -115,8 +113,6 @@ class WeightsBucket:
             extra_files: shell patterns of files to push beside the data formats.
             check: called with the manifest to write and the one that is there, before anything is
                 sent; raises what forbids it.
-            fill: called then, where no complete set is there, with the manifest to write; brings
-                the set from another bucket, if it lies there, and says whether it did.
             again: send every file, whatever the bucket holds: who may write there can give altered
                 content the CRC32C of the right one.
             source: what the directory was fetched from, kept as metadata of the manifest: the same
@@ -147,11 +143,6 @@ class WeightsBucket:
                 old = self._read(present.get(MANIFEST_NAME))
                 wanted = wanted.known_as({*known, old.sha256 if old is not None else None})
                 check(wanted, old)
-                lacking = not again and (old is None or old.manifest is None)
-                if fill is not None and lacking and fill(wanted):
-                    present = self._objects(prefix)
-                    old = self._read(present.get(MANIFEST_NAME))
-                    wanted = wanted.known_as({*known, old.sha256 if old is not None else None})
                 kept = {} if again else present
                 send = [file for file in wanted.files if not same(file, kept.get(file.path))]
                 if self._brought is not None:

@@ -6,29 +6,33 @@ remembered here, so that an `up` after `weights push` needs no other word.
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 from tpuflex.boot.manifest import SHA256_PATTERN
-from tpuflex.operate.private_notes import PrivateNotes
+from tpuflex.only_maker import only_maker
+from tpuflex.trusted_files import write_private
 
 _FILE = "pushed-weights.json"
 
 
 class PushedWeights:
-    """SHA-256 of the manifest that was last pushed, by bucket and prefix.
+    """SHA-256 of the manifest that was last pushed, by bucket and prefix. What is not readable as
+    ours says nothing; commands that run side by side lose none of each other's.
 
     Args:
         home: tpuflex's state directory.
     """
 
     def __init__(self, home: Path) -> None:
-        self._notes = PrivateNotes(home / _FILE)
+        self._file = home / _FILE
 
     def get(self, bucket: str, prefix: str) -> str | None:
         """The hash of what was last pushed there from this home; None if nothing was."""
-        found = self._notes.get(bucket, prefix)
-        return found if found is not None and re.fullmatch(SHA256_PATTERN, found) else None
+        found = self._read().get(f"{bucket}/{prefix}")
+        right = isinstance(found, str) and re.fullmatch(SHA256_PATTERN, found)
+        return str(found) if right else None
 
     def put(self, bucket: str, prefix: str, sha256: str) -> None:
         """Remember that ``sha256`` was pushed there.
@@ -36,4 +40,13 @@ class PushedWeights:
         Raises:
             OSError: the file cannot be written.
         """
-        self._notes.put(bucket, prefix, sha256)
+        with only_maker(self._file):
+            known = {**self._read(), f"{bucket}/{prefix}": sha256}
+            write_private(self._file, json.dumps(known, indent=1, sort_keys=True))
+
+    def _read(self) -> dict[str, object]:
+        try:
+            document = json.loads(self._file.read_text("utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return document if isinstance(document, dict) else {}

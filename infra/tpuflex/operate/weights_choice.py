@@ -24,7 +24,6 @@ class Choice(Enum):
     """What to do about the weights."""
 
     SERVE = "serve what is in the bucket"
-    COPY = "copy them from another bucket, and serve that"
     PUSH = "push the source, and serve that"
     COMPARE = "compare what is in the bucket with the source, and serve it if it is equal"
     AWAIT = "request chips all the same; the host waits for the pinned weights"
@@ -50,32 +49,6 @@ class Trust:
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """A complete set under the same name in another bucket.
-
-    Attributes:
-        bucket: name of the bucket.
-        prefix: where in it.
-        region: where the bucket is.
-        sha256: hash of its manifest.
-        total_bytes: size of its files.
-        known: hashes that there is a reason to trust in that place.
-    """
-
-    bucket: str
-    prefix: str
-    region: str
-    sha256: str
-    total_bytes: int
-    known: tuple[str | None, ...] = ()
-
-    @property
-    def place(self) -> str:
-        """Where it is, such as ``gs://BUCKET/PREFIX``."""
-        return f"gs://{self.bucket}/{self.prefix}"
-
-
-@dataclass(frozen=True, slots=True)
 class Weights:
     """The weights in question.
 
@@ -84,14 +57,12 @@ class Weights:
         stack: name of the stack.
         found: hash of the manifest in the bucket; None where there is none that can be used.
         source: whether the stack file names a source.
-        elsewhere: what other buckets hold under the same name; looked at where nothing was found.
     """
 
     place: str
     stack: str
     found: str | None
     source: bool
-    elsewhere: tuple[Elsewhere, ...] = ()
 
 
 def choose(weights: Weights, trust: Trust) -> Choice:
@@ -105,8 +76,6 @@ def choose(weights: Weights, trust: Trust) -> Choice:
     if trust.pinned is not None:
         if weights.found == trust.pinned:
             return Choice.SERVE
-        if to_copy(weights, trust) is not None:
-            return Choice.COPY
         if weights.source:
             return Choice.PUSH
         if weights.found is not None:
@@ -115,31 +84,14 @@ def choose(weights: Weights, trust: Trust) -> Choice:
             return Choice.AWAIT
         raise missing(weights)
     if weights.found is None:
-        if to_copy(weights, trust) is not None:
-            return Choice.COPY
         if weights.source:
             return Choice.PUSH
-        if weights.elsewhere:
-            raise _unknown_elsewhere(weights)
         raise _not_to_await(weights) if trust.awaited else missing(weights)
     if weights.found in (trust.accepted, trust.planned, trust.pushed):
         return Choice.SERVE
     if weights.source:
         return Choice.COMPARE
     raise unknown(weights, trust)
-
-
-def to_copy(weights: Weights, trust: Trust) -> Elsewhere | None:
-    """The set in another bucket that takes the place of what is not there; the first of those that
-    there is a reason to trust. None if there is none."""
-    if weights.found is not None:
-        return None
-    if trust.pinned is not None:
-        return next((each for each in weights.elsewhere if each.sha256 == trust.pinned), None)
-    trusted = {trust.accepted, trust.planned, trust.pushed}
-    return next(
-        (each for each in weights.elsewhere if each.sha256 in trusted.union(each.known)), None
-    )
 
 
 def refuse_other_word(weights: Weights, trust: Trust) -> None:
@@ -155,8 +107,7 @@ def refuse_other_word(weights: Weights, trust: Trust) -> None:
             f"{ACCEPT_OPTION} {trust.accepted} contradicts {PIN_KEY}, which is {trust.pinned}.",
             hint=f"Change {PIN_KEY} in the stack file; leave the option out.",
         )
-    copied = to_copy(weights, trust)
-    if trust.accepted not in (weights.found, copied.sha256 if copied is not None else None):
+    if trust.accepted != weights.found:
         has = f"has the SHA-256 {weights.found}" if weights.found else "is not there"
         raise WeightsError(
             f"{ACCEPT_OPTION} {trust.accepted} cannot be honoured: the manifest in {weights.place}"
@@ -200,20 +151,6 @@ def unknown(weights: Weights, trust: Trust) -> WeightsError:
         f" them once:\n  tpuflex up --stack {weights.stack} {ACCEPT_OPTION} {weights.found}\n"
         f"or for good, in the stack file: {PIN_KEY}: {weights.found}\n"
         f"If not, push yours again: tpuflex weights push DIRECTORY --stack {weights.stack}",
-    )
-
-
-def _unknown_elsewhere(weights: Weights) -> WeightsError:
-    """The error for sets that only lie in other buckets, and that there is no reason to trust."""
-    first = weights.elsewhere[0]
-    there = "\n".join(f"  {each.place}: {each.sha256}" for each in weights.elsewhere)
-    return WeightsError(
-        f"{weights.place} holds no complete weights. Other buckets do, and nothing here says that"
-        f" they are yours (SHA-256 of the manifest):\n{there}\nNo chips were requested.",
-        hint="If somebody whom you trust pushed these weights, and names the same hash, accept"
-        f" them once:\n  tpuflex up --stack {weights.stack} {ACCEPT_OPTION} {first.sha256}\n"
-        f"or for good, in the stack file: {PIN_KEY}: {first.sha256}\n"
-        f"If not, push yours: tpuflex weights push DIRECTORY --stack {weights.stack}",
     )
 
 

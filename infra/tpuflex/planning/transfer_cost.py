@@ -11,24 +11,6 @@ _GIB = 2**30
 _CONTINENTS = {"us": "North America", "northamerica": "North America", "europe": "Europe"}
 
 
-def transfer_rank(origin: str, target: str) -> tuple[int, Decimal]:
-    """What sorts the regions that could be copied from: the cheapest first.
-
-    Within a continent no price is needed to tell: none on Google's page is lower than those. What
-    nobody has read comes last.
-
-    Args:
-        origin: the region that would be copied from.
-        target: the region that is copied to.
-    """
-    if origin == target:
-        return 0, Decimal(0)
-    if _continent(origin) == _continent(target):
-        return 1, Decimal(0)
-    rate = TRANSFER.get((_continent(origin), _continent(target)))
-    return (3, Decimal(0)) if rate is None else (2, rate.usd_per_gib)
-
-
 def transfer_dollars(size: int, origin: str, target: str) -> Decimal | None:
     """US dollars at most for ``size`` bytes from the region ``origin`` to ``target``, rounded up to
     a cent; None where nobody has read the price."""

@@ -136,14 +136,14 @@ def test_a_push_that_was_killed_goes_on(tmp_path: Path) -> None:
 @pytest.mark.timeout(240)
 def test_a_copy_before_chips_are_asked_for_that_was_killed_goes_on(tmp_path: Path) -> None:
     """Figure 14c, killed in the middle of a large file on its way to another region, and when the
-    manifest was just written in the bucket that takes the place of the stack's own."""
-    calls = {
-        "to the stack's other region": ("before-commit", "storage.objects.rewrite", 2),
-        "out of the stack's own bucket": ("after-commit", "storage.objects.insert", 1),
-    }
+    manifest was just written there."""
+    calls = (
+        ("before-commit", "storage.objects.rewrite", 2),
+        ("after-commit", "storage.objects.insert", 1),
+    )
     cases = [
-        Case(way, {"way": way, "stage": stage, "method_id": method_id, "nth": nth})
-        for way, (stage, method_id, nth) in calls.items()
+        Case("copy", {"stage": stage, "method_id": method_id, "nth": nth})
+        for stage, method_id, nth in calls
     ]
     with kills_copy.rig(tmp_path) as rig:
         outcome = measured(kills_copy.FIGURE, rig, cases)

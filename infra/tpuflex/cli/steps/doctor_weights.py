@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.prepare_weights import check_source
 from tpuflex.cli.stack_library import require_library, require_programs_key
-from tpuflex.cli.weights_elsewhere import elsewhere
 from tpuflex.errors import (
     AlreadyExistsError,
     NotFoundError,
@@ -26,7 +25,7 @@ from tpuflex.operate.doctor import weights
 from tpuflex.operate.doctor.reading import attempt
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.status import slice_status
-from tpuflex.operate.weights_choice import Choice, Elsewhere, Trust, Weights, choose
+from tpuflex.operate.weights_choice import Choice, Trust, Weights, choose
 from tpuflex.request.states import Lifecycle
 
 if TYPE_CHECKING:
@@ -84,16 +83,12 @@ def stored_weights_check(cloud: Cloud, manager: Api, storage: Api) -> Check:
         stored = read()
         if stored is not None and stored.problems:
             place = replace(place, active=attempt(lambda: _active(cloud)) is True)
-        others = elsewhere(cloud, lambda _line: None) if stored is None else ()
-        place = replace(place, elsewhere=bool(others))
-        return weights.weights_check(place, stored, _choice_for(cloud, place.url, stored, others))
+        return weights.weights_check(place, stored, _choice_for(cloud, place.url, stored))
     except (AlreadyExistsError, NotFoundError) as error:
         return weights.WEIGHTS.failed(type(error), error.message, error.hint)
 
 
-def _choice_for(
-    cloud: Cloud, place: str, stored: WeightsCheck | None, others: tuple[Elsewhere, ...]
-) -> Choice | WeightsError:
+def _choice_for(cloud: Cloud, place: str, stored: WeightsCheck | None) -> Choice | WeightsError:
     """What `up` would do about the weights in the bucket, as far as that is known without the
     state, or why it would refuse them.
 
@@ -101,7 +96,6 @@ def _choice_for(
         cloud: the stack's cloud.
         place: where they are.
         stored: what is there.
-        others: what other buckets hold under the same name.
     """
     settings = cloud.stack.settings.model.weights
     known = PushedWeights(cloud.stack.own_files)
@@ -109,7 +103,7 @@ def _choice_for(
     found = None if stored is None else stored.sha256
     try:
         return choose(
-            Weights(place, cloud.stack.name, found, settings.source is not None, others),
+            Weights(place, cloud.stack.name, found, settings.source is not None),
             Trust(pinned=settings.manifest_sha256, pushed=pushed),
         )
     except WeightsError as error:

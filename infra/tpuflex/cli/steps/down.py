@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from tpuflex.cli.shared_weights import is_shared
 from tpuflex.cli.steps.down_purge import (
-    agree,
     nothing_text,
     planned_copies,
     planned_purge,
@@ -77,7 +76,6 @@ def run_down(
     if not (planned.nothing and doomed is None and not copies) and not invocation.yes:
         output.confirm_name("stack's name", stack.name)
     places = (*(() if doomed is None else ((cloud, doomed),)), *copies)
-    agree(places)
     left = teardown.carry_out(planned)
     _show_left(output, planned, stack.name)
     purged, failed = _purged(places)

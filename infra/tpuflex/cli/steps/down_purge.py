@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.own_weights import is_own, known_manifests
-from tpuflex.cli.set_removal import begun_removals, remove_noted, require_right
 from tpuflex.cli.shared_weights import bucket_region, is_shared
 from tpuflex.cli.stack_library import region_of_bucket
 from tpuflex.cli.steps.weights_verdicts import perhaps_under_way
-from tpuflex.cli.weights_uses import weights_uses
+from tpuflex.cli.weights_uses import require_right, weights_uses
 from tpuflex.errors import ConflictError, NotFoundError
-from tpuflex.gcp.weights_removal import Removal, planned_removal
+from tpuflex.gcp.weights_removal import Removal, planned_removal, remove
 from tpuflex.naming import account_email
 from tpuflex.planning.stack_cost import month_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from tpuflex.boot.planned import PlannedWeights
     from tpuflex.cli.cloud import Cloud
@@ -49,17 +48,14 @@ def planned_purge(cloud: Cloud, served: PlannedWeights | None) -> Removal | None
     removal = planned_removal(there, unfinished=False)
     if removal.nothing and not removal.kept:
         return None
-    begun = begun_removals(cloud)
-    agreed = begun.agreed(cloud.bucket, prefix, removal.written)
-    if not agreed and not is_own(cloud, served, there.found):
+    if not is_own(cloud, served, there.found):
         raise _not_own(cloud, served, there.found)
     if removal.nothing:
         raise ConflictError(
             f"No push has written what is in {place}. Nothing was deleted.",
             hint="Leave --purge-weights out.",
         )
-    left = begun.left(cloud.bucket, prefix, removal.written)
-    if removal.manifest is None and not left and perhaps_under_way(removal.written, cloud.now()):
+    if removal.manifest is None and perhaps_under_way(removal.written, cloud.now()):
         raise ConflictError(
             f"Something was written in {place} within 24 hours, and there is no manifest: a push"
             " may be under way. Nothing was deleted.",
@@ -121,21 +117,12 @@ def planned_copies(
 
 def _regions_taken_away(cloud: Cloud, served: PlannedWeights | None) -> Iterator[Cloud]:
     """It in the regions that the stack file does not name any more, where the slice in the state
-    had the weights, or a purge that was killed was to remove them."""
-    prefix = weights_prefix(cloud.stack.settings.model)
-    buckets = begun_removals(cloud).buckets(prefix)
-    if served is not None and served.prefix == prefix:
-        buckets |= {served.bucket, *served.copies}
-    for bucket in sorted(buckets - set(cloud.buckets.values())):
+    had the weights."""
+    if served is None or served.prefix != weights_prefix(cloud.stack.settings.model):
+        return
+    for bucket in sorted({served.bucket, *served.copies} - set(cloud.buckets.values())):
         if (there := region_of_bucket(cloud, bucket)) is not None:
             yield there
-
-
-def agree(places: Iterable[tuple[Cloud, Removal]]) -> None:
-    """Note that the user has agreed to what is planned in all ``places``: where the command is
-    killed, the same one goes on, although the state says no more whose the weights were."""
-    for there, planned in places:
-        begun_removals(there).agree(there.bucket, planned.prefix, planned.written)
 
 
 def purge_text(cloud: Cloud, removal: Removal) -> str:
@@ -169,12 +156,11 @@ def purge(cloud: Cloud, planned: Removal) -> Removal:
     _require_none(place, users, "The weights were left.")
     removal = planned_removal(cloud.weights.contents(planned.prefix), unfinished=False)
     if _pushed_since(planned, removal):
-        begun_removals(cloud).end(cloud.bucket, planned.prefix)
         raise ConflictError(
             f"{place}: somebody has pushed there meanwhile. The weights were left.",
             hint="Look what is there: tpuflex weights verify. To remove it: tpuflex weights rm",
         )
-    remove_noted(cloud, removal)
+    remove(removal)
     return removal
 
 

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.prepare_weights import files_text
-from tpuflex.cli.set_removal import begun_removals, remove_noted, require_right
 from tpuflex.cli.shared_weights import bucket_region, is_shared
 from tpuflex.cli.stack_library import region_of_bucket
 from tpuflex.cli.steps.weights_verdicts import Verdict, Wanted, judge
-from tpuflex.cli.weights_uses import END_USES, Uses, weights_uses
+from tpuflex.cli.weights_uses import END_USES, Uses, require_right, weights_uses
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
-from tpuflex.gcp.weights_removal import Removal, planned_removal
+from tpuflex.gcp.weights_removal import Removal, planned_removal, remove
 from tpuflex.planning.stack_cost import month_text
 
 if TYPE_CHECKING:
@@ -150,10 +149,7 @@ def _place(
     cloud: Cloud, stored: Sequence[StoredWeights], wanted: Wanted, now: dt.datetime
 ) -> _Place:
     uses = weights_uses(cloud)
-    begun = begun_removals(cloud)
-    bare = (each for each in stored if each.manifest is None)
-    left = {one.prefix for one in bare if begun.left(cloud.bucket, one.prefix, one.written)}
-    verdicts = tuple(judge(stored, wanted, uses, now, left))
+    verdicts = tuple(judge(stored, wanted, uses, now))
     planned = [
         planned_removal(cloud.weights.contents(each.stored.prefix), unfinished=wanted.unfinished)
         for each in verdicts
@@ -182,7 +178,7 @@ def _remove(places: Sequence[_Place], removed: list[Removal], output: Output) ->
     try:
         for place in places:
             for each in place.removals:
-                remove_noted(place.cloud, each)
+                remove(each)
                 removed.append(each)
                 output.progress(f"  removed  gs://{place.cloud.bucket}/{each.prefix}")
     except TpuflexError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -62,11 +62,7 @@ def named_set(path: str) -> tuple[str, str]:
 
 
 def judge(
-    stored: Sequence[StoredWeights],
-    wanted: Wanted,
-    uses: Uses,
-    now: dt.datetime,
-    left: Collection[str] = (),
+    stored: Sequence[StoredWeights], wanted: Wanted, uses: Uses, now: dt.datetime
 ) -> Iterator[Verdict]:
     """What becomes of each of the ``stored`` sets that ``wanted`` is about. Pure.
 
@@ -75,7 +71,6 @@ def judge(
         wanted: what is to go.
         uses: who uses them.
         now: the time, with its zone.
-        left: prefixes of what removals that were killed have left, which is no push.
     """
     for one in stored:
         if wanted.set:
@@ -83,10 +78,8 @@ def judge(
                 yield Verdict(one, _nothing_left(one) if wanted.unfinished else "")
         elif wanted.unfinished:
             if not _nothing_left(one):
-                lately = perhaps_under_way(one.written, now) and one.prefix not in left
+                lately = perhaps_under_way(one.written, now)
                 yield Verdict(one, _UNDER_WAY_TEXT if lately else _awaited(one, uses))
-        elif wanted.unused_days is not None and one.prefix in left:
-            yield Verdict(one, _awaited(one, uses))
         elif wanted.unused_days is not None and one.manifest is not None:
             own = "it is what the stack serves" if one.prefix == wanted.own else ""
             yield Verdict(one, _used_lately(one, wanted.unused_days, uses, now) or own)

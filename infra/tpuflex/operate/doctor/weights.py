@@ -24,7 +24,6 @@ class WeightsPlace:
         push: the command that pushes them.
         pinned: whether the stack file pins their manifest.
         active: whether the slice is ACTIVE: `up` then has nothing to do, and pushes nothing.
-        elsewhere: whether another bucket of the project holds weights of this name.
     """
 
     url: str
@@ -33,7 +32,6 @@ class WeightsPlace:
     push: str
     pinned: bool = False
     active: bool = False
-    elsewhere: bool = False
 
 
 def weights_check(
@@ -53,14 +51,6 @@ def weights_check(
     if stored is not None and not stored.problems and chosen is not Choice.PUSH:
         return _complete_check(place, stored, chosen)
     lacking = _lacking(stored)
-    if chosen is Choice.COPY:
-        return WEIGHTS.ok(
-            f"{place.url}: {lacking}; `tpuflex up` copies them from another bucket of the project"
-        )
-    unnamed = not place.source and not place.pinned
-    if unnamed and place.elsewhere and isinstance(chosen, WeightsError):
-        # The state may name them, which only the engine reads.
-        return WEIGHTS.warning(" ".join(chosen.message.split()), chosen.hint)
     if not place.source:
         return WEIGHTS.failed(
             WeightsError, f"{place.url}: {lacking}, and the stack names no source", place.push
