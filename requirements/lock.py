@@ -27,14 +27,12 @@ LOCKS = {
     "requirements/site.lock": ("--group", "site"),
     "infra/tpuflex/engine/lock/go.lock": ("--group", "go"),
     "requirements/recording.lock": ("--group", "recording"),
-    "requirements/checkov.lock": ("--group", "checkov"),
     "requirements/policy-pack.lock": ("--group", "policy-pack"),
     "requirements/jax.lock": ("requirements/jax.in",),
 }
 ALONE = {
     FIRST,
     "requirements/lowest.lock",
-    "requirements/checkov.lock",
     "requirements/policy-pack.lock",
 }
 

@@ -23,7 +23,7 @@ PINNED = re.compile(r"^([a-z0-9][a-z0-9.-]*)==(\S+)( ; [^\\]+)? \\$")
 HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$")
 #: Locks of tools that pin what they need to versions that tpuflex cannot have, and
 #: of the lowest versions that it can have (`make ranges`).
-OWN_ENVIRONMENT = {"checkov.lock", "lowest.lock", "policy-pack.lock"}
+OWN_ENVIRONMENT = {"lowest.lock", "policy-pack.lock"}
 #: What the jobs of a workflow may do beside reading the repository.
 MORE = {
     "deploy.yml": {"actions": "read", "id-token": "write"},
@@ -47,7 +47,6 @@ class TestLocks:
     def test_there_are_locks(self) -> None:
         """S15: each set-up, the site, releases and the Go toolchain have a lock each."""
         assert {lock.name for lock in LOCKS if lock.is_file()} == {
-            "checkov.lock",
             "dev.lock",
             "go.lock",
             "install.lock",

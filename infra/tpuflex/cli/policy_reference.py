@@ -88,25 +88,15 @@ What a preview did not know yet it judges during the update. What it does otherw
 Run by the tests: the pack under the engine, started as the script `pulumi-analyzer-policy-python`
 of Pulumi's releases starts it. Not run: started by Pulumi's language host for Python, which cannot
 be had as a Go module; the pack is the same program there, and its configuration comes another way.
-"""
 
-
-_CHECKOV = """\
-## checkov
-
-`make acceptance AREA=policy` translates what the program plans into the JSON of a Terraform plan,
-and has checkov 3.3.30 look at it: 0 failures, with both ways out. Each check that passes is seen to
-fail when its property is broken (`tests/acceptance/policy/test_checkov.py`). Not asked: CKV_GCP_62,
-access logs of the weights' bucket, which would need a second bucket that outlives it. Not
-translated: the queued resource, which no provider of Terraform's knows; the rules above look at it.
-It also runs the pack under the engine, and compares its word with that of `tpuflex preview` for
-every spelling in `tests/policy/cases.py`.
+`make acceptance AREA=policy` also compares the pack's word with that of `tpuflex preview` for every
+spelling in `tests/policy/cases.py`.
 """
 
 
 def policy_reference() -> str:
     """The document."""
-    return "\n".join([_HEAD, _table(), "", _WAIVERS, _BUDGET, _PACK + _PACK_LIMITS, _CHECKOV])
+    return "\n".join([_HEAD, _table(), "", _WAIVERS, _BUDGET, _PACK + _PACK_LIMITS])
 
 
 def _table() -> str:
