@@ -85,7 +85,7 @@ def test_a_file_says_what_it_is(
 
     assert found == Credential(kind, environ["GOOGLE_APPLICATION_CREDENTIALS"], account, quota)
     assert found.lacks_quota_project == (kind is Kind.USER and not quota)
-    assert "hidden" not in f"{found}{credentials_file(environ)!r}{found.to_json()}"
+    assert "hidden" not in f"{found}{credentials_file(environ)!r}"
 
 
 def test_the_order_of_sources(tmp_path: Path) -> None:

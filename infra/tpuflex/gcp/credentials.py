@@ -55,15 +55,12 @@ class Credential:
         account: e-mail address that it acts as; empty where the source does not say.
         quota_project: project that quota is taken from and APIs must be enabled in, whatever the
             resource's project (``X-Goog-User-Project``); empty if none is set.
-        expires_at: when the present access token expires, in seconds since the epoch; None where
-            there is none yet, or it does not say.
     """
 
     kind: Kind
     source: str
     account: str = ""
     quota_project: str = ""
-    expires_at: float | None = None
 
     @property
     def lacks_quota_project(self) -> bool:
@@ -72,16 +69,6 @@ class Credential:
         https://cloud.google.com/docs/authentication/troubleshoot-adc
         """
         return self.kind is Kind.USER and not self.quota_project
-
-    def to_json(self) -> dict[str, JsonValue]:
-        """As a JSON document."""
-        return {
-            "kind": self.kind.value,
-            "source": self.source,
-            "account": self.account,
-            "quota_project": self.quota_project,
-            "expires_at": self.expires_at,
-        }
 
 
 @dataclass(frozen=True, slots=True)

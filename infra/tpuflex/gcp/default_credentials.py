@@ -14,7 +14,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -107,8 +106,7 @@ class DefaultCredentials:
             self._renew()
 
     def credential(self) -> Credential:
-        """What the tokens come from, and when the present one expires; Google is not asked what
-        they are worth.
+        """What the tokens come from; Google is not asked what they are worth.
 
         Raises:
             AccessError: there are none.
@@ -226,14 +224,10 @@ class _Loaded:
             ) from error
 
     def described(self) -> Credential:
-        """What they are, with what is known since the last renewal."""
-        if not self.google.token:
+        """What they are; the metadata server has said as which account when it gave a token."""
+        if not (self.google.token and self.found.kind is Kind.METADATA):
             return self.found
-        account, expiry = self.found.account, self.google.expiry
-        if self.found.kind is Kind.METADATA:
-            account = str(getattr(self.google, "service_account_email", ""))
-        expires_at = expiry.replace(tzinfo=UTC).timestamp() if expiry else None
-        return replace(self.found, account=account, expires_at=expires_at)
+        return replace(self.found, account=str(getattr(self.google, "service_account_email", "")))
 
 
 def _load(environ: Mapping[str, str], embedded_at: str) -> _Loaded:
