@@ -332,7 +332,7 @@ def _pushed(doctor: Doctor, *, trusted: bool) -> None:
         remember(cloud, report.manifest.sha256)
 
 
-#: Section of docs/missing.md -> its rows.
+#: Section of goldens/missing.md -> its rows.
 SECTIONS: dict[str, tuple[Row, ...]] = {
     "APIs": tuple(api_rows()),
     "Project": tuple(project_rows()),

@@ -1,5 +1,5 @@
 """With each API, permission, policy, quota, image and weight missing in turn: what is said of it,
-what `up` does, and that nothing is made. docs/missing.md has the whole table."""
+what `up` does, and that nothing is made. goldens/missing.md has the whole table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tpuflex.engine.failure import failure
 from tpuflex.errors import SettingsError, TpuflexError
 from tpuflex.operate.doctor.check import Check, Standing
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "missing.md"
+DOCUMENT = Path(__file__).parents[1] / "goldens" / "missing.md"
 ROWS = [(section, row) for section, rows in SECTIONS.items() for row in rows]
 WELL = (Standing.OK, Standing.SKIPPED)
 #: These have a line for all of their rows that end in the same way: there are many, and roles.yaml
@@ -75,7 +75,7 @@ def test_one_thing_is_missing(doctor: Doctor, section: str, row: Row) -> None:
 
 
 def test_the_document_has_nothing_else() -> None:
-    """A row that is gone from the test is gone from docs/missing.md."""
+    """A row that is gone from the test is gone from goldens/missing.md."""
     documented = [text for text in DOCUMENT.read_text().splitlines() if text.startswith("| ")]
     names = {text.split(" | ")[0].removeprefix("| ") for text in documented} - {"missing"}
     assert names == {name(section, row) for section, row in ROWS}
@@ -91,14 +91,14 @@ def resources(doctor: Doctor) -> object:
 
 
 def name(section: str, row: Row) -> str:
-    """What is missing, as docs/missing.md has it."""
+    """What is missing, as goldens/missing.md has it."""
     if section != TOGETHER:
         return row.missing
     return f"any that `{row.check}` needs" + ("" if row.code else ", and `tpuflex up` does not")
 
 
 def line(section: str, row: Row, check: Check) -> str:
-    """The line of docs/missing.md."""
+    """The line of goldens/missing.md."""
     first = check.remedy.split("\n")[0].replace("tpuflex-dev", "my-project-id")
     remedy = first.partition("--role=")[0] + "--role=ROLE" if "--role=" in first else first
     ends = f"refuses, exit code {row.code}" if row.code else "goes on"
@@ -108,7 +108,7 @@ def line(section: str, row: Row, check: Check) -> str:
 
 
 def assert_documented(section: str, text: str) -> None:
-    """docs/missing.md has the line in its section. TPUFLEX_REWRITE_GOLDENS=1 writes it."""
+    """goldens/missing.md has the line in its section. TPUFLEX_REWRITE_GOLDENS=1 writes it."""
     head, title, rest = DOCUMENT.read_text().partition(f"\n## {section}\n")
     assert title, section
     body, next_title, after = rest.partition("\n## ")

@@ -189,12 +189,6 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex ci stacks --renewing --json",
         ),
     },
-    "docs/how-to/several-hosts.md": {
-        HOW_TO: (
-            "tpuflex catalog accelerators",
-            "tpuflex recommend --model google/gemma-4-31B-it --context 16384 --concurrency 8",
-        ),
-    },
     "docs/how-to/teardown.md": {
         HOW_TO: (
             "tpuflex --stack chat down --dry-run",

@@ -16,7 +16,7 @@ from tpuflex.cli.options import as_json, pass_invocation
         "tpuflex engine --install  # build it now, and not at the first `up`",
     ),
 )
-@click.option("--install", "--build", is_flag=True, help="Install one if there is none.")
+@click.option("--install", is_flag=True, help="Install one if there is none.")
 @as_json
 @pass_invocation
 def engine(invocation: Invocation, install: bool) -> None:

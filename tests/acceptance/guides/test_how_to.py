@@ -138,12 +138,6 @@ SHOWN: dict[str, dict[str, str]] = {
         "tpuflex catalog prices": "REGION …\nSources",
         "tpuflex catalog models google/gemma-4-31B-it": "…max_context …262144",
     },
-    "docs/how-to/several-hosts.md": {
-        "tpuflex catalog accelerators": "v5litepod-8    8      1 \nv5litepod-16   16     4 ",
-        "tpuflex recommend --model google/gemma-4-31B-it --context 16384 --concurrency 8": (
-            "Sources"
-        ),
-    },
     "README.md": {
         "tpuflex recover": "Nothing to recover: nothing is pending in stack dev.",
         "tpuflex recover --take-over": "Nothing to recover: nothing is pending in stack dev.",
