@@ -17,9 +17,8 @@ import requests
 from embedded_cloud.clock import ManualClock
 from embedded_cloud.cloud import Cloud
 from embedded_cloud.delivery import payload_of
-from embedded_cloud.faults.effect import Kill, Signal
 from embedded_cloud.faults.injector import FaultInjector
-from embedded_cloud.faults.rule import CallFacts, Rule
+from embedded_cloud.faults.rule import CallFacts, Kill, Rule, Signal
 from embedded_cloud.inbound_request import in_process
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.routing import Delivery, Reply

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from embedded_cloud.faults.catalogue import FAULTS
+from embedded_cloud.faults.control import FAULTS
 from reliability.evidence import DOWN, UP, Command, Evidence
 from reliability.snapshot import stored_resources
 from reliability.traces import was_done

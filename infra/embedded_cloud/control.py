@@ -20,7 +20,6 @@ from aiohttp import web
 
 from embedded_cloud.clock import parse_rfc3339, rfc3339
 from embedded_cloud.errors import CloudError, failed_precondition, invalid_argument
-from embedded_cloud.faults import control as faults
 from embedded_cloud.inbound_request import parse_object, read_whole
 from embedded_cloud.json_types import JsonObject, JsonValue, text
 from embedded_cloud.strictness import PRESETS
@@ -221,15 +220,22 @@ async def _hosts(cloud: Cloud, _request: web.Request) -> JsonObject:
     return {"hosts": list[JsonValue](cloud.hosts.describe())}
 
 
+# What faults are made of is loaded by whoever asks for one: a start does without.
 async def _get_faults(cloud: Cloud, _request: web.Request) -> JsonObject:
+    from embedded_cloud.faults import control as faults
+
     return faults.show(cloud)
 
 
 async def _set_faults(cloud: Cloud, request: web.Request) -> JsonObject:
+    from embedded_cloud.faults import control as faults
+
     return faults.put(cloud, await _body(request))
 
 
 async def _remove_faults(cloud: Cloud, request: web.Request) -> JsonObject:
+    from embedded_cloud.faults import control as faults
+
     return faults.remove(cloud, request.query.get("id"))
 
 

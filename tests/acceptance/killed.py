@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from embedded_cloud.faults.effect import Kill
 from embedded_cloud.faults.processes import Roles
-from embedded_cloud.faults.rule import Rule, Stage, Where
+from embedded_cloud.faults.rule import Kill, Rule, Stage, Where
 from tests.engine.embedded import Embedded
 from tpuflex.engine.commands import Target
 from tpuflex.engine.failure import ProgramFailures

@@ -17,9 +17,8 @@ from watch_host import Metadata
 
 from embedded_cloud.clock import ManualClock
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
-from embedded_cloud.hosts.host_tokens import HostToken
 from embedded_cloud.hosts.metadata_server import MetadataServer
-from embedded_cloud.hosts.metadata_tree import metadata_tree
+from embedded_cloud.hosts.metadata_tree import HostToken, metadata_tree
 from embedded_cloud.hosts.spec import HostSpec, TpuWorker
 from embedded_cloud.store import Store
 from embedded_cloud.strictness import LENIENT, STRICT, OrganizationPolicies, Strictness, Tokens

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_cloud.hosts.ssh_key import host_key, public_text
+from embedded_cloud.hosts.ssh_server import host_key, public_text
 from embedded_cloud.oslogin import LoginProfiles, posix_name
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import PROJECT, Api

@@ -15,8 +15,7 @@ import requests
 
 from embedded_cloud.clock import ManualClock
 from embedded_cloud.errors import cloud_error
-from embedded_cloud.faults.effect import Delay
-from embedded_cloud.faults.rule import Rule, Stage, Where
+from embedded_cloud.faults.rule import Delay, Rule, Stage, Where
 from embedded_cloud.inbound_request import InboundRequest
 from embedded_cloud.routing import Match, Reply
 from embedded_cloud.server import EmbeddedCloud

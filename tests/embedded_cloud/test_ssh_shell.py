@@ -17,8 +17,7 @@ import pytest
 
 from embedded_cloud.hosts import namespace
 from embedded_cloud.hosts.processes import processes_of
-from embedded_cloud.hosts.ssh_key import host_key
-from embedded_cloud.hosts.ssh_server import HostSsh
+from embedded_cloud.hosts.ssh_server import HostSsh, host_key
 from embedded_cloud.oslogin import LoginProfiles, posix_name
 from embedded_cloud.server import EmbeddedCloud
 from embedded_cloud.store import Store

@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from embedded_cloud.faults.effect import Kill
 from embedded_cloud.faults.processes import Roles
-from embedded_cloud.faults.rule import Rule, Stage, Where
+from embedded_cloud.faults.rule import Kill, Rule, Stage, Where
 from embedded_cloud.server import EmbeddedCloud
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from embedded_cloud.errors import CloudError
-from embedded_cloud.faults.book import FaultBook
-from embedded_cloud.faults.catalogue import FAULTS, fits, random_rules
+from embedded_cloud.faults.control import FAULTS, fits, random_rules
+from embedded_cloud.faults.injector import FaultBook
 from embedded_cloud.faults.rule import CallFacts, Rule, parse_rule
 
 PLACE = "/v2alpha1/projects/p/locations/us-east5-a"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from embedded_cloud.faults.catalogue import random_rules
+from embedded_cloud.faults.control import random_rules
 from reliability.servicer_rig import ZONE, ServicerRig
 from tpuflex.request.name import RequestName
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from embedded_cloud.faults.catalogue import FAULTS, fits
+from embedded_cloud.faults.control import FAULTS, fits
 from embedded_cloud.faults.rule import Rule, Where
 from reliability.figures.figure import (
     Call,

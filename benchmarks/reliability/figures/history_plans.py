@@ -6,7 +6,7 @@ import random
 
 from pydantic import JsonValue
 
-from embedded_cloud.faults.catalogue import random_rules
+from embedded_cloud.faults.control import random_rules
 from reliability.figures.figure import TPU, Json
 from reliability.figures.kills import STAGES
 from tpuflex.host.metadata_keys import CONFIG_KEY

@@ -13,8 +13,7 @@ import grpc
 from google.protobuf.empty_pb2 import Empty
 
 from embedded_cloud.clock import parse_rfc3339
-from embedded_cloud.faults.effect import Delay
-from embedded_cloud.faults.rule import Rule, Where
+from embedded_cloud.faults.rule import Delay, Rule, Where
 from pulumi_plugin.protocol import provider_pb2
 from reliability import processes
 from reliability.figures.figure import Case, Figure, Result

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from unittest.mock import patch
 
-from embedded_cloud.faults.catalogue import FAULTS
+from embedded_cloud.faults.control import FAULTS
 from embedded_cloud.faults.rule import Rule, Where
 from pulumi_plugin.log import EngineLog
 from reliability import snapshot

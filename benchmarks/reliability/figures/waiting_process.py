@@ -15,7 +15,7 @@ from typing import Any
 
 import grpc
 
-from embedded_cloud.faults.catalogue import FAULTS
+from embedded_cloud.faults.control import FAULTS
 from embedded_cloud.faults.rule import Rule, Where
 from reliability.figures.figure import Case, Figure, Result
 from reliability.figures.waiting import FLAKY, GET, HOUR, POLL_S, RETRIES_S, WEEK_H, ZONES

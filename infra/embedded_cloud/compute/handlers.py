@@ -1,9 +1,14 @@
-"""HTTP calls on every kind of resource turned into calls on the state, and answers into JSON."""
+"""HTTP calls on every kind of resource turned into calls on the state, and answers into JSON.
+
+https://cloud.google.com/compute/docs/reference/rest/v1/networks/list (parameter filter).
+A filter that is not understood is refused, never ignored.
+"""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 
 from embedded_cloud.clock import Clock, rfc3339_offset
 from embedded_cloud.compute.errors import (
@@ -13,21 +18,153 @@ from embedded_cloud.compute.errors import (
     not_found,
     stale_fingerprint,
 )
-from embedded_cloud.compute.filters import matches
 from embedded_cloud.compute.operations import Operations, unique_id
-from embedded_cloud.compute.paths import Scope, relative
-from embedded_cloud.compute.state import (
-    ResourceKind,
-    Resources,
-    Target,
-    check_name,
-    fingerprint,
-)
-from embedded_cloud.compute.wire import Wire
+from embedded_cloud.compute.paths import Scope, linked, relative
+from embedded_cloud.compute.state import ResourceKind, Resources, Target, check_name, fingerprint
 from embedded_cloud.errors import CloudError
-from embedded_cloud.json_types import JsonObject, as_object, child, flag, merge, text
+from embedded_cloud.json_types import JsonObject, JsonValue, as_object, child, flag, merge, text
 from embedded_cloud.paging import Paging
 from embedded_cloud.routing import Call, Reply
+
+
+class Wire:
+    """Turns stored resources into answers.
+
+    Args:
+        resources: to find what refers to a resource.
+        base_url: the emulator's address.
+    """
+
+    def __init__(self, resources: Resources, base_url: Callable[[], str]) -> None:
+        self._resources = resources
+        self._base_url = base_url
+
+    @property
+    def base(self) -> str:
+        """What links begin with."""
+        return f"{self._base_url()}/compute/v1"
+
+    def resource(self, kind: ResourceKind, stored: JsonObject) -> JsonObject:
+        """A resource as answered."""
+        path = text(stored, "selfLink")
+        shown: JsonObject = {"kind": f"compute#{kind.singular}", **stored}
+        if kind.collection == "networks":
+            network_id = f"{path.rpartition('/')[0]}/{text(stored, 'id')}"
+            shown["selfLinkWithId"] = network_id
+            project = path.split("/")[1]
+            inside = [*self._resources.users("subnetworks", project, "network", path)]
+            if inside:
+                shown["subnetworks"] = [*inside]
+        if kind.collection == "addresses":
+            self._add_users(shown, path)
+        return as_object(linked(shown, self.base))
+
+    def operation(self, stored: JsonObject) -> JsonObject:
+        """An operation as answered."""
+        return as_object(linked(stored, self.base))
+
+    def list_head(self, singular: str, path: str) -> JsonObject:
+        """A list without items. ``path`` says what is listed: ``projects/p/global/networks``."""
+        return {"kind": f"compute#{singular}List", "id": path, "selfLink": f"{self.base}/{path}"}
+
+    def aggregated(self, kind: ResourceKind, project: str, items: list[JsonObject]) -> JsonObject:
+        """An aggregated list: by region or zone, without those that have nothing."""
+        scopes: dict[str, list[JsonValue]] = {}
+        for item in items:
+            scopes.setdefault(_place(item), []).append(item)
+        path = f"projects/{project}/aggregated/{kind.collection}"
+        return {
+            "kind": f"compute#{kind.singular}AggregatedList",
+            "id": path,
+            "selfLink": f"{self.base}/{path}",
+            "items": {scope: {kind.collection: listed} for scope, listed in scopes.items()},
+        }
+
+    def _add_users(self, shown: JsonObject, path: str) -> None:
+        scope = Scope(path.split("/")[1], path.split("/")[3] if "/regions/" in path else "")
+        for router in self._resources.all("routers", f"{scope.path}/"):
+            nats = router.get("nats")
+            if isinstance(nats, list) and f"'{path}'" in repr(nats):
+                shown["status"] = "IN_USE"
+                shown["users"] = [text(router, "selfLink")]
+
+
+def _place(item: JsonObject) -> str:
+    """``zones/z``, ``regions/r`` or ``global``."""
+    for kind in ("zone", "region"):
+        if name := text(item, kind).rpartition("/")[2]:
+            return f"{kind}s/{name}"
+    return "global"
+
+
+_TERM = re.compile(
+    r"""\(?\s*(?P<field>[\w.]+)\s*
+        (?P<op>!=|<=|>=|=|:|<|>|\beq\b|\bne\b)\s*
+        (?P<value>"[^"]*"|'[^']*'|[^\s()]+)
+        \s*\)?""",
+    re.VERBOSE,
+)
+
+
+def matches(expression: str, resource: JsonObject) -> bool:
+    """Whether ``resource`` (as answered) passes the filter; an empty one passes all.
+
+    Raises:
+        CloudError: 400, the filter is not one that is understood here.
+    """
+    return all(_holds(term, resource) for term in _terms(expression))
+
+
+def _terms(expression: str) -> list[re.Match[str]]:
+    terms: list[re.Match[str]] = []
+    at = 0
+    text = expression.strip()
+    while at < len(text):
+        term = _TERM.match(text, at)
+        if not term:
+            raise _not_understood(expression)
+        terms.append(term)
+        gap = re.compile(r"\s*(?:AND\s+)?").match(text, term.end())
+        at = gap.end() if gap else term.end()
+    return terms
+
+
+def _holds(term: re.Match[str], resource: JsonObject) -> bool:
+    value: JsonValue = resource
+    for key in term["field"].split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    shown = _shown(value)
+    operand = term["value"].strip("\"'")
+    operator = term["op"]
+    if operator in ("eq", "ne"):
+        # The older syntax compares with a regular expression over the whole value.
+        try:
+            matched = re.fullmatch(operand, shown) is not None
+        except re.error as error:
+            raise _not_understood(operand) from error
+        return matched == (operator == "eq")
+    if operator in ("=", "!="):
+        pattern = ".*".join(re.escape(part) for part in operand.split("*"))
+        return (re.fullmatch(pattern, shown) is not None) == (operator == "=")
+    if operator == ":":
+        return value is not None if operand == "*" else operand.lower() in shown.lower()
+    raise _not_understood(term[0])
+
+
+def _shown(value: JsonValue) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
+
+
+def _not_understood(expression: str) -> CloudError:
+    return CloudError(
+        400,
+        "INVALID_ARGUMENT",
+        f"Invalid value for field 'filter': '{expression}'. Invalid list filter expression.",
+        legacy_reason="invalid",
+    )
+
 
 #: Set only by Compute; ignored in requests.
 _OUTPUT = frozenset({"id", "kind", "selfLink", "creationTimestamp", "selfLinkWithId"})

@@ -4,34 +4,253 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import hashlib
+import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from email.utils import formatdate
 
 import psutil
 
-from embedded_cloud.clock import Clock
-from embedded_cloud.errors import CloudError
+from embedded_cloud.clock import Clock, rfc3339
+from embedded_cloud.errors import CODES, CloudError
 from embedded_cloud.faults import processes
-from embedded_cloud.faults.book import FaultBook
-from embedded_cloud.faults.effect import (
+from embedded_cloud.faults.processes import Roles
+from embedded_cloud.faults.rule import (
     LONGEST_HOLD_S,
+    Answer,
+    CallFacts,
     Delay,
     Effect,
+    Empty,
+    Html,
     Kill,
     OperationError,
+    Reset,
+    Rule,
     Signal,
+    Stage,
+    Timeout,
+    Truncated,
 )
-from embedded_cloud.faults.replies import (
-    failed_operation,
-    operation_name,
-    pending_operation,
-    replaced,
-)
-from embedded_cloud.faults.rule import CallFacts, Rule, Stage
 from embedded_cloud.history import History
 from embedded_cloud.inbound_request import InboundRequest, parse_object
-from embedded_cloud.json_types import JsonValue
+from embedded_cloud.json_types import JsonObject, JsonValue, text
 from embedded_cloud.pipeline import CallFaults
 from embedded_cloud.routing import Delivery, Match, Reply
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One rule and its memory."""
+
+    rule: Rule
+    seen: int = 0
+    chosen: int = 0
+    struck: int = 0
+    done: set[tuple[str, str]] = field(default_factory=set)
+
+    def to_json(self) -> JsonObject:
+        return {**self.rule.to_json(), "seen": self.seen, "fired": self.struck}
+
+
+class FaultBook:
+    """Rules and counters. Nothing in it is random: the same calls meet the same faults.
+
+    Attributes:
+        roles: which processes a kill point may mean.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._entries: dict[str, _Entry] = {}
+        self._given = 0
+        self._struck = 0
+        self.roles = Roles()
+
+    def add(self, rule: Rule) -> Rule:
+        """Put ``rule`` in force, with an id if it has none; one of the same id is replaced."""
+        with self._lock:
+            if not rule.id:
+                self._given += 1
+                rule = rule.model_copy(update={"id": f"r{self._given}"})
+            self._entries[rule.id] = _Entry(rule)
+            return rule
+
+    def remove(self, rule_id: str | None = None) -> None:
+        """Forget one rule, or all of them and the counters."""
+        with self._lock:
+            if rule_id is not None:
+                self._entries.pop(rule_id, None)
+                return
+            self._entries.clear()
+            self._given = self._struck = 0
+
+    def set_roles(self, roles: Roles) -> None:
+        """Set which process has which role."""
+        self.roles = roles
+
+    @property
+    def struck(self) -> int:
+        """How many faults have struck since the last :meth:`remove` of all."""
+        return self._struck
+
+    def arrived(self, facts: CallFacts) -> tuple[Rule, ...]:
+        """Count a call; returns the rules that strike in it, in the order of their setting."""
+        with self._lock:
+            return tuple(entry.rule for entry in self._entries.values() if _chooses(entry, facts))
+
+    def done(self, facts: CallFacts) -> None:
+        """Remember a call that succeeded, for rules with ``after``."""
+        with self._lock:
+            for entry in self._entries.values():
+                entry.done.add((facts.method_id, facts.resource))
+
+    def strike(self, rule: Rule) -> None:
+        """Count that ``rule`` has had its effect."""
+        with self._lock:
+            self._struck += 1
+            entry = self._entries.get(rule.id)
+            if entry is not None:
+                entry.struck += 1
+
+    def to_json(self) -> JsonObject:
+        """Rules with their counters (``seen`` matching calls, ``fired`` times) and the sum."""
+        with self._lock:
+            rules: list[JsonValue] = [entry.to_json() for entry in self._entries.values()]
+            return {"rules": rules, "firings": self._struck, "roles": self.roles.to_json()}
+
+
+def _chooses(entry: _Entry, facts: CallFacts) -> bool:
+    if not entry.rule.where.matches(facts, entry.done):
+        return False
+    entry.seen += 1
+    if not entry.rule.strikes_at(entry.seen, entry.chosen):
+        return False
+    entry.chosen += 1
+    return True
+
+
+_LOGIN_PAGE = b"<!DOCTYPE html><html><head><title>Sign in</title></head><body>Sign in</body></html>"
+_TYPICAL = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ABORTED",
+    412: "FAILED_PRECONDITION",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    501: "UNIMPLEMENTED",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+
+
+def replaced(effect: Effect, facts: CallFacts, right: Reply | None, now: float) -> Reply:
+    """The answer that is given instead.
+
+    Args:
+        effect: what goes wrong; a delay or a kill changes no answer.
+        facts: the call.
+        right: the right answer, once the call was done.
+        now: the embedded cloud's time, epoch seconds.
+    """
+    match effect:
+        case Answer():
+            return _answer(effect, facts, now)
+        case Reset():
+            return Reply(status=502, delivery=Delivery.RESET)
+        case Timeout():
+            return Reply(status=504, delivery=Delivery.SILENT, silent_s=effect.hold_s)
+        case Truncated():
+            return dataclasses.replace(right or Reply(), delivery=Delivery.CUT)
+        case Html():
+            return Reply(effect.status, _LOGIN_PAGE, {"Content-Type": "text/html; charset=UTF-8"})
+        case Empty():
+            return Reply(200, b"", {"Content-Type": "application/json; charset=UTF-8"})
+        case OperationError():
+            body = right.body if right is not None and isinstance(right.body, dict) else {}
+            return Reply(200, failed_operation(effect, facts, body, now))
+        case _:
+            return right or Reply()
+
+
+def pending_operation(facts: CallFacts, name: str, now: float) -> JsonObject:
+    """The operation that a call seems to have begun, under way."""
+    return {"name": name, "metadata": _metadata(facts, now), "done": False}
+
+
+def failed_operation(
+    effect: OperationError, facts: CallFacts, body: JsonObject, now: float
+) -> JsonObject:
+    """The operation in ``body`` (or an invented one), done and failed."""
+    if facts.service == "compute":
+        return _failed_compute_operation(effect, facts, body)
+    return {
+        "name": text(body, "name") or operation_name(facts),
+        "metadata": body.get("metadata") or _metadata(facts, now),
+        "done": True,
+        "error": {"code": effect.code, "message": effect.message},
+    }
+
+
+def operation_name(facts: CallFacts) -> str:
+    """Name of the operation that a GET asks about; an invented one for any other call."""
+    if facts.method == "GET":
+        return facts.path.lstrip("/").partition("/")[2]
+    digest = hashlib.sha256(facts.resource.encode()).hexdigest()
+    place = facts.path.lstrip("/").partition("/")[2]
+    parent = "/".join(place.split("/")[:4]) if place.startswith("projects/") else "projects/-"
+    return f"{parent}/operations/operation-injected-{digest[:13]}"
+
+
+def _answer(effect: Answer, facts: CallFacts, now: float) -> Reply:
+    code = effect.code or _TYPICAL.get(effect.status, "UNKNOWN")
+    message = effect.message or f"Injected {effect.status} for {facts.method_id}."
+    error = CloudError(effect.status, code, message, legacy_reason=effect.reason)
+    headers = dict(effect.headers)
+    if effect.retry_after_s is not None:
+        headers["Retry-After"] = (
+            formatdate(now + effect.retry_after_s, usegmt=True)
+            if effect.retry_after_date
+            else f"{effect.retry_after_s:.0f}"
+        )
+        # By the same clock: a client counts from the one date to the other.
+        headers.setdefault("Date", formatdate(now, usegmt=True))
+    return Reply(effect.status, error.body(), headers)
+
+
+def _failed_compute_operation(
+    effect: OperationError, facts: CallFacts, body: JsonObject
+) -> JsonObject:
+    """Compute's own shape: https://cloud.google.com/compute/docs/api/how-tos/api-requests-responses."""
+    names = {number: (code, http) for code, (number, http, _) in CODES.items()}
+    code, http = names.get(effect.code, ("UNKNOWN", 500))
+    name = text(body, "name") or operation_name(facts).rpartition("/")[2]
+    return {
+        "kind": "compute#operation",
+        **body,
+        "name": name,
+        "status": "DONE",
+        "progress": 100,
+        "httpErrorStatusCode": http,
+        "httpErrorMessage": code,
+        "error": {"errors": [{"code": effect.reason or code, "message": effect.message}]},
+    }
+
+
+def _metadata(facts: CallFacts, now: float) -> JsonObject:
+    kind = "type.googleapis.com/google.cloud.common.OperationMetadata"
+    target = facts.resource.lstrip("/").partition("/")[2]
+    return {
+        "@type": kind,
+        "createTime": rfc3339(now),
+        "target": target,
+        "verb": facts.method_id.rpartition(".")[2],
+        "cancelRequested": False,
+    }
+
 
 #: Lets that many seconds of the cloud's time pass.
 Pause = Callable[[float], Awaitable[None]]

@@ -17,10 +17,8 @@ from email.utils import formatdate
 from aiohttp import web
 
 from embedded_cloud.clock import Clock
-from embedded_cloud.hosts.guest_attributes import GuestAttributes
-from embedded_cloud.hosts.guest_rules import Queries, forbidden
-from embedded_cloud.hosts.host_tokens import HostTokens
-from embedded_cloud.hosts.metadata_tree import Tree, find, metadata_tree, render
+from embedded_cloud.hosts.guest_attributes import GuestAttributes, Queries, forbidden
+from embedded_cloud.hosts.metadata_tree import HostTokens, Tree, find, metadata_tree, render
 from embedded_cloud.hosts.spec import HostSpec
 from embedded_cloud.peer import owners_door
 from embedded_cloud.strictness import Strictness

@@ -24,7 +24,7 @@ from embedded_cloud.access import Access
 from embedded_cloud.compute.state import Resources
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.hosts.spec import HostSpec
-from embedded_cloud.hosts.ssh_key import host_key, key_purpose, public_text
+from embedded_cloud.hosts.ssh_server import host_key, key_purpose, public_text
 from embedded_cloud.iap.relay import Relay, Targets
 from embedded_cloud.oslogin import LoginProfiles
 from embedded_cloud.peer import owners_door

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from embedded_cloud.clock import Clock, parse_rfc3339, rfc3339_millis
-from embedded_cloud.compute.locations import REGIONS
+from embedded_cloud.compute.paths import REGIONS
 from embedded_cloud.json_types import JsonObject, child, flag, merge, number, text
 from embedded_cloud.storage.errors import Preconditions, bucket_not_found, conflict, invalid
 from embedded_cloud.store import Store

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 from embedded_cloud.clock import Clock
 from embedded_cloud.errors import invalid_argument, not_found
-from embedded_cloud.hosts.guest_attributes import GuestAttributes
-from embedded_cloud.hosts.guest_rules import POLICY, forbidden
+from embedded_cloud.hosts.guest_attributes import POLICY, GuestAttributes, forbidden
 from embedded_cloud.json_types import JsonObject, JsonValue, text, texts
 from embedded_cloud.routing import Call, Reply
 from embedded_cloud.strictness import Strictness

@@ -12,9 +12,8 @@ from embedded_cloud.errors import (
     invalid_argument,
     not_found,
 )
-from embedded_cloud.hosts.addresses import free_addresses
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
-from embedded_cloud.hosts.spec import HostSpec, TpuWorker
+from embedded_cloud.hosts.spec import HostSpec, TpuWorker, free_addresses
 from embedded_cloud.json_types import JsonObject, child, flag, string_map, text, texts
 from embedded_cloud.routing import Context
 from embedded_cloud.tpu import lifecycle, validation

@@ -6,8 +6,7 @@ import dataclasses
 import ipaddress
 
 from embedded_cloud.cloudkms import KeyUse, disk_refusal, location_of
-from embedded_cloud.compute.locations import region_of
-from embedded_cloud.compute.paths import relative
+from embedded_cloud.compute.paths import region_of, relative
 from embedded_cloud.compute.state import Resources
 from embedded_cloud.errors import CloudError, already_exists, failed_precondition, invalid_argument
 from embedded_cloud.hosts.spec import HostSpec

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from embedded_cloud.faults.effect import Answer
-from embedded_cloud.faults.rule import Rule, Where
+from embedded_cloud.faults.rule import Answer, Rule, Where
 from tests.acceptance.killed import stack_run
 from tests.acceptance.security.test_p4_two_clones import command
 from tests.engine.embedded import Embedded

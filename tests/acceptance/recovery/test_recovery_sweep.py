@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import requests
 
-from embedded_cloud.faults.effect import Answer
-from embedded_cloud.faults.rule import Rule, Where
+from embedded_cloud.faults.rule import Answer, Rule, Where
 from tests.acceptance.downs import connect
 from tests.acceptance.killed import stack_run
 from tests.engine.embedded import Embedded
