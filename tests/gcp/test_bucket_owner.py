@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.operate.marked_things import NAMES, STATE, Api, clients
@@ -15,6 +17,7 @@ from tpuflex.errors import (
 )
 from tpuflex.gcp.bucket_owner import may_read_buckets, require_own_bucket
 from tpuflex.gcp.listing import Apis
+from tpuflex.gcp.project_number import project_number
 from tpuflex.gcp.transport import JsonObject
 
 BUCKET = "gcp:storage/bucket:Bucket"
@@ -75,3 +78,17 @@ def test_the_way_out_is_one_that_there_is(shared: bool, said: str) -> None:
     with pytest.raises(AlreadyExistsError) as error:
         require_own_bucket(apis.storage, "b", "p", lambda: "1", lambda: True, shared=shared)
     assert said in error.value.hint
+
+
+def test_number() -> None:
+    """The API spells the number as text (google.protobuf's form of int64)."""
+    api = Api({"GET /v1/projects/p": {"projectId": "p", "projectNumber": "123456789012"}})
+
+    assert project_number(api, "p") == "123456789012"
+
+
+@pytest.mark.parametrize("answer", [{}, {"projectNumber": ""}, {"projectNumber": "p"}])
+def test_an_answer_without_a_number(answer: dict[str, Any]) -> None:
+    """What is no number is refused: it must not count as equal to a bucket that names none."""
+    with pytest.raises(ApiError, match="no number"):
+        project_number(Api({"GET /v1/projects/p": answer}), "p")
