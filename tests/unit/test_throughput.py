@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tpuflex.catalog.catalog import builtin
-from tpuflex.planning.anchors import ANCHORS, PRICE_CLAIMS
+from tpuflex.planning.anchors import ANCHORS
 from tpuflex.planning.figure import Figure
 from tpuflex.planning.request import MemoryRequest
 from tpuflex.planning.throughput import (
@@ -221,13 +221,6 @@ def test_anchors_name_rows_of_the_catalog() -> None:
     assert {row.model for row in ANCHORS} <= set(CATALOG.models)
     assert {row.accelerator for row in ANCHORS} <= set(CATALOG.accelerators)
     assert all(row.source.where.startswith("https://") for row in ANCHORS)
-
-
-def test_the_published_price_contradicts_itself() -> None:
-    """A text that says $0.40 per hour names tokens per dollar that amount to $5.42."""
-    (claim,) = PRICE_CLAIMS
-
-    assert (str(claim.usd_per_hour), str(claim.implied_usd_per_hour)) == ("0.40", "5.42")
 
 
 def test_quantised_weights_have_no_bandwidth_ceiling_here() -> None:

@@ -62,10 +62,9 @@ def recommend(
     """Rank chips for a model and a load, with price, limits and evidence.
 
     Every figure names its source. Fit is computed by the memory planner; limits are ceilings that
-    no server passes, not predictions; published measurements are quoted as they stand, and claims
-    above a ceiling are flagged. What is not known is said to be not known. --scenario fills in
-    what a published decision matrix says, and other options override it; for some scenarios
-    tpuflex is not the answer, and it says what is.
+    no server passes, not predictions; published measurements are quoted as they stand. What is not
+    known is said to be not known. --scenario fills in what a published decision matrix says, and
+    other options override it; for some scenarios tpuflex is not the answer, and it says what is.
 
     Exit code 4 if a model or scenario is not known.
     """

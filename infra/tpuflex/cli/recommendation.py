@@ -10,9 +10,8 @@ from tpuflex.planning.figure import SourceList
 from tpuflex.planning.recommend import ORDER
 
 if TYPE_CHECKING:
-    from tpuflex.catalog.rows import Source
     from tpuflex.cli.output import Output
-    from tpuflex.planning.claims import Contradiction, Published
+    from tpuflex.planning.anchors import Published
     from tpuflex.planning.figure import Figure
     from tpuflex.planning.recommend import Option, Requirements
     from tpuflex.planning.scenarios import Elsewhere, Given, Scenario
@@ -95,7 +94,6 @@ def show_options(
     requirements: Requirements,
     options: tuple[Option, ...],
     quoted: tuple[Published, ...],
-    claims: tuple[Contradiction, ...],
     sources: SourceList,
 ) -> None:
     """Show the ranked options, the first one in detail, and what was published about it."""
@@ -113,18 +111,7 @@ def show_options(
     _show_rest(output, options)
     if shown:
         _show_best(output, shown[0], sources)
-        _show_list(
-            output,
-            "Published, not measured by this project",
-            ((one.text, (one.source,)) for one in quoted),
-            sources,
-        )
-    _show_list(
-        output,
-        "Published, and contradicted",
-        ((claim.text, claim.sources) for claim in claims),
-        sources,
-    )
+        _show_published(output, quoted, sources)
     show_sources(output, sources)
 
 
@@ -216,12 +203,9 @@ def _explained(text: str, figure: Figure, sources: SourceList) -> str:
     return f"{_with_sources(text, figure, sources)} ({figure.basis})"
 
 
-def _show_list(
-    output: Output, title: str, rows: Iterable[tuple[str, Iterable[Source]]], sources: SourceList
-) -> None:
-    lines = [f"  {text} {sources.references(cited)}" for text, cited in rows]
-    if lines:
+def _show_published(output: Output, quoted: tuple[Published, ...], sources: SourceList) -> None:
+    if quoted:
         output.result()
-        output.heading(f"{title}:")
-    for line in lines:
-        output.result(line)
+        output.heading("Published, not measured by this project:")
+    for one in quoted:
+        output.result(f"  {one.text} {sources.references((one.source,))}")

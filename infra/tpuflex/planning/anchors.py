@@ -1,4 +1,4 @@
-"""What others have published: times to the first token, throughputs and prices, as they stand.
+"""What others have published: times to the first token and throughputs, as they stand.
 
 Nothing here was measured by this project, and nothing was averaged or scaled. Which of it is
 believed is decided by :mod:`tpuflex.planning.throughput`, not by leaving rows out.
@@ -6,12 +6,17 @@ believed is decided by :mod:`tpuflex.planning.throughput`, not by leaving rows o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
-from decimal import Decimal
-from itertools import chain
+from typing import TYPE_CHECKING
 
 from tpuflex.catalog.rows import Source
+from tpuflex.planning.figure import source_json
+
+if TYPE_CHECKING:
+    from tpuflex.catalog.rows import Accelerator, Model
+    from tpuflex.planning.first_token import Load
 
 _31B = "google/gemma-4-31B-it"
 _26B = "google/gemma-4-26B-A4B-it"
@@ -281,53 +286,39 @@ ANCHORS: tuple[Anchor, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PriceClaim:
-    """A published price that the price list contradicts.
-
-    Attributes:
-        accelerator: accelerator type.
-        usd_per_hour: what the text says the whole slice costs.
-        tokens_per_dollar: what the same text says a dollar buys.
-        at_tokens_per_second: the throughput that it names for it.
-        source: the text.
-    """
-
-    accelerator: str
-    usd_per_hour: Decimal
-    tokens_per_dollar: int
-    at_tokens_per_second: float
-    source: Source
-
-    @property
-    def implied_usd_per_hour(self) -> Decimal:
-        """The price per hour that its own tokens per dollar amount to."""
-        rate = Decimal(str(self.at_tokens_per_second)) * 3600 / self.tokens_per_dollar
-        return rate.quantize(Decimal("0.01"))
-
-
-PRICE_CLAIMS: tuple[PriceClaim, ...] = (
-    PriceClaim(
-        accelerator="v6e-4",
-        usd_per_hour=Decimal("0.40"),
-        tokens_per_dollar=308_000_000,
-        at_tokens_per_second=463_345.0,
-        source=_REPORT_31B,
-    ),
-)
-
-
 def anchors_of(model: str, accelerator: str) -> tuple[Anchor, ...]:
     """What was published of ``model`` on ``accelerator``."""
     return tuple(row for row in ANCHORS if (row.model, row.accelerator) == (model, accelerator))
 
 
-def price_claims(accelerator: str) -> tuple[PriceClaim, ...]:
-    """Published prices of ``accelerator`` that were looked into."""
-    return tuple(row for row in PRICE_CLAIMS if row.accelerator == accelerator)
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A published throughput, as it stands.
+
+    Attributes:
+        text: the figure with what it was measured under.
+        source: the report.
+    """
+
+    text: str
+    source: Source
+
+    def to_json(self) -> dict[str, object]:
+        """The figure in a JSON document."""
+        return {"text": self.text, "sources": [source_json(self.source)]}
 
 
-def all_sources() -> tuple[Source, ...]:
-    """The sources of all rows."""
-    rows = chain((row.source for row in ANCHORS), (row.source for row in PRICE_CLAIMS))
-    return tuple(dict.fromkeys(rows))
+def published(model: Model, accelerator: Accelerator, load: Load) -> Iterator[Published]:
+    """Published rates of requests and answers nearest to ``load``."""
+    rows = anchors_of(model.name, accelerator.name)
+    requests = [row for row in rows if row.requests_per_second is not None]
+    if requests:
+        row = min(requests, key=lambda row: abs((row.concurrency or 0) - load.concurrency))
+        yield Published(f"{row.requests_per_second:g} requests/s {_with(row)}", row.source)
+    for row in rows:
+        if row.output_tokens_per_second is not None:
+            yield Published(f"{row.output_tokens_per_second:g} tokens/s {_with(row)}", row.source)
+
+
+def _with(row: Anchor) -> str:
+    return f"with {row.concurrency or 0:,} at once ({row.setup})"

@@ -9,11 +9,6 @@ from typing import TYPE_CHECKING
 
 from tpuflex.cli.figures import dollars, money, show_sources
 from tpuflex.duration import format_duration
-from tpuflex.planning.claims import (
-    Contradiction,
-    price_contradictions,
-    throughput_contradictions,
-)
 from tpuflex.planning.figure import Figure, SourceList, with_source_table
 from tpuflex.planning.memory import MemoryPlan
 from tpuflex.planning.request import MemoryRequest, NotPlannable
@@ -48,7 +43,6 @@ def run_cost_report(invocation: Invocation, given: Throughput | None) -> None:
     cost = stack_cost(usage)
     tokens = token_prices(usage.accelerator, usage.weights, cost.per_hour, given)
     decoding = _decoding(settings)
-    claims = tuple(_contradictions(usage, cost))
     output.document(
         with_source_table(
             {
@@ -62,7 +56,6 @@ def run_cost_report(invocation: Invocation, given: Throughput | None) -> None:
                 "free": False,
                 "cost": cost.to_json(),
                 "tokens": {**tokens.to_json(), "bandwidth_ceiling": decoding.to_json()},
-                "contradictions": [claim.to_json() for claim in claims],
             }
         )
     )
@@ -74,7 +67,6 @@ def run_cost_report(invocation: Invocation, given: Throughput | None) -> None:
     output.facts(
         chain(_facts(usage, cost, sources), others, _token_facts(tokens, decoding, sources))
     )
-    _show_claims(invocation, claims, sources)
     show_sources(output, sources)
 
 
@@ -126,12 +118,6 @@ def _decoding(settings: StackSettings) -> Figure:
     return Figure(None, "tokens per second", f"bandwidth ceiling: {reason}")
 
 
-def _contradictions(usage: Usage, cost: StackCost) -> Iterator[Contradiction]:
-    yield from price_contradictions(usage.accelerator, cost.per_hour)
-    if usage.weights is not None:
-        yield from throughput_contradictions(usage.weights, usage.accelerator)
-
-
 def _facts(usage: Usage, cost: StackCost, sources: SourceList) -> Iterator[tuple[str, str]]:
     duration = format_duration(usage.run)
     yield "chips", money(cost.per_hour, sources)
@@ -159,13 +145,3 @@ def _token_facts(
         yield "yours", money(tokens.given, sources)
     if tokens.judgement is not None and tokens.judgement.text:
         yield "FLAGGED", tokens.judgement.text
-
-
-def _show_claims(
-    invocation: Invocation, claims: tuple[Contradiction, ...], sources: SourceList
-) -> None:
-    output = invocation.output
-    if claims:
-        output.result("\nPublished, and contradicted:")
-    for claim in claims:
-        output.result(f"  {claim.text} {sources.references(claim.sources)}")

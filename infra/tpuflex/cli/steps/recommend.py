@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
@@ -13,12 +11,7 @@ import click
 from tpuflex.cli.catalog_lookup import known_model
 from tpuflex.cli.recommendation import show_elsewhere, show_options, show_scenario, show_scenarios
 from tpuflex.errors import NotFoundError
-from tpuflex.planning.claims import (
-    Contradiction,
-    price_contradictions,
-    published,
-    throughput_contradictions,
-)
+from tpuflex.planning.anchors import published
 from tpuflex.planning.figure import SourceList, with_source_table
 from tpuflex.planning.first_token import Load
 from tpuflex.planning.option_json import option_json, requirements_json, scenario_json
@@ -101,7 +94,6 @@ def _show(
     options: tuple[Option, ...],
 ) -> None:
     output = invocation.output
-    claims = tuple(_contradictions(options))
     best = options[0]
     quoted = tuple(published(best.request.model, best.request.accelerator, requirements.load))
     output.document(
@@ -113,7 +105,6 @@ def _show(
                 ),
                 "options": [option_json(option) for option in options],
                 "published": [one.to_json() for one in quoted],
-                "contradictions": [claim.to_json() for claim in claims],
             }
         )
     )
@@ -122,23 +113,7 @@ def _show(
     sources = SourceList()
     if row is not None:
         show_scenario(output, row, sources)
-    show_options(output, requirements, options, quoted, claims, sources)
-
-
-def _contradictions(options: tuple[Option, ...]) -> Iterator[Contradiction]:
-    """What does not hold of what was published about the options that fit."""
-    seen = set()
-    fitting = [option for option in options if option.fit == "fits"]
-    for claim in chain.from_iterable(
-        (
-            *throughput_contradictions(option.request.model, option.request.accelerator),
-            *price_contradictions(option.request.accelerator, option.per_hour),
-        )
-        for option in fitting
-    ):
-        if claim.text not in seen:
-            seen.add(claim.text)
-            yield claim
+    show_options(output, requirements, options, quoted, sources)
 
 
 def _answer_elsewhere(
