@@ -3,18 +3,46 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tpuflex.catalog import USER_FILE
-from tpuflex.cli.git import ask_git
 from tpuflex.cli.preview_report import FileChange, KeyChange
-from tpuflex.errors import NotFoundError
+from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.project import PULUMI_FILE, Project
 from tpuflex.settings.model import NAMESPACE
 from tpuflex.settings.read import project_directory, read_document, read_project_config
 from tpuflex.settings.stack_document import config_of
+
+#: Seconds for one command of Git on a repository that is there already.
+_WITHIN_S = 60
+
+
+def ask_git(root: Path, environ: Mapping[str, str], *arguments: str) -> str | None:
+    """What Git prints, run in ``root``; None if it fails.
+
+    Raises:
+        TpuflexError: there is no Git, or it does not answer.
+    """
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), *arguments],
+            env={**environ, "LC_ALL": "C"},
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            timeout=_WITHIN_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise TpuflexError(
+            f"git cannot be run ({type(error).__name__}).",
+            hint="Install Git (https://git-scm.com/downloads), and run the command again.",
+        ) from error
+    return done.stdout if done.returncode == 0 else None
+
 
 #: Environment variables of the server.
 _ENVIRONMENT = f"{NAMESPACE}serving.env."

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tpuflex import __version__
-from tpuflex.cli.git import ask_git
+from tpuflex.cli.base import ask_git
 from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.scaffold.workflows import WorkflowSource, is_branch, is_untouched, workflow_texts
 from tpuflex.scaffold.write import require_inside
