@@ -15,7 +15,7 @@ from tpuflex.engine.events import Note
 from tpuflex.engine.failure import failure
 from tpuflex.errors import AccessError
 from tpuflex.gcp.rpc_errors import as_exception, read_rpc_error
-from tpuflex.request.unnamed_permissions import of_call, of_text
+from tpuflex.request.causes import of_call, of_text
 from tpuflex.roles.roles import roles
 
 #: Method -> the API and version that have it.

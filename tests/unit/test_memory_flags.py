@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.unit.memory_requests import chips, model
-from tpuflex.planning.cpu import plan_cpu_memory
 from tpuflex.planning.flags import cpu_request_from_flags, request_from_flags
 from tpuflex.planning.memory import MemoryPlan
 from tpuflex.planning.request import CpuMemoryRequest, MemoryRequest, NotPlannable
+from tpuflex.planning.stack import plan_cpu_memory
 
 _TEXT_ONLY = {"architectures": ["Gemma4ForCausalLM"]}
 

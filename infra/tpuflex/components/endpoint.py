@@ -25,8 +25,8 @@ from tpuflex.host.metadata_keys import CONFIG_KEY
 from tpuflex.naming import API_KEY, VLLM_ENDPOINT, Names
 from tpuflex.planning.cost import RunCost, run_cost
 from tpuflex.request.states import Lifecycle
-from tpuflex.settings.gcp_keys import COVERED, NAMESPACE
 from tpuflex.settings.model import StackSettings
+from tpuflex.settings.stack_document import COVERED, GCP_NAMESPACE
 from tpuflex.tpu import BootDiskArgs, Provider, QueuedResource, StateId
 
 
@@ -40,7 +40,7 @@ def own_gcp_provider(name: str, settings: StackSettings, parent: pulumi.Resource
     ignored = sorted(
         key
         for key in keys
-        if key.startswith(NAMESPACE) and key.removeprefix(NAMESPACE) not in COVERED
+        if key.startswith(GCP_NAMESPACE) and key.removeprefix(GCP_NAMESPACE) not in COVERED
     )
     if ignored:
         raise pulumi.RunError(

@@ -30,9 +30,8 @@ from tpuflex.errors import (
     TpuflexError,
 )
 from tpuflex.gcp.bucket_owner import another_name
-from tpuflex.request.causes import unpaid
+from tpuflex.request.causes import of_text, unpaid
 from tpuflex.request.outcomes import TABLE, Condition
-from tpuflex.request.unnamed_permissions import of_text
 from tpuflex.roles.refusal import refusal_remedy
 
 P = ParamSpec("P")

@@ -27,8 +27,7 @@ from tpuflex.gcloud_commands import (
     set_quota_project,
 )
 from tpuflex.gcp.endpoints import is_loopback
-from tpuflex.request.causes import Cause, classify, remedy, unpaid
-from tpuflex.request.unnamed_permissions import of_call
+from tpuflex.request.causes import Cause, classify, of_call, remedy, unpaid
 
 _RATE_REASONS = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"})
 #: https://cloud.google.com/apis/design/errors#error_info; the second is the older spelling.

@@ -30,7 +30,6 @@ from tpuflex.settings.findings import (
     moved,
     without_explained,
 )
-from tpuflex.settings.gcp_keys import ignored_keys
 from tpuflex.settings.model import NAMESPACE, Draft, StackSettings
 from tpuflex.settings.opened import OpenedConfig, names_environments, refuse_environments
 from tpuflex.settings.plain import JsonValue, make_plain
@@ -44,7 +43,12 @@ from tpuflex.settings.read import (
 )
 from tpuflex.settings.rules import check_draft
 from tpuflex.settings.slice_fields import Lookup
-from tpuflex.settings.stack_document import config_of, secrets_provider_of, sections_of
+from tpuflex.settings.stack_document import (
+    config_of,
+    ignored_keys,
+    secrets_provider_of,
+    sections_of,
+)
 
 if TYPE_CHECKING:
     import pulumi

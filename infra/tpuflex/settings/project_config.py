@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tpuflex.errors import Finding
-from tpuflex.settings.gcp_keys import NAMESPACE as GCP
 from tpuflex.settings.model import NAMESPACE
 from tpuflex.settings.plain import SECURE_REMEDY
+from tpuflex.settings.stack_document import GCP_NAMESPACE
 from tpuflex.settings.stack_yaml import Document
 
 PROJECT_FILE = "Pulumi.yaml"
@@ -74,7 +74,7 @@ def project_config(document: Document) -> ProjectConfig:
         if not isinstance(written, str):
             continue  # the engine reads no such file
         key = written if ":" in written else f"{top.get('name')}:{written}"
-        if not key.startswith((NAMESPACE, GCP)):
+        if not key.startswith((NAMESPACE, GCP_NAMESPACE)):
             continue
         lines |= _lines(document.lines, written, key)
         wrong = _wrong(key, declared, own=key.startswith(f"{top.get('name')}:"))

@@ -12,12 +12,9 @@ from pydantic import AfterValidator, ValidationInfo, WithJsonSchema
 from tpuflex.catalog.catalog import Catalog, builtin
 from tpuflex.catalog.zones import is_misspelt
 from tpuflex.duration import Duration, format_duration
-from tpuflex.request.limits import LONGEST_RUN, SHORTEST_RUN, ZONE_PATTERN
+from tpuflex.request.limits import LONGEST_DRAIN, LONGEST_RUN, SHORTEST_RUN, ZONE_PATTERN
 from tpuflex.settings.base import refusal
 
-SHORTEST_TIMEOUT = timedelta(minutes=1)
-LONGEST_DRAIN = timedelta(hours=1)
-SHORTEST_DRAIN_MARGIN = timedelta(seconds=30)
 #: Names that the Cloud TPU API may know, such as v6e-4 and tpu7x-8.
 _ACCELERATOR_PATTERN = "[a-z0-9]+(-[a-z0-9]+)+"
 
@@ -36,49 +33,25 @@ class Lookup:
     deploying: bool = True
 
 
-def check_run_duration(value: timedelta) -> timedelta:
-    """``value`` if Flex-start allows such a run."""
-    if value > LONGEST_RUN:
-        raise refusal(
-            f"{format_duration(value)} is longer than Flex-start allows",
-            f"Write {format_duration(LONGEST_RUN)} or less.",
-        )
-    if value < SHORTEST_RUN:
-        raise refusal(
-            f"{format_duration(value)} is too short to boot and load weights",
-            f"Write {format_duration(SHORTEST_RUN)} or more.",
-        )
-    return value
+def _bounded(
+    *, least: tuple[timedelta, str] | None = None, most: tuple[timedelta, str] | None = None
+) -> AfterValidator:
+    """Refuses what is shorter than ``least`` or longer than ``most``, each with why."""
 
+    def check(value: timedelta) -> timedelta:
+        if most is not None and value > most[0]:
+            raise refusal(
+                f"{format_duration(value)} is longer than {most[1]}",
+                f"Write {format_duration(most[0])} or less.",
+            )
+        if least is not None and value < least[0]:
+            raise refusal(
+                f"{format_duration(value)} is too short to {least[1]}",
+                f"Write {format_duration(least[0])} or more.",
+            )
+        return value
 
-def check_timeout(value: timedelta) -> timedelta:
-    """``value`` if something can be waited for that long."""
-    if value < SHORTEST_TIMEOUT:
-        raise refusal(
-            f"{format_duration(value)} is too short to wait for anything",
-            f"Write {format_duration(SHORTEST_TIMEOUT)} or more.",
-        )
-    return value
-
-
-def check_drain(value: timedelta) -> timedelta:
-    """``value`` if requests in flight may be waited for that long."""
-    if value > LONGEST_DRAIN:
-        raise refusal(
-            f"{format_duration(value)} is longer than a drain may last",
-            f"Write {format_duration(LONGEST_DRAIN)} or less.",
-        )
-    return value
-
-
-def check_drain_margin(value: timedelta) -> timedelta:
-    """``value`` if requests may end within it."""
-    if value < SHORTEST_DRAIN_MARGIN:
-        raise refusal(
-            f"{format_duration(value)} is too short to end requests",
-            f"Write {format_duration(SHORTEST_DRAIN_MARGIN)} or more.",
-        )
-    return value
+    return AfterValidator(check)
 
 
 def check_accelerator(name: str, info: ValidationInfo) -> str:
@@ -140,10 +113,15 @@ def _lookup(info: ValidationInfo) -> Lookup:
     return info.context if isinstance(info.context, Lookup) else Lookup(builtin())
 
 
-RunDuration = Annotated[Duration, AfterValidator(check_run_duration)]
-Timeout = Annotated[Duration, AfterValidator(check_timeout)]
-Drain = Annotated[Duration, AfterValidator(check_drain)]
-DrainMargin = Annotated[Duration, AfterValidator(check_drain_margin)]
+RunDuration = Annotated[
+    Duration,
+    _bounded(
+        least=(SHORTEST_RUN, "boot and load weights"), most=(LONGEST_RUN, "Flex-start allows")
+    ),
+]
+Timeout = Annotated[Duration, _bounded(least=(timedelta(minutes=1), "wait for anything"))]
+Drain = Annotated[Duration, _bounded(most=(LONGEST_DRAIN, "a drain may last"))]
+DrainMargin = Annotated[Duration, _bounded(least=(timedelta(seconds=30), "end requests"))]
 AcceleratorType = Annotated[str, AfterValidator(check_accelerator)]
 Zone = Annotated[
     str,

@@ -13,8 +13,8 @@ import click
 from tpuflex import __version__
 from tpuflex.cli.base import ask_git
 from tpuflex.errors import NotFoundError, TpuflexError
+from tpuflex.scaffold.project_files import require_inside
 from tpuflex.scaffold.workflows import WorkflowSource, is_branch, is_untouched, workflow_texts
-from tpuflex.scaffold.write import require_inside
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -34,9 +34,10 @@ from tpuflex.scaffold.project_files import (
     STACKS,
     project_files,
     project_name,
+    require_inside,
     schema_of,
+    write_new,
 )
-from tpuflex.scaffold.write import require_inside, write_new
 from tpuflex.settings.load import parse
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.read import load_catalog
