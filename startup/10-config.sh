@@ -100,13 +100,12 @@ try:
     if type(expected) is not int or not 0 <= expected < 10_000:
         sys.exit(f"tpuflex-config: weights.expected_gbps is not valid: {expected!r}")
     fields["weights.expected_gbps"] = str(expected)
-    warmup = config["serving"].get("warmup_s", 45)
+    warmup = config["serving"]["warmup_s"]
     if type(warmup) is not int or not 0 <= warmup <= 600:
         sys.exit(f"tpuflex-config: serving.warmup_s is not valid: {warmup!r}")
     fields["serving.warmup_s"] = str(warmup)
-    drain = config.get("drain", {})
-    for name, default in {"run_s": 0, "drain_s": 600, "margin_s": 300}.items():
-        value = drain.get(name, default)
+    for name in ("run_s", "drain_s", "margin_s"):
+        value = config["drain"][name]
         if type(value) is not int or not 0 <= value <= 10_000_000:
             sys.exit(f"tpuflex-config: drain.{name} is not a number of seconds: {value!r}")
         fields[f"drain.{name}"] = str(value)

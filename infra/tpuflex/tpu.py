@@ -540,9 +540,8 @@ class QueuedResource(pulumi.CustomResource):
     """Text for people, at most 512 characters. Changed in place."""
 
     secure_boot: pulumi.Output[bool] = pulumi.property("secureBoot")
-    """Whether the hosts verify what they boot (Secure Boot). Off by default, as with gcloud; left
-    out, a request that exists keeps what it has. A change replaces, or with `on_boot_change` update
-    applies to the hosts that are made next."""
+    """Whether the hosts verify what they boot (Secure Boot). Off by default, as with gcloud. A
+    change replaces, or with `on_boot_change` update applies to the hosts that are made next."""
 
     autocheckpoint_enabled: pulumi.Output[bool] = pulumi.property("autocheckpointEnabled")
     """Whether frameworks that support Autocheckpoint are told of coming maintenance. Off by
@@ -832,8 +831,8 @@ class QueuedResource(pulumi.CustomResource):
                 Google.
             description: Text for people, at most 512 characters. Changed in place.
             secure_boot: Whether the hosts verify what they boot (Secure Boot). Off by default, as
-                with gcloud; left out, a request that exists keeps what it has. A change replaces,
-                or with `on_boot_change` update applies to the hosts that are made next.
+                with gcloud. A change replaces, or with `on_boot_change` update applies to the hosts
+                that are made next.
             autocheckpoint_enabled: Whether frameworks that support Autocheckpoint are told of
                 coming maintenance. Off by default.
             data_disks: Disks that exist already, to be attached to the hosts.
@@ -1153,9 +1152,8 @@ class GetQueuedResourceResult(_Output):
     """Text for people, at most 512 characters. Changed in place."""
 
     secure_boot: bool | None = pulumi.property("secureBoot", default=None)
-    """Whether the hosts verify what they boot (Secure Boot). Off by default, as with gcloud; left
-    out, a request that exists keeps what it has. A change replaces, or with `onBootChange` update
-    applies to the hosts that are made next."""
+    """Whether the hosts verify what they boot (Secure Boot). Off by default, as with gcloud. A
+    change replaces, or with `onBootChange` update applies to the hosts that are made next."""
 
     autocheckpoint_enabled: bool | None = pulumi.property("autocheckpointEnabled", default=None)
     """Whether frameworks that support Autocheckpoint are told of coming maintenance. Off by

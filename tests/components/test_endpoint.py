@@ -161,10 +161,10 @@ def test_every_setting_of_the_slice_reaches_the_provider(deployed: Deploy) -> No
 
 
 def test_what_the_stack_does_not_say_is_left_to_the_provider(deployed: Deploy) -> None:
-    """M1, M7: without secure_boot and give_up_after a slice keeps what it has."""
+    """M7: without give_up_after a slice keeps what it has."""
     plan = deployed(sections())
 
-    assert not {"secureBoot", "validUntilDuration", "bootDisk"} & plan.inputs[SLICE].keys()
+    assert not {"validUntilDuration", "bootDisk"} & plan.inputs[SLICE].keys()
 
 
 def test_every_resource_has_an_explicit_provider(deployed: Deploy) -> None:

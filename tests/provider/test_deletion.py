@@ -20,7 +20,6 @@ from tests.provider.fakes import (
 )
 from tpuflex.errors import AccessError, ApiError, ConflictError
 from tpuflex.provider.delete import delete
-from tpuflex.provider.operations import delete_resource
 from tpuflex.provider.read import labels_of, read
 from tpuflex.request.name import RequestName
 from tpuflex.request.outcomes import TABLE, Condition
@@ -143,15 +142,3 @@ def test_a_refresh_does_not_forget_whose_it_is() -> None:
 
         assert found is not None
         assert labels_of(found.inputs)["tpuflex-owner"] == LABELS["tpuflex-owner"]
-
-
-def test_a_state_that_has_forgotten_it_knows_it_by_its_time() -> None:
-    """States of earlier versions lost the marks in a refresh; they still know the very request."""
-    cloud = Cloud(request=sequence(queued("ACTIVE"), missing()), node=sequence(node(), missing()))
-    call, script, _ = scripted(cloud)
-    lost: dict[str, Any] = {**INPUTS, "labels": {}}
-    recorded: dict[str, Any] = {"createTime": queued("ACTIVE")["createTime"]}
-
-    delete_resource(call, NAME, lost, recorded, timeout=DAY)
-
-    assert script.count("DELETE") == 1

@@ -65,10 +65,10 @@ def test_an_entry_that_was_ours_goes_and_googles_stays(key: str, ours: str) -> N
 KEYS = "me:ssh-ed25519 AAAA me"
 
 
-@pytest.mark.parametrize("last", [{}, {"note": "1"}, {"note": "1", "ssh-keys": KEYS}])
+@pytest.mark.parametrize("last", [{}, {"note": "1"}])
 def test_keys_that_gcloud_adds_stay(last: dict[str, str]) -> None:
     """m7: `gcloud … tpu-vm ssh` adds the user's key to the node's metadata. No patch of ours takes
-    it away, not even after an import of an earlier version took it for ours."""
+    it away."""
     asked = there(of=args(metadata={"note": "1"}))
     found = there(metadata={"note": "1", "ssh-keys": KEYS})
 

@@ -158,15 +158,6 @@ def test_steering_changes_in_the_state_only() -> None:
     assert not any(found.values())
 
 
-def test_what_an_earlier_version_did_not_know_changes_nothing() -> None:
-    """A state without the younger inputs shows no change where they are at their default."""
-    younger = ("readyTimeout", "firstReportTimeout", "drainTimeout")
-    before = {key: value for key, value in inputs().items() if key not in younger}
-
-    assert changes(before, inputs(), {**state(), **before}) == {}
-    assert changes(before, inputs(drainTimeout="0s"), state()) == {"drainTimeout": False}
-
-
 def test_what_does_not_serve_yet_is_waited_for() -> None:
     """What is to take over from a slice that serves is an update until it serves, and the plan says
     from which."""

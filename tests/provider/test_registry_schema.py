@@ -80,12 +80,11 @@ def _words(annotation: object) -> tuple[object, ...]:
 
 
 def test_defaults_are_those_of_the_table() -> None:
-    """What an SDK sends for an input that is left out is what the provider would take. Secure Boot
-    has none: left out, a request keeps what it has."""
+    """What an SDK sends for an input that is left out is what the provider would take."""
     said = {k: v["default"] for k, v in RESOURCE["inputProperties"].items() if "default" in v}
     scalars = {key: value for key, value in DEFAULTS.items() if not isinstance(value, list | dict)}
 
-    assert said == {key: value for key, value in scalars.items() if key != "secureBoot"}
+    assert said == scalars
     mode = SCHEMA["types"]["tpuflex:tpu:DataDisk"]["properties"]["mode"]
     assert mode["default"] == INNER_DEFAULTS["dataDisks"]["mode"]
 

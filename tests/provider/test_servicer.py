@@ -158,28 +158,6 @@ def test_check_fills_in_and_keeps_secrets_and_unknowns(served: Served) -> None:
     assert secret_keys(answer.inputs) == {"metadata"}
 
 
-def test_a_slice_of_an_older_version_keeps_its_secure_boot(served: Served) -> None:
-    """M1: it was on by default; now it is off, and a slice that runs with it on is no change. What
-    replaces it for another reason is made with the new default."""
-    said = {key: value for key, value in INPUTS.items() if key != "queuedResourceId"}
-    first = served.stub.Check(provider_pb2.CheckRequest(urn=URN, news=encode(said)))
-    assert decode(first.inputs)["secureBoot"] is False
-    olds = encode({**decode(first.inputs), "secureBoot": True})
-
-    news = served.stub.Check(
-        provider_pb2.CheckRequest(urn=URN, news=encode(said), olds=olds)
-    ).inputs
-    outputs = encode({**decode(olds), "lifecycle": "active", "state": "ACTIVE", "name": NAME})
-    found = served.stub.Diff(
-        provider_pb2.DiffRequest(id=NAME, urn=URN, olds=outputs, news=news, old_inputs=olds)
-    )
-
-    assert decode(news)["secureBoot"] is True
-    assert found.changes == provider_pb2.DiffResponse.DIFF_NONE
-    again = served.stub.Check(provider_pb2.CheckRequest(urn=URN, news=encode(said)))
-    assert decode(again.inputs)["secureBoot"] is False
-
-
 def test_a_diff_speaks_only_of_what_is_planned(served: Served) -> None:
     """Refresh and destroy request a diff after their read, without a program: no purchase is
     announced there."""

@@ -48,15 +48,6 @@ def test_defaults_are_deterministic_and_ours() -> None:
     assert filled()["labels"] == given()["labels"]
 
 
-@pytest.mark.parametrize("said", [None, True, False])
-@pytest.mark.parametrize("before", [{}, {"secureBoot": True}, {"secureBoot": False}])
-def test_a_request_keeps_its_secure_boot_unless_told(said: bool | None, before: Properties) -> None:
-    """M1: off by default; what an older version made with it on is no reason for new hosts."""
-    made = with_defaults(given(secureBoot=said), urn=URN, project=None, before=before)
-
-    assert made["secureBoot"] is (before.get("secureBoot", False) if said is None else said)
-
-
 def test_several_nodes_cannot_write_to_one_disk() -> None:
     """A disk of several nodes is READ_ONLY, or refused with both inputs named."""
     several = OTHER["multiNode"]

@@ -107,60 +107,25 @@ def test_the_id_of_another_state_counts_more_than_the_time() -> None:
     assert mutations(script) == []
 
 
-class TestStatesOfEarlierVersions:
-    """What was made without a state id stays with the state that remembers it."""
+@pytest.mark.parametrize("recorded", [{"requests": [NAME]}, RECORDED])
+def test_what_has_no_state_id_is_not_a_states(recorded: dict[str, Any]) -> None:
+    """S5: whatever the state remembers."""
+    call, script, _ = scripted(cloud("ACTIVE", ""))
 
-    def test_an_update_in_place_gives_it_the_id(self) -> None:
-        """The node is patched; nothing is deleted or asked for anew."""
-        call, script, _ = scripted(cloud("ACTIVE", "", patch=sequence({"done": True})))
+    with pytest.raises(AlreadyExistsError):
+        update(call, NAME, inputs(OURS), inputs(OURS), recorded, timeout=60)
 
-        update(call, NAME, inputs(""), inputs(OURS), RECORDED, timeout=60)
+    assert mutations(script) == []
 
-        (sent,) = [sent for sent in script.sent if sent.method != "GET"]
-        assert sent.method == "PATCH"
-        assert sent.body is not None
-        labels = sent.body["labels"]
-        assert isinstance(labels, dict)
-        assert labels[LABEL_STATE] == OURS
 
-    @pytest.mark.parametrize(("in_state", "on_node"), [("", ""), ("", OURS), (OURS, "")])
-    def test_it_is_deleted_wherever_that_was_cut_off(self, in_state: str, on_node: str) -> None:
-        """Before the node had the id, after it, and before the state said so."""
-        there = cloud("ACTIVE", "", on_node)
-        call, script, _ = scripted(there)
-        until_deleted(script, there)
+def test_what_waits_has_the_id_from_the_start() -> None:
+    """No change is planned for it."""
+    call, _, _ = scripted(cloud("WAITING_FOR_RESOURCES", OURS))
 
-        delete_resource(call, NAME, inputs(in_state), RECORDED, timeout=60)
+    found = read(call, NAME, inputs(OURS), RECORDED)
 
-        assert mutations(script) == ["DELETE"]
-
-    def test_a_state_without_the_time_knows_nothing(self) -> None:
-        """S5: the name alone is no record."""
-        call, script, _ = scripted(cloud("ACTIVE", ""))
-
-        with pytest.raises(AlreadyExistsError):
-            update(call, NAME, inputs(""), inputs(OURS), {"requests": [NAME]}, timeout=60)
-
-        assert mutations(script) == []
-
-    @pytest.mark.parametrize("state", ["WAITING_FOR_RESOURCES", "SUSPENDED"])
-    def test_without_a_node_the_state_does_not_claim_the_id(self, state: str) -> None:
-        """Only nodes can be labelled later: until there is one, the change stays planned."""
-        call, _, _ = scripted(cloud(state, ""))
-
-        found = read(call, NAME, inputs(OURS), RECORDED)
-
-        assert found is not None
-        assert found.inputs["labels"] == NAMES.labels()
-
-    def test_made_with_the_id_it_has_it_from_the_start(self) -> None:
-        """No change is planned while a request of this version waits."""
-        call, _, _ = scripted(cloud("WAITING_FOR_RESOURCES", OURS))
-
-        found = read(call, NAME, inputs(OURS), RECORDED)
-
-        assert found is not None
-        assert found.inputs["labels"] == NAMES.labels(OURS)
+    assert found is not None
+    assert found.inputs["labels"] == NAMES.labels(OURS)
 
 
 def _create(call: Any) -> None:

@@ -223,6 +223,7 @@ class StartupHost:
             "compile_cache": {"mode": "bucket", "prefix": "compile-cache"},
             "secrets": [{"role": "api-key", "version": VERSION}],
             "timeouts": {"ready_s": 30, "secret_s": 20},
+            "drain": {"run_s": 0, "drain_s": 600, "margin_s": 300},
             "commands": {
                 "weights": "tpuflex weights push --stack dev",
                 "secrets": "tpuflex secrets ensure --stack dev",

@@ -139,6 +139,7 @@ def test_document_has_the_fields_that_the_script_reads() -> None:
         "port": 8000,
         "security_floor": "0.23.1",
         "chat_template": "",
+        "warmup_s": 45,
         "args": ["--tensor-parallel-size", "4", "--allowed-media-domains", "none.invalid"],
     }
     assert document["weights"] == {
@@ -155,15 +156,10 @@ def test_document_has_the_fields_that_the_script_reads() -> None:
     assert document["commands"]["weights"] == "tpuflex weights push --stack dev"
 
 
-@pytest.mark.parametrize(("said", "seconds"), [(None, None), ("45s", None), ("0s", 0), ("2m", 120)])
-def test_a_warm_up_is_written_where_it_is_not_the_default(
-    said: str | None, seconds: int | None
-) -> None:
-    """The document of a stack that does not name it stays what it was before there was one."""
-    made = config() if said is None else config(warmup=said)
-    document = json.loads(made.to_json())
-    assert document["serving"].get("warmup_s") == seconds
-    assert ("warmup_s" in document["serving"]) is (seconds is not None)
+@pytest.mark.parametrize(("said", "seconds"), [("45s", 45), ("0s", 0), ("2m", 120)])
+def test_a_warm_up_is_told_in_seconds(said: str, seconds: int) -> None:
+    """None is 0."""
+    assert json.loads(config(warmup=said).to_json())["serving"]["warmup_s"] == seconds
 
 
 def test_equal_settings_give_equal_text() -> None:

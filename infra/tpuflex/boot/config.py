@@ -27,7 +27,7 @@ from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.catalog.weight_formats import allowed_patterns
 from tpuflex.naming import Names, programs_key
 from tpuflex.settings.model import StackSettings
-from tpuflex.settings.serving import WARMUP, ServingFlags
+from tpuflex.settings.serving import ServingFlags
 
 CONTAINER_NAME = "vllm"
 #: Parts of files downloaded at a time; a single stream does not fill a host's network.
@@ -87,8 +87,7 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
             port=serving.port,
             security_floor=floor or SECURITY_FLOOR,
             chat_template=serving.flags.chat_template or "",
-            # At its default it is not written: a document of before is the same to the byte.
-            warmup_s=None if serving.warmup == WARMUP else int(serving.warmup.total_seconds()),
+            warmup_s=int(serving.warmup.total_seconds()),
             args=(
                 *serving_args(serving.flags, row.chips if row else 1),
                 *serving.extra_args,
@@ -134,8 +133,6 @@ def _compile_cache_config(settings: StackSettings, names: Names, bucket: str) ->
     if settings.programs_in_library:
         return CompileCacheConfig(mode=mode, prefix=prefix, key=programs_key(project))
     own = names.bucket(project, settings.region)
-    # Where that is the weights' bucket, too, it is not named twice: a document of before is the
-    # same to the byte.
     apart = mode == "bucket" and own != bucket
     return CompileCacheConfig(mode=mode, bucket=own if apart else None, prefix=prefix)
 

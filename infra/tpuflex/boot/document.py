@@ -63,9 +63,8 @@ class ServingConfig(_Frozen):
     chat_template: str = ""
     """Path of the chat template within the weights; empty for the one that comes with the
     tokenizer."""
-    warmup_s: int | None = Field(default=None, ge=0)
-    """Seconds that a warm-up may last, 0 for none; absent for the 45 that the script has by
-    default."""
+    warmup_s: int = Field(ge=0)
+    """Seconds that a warm-up may last, 0 for none."""
     args: tuple[str, ...]
     """Arguments beside model, name, host, port and chat template."""
 

@@ -72,8 +72,7 @@ class EgressArgs:
 
 
 def in_region(region: str, home: str) -> str:
-    """What the logical name of something in ``region`` ends with. In the stack's ``home`` nothing:
-    states from before there were other regions have it without."""
+    """What the logical name of something in ``region`` ends with; nothing in the stack's home."""
     return "" if region == home else f"-{region}"
 
 

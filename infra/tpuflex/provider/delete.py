@@ -18,7 +18,7 @@ from tpuflex.provider.drain import Drain
 from tpuflex.request.model import Node
 from tpuflex.request.name import Nodes, RequestName
 from tpuflex.request.outcomes import STUCK, TABLE, Condition
-from tpuflex.request.ownership import NO_RECORDS, Known, Records
+from tpuflex.request.ownership import NO_RECORDS, Records
 from tpuflex.request.snapshot import Snapshot
 
 
@@ -206,7 +206,7 @@ class Removal:
             code=Code.NAME_TAKEN,
         )
 
-    def _known(self, seen: Snapshot) -> Known:
+    def _known(self, seen: Snapshot) -> bool:
         return self.records.know(seen.name, seen.created)
 
     def _ours(self, seen: Snapshot) -> bool:

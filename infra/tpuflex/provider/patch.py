@@ -10,7 +10,7 @@ from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
 from tpuflex.host.metadata_keys import DRAIN_KEY
 from tpuflex.naming import LABEL_SPEC
 from tpuflex.provider.call import Call, UnreadyError
-from tpuflex.request.body import BOOT_METADATA, OTHERS_METADATA, spec_hash
+from tpuflex.request.body import BOOT_METADATA, spec_hash
 from tpuflex.request.causes import FAILURE_CODES, classify, remedy
 from tpuflex.request.diff import PATCHABLE
 from tpuflex.request.fields import RequestArgs
@@ -24,11 +24,9 @@ _POLL = 1.0
 def node_patch(args: RequestArgs, old: Properties, asked: Node, node: Node) -> JsonObject:
     """The fields of ``node`` that differ from ``args``, by input name.
 
-    Map entries that neither ``old`` nor ``asked`` had are Google's own, and stay; so does what
-    others are known to write, unless it was asked for: an import of an earlier version took that
-    for ours."""
+    Map entries that neither ``old`` nor ``asked`` had are Google's own, and stay."""
     # What is kept is not being deleted: a drain that a deletion has begun is called off.
-    applied = (_keys(old, "metadata") - OTHERS_METADATA) | {DRAIN_KEY}
+    applied = _keys(old, "metadata") | {DRAIN_KEY}
     wanted: JsonObject = {
         "description": args.description or "",
         "labels": _merged(node.labels, {*asked.labels, *_keys(old, "labels")}, _labels(args)),

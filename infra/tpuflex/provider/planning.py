@@ -17,7 +17,7 @@ from tpuflex.duration import google_seconds
 from tpuflex.errors import ConflictError
 from tpuflex.provider.call import elapsed
 from tpuflex.request.diff import diff, with_next_generation
-from tpuflex.request.fields import DEFAULTS, PROVIDER_ONLY, ROWS
+from tpuflex.request.fields import PROVIDER_ONLY, ROWS
 from tpuflex.request.name import RequestName
 from tpuflex.request.outcomes import PROTECTED, RUN_ACCEPTED, TABLE, UNPROTECT, Condition
 from tpuflex.request.outputs import (
@@ -189,8 +189,8 @@ def _moves(old: Properties, new: Properties, outputs: Properties, where: Lifecyc
 
 
 def _steering(old: Properties, new: Properties) -> dict[str, Change]:
-    """Changes of the inputs that control the provider. A state without any of them (an import, an
-    earlier version) says nothing about them, so nothing has changed."""
+    """Changes of the inputs that control the provider. An import has none of them, which says
+    nothing about them, so nothing has changed."""
     if not PROVIDER_ONLY & old.keys():
         return {}
     return {
@@ -199,8 +199,7 @@ def _steering(old: Properties, new: Properties) -> dict[str, Change]:
             replaces=key in _ASKS_AGAIN and key in new,
         )
         for key in sorted(PROVIDER_ONLY)
-        # What an earlier version did not know yet it did by the default.
-        if old.get(key, DEFAULTS.get(key)) != new.get(key, DEFAULTS.get(key))
+        if old.get(key) != new.get(key)
     }
 
 

@@ -93,7 +93,7 @@ def _outcome(seen: Snapshot, inputs: Properties) -> str:
     # A first preview does not know the state's id, which is one of the marks.
     known, labels = not has_unknown(inputs.get("labels")), labels_of(inputs)
     if known and not seen.belongs_to(labels):
-        return f"{REFUSES}: it belongs to {seen.owner}. {remedy(labels, seen.marks)}"
+        return f"{REFUSES}: it belongs to {seen.owner}. {remedy(labels, seen.labels)}"
     if seen.queued_resource is None or is_settled(seen.state):
         return CLEARS
     return ADOPTS

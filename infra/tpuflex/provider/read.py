@@ -59,7 +59,7 @@ def read(call: Call, id_: str, inputs: Properties, recorded: Properties) -> Read
     for name in names_of(id_, inputs, recorded):
         seen = call.look_twice(name)
         known = records.know(name, seen.created)
-        condition = seen.condition(labels if inputs else seen.marks, created, known=known)
+        condition = seen.condition(labels if inputs else seen.labels, created, known=known)
         if condition is Condition.FOREIGN:
             text = TABLE[condition].refresh.text
             call.report(f"{name} belongs to {seen.owner} now: {text}", warning=True)

@@ -22,7 +22,6 @@ from tpuflex.provider.read import labels_of
 from tpuflex.request.name import RequestName
 from tpuflex.request.outcomes import PROTECTED, UNPROTECT
 from tpuflex.request.outputs import taken_over
-from tpuflex.request.ownership import Known
 from tpuflex.request.snapshot import Snapshot, parse_time
 from tpuflex.request.states import Lifecycle
 
@@ -267,7 +266,7 @@ def _held(call: Call, before: Properties, wanted: set[RequestName]) -> list[Snap
     """What is there of the inputs ``before``, which the state holds, and will not be ``wanted``."""
     looks = [call.look(name) for name in _sorted(requests_of(before) - wanted)]
     labels = labels_of(before)
-    return [each for each in looks if each.belongs_to(labels, known=Known.BY_TIME)]
+    return [each for each in looks if each.belongs_to(labels, known=True)]
 
 
 def _sorted(names: Iterable[RequestName]) -> list[RequestName]:

@@ -23,7 +23,7 @@ from tpuflex.provider.property_types import (
     scalar_default,
     types,
 )
-from tpuflex.request.fields import LASTING, REQUIRED, ROWS, RequestArgs
+from tpuflex.request.fields import REQUIRED, ROWS, RequestArgs
 from tpuflex.request.name import NodeStatus
 
 #: Inputs that the provider fills in: required in the state, optional in a program.
@@ -206,10 +206,9 @@ def _answer(model: type[BaseModel] | None) -> JsonObject:
 
 def _on_input(key: str) -> JsonObject:
     """What is said of the input ``key`` alone: what it is when it is left out, and whether a
-    change replaces. What lasts has no default that an SDK could send in its place."""
+    change replaces."""
     field = RequestArgs.model_fields[_NAMES[key]]
-    said = {} if key in LASTING else scalar_default(field)
-    return said | ({"willReplaceOnChanges": True} if key in ALWAYS_REPLACE else {})
+    return scalar_default(field) | ({"willReplaceOnChanges": True} if key in ALWAYS_REPLACE else {})
 
 
 def _provider_inputs() -> JsonObject:

@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails
 from pulumi_plugin.values import UNKNOWN, Properties, Value, has_unknown
 from tpuflex.naming import LABEL_OWNER, Names, generation_id
 from tpuflex.request import rules
-from tpuflex.request.fields import DEFAULTS, LASTING, MAPS, PROVIDER_ONLY, ROWS, RequestArgs
+from tpuflex.request.fields import DEFAULTS, MAPS, PROVIDER_ONLY, ROWS, RequestArgs
 from tpuflex.request.rows import Input, object_type, rows
 
 _NO_ROW = Input(shown=False)
@@ -39,8 +39,7 @@ def with_defaults(
     id_for: Callable[[str], str] = first_generation,
     before: Properties | None = None,
 ) -> Properties:
-    """``inputs`` and, for what they leave out, a value made from the URN or the provider, or what
-    the request has already.
+    """``inputs`` and, for what they leave out, a value made from the URN or the provider.
 
     A pure function of its arguments: the same resource gets the same names in every run. What has
     names keeps them, whatever its URN is now: an alias, a move or a renamed stack changes nothing
@@ -55,8 +54,7 @@ def with_defaults(
     """
     names, before = _names(urn), before or {}
     labels = inputs.get("labels", {})
-    lasting = {key: value for key, value in before.items() if key in LASTING}
-    filled: Properties = {**DEFAULTS, **lasting}
+    filled: Properties = {**DEFAULTS}
     if project:
         filled["project"] = project
     filled |= inputs

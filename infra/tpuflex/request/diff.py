@@ -76,8 +76,8 @@ def with_next_generation(found: Diff, new: Properties) -> Diff:
 
 
 def _complete(key: str, value: Value) -> Value:
-    """``value`` with what is left out in it, so that it equals what says the same in full: states
-    of earlier versions, and imports, say more or less than the program does."""
+    """``value`` with what is left out in it, so that it equals what says the same in full: imports
+    say more or less than the program does."""
     if value is None:
         return DEFAULTS.get(key)
     inner = INNER_DEFAULTS.get(key)

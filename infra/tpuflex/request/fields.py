@@ -292,7 +292,7 @@ class RequestArgs(ProviderOptions, Terms, HostNetwork, Host):
 ROWS: Mapping[str, Input] = {to_camel(name): row for name, row in rows(RequestArgs).items()}
 #: Names on the wire of all inputs.
 INPUTS = frozenset(ROWS)
-#: Inputs for this provider alone, which states of imports and of earlier versions do not hold.
+#: Inputs for this provider alone, which states of imports do not hold.
 PROVIDER_ONLY = frozenset(to_camel(name) for name in ProviderOptions.model_fields)
 #: Inputs that are maps, whose keys are the program's own words.
 MAPS = frozenset(
@@ -304,9 +304,6 @@ MAPS = frozenset(
 REQUIRED = frozenset(
     to_camel(name) for name, field in RequestArgs.model_fields.items() if field.is_required()
 )
-#: Inputs that a request keeps when the program leaves them out: another default is no reason for
-#: new hosts.
-LASTING = frozenset({"secureBoot"})
 #: What an input that is left out means, where that is not "nothing".
 DEFAULTS: Mapping[str, Value] = defaults(RequestArgs)
 #: The same for what is inside of an input.

@@ -168,9 +168,8 @@ class Host(Group):
             _ALWAYS,
         ),
     ] = False
-    """Whether the hosts verify what they boot (Secure Boot). Off by default, as with gcloud; left
-    out, a request that exists keeps what it has. A change replaces, or with `onBootChange` update
-    applies to the hosts that are made next."""
+    """Whether the hosts verify what they boot (Secure Boot). Off by default, as with gcloud. A
+    change replaces, or with `onBootChange` update applies to the hosts that are made next."""
 
     autocheckpoint_enabled: Annotated[
         bool, Input(f"{NODE}.autocheckpointEnabled", SWITCH_EXAMPLE)

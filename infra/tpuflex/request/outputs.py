@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from pulumi_plugin.values import Properties, Value
 from tpuflex.errors import TpuflexError
-from tpuflex.naming import LABEL_SPEC, LABEL_STATE
+from tpuflex.naming import LABEL_SPEC
 from tpuflex.request.body import imported_inputs
 from tpuflex.request.fields import MAPS
 from tpuflex.request.model import Node
@@ -132,10 +132,6 @@ def observed_inputs(known: Properties, seen: Snapshot) -> Properties:
         if isinstance(before, dict):
             drifted[key] = _entries(before, [map_ for map_ in found if isinstance(map_, dict)])
     labels = known.get("labels")
-    if not each and seen.queued_resource is not None and isinstance(labels, dict):
-        # A request that was made without a state id gets one with its nodes, which it has not yet.
-        given = LABEL_STATE in seen.labels
-        drifted["labels"] = {k: v for k, v in labels.items() if given or k != LABEL_STATE}
     if each and seen.queued_resource is not None and isinstance(labels, dict):
         # Whose it is, the request says, which nobody can relabel: not a node that it holds.
         own = {k: labels[k] for k in MARKS if k in labels and seen.labels.get(k) == labels[k]}

@@ -7,24 +7,14 @@ clone of the project has the same; the state id says which state made it (docs/a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 
 from pulumi_plugin.values import Properties
 from tpuflex.errors import TpuflexError
 from tpuflex.naming import LABEL_OWNER, LABEL_PROJECT, LABEL_STACK, LABEL_STATE
-from tpuflex.request.model import Node
 from tpuflex.request.name import RequestName
 from tpuflex.request.outcomes import OTHER_STATE, TABLE, Condition
-
-
-class Known(IntEnum):
-    """How well a state knows a request that is found."""
-
-    NO = 0
-    BY_NAME = 1  #: it records the name; one of the times is not known
-    BY_TIME = 2  #: it records this very request: name and `createTime`
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +48,9 @@ class Records:
                 continue
         return cls({**known, RequestName.parse(id_): created})
 
-    def know(self, name: RequestName, created: str) -> Known:
-        """How well the request ``name``, made at ``created`` (empty if only nodes are left of it),
-        is known."""
-        known = self.created.get(name)
-        if known is None:
-            return Known.NO
-        if not known or not created:
-            return Known.BY_NAME
-        return Known.BY_TIME if known == created else Known.NO
+    def know(self, name: RequestName, created: str) -> bool:
+        """Whether the request ``name``, made at ``created``, is the very one that is recorded."""
+        return bool(created) and self.created.get(name) == created
 
 
 #: The labels that say whose a request is.
@@ -75,39 +59,18 @@ MARKS = (LABEL_OWNER, LABEL_PROJECT, LABEL_STATE)
 NO_RECORDS = Records()
 
 
-def agree(asked: Mapping[str, str], found: Mapping[str, str], *, known: Known = Known.NO) -> bool:
+def agree(asked: Mapping[str, str], found: Mapping[str, str], *, known: bool = False) -> bool:
     """Whether what carries the labels ``found`` is that of a program with the labels ``asked``.
 
     Args:
         asked: the labels of the program, or of the state.
         found: the labels in the cloud.
-        known: whether the state has a record of it. Then either may lack a state id: it was made
-            by a version that gave none, or the state has not been told of the id yet. Of the very
-            request that it records, the state may have lost any of the marks: earlier versions
-            refreshed them from the node, whose labels can be taken away. And it may have none:
+        known: whether the state has a record of this very request. Then it may have no marks:
             somebody made it by hand, and imported it.
     """
-    if known is Known.BY_TIME and not any(key in found for key in MARKS):
+    if known and not any(key in found for key in MARKS):
         return True
-    for key in (LABEL_OWNER, LABEL_PROJECT):
-        lost = known is Known.BY_TIME and key not in asked
-        if asked.get(key) != found.get(key) and not lost:
-            return False
-    ids = {asked.get(LABEL_STATE, ""), found.get(LABEL_STATE, "")}
-    return len(ids) == 1 or (known is not Known.NO and "" in ids)
-
-
-def marks(spec: Mapping[str, str], nodes: Iterable[Node]) -> dict[str, str]:
-    """The labels of a request, with the state id that counts.
-
-    Args:
-        spec: the labels that were asked for with it: nobody can change them.
-        nodes: its nodes: where the request was made without a state id, it was given to them.
-    """
-    given = {node.labels[LABEL_STATE] for node in nodes if LABEL_STATE in node.labels}
-    if LABEL_STATE in spec or not given:
-        return {**spec}
-    return {**spec, LABEL_STATE: " and ".join(sorted(given))}
+    return all(asked.get(key) == found.get(key) for key in MARKS)
 
 
 def described(labels: Mapping[str, str]) -> str:

@@ -19,7 +19,7 @@ from tpuflex.request.causes import Cause, classify
 from tpuflex.request.model import Node, QueuedResource, Status
 from tpuflex.request.name import Nodes, RequestName
 from tpuflex.request.outcomes import TABLE, Condition, condition_of
-from tpuflex.request.ownership import Known, agree, described, marks
+from tpuflex.request.ownership import agree, described
 from tpuflex.request.rows import moment, rfc3339
 from tpuflex.request.states import NOT_FOUND, Lifecycle, describe, lifecycle
 
@@ -92,7 +92,7 @@ class Snapshot:
         return next((where for where in _LEAST if where in each), each[0])
 
     def condition(
-        self, labels: dict[str, str], created: str = "", *, known: Known = Known.NO
+        self, labels: dict[str, str], created: str = "", *, known: bool = False
     ) -> Condition:
         """The row of the refresh table that applies.
 
@@ -171,24 +171,19 @@ class Snapshot:
         return self.nodes.first.labels if self.nodes.first is not None else {}
 
     @property
-    def marks(self) -> dict[str, str]:
-        """:attr:`labels` with the state id of its nodes, if it was made without one."""
-        return marks(self.labels, self.nodes.found if self.queued_resource is not None else ())
-
-    @property
     def owner(self) -> str:
         """Who owns it, in words for people."""
-        return described(self.marks)
+        return described(self.labels)
 
-    def belongs_to(self, labels: dict[str, str], *, known: Known = Known.NO) -> bool:
+    def belongs_to(self, labels: dict[str, str], *, known: bool = False) -> bool:
         """Whether its marks are those in ``labels``; unmarked only fits unmarked, unless the state
         has a record of it (``known``). Of nodes without a queued resource, one of ours is
         enough."""
         if self.queued_resource is None and self.nodes.found:
             return bool(self.orphans(labels, known=known))
-        return agree(labels, self.marks, known=known)
+        return agree(labels, self.labels, known=known)
 
-    def orphans(self, labels: dict[str, str], *, known: Known = Known.NO) -> tuple[Node, ...]:
+    def orphans(self, labels: dict[str, str], *, known: bool = False) -> tuple[Node, ...]:
         """The nodes that their queued resource has left behind and that carry the marks in
         ``labels``."""
         if self.queued_resource is not None:

@@ -172,10 +172,9 @@ class SliceSettings(Frozen):
     before this one is deleted, which takes quota for both; `delete_first` drains and deletes this
     one first, and nothing serves until the next one is granted and has booted."""
 
-    secure_boot: bool | None = None
-    """Whether the hosts verify what they boot (Secure Boot). Off unless this is true: it has not
-    been seen to work with the TPU images yet. A change does what `on_boot_change` says. Left out,
-    a slice that exists keeps what it was made with."""
+    secure_boot: bool = False
+    """Whether the hosts verify what they boot (Secure Boot). Off by default: it has not been seen
+    to work with the TPU images yet. A change does what `on_boot_change` says."""
 
     deletion_protection: bool = False
     """Refuse to delete or replace the slice while it is ACTIVE. To delete it, set this to false

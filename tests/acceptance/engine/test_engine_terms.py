@@ -1,4 +1,4 @@
-"""Secure Boot and the time to give up under the real engine, against the embedded cloud."""
+"""The time to give up under the real engine, against the embedded cloud."""
 
 from __future__ import annotations
 
@@ -9,22 +9,6 @@ from tests.provider.deployment import CUT_SHORT, Rig, outputs, until
 from tpuflex.codes import Code
 
 pytestmark = [*CUT_SHORT, pytest.mark.usefixtures("served")]
-
-
-def test_m1_a_slice_that_runs_keeps_its_secure_boot(rig: Rig) -> None:
-    """M1: an earlier version made it with Secure Boot, which no program asked for: without a word
-    about it nothing changes; what replaces it for another reason is made without."""
-    rig.args["secure_boot"] = True
-    rig.up()
-    del rig.args["secure_boot"]
-
-    assert rig.preview() == {"same": 3}
-    rig.args["accelerator_type"] = "v6e-8"
-    rig.up()
-    assert outputs(rig)["lifecycle"] == "active"
-    assert (rig.resource() or {})["inputs"]["secureBoot"] is False
-    rig.destroy()
-    assert rig.tpu() == {}
 
 
 def test_m7_a_request_that_is_given_up_costs_nothing_later(rig: Rig) -> None:

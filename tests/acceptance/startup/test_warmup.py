@@ -29,8 +29,7 @@ from tpuflex.startup.warmup_requests import (
 
 def warm(host: StartupHost, **serving: Any) -> None:
     """Let the host have a warm-up."""
-    without = {key: value for key, value in host.config()["serving"].items() if key != "warmup_s"}
-    host.cloud.config = host.config(serving=without | serving)
+    host.cloud.config = host.config(serving=host.config()["serving"] | {"warmup_s": 45} | serving)
 
 
 def asked(host: StartupHost, path: str) -> list[dict[str, Any]]:
