@@ -329,6 +329,11 @@ def make_private(url: str) -> GcloudCommand:
     return GcloudCommand(("gcloud", "storage", "buckets", "update", url, *_PRIVATE))
 
 
+def remove_bucket(url: str) -> GcloudCommand:
+    """Delete the bucket ``gs://BUCKET`` with all that is in it."""
+    return GcloudCommand(("gcloud", "storage", "rm", "--recursive", url))
+
+
 def no_requester_pays(url: str) -> GcloudCommand:
     """Have the owner of the bucket ``gs://BUCKET`` pay for what is read of it."""
     return GcloudCommand(("gcloud", "storage", "buckets", "update", url, "--no-requester-pays"))

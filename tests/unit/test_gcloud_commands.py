@@ -40,6 +40,7 @@ MADE = (
     gcloud_commands.enable_private_access("projects/my-host/regions/us-east5/subnetworks/serving"),
     gcloud_commands.create_bucket("gs://acme-models", "us-east5"),
     gcloud_commands.make_private("gs://acme-models"),
+    gcloud_commands.remove_bucket("gs://acme-models"),
     gcloud_commands.no_requester_pays("gs://acme-models"),
     gcloud_commands.grant_on_bucket("gs://acme-models", "roles/storage.objectUser", "user:a@b.com"),
     gcloud_commands.grant("my-project-id", "roles/tpu.admin", "user:you@example.com"),

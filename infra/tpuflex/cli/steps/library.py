@@ -18,6 +18,7 @@ from tpuflex.cli.steps.policy import planned_resources
 from tpuflex.cli.steps.preflight import run_preflight
 from tpuflex.engine.state import known_ids, state_ids
 from tpuflex.errors import AlreadyExistsError
+from tpuflex.gcloud_commands import remove_bucket
 from tpuflex.gcp.kinds import BUCKET
 from tpuflex.gcp.required_apis import LIBRARY_APIS
 from tpuflex.naming import programs_key
@@ -164,7 +165,7 @@ def _refused(work: LibraryEngine, taken: Sequence[Taken]) -> AlreadyExistsError:
         status=409,
         hint="A colleague may keep its state in another backend: then use that one"
         " (PULUMI_BACKEND_URL).\nIf its state is lost, delete what is listed, with the weights in"
-        " it: gcloud storage rm --recursive gs://BUCKET, gcloud secrets delete SECRET"
+        f" it: {remove_bucket('gs://BUCKET')}"
         if ours
         else "Nothing of tpuflex has made them. Keep weights in the stacks' own buckets: leave"
         " tpuflex:model.weights.bucket out.",

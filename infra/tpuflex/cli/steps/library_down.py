@@ -14,6 +14,7 @@ from tpuflex.cli.steps.library_engine import LibraryEngine, regions_of, unfinish
 from tpuflex.cli.weights_uses import END_USES
 from tpuflex.engine.state import known_ids, state_ids
 from tpuflex.errors import ConflictError, IncompleteTeardownError
+from tpuflex.gcloud_commands import remove_bucket
 from tpuflex.gcp.kinds import SECRET
 from tpuflex.gcp.library import list_library
 from tpuflex.gcp.listing import Listing
@@ -102,7 +103,7 @@ def _require_known(found: Sequence[Contents], states: Collection[str]) -> None:
         f"The state in this backend has not made all of the library:\n{lines}\n"
         "Nothing was deleted.",
         hint="Use the backend that has its state (PULUMI_BACKEND_URL). If that state is"
-        " lost, delete them with all that is in them: gcloud storage rm --recursive gs://BUCKET",
+        f" lost, delete them with all that is in them: {remove_bucket('gs://BUCKET')}",
     )
 
 
