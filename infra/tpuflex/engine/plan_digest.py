@@ -14,9 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tpuflex.engine.events import EnginePlan, Step
 
-#: Hex digits of a digest.
-DIGEST_LENGTH = 64
-
 
 def plan_digest(plan: EnginePlan) -> str:
     """The SHA-256, in hex, of every step that changes something, whatever their order.

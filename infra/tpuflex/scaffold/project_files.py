@@ -46,11 +46,6 @@ def project_name(directory: str) -> str:
     return slug(directory)[:100].rstrip("-")
 
 
-def stack_path(stack: str) -> str:
-    """Path of a stack file within a new project."""
-    return f"{STACKS}/Pulumi.{stack}.yaml"
-
-
 def schema_of(root: Path, stacks: Path) -> str | None:
     """The schema for editors that stack files in ``stacks`` can name: a path from there; None if
     the project in ``root`` has none."""
