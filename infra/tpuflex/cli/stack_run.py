@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.document import NO_MANIFEST
 from tpuflex.boot.planned import planned_weights
-from tpuflex.cli.brought import require_brought
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.engine_progress import LiveProgress
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.plan import StackPlan
 from tpuflex.cli.prepare import BUCKET, EndpointPreparation
+from tpuflex.cli.prepare_secrets import check_brought
 from tpuflex.cli.prepare_weights import check_source
 from tpuflex.cli.secrets_anew import require_first_versions
 from tpuflex.cli.settled_engine import T, outlasting
@@ -28,16 +28,20 @@ from tpuflex.engine.find import ensure
 from tpuflex.engine.moved_home import require_home_can_move
 from tpuflex.engine.plugin_pin import require_pinned_plugin
 from tpuflex.engine.run import EngineRun
+from tpuflex.errors import AccessError
+from tpuflex.gcp.brought_key import read_key
 from tpuflex.naming import ENDPOINT_NAME, QUEUED_RESOURCE
 from tpuflex.planning.cost import run_cost
 from tpuflex.settings.rules import warnings
 
 if TYPE_CHECKING:
     from tpuflex.boot.planned import PlannedWeights
+    from tpuflex.cli.cloud import Cloud
     from tpuflex.components.endpoint_args import Preparation
     from tpuflex.engine.events import EnginePlan
     from tpuflex.errors import AccessError
     from tpuflex.settings.model import StackSettings
+
 
 #: URN patterns of what every part of a stack depends on.
 _BEFORE_ALL = (
@@ -310,3 +314,34 @@ def _load_program() -> None:
         from tpuflex.program import load
 
         load(by_class=True)
+
+
+def require_brought(cloud: Cloud, *, reader: bool = False) -> AccessError | None:
+    """Refuse a bucket, a secret or a key of the user's own that cannot be used: of one that is not
+    there the engine says that, and not which setting names it, or what to do.
+
+    Args:
+        cloud: the stack's cloud.
+        reader: whether a key that the caller may not read is taken for usable.
+
+    Returns:
+        Why such a key could not be read, if it could not.
+
+    Raises:
+        NotFoundError, ConflictError, AlreadyExistsError: one cannot be used.
+        AccessError: the bucket cannot be read; or the key cannot, and the caller is no ``reader``.
+        ApiError: the cloud refuses for another reason.
+    """
+    if cloud.stack.settings.model.weights.brought is not None:
+        cloud.own_bucket()
+    with suppress(AccessError):  # whoever only previews may not see its versions
+        check_brought(cloud)
+    if (key := cloud.stack.settings.encryption.kms_key) is None:
+        return None
+    try:
+        read_key(cloud.apis().cloudkms, key)
+    except AccessError as error:
+        if not reader:
+            raise
+        return error
+    return None
