@@ -40,7 +40,6 @@ _HOST_METHODS = frozenset(
         "secretmanager.projects.secrets.versions.access",
         "logging.entries.write",
         "artifactregistry.projects.locations.repositories.get",
-        "artifactregistry.projects.locations.repositories.dockerImages.get",
     }
 )
 

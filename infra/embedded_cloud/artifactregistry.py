@@ -1,15 +1,9 @@
-"""Artifact Registry v1: repositories and images. Registries: :mod:`embedded_cloud.registry`.
-
-None is kept. A repository has those that were asked for by their digest; one that images are pushed
-to has every other one as well, because a test or a user who names one means to have pushed it.
-"""
+"""Artifact Registry v1: repositories. What they hold: :mod:`embedded_cloud.registry`."""
 
 from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable
-from urllib.parse import quote, unquote
 
 from embedded_cloud.clock import Clock, rfc3339
 from embedded_cloud.errors import already_exists, invalid_argument, not_found
@@ -18,77 +12,8 @@ from embedded_cloud.paging import Paging
 from embedded_cloud.resourcemanager.state import require
 from embedded_cloud.routing import Call, Context, Reply, Service
 from embedded_cloud.store import Store
-from embedded_cloud.strictness import Registry
-
-#: Of what a registry gives, too.
-MEDIA_TYPE = "application/vnd.oci.image.index.v1+json"
-_IMAGE = re.compile(r"[a-z0-9][a-z0-9._/-]*@sha256:[0-9a-f]{64}")
-
-
-class DockerImages:
-    """The images of all repositories.
-
-    Args:
-        store: the cloud's memory.
-        clock: its time.
-        strictness: of registries, which says what they do not have.
-    """
-
-    def __init__(self, store: Store, clock: Clock, strictness: Callable[[], Registry]) -> None:
-        self._repositories = Repositories(store, clock)
-        self._store = store
-        self._clock = clock
-        self._strictness = strictness
-
-    def pulled(self, repository: str, image: str) -> None:
-        """``image``, as ``NAME@sha256:…``, was pulled from ``repository``, a full name."""
-        name = _key(repository, image)
-        if _IMAGE.fullmatch(image) and self._store.get(IMAGES, name) is None:
-            self._store.put(IMAGES, name, self._image(repository, image))
-
-    def require(self, repository: str, image: str) -> JsonObject:
-        """The image of that name and digest; slashes within its name may be ``%2F``.
-
-        Raises:
-            CloudError: 404: the repository is not there, or it has no such image.
-        """
-        within = self._repositories.require(repository)
-        image = unquote(image)
-        found = self._store.get(IMAGES, _key(repository, image))
-        pushed_to = text(within, "mode") == "STANDARD_REPOSITORY"
-        if found is None and pushed_to and _IMAGE.fullmatch(image):
-            found = self._image(repository, image)
-        _, _, digest = image.partition("@")
-        absent = {each.rpartition("@")[2] for each in self._strictness().absent}
-        if found is None or digest in absent:
-            raise not_found("Requested entity was not found.")
-        return found
-
-    def within(self, repository: str) -> list[JsonObject]:
-        """The images of a repository, by name. Raises CloudError 404."""
-        self._repositories.require(repository)
-        return [value for _, value in self._store.list(IMAGES, _key(repository, ""))]
-
-    def _image(self, repository: str, image: str) -> JsonObject:
-        _, project, _, location, _, repository_id = repository.split("/")
-        now = rfc3339(self._clock.now())
-        return {
-            "name": _key(repository, image),
-            "uri": f"{location}-docker.pkg.dev/{project}/{repository_id}/{image}",
-            "mediaType": MEDIA_TYPE,
-            "imageSizeBytes": "0",
-            "uploadTime": now,
-            "updateTime": now,
-        }
-
-
-def _key(repository: str, image: str) -> str:
-    # As Google's names have it: a slash within an image's name is none between names.
-    return f"{repository}/dockerImages/{quote(image, safe='@:')}"
-
 
 COLLECTION = "artifactregistry/repositories"
-IMAGES = "_artifactregistry/dockerImages"
 _OPERATIONS = "_artifactregistry/operations"
 # https://cloud.google.com/artifact-registry/docs/repositories/create-repos; those of gcr.io have
 # its name (https://cloud.google.com/artifact-registry/docs/transition/setup-gcr-repo).
@@ -149,10 +74,8 @@ class Repositories:
         return [value for _, value in self._store.list(COLLECTION, f"{parent}/repositories/")]
 
     def delete(self, name: str) -> None:
-        """Delete a repository with its images. Raises CloudError 404."""
+        """Delete a repository. Raises CloudError 404."""
         self.require(name)
-        for image, _ in list(self._store.list(IMAGES, f"{name}/")):
-            self._store.delete(IMAGES, image)
         self._store.delete(COLLECTION, name)
 
     def finished(self, parent: str, metadata: JsonObject, response: JsonObject) -> JsonObject:
@@ -215,26 +138,6 @@ class RepositoryHandlers:
         return Reply(body=self._repositories.finished(_parent(call), metadata, response))
 
 
-class DockerImageHandlers:
-    """Handlers of ``repositories.dockerImages``."""
-
-    def __init__(self, images: DockerImages) -> None:
-        self._images = images
-
-    def get(self, call: Call) -> Reply:
-        """GET …/repositories/{repository}/dockerImages/{dockerImage}."""
-        return Reply(body=self._images.require(_repository(call), call.id))
-
-    def list(self, call: Call) -> Reply:
-        """GET …/repositories/{repository}/dockerImages, by name."""
-        found = self._images.within(_repository(call))
-        return _PAGING.resources(call, "dockerImages", found)
-
-
-def _repository(call: Call) -> str:
-    return f"{_parent(call)}/repositories/{call.params['repository']}"
-
-
 def _parent(call: Call) -> str:
     return f"projects/{require(call.params['project'])}/locations/{call.params['location']}"
 
@@ -247,10 +150,7 @@ _REPOSITORIES = "artifactregistry.projects.locations.repositories"
 
 
 def service(context: Context) -> Service:
-    """Artifact Registry: the repositories of projects, and their docker images."""
-    images = DockerImageHandlers(
-        DockerImages(context.store, context.clock, lambda: context.strictness().registry)
-    )
+    """Artifact Registry: the repositories of projects."""
     repositories = RepositoryHandlers(Repositories(context.store, context.clock))
     return Service(
         name="artifactregistry",
@@ -260,8 +160,6 @@ def service(context: Context) -> Service:
             f"{_REPOSITORIES}.get": repositories.get,
             f"{_REPOSITORIES}.list": repositories.list,
             f"{_REPOSITORIES}.delete": repositories.delete,
-            f"{_REPOSITORIES}.dockerImages.get": images.get,
-            f"{_REPOSITORIES}.dockerImages.list": images.list,
             "artifactregistry.projects.locations.operations.get": repositories.operation,
         },
     )

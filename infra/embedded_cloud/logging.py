@@ -1,4 +1,4 @@
-"""Cloud Logging v2: entries are written, listed, and read as they are received.
+"""Cloud Logging v2: entries are written and listed.
 
 Sources: https://cloud.google.com/logging/docs/reference/v2/rest/v2/LogEntry and
 https://cloud.google.com/logging/docs/view/logging-query-language. A filter that is not understood
@@ -7,16 +7,15 @@ is refused, never ignored.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import operator
 import re
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from embedded_cloud.clock import Clock, parse_duration, parse_rfc3339, rfc3339
+from embedded_cloud.clock import Clock, parse_rfc3339, rfc3339
 from embedded_cloud.errors import CloudError, invalid_argument, unimplemented
 from embedded_cloud.json_types import (
     JsonObject,
@@ -34,7 +33,7 @@ from embedded_cloud.routing import Call, Context, Reply, Service
 from embedded_cloud.store import Store
 
 if TYPE_CHECKING:
-    from aiohttp import web
+    pass
 
 
 _TERM = re.compile(
@@ -158,8 +157,6 @@ class Entries:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        #: Called with the project and every entry that is written from now on.
-        self.readers: list[Callable[[str, JsonObject], None]] = []
 
     def complete(self, shared: JsonObject, entries: list[JsonObject]) -> list[JsonObject]:
         """``entries`` of a request with what they share, and with what the service adds: ids that
@@ -208,8 +205,6 @@ class Entries:
         project = _project(text(entry, "logName"))
         key = f"{project}/{text(entry, 'timestamp')}/{text(entry, 'insertId')}"
         self._store.put(_COLLECTION, key, entry)
-        for see in self.readers:
-            see(project, entry)
 
     def of(self, project: str) -> list[JsonObject]:
         """The entries of ``project``, the oldest first; those past their retention are forgotten,
@@ -240,69 +235,8 @@ def _timestamp(stamp: str) -> str:
         raise invalid_argument(f"Invalid timestamp: {stamp}") from None
 
 
-#: Seconds of real time between two looks at the clock and at the client.
-_LOOK_S = 0.05
-
-
-@dataclass(slots=True)
-class Tail:
-    """One session.
-
-    Attributes:
-        projects: whose entries.
-        wanted: which of them.
-        window_s: how long an entry is held back, so that one that comes later can be sent before.
-        clock: the cloud's time.
-    """
-
-    projects: frozenset[str]
-    wanted: Filter
-    window_s: float
-    clock: Clock
-    _held: list[tuple[float, JsonObject]] = field(default_factory=list)
-
-    def see(self, project: str, entry: JsonObject) -> None:
-        """An entry has been written."""
-        if project in self.projects:
-            self._held.append((self.clock.now() + self.window_s, entry))
-
-    def due(self) -> list[JsonObject]:
-        """What is to be sent now, in order of time. Raises CloudError 400 for what the filter
-        cannot compare."""
-        now = self.clock.now()
-        due = [entry for at, entry in self._held if at <= now]
-        self._held = [(at, entry) for at, entry in self._held if at > now]
-        return sorted(
-            filter(self.wanted.matches, due),
-            key=lambda entry: (text(entry, "timestamp"), text(entry, "insertId")),
-        )
-
-
-async def answers(tail: Tail, entries: Entries, request: web.Request) -> AsyncIterator[bytes]:
-    """The elements of a JSON array, of which the last is an error if there is one, until the
-    client disconnects."""
-    entries.readers.append(tail.see)
-    try:
-        yield b"["
-        between = ""
-        while request.transport is not None and not request.transport.is_closing():
-            try:
-                due = tail.due()
-            except CloudError as error:
-                yield f"{between}{json.dumps(error.body())}]".encode()
-                return
-            if due:
-                answer: JsonObject = {"entries": list[JsonValue](due)}
-                yield f"{between}{json.dumps(answer, ensure_ascii=False)}\n".encode()
-                between = ","
-            await asyncio.sleep(_LOOK_S)
-    finally:
-        entries.readers.remove(tail.see)
-
-
 _DEFAULT_PAGE, _MAX_PAGE = 50, 1000
 _ORDERS = {"": False, "timestamp asc": False, "timestamp desc": True}
-_DEFAULT_BUFFER, _MAX_BUFFER_S = "2s", 60.0
 #: A time whose digits are turned sorts the other way round.
 _TURNED = str.maketrans("0123456789", "9876543210")
 
@@ -334,23 +268,6 @@ class EntryHandlers:
         if order not in _ORDERS:
             raise invalid_argument(f"Unsupported order_by: {order!r}")
         return Reply(body=self._page(body, projects, descending=_ORDERS[order]))
-
-    def tail(self, call: Call) -> Reply:
-        """POST /v2/entries:tail: entries as they are received, until the client ends it.
-
-        Google's clients speak the stream of gRPC in both directions; what is spoken here is that of
-        the discovery document: one request, and a JSON array of answers that has no end.
-        """
-        body = call.body or {}
-        projects = frozenset(require(project) for project in _projects(body))
-        window = parse_duration(text(body, "bufferWindow", _DEFAULT_BUFFER))
-        if not 0 <= window <= _MAX_BUFFER_S:
-            raise invalid_argument("buffer_window must be between 0 and 60000 milliseconds.")
-        tail = Tail(projects, Filter.parse(text(body, "filter")), window, self._clock)
-        return Reply(
-            body=answers(tail, self._entries, call.request),
-            headers={"Content-Type": "application/json; charset=UTF-8"},
-        )
 
     def _page(self, body: JsonObject, projects: Iterable[str], *, descending: bool) -> JsonObject:
         size = int(number(body, "pageSize"))
@@ -410,6 +327,5 @@ def service(context: Context) -> Service:
         handlers={
             "logging.entries.write": entries.write,
             "logging.entries.list": entries.list,
-            "logging.entries.tail": entries.tail,
         },
     )

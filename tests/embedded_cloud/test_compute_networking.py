@@ -22,7 +22,7 @@ from tests.embedded_cloud.compute_api import (
 
 
 def test_an_operation_is_done_and_leads_to_its_target(api: Api, cloud: EmbeddedCloud) -> None:
-    """Insert answers with an operation; get, wait and list show the same one."""
+    """Insert answers with an operation; get and wait show the same one."""
     operation = insert(api, f"{GLOBAL}/networks", NETWORK)
     assert (operation["kind"], operation["status"]) == ("compute#operation", "DONE")
     network = api.call("GET", f"{GLOBAL}/networks/net-1").json()
@@ -32,7 +32,6 @@ def test_an_operation_is_done_and_leads_to_its_target(api: Api, cloud: EmbeddedC
     path = f"{GLOBAL}/operations/{operation['name']}"
     assert api.call("GET", path).json() == operation
     assert api.call("POST", f"{path}/wait").json() == operation
-    assert api.call("GET", f"{GLOBAL}/operations").json()["items"] == [operation]
 
 
 def test_a_network_has_googles_defaults(net: Api) -> None:
@@ -214,18 +213,6 @@ def test_lists_are_filtered_and_aggregated(net: Api) -> None:
     everywhere = net.call("GET", f"{ROOT}/aggregated/subnetworks").json()["items"]
     assert list(everywhere) == ["regions/us-east5"]
     assert everywhere["regions/us-east5"]["subnetworks"][0]["name"] == "sub-1"
-
-
-def test_places(api: Api) -> None:
-    """Projects, regions and zones are Google's."""
-    assert api.call("GET", ROOT).json()["name"] == PROJECT
-    region = api.call("GET", REGION).json()
-    assert any(zone.endswith("/us-east5-a") for zone in region["zones"])
-    zone = api.call("GET", f"{ROOT}/zones/us-east5-a").json()
-    assert zone["region"] == region["selfLink"]
-    assert refusal(api.call("GET", f"{ROOT}/zones/us-east5-z")) == (404, "notFound")
-    zones = api.call("GET", f"{ROOT}/zones", filter="name=us-east5-*").json()["items"]
-    assert len(zones) == 3
 
 
 def test_what_is_not_emulated_is_refused_by_its_name(api: Api) -> None:

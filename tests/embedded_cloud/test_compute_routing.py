@@ -96,5 +96,3 @@ def test_addresses_are_reserved_once(net: Api) -> None:
     assert net.call("GET", f"{REGION}/addresses/a-3").json()["address"] == "10.0.0.2"
     held = net.call("DELETE", f"{REGION}/subnetworks/sub-1")
     assert refusal(held) == (400, "resourceInUseByAnotherResource")
-    insert(net, f"{GLOBAL}/addresses", {"name": "g-1"})
-    assert "region" not in net.call("GET", f"{GLOBAL}/addresses/g-1").json()

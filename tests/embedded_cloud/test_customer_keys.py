@@ -118,7 +118,7 @@ def test_a_bucket_with_a_key_encrypts_its_objects_with_it(key: Api) -> None:
     path = "storage/v1/b/acme-weights/o/a"
     still = key.call("GET", path).json()
     encrypted = upload(key).json()
-    copied = key.call("POST", f"{path}/copyTo/b/acme-weights/o/b", body={}).json()
+    copied = key.call("POST", f"{path}/rewriteTo/b/acme-weights/o/b", body={}).json()["resource"]
     read = key.call("GET", path, alt="media")
     let(key, SECRETS, on=RING)
     denied = [upload(key), key.call("GET", path, alt="media")]

@@ -248,30 +248,3 @@ def _booted(root: Path, times: int) -> bool:
 
 def _text(path: Path) -> str:
     return path.read_text() if path.exists() else ""
-
-
-def test_a_hosts_token_expires_and_is_renewed(api: Api, cloud: EmbeddedCloud) -> None:
-    """A host that keeps its token is refused after its time, and gets another one that works."""
-    api.call("POST", "storage/v1/b", body={"name": "weights"}, project=api.project)
-    script = r"""#!/bin/bash
-token() {
-    curl -sf -H 'Metadata-Flavor: Google' \
-        "http://$GCE_METADATA_HOST/computeMetadata/v1/instance/service-accounts/default/token" |
-        cut -d '"' -f 4
-}
-ask() {
-    curl -s -o /dev/null -w '%{http_code}\n' -H "Authorization: Bearer $1" \
-        "$STORAGE_EMULATOR_HOST/storage/v1/b/weights/o"
-}
-kept=$(token)
-ask "$kept"
-until [[ $(ask "$kept") == 401 ]]; do sleep 0.05; done
-echo expired
-ask "$(token)"
-"""
-    _boot(api, script)
-    _eventually(lambda: bool(cloud.cloud.hosts.describe()))
-    log = Path(_host(cloud)["serial_log"])
-    _eventually(lambda: log.exists() and log.read_text() == "200\n")
-    cloud.advance(3600)
-    _eventually(lambda: log.read_text() == "200\nexpired\n200\n")

@@ -94,14 +94,6 @@ def test_an_account_has_a_policy_of_its_own(api: Api) -> None:
     assert error_of(api.call("POST", f"{path}:setIamPolicy", body=public))[0] == 400
 
 
-def test_keys_are_not_emulated(api: Api) -> None:
-    """501 with the method's id."""
-    _create(api)
-    answer = api.call("POST", f"{_ACCOUNTS}/{_EMAIL}/keys", body={})
-    assert error_of(answer)[:2] == (501, "UNIMPLEMENTED")
-    assert "serviceAccounts.keys.create" in error_of(answer)[2]
-
-
 _BINDINGS = st.lists(
     st.fixed_dictionaries(
         {

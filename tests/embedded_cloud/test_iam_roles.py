@@ -16,7 +16,6 @@ from tests.embedded_cloud.api import PROJECT, Api, error_of
 
 ROLES = f"v1/projects/{PROJECT}/roles"
 _DAY = 86_400
-_DOCKER_IMAGES = "artifactregistry.projects.locations.repositories.dockerImages"
 
 
 def create(api: Api, role_id: str = "some_role", **role: Any) -> Any:
@@ -110,8 +109,7 @@ def test_the_roles_that_tpuflex_names_are_known() -> None:
 @pytest.mark.parametrize(
     ("role", "method"),
     [
-        ("roles/artifactregistry.reader", _DOCKER_IMAGES),
-        ("roles/viewer", _DOCKER_IMAGES),
+        ("roles/artifactregistry.reader", "artifactregistry.projects.locations.repositories"),
         ("roles/viewer", "cloudkms.projects.locations.keyRings.cryptoKeys"),
         ("roles/viewer", "iam.projects.locations.workloadIdentityPools.providers"),
     ],

@@ -3,13 +3,9 @@ read while it is written."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
-import requests
 
 from embedded_cloud.clock import ManualClock, rfc3339
 from embedded_cloud.server import EmbeddedCloud
@@ -106,59 +102,6 @@ def test_entries_are_kept_for_thirty_days(filled: Api, clock: ManualClock) -> No
     assert texts(filled) == []
 
 
-@contextmanager
-def tailed(api: Api, expression: str = "", **body: Any) -> Iterator[Iterator[bytes]]:
-    """The pieces of a session that has begun."""
-    body = {"resourceNames": [f"projects/{PROJECT}"], "filter": expression, **body}
-    with requests.post(
-        f"{api.url}/v2/entries:tail",
-        json=body,
-        headers={"Authorization": f"Bearer {api.token}"},
-        stream=True,
-        timeout=30,
-    ) as answer:
-        assert answer.status_code == 200, answer.text
-        pieces = answer.iter_content(None)
-        assert next(pieces) == b"["
-        yield pieces
-
-
-def test_entries_are_read_while_they_are_written(filled: Api, clock: ManualClock) -> None:
-    """What the filter passes, from the session's begin on, held back for two seconds of the cloud's
-    clock so that an answer is in order of time, as elements of one JSON array."""
-    late = rfc3339(clock.now() - 1)
-    with tailed(filled, "severity>=ERROR") as pieces:
-        write(filled, {"textPayload": "first", "severity": "ERROR"})
-        write(filled, {"textPayload": "passed over"})
-        write(filled, {"textPayload": "late", "severity": "ERROR", "timestamp": late})
-        clock.advance(2)
-        told = [next(pieces)]
-        write(filled, {"textPayload": "next", "severity": "ALERT"})
-        clock.advance(2)
-        told.append(next(pieces))
-    answers = json.loads(b"[" + b"".join(told) + b"]")
-    shown = [[entry["textPayload"] for entry in answer["entries"]] for answer in answers]
-    assert shown == [["late", "first"], ["next"]]
-
-
-def test_a_session_ends_with_what_it_cannot_compare(filled: Api) -> None:
-    """Where only an entry shows that a filter makes no sense, the error is the last element."""
-    with tailed(filled, "severity>x", bufferWindow="0s") as pieces:
-        write(filled, {"textPayload": "a"})
-        (answer,) = json.loads(b"[" + b"".join(pieces))
-    assert answer["error"]["status"] == "INVALID_ARGUMENT"
-
-
-@pytest.mark.parametrize(
-    "body",
-    [{"resourceNames": []}, {"filter": "a OR b"}, {"bufferWindow": "61s"}, {"bufferWindow": "-1s"}],
-)
-def test_a_session_that_is_refused(api: Api, body: dict[str, Any]) -> None:
-    """Without a resource, with a filter that is not understood, or with too long a wait."""
-    body = {"resourceNames": [f"projects/{PROJECT}"], **body}
-    assert api.call("POST", "v2/entries:tail", body=body).status_code == 400
-
-
 def test_pages(filled: Api) -> None:
     """A page ends at its size; its token leads to the rest."""
     body = {"resourceNames": [f"projects/{PROJECT}"], "pageSize": 1}
@@ -199,6 +142,5 @@ def test_a_host_may_write_and_not_read(cloud: EmbeddedCloud) -> None:
     host = Api(cloud.url, token=cloud.cloud.access.host_token("n1"))
     assert write(host, {"textPayload": "from the host"}) == 200
     body = {"resourceNames": [f"projects/{PROJECT}"]}
-    for method in ("list", "tail"):
-        assert host.call("POST", f"v2/entries:{method}", body=body).status_code == 403
+    assert host.call("POST", "v2/entries:list", body=body).status_code == 403
     assert texts(Api(cloud.url, token=TOKEN)) == ["from the host"]

@@ -85,12 +85,6 @@ def test_bindings_that_google_refuses(api: Api, binding: dict[str, object]) -> N
     assert error_of(answer)[:2] == (400, "INVALID_ARGUMENT")
 
 
-def test_permissions_are_granted_as_asked(api: Api) -> None:
-    """The emulator's one user owns everything."""
-    body = {"permissions": ["tpu.nodes.create"]}
-    assert api.call("POST", f"{_PROJECT}:testIamPermissions", body=body).json() == body
-
-
 @pytest.mark.parametrize(
     ("constraint", "value", "policy"),
     [

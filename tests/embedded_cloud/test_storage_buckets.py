@@ -160,23 +160,6 @@ def test_public_members_are_refused_where_public_access_is_prevented(api: Api) -
     assert _refusal(answer) == (412, "conditionNotMet")
 
 
-def test_permissions_are_granted_as_asked(api: Api) -> None:
-    """The emulator's one user owns everything."""
-    _create(api)
-    path = f"{api.url}/{_ROOT}/weights-1/iam/testPermissions"
-    asked = ["storage.objects.get", "storage.objects.list"]
-    headers = {"Authorization": f"Bearer {api.token}"}
-    answer = requests.get(path, params={"permissions": asked}, headers=headers, timeout=60)
-    assert answer.json()["permissions"] == asked
-
-
-def test_anonymous_callers_are_refused(api: Api, cloud: EmbeddedCloud) -> None:
-    """Without a bearer token there is neither a list nor a download."""
-    _create(api)
-    for path in (f"/{_ROOT}?project={PROJECT}", f"/download/{_ROOT}/weights-1/o/x?alt=media"):
-        assert requests.get(cloud.url + path, timeout=60).status_code == 401
-
-
 def test_a_policy_is_deleted_with_its_bucket(api: Api) -> None:
     """A bucket made again under an old name starts with its own policy."""
     _create(api)

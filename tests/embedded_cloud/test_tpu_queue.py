@@ -79,29 +79,6 @@ def test_an_active_request_is_deleted_only_with_force(api: Api, cloud: EmbeddedC
     assert api.get(f"operations/{operation['name'].rpartition('/')[2]}")["done"] is True
 
 
-def test_provisioning_cannot_be_deleted_even_with_force(api: Api, cloud: EmbeddedCloud) -> None:
-    """A destroy has to wait through PROVISIONING."""
-    api.create()
-    cloud.advance(2.5)
-    assert api.state() == "PROVISIONING"
-    for force in ("false", "true"):
-        answer = api.tpu("DELETE", "queuedResources/q1", force=force)
-        assert error_of(answer)[:2] == (400, "FAILED_PRECONDITION")
-    cloud.advance(1)
-    assert api.tpu("DELETE", "queuedResources/q1", force="true").status_code == 200
-
-
-def test_a_waiting_request_is_withdrawn_by_deleting_it(api: Api, cloud: EmbeddedCloud) -> None:
-    """There is no cancel verb; delete without force is how a request is withdrawn."""
-    api.capacity(never=True)
-    api.create()
-    cloud.advance(3600)
-    assert api.state() == "WAITING_FOR_RESOURCES"
-    assert api.tpu("DELETE", "queuedResources/q1").status_code == 200
-    cloud.advance(1)
-    assert api.state() == "GONE"
-
-
 def test_a_node_deleted_by_its_user_suspends_the_request(api: Api, cloud: EmbeddedCloud) -> None:
     """SUSPENDED by USER; the request keeps its id, and reset does not revive it."""
     api.create()

@@ -143,12 +143,3 @@ def test_other_incidents_are_refused(
     cloud.advance(10)
     assert inflict(cloud, name, mishap).status_code == status
     assert (api.state(), api.node_state()) == ("ACTIVE", "READY")
-
-
-def test_what_was_requested_is_shown(api: Api, cloud: EmbeddedCloud) -> None:
-    """The three fields of MultiNodeParams come back as they went in."""
-    params = {"nodeIdPrefix": "pod", "workloadType": "THROUGHPUT_OPTIMIZED"}
-    api.create("multi", several(2, **params))
-    cloud.advance(10)
-    shown = api.get("queuedResources/multi")["tpu"]["nodeSpec"][0]
-    assert shown["multiNodeParams"] == {"nodeCount": 2, **params}

@@ -24,14 +24,13 @@ _RECORD_SETS = (
 )
 #: What writes an object, and deletes the one that it replaces
 #: (https://cloud.google.com/storage/docs/access-control/iam-json).
-_WRITES = tuple(f"storage.objects.{verb}" for verb in ("insert", "compose", "rewrite", "copy"))
+_WRITES = tuple(f"storage.objects.{verb}" for verb in ("insert", "rewrite"))
 #: Methods of which the body says what they need, or where.
 _BY_BODY = frozenset(
     {
         "cloudresourcemanager.projects.setIamPolicy",
         "dns.changes.create",
         "logging.entries.list",
-        "logging.entries.tail",
         "logging.entries.write",
         "tpu.projects.locations.nodes.create",
         "tpu.projects.locations.queuedResources.create",

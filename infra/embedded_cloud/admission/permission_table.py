@@ -37,17 +37,13 @@ COMPUTE: Rows = {
     "addresses.insert": "addresses.create",
     "addresses.delete": "addresses.delete",
     "addresses.setLabels": "addresses.setLabels",
-    "globalAddresses.insert": "globalAddresses.create",
-    "globalAddresses.delete": "globalAddresses.delete",
-    "globalAddresses.setLabels": "globalAddresses.setLabels",
     "projects.get": "projects.get",
     "globalOperations.wait": "globalOperations.get",
     "regionOperations.wait": "regionOperations.get",
     **{
         f"{kind}.{method}": f"{kind}.{permission}"
         for kind in (
-            *("networks", "subnetworks", "routers", "firewalls", "addresses", "globalAddresses"),
-            *("regions", "zones"),
+            *("networks", "subnetworks", "routers", "firewalls", "addresses"),
             *("globalOperations", "regionOperations"),
         )
         for method, permission in (("get", "get"), ("list", "list"), ("aggregatedList", "list"))
@@ -116,11 +112,8 @@ _STORAGE: Rows = {
     "objects.list": "objects.list",
     "objects.get": "objects.get",
     "objects.patch": "objects.update",
-    "objects.update": "objects.update",
     "objects.delete": "objects.delete",
-    "objects.compose": "objects.get objects.create",
     "objects.rewrite": "objects.get objects.create",
-    "objects.copy": "objects.get objects.create",
     # Inferred from the methods beside it.
     "buckets.getStorageLayout": "objects.list",
 }
@@ -237,7 +230,7 @@ _DNS: Rows = {
 }
 
 # https://docs.cloud.google.com/logging/docs/access-control
-_LOG_ENTRIES: Rows = {"write": "create", "list": "list", "tail": "list"}
+_LOG_ENTRIES: Rows = {"write": "create", "list": "list"}
 
 # https://cloud.google.com/billing/docs/how-to/billing-access
 _BILLING: Rows = {
@@ -256,7 +249,6 @@ _POLICIES: Rows = {"get": "get", "getEffectivePolicy": "get"}
 
 # https://docs.cloud.google.com/artifact-registry/docs/access-control
 _REPOSITORIES: Rows = {name: name for name in ("create", "get", "list", "delete")}
-_DOCKER_IMAGES: Rows = {"get": "get", "list": "list"}
 # Unknown: nobody is refused.
 _REPOSITORY_OPERATIONS: Rows = {"get": ""}
 
@@ -291,11 +283,6 @@ _SECTIONS: tuple[tuple[str, str, Rows], ...] = (
         "artifactregistry.projects.locations.repositories",
         "artifactregistry.repositories",
         _REPOSITORIES,
-    ),
-    (
-        "artifactregistry.projects.locations.repositories.dockerImages",
-        "artifactregistry.dockerimages",
-        _DOCKER_IMAGES,
     ),
     ("artifactregistry.projects.locations.operations", "", _REPOSITORY_OPERATIONS),
     ("oslogin.users", "", _LOGINS),

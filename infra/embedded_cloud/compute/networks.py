@@ -358,7 +358,6 @@ def _taken(target: Target, pool: ipaddress.IPv4Network) -> Iterator[str]:
 
 
 ADDRESS = ResourceKind("addresses", "address", True, complete_address, address_users)
-GLOBAL_ADDRESS = ResourceKind("addresses", "address", False, complete_address, address_users)
 
 
 _SOURCES = {

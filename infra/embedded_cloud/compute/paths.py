@@ -67,17 +67,6 @@ REGIONS: dict[str, str] = {
 }
 
 
-def zones_of(region: str) -> tuple[str, ...]:
-    """The zones of ``region``, in order. Raises KeyError for an unknown region."""
-    return tuple(f"{region}-{letter}" for letter in REGIONS[region])
-
-
-def region_of(zone: str) -> str | None:
-    """The region of ``zone``, or None if there is no such zone."""
-    region, _, letter = zone.rpartition("-")
-    return region if letter and letter in REGIONS.get(region, "") else None
-
-
 _LINK = re.compile(
     r"(?:https?://[^/]+/(?:compute/[a-z0-9]+/)?)?"
     r"(projects/[^/]+/(?:global|regions/[^/]+|zones/[^/]+)(?:/[^/]+)*)"
@@ -85,6 +74,12 @@ _LINK = re.compile(
 _SHORT = re.compile(r"(?:global|regions/[^/]+|zones/[^/]+)/.+")
 #: What users wrote for themselves, which may look like a path.
 _PROSE = frozenset({"description", "labels", "metadata"})
+
+
+def region_of(zone: str) -> str | None:
+    """The region of ``zone``, or None if there is no such zone."""
+    region, _, letter = zone.rpartition("-")
+    return region if letter and letter in REGIONS.get(region, "") else None
 
 
 @dataclass(frozen=True, slots=True)

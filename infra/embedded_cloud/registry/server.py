@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from embedded_cloud.access import Caller, Principal
-from embedded_cloud.artifactregistry import MEDIA_TYPE, DockerImages, Repositories
+from embedded_cloud.artifactregistry import Repositories
 from embedded_cloud.clock import Clock
 from embedded_cloud.errors import CloudError
 from embedded_cloud.iam.rights import Rights
@@ -57,7 +57,6 @@ class Registries:
 
     Args:
         repositories: those of Artifact Registry.
-        images: what is known of the images in them.
         rights: what callers may do.
         clock: the cloud's time, for the pulls of an hour.
     """
@@ -65,12 +64,10 @@ class Registries:
     def __init__(
         self,
         repositories: Repositories,
-        images: DockerImages,
         rights: Rights,
         clock: Clock,
     ) -> None:
         self._repositories = repositories
-        self._images = images
         self._rights = rights
         self._clock = clock
         self._anonymous: deque[float] = deque()
@@ -91,14 +88,6 @@ class Registries:
             self._count(strictness.anonymous_pulls_per_hour)
         if {reference, f"{name}@{reference}"} & set(strictness.absent):
             raise RegistryError(404, "MANIFEST_UNKNOWN", "manifest unknown")
-
-    def pulled(self, host: str, name: str, reference: str) -> None:
-        """Somebody has got the manifest: Artifact Registry lists the image from now on."""
-        within = repository(host, name)
-        if within is not None:
-            # What is left of `PROJECT/REPOSITORY/IMAGE`, or of `PROJECT/IMAGE`.
-            image = name.split("/", 2 if host.endswith(".pkg.dev") else 1)[-1]
-            self._images.pulled(within.name, f"{image}@{reference}")
 
     def _of_project(
         self, host: str, name: str, caller: Caller | None, strictness: Registry
@@ -175,6 +164,7 @@ ROOT = "/registry"
 METHOD_ID = "registry.manifests.get"
 
 _PATH = re.compile(r"(?P<name>[a-z0-9._/:-]+)/manifests/(?P<reference>[A-Za-z0-9_][\w.:-]*)")
+_MEDIA_TYPE = "application/vnd.oci.image.index.v1+json"
 _API_VERSION = {"Docker-Distribution-Api-Version": "registry/2.0"}
 
 
@@ -182,7 +172,6 @@ def add_routes(app: web.Application, cloud: Cloud) -> None:
     """Serve the registries of ``cloud``."""
     registries = Registries(
         Repositories(cloud.store, cloud.clock),
-        DockerImages(cloud.store, cloud.clock, lambda: cloud.strictness.current().registry),
         cloud.rights,
         cloud.clock,
     )
@@ -218,11 +207,9 @@ def _answer(cloud: Cloud, registries: Registries, request: web.Request) -> web.R
     reference = match["reference"]
     host, name = request.match_info["host"], match["name"]
     registries.manifest(host, name, reference, caller, strictness)
-    if request.method == "GET":
-        registries.pulled(host, name, reference)
     headers = {**_API_VERSION, "Docker-Content-Digest": reference} if ":" in reference else {}
-    manifest = {"schemaVersion": 2, "mediaType": MEDIA_TYPE, "manifests": []}
-    return web.json_response(manifest, headers=headers, content_type=MEDIA_TYPE)
+    manifest = {"schemaVersion": 2, "mediaType": _MEDIA_TYPE, "manifests": []}
+    return web.json_response(manifest, headers=headers, content_type=_MEDIA_TYPE)
 
 
 def _caller(cloud: Cloud, authorization: str) -> Caller | None:

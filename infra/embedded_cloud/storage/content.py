@@ -7,7 +7,6 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,15 +113,6 @@ class ContentFiles:
         except OSError:
             shutil.copyfile(self.path(content), self.path(copy))
         return copy
-
-    def join(self, contents: Iterable[str]) -> PartialContent:
-        """The bytes of ``contents`` one after another, as an upload that can be kept."""
-        partial = PartialContent(self.upload_path(new_id()))
-        for content in contents:
-            with self.path(content).open("rb") as file:
-                while piece := file.read(PIECE):
-                    partial.append(piece)
-        return partial
 
     def remove(self, content: str) -> None:
         """Delete stored bytes, if they still exist."""

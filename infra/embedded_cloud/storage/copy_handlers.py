@@ -1,4 +1,4 @@
-"""HTTP calls that copy an object: ``copyTo``, and ``rewriteTo`` with its tokens.
+"""HTTP calls that copy an object: ``rewriteTo`` with its tokens.
 
 https://cloud.google.com/storage/docs/json_api/v1/objects/rewrite
 """
@@ -89,10 +89,6 @@ class CopyHandlers:
         self._state = state
         self._clock = clock
 
-    def copy(self, call: Call) -> Reply:
-        """POST …/copyTo/…."""
-        return Reply(body=self._resource(self._made(self._asked(call))))
-
     def rewrite(self, call: Call) -> Reply:
         """POST …/rewriteTo/…: done in one call within one location and storage class, else with a
         token until all is there."""
@@ -166,8 +162,6 @@ class CopyHandlers:
 
     def _made(self, asked: _Copy) -> StoredObject:
         source, bucket = asked.source, asked.bucket
-        # What moves to another location is one piece there.
-        components = source.components if asked.near or source.components is None else 1
         return self._state.objects.create(
             bucket.name,
             asked.name,
@@ -175,7 +169,6 @@ class CopyHandlers:
             digest=source.digest,
             settable=asked.settable,
             versioned=bucket.versioned,
-            components=components,
             kms_key=self._state.keys.encrypting(bucket),
         )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from embedded_cloud.errors import unimplemented
-from embedded_cloud.json_types import JsonObject, JsonValue, child, children, flag, merge, text
+from embedded_cloud.json_types import JsonObject, JsonValue, merge
 from embedded_cloud.paging import encode_token
 from embedded_cloud.routing import Call, Reply
 from embedded_cloud.storage.buckets import Bucket
@@ -16,8 +16,6 @@ from embedded_cloud.storage.errors import (
     NotModified,
     Preconditions,
     integer,
-    invalid,
-    object_not_found,
 )
 from embedded_cloud.storage.handlers import PAGING, refuse_soft_deleted, refuse_unsupported
 from embedded_cloud.storage.objects import SETTABLE, StoredObject
@@ -135,9 +133,6 @@ def glob_pattern(glob: str) -> str:
     return "".join(out)
 
 
-MAX_COMPOSED = 32
-
-
 class ObjectHandlers:
     """Handlers of ``objects`` that move no bytes through the call."""
 
@@ -176,12 +171,6 @@ class ObjectHandlers:
         stored, body = self._object(call), _settable(call)
         return self._reply(self._state.objects.amend(stored, merge(stored.settable, body)))
 
-    def update(self, call: Call) -> Reply:
-        """PUT /b/{bucket}/o/{object}."""
-        stored, body = self._object(call), _settable(call)
-        kept: JsonObject = {"storageClass": stored.settable.get("storageClass")}
-        return self._reply(self._state.objects.amend(stored, merge(kept, body)))
-
     def delete(self, call: Call) -> Reply:
         """DELETE /b/{bucket}/o/{object}: a generation that is named goes for good."""
         bucket = self._state.buckets.require(call.params["bucket"])
@@ -189,49 +178,6 @@ class ObjectHandlers:
         keep = bucket.versioned and "generation" not in call.query
         self._state.objects.remove(stored, versioned=keep)
         return Reply(204)
-
-    def compose(self, call: Call) -> Reply:
-        """POST /b/{bucket}/o/{object}/compose."""
-        body = call.body or {}
-        bucket = self._state.buckets.require(call.params["destinationBucket"])
-        name = call.params["destinationObject"]
-        if flag(body, "deleteSourceObjects"):
-            raise unimplemented("deleteSourceObjects in storage.objects.compose")
-        sources = [self._component(bucket, source) for source in children(body, "sourceObjects")]
-        if not 1 <= len(sources) <= MAX_COMPOSED:
-            raise invalid(
-                f"The number of source components provided ({len(sources)}) must be between 1 "
-                f"and {MAX_COMPOSED}."
-            )
-        conditions = Preconditions.from_query(call.query)
-        self._state.objects.check_absent_or(bucket.name, name, conditions)
-        partial = self._state.files.join(source.content for source in sources)
-        return self._reply(
-            self._state.objects.create(
-                bucket.name,
-                name,
-                content=self._state.files.keep(partial),
-                digest=partial.digest(),
-                settable=with_class(bucket, only_settable(child(body, "destination"))),
-                versioned=bucket.versioned,
-                components=sum(source.components or 1 for source in sources),
-                kms_key=self._state.keys.encrypting(bucket),
-            )
-        )
-
-    def _component(self, bucket: Bucket, source: JsonObject) -> StoredObject:
-        name = text(source, "name")
-        generation = text(source, "generation")
-        component = self._state.objects.find(
-            bucket.name, name, int(generation) if generation else None
-        )
-        if component is None:
-            raise object_not_found(bucket.name, name)
-        self._state.keys.check_readable(bucket, component.kms_key)
-        required = text(child(source, "objectPreconditions"), "ifGenerationMatch")
-        conditions = Preconditions(generation_match=int(required) if required else None)
-        conditions.check(component.generation, component.metageneration, read=False)
-        return component
 
     def _object(self, call: Call, *, read: bool = False) -> StoredObject:
         return require_object(self._state, call, read=read)

@@ -37,7 +37,6 @@ class StoredObject:
         content: name of its bytes in :class:`ContentFiles`.
         settable: the fields a caller set (``SETTABLE``).
         created, updated, deleted: epoch seconds; ``deleted`` is set on a noncurrent one.
-        components: how many uploads it was composed from; None for a plain upload.
         kms_key: name of the version of a key of the user's that has encrypted it; may be empty.
     """
 
@@ -50,7 +49,6 @@ class StoredObject:
     updated: float
     metageneration: int = 1
     deleted: float | None = None
-    components: int | None = None
     settable: JsonObject = field(default_factory=dict)
     kms_key: str = ""
 
@@ -78,7 +76,6 @@ class StoredObject:
             "created": rfc3339_millis(self.created),
             "updated": rfc3339_millis(self.updated),
             "deleted": None if self.deleted is None else rfc3339_millis(self.deleted),
-            "components": self.components,
             "settable": self.settable,
             **({"kmsKey": self.kms_key} if self.kms_key else {}),
         }
@@ -87,7 +84,6 @@ class StoredObject:
     def from_json(cls, value: JsonObject) -> StoredObject:
         """From the store."""
         deleted = text(value, "deleted")
-        components = int(number(value, "components"))
         return cls(
             bucket=text(value, "bucket"),
             name=text(value, "name"),
@@ -100,7 +96,6 @@ class StoredObject:
             created=parse_rfc3339(text(value, "created")),
             updated=parse_rfc3339(text(value, "updated")),
             deleted=parse_rfc3339(deleted) if deleted else None,
-            components=components or None,
             settable=child(value, "settable"),
             kms_key=text(value, "kmsKey"),
         )
@@ -181,7 +176,6 @@ class Objects:
         digest: Digest,
         settable: JsonObject,
         versioned: bool,
-        components: int | None = None,
         kms_key: str = "",
     ) -> StoredObject:
         """Make ``content`` the live generation of ``name``. The caller has checked the conditions.
@@ -202,7 +196,6 @@ class Objects:
             digest=digest,
             created=now,
             updated=now,
-            components=components,
             settable=settable,
             kms_key=kms_key,
         )

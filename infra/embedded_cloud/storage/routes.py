@@ -39,11 +39,8 @@ def service(context: Context) -> Service:
             "storage.objects.list": objects.list,
             "storage.objects.get": downloads.get,
             "storage.objects.patch": objects.patch,
-            "storage.objects.update": objects.update,
             "storage.objects.delete": objects.delete,
-            "storage.objects.compose": objects.compose,
             "storage.objects.rewrite": copies.rewrite,
-            "storage.objects.copy": copies.copy,
         },
         extra_routes=(
             # The document's own path for downloads, beside that for plain JSON.

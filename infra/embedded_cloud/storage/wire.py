@@ -47,6 +47,7 @@ def object_resource(stored: StoredObject, *, base_url: str) -> JsonObject:
         "metageneration": str(stored.metageneration),
         "size": str(stored.digest.size),
         "crc32c": stored.digest.crc32c,
+        "md5Hash": stored.digest.md5,
         "etag": object_etag(stored.generation, stored.metageneration),
         "timeCreated": created,
         "updated": rfc3339_millis(stored.updated),
@@ -54,11 +55,6 @@ def object_resource(stored: StoredObject, *, base_url: str) -> JsonObject:
         "timeFinalized": created,
         **stored.settable,
     }
-    if stored.components is None:
-        resource["md5Hash"] = stored.digest.md5
-    else:
-        # A composite object has no MD5.
-        resource["componentCount"] = stored.components
     if stored.kms_key:
         resource["kmsKeyName"] = stored.kms_key
     if stored.deleted is not None:
@@ -68,9 +64,6 @@ def object_resource(stored: StoredObject, *, base_url: str) -> JsonObject:
 
 def media_headers(stored: StoredObject) -> dict[str, str]:
     """Headers of a download, beside those of the range."""
-    hashes = f"crc32c={stored.digest.crc32c}"
-    if stored.components is None:
-        hashes += f",md5={stored.digest.md5}"
     encoding = text(stored.settable, "contentEncoding")
     headers = {
         "Content-Type": text(stored.settable, "contentType", "application/octet-stream"),
@@ -80,7 +73,7 @@ def media_headers(stored: StoredObject) -> dict[str, str]:
         or "no-cache, no-store, max-age=0, must-revalidate",
         "X-Goog-Generation": str(stored.generation),
         "X-Goog-Metageneration": str(stored.metageneration),
-        "X-Goog-Hash": hashes,
+        "X-Goog-Hash": f"crc32c={stored.digest.crc32c},md5={stored.digest.md5}",
         "X-Goog-Storage-Class": text(stored.settable, "storageClass", "STANDARD"),
         "X-Goog-Stored-Content-Encoding": encoding or "identity",
         "X-Goog-Stored-Content-Length": str(stored.digest.size),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,20 +84,6 @@ class Deployment:
         answer.raise_for_status()
         return answer
 
-    def refused(self, name: str) -> str:
-        """The engine's output for a program of ``refused_programs``, which must fail."""
-        programs = Path(__file__).with_name("refused_programs.py")
-        done = subprocess.run(
-            [sys.executable, str(programs), name, PROJECT],
-            env={**os.environ, **self.environ},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-        assert done.returncode == 1, done.stderr
-        return done.stdout
-
     def _use(self, program: Program | None) -> None:
         self.program = program or self.program
         self.output.clear()
@@ -130,7 +114,6 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Engine
     (root / "backend").mkdir()
     path = f"{engine.path.parent}{os.pathsep}{os.environ['PATH']}"
     with pytest.MonkeyPatch.context() as patch:
-        # Where the Automation API of `refused_programs` looks the engine up.
         patch.setenv("PATH", path)
         patch.setenv("PULUMI_SKIP_UPDATE_CHECK", "true")
         yield (

@@ -10,7 +10,7 @@ from embedded_cloud.gcp_plugin.provider import check
 from embedded_cloud.gcp_plugin.resource_type import InvalidIdError, ResourceType
 from embedded_cloud.gcp_plugin.settings import ProviderSettings
 from embedded_cloud.gcp_plugin.states import known_after
-from embedded_cloud.gcp_plugin.tables import TYPES, NotServedError, row_of
+from embedded_cloud.gcp_plugin.tables import TYPES
 from embedded_cloud.gcp_plugin.types import Flag, Number, PropertyType, TextMap, Texts
 from pulumi_plugin.changes import Diff
 from pulumi_plugin.values import SIGNATURE_KEY, UNKNOWN, Properties, Value
@@ -279,17 +279,6 @@ def test_changes_inside_objects_and_maps_are_named_one_by_one() -> None:
     assert changed.changes.keys() == {"labels.env", 'labels["a-b"]'}
     changed = difference("RouterNat", logConfig={"enable": True, "filter": "ALL"})
     assert changed.changes.keys() == {"logConfig.filter"}
-
-
-def test_unserved_types_are_refused_with_the_list_of_served_ones() -> None:
-    """A type that is not served is named, and so are all that are."""
-    with pytest.raises(NotServedError) as caught:
-        row_of("gcp:compute/instance:Instance")
-    assert caught.value.message.startswith(
-        "the embedded cloud's stand-in for the gcp plugin does not serve "
-        "gcp:compute/instance:Instance; it serves: gcp:compute/firewall:Firewall, "
-    )
-    assert all(token in caught.value.message for token in TYPES)
 
 
 def test_an_id_without_an_accepted_form_is_refused() -> None:
