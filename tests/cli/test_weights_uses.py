@@ -127,22 +127,6 @@ def test_slices_that_boot_with_it(stack: OpenStack) -> None:
     )
 
 
-def test_an_image_is_used_in_every_region_of_a_slice(stack: OpenStack) -> None:
-    """A host takes it from where it takes the weights, which is known once it is there."""
-    zone, mine = stack.settings.slice.zones[0], Cloud(stack, {}).bucket
-
-    def users(home: str, buckets: dict[str, str]) -> list[str]:
-        weights = {"bucket": home, "buckets": buckets, "prefix": "models/other/1"}
-        image = {"bucket": home, "prefix": PREFIX}
-        document = json.dumps({"weights": weights, "image": image})
-        there = Node(name=f"projects/p/locations/{zone}/nodes/one", metadata={CONFIG_KEY: document})
-        return uses_of(stack, Slices({zone: NodeListing((there,), ())}), Policy())[0]
-
-    assert users("home", {"us-east5": "home", "europe-west4": mine}) != []
-    assert users(mine, {}) != []
-    assert users("home", {"us-east5": "home"}) == []
-
-
 def test_an_endpoint_is_told_from_the_others() -> None:
     """By the marker of its slice and by its account; a slice without a marker is another's."""
     mine = (User("my slice", owner="a1"), User("my account", member=HOST))
