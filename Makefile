@@ -104,10 +104,10 @@ format: $(STAMP)
 docs: $(STAMP)
 	@$(BIN)/python -P -m tpuflex.cli.generated
 
-# Measures reliability figures and their rows of docs/reliability.md: ARGS="--budget 6m --figures 1,3"
+# Measures reliability figures, and prints rows for docs/reliability.md: ARGS="--budget 6m --figures 1,3"
 reliability: $(STAMP)
 	@$(BIN)/tpuflex engine --install
-	@PYTHONPATH=benchmarks $(BIN)/python -P -m reliability.run $(ARGS)
+	@PYTHONPATH=benchmarks $(BIN)/python -P tests/run.py $(BIN)/python -P -m reliability.run $(ARGS)
 
 # Records a run on the embedded cloud as the pictures of the README: one to two minutes where the
 # engine and vLLM are installed. ARGS=--render draws the last recording again.

@@ -7,7 +7,7 @@ made the call with :class:`Killed`, as SIGKILL would: nothing after the call run
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -58,9 +58,6 @@ class DirectCloud:
         cloud: the cloud; its state directory holds only the history and the token.
         clock: its clock, which is also the client's.
         cancel_at: when the engine cancels, if it does.
-        most_pauses: a command with more pauses than this counts as waiting forever.
-        wall_offset: how far the client's wall clock is off.
-        unseen: seconds of sleep that the client's monotonic clock did not count.
     """
 
     def __init__(self, state_dir: Path, capacity: Mapping[str, Any]) -> None:
@@ -72,10 +69,6 @@ class DirectCloud:
         # The control API reads it from here.
         self.cloud.__dict__["faults"] = self.faults
         self.cancel_at: float | None = None
-        self.most_pauses = MOST_PAUSES
-        self.wall_offset = 0.0
-        self.unseen = 0.0
-        self._later: list[tuple[float, Callable[[], object]]] = []
         self._capacity = dict(capacity)
         self._pauses = 0
         self._random = random.Random(0)  # noqa: S311 - reproducible, not secret
@@ -89,9 +82,6 @@ class DirectCloud:
         self.faults.forget()
         self.capacity()
         self.cancel_at = None
-        self.most_pauses = MOST_PAUSES
-        self.wall_offset = self.unseen = 0.0
-        self._later.clear()
         self._random.seed(seed)
         self.begin()
 
@@ -107,16 +97,11 @@ class DirectCloud:
     def timing(self) -> Timing:
         """Clocks and pauses for the client."""
         return Timing(
-            monotonic=lambda: self.clock.now() - self.unseen,
-            wall=lambda: self.clock.now() + self.wall_offset,
+            monotonic=self.clock.now,
+            wall=self.clock.now,
             pause=self._pause,
             jitter=self._random.random,
         )
-
-    def later(self, seconds: float, what: Callable[[], object]) -> None:
-        """Call ``what`` in ``seconds``, at the end of the pause during which they elapse."""
-        self._later.append((self.clock.now() + seconds, what))
-        self._later.sort(key=lambda due: due[0])
 
     def close(self) -> None:
         """Release the files."""
@@ -124,15 +109,13 @@ class DirectCloud:
 
     def _pause(self, seconds: float) -> bool:
         self._pauses += 1
-        if self._pauses > self.most_pauses:
+        if self._pauses > MOST_PAUSES:
             raise WaitsForEverError(f"{self._pauses} pauses in one command")
         end = self.clock.now() + max(0.0, seconds)
         if self.cancel_at is not None and end >= self.cancel_at:
             self.clock.advance(max(0.0, self.cancel_at - self.clock.now()))
             return True
         self.clock.advance(max(0.0, seconds))
-        while self._later and self._later[0][0] <= self.clock.now():
-            self._later.pop(0)[1]()
         return False
 
 

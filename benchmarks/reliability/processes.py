@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +14,6 @@ import psutil
 
 #: Variable in the environment of everything that a rig starts; its value identifies the rig.
 MARK = "TPUFLEX_RIG"
-#: The same for a rig's server, which outlives its commands: its embedded cloud.
-SERVER_MARK = "TPUFLEX_RIG_SERVER"
 
 _LOOK_S = 0.02
 
@@ -87,55 +82,21 @@ def run(
     return Ended(exit_code, stdout, stderr, time.monotonic() - began, left)
 
 
-@contextmanager
-def guarded(mark: str, home: Path) -> Iterator[None]:
-    """Inside this context, processes that carry ``mark`` outlive this one by a moment at most,
-    however it ends; if it is killed, ``home`` is removed, too.
-
-    A separate process waits for the end of a pipe, which the kernel closes in any case. This
-    process's environment carries the mark of a server, so that whatever it starts counts as one.
-    """
-    watcher = subprocess.Popen(
-        [sys.executable, __file__, mark, str(home)], stdin=subprocess.PIPE, start_new_session=True
-    )
-    before = os.environ.get(SERVER_MARK)
-    os.environ[SERVER_MARK] = mark
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[SERVER_MARK]
-        else:
-            os.environ[SERVER_MARK] = before
-        watcher.communicate(_OVER)
-
-
-def _watch(mark: str, home: str) -> None:
-    regular = sys.stdin.buffer.read() == _OVER
-    end(mark)
-    if not regular:
-        end(mark, SERVER_MARK)
-        shutil.rmtree(home, ignore_errors=True)
-
-
-_OVER = b"over"
-
-
-def marked(mark: str, variable: str = MARK) -> list[psutil.Process]:
+def marked(mark: str) -> list[psutil.Process]:
     """The live processes with ``mark`` in their environment, except this one."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.environ().get(variable) != mark or process.pid == os.getpid():
+            if process.environ().get(MARK) != mark or process.pid == os.getpid():
                 continue
             if process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
     return found
 
 
-def end(mark: str, variable: str = MARK) -> None:
+def end(mark: str) -> None:
     """Kill every process with ``mark``, including stopped ones and those started meanwhile."""
-    while processes := marked(mark, variable):
+    while processes := marked(mark):
         for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
@@ -157,7 +118,3 @@ def _words(process: psutil.Process) -> str:
         return " ".join(process.cmdline())
     except psutil.Error:
         return ""
-
-
-if __name__ == "__main__":
-    _watch(*sys.argv[1:])

@@ -32,7 +32,7 @@ def write_stack(home: Path, root: Path) -> None:
 
     The serving image counts as installed, because the rig's hosts run nothing.
     """
-    _write_manifest(home, root, "tpuflex")
+    write_manifest(home, root)
     stacks = home / "stacks"
     stacks.mkdir()
     document = yaml.safe_load((root / "stacks" / "Pulumi.dev.yaml").read_text())
@@ -46,24 +46,11 @@ def write_stack(home: Path, root: Path) -> None:
     (state / "engine").symlink_to(root / ".tpuflex" / "engine")
 
 
-def write_slice(home: Path, root: Path) -> Json:
-    """Write a project with one queued resource; return its arguments."""
-    _write_manifest(home, root, "shop")
-    return {
-        "zones": ["us-east5-a"],
-        "accelerator_type": "v6e-4",
-        "runtime_version": "v2-alpha-tpuv6e",
-        "service_account": "slice-host@cloud-project.iam.gserviceaccount.com",
-        "max_run_duration": "14400s",
-        "labels": {"team": "search"},
-        "metadata": dict(METADATA),
-    }
-
-
-def _write_manifest(home: Path, root: Path, name: str) -> None:
+def write_manifest(home: Path, root: Path) -> None:
+    """Write the project's own file."""
     home.mkdir(parents=True, exist_ok=True)
     manifest = {
-        "name": name,
+        "name": "tpuflex",
         "runtime": {"name": "python"},
         "stackConfigDir": "stacks",
         "plugins": {
@@ -83,7 +70,7 @@ def _write_checkpoint(directory: Path) -> None:
 
 
 def slice_arguments() -> Json:
-    """The arguments of :func:`write_slice` as the engine passes them to the provider."""
+    """A queued resource's arguments, as the engine passes them to the provider."""
     return {
         "project": "cloud-project",
         "zones": ["us-east5-a"],

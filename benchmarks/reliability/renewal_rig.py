@@ -6,36 +6,36 @@ three of them: the clock, which is moved, decides when that is. Everything else 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
+import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 from urllib.parse import quote
 
 import psutil
-import requests
 import yaml
 
-from embedded_cloud import daemon
-from embedded_cloud.access import read_token
-from embedded_cloud.hosts.processes import read_record
-from reliability import host_guard, processes
-from reliability.command_rig import ROOT
-from reliability.control import Control
-from reliability.projects import SWIFT
-from reliability.rig import StackRig
-from reliability.status_reader import StatusReader
+from embedded_cloud.hosts.processes import HOST_DIRECTORY_VARIABLE, read_record
+from reliability import processes
+from reliability.projects import write_manifest
+from reliability.rig import ROOT, Json, StackRig
 from tpuflex.boot.manifest import MANIFEST_NAME
+from tpuflex.cli.cloud import Cloud, connect_running
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.steps.ask import api_key, serving_slice
+from tpuflex.engine.find import ensure
 from tpuflex.gcp.timing import ORIGIN_VARIABLE, SPEED_VARIABLE
 from tpuflex.host.serving import Serving, ServingPhase
+from tpuflex.operate.slice import SliceStatus
+from tpuflex.operate.status import slice_status
 
-Json = dict[str, Any]
 T = TypeVar("T")
 
 SLICE: Json = {"max_run_duration": "4h", "renew_before": "3h", "drain_margin": "5m"}
@@ -50,6 +50,59 @@ _SHARED = ("engine", "vllm", "models")
 _CONTAINER = "vllm"
 _CORE = "VLLM::EngineCor"
 _LOOK_S = 0.25
+
+
+class StatusReader:
+    """Reads as the commands do, from any thread.
+
+    Args:
+        rig: whose stack it is.
+    """
+
+    def __init__(self, rig: RenewalRig) -> None:
+        self._rig = rig
+        self._one_at_a_time = threading.Lock()
+
+    @cached_property
+    def _invocation(self) -> Invocation:
+        return Invocation(environ=self._rig.environ(), directory=self._rig.home)
+
+    @cached_property
+    def cloud(self) -> Cloud:
+        """The stack's cloud."""
+        return connect_running(self._invocation, self._invocation.open_stack(deploying=False))
+
+    @cached_property
+    def key(self) -> str:
+        """The endpoint's key."""
+        return api_key(self.cloud)
+
+    @cached_property
+    def model(self) -> str:
+        """Name of the model that is served."""
+        return self.cloud.stack.settings.model.name
+
+    def status(self) -> SliceStatus:
+        """What `tpuflex --json status` reads."""
+        with self._one_at_a_time:
+            stack = self.cloud.stack
+            return slice_status(
+                stack.settings,
+                stack.names,
+                self.cloud.tpu,
+                now=self._invocation.now(),
+                recorded=self.cloud.recorded_zones,
+            )
+
+    def endpoint(self) -> str:
+        """The `endpoint` that it names, if it says `ready`; empty otherwise."""
+        status = self.status()
+        return self.cloud.stack.settings.url(status.address) if status.ready else ""
+
+    def asked(self) -> str:
+        """The endpoint that `tpuflex ask` asks."""
+        with self._one_at_a_time:
+            return self.cloud.stack.settings.url(serving_slice(self.cloud).address)
 
 
 class RenewalRig(StackRig):
@@ -70,23 +123,16 @@ class RenewalRig(StackRig):
         self.reader = StatusReader(self)
 
     def __enter__(self) -> Self:
-        self._guard.enter_context(_alone())
         self._write_project()
-        self.engine()
-        self._guard.enter_context(host_guard.guarded(self.mark, self.home))
-        state = self.home / ".tpuflex" / "emulator"
-        address = daemon.start(state, port=0, capacity=dict(SWIFT))
-        daemon.wait_for_plugin(state)
-        self.control = Control(address.url, read_token(state))
+        ensure(ROOT / ".tpuflex", os.environ, lambda _: None)
+        self.start(stub_hosts=False)
         self._clear_backend()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        processes.end(self.mark)
+    def __exit__(self, *error: object) -> None:
         self._pool.shutdown()
-        host_guard.end_all(self.mark, self.home)
-        self._guard.close()
-        left = host_guard.running_on(self.home / ".tpuflex" / "emulator")
+        super().__exit__(*error)
+        left = running_on(self.emulator)
         assert not left, f"left running: {left}"
 
     def environ(self) -> dict[str, str]:
@@ -112,7 +158,7 @@ class RenewalRig(StackRig):
         serving = document["config"]["tpuflex:serving"]
         serving["flags"] |= self.flags
         serving["env"] |= ENVIRONMENT
-        (self.home / "stacks" / "Pulumi.dev.yaml").write_text(yaml.safe_dump(document))
+        self.stack_file.write_text(yaml.safe_dump(document))
 
     def another(self) -> None:
         """Have the next `up` make another slice, whatever it has made before."""
@@ -161,20 +207,15 @@ class RenewalRig(StackRig):
         found = self.control.inventory().get("tpu", {})
         return [str(each["name"]) for kind in sorted(found) for each in found[kind]]
 
-    def now(self) -> float:
-        """The time by the cloud's clock, in seconds since the epoch."""
-        return float(self.control.call("GET", "clock")["epoch"])
-
     def lose_weights(self) -> int:
         """Delete the stack's weights from the bucket, all but their manifest; how many files."""
         bucket = self.reader.cloud.bucket
-        url = f"{self.control.url}/storage/v1/b/{bucket}/o"
-        headers = {"Authorization": f"Bearer {self.control.token}"}
-        listed = requests.get(url, headers=headers, timeout=60).json().get("items", [])
+        objects = f"storage/v1/b/{bucket}/o"
+        listed = self.make("GET", objects).get("items", [])
         names = [str(each["name"]) for each in listed]
         lost = [n for n in names if n.startswith("models/") and not n.endswith(MANIFEST_NAME)]
         for name in lost:
-            requests.delete(f"{url}/{quote(name, safe='')}", headers=headers, timeout=60)
+            self.call("DELETE", f"{objects}/{quote(name, safe='')}")
         return len(lost)
 
     def hosts(self) -> dict[str, Path]:
@@ -227,12 +268,7 @@ class RenewalRig(StackRig):
         return len(cores)
 
     def _write_project(self) -> None:
-        self.home.mkdir(parents=True)
-        manifest = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
-        manifest["plugins"]["providers"][0]["path"] = str(ROOT / "infra" / "plugin")
-        manifest["runtime"] = {"name": "python"}
-        manifest.pop("main")
-        (self.home / "Pulumi.yaml").write_text(yaml.safe_dump(manifest))
+        write_manifest(self.home, ROOT)
         (self.home / "stacks").mkdir()
         self.write_stack()
         state = self.home / ".tpuflex"
@@ -243,14 +279,20 @@ class RenewalRig(StackRig):
             (state / name).symlink_to(shared)
 
 
-@contextmanager
-def _alone() -> Iterator[None]:
-    """One rig at a time: servers that starve each other would be what is measured."""
-    state = ROOT / ".tpuflex"
-    state.mkdir(mode=0o700, exist_ok=True)
-    with (state / "renewals.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def running_on(directory: Path) -> list[psutil.Process]:
+    """The live processes that work below ``directory``: of an embedded cloud's, itself and its
+    hosts. A host's have an environment of their own, so that no mark of a rig finds them."""
+    return [each for each in psutil.process_iter() if _works_in(each, str(directory))]
+
+
+def _works_in(process: psutil.Process, directory: str) -> bool:
+    with suppress(psutil.Error, OSError):
+        if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        # An engine core has no words of its own, but works in its container's directory.
+        places = (process.environ().get(HOST_DIRECTORY_VARIABLE, ""), process.cwd())
+        return any(directory in place for place in (*places, *process.cmdline()))
+    return False
 
 
 def _server(host: Path) -> list[psutil.Process]:

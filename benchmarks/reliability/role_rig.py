@@ -8,14 +8,9 @@ import sys
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from pathlib import Path
 from typing import Any, Self
 
-import requests
-import yaml
-
-from reliability.command_rig import Json
-from reliability.invariants import Command, Violation
+from reliability.evidence import Command, Violation
 from reliability.processes import Ended
 from reliability.rig import StackRig
 from tpuflex.boot.places import weights_prefix
@@ -26,6 +21,8 @@ from tpuflex.gcp.kinds import of_type
 from tpuflex.roles.roles import roles
 from tpuflex.settings.load import load_stack_file
 
+Json = dict[str, Any]
+
 _PROJECT = "v1/projects/tpuflex-dev"
 #: The account that the embedded cloud's credentials are for.
 _MEMBER = "serviceAccount:deployer@tpuflex-dev.iam.gserviceaccount.com"
@@ -34,9 +31,6 @@ _LIMITED = "resourcemanager.projects.setIamPolicy"
 _ROLES = {"some": "projects/tpuflex-dev/roles/some", "grants": "projects/tpuflex-dev/roles/grants"}
 #: Enforced from now on; networks and rules are made by operations that take a moment, as on Google.
 _STRICTNESS: Json = {"iam": {"enforced": True}, "compute": {"operation_s": 2}}
-
-#: Sections of the stack file, and what to change in each.
-Edits = Mapping[str, Mapping[str, Any]]
 
 
 class RoleRig(StackRig):
@@ -47,7 +41,6 @@ class RoleRig(StackRig):
 
     def __enter__(self) -> Self:
         super().__enter__()
-        self._written = self._stack_file.read_text()
         self.enforce()
         return self
 
@@ -55,25 +48,14 @@ class RoleRig(StackRig):
         """Let bindings decide from now on."""
         self.control.call("POST", "strictness", _STRICTNESS)
 
-    def edit(self, edits: Edits) -> None:
-        """Let the stack file be as it was written, but for ``edits``."""
-        document = yaml.safe_load(self._written)
-        for section, values in edits.items():
-            document["config"].setdefault(f"tpuflex:{section}", {}).update(values)
-        self._stack_file.write_text(yaml.safe_dump(document))
-
-    def program(self) -> str:
-        """The stack file."""
-        return self._stack_file.read_text()
-
     def fill_library(self) -> None:
         """Let the project have a library, and in it the weights of the stack."""
         for words in (("library", "up", "--yes"), ("weights", "push", str(self.home / "model"))):
-            assert self.run(*words).exit_code == 0, self.said[-1].stderr
+            self.run_well(*words)
 
     def set_name(self) -> str:
         """The set of weights of the stack, as `weights ls` names it."""
-        return weights_prefix(load_stack_file(self._stack_file, deploying=False).settings.model)
+        return weights_prefix(load_stack_file(self.stack_file, deploying=False).settings.model)
 
     def lose_state(self) -> None:
         """Leave nothing of the state, and all of the cloud."""
@@ -82,8 +64,7 @@ class RoleRig(StackRig):
     def leave_pending(self) -> None:
         """Let the state say of everything that nothing else depends on that its creation was begun:
         a run that was killed when all was there, and the engine had not been told of the last."""
-        file = self._backend() / ".pulumi" / "stacks" / self.project / f"{self.stack}.json"
-        document = json.loads(file.read_text())
+        document = json.loads(self.state_file.read_text())
         latest = document["checkpoint"]["latest"]
         needed = {urn for each in latest["resources"] for urn in each.get("dependencies") or ()}
         begun = [
@@ -96,7 +77,7 @@ class RoleRig(StackRig):
             {"resource": {k: v for k, v in each.items() if k != "outputs"}, "type": "creating"}
             for each in begun
         ]
-        file.write_text(json.dumps(document))
+        self.state_file.write_text(json.dumps(document))
 
     def slice_name(self) -> str:
         """Name of the one queued resource."""
@@ -108,9 +89,9 @@ class RoleRig(StackRig):
         self._role("some", [name for name in permissions if name != _LIMITED])
         self._role("grants", [_LIMITED])
         account = f"{_PROJECT}/serviceAccounts/{_MEMBER.partition(':')[2]}"
-        if not self._call("GET", account).ok:
-            self._make(f"{_PROJECT}/serviceAccounts", {"accountId": "deployer"})
-        policy = self._make(f"{_PROJECT}:getIamPolicy", {})
+        if not self.call("GET", account).ok:
+            self.make("POST", f"{_PROJECT}/serviceAccounts", {"accountId": "deployer"})
+        policy = self.make("POST", f"{_PROJECT}:getIamPolicy", {})
         bindings = [each for each in policy["bindings"] if _MEMBER not in each["members"]]
         bindings.append({"role": _ROLES["some"], "members": [_MEMBER]})
         if _LIMITED in permissions:
@@ -118,7 +99,7 @@ class RoleRig(StackRig):
             limited = {"role": _ROLES["grants"], "members": [_MEMBER], "condition": condition}
             bindings.append(limited)
         changed = {**policy, "version": 3, "bindings": bindings}
-        self._make(f"{_PROJECT}:setIamPolicy", {"policy": changed})
+        self.make("POST", f"{_PROJECT}:setIamPolicy", {"policy": changed})
 
     def as_account(self, *words: str) -> Command:
         """Run a command as the account, in a process of its own."""
@@ -178,30 +159,14 @@ class RoleRig(StackRig):
         finally:
             del self.environment[CREDENTIALS_VARIABLE]
 
-    @property
-    def _stack_file(self) -> Path:
-        return self.home / "stacks" / f"Pulumi.{self.stack}.yaml"
-
     def _role(self, role_id: str, permissions: Iterable[str]) -> None:
         role = {"includedPermissions": sorted(permissions)}
-        there = self._call("GET", f"{_PROJECT}/roles/{role_id}").ok
+        there = self.call("GET", f"{_PROJECT}/roles/{role_id}").ok
         if there:
             mask = "updateMask=includedPermissions"
-            answer = self._call("PATCH", f"{_PROJECT}/roles/{role_id}?{mask}", role)
-            assert answer.ok, answer.text
+            self.make("PATCH", f"{_PROJECT}/roles/{role_id}?{mask}", role)
         else:
-            self._make(f"{_PROJECT}/roles", {"roleId": role_id, "role": role})
-
-    def _make(self, path: str, body: Json) -> Any:
-        answer = self._call("POST", path, body)
-        assert answer.ok, f"{path}: {answer.text}"
-        return answer.json()
-
-    def _call(self, method: str, path: str, body: Json | None = None) -> requests.Response:
-        """A call as the cloud's owner."""
-        headers = {"Authorization": f"Bearer {self.control.token}"}
-        url = f"{self.control.url}/{path}"
-        return requests.request(method, url, json=body, headers=headers, timeout=60)
+            self.make("POST", f"{_PROJECT}/roles", {"roleId": role_id, "role": role})
 
 
 def _exit_code(words: list[str], environ: Mapping[str, str]) -> int:

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, Self
 
 from embedded_cloud.faults.rule import Rule, parse_rule
+from embedded_cloud.strictness import STRICT
 from pulumi_plugin.log import EngineLog
 from reliability.direct import DirectCloud, DirectSession, Killed
-from reliability.invariants import UP, Command, Evidence, Violation, violations
-from reliability.new_project import make_ready
+from reliability.evidence import UP, Command, Evidence, Violation
+from reliability.invariants import violations
 from reliability.projects import SWIFT, slice_arguments
 from reliability.serving_hosts import DELETION, ServingHosts
-from reliability.small_engine import SmallEngine
-from reliability.small_state import NAME, PROJECT, STACK
+from reliability.small_engine import NAME, PROJECT, STACK, SmallEngine
 from tpuflex.engine.recovery.look import CloudLook
 from tpuflex.engine.recovery.recover import recover
 from tpuflex.errors import TpuflexError
@@ -27,7 +27,7 @@ from tpuflex.gcp.listing import Apis
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.required_apis import APIS
 from tpuflex.gcp.timing import Timing
-from tpuflex.gcp.transport import HttpSession, Transport
+from tpuflex.gcp.transport import Transport
 from tpuflex.naming import Names
 from tpuflex.provider.configuration import Configuration
 from tpuflex.provider.servicer import Servicer
@@ -53,10 +53,6 @@ class ServicerRig:
         engine: the engine and the state.
         arguments: the program's inputs, camelCase; None for a program without the resource.
         commands: the commands run since :meth:`reset`.
-        timeout: seconds of the cloud's time that a create, update or delete may take; 0 for the
-            deadlines of the arguments alone.
-        log: where the provider's progress goes, from the next command on.
-        connection: the session for requests and the address, likewise from the next command on.
         strict: whether the cloud is as strict as Google, and the project made a moment ago.
     """
 
@@ -69,9 +65,6 @@ class ServicerRig:
         self.commands: list[Command] = []
         self._foreign: Json = {}
         self._struck = 0
-        self.timeout = TIMEOUT_S
-        self.log = EngineLog()
-        self.connection: tuple[HttpSession, str] | None = None
         self._new_provider()
         self.arguments: Json | None = None
         self.reset(0)
@@ -90,10 +83,9 @@ class ServicerRig:
         self._foreign = {}
         self._struck = 0
         self.arguments = slice_arguments()
-        self.timeout = TIMEOUT_S
         if self.strict:
             self.direct.cloud.strictness.use("strict")
-            make_ready(self._call, self.direct.clock.advance, self.arguments["serviceAccount"])
+            _new_project(self._call, self.direct.clock.advance)
 
     def run(self, name: str, *, rules: Sequence[Rule | Json] = ()) -> Command:
         """Run one command with only ``rules`` in force, and record it.
@@ -107,7 +99,7 @@ class ServicerRig:
         self.direct.faults.forget()
         for rule in rules:
             book.add(rule if isinstance(rule, Rule) else parse_rule(rule))
-        self.engine.program, self.engine.timeout = self.arguments, self.timeout
+        self.engine.program, self.engine.timeout = self.arguments, TIMEOUT_S
         self.direct.cancel_at = None
         self.direct.begin()
         first = self.direct.cloud.history.seq
@@ -191,7 +183,7 @@ class ServicerRig:
         def connect(_configured: Configuration, timing: Timing) -> TpuClient:
             return TpuClient(self._transport(timing))
 
-        servicer = Servicer(self.log, connect, lambda _stop: self.direct.timing())
+        servicer = Servicer(EngineLog(), connect, lambda _stop: self.direct.timing())
         if keeping is None:
             self.engine = SmallEngine(servicer)
         else:
@@ -201,6 +193,18 @@ class ServicerRig:
         self._transport(self.direct.timing()).call(method, path, body=body)
 
     def _transport(self, timing: Timing) -> Transport:
-        direct = (DirectSession(self.direct), self.direct.cloud.base_url)
-        session, address = self.connection or direct
-        return Transport(session, address, timing)
+        return Transport(DirectSession(self.direct), self.direct.cloud.base_url, timing)
+
+
+def _new_project(
+    call: Callable[[str, str, Json], object], advance: Callable[[float], object]
+) -> None:
+    """Enable what a slice needs and make its service account, as `tpuflex up` does; the TPU API
+    answers from halfway through the first command on, and nodes do not know the account yet."""
+    half = STRICT.apis.answers_after_s / 2
+    services = f"/v1/projects/{CLOUD_PROJECT}/services"
+    call("POST", f"{services}:batchEnable", {"serviceIds": ["iam.googleapis.com"]})
+    advance(half)
+    call("POST", f"{services}:batchEnable", {"serviceIds": ["tpu.googleapis.com"]})
+    advance(half)
+    call("POST", f"/v1/projects/{CLOUD_PROJECT}/serviceAccounts", {"accountId": "slice-host"})

@@ -13,25 +13,55 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import grpc
+from google.protobuf.struct_pb2 import Struct
+from google.rpc import status_pb2
+
 from pulumi_plugin.protocol import provider_pb2
-from pulumi_plugin.wire import encode
+from pulumi_plugin.wire import decode, encode
 from reliability.direct import Killed
-from reliability.servicer_context import CallFailedError, Context
-from reliability.small_state import (
-    NAME,
-    PROVIDER,
-    PROVIDER_URN,
-    STACK_URN,
-    URN,
-    Json,
-    kept_resource,
-    new_resource,
-    plain,
-    refreshing,
-)
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.provider.servicer import Servicer
+
+Json = dict[str, Any]
+
+PROJECT, STACK, NAME = "shop", "dev", "slice"
+STACK_URN = f"urn:pulumi:{STACK}::{PROJECT}::pulumi:pulumi:Stack::{PROJECT}-{STACK}"
+PROVIDER_URN = f"urn:pulumi:{STACK}::{PROJECT}::pulumi:providers:tpuflex::cloud"
+PROVIDER = f"{PROVIDER_URN}::00000000-0000-4000-8000-000000000000"
+URN = f"urn:pulumi:{STACK}::{PROJECT}::{QUEUED_RESOURCE}::{NAME}"
+
+
+class CallFailedError(Exception):
+    """The provider answered with an error.
+
+    Attributes:
+        kept: the partial state that came with the error, if any.
+    """
+
+    def __init__(self, message: str, kept: provider_pb2.ErrorResourceInitFailed | None) -> None:
+        super().__init__(message)
+        self.kept = kept
+
+
+class Context:
+    """A gRPC context: a servicer uses it only to end the call with an error."""
+
+    def abort_with_status(self, status: grpc.Status) -> None:
+        kept = None
+        for key, value in status.trailing_metadata or ():
+            if key == "grpc-status-details-bin":
+                kept = _detail(status_pb2.Status.FromString(value))
+        raise CallFailedError(str(status.details), kept)
+
+
+def _detail(status: status_pb2.Status) -> provider_pb2.ErrorResourceInitFailed | None:
+    for detail in status.details:
+        kept = provider_pb2.ErrorResourceInitFailed()
+        if detail.Unpack(kept):
+            return kept
+    return None
 
 
 class SmallEngine:
@@ -299,3 +329,43 @@ class SmallEngine:
             self._pending.remove(operation)
             raise
         self._pending.remove(operation)
+
+
+# -- resources, in the engine's format ------------------------------------------------------------
+
+
+def new_resource(inputs: Json) -> Json:
+    """A resource that has not been created yet."""
+    return {
+        "urn": URN,
+        "type": QUEUED_RESOURCE,
+        "custom": True,
+        "inputs": inputs,
+        "parent": STACK_URN,
+        "provider": PROVIDER,
+    }
+
+
+def kept_resource(resource: Json, kept: provider_pb2.ErrorResourceInitFailed) -> Json:
+    """``resource`` as a failed call leaves it: with its id and the reasons."""
+    return refreshing(
+        {
+            **resource,
+            "id": kept.id,
+            "inputs": plain(kept.inputs),
+            "outputs": plain(kept.properties),
+            "initErrors": list(kept.reasons),
+        },
+        kept.refresh_before_update,
+    )
+
+
+def refreshing(resource: Json, before_update: bool) -> Json:
+    """``resource``, marked to be read before each update if ``before_update``."""
+    resource["refreshBeforeUpdate"] = before_update
+    return resource
+
+
+def plain(properties: Struct) -> Json:
+    """Decode properties from their wire format."""
+    return dict(decode(properties))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from reliability.invariants import Command, violations
+from reliability.evidence import Command, Evidence
+from reliability.invariants import away, cut_off, violations
 from tests.reliability.written_run import (
     BUCKET,
     CREATE,
@@ -320,3 +322,87 @@ def test_the_checker_changes_nothing_and_repeats_itself() -> None:
 
     assert violations(evidence) == violations(replace(evidence))
     assert evidence == before
+
+
+# -- how slices that serve end -------------------------------------------------------------------
+
+OLD, NEW = (f"projects/p/locations/z/queuedResources/s-g{number}" for number in (1, 2))
+NOW = 1_800_000_000.0
+LATER, EARLIER = "2027-01-15T09:00:00Z", "2027-01-15T07:00:00Z"  # NOW is 08:00
+
+
+def serving(request: str, **more: Any) -> dict[str, Any]:
+    """A slice that answers."""
+    return {
+        "request": request,
+        "owner": "ours",
+        "asked": "",
+        "drained": False,
+        "late": False,
+        **more,
+    }
+
+
+def deletion(
+    *slices: dict[str, Any],
+    commands: tuple[Command, ...] = (Command("up", 0, 0, 9),),
+    fault: tuple[str, str] | None = None,
+    **more: Any,
+) -> Evidence:
+    """A run that deletes the first of two slices, of which ``slices`` answered just before."""
+    noted = {"seq": 3, "request": OLD, "now": NOW, "serving": slices}
+    call = {"seq": 4, "method": "DELETE", "path": f"/v2alpha1/{OLD}", "status": 200, **more}
+    strikes = [{"seq": 2, "method_id": fault[0], "rule": fault[1]}] if fault else []
+    return Evidence([call], {}, None, commands, {}, strikes, [noted])
+
+
+DRAINED = serving(OLD, asked=LATER, drained=True)
+DOWN = (Command("down", 0, 0, 9),)
+AFTER_DOWN = (Command("down", -9, 0, 2), Command("recover", 0, 2, 9))
+AFTER_UP = (Command("up", -9, 0, 2), Command("recover", 0, 2, 9))
+GUEST = "tpu.nodes.getGuestAttributes"
+
+
+@pytest.mark.parametrize(
+    ("found", "wrong"),
+    [
+        (deletion(DRAINED), True),
+        (deletion(DRAINED, commands=AFTER_UP), True),
+        (deletion(DRAINED, serving(NEW, owner="theirs")), True),
+        (deletion(DRAINED, serving(NEW, asked=LATER)), True),
+        (deletion(DRAINED, fault=(GUEST, "s1.0.unavailable")), True),
+        (deletion(DRAINED, serving(NEW)), False),
+        (deletion({**DRAINED, "late": True}), False),
+        (deletion(DRAINED, commands=DOWN), False),
+        (deletion(DRAINED, commands=AFTER_DOWN), False),
+        (deletion(DRAINED, fault=(GUEST, "s1.0.permission")), False),
+        (deletion(serving(NEW)), False),
+        (deletion(DRAINED, committed=False), False),
+        (deletion(DRAINED, status=400), False),
+    ],
+)
+def test_what_serves_goes_once_another_one_does(found: Evidence, wrong: bool) -> None:
+    """I9: a deletion that leaves nobody who answers is seen, unless somebody asked for that, the
+    API refused to say, or it did not take effect."""
+    assert bool([*away(found)]) is wrong
+
+
+@pytest.mark.parametrize(
+    ("slices", "fault", "wrong"),
+    [
+        ([serving(OLD)], None, True),
+        ([serving(OLD, asked=LATER)], None, True),
+        ([DRAINED, serving(OLD, asked=LATER)], None, True),
+        ([serving(OLD)], (GUEST, "reset"), True),
+        ([DRAINED], None, False),
+        ([serving(OLD, asked=EARLIER)], None, False),
+        ([serving(OLD)], ("tpu.nodes.patch", "permission"), False),
+        ([serving(NEW)], None, False),
+    ],
+)
+def test_what_serves_drains_first(
+    slices: list[dict[str, Any]], fault: tuple[str, str] | None, wrong: bool
+) -> None:
+    """I10: a deletion of what was not asked to drain, or had not drained in its time, is seen, of
+    one node of several, too."""
+    assert bool([*cut_off(deletion(*slices, commands=DOWN, fault=fault))]) is wrong

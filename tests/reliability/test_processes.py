@@ -1,4 +1,4 @@
-"""The processes of a command: found by role or mark, registered before they run, and ended."""
+"""The processes of a command: registered before they run, and ended."""
 
 from __future__ import annotations
 
@@ -7,49 +7,9 @@ import sys
 from pathlib import Path
 
 import psutil
-import pytest
 
-from embedded_cloud.faults.processes import Roles, find
 from reliability import processes
-from tests.reliability.families import FAMILY, Spawn
-
-
-def test_neither_the_emulator_nor_who_started_it_is_ever_meant(spawn: Spawn) -> None:
-    """Whatever root is registered: this process and its ancestors are spared."""
-    child = spawn(FAMILY)
-    roles = Roles(root=psutil.Process().pid)
-
-    found = {process.pid for _, process in find(roles, ["family"])}
-
-    assert child.pid in found
-    assert not found & {os.getpid(), os.getppid(), 1}
-
-
-def test_a_role_can_be_text_of_a_command_line(spawn: Spawn) -> None:
-    """For other providers than ours."""
-    family = spawn(FAMILY)
-    roles = Roles.from_json({"root": family.pid, "provider": "time.sleep(60)"})
-
-    assert len(find(roles, ["provider"])) == 3
-    assert Roles.from_json(roles.to_json()) == roles
-
-
-def test_a_mark_finds_processes_whose_parents_are_dead(
-    monkeypatch: pytest.MonkeyPatch, spawn: Spawn
-) -> None:
-    """The environment outlives the parent."""
-    monkeypatch.setenv("RIG_TEST_MARK", "here")
-    family = spawn(FAMILY)
-    children = family.children()
-    roles = Roles.from_json({"root": family.pid, "mark": "RIG_TEST_MARK=here"})
-    family.kill()
-    family.wait()
-
-    found = {process.pid for _, process in find(roles, ["family"])}
-
-    assert {child.pid for child in children} <= found
-    for child in children:
-        child.kill()
+from tests.embedded_cloud.families import FAMILY
 
 
 def test_a_command_is_known_before_its_first_instruction(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from reliability.invariants import Command, Evidence
+from reliability.evidence import Command, Evidence
 
 OWNER, PREFIX = "af9566e3887ac56d", "shop-dev-slice"
 PLACE = "projects/p/locations/us-east5-a"

@@ -117,6 +117,26 @@ exec sleep 0.01
 #: At a variable that is not set, bash ends a script without its ERR trap.
 UNSET = ': "$nothing_of_that_name"'
 
+#: Values that do something where a shell evaluates, splits or expands them.
+HOSTILE = {
+    f"HOSTILE_{number}": value
+    for number, value in enumerate(
+        (
+            "two words; $(touch injected) 'quoted'",
+            "`touch injected`",
+            "'; touch injected; '",
+            '"; touch injected; "',
+            "${IFS}touch${IFS}injected",
+            "a[$(touch injected)]",
+            "\\$(touch injected)",
+            "*",
+            "~/x",
+            "%s%n",
+            "--privileged",
+        )
+    )
+}
+
 
 @dataclass(frozen=True)
 class StartupRun:
@@ -202,7 +222,7 @@ class StartupHost:
                 "shm_size": "1g",
                 "isolation": "preferred",
                 "egress": "none",
-                "env": {"PLAIN": "two words; $(touch injected) 'quoted'"},
+                "env": dict(HOSTILE),
             },
             "serving": {
                 "model_name": "tiny",

@@ -33,8 +33,7 @@ _HEAD = """\
 # The life of a queued resource
 
 Generated from `tpuflex.request.outcomes`, `.edges` and `tpuflex.operate.status` by
-`make docs`; do not edit. Figures 5 and 5p of [reliability.md](reliability.md) take every edge and
-compare the words and the exit code of each command with these tables.
+`make docs`; do not edit.
 """
 _ROWS = """\
 ## What each command says

@@ -2,8 +2,7 @@
 
 A point is a pair of Google's words, one for the queued resource and one for its node; what their
 host reports changes what some commands say, and not the point. Pure data:
-docs/lifecycle.md is generated from it, the reliability figures take every edge, and a test checks
-it against the embedded cloud.
+docs/lifecycle.md is generated from it, and a test checks it against the embedded cloud.
 
 Sources: "discovery" is the discovery document `tpu.v2alpha1`, revision 20261001; "docs" is
 https://cloud.google.com/tpu/docs/queued-resources; "flex" is

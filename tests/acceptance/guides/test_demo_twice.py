@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from embedded_cloud import daemon
-from embedded_cloud.access import read_token
 from reliability.control import Control
-from reliability.figures.kills_weights import rig as library_rig
-from reliability.projects import SWIFT
+from reliability.weights import library_rig
 from tpuflex.cli.demo import PUSHED, TOUR, WITH_LIBRARY
 from tpuflex.settings.load import load_stack_file
 
@@ -33,11 +31,8 @@ def test_a_second_demo_sends_no_weights(tmp_path: Path) -> None:
             assert rig.run(*typed[title]).exit_code == 0, rig.said[-1].stderr
         assert uploads(rig.control, 0) == 3
 
-        state = rig.home / ".tpuflex" / "emulator"
-        daemon.stop(state)
-        address = daemon.start(state, port=0, capacity=dict(SWIFT), stub_hosts=True)
-        daemon.wait_for_plugin(state)
-        rig.control = Control(address.url, read_token(state))
+        daemon.stop(rig.emulator)
+        rig.start(stub_hosts=True)
         first = rig.control.seq()
         assert rig.run(*typed["weights"], "--json").exit_code == 0, rig.said[-1].stderr
         assert json.loads(rig.said[-1].stdout)["sent"] == []

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from reliability.figures.figure import Case
-from reliability.figures.role_situations import SITUATIONS
-from reliability.figures.roles import judge
+from reliability.cases import Case
 from reliability.role_rig import RoleRig
+from reliability.roles import SITUATIONS, judge
 from tpuflex.roles.roles import Command, roles
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
