@@ -16,7 +16,7 @@ from tests.embedded_cloud.api import TOKEN, Api
 from tests.loopback import overrides
 from tests.provider.fakes import FakeTime
 from tpuflex.cli.cloud import Cloud
-from tpuflex.cli.settled_engine import outlasting
+from tpuflex.cli.engine_work import outlasting
 from tpuflex.cli.stack import OpenStack
 from tpuflex.engine.events import Note
 from tpuflex.engine.failure import failure

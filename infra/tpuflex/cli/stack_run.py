@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -11,23 +11,18 @@ from typing import TYPE_CHECKING
 from tpuflex.boot.document import NO_MANIFEST
 from tpuflex.boot.planned import planned_weights
 from tpuflex.cli.cloud import Cloud
-from tpuflex.cli.engine_progress import LiveProgress
+from tpuflex.cli.engine_work import EngineWork, Workplace
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.plan import StackPlan
 from tpuflex.cli.prepare import BUCKET, EndpointPreparation
 from tpuflex.cli.prepare_secrets import check_brought
 from tpuflex.cli.prepare_weights import check_source
 from tpuflex.cli.secrets_anew import require_first_versions
-from tpuflex.cli.settled_engine import T, outlasting
 from tpuflex.cli.steps.policy import judge
 from tpuflex.codes import Code
-from tpuflex.engine.commands import Target
 from tpuflex.engine.events import Note, Progress
 from tpuflex.engine.failure import ProgramFailures
-from tpuflex.engine.find import ensure
 from tpuflex.engine.moved_home import require_home_can_move
-from tpuflex.engine.plugin_pin import require_pinned_plugin
-from tpuflex.engine.run import EngineRun
 from tpuflex.errors import AccessError
 from tpuflex.gcp.brought_key import read_key
 from tpuflex.naming import ENDPOINT_NAME, QUEUED_RESOURCE
@@ -62,36 +57,20 @@ WEIGHTS = (*_BEFORE_ALL, "**WeightsBucket::*", f"**{BUCKET}::*")
 SLICE = (f"**{QUEUED_RESOURCE}::*",)
 
 
-class StackRun:
-    """One command's work on a stack through the engine, with its progress shown."""
+class StackRun(EngineWork):
+    """One command's work on the stack of its stack file."""
 
     def __init__(self, invocation: Invocation, cloud: Cloud) -> None:
-        self._invocation = invocation
-        self._cloud = cloud
+        super().__init__(invocation, cloud)
         self._stack = cloud.stack
-        self._failures = ProgramFailures()
-        self._progress: LiveProgress | None = None
         self._partial = False
         self._shown: set[str] = set()
         self._run_over = ""  # what is said where it is, and `up` would request nothing
         self._key_unread: AccessError | None = None
 
-    @cached_property
-    def target(self) -> Target:
-        """The engine's executable, and the stack that it works on."""
-        project = self._stack.project
-        output = self._invocation.output
-        engine = ensure(project.home, self._invocation.environ, output.progress)
-        environ = self._cloud.environ
-        if not self._stack.embedded:
-            require_pinned_plugin(project.root, project.home, engine.path, environ, output.progress)
-        root = self._stack.engine_project
-        return Target(root=root, stack=self._stack.name, engine=engine, environ=environ)
-
-    @cached_property
-    def engine(self) -> EngineRun:
-        """The engine on this stack."""
-        return EngineRun(self.target, self._program, failures=self._failures, listener=self._listen)
+    def place(self) -> Workplace:
+        """The project's own directory."""
+        return Workplace(self._stack.engine_project, self._stack.name, self.cloud.environ)
 
     @cached_property
     def _loading(self) -> threading.Thread:
@@ -122,11 +101,11 @@ class StackRun:
             AccessError: the user's own key cannot be read.
             TpuflexError: the program or the engine failed.
         """
-        self._key_unread = require_brought(self._cloud, reader=reader)
+        self._key_unread = require_brought(self.cloud, reader=reader)
         # Loading the program's classes takes as long as starting the engine: do both at once.
         self.load()
         cost = run_cost(self._stack.settings)
-        preview = self._outlasting(self.engine.preview)
+        preview = self.outlasting(self.engine.preview)
         require_home_can_move(preview)
         require_first_versions(self._stack, preview)
         self.preparation.before = _weights_before(preview)
@@ -135,9 +114,9 @@ class StackRun:
             preview,
             cost,
             run_over=self._run_over,
-            policy=judge(self._invocation, self._cloud, preview),
+            policy=judge(self.invocation, self.cloud, preview),
         )
-        if not self._invocation.output.json:
+        if not self.invocation.output.json:
             # The plan shows them; the program says them again to the engine.
             self._shown.update(str(warning) for warning in warnings(self._stack.settings))
         if not reader and any(step.type == BUCKET for step in plan.plan.changes):
@@ -151,8 +130,8 @@ class StackRun:
         Raises:
             TpuflexError: the program, a provider or the engine failed, or Ctrl-C.
         """
-        with self._live(changes) as self._progress:
-            self._outlasting(self.engine.up)
+        with self.live(changes, frozenset(self._shown)):
+            self.outlasting(self.engine.up)
 
     def up_part(self, targets: tuple[str, ...]) -> None:
         """Create a part of the stack.
@@ -163,8 +142,8 @@ class StackRun:
         Raises:
             TpuflexError: the program, a provider or the engine failed, or Ctrl-C.
         """
-        with self._part(), self._live(0) as self._progress:
-            self._outlasting(lambda: self.engine.up(targets=targets))
+        with self._part(), self.live(0, frozenset(self._shown)):
+            self.outlasting(lambda: self.engine.up(targets=targets))
 
     def preview_without_weights(self) -> EnginePlan:
         """What the whole stack would create, found out without its weights.
@@ -173,9 +152,9 @@ class StackRun:
             NotFoundError: the user's own bucket for them does not exist.
             TpuflexError: the program or the engine failed.
         """
-        require_brought(self._cloud)
+        require_brought(self.cloud)
         with self._part():
-            return self._outlasting(self.engine.preview)
+            return self.outlasting(self.engine.preview)
 
     @contextmanager
     def _part(self) -> Iterator[None]:
@@ -195,8 +174,8 @@ class StackRun:
         Raises:
             TpuflexError: a provider or the engine failed, or Ctrl-C.
         """
-        with self._live(0) as self._progress:
-            self._outlasting(lambda: self.engine.refresh(targets=targets))
+        with self.live(0, frozenset(self._shown)):
+            self.outlasting(lambda: self.engine.refresh(targets=targets))
 
     def destroy(self, plan: EnginePlan, *, keep_protected: bool = False) -> None:
         """Delete every resource of the stack, except protected ones with ``keep_protected``.
@@ -204,7 +183,7 @@ class StackRun:
         Raises:
             TpuflexError: a provider or the engine failed, or Ctrl-C.
         """
-        with self._live(len(plan.resources)) as self._progress:
+        with self.live(len(plan.resources), frozenset(self._shown)):
             self.engine.destroy(keep_protected=keep_protected)
 
     def destroy_slice(self) -> None:
@@ -213,24 +192,24 @@ class StackRun:
         Raises:
             TpuflexError: a provider or the engine failed, or Ctrl-C.
         """
-        with self._live(1) as self._progress:
+        with self.live(1, frozenset(self._shown)):
             self.engine.destroy(targets=SLICE)
 
     @cached_property
     def preparation(self) -> EndpointPreparation:
         """What the program awaits before it requests chips."""
         return EndpointPreparation(
-            self._cloud,
-            self._say,
-            self._invocation.output,
+            self.cloud,
+            self.say,
+            self.invocation.output,
             lambda: self.engine.cancelled,
         )
 
     @cached_property
     def _guarded(self) -> GuardedPreparation:
-        return GuardedPreparation(self.preparation, self._failures)
+        return GuardedPreparation(self.preparation, self.failures)
 
-    def _program(self) -> None:
+    def program(self) -> None:
         """The Pulumi program, run by the engine in this process."""
         import pulumi
 
@@ -245,25 +224,17 @@ class StackRun:
             project=pulumi.get_project(),
             stack=pulumi.get_stack(),
             prepare=None if self._partial else self._guarded,
-            state_seen=lambda id_: self._cloud.seen_states.remember(self._stack.name, [id_]),
-            environ=self._cloud.environ,
+            state_seen=lambda id_: self.cloud.seen_states.remember(self._stack.name, [id_]),
+            environ=self.cloud.environ,
             key_unread=self._key_unread is not None,
         )
 
-    def _live(self, total: int) -> LiveProgress:
-        output = self._invocation.output
-        return LiveProgress(
-            output,
-            total,
-            stopped=lambda: self.engine.cancelled,
-            shown=frozenset(self._shown),
-        )
-
-    def _listen(self, progress: Progress) -> None:
+    def listen(self, progress: Progress) -> None:
+        """Take what the engine tells; a preview reads the slice, too: what it found is shown at
+        once, not only in `up`."""
         if self._progress is not None:
             self._progress.listen(progress)
         elif isinstance(progress, Note) and progress.name == ENDPOINT_NAME:
-            # A preview reads the slice, too: show what it found at once, not only in `up`.
             self._report(progress)
 
     def _report(self, note: Note) -> None:
@@ -273,16 +244,7 @@ class StackRun:
                 self._run_over = note.text
                 return  # the plan shows it on a line of its own
             word = "warning" if note.severity == "warning" else ""
-            self._invocation.output.progress(f"  {word:8} {note.name}: {note.text}")
-
-    def _outlasting(self, run: Callable[[], T]) -> T:
-        return outlasting(run, self._cloud.settling, self._cloud.timing, self._say)
-
-    def _say(self, text: str) -> None:
-        if self._progress is not None:
-            self._progress.say(text)
-        else:
-            self._invocation.output.progress(text)
+            self.invocation.output.progress(f"  {word:8} {note.name}: {note.text}")
 
 
 class GuardedPreparation:

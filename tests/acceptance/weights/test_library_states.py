@@ -46,9 +46,9 @@ def test_down_finds_what_a_state_from_a_backup_does_not_know(
     """A bucket that the library's own state has made, and forgot, goes with the others."""
     library_up(embedded, capsys)
     work = LibraryEngine(*command(embedded))
-    backup = work.run.deployment()
+    backup = work.engine.deployment()
     library_up(embedded, capsys, "europe-west4")
-    work.run.replace(backup)
+    work.engine.replace(backup)
     library_down(embedded, capsys)
 
     assert embedded.remaining() == []

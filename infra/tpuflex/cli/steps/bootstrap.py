@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tpuflex.cli.engine_progress import LiveProgress
+from tpuflex.cli.engine_work import EngineWork, Workplace
 from tpuflex.cli.prepare import BUCKET
 from tpuflex.cli.steps.bootstrap_cloud import Remains, StateBucket, remains, restore
 from tpuflex.cli.steps.preflight import run_preflight
 from tpuflex.components.bootstrap_names import PULUMI_PROJECT, BootstrapNames, Repository
-from tpuflex.engine.commands import Target
-from tpuflex.engine.events import EnginePlan, Progress
-from tpuflex.engine.failure import ProgramFailures
-from tpuflex.engine.find import ensure
-from tpuflex.engine.plugin_pin import require_pinned_plugin
-from tpuflex.engine.run import EngineRun
+from tpuflex.engine.events import EnginePlan
 from tpuflex.engine.state import Stored, known_ids, pending, resources
 from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.gcp.required_apis import BOOTSTRAP_APIS
@@ -38,22 +31,21 @@ _STAYS = (
 )
 
 
-@dataclass
-class Bootstrapping:
-    """One command's work on the bootstrap of a Google Cloud project.
+class Bootstrapping(EngineWork):
+    """One command's work on the bootstrap of the Google Cloud project of a stack. Its state is in
+    files of the project's home, and a copy in the bucket that it makes.
 
     Attributes:
-        invocation: the command.
-        cloud: the cloud of a stack in that project.
         repository: whose workflows get in; None where nothing is made.
     """
 
-    invocation: Invocation
-    cloud: Cloud
-    repository: Repository | None = None
-    _region: str = ""
-    _adopted: Mapping[str, str] = field(default_factory=dict)
-    _progress: LiveProgress | None = None
+    def __init__(
+        self, invocation: Invocation, cloud: Cloud, repository: Repository | None = None
+    ) -> None:
+        super().__init__(invocation, cloud)
+        self.repository = repository
+        self._region = ""
+        self._adopted: Mapping[str, str] = {}
 
     @property
     def names(self) -> BootstrapNames:
@@ -66,11 +58,9 @@ class Bootstrapping:
         """The bucket that holds states."""
         return StateBucket(self.cloud, self.names)
 
-    @cached_property
-    def engine(self) -> EngineRun:
-        """The engine on the bootstrap's own state, which is in files of this project's home."""
-        stack, output = self.cloud.stack, self.invocation.output
-        engine = ensure(stack.project.home, self.invocation.environ, output.progress)
+    def place(self) -> Workplace:
+        """A project of its own, with a backend of files."""
+        stack = self.cloud.stack
         root = stack.own_files / "bootstrap" / ("embedded" if stack.embedded else "google")
         own_directory(root / "backend")
         write_private(root / "Pulumi.yaml", f"name: {PULUMI_PROJECT}\nruntime: python\n")
@@ -79,12 +69,7 @@ class Bootstrapping:
             "PULUMI_BACKEND_URL": f"file://{root / 'backend'}",
             "PULUMI_CONFIG_PASSPHRASE": "",  # the state holds no secret
         }
-        if not stack.embedded:
-            require_pinned_plugin(
-                stack.project.root, stack.project.home, engine.path, environ, output.progress
-            )
-        target = Target(root, self.names.project, engine, environ)
-        return EngineRun(target, self._program, failures=ProgramFailures(), listener=self._listen)
+        return Workplace(root, self.names.project, environ)
 
     def open_state(self) -> bool:
         """Whether there is a state: here, or kept in the bucket, from where it is taken.
@@ -115,7 +100,7 @@ class Bootstrapping:
         """Make everything, and keep the state in the bucket, also if something failed."""
         self._adopted = restore(self.cloud, found)
         try:
-            with self._live(len(plan.changes)) as self._progress:
+            with self.live(len(plan.changes)):
                 self.engine.up()
         finally:
             if self.bucket.exists():
@@ -125,12 +110,13 @@ class Bootstrapping:
         """Delete everything that can be deleted."""
         if self.bucket.exists():
             self.bucket.empty()
-        with self._live(len(plan.changes)) as self._progress:
+        with self.live(len(plan.changes)):
             self.engine.destroy()
         with suppress(NotFoundError):
             self.engine.remove()
 
-    def _program(self) -> None:
+    def program(self) -> None:
+        """What a bootstrap makes."""
         from tpuflex.components.bootstrap import BootstrapArgs, deploy_bootstrap
 
         if self.repository is None:
@@ -138,13 +124,6 @@ class Bootstrapping:
         deploy_bootstrap(
             BootstrapArgs(names=self.names, repository=self.repository, adopted=dict(self._adopted))
         )
-
-    def _live(self, total: int) -> LiveProgress:
-        return LiveProgress(self.invocation.output, total, stopped=lambda: self.engine.cancelled)
-
-    def _listen(self, progress: Progress) -> None:
-        if self._progress is not None:
-            self._progress.listen(progress)
 
 
 def run_bootstrap(

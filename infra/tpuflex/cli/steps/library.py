@@ -89,7 +89,7 @@ def make_library(
         gone = _gone(work, had, known_ids(state))
         if gone and not unfinished(state):
             output.progress(f"What it has in {', '.join(gone)} is gone: asking the cloud …")
-            work.run.refresh()
+            work.engine.refresh()
         work.regions = tuple(sorted({*had, *stack.settings.slice.regions, *regions}))
         plan = work.preview()
         taken = work.taken(plan)

@@ -8,28 +8,21 @@ their states shares it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tpuflex.cli.engine_progress import LiveProgress
+from tpuflex.cli.engine_work import EngineWork, Workplace
 from tpuflex.cli.seen_states import SeenStates
-from tpuflex.cli.settled_engine import T, outlasting
 from tpuflex.engine.backend import backend_url
-from tpuflex.engine.commands import Target
-from tpuflex.engine.events import EnginePlan, Progress
-from tpuflex.engine.failure import ProgramFailures
-from tpuflex.engine.find import ensure
+from tpuflex.engine.events import EnginePlan
 from tpuflex.engine.own_provider import with_own_provider
-from tpuflex.engine.plugin_pin import require_pinned_plugin
 from tpuflex.engine.recovery.lock import sole_recovery
 from tpuflex.engine.recovery.look import CloudLook
 from tpuflex.engine.recovery.owners import Taken, names
 from tpuflex.engine.recovery.recover import recover
-from tpuflex.engine.run import EngineRun
 from tpuflex.engine.state import Stored, pending, resources, state_ids
 from tpuflex.engine.state_files import file_backend, mend_files
 from tpuflex.engine.state_lock import ThisMachine, break_locks, locks
@@ -42,26 +35,6 @@ if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
     from tpuflex.naming import Names
-
-
-def library_target(invocation: Invocation, cloud: Cloud) -> Target:
-    """The engine's executable, and the library's stack in the backend of ``cloud``.
-
-    Raises:
-        TpuflexError: there is no engine, or no pinned plugin.
-    """
-    stack, output = cloud.stack, invocation.output
-    engine = ensure(stack.project.home, invocation.environ, output.progress)
-    root = library_root(cloud)
-    own_directory(root)
-    write_private(root / "Pulumi.yaml", json.dumps(_manifest(stack.project.root)))
-    # The state holds no secret, so that whoever shares the backend needs no passphrase for it.
-    environ = {**with_own_provider(cloud.environ), "PULUMI_CONFIG_PASSPHRASE": ""}
-    environ.pop("PULUMI_CONFIG_PASSPHRASE_FILE", None)
-    if not stack.embedded:
-        home = stack.project.home
-        require_pinned_plugin(stack.project.root, home, engine.path, environ, output.progress)
-    return Target(root, library_stack(cloud), engine, environ)
 
 
 def library_stack(cloud: Cloud) -> str:
@@ -102,20 +75,16 @@ def _absolute(plugin: Any, root: Path) -> Any:
     return plugin
 
 
-@dataclass
-class LibraryEngine:
-    """One command's work on the library of the project of ``cloud``.
+class LibraryEngine(EngineWork):
+    """One command's work on the library of the project of a stack.
 
     Attributes:
-        invocation: the command.
-        cloud: the cloud of a stack in that project.
         regions: regions with a bucket each, for the program.
     """
 
-    invocation: Invocation
-    cloud: Cloud
-    regions: tuple[str, ...] = ()
-    _progress: LiveProgress | None = field(default=None, repr=False)
+    def __init__(self, invocation: Invocation, cloud: Cloud, regions: tuple[str, ...] = ()) -> None:
+        super().__init__(invocation, cloud)
+        self.regions = regions
 
     @property
     def project(self) -> str:
@@ -127,16 +96,15 @@ class LibraryEngine:
         """The library's names."""
         return library_names(self.project)
 
-    @cached_property
-    def target(self) -> Target:
-        """What the engine works on."""
-        return library_target(self.invocation, self.cloud)
-
-    @cached_property
-    def run(self) -> EngineRun:
-        """The engine."""
-        failures = ProgramFailures()
-        return EngineRun(self.target, self._program, failures=failures, listener=self._listen)
+    def place(self) -> Workplace:
+        """A project of its own, with the backend of the stack's. The state holds no secret, so that
+        whoever shares the backend needs no passphrase for it."""
+        root = library_root(self.cloud)
+        own_directory(root)
+        write_private(root / "Pulumi.yaml", json.dumps(_manifest(self.cloud.stack.project.root)))
+        environ = {**with_own_provider(self.cloud.environ), "PULUMI_CONFIG_PASSPHRASE": ""}
+        environ.pop("PULUMI_CONFIG_PASSPHRASE_FILE", None)
+        return Workplace(root, library_stack(self.cloud), environ)
 
     @cached_property
     def seen_states(self) -> SeenStates:
@@ -162,13 +130,13 @@ class LibraryEngine:
 
     def state(self) -> Stored:
         """The library's state; empty if this backend has none."""
-        deployment = self.run.deployment() if self.run.exists() else {}
+        deployment = self.engine.deployment() if self.engine.exists() else {}
         self.seen_states.remember(self.project, state_ids(deployment))
         return deployment
 
     def preview(self) -> EnginePlan:
         """What :meth:`up` would do."""
-        return self._outlasting(self.run.preview)
+        return self.outlasting(self.engine.preview)
 
     def settle(self) -> None:
         """Have the state know what a killed run has made.
@@ -178,10 +146,10 @@ class LibraryEngine:
             AccessError, ApiError: the cloud could not be asked.
         """
         apis = self.cloud.apis()
-        self.run.create()
-        look = CloudLook(apis, state_ids(self.run.deployment()))
+        self.engine.create()
+        look = CloudLook(apis, state_ids(self.engine.deployment()))
         said = self.invocation.output.progress
-        report = recover(self.run, look, said, timing=self.cloud.timing)
+        report = recover(self.engine, look, said, timing=self.cloud.timing)
         if report.unfinished is not None:
             raise report.unfinished
         for error in report.not_looked_at.values():
@@ -207,8 +175,8 @@ class LibraryEngine:
         Raises:
             TpuflexError: the engine failed, or Ctrl-C.
         """
-        with self._live(len(plan.changes)) as self._progress:
-            self._outlasting(self.run.up)
+        with self.live(len(plan.changes)):
+            self.outlasting(self.engine.up)
         self.state()
 
     def destroy(self) -> None:
@@ -217,39 +185,29 @@ class LibraryEngine:
         Raises:
             TpuflexError: the engine failed, or Ctrl-C.
         """
-        with self._live(0) as self._progress:
+        with self.live(0):
             try:
-                self.run.destroy()
+                self.engine.destroy()
             except EngineError as error:
                 if not error.stale:
                     raise
                 # pulumi-gcp does not take a bucket that is gone for deleted.
-                self.run.refresh()
-                self.run.destroy()
+                self.engine.refresh()
+                self.engine.destroy()
 
     def forget(self) -> None:
         """Remove the empty stack from the backend."""
         with suppress(NotFoundError):
-            self.run.remove()
+            self.engine.remove()
 
-    def _program(self) -> None:
+    def program(self) -> None:
+        """The library's buckets and its secret."""
         from tpuflex.components.library import deploy_library
 
         settings = self.cloud.stack.settings
         deploy_library(
             self.project, self.regions, cloud=settings.cloud, environ=self.target.environ
         )
-
-    def _outlasting(self, run: Callable[[], T]) -> T:
-        said = self.invocation.output.progress
-        return outlasting(run, self.cloud.settling, self.cloud.timing, said)
-
-    def _live(self, total: int) -> LiveProgress:
-        return LiveProgress(self.invocation.output, total, stopped=lambda: self.run.cancelled)
-
-    def _listen(self, progress: Progress) -> None:
-        if self._progress is not None:
-            self._progress.listen(progress)
 
 
 def regions_of(deployment: Stored) -> tuple[str, ...]:

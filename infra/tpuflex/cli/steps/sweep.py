@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.output import for_stack
-from tpuflex.cli.steps.library_engine import library_target
+from tpuflex.cli.steps.library_engine import LibraryEngine
 from tpuflex.cli.steps.sweep_report import document, show, sweep_command
 from tpuflex.engine.backend import stack_names, stored_state
 from tpuflex.engine.commands import Target
@@ -191,7 +191,7 @@ def _with_library(invocation: Invocation, cloud: Cloud, here: Here, listing: Lis
     owner = library_names(here.cloud_project).owner
     if not any(resource.marker.owner == owner for resource in listing.resources):
         return here
-    target = library_target(invocation, cloud)
+    target = LibraryEngine(invocation, cloud).target
     if target.stack not in stack_names(target):
         return here
     return replace(here, known=here.known | known_ids(stored_state(target, target.stack)))
