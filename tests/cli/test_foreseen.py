@@ -18,8 +18,8 @@ from tests.cli.samples import status, step
 from tests.cli.typing import NOON
 from tests.engine.libraries import checkpoint, manifest_of
 from tpuflex.boot.places import weights_prefix
+from tpuflex.cli.before_chips import Foreseen, foresee
 from tpuflex.cli.cloud import Cloud
-from tpuflex.cli.foreseen import Foreseen
 from tpuflex.cli.output import Output
 from tpuflex.cli.plan import StackPlan
 from tpuflex.cli.prepare import EndpointPreparation
@@ -28,7 +28,6 @@ from tpuflex.cli.preview_markdown import preview_markdown
 from tpuflex.cli.preview_report import PreviewReport, asked_for
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps import hand_over
-from tpuflex.cli.steps.foresee import foresee
 from tpuflex.cli.steps.preview import show
 from tpuflex.engine.events import EnginePlan
 from tpuflex.errors import AccessError, ConflictError, NotFoundError, SettingsError, WeightsError
@@ -124,7 +123,7 @@ def test_advice_names_the_stack(doctor: Doctor, monkeypatch: pytest.MonkeyPatch)
     def refused(cloud: Cloud) -> None:
         raise ConflictError(f"not in {cloud.stack.name}", hint="Run: tpuflex down")
 
-    monkeypatch.setattr("tpuflex.cli.steps.foresee.require_certificate", refused)
+    monkeypatch.setattr("tpuflex.cli.prepare.require_certificate", refused)
     doctor.stack = replace(doctor.stack, name="big")
 
     seen = foreseen(doctor)

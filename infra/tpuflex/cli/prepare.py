@@ -7,15 +7,21 @@ place first, and it is settled which weights the host may serve.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
-from tpuflex.cli.prepare_secrets import check_brought, check_certificate, ensure_secrets
+from tpuflex.cli.prepare_secrets import (
+    check_brought,
+    check_certificate,
+    ensure_secrets,
+    require_certificate,
+)
 from tpuflex.cli.prepare_weights import (
     Say,
     check_source,
+    check_source_here,
     checked,
     files_text,
     push_weights,
@@ -67,6 +73,21 @@ class Foretold:
     from_source: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Something that is looked at before chips are requested.
+
+    Attributes:
+        what: what it is, in words.
+        look: gives what an `up` would do about it, a line each; raises what it would refuse.
+        first: whether nothing after it can be looked at where it raises.
+    """
+
+    what: str
+    look: Callable[[], Iterable[str] | None]
+    first: bool = False
+
+
 @dataclass
 class EndpointPreparation:
     """What the program awaits before it requests chips.
@@ -113,16 +134,40 @@ class EndpointPreparation:
             AccessError: weights are to be pushed, and the caller may not.
             SettingsError: it is of no use, or the source is none.
         """
-        check_brought(self.cloud)
-        check_certificate(self.cloud)
-        require_shared(self.cloud)
-        require_programs_key(self.cloud)
-        found = self.foretell()
-        for line in found.lines:
-            self.say(line)
-        if found.from_source:
-            check_source(self.cloud.stack, self.cloud)
-            require_shared(self.cloud, pushes=True)
+        for each in self.looks():
+            for line in each.look() or ():
+                self.say(line)
+
+    def looks(self, *, reading: bool = False) -> Iterator[Look]:
+        """What is looked at before chips are requested, in order.
+
+        Args:
+            reading: whether by somebody who only reads, and perhaps on another machine than `up`:
+                no value of a secret is read, and the Hub is not asked.
+        """
+        cloud = self.cloud
+        from_source: list[str] = []
+
+        def weights() -> tuple[str, ...]:
+            found = self.foretell()
+            from_source.extend(filter(None, (found.from_source,)))
+            return (*found.lines, *from_source) if reading else found.lines
+
+        def source() -> None:
+            if reading:
+                check_source_here(cloud.stack)
+                return
+            check_source(cloud.stack, cloud)
+            require_shared(cloud, pushes=True)
+
+        yield Look("the secrets that are yours", lambda: check_brought(cloud))
+        certificate = require_certificate if reading else check_certificate
+        yield Look("the TLS certificate", lambda: certificate(cloud))
+        yield Look("the bucket for the weights", lambda: require_shared(cloud), first=True)
+        yield Look("the key for compiled programs", lambda: require_programs_key(cloud))
+        yield Look("the weights", weights)
+        if from_source:
+            yield Look("the source of the weights", source)
 
     def foretell(self) -> Foretold:
         """What :meth:`ready` would do about the weights, as far as that can be seen without asking

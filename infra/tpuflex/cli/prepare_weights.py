@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.shared_weights import require_same
 from tpuflex.cli.source_access import SourceAccess, hub_client, objects_at
-from tpuflex.errors import Finding, InterruptedByUser, SettingsError, WeightsError
+from tpuflex.errors import ApiError, Finding, InterruptedByUser, SettingsError, WeightsError
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.weights_choice import not_the_source
 
@@ -146,6 +146,22 @@ def check_source(stack: OpenStack, cloud: Cloud | None = None) -> None:
         check_named(
             model.weights.source, project_root=stack.project.root, model=model.name, check=check
         )
+
+
+def check_source_here(stack: OpenStack) -> None:
+    """Check the stack's ``weights.source``, as far as it is on this machine.
+
+    Raises:
+        ApiError: that cannot be told: `up` may run where it is.
+        SettingsError, WeightsError: as :func:`check_source`.
+    """
+    from tpuflex.operate.model_source import source_directory
+
+    source = str(stack.settings.model.weights.source)
+    directory = source_directory(source, stack.project.root)
+    if directory is not None and not directory.exists():
+        raise ApiError(f"the directory {source} is not on this machine")
+    check_source(stack)
 
 
 def require_elsewhere(cloud: Cloud, place: GsUrl) -> None:

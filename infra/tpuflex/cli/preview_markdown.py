@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from tpuflex.cli.foreseen import NOTHING
+from tpuflex.cli.before_chips import NOTHING
 from tpuflex.cli.markdown import NONE, alert, code, code_block, table
 from tpuflex.cli.memory_text import memory_line
 from tpuflex.cli.output import for_stack

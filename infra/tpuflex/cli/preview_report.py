@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
-from tpuflex.cli.foreseen import NOTHING, Foreseen
+from tpuflex.cli.before_chips import NOTHING, Foreseen
 from tpuflex.cli.plan import number
 from tpuflex.duration import format_duration, google_seconds
 from tpuflex.naming import QUEUED_RESOURCE

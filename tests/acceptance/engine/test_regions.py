@@ -19,13 +19,13 @@ from tests.engine.libraries import (
     manifest_of,
     write_stack,
 )
+from tpuflex.cli.before_chips import foresee
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.prepare_weights import push_weights
 from tpuflex.cli.region_weights import fill_regions, filling_texts, weights_set
 from tpuflex.cli.secrets_anew import made_anew
 from tpuflex.cli.stack_run import StackRun
 from tpuflex.cli.steps.down import run_down
-from tpuflex.cli.steps.foresee import foresee
 from tpuflex.cli.steps.weights import ensure_bucket
 from tpuflex.cli.weights_uses import weights_uses
 from tpuflex.errors import ConflictError

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.base import BaseCommit, StackChange, key_changes
+from tpuflex.cli.before_chips import foresee
 from tpuflex.cli.cloud import Cloud, connect
 from tpuflex.cli.plan import StackPlan
 from tpuflex.cli.preview_markdown import failure_markdown, preview_markdown
@@ -25,7 +26,6 @@ from tpuflex.cli.preview_report import (
 from tpuflex.cli.stack import OpenStack, open_stack
 from tpuflex.cli.stack_run import StackRun
 from tpuflex.cli.steps.first_up import require_free_names
-from tpuflex.cli.steps.foresee import foresee
 from tpuflex.cli.steps.policy import require_allowed, require_present_waivers
 from tpuflex.engine.plan_digest import plan_digest
 from tpuflex.errors import AccessError, ApiError, NotFoundError, SettingsError, TpuflexError
