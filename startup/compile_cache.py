@@ -58,7 +58,7 @@ def key_parts(config: dict[str, Any], tpu_env: str, worker: str) -> dict[str, An
     kept = config.get("compile_cache", {})
     return {
         # One key signs for all endpoints of a library: what one has made is not another one's.
-        **({"place": kept["prefix"]} if "key" in kept else {}),
+        "place": kept.get("prefix", ""),
         "image": config["container"]["image"].rpartition("@")[2],
         "accelerator": described.get("ACCELERATOR_TYPE", ""),
         "topology": described.get("TOPOLOGY", ""),

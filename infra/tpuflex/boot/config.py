@@ -129,7 +129,7 @@ def _compile_cache_config(settings: StackSettings, names: Names, bucket: str) ->
     in the endpoint's own bucket. In one of the user's own nobody but the user lets anybody write,
     and who writes programs runs code on the chips (docs/adr/0023)."""
     mode, project = settings.serving.kept_programs, settings.project
-    prefix = programs_prefix(settings, names)
+    prefix = programs_prefix(names)
     if settings.programs_in_library:
         return CompileCacheConfig(mode=mode, prefix=prefix, key=programs_key(project))
     own = names.bucket(project, settings.region)

@@ -16,17 +16,15 @@ def weights_prefix(model: ModelSettings) -> str:
     return f"{below}models/{slug(model.name)}/{model.weights.revision}"
 
 
-def programs_prefix(settings: StackSettings, names: Names) -> str:
-    """Prefix of the programs that the hosts of a stack compile, within their bucket, without a
+def programs_prefix(names: Names) -> str:
+    """Prefix of the programs that the hosts of an endpoint compile, within their bucket, without a
     trailing slash: in a library every endpoint has a place of its own, by its owner marker, because
     names that are slugs may meet.
 
     Args:
-        settings: the stack.
-        names: its physical names.
+        names: the endpoint's physical names.
     """
-    own = f"/{names.prefix}-{names.owner}" if settings.programs_in_library else ""
-    return COMPILE_CACHE_PREFIX + own
+    return f"{COMPILE_CACHE_PREFIX}/{names.prefix}-{names.owner}"
 
 
 def weights_bucket(settings: StackSettings, names: Names) -> str:

@@ -165,7 +165,7 @@ def _kept_programs(
             LibraryProgramsArgs(
                 project=settings.project,
                 bucket=bucket,
-                prefix=programs_prefix(settings, names),
+                prefix=programs_prefix(names),
                 owner=names.owner,
                 keeper=keeper,
                 signs=region == settings.region,
