@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.components.endpoint_args import Preparation
     from tpuflex.engine.events import EnginePlan
-    from tpuflex.errors import AccessError
     from tpuflex.settings.model import StackSettings
 
 
@@ -255,29 +254,6 @@ class GuardedPreparation:
         self.ready = failures.guard_async(preparation.ready)
 
 
-def _weights_before(preview: EnginePlan) -> PlannedWeights | None:
-    """The weights that the slice in the state was made for."""
-    known = (step.before for step in preview.steps if step.type == QUEUED_RESOURCE)
-    found = (planned_weights(inputs.get("metadata")) for inputs in known)
-    return next((each for each in found if each is not None), None)
-
-
-def _without_weights(settings: StackSettings) -> StackSettings:
-    """``settings`` for a program whose slice is not touched."""
-    weights = settings.model.weights
-    pinned = weights.model_copy(update={"manifest_sha256": weights.manifest_sha256 or NO_MANIFEST})
-    model = settings.model.model_copy(update={"weights": pinned})
-    return settings.model_copy(update={"model": model})
-
-
-def _load_program() -> None:
-    # The program meets the same failure when it needs what was not loaded, and reports it.
-    with suppress(Exception):
-        from tpuflex.program import load
-
-        load(by_class=True)
-
-
 def require_brought(cloud: Cloud, *, reader: bool = False) -> AccessError | None:
     """Refuse a bucket, a secret or a key of the user's own that cannot be used: of one that is not
     there the engine says that, and not which setting names it, or what to do.
@@ -307,3 +283,26 @@ def require_brought(cloud: Cloud, *, reader: bool = False) -> AccessError | None
             raise
         return error
     return None
+
+
+def _weights_before(preview: EnginePlan) -> PlannedWeights | None:
+    """The weights that the slice in the state was made for."""
+    known = (step.before for step in preview.steps if step.type == QUEUED_RESOURCE)
+    found = (planned_weights(inputs.get("metadata")) for inputs in known)
+    return next((each for each in found if each is not None), None)
+
+
+def _without_weights(settings: StackSettings) -> StackSettings:
+    """``settings`` for a program whose slice is not touched."""
+    weights = settings.model.weights
+    pinned = weights.model_copy(update={"manifest_sha256": weights.manifest_sha256 or NO_MANIFEST})
+    model = settings.model.model_copy(update={"weights": pinned})
+    return settings.model_copy(update={"model": model})
+
+
+def _load_program() -> None:
+    # The program meets the same failure when it needs what was not loaded, and reports it.
+    with suppress(Exception):
+        from tpuflex.program import load
+
+        load(by_class=True)

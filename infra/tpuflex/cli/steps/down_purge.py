@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
-from tpuflex.cli.own_weights import is_own, known_manifests
-from tpuflex.cli.shared_weights import bucket_region, is_shared
+from tpuflex.cli.shared_weights import bucket_region, is_own, is_shared, known_manifests
 from tpuflex.cli.stack_library import region_of_bucket
 from tpuflex.cli.steps.weights_verdicts import perhaps_under_way
 from tpuflex.cli.weights_uses import require_right, weights_uses
