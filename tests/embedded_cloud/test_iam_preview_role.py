@@ -25,8 +25,6 @@ HELD = frozenset(roles().permissions_of("tpuflexPreview"))
 OPEN = {
     "oslogin.users.importSshPublicKey",
     "tpu.projects.locations.generateServiceIdentity",
-    "tpu.projects.locations.operations.cancel",
-    "tpu.projects.locations.operations.delete",
 }
 #: Path parameters that have to name something that is there.
 NAMED = {

@@ -14,10 +14,7 @@ import pytest
 import requests
 
 from embedded_cloud.clock import ManualClock
-from embedded_cloud.errors import cloud_error
 from embedded_cloud.faults.rule import Delay, Rule, Stage, Where
-from embedded_cloud.inbound_request import InboundRequest
-from embedded_cloud.routing import Match, Reply
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import TOKEN, Api, error_of, flex_start
 
@@ -155,62 +152,6 @@ def test_the_history_has_every_call_in_order_and_neither_bodies_nor_credentials(
     text = (cloud.state_dir / "history.jsonl").read_text()
     assert "canary" not in text
     assert "ya29" not in text
-
-
-def test_a_fault_before_the_commit_leaves_no_trace_and_one_after_it_does(
-    api: Api, cloud: EmbeddedCloud
-) -> None:
-    """What a call does and whether its answer arrives are independent."""
-
-    seen: list[tuple[str, int]] = []
-
-    class Struck:
-        fired: tuple[str, ...] = ("r1",)
-
-        def __init__(self, match: Match) -> None:
-            self.method_id = match.route.method_id
-
-        async def before_commit(self) -> Reply | None:
-            return None
-
-        async def after_commit(self, reply: Reply) -> Reply:
-            return reply
-
-        async def mid_body(self) -> None:
-            return None
-
-        async def answered(self) -> None:
-            return None
-
-    class Before(Struck):
-        async def before_commit(self) -> Reply | None:
-            error = cloud_error("UNAVAILABLE", self.method_id)
-            return Reply(error.http_status, error.body())
-
-    class After(Struck):
-        async def after_commit(self, reply: Reply) -> Reply:
-            seen.append((self.method_id, reply.status))
-            return Reply(502, b"bad gateway")
-
-    class Faults:
-        def __init__(self, kind: type[Struck]) -> None:
-            self.kind = kind
-
-        async def arrived(self, match: Match, inbound: InboundRequest) -> Struck:
-            assert inbound.method == "POST"
-            return self.kind(match)
-
-    cloud.cloud.pipeline.faults = Faults(Before)
-    assert api.create().status_code == 503
-    cloud.cloud.pipeline.faults = None
-    assert api.state() == "GONE"
-    cloud.cloud.pipeline.faults = Faults(After)
-    assert api.create().status_code == 502
-    cloud.cloud.pipeline.faults = None
-    assert api.state() == "CREATING"
-    assert seen == [("tpu.projects.locations.queuedResources.create", 200)]
-    struck = [e for e in cloud.cloud.history.entries() if "faults" in e]
-    assert [(e["status"], e["committed"]) for e in struck] == [(503, False), (502, True)]
 
 
 def test_error_bodies_have_both_of_googles_shapes(api: Api) -> None:

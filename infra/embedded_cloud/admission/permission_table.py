@@ -90,8 +90,6 @@ _TPU: Rows = {
     "list": "locations.list",
     "get": "locations.get",
     # Unknown: no role holds a permission that would fit, so nobody is refused.
-    "operations.delete": "",
-    "operations.cancel": "",
     "generateServiceIdentity": "",
 }
 

@@ -166,16 +166,6 @@ class TpuHandlers:
         operations = self._state.operations.in_place(place_of(call))
         return PAGING.reply(call, "operations", operations, lambda op: op.name, self._operation)
 
-    def cancel_operation(self, call: Call) -> Reply:
-        """``operations.cancel``."""
-        self._state.operations.cancel(place_of(call), call.id)
-        return Reply(body={})
-
-    def delete_operation(self, call: Call) -> Reply:
-        """``operations.delete``."""
-        self._state.operations.delete(place_of(call), call.id)
-        return Reply(body={})
-
     def _node_action(self, call: Call, action: Callable[..., Operation]) -> Reply:
         operation = action(place_of(call), call.id, api_version=self._version.name)
         return self._begun(operation)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 
 from embedded_cloud.clock import Clock
@@ -92,16 +91,6 @@ class Operations:
             )
             if (operation := Operation.from_json(document)).zone == place.zone or place.zone == "-"
         ]
-
-    def cancel(self, place: Place, operation_id: str) -> None:
-        """Record that cancelling was requested; the work continues (cancelling is best effort)."""
-        operation = self.get(place, operation_id)
-        self._put(dataclasses.replace(operation, cancel_requested=True))
-
-    def delete(self, place: Place, operation_id: str) -> None:
-        """Forget an operation (not its target)."""
-        operation = self.get(place, operation_id)
-        self._store.delete(Operation.collection, operation.name)
 
     def is_done(self, operation: Operation) -> bool:
         """Whether it is done by now."""

@@ -201,7 +201,6 @@ class Operation(Record):
         error: canonical code and message that it ends with.
         outcome: what its response holds when it succeeds.
         snapshot: the stored form of the target, answered when the target is gone.
-        cancel_requested: whether cancelling was requested (nothing can be cancelled).
     """
 
     collection: ClassVar[str] = "_tpu/operations"
@@ -214,7 +213,6 @@ class Operation(Record):
     outcome: Outcome
     error: tuple[str, str] | None = None
     snapshot: JsonObject | None = None
-    cancel_requested: bool = False
 
     @classmethod
     def from_json(cls, document: JsonObject) -> Operation:

@@ -217,8 +217,6 @@ def _handlers(tpu: TpuHandlers, catalog: CatalogHandlers) -> dict[str, Handler]:
         "tpu.projects.locations.nodes.getGuestAttributes": tpu.get_guest_attributes,
         "tpu.projects.locations.operations.list": tpu.list_operations,
         "tpu.projects.locations.operations.get": tpu.get_operation,
-        "tpu.projects.locations.operations.delete": tpu.delete_operation,
-        "tpu.projects.locations.operations.cancel": tpu.cancel_operation,
         "tpu.projects.locations.acceleratorTypes.list": catalog.list_accelerator_types,
         "tpu.projects.locations.acceleratorTypes.get": catalog.get_accelerator_type,
         "tpu.projects.locations.runtimeVersions.list": catalog.list_runtime_versions,

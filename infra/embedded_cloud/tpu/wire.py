@@ -142,7 +142,7 @@ class ApiVersion:
             "createTime": rfc3339(operation.created_at),
             "target": operation.target,
             "verb": operation.verb,
-            "cancelRequested": operation.cancel_requested,
+            "cancelRequested": False,
             "apiVersion": operation.api_version,
         }
         shown: JsonObject = {"name": operation.name, "metadata": metadata, "done": done}

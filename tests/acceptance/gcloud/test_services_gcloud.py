@@ -105,29 +105,6 @@ def test_compute(gcloud: Gcloud) -> None:
     gcloud("compute", "networks", "delete", "net1", "--quiet")
 
 
-def test_instances(gcloud: Gcloud) -> None:
-    """A machine with a startup script and a limited run, found in its zone and everywhere."""
-    gcloud("compute", "networks", "create", "net1", "--subnet-mode=custom")
-    subnetwork = ("sub1", "--network=net1", "--region=us-east5", "--range=10.0.0.0/24")
-    gcloud("compute", "networks", "subnets", "create", *subnetwork)
-    zone = "--zone=us-east5-a"
-    image = ("--image-family=debian-12", "--image-project=debian-cloud")
-    run = ("--max-run-duration=1h", "--instance-termination-action=DELETE")
-    more = ("--machine-type=e2-small", "--subnet=sub1", "--labels=a=b", "--tags=t")
-    script = "--metadata=enable-guest-attributes=TRUE,startup-script=true"
-    machine = ("compute", "instances")
-    gcloud(*machine, "create", "vm-1", zone, *image, *run, *more, script)
-    listed = gcloud(*machine, "list", "--format=value(name,status,EXTERNAL_IP)").split()
-    assert listed[:2] == ["vm-1", "RUNNING"]
-    assert listed[2].startswith("203.0.113.")
-    labels = gcloud(*machine, "describe", "vm-1", zone, "--format=value(labels.a)")
-    assert labels.strip() == "b"
-    missing = gcloud(*machine, "get-guest-attributes", "vm-1", zone, fails=True)
-    assert "not found" in missing
-    gcloud(*machine, "delete", "vm-1", zone, "--quiet")
-    assert gcloud(*machine, "list", "--format=value(name)") == ""
-
-
 def test_dns(gcloud: Gcloud) -> None:
     """A private zone with an address and an alias, changed and taken down."""
     gcloud("compute", "networks", "create", "net1", "--subnet-mode=custom")
