@@ -69,8 +69,8 @@ _DESCRIPTION = "Managed by tpuflex; owner "
 _DESCRIBED_STATE = "; state "
 _OWNER_LENGTH = 16
 _STATE_ID = re.compile(rf"[0-9a-f]{{{2 * STATE_ID_BYTES}}}")
-#: All of a description, so that a text that only quotes one marks nothing. Versions before the
-#: state id wrote the owner alone.
+#: All of a description, so that a text that only quotes one marks nothing. A program
+#: without a state id writes the owner alone.
 _DESCRIBED = re.compile(
     rf"{_DESCRIPTION}([0-9a-f]{{{_OWNER_LENGTH}}})(?:{_DESCRIBED_STATE}({_STATE_ID.pattern}))?"
 )
@@ -118,7 +118,7 @@ def owner_in(description: str) -> str:
 
 def state_in(description: str) -> str:
     """The state id in ``description``; empty unless all of it is a :meth:`Names.description`, or
-    if that is of a version that knew no state ids."""
+    if that is of a program without one."""
     match = _DESCRIBED.fullmatch(description)
     return (match[2] or "") if match else ""
 

@@ -150,7 +150,7 @@ class TestJudgement:
         (one,) = found(item)
 
         assert one.disposition is Disposition.FOREIGN
-        assert "older version, or by hand" in one.reason
+        assert "made by hand" in one.reason
         assert judged(item, known=(item.id,)) == []
 
 

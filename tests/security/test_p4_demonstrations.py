@@ -57,6 +57,6 @@ def test_a_bucket_of_our_name_in_our_project_is_listed_by_a_teardown(cloud: Embe
     assert [(item.name, item.foreign) for item in found.foreign] == [
         (
             name,
-            "it has no owner marker; it carries no state id: made by an older version, or by hand",
+            "it has no owner marker; it carries no state id: made by hand",
         )
     ]

@@ -7,7 +7,7 @@ import pytest
 from tests.components.conftest import EMBEDDED_ENVIRON
 from tests.components.pulumi_plan import Plan, run_program
 from tests.unit.stack_sections import embedded
-from tpuflex.gcp.kinds import FIXED_DESCRIPTION, of_type
+from tpuflex.gcp.kinds import of_type
 from tpuflex.naming import Names
 from tpuflex.program import deploy
 from tpuflex.settings.load import parse
@@ -54,16 +54,6 @@ def test_all_that_can_be_marked_names_its_state(plan: Plan) -> None:
 def test_the_state_id_is_made_first_and_deleted_last(plan: Plan) -> None:
     """S5: while anything of a state exists, the state knows its id."""
     assert all(STATE_ID in plan.dependencies[address] for address in marked(plan))
-
-
-def test_a_description_that_would_replace_is_left_as_it_is(plan: Plan) -> None:
-    """S5: networks of states that are older than their id are not replaced to be marked."""
-    ignored = {
-        address.split(" ")[0]
-        for address, request in plan.requests.items()
-        if "description" in request.ignoreChanges
-    }
-    assert ignored == set(FIXED_DESCRIPTION)
 
 
 def test_a_preview_promises_no_id() -> None:

@@ -90,7 +90,7 @@ _STATE = "0123456789abcdef0123"
 
 @pytest.mark.parametrize("state", ["", _STATE])
 def test_a_description_says_owner_and_state(state: str) -> None:
-    """What is written into a description is read back, in the form of older versions, too."""
+    """What is written into a description is read back, also without a state."""
     description = _NAMES.description(state)
 
     assert (owner_in(description), state_in(description)) == (_NAMES.owner, state)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import pulumi
 
-from tpuflex.gcp.kinds import FIXED_DESCRIPTION
 from tpuflex.naming import LABEL_STATE, Names
 
 
@@ -45,14 +44,3 @@ def labels(
 def description(names: Names, state_id: pulumi.Input[str]) -> pulumi.Output[str]:
     """The description of what cannot carry labels."""
     return pulumi.Output.from_input(state_id).apply(names.description)
-
-
-def options(type_: str, parent: pulumi.Resource) -> pulumi.ResourceOptions:
-    """Options of a child of ``parent`` that has a description.
-
-    Args:
-        type_: its type token.
-        parent: the component.
-    """
-    fixed = ["description"] if type_ in FIXED_DESCRIPTION else None
-    return pulumi.ResourceOptions(parent=parent, ignore_changes=fixed)

@@ -11,7 +11,7 @@ from pulumi_gcp import compute
 from tpuflex.components.egress import EgressArgs, in_region, to_google, to_internet
 from tpuflex.components.given import then
 from tpuflex.components.inputs import inputs_of
-from tpuflex.components.marks import description, only_read, options
+from tpuflex.components.marks import description, only_read
 from tpuflex.gcloud_commands import enable_private_access
 from tpuflex.naming import Names
 from tpuflex.settings.network import BroughtNetwork, Egress
@@ -117,7 +117,7 @@ class Network(pulumi.ComponentResource):
             description=description(args.names, args.state_id),
             auto_create_subnetworks=False,
             routing_mode="REGIONAL",
-            opts=options("gcp:compute/network:Network", self),
+            opts=pulumi.ResourceOptions(parent=self),
         )
         ranges = {args.region: args.subnetwork_cidr, **(args.subnetwork_cidrs or {})}
         subnetworks = tuple(
@@ -171,7 +171,7 @@ class Network(pulumi.ComponentResource):
                 flow_sampling=0.5,
                 metadata="INCLUDE_ALL_METADATA",
             ),
-            opts=options("gcp:compute/subnetwork:Subnetwork", self),
+            opts=pulumi.ResourceOptions(parent=self),
         )
 
     def _egress(self, name: str, args: NetworkArgs) -> tuple[pulumi.Resource, ...]:

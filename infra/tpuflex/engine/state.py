@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from tpuflex.gcp.kinds import ACCOUNT, BUCKET, FIXED_DESCRIPTION, SECRET, SUBNETWORK
+from tpuflex.gcp.kinds import ACCOUNT, BUCKET, SECRET, SUBNETWORK
 from tpuflex.gcp.places import places
 from tpuflex.naming import CRYPTO_KEY, QUEUED_RESOURCE, STATE_ID, is_state_id
 
@@ -170,10 +170,7 @@ def settled(deployment: Stored, asked: Mapping[str, Mapping[str, Any]]) -> Store
             return resource
         said = {key: value for key, value in inputs.items() if key in CLIENT_SIDE}
         outputs = {**resource["outputs"], **said}
-        kept = {}
-        if resource["type"] in FIXED_DESCRIPTION and "description" in outputs:
-            kept = {"description": outputs["description"]}  # and no change is planned
-        return {**resource, "inputs": {**inputs, **kept}, "outputs": outputs}
+        return {**resource, "inputs": inputs, "outputs": outputs}
 
     return {**deployment, "resources": [settle(r) for r in resources(deployment)]}
 

@@ -318,13 +318,6 @@ KINDS: tuple[Kind, ...] = (
     ),
 )
 
-#: Resources whose description cannot be changed without replacing them: those of a state that is
-#: older than its state id keep the description that they have. pulumi-gcp 10.2.0 has them from
-#: terraform-provider-google-beta 7.45.0, whose schemas say ForceNew for it
-#: (google-beta/services/compute/resource_compute_network.go, resource_compute_subnetwork.go); for
-#: firewalls, routers and service accounts they do not.
-FIXED_DESCRIPTION = ("gcp:compute/network:Network", "gcp:compute/subnetwork:Subnetwork")
-
 
 def of_type(type_: str) -> Kind | None:
     """The kind with Pulumi's type token ``type_``; None if the table has none."""

@@ -127,8 +127,7 @@ def _differences(
         found[Mark.PROJECT] = f"it is in another project (number {there})"
     if marker.state_id not in states:
         text = f"it was made by another state ({marker.state_id})"
-        without = "it carries no state id: made by an older version, or by hand"
-        found[Mark.STATE] = text if marker.state_id else without
+        found[Mark.STATE] = text if marker.state_id else "it carries no state id: made by hand"
     return found
 
 

@@ -17,7 +17,6 @@ from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.recover import run_recover
 from tpuflex.engine.run import EngineRun
 from tpuflex.engine.state import pending
-from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.project import open_project
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
@@ -124,33 +123,6 @@ def test_bucket_that_was_not_made_and_one_that_was(
     assert bucket["outputs"]["labels"] == {}
     assert planned["gcp:storage/bucket:Bucket"] == "update"
     assert embedded.remaining() == []
-
-
-def test_what_no_operation_is_pending_for(
-    embedded: Embedded, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What an older version made and no state knows of is imported by its marker, on the explicit
-    word: the gcp plugin's create of it would fail with 409. What is not ours is left to its
-    owner."""
-    names = Names("tpuflex", "dev", ENDPOINT_NAME)
-    network = {
-        "name": names.compute("net"),
-        "description": names.description(),
-        "autoCreateSubnetworks": False,
-        "routingConfig": {"routingMode": "REGIONAL"},
-    }
-    secret = {"replication": {"automatic": {}}, "labels": {"team": "other"}}
-    call(embedded, "/compute/v1/projects/tpuflex-dev/global/networks", network)
-    secrets = "/v1/projects/tpuflex-dev/secrets"
-    call(embedded, f"{secrets}?secretId={names.secret('api-key')}", secret)
-
-    found = recovered(embedded, capsys, take_over=True)
-    taken = refused(embedded, "up")
-    dev(embedded).destroy()
-
-    assert found["Network"] == "adopted"
-    assert "already exists" in taken
-    assert embedded.remaining() == ["secrets"]
 
 
 def call(embedded: Embedded, path: str, body: dict[str, object]) -> None:

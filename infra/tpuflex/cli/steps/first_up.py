@@ -40,7 +40,7 @@ def require_free_names(
         say(f"  warning  nobody could look whether these names are free: {line}")
     found = there.taken
     if found:
-        # What a killed run of an older version has begun is not somebody else's.
+        # What a killed run has begun is not somebody else's.
         known = known_ids(stack_run.engine.deployment())
         found = tuple(each for each in found if each.id not in known)
     if found:

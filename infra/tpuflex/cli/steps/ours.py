@@ -59,9 +59,9 @@ def what_is_ours(cloud: Cloud, deployment: Stored) -> Ours:
     stack, seen = cloud.stack.name, cloud.seen_states
     own = state_ids(deployment)
     seen.remember(stack, own)
-    # A state of a version that gave no ids has made things without one.
+    # A program without a state id, of queued resources alone, has made things without one.
     without = frozenset() if own or not deployment else frozenset({NO_STATE_ID})
-    # What the state knows and carries no id was made before ids were given, and is ours as before.
+    # What the state knows and carries no id may be such a queued resource beside an endpoint.
     found = compared(deployment, CloudLook(cloud.apis(), {*own, NO_STATE_ID}))
     left = forgotten(deployment, found.foreign)
     return Ours(left, found.foreign, own | seen.of(stack) | without, found.uncompared)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from tpuflex.cli.steps.first_up import refusal
 from tpuflex.engine.recovery.owners import Taken
-from tpuflex.engine.state import known_ids, state_ids
+from tpuflex.engine.state import state_ids
 from tpuflex.errors import NotFoundError, ServiceDisabledError
 from tpuflex.gcp.cloud_resource import described
 from tpuflex.gcp.kinds import BUCKET, SECRET
-from tpuflex.gcp.ownership import NO_STATE_ID, Maker, differences
+from tpuflex.gcp.ownership import Maker, differences
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 def require_own_containers(cloud: Cloud, stack_run: StackRun) -> None:
     """Check that the stack's bucket and secrets, as far as they exist, are ours by all marks: by a
-    state id that this home remembers or that the stack's state has. What carries no state id is
-    ours if the state knows it: an older version made it.
+    state id that this home remembers or that the stack's state has.
 
     Raises:
         AlreadyExistsError: somebody else has made one of them; says who.
@@ -42,7 +41,7 @@ def require_own_containers(cloud: Cloud, stack_run: StackRun) -> None:
         deployment = stack_run.engine.deployment()
     except NotFoundError:
         deployment = {}
-    found = _foreign(cloud, there, seen | state_ids(deployment), known_ids(deployment))
+    found = _foreign(cloud, there, seen | state_ids(deployment))
     if found:
         raise refusal(cloud, [Taken(one.kind.name, one.id, one.marker) for one in found])
 
@@ -67,19 +66,11 @@ def _read(cloud: Cloud, kind: Kind, name: str) -> Iterator[CloudResource]:
 
 
 def _foreign(
-    cloud: Cloud,
-    there: Collection[CloudResource],
-    states: frozenset[str],
-    known: Collection[str] = (),
+    cloud: Cloud, there: Collection[CloudResource], states: frozenset[str]
 ) -> list[CloudResource]:
-    """What of ``there`` is not ours by ``states``, and by what a state has ``known``."""
+    """What of ``there`` is not ours by ``states``."""
     if not there:
         return []
-    stack, number = cloud.stack, cloud.project_number
-
-    def ours(resource: CloudResource) -> bool:
-        without = {NO_STATE_ID} if resource.id in known else frozenset[str]()
-        maker = Maker(stack.names, stack.settings.project, number, states | without)
-        return not differences(resource, maker)
-
-    return [resource for resource in there if not ours(resource)]
+    stack = cloud.stack
+    maker = Maker(stack.names, stack.settings.project, cloud.project_number, states)
+    return [resource for resource in there if differences(resource, maker)]

@@ -20,7 +20,6 @@ from tpuflex.engine.state import known_ids, state_ids
 from tpuflex.engine.state_files import file_backend, mend_files
 from tpuflex.engine.state_lock import ThisMachine, break_locks, locks
 from tpuflex.errors import EngineError, TpuflexError
-from tpuflex.gcp.ownership import NO_STATE_ID
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -64,8 +63,7 @@ def _recover_alone(
     apis = cloud.apis()
     adoption = TakeOver(functools.partial(taken, apis), stack.names.owner) if take_over else None
     own = state_ids(stack_run.engine.deployment())
-    # Marks that cannot be changed later are missing from what an older version has made.
-    look = CloudLook(apis, {*own, NO_STATE_ID} if take_over else own)
+    look = CloudLook(apis, own)
     try:
         recovery = recover(
             stack_run.engine, look, output.progress, timing=cloud.timing, first=adoption

@@ -14,7 +14,6 @@ from tpuflex.engine.recovery.program import ProgramComparison
 from tpuflex.engine.state import Stored, resources, state_ids
 from tpuflex.errors import EngineError
 from tpuflex.naming import LABEL_STATE, STATE_ID, state_in
-from tpuflex.provider.state_id import new_state_id
 
 if TYPE_CHECKING:
     from tpuflex.engine.events import Step
@@ -50,8 +49,6 @@ class TakeOver:
         found = [each for each in self.find(steps) if each.marker.owner == self.owner]
         own = state_ids(deployment)
         ids = {each.marker.state_id for each in found if each.marker.state_id} - own
-        if found and not (ids or own):
-            ids = {new_state_id()}  # an older version made it: the next `up` marks it
         if not ids:
             return
         in_use = {id_ for id_ in own if _marks(deployment, id_)}
