@@ -14,7 +14,9 @@ from tests.engine.embedded import Embedded
 from tpuflex.engine.commands import Target
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.gcp_plugin import VARIABLE, GcpPlugin, find_gcp_plugin, with_gcp_plugin
+from tpuflex.engine.plugin_pin import PIN_FILE, require_pinned_plugin
 from tpuflex.engine.run import EngineRun
+from tpuflex.engine.storage_host import without_scheme
 from tpuflex.errors import AccessError, SettingsError
 from tpuflex.program import deploy
 
@@ -165,3 +167,32 @@ def test_d12_the_engine_runs_the_published_plugin_against_the_embedded_cloud(
     assert given["GOOGLE_OAUTH_ACCESS_TOKEN"].startswith("ya29.")
     assert given["GOOGLE_PROJECT"] == "tpuflex-dev"
     assert given["GOOGLE_COMPUTE_CUSTOM_ENDPOINT"] == f"{embedded.cloud.url}/compute/v1/"
+
+
+@pytest.mark.parametrize("target", ["absent.sha256", PIN_FILE])
+def test_a_pin_that_leads_to_no_file_is_refused(tmp_path: Path, target: str) -> None:
+    """A pin file that is a dangling or looping link is refused: ignored, it would pin nothing."""
+    (tmp_path / PIN_FILE).symlink_to(target)
+
+    with pytest.raises(SettingsError, match="link that leads to no file"):
+        require_pinned_plugin(tmp_path, tmp_path / "home", tmp_path / "pulumi", {}, print)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("http://127.0.0.1:8470", "127.0.0.1:8470"),
+        ("127.0.0.1:8470", "127.0.0.1:8470"),
+    ],
+)
+def test_p19_the_host_has_no_scheme(given: str, expected: str) -> None:
+    """P19: Go CDK writes `http://` before it; the rest of the environment is as it was."""
+    assert without_scheme({"STORAGE_EMULATOR_HOST": given, "A": "b"}) == {
+        "STORAGE_EMULATOR_HOST": expected,
+        "A": "b",
+    }
+
+
+def test_p19_on_google_there_is_none() -> None:
+    """P19: an environment without the variable gets none."""
+    assert without_scheme({"A": "b"}) == {"A": "b"}

@@ -24,6 +24,14 @@ PARAMETERS = {
     for name, parameter in inspect.signature(QueuedResource.__init__).parameters.items()
     if name not in ("self", "resource_name", "opts")
 }
+#: The least that a queued resource takes.
+SMALL: dict[str, Any] = {
+    "project": "cloud-project",
+    "zones": ["us-east5-a"],
+    "runtime_version": "v2-alpha-tpuv6e",
+    "service_account": "a@b",
+    "queued_resource_id_prefix": "slice",
+}
 #: The same value said with the argument classes.
 NESTED: dict[str, Any] = {
     "accelerator_config": tpu.AcceleratorConfigArgs(type="V6E", topology="2x4"),
@@ -59,15 +67,7 @@ NESTED: dict[str, Any] = {
 
 def registered(**arguments: Any) -> dict[str, Any]:
     """What reaches the engine of a queued resource with these arguments."""
-    said = {
-        "project": "cloud-project",
-        "zones": ["us-east5-a"],
-        "runtime_version": "v2-alpha-tpuv6e",
-        "service_account": "a@b",
-        "queued_resource_id_prefix": "slice",
-        **arguments,
-    }
-    return run_program(lambda: QueuedResource("slice", **said)).inputs[SLICE]
+    return run_program(lambda: QueuedResource("slice", **SMALL, **arguments)).inputs[SLICE]
 
 
 def test_every_input_is_a_keyword() -> None:
@@ -110,11 +110,7 @@ def test_outputs_keep_the_keys_too() -> None:
     def program() -> None:
         made = QueuedResource(
             "slice",
-            project="cloud-project",
-            zones=["us-east5-a"],
-            runtime_version="v2-alpha-tpuv6e",
-            service_account="a@b",
-            queued_resource_id_prefix="slice",
+            **SMALL,
             metadata={"someKey": "1"},
             boot_disk={"disk_size_gb": 10},  # type: ignore[arg-type] # Pulumi takes dicts, too
         )
@@ -133,11 +129,7 @@ def test_nested_outputs_have_attributes() -> None:
     def program() -> None:
         made = QueuedResource(
             "slice",
-            project="cloud-project",
-            zones=["us-east5-a"],
-            runtime_version="v2-alpha-tpuv6e",
-            service_account="a@b",
-            queued_resource_id_prefix="slice",
+            **SMALL,
             boot_disk=tpu.BootDiskArgs(disk_size_gb=10),
             network_configs=[{"network": "a", "external_ips": True}],  # type: ignore[list-item]
         )
@@ -168,20 +160,13 @@ def test_nodes_have_attributes() -> None:
 def test_what_was_not_given_is_what_the_provider_says() -> None:
     """Every property can be read, whether the program gave it or not: a value, or nothing."""
     seen: dict[str, Any] = {}
-    small: dict[str, Any] = {
-        "project": "cloud-project",
-        "zones": ["us-east5-a"],
-        "runtime_version": "v2-alpha-tpuv6e",
-        "service_account": "a@b",
-        "queued_resource_id_prefix": "slice",
-    }
 
     def program() -> None:
-        made = QueuedResource("slice", **small)
+        made = QueuedResource("slice", **SMALL)
         names = _types.resource_py_to_pulumi_names(QueuedResource)
         pulumi.Output.all(**{name: getattr(made, name) for name in names}).apply(seen.update)
 
     run_program(program)
 
     assert set(seen) >= set(PARAMETERS)
-    assert {name: seen[name] for name in PARAMETERS if seen[name] is not None} == small
+    assert {name: seen[name] for name in PARAMETERS if seen[name] is not None} == SMALL
