@@ -191,17 +191,6 @@ def test_rules_reach_every_service(api: Api, control: Control) -> None:
     assert [create("other"), create("weights"), create("weights")] == [200, 503, 200]
 
 
-def test_random_rules_are_set_by_their_seed(control: Control) -> None:
-    """The same seed, the same rules; they are shown with what they will do."""
-    asked = {"random": {"seed": 7, "method_ids": [CREATE], "count": 2}}
-    first = control.call("POST", "faults", asked)["rules"]
-    control.set_faults()
-    again = control.call("POST", "faults", asked)["rules"]
-
-    assert first == again
-    assert all(rule["where"]["method_id"] == CREATE for rule in first)
-
-
 @pytest.mark.parametrize(
     "body",
     [
@@ -210,8 +199,6 @@ def test_random_rules_are_set_by_their_seed(control: Control) -> None:
         {"rules": [{"effect": {"kind": "reset"}}, {"effect": {}}]},
         {"roles": {"cli": 0}},
         {"roles": {"cli": []}},
-        {"random": {"seed": 1, "method_ids": []}},
-        {"random": {"seed": 1, "method_ids": [CREATE], "names": ["nothing"]}},
     ],
 )
 def test_what_is_not_understood_changes_nothing(api: Api, body: Rule) -> None:

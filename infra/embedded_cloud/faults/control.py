@@ -1,4 +1,4 @@
-"""The fault rules as the control API shows and takes them: by word, by name, at random."""
+"""The fault rules as the control API shows and takes them, and faults by name and at random."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from embedded_cloud.faults.rule import (
     Where,
     parse_rule,
 )
-from embedded_cloud.json_types import JsonObject, JsonValue
+from embedded_cloud.json_types import JsonObject
 
 if TYPE_CHECKING:
     from embedded_cloud.cloud import Cloud
@@ -162,9 +162,7 @@ def fits(fault: Fault, method_id: str) -> bool:
     return not fault.method_ids or any(fnmatchcase(method_id, p) for p in fault.method_ids)
 
 
-_KEYS = frozenset({"rules", "roles", "random"})
-#: Rules that one call may draw.
-_MOST_RULES = 1000
+_KEYS = frozenset({"rules", "roles"})
 
 
 def show(cloud: Cloud) -> JsonObject:
@@ -173,7 +171,7 @@ def show(cloud: Cloud) -> JsonObject:
 
 
 def put(cloud: Cloud, document: JsonObject) -> JsonObject:
-    """Add ``{"rules": [...], "roles": {...}, "random": {...}}``; returns what :func:`show` does.
+    """Add ``{"rules": [...], "roles": {...}}``; returns what :func:`show` does.
 
     Raises:
         CloudError: 400 naming what is not understood; then nothing was added.
@@ -183,10 +181,8 @@ def put(cloud: Cloud, document: JsonObject) -> JsonObject:
     unknown = sorted(document.keys() - _KEYS)
     rules = document.get("rules", [])
     if unknown or not isinstance(rules, list):
-        raise invalid_argument('expected {"rules": [...], "roles": {...}, "random": {...}}')
+        raise invalid_argument('expected {"rules": [...], "roles": {...}}')
     parsed = [parse_rule(rule) for rule in rules]
-    if "random" in document:
-        parsed += _random(document["random"])
     book = cloud.faults.book
     if "roles" in document:
         book.set_roles(Roles.from_json(document["roles"]))
@@ -203,22 +199,3 @@ def remove(cloud: Cloud, rule_id: str | None) -> JsonObject:
     else:
         cloud.faults.book.remove(rule_id)
     return before
-
-
-def _random(document: JsonValue) -> list[Rule]:
-    """Read ``{"seed": 7, "method_ids": [...], "count": 2, "names": [...]}``."""
-    if not isinstance(document, dict):
-        raise invalid_argument("random must be an object")
-    seed, count = document.get("seed"), document.get("count", 1)
-    calls, names = document.get("method_ids"), document.get("names", [])
-    if not (isinstance(seed, int) and isinstance(count, int) and count <= _MOST_RULES):
-        raise invalid_argument(
-            f"random: seed and count must be whole numbers, count at most {_MOST_RULES}"
-        )
-    if not (isinstance(calls, list) and calls and isinstance(names, list)):
-        raise invalid_argument("random: method_ids must be a list that is not empty")
-    chosen = [str(name) for name in names]
-    strange = sorted(set(chosen) - FAULTS.keys())
-    if strange:
-        raise invalid_argument(f"random: no such fault: {', '.join(strange)}")
-    return random_rules(seed, [str(call) for call in calls], count=count, names=chosen)
