@@ -52,13 +52,11 @@ def records(manifest: Any, bucket: str, prefix: str, patterns: list[str]) -> lis
         ManifestError: something in it is missing, malformed or out of bounds.
     """
     try:
-        if manifest["schema"] not in (1, 2):
-            raise ManifestError("its schema is not known to this script (1 and 2 are known)")
-        part_bytes = 0
-        if manifest["schema"] == 2:
-            part_bytes = manifest["part_bytes"]
-            if type(part_bytes) is not int or part_bytes not in PART_BYTES:
-                raise ManifestError("its part_bytes is not valid")
+        if manifest["schema"] != 2:
+            raise ManifestError("its schema is not known to this script (2 is known)")
+        part_bytes = manifest["part_bytes"]
+        if type(part_bytes) is not int or part_bytes not in PART_BYTES:
+            raise ManifestError("its part_bytes is not valid")
         if len(manifest["files"]) > MAX_FILES:
             raise ManifestError(f"it names more than {MAX_FILES} files")
         found = [
@@ -93,7 +91,7 @@ def _record(entry: Any, part_bytes: int, base: str, prefix: str, patterns: list[
     if not _SHA256.fullmatch(sha256):
         raise ManifestError(f"the sha256 of {path!r} is not valid")
     sums = [sha256]
-    if 0 < part_bytes < size:
+    if part_bytes < size:
         sums = entry["parts"]
         if len(sums) != -(-size // part_bytes) or not all(map(_SHA256.fullmatch, sums)):
             raise ManifestError(f"the parts of {path!r} are not valid")

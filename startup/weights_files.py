@@ -4,7 +4,7 @@ A file is written under another name. A line of its ledger says that a part is c
 written after the part; so whatever kills a download, the next one fetches the parts without a
 line, and trusts no others. Ledgers and records end with the boot. Files that lie on a disk do not:
 those of which neither speaks are read again, and stay where the sums are right. A file without sums
-of parts (schema 1, or shorter than a part) is one part. ``download.py`` uses this, beside which the
+of parts (shorter than a part) is one part. ``download.py`` uses this, beside which the
 startup script writes it.
 """
 

@@ -234,27 +234,6 @@ def test_other_weights_under_a_new_pin(doctor: Doctor, project: Path, tmp_path: 
     assert f"gs://{NEAR}" in conflict.message
 
 
-def test_the_same_weights_under_the_pin_of_an_older_manifest(
-    doctor: Doctor, tmp_path: Path
-) -> None:
-    """The pin names the same files as an older version wrote their manifest: `up` replaces that
-    alone, and no refusal is foreseen."""
-    make_library(doctor)
-    doctor.change("slice", zones=("us-east5-a",))
-    doctor.change("network", subnetwork_cidrs={})
-    push(doctor, served(tmp_path / "tiny"))
-    found = doctor.cloud.weights.find(weights_prefix(doctor.stack.settings.model))
-    assert found is not None
-    assert found.manifest is not None
-    old = found.manifest.in_schema_1().sha256
-    changed = {"source": str(tmp_path / "tiny"), "manifest_sha256": old}
-    weights = doctor.stack.settings.model.weights.model_copy(update=changed)
-    doctor.change("model", weights=weights)
-
-    assert foreseen(doctor).refuses == ()
-    assert push(doctor, tmp_path / "tiny") == old
-
-
 def test_a_source_that_is_not_here(doctor: Doctor, project: Path) -> None:
     """`up` may run where it is, so it is not checked; what no machine could push is refused as `up`
     refuses it."""

@@ -138,25 +138,6 @@ def test_failed_push_leaves_no_manifest(clients: Clients, checkpoint: Path) -> N
     assert clients.bucket().verify(PREFIX).problems == ()
 
 
-def test_a_manifest_without_parts_stays(clients: Clients, checkpoint: Path) -> None:
-    """M9: weights that were pushed, pinned or planned before there were sums of parts keep their
-    manifest: nothing is sent, and no slice sees another hash. Other weights get parts."""
-    bucket = clients.bucket()
-    made = push(bucket, checkpoint).manifest
-    first = made.in_schema_1()
-    bucket._bucket.blob(f"{PREFIX}/MANIFEST.json").upload_from_string(first.to_json())
-    again = push(bucket, checkpoint)
-    assert again.sent == ()
-    assert again.manifest == first
-    found = bucket.find(PREFIX)
-    assert found is not None
-    assert found.sha256 == first.sha256
-    clients.delete(f"{PREFIX}/MANIFEST.json")
-    assert push(bucket, checkpoint, known=(None, first.sha256)).manifest == first
-    clients.delete(f"{PREFIX}/MANIFEST.json")
-    assert push(bucket, checkpoint).manifest == made
-
-
 def test_progress_counts_every_byte_once(clients: Clients, checkpoint: Path) -> None:
     """Progress rises to the total, in steps within a large file."""
     (checkpoint / "large.safetensors").write_bytes(LARGE)

@@ -34,10 +34,11 @@ num_gpu_blocks="129",prefix_caching_hash_algo="sha256"} 1.0
 """.replace(b"\\\n", b"")
 
 
-def manifest_of(files: dict[str, bytes], part_bytes: int = 0) -> dict[str, Any]:
-    """The manifest document of ``files``: with the sums of their parts, or else of schema 1."""
+def manifest_of(files: dict[str, bytes], part_bytes: int = 2**30) -> dict[str, Any]:
+    """The manifest document of ``files``, with the sums of their parts."""
     return {
-        **({"schema": 2, "part_bytes": part_bytes} if part_bytes else {"schema": 1}),
+        "schema": 2,
+        "part_bytes": part_bytes,
         "model": "tiny",
         "revision": "1",
         "total_bytes": sum(map(len, files.values())),
@@ -47,7 +48,7 @@ def manifest_of(files: dict[str, bytes], part_bytes: int = 0) -> dict[str, Any]:
                 "size": len(content),
                 "crc32c": "AAAAAA==",
                 "sha256": hashlib.sha256(content).hexdigest(),
-                **({"parts": _sums(content, part_bytes)} if 0 < part_bytes < len(content) else {}),
+                **({"parts": _sums(content, part_bytes)} if part_bytes < len(content) else {}),
             }
             for path, content in sorted(files.items())
         ],
@@ -59,7 +60,7 @@ def _sums(content: bytes, part_bytes: int) -> list[str]:
     return [hashlib.sha256(part).hexdigest() for part in parts]
 
 
-def _text_of(files: dict[str, bytes], part_bytes: int = 0) -> bytes:
+def _text_of(files: dict[str, bytes], part_bytes: int = 2**30) -> bytes:
     return json.dumps(manifest_of(files, part_bytes)).encode()
 
 
@@ -148,7 +149,7 @@ class Cloud:
         self.on_report(after)
 
     def put_weights(
-        self, files: dict[str, bytes], *, manifest: bool = True, part_bytes: int = 0
+        self, files: dict[str, bytes], *, manifest: bool = True, part_bytes: int = 2**30
     ) -> None:
         """Put ``files`` into the bucket, by default with their manifest."""
         self.objects |= {f"{PREFIX}/{path}": content for path, content in files.items()}

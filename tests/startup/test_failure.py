@@ -144,7 +144,7 @@ def test_no_room_in_memory(host: StartupHost) -> None:
     """Weights that do not fit are reported before anything is fetched."""
     host.command("df", "#!/bin/sh\nprintf '   Avail\\n  70000000\\n'\n")
     document = manifest_of(FILES)
-    document["files"][0]["size"] = 61_400_000_000
+    document["files"][0] |= {"size": 61_400_000_000, "parts": ["0" * 64] * 58}
     host.cloud.objects[f"{PREFIX}/MANIFEST.json"] = json.dumps(document).encode()
     error = failed(host)
     assert error.startswith("capacity: ")

@@ -102,24 +102,6 @@ def test_the_number_of_parts_is_bounded() -> None:
         parts_of(50_001 * PART_BYTES, 50_001)
 
 
-def test_schema_1_stays_what_it_was() -> None:
-    """M9: a manifest from before there were parts is written as it was, to the byte, is the same
-    set of weights, and is taken where its hash is the one that is known."""
-    made = parts_of(PART_BYTES + 1, 2)
-    first = made.in_schema_1()
-    document = json.loads(first.to_json())
-    assert document["schema"] == 1
-    assert {*document} == {"schema", "model", "revision", "total_bytes", "files"}
-    assert {*document["files"][0]} == {"path", "size", "crc32c", "sha256"}
-    assert read_manifest(first.to_json().encode()) == first
-    assert first.same_as(made)
-    assert made.same_as(first)
-    assert made.known_as((None, first.sha256)) == first
-    assert made.known_as((None, made.sha256)) == made
-    (record,) = records(document, "b", "p", ["*.safetensors"])
-    assert record["sums"] == [GOOD["sha256"]]
-
-
 def test_other_parts_are_another_set() -> None:
     """M9: a manifest that differs in the sums of its parts alone is not the same."""
     made = parts_of(PART_BYTES + 1, 2)

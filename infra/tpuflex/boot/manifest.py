@@ -5,15 +5,14 @@ nothing that does not match it. Its text follows from model, revision and files 
 same files have the same SHA-256 wherever they are pushed: that hash is what the host is told.
 
 Schema 2 has, for each file longer than a part, the SHA-256 of its parts: a host fetches them as
-ranges, side by side, and checks each as it arrives. Schema 1 had none; what was pushed, pinned or
-planned in it stays in it, so that nothing is sent and no slice replaced for it.
+ranges, side by side, and checks each as it arrives.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
 from urllib.parse import quote
@@ -84,7 +83,7 @@ class WeightsFile(_Frozen):
 class Manifest(_Frozen):
     """A complete set of weights."""
 
-    version: Literal[1, 2] = Field(default=2, alias="schema")
+    version: Literal[2] = Field(default=2, alias="schema")
     """Version of this format, ``schema`` in the document."""
     model: str
     """Name under which the model is served."""
@@ -92,8 +91,8 @@ class Manifest(_Frozen):
     """Names this set of weights."""
     total_bytes: int = Field(ge=0)
     """Sum of all sizes."""
-    part_bytes: int = Field(default=0, ge=0, le=2**30, exclude_if=lambda size: not size)
-    """Bytes of a part, of which the last one of a file may have fewer; 0 in schema 1."""
+    part_bytes: int = Field(ge=4096, le=2**30)
+    """Bytes of a part, of which the last one of a file may have fewer."""
     files: tuple[WeightsFile, ...] = Field(max_length=MAX_FILES)
     """Every file, sorted by path."""
 
@@ -107,17 +106,14 @@ class Manifest(_Frozen):
             files,
             model=self.model,
             revision=self.revision,
-            schema=self.version,
             total_bytes=self.total_bytes,
             part_bytes=self.part_bytes,
         )
 
     @model_validator(mode="after")
     def _has_its_parts(self) -> Manifest:
-        if self.part_bytes < 4096 if self.version == 2 else self.part_bytes:
-            raise ValueError("part_bytes does not go with the schema")
         for file in self.files:
-            several = 0 < self.part_bytes < file.size
+            several = self.part_bytes < file.size
             if len(file.parts) != (-(-file.size // self.part_bytes) if several else 0):
                 raise ValueError(f"{file.path!r} has not as many parts as its size says")
         if sum(len(file.parts) for file in self.files) > MAX_PARTS:
@@ -125,22 +121,9 @@ class Manifest(_Frozen):
         return self
 
     def same_as(self, other: Manifest) -> bool:
-        """Whether both name the same files with the same content, for the same model. Manifests of
-        two schemas are compared by what both have."""
-        if self.version != other.version:
-            return self.in_schema_1().same_as(other.in_schema_1())
+        """Whether both name the same files with the same content, for the same model."""
         mine, theirs = ((each.model, each.part_bytes, each.files) for each in (self, other))
         return mine == theirs
-
-    def in_schema_1(self) -> Manifest:
-        """The manifest of the same files as it was before there were parts."""
-        files = tuple(file.model_copy(update={"parts": ()}) for file in self.files)
-        return self.model_copy(update={"version": 1, "part_bytes": 0, "files": files})
-
-    def known_as(self, hashes: Collection[str | None]) -> Manifest:
-        """This manifest in schema 1, if that is what one of ``hashes`` names; else as it is."""
-        first = self.in_schema_1()
-        return first if first.sha256 in hashes else self
 
     @property
     def sha256(self) -> str:

@@ -44,7 +44,6 @@ def manifest_document(
     *,
     model: str,
     revision: str,
-    schema: int,
     total_bytes: int,
     part_bytes: int,
 ) -> str:
@@ -54,16 +53,15 @@ def manifest_document(
         files: every file, sorted by path.
         model: name under which the model is served.
         revision: names this set of weights.
-        schema: 1 without parts, or 2.
         total_bytes: sum of all sizes.
-        part_bytes: bytes of a part; 0 in schema 1.
+        part_bytes: bytes of a part.
     """
     document: dict[str, Any] = {
-        "schema": schema,
+        "schema": 2,
         "model": model,
         "revision": revision,
         "total_bytes": total_bytes,
-        **({"part_bytes": part_bytes} if part_bytes else {}),
+        "part_bytes": part_bytes,
         "files": [_entry(file) for file in files],
     }
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"

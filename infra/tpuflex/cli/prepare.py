@@ -293,7 +293,6 @@ class EndpointPreparation:
             self.output,
             self.cancelled,
             check,
-            planned=trust.planned,
         )
         if report.sent:
             self.say(

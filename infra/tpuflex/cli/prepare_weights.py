@@ -213,7 +213,6 @@ def push_weights(
     check: Check | None = None,
     *,
     again: bool = False,
-    planned: str | None = None,
 ) -> PushReport:
     """Push ``directory`` to the stack's bucket, showing the progress, and remember what was
     pushed.
@@ -226,7 +225,6 @@ def push_weights(
         check: called before anything is sent; raises what forbids it. By default only the stack
             file's pin does.
         again: send every file, whatever the bucket holds.
-        planned: hash of the manifest that the slice was made for, if there is one.
 
     Raises:
         WeightsError: the directory holds no weights, a file cannot be read, or they are not the
@@ -270,7 +268,6 @@ def push_weights(
             again=again,
             source=source_of(directory),
             used=cloud.now().date(),
-            known=(model.weights.manifest_sha256, planned),
         )
     remember(cloud, report.manifest.sha256)
     return report

@@ -88,8 +88,7 @@ def require_pinned(cloud: Cloud) -> None:
     found = cloud.weights.find(weights_prefix(model))
     if found is None or found.manifest is None:
         return
-    # The pin may be of the same files, as an older version wrote their manifest.
-    if pinned not in (found.sha256, found.manifest.known_as((pinned,)).sha256):
+    if pinned != found.sha256:
         raise _other_weights(cloud, found.sha256, pinned)
 
 
@@ -243,10 +242,7 @@ def is_own(cloud: Cloud, served: PlannedWeights | None, found: FoundManifest | N
     if found is None:
         return _was_there(cloud, served)
     known = known_manifests(cloud, served)
-    if known is None or found.sha256 in known:
-        return True
-    # The same files, as an older version wrote them.
-    return found.manifest is not None and found.manifest.in_schema_1().sha256 in known
+    return known is None or found.sha256 in known
 
 
 def known_manifests(cloud: Cloud, served: PlannedWeights | None) -> frozenset[str] | None:

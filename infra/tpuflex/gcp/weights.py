@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import partial
@@ -97,11 +97,9 @@ class WeightsBucket:
         again: bool = False,
         source: str = "",
         used: dt.date | None = None,
-        known: Collection[str | None] = (),
         parallelism: int = PARALLELISM,
     ) -> PushReport:
-        """Upload ``directory`` to ``prefix``, then write its manifest. Files that have a manifest
-        of schema 1 there keep it.
+        """Upload ``directory`` to ``prefix``, then write its manifest.
 
         Args:
             directory: the checkpoint, with its files as a server expects them.
@@ -118,7 +116,6 @@ class WeightsBucket:
             source: what the directory was fetched from, kept as metadata of the manifest: the same
                 files have the same manifest, wherever they come from.
             used: today, kept there as the day of their last use.
-            known: hashes by which the right manifest may be known already, which it is to keep.
             parallelism: files sent at a time.
 
         Raises:
@@ -141,7 +138,6 @@ class WeightsBucket:
             with self._translated():
                 present = self._objects(prefix)
                 old = self._read(present.get(MANIFEST_NAME))
-                wanted = wanted.known_as({*known, old.sha256 if old is not None else None})
                 check(wanted, old)
                 kept = {} if again else present
                 send = [file for file in wanted.files if not same(file, kept.get(file.path))]

@@ -126,7 +126,10 @@ def test_what_a_manifest_may_say_is_bounded(
 def test_the_number_of_files_is_bounded(host: StartupHost) -> None:
     """S17: a manifest cannot name more files than the host goes through."""
     entry = manifest_of(FILES)["files"][0]
-    put(host, {"schema": 1, "files": [{**entry, "path": f"{n}.json"} for n in range(10_001)]})
+    put(
+        host,
+        manifest_of(FILES) | {"files": [{**entry, "path": f"{n}.json"} for n in range(10_001)]},
+    )
 
     assert "more than 10000 files" in failed(host)
 

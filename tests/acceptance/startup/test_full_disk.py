@@ -124,7 +124,7 @@ def test_neither_has_room(host: StartupHost, disk: int) -> None:
     """Where the disk has no room either, beside what the image takes, the boot ends in phase
     `capacity` with both figures and what to do, and nothing is fetched."""
     document = manifest_of(FILES)
-    document["files"][0]["size"] = 61_400_000_000
+    document["files"][0] |= {"size": 61_400_000_000, "parts": ["0" * 64] * 58}
     host.cloud.objects[f"{PREFIX}/MANIFEST.json"] = json.dumps(document).encode()
     space(host, disk=disk)
     assert failed(host) == (

@@ -79,14 +79,13 @@ def local_weights(
     if directory is None:
         return None
     with ThreadPoolExecutor() as pool:
-        found = local_manifest(
+        return local_manifest(
             directory,
             pool,
             model=model.name,
             revision=model.weights.revision,
             extra_files=model.weights.extra_files,
         )
-    return found.known_as((model.weights.manifest_sha256,))
 
 
 def show_hash(found: Manifest, output: Output) -> None:

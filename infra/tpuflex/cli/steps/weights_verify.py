@@ -120,8 +120,6 @@ def _judged(
     if check is None:
         return looked
     pinned = cloud.stack.settings.model.weights.manifest_sha256
-    if local is not None:
-        local = local.known_as((check.sha256,))
     compared = dict(_comparisons(check, pinned, local, pushed))
     if cloud.weights_region and home is not None:
         compared[f"that of the home ({home})"] = check.sha256 == home
