@@ -143,8 +143,6 @@ def test_two_stacks_share_it_and_one_goes(
         run_down(*held_meanwhile(embedded, "two", prefix), dry_run=False, purge_weights=True)
     failed = said(capsys)
     hold(embedded, prefix, on=False)
-    # The state says nothing any more; that the user had agreed is kept.
-    (embedded.root / ".tpuflex" / "pushed-weights.json").unlink()
     run_down(*command(embedded, "two"), dry_run=False, purge_weights=True)
     last = said(capsys)
     empty = library_status(embedded, capsys)["buckets"][0]
