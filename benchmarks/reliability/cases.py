@@ -56,14 +56,12 @@ class Result:
         struck: how many faults struck.
         must_strike: false for cases that deliberately inject nothing.
         problems: kind (``orphan``, ``duplicate``, ``manual``, ``rig``, or an invariant) and text.
-        values: measured values by name.
     """
 
     name: str
     struck: int = 0
     must_strike: bool = True
     problems: list[tuple[str, str]] = field(default_factory=list)
-    values: dict[str, float] = field(default_factory=dict)
 
     def found(self, violations: Sequence[Violation], when: str) -> None:
         """Record violations from the checker."""

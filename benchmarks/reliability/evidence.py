@@ -24,9 +24,7 @@ class Command:
     Attributes:
         name: its first word; ``event`` for what happened between commands.
         exit_code: negative for a signal, None if it did not end by itself.
-        first_seq: the history's last line before it.
-        last_seq: the history's last line after it.
-        seconds: how long it took, in real time.
+        first_seq, last_seq: the history's last lines before and after it.
     """
 
     name: str
@@ -54,7 +52,6 @@ class Evidence:
         owners: owner label -> prefix of the names of that owner's resources.
         foreign: the inventory of somebody else's resources, taken before the run.
         reported: names that were reported as left behind.
-        must_strike: whether a run without a strike is a failure of the rig.
     """
 
     history: Sequence[Json]
@@ -66,7 +63,6 @@ class Evidence:
     deletions: Sequence[Json] = ()
     foreign: Mapping[str, Mapping[str, Sequence[Json]]] = field(default_factory=dict)
     reported: frozenset[str] = frozenset()
-    must_strike: bool = False
 
     @property
     def last(self) -> Command:
@@ -86,12 +82,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One invariant that does not hold.
-
-    Attributes:
-        invariant: its key, such as ``I1``.
-        text: what violates it.
-    """
+    """One invariant that does not hold."""
 
     invariant: Name
     text: str
@@ -128,16 +119,7 @@ _READING = (
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """Something that the cloud has.
-
-    Attributes:
-        kind: heading in the inventory.
-        name: its name there.
-        labels: its labels, sorted.
-        state: its state, if it has one.
-        description: its text for people, if it has one.
-        owner: the owner in its marker, if it has one.
-    """
+    """Something that the cloud has."""
 
     kind: str
     name: str

@@ -16,7 +16,7 @@ I9      a slice that serves is deleted by `down`, or once one that takes over fr
         refuses to say whether it serves, or says that it is not there
 I10     a slice that serves is deleted once it has drained, or once it was asked to and its time
         is over, unless the API refuses to ask it
-R0      the rig itself: in a run that must meet a fault, one has struck
+R0      the rig itself: a kill found somebody to kill
 ======  ==========================================================================
 """
 
@@ -173,8 +173,6 @@ def _i8(evidence: Evidence) -> Iterator[str]:
 
 
 def _r0(evidence: Evidence) -> Iterator[str]:
-    if evidence.must_strike and not evidence.strikes:
-        yield "no fault has struck"
     for strike in evidence.strikes:
         if strike["effect"] == "kill" and not strike["processes"]:
             yield f"the kill point {strike['rule']} at {strike['method_id']} found nobody to kill"
@@ -193,14 +191,7 @@ _CLOCKS_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class _Ending:
-    """One of our commands has deleted a slice that served.
-
-    Attributes:
-        command: the command.
-        now: when that was, by the cloud's clock.
-        slices: it as it was just before, once for each of its nodes.
-        others: the other slices that served then.
-    """
+    """One of our commands has deleted a slice that served."""
 
     command: Command
     now: float

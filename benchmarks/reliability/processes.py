@@ -20,20 +20,12 @@ _LOOK_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended.
-
-    Attributes:
-        exit_code: negative for a signal; None if it was killed because it timed out.
-        stdout, stderr: what it printed.
-        seconds: how long it took, in real time.
-        left: command lines of its processes that outlived the command.
-    """
+    """How a command ended: with None if it was killed because it timed out."""
 
     exit_code: int | None
     stdout: str
     stderr: str
     seconds: float
-    left: tuple[str, ...]
 
 
 def run(
@@ -44,15 +36,7 @@ def run(
     started: Callable[[int], None],
     timeout_s: float,
 ) -> Ended:
-    """Run ``command`` to its end.
-
-    Args:
-        command: program and arguments.
-        cwd: its working directory.
-        environ: its whole environment, including :data:`MARK`.
-        started: called with the process id before the command's first instruction runs.
-        timeout_s: real time after which it and all its processes are killed.
-    """
+    """Run ``command`` to its end."""
     began = time.monotonic()
     # The shell waits for a line and then becomes the command: same process, nothing missed.
     waiting = ["/bin/sh", "-c", 'read -r _; exec "$@" </dev/null', "sh", *command]
@@ -78,8 +62,7 @@ def run(
         except BaseException:
             end(environ[MARK])
             raise
-    left = tuple(_words(process) for process in marked(environ[MARK]))
-    return Ended(exit_code, stdout, stderr, time.monotonic() - began, left)
+    return Ended(exit_code, stdout, stderr, time.monotonic() - began)
 
 
 def marked(mark: str) -> list[psutil.Process]:
@@ -111,10 +94,3 @@ def await_quiet(mark: str, seconds: float) -> bool:
             return False
         time.sleep(_LOOK_S)
     return True
-
-
-def _words(process: psutil.Process) -> str:
-    try:
-        return " ".join(process.cmdline())
-    except psutil.Error:
-        return ""

@@ -53,11 +53,7 @@ _LOOK_S = 0.25
 
 
 class StatusReader:
-    """Reads as the commands do, from any thread.
-
-    Args:
-        rig: whose stack it is.
-    """
+    """Reads as the commands do, from any thread."""
 
     def __init__(self, rig: RenewalRig) -> None:
         self._rig = rig

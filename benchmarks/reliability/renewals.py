@@ -75,7 +75,6 @@ def _renewal(rig: RenewalRig, _case: Case, result: Result) -> None:
         names(rig, result, before, "while the next server boots")
         code = up.result()
         result.wanted(code == 0, "not converged", f"`up` exits with {code}: {rig.said[-1].stderr}")
-        result.values["up_s"] = round(rig.said[-1].seconds, 1)
         after = rig.reader.endpoint()
         load.goes_on()
         names(rig, result, after, "after")
@@ -108,8 +107,6 @@ def _end(rig: RenewalRig, _case: Case, result: Result) -> None:
     result.wanted(not cut, "cut", f"{len(cut)}: {cut[:3]}")
     odd = [each for each in load.clients.of(FAILED) if not _was_told(each.said)]
     result.wanted(not odd, "failed", f"{len(odd)}: {odd[:3]}")
-    result.values["drain began, s late"] = round(late, 1)
-    result.values["left of the run, s"] = round(ends - rig.now(), 1)
     _over(rig, result, ends)
 
 
@@ -169,14 +166,8 @@ def _flag(rig: RenewalRig, **flags: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a successor does not come to serve.
-
-    Attributes:
-        reason: what the boot's reason has in it.
-        arm: before the `up`.
-        strike: during it; how often it struck.
-        mend: before the next one.
-    """
+    """Why a successor does not come to serve: the reason that its boot gives, what is done before
+    and during the `up`, and before the next one."""
 
     reason: str
     arm: Callable[[RenewalRig], object]
@@ -211,7 +202,6 @@ def successor(rig: RenewalRig, case: Case, result: Result) -> None:
         wrong = f"`up` exits with {code}: {said}"
         result.wanted(code == BootError.exit_code, "exit code", wrong)
         result.wanted(fault.reason in said, "no reason", wrong)
-        result.values["first up, s"] = round(rig.said[-1].seconds, 1)
         load.goes_on()
         names(rig, result, before, "after the first `up`")
         _judge_shown(rig, result)
@@ -251,14 +241,12 @@ def _restarted(rig: RenewalRig, host: Path, result: Result, load: Load) -> None:
     began = time.monotonic()
     rig.until(lambda: rig.phase() is ServingPhase.DEGRADED, "a server that is started again", 150)
     noticed = time.monotonic()
-    result.values["frozen until started again, s"] = round(noticed - began, 1)
     result.wanted(noticed - began <= FROZEN_WITHIN_S, "slow", f"{noticed - began:.0f} s")
     told = rig.beside("status")
     code = CapacityError.exit_code
     result.wanted(told.exit_code == code, "exit code", f"`status` degraded: {told.exit_code}")
     result.wanted("no token came" in told.stdout, "no reason", f"`status` shows {told.stdout}")
     rig.until(lambda: rig.phase() is ServingPhase.SERVING, "a server that serves again", 240)
-    result.values["started again until it serves, s"] = round(time.monotonic() - noticed, 1)
     serving = rig.serving()
     restarts = None if serving is None else serving.restarts
     result.wanted(restarts == 1, "not converged", f"{restarts} restarts")
@@ -281,7 +269,6 @@ def _given_up(rig: RenewalRig, host: Path, result: Result) -> None:
     began = time.monotonic()
     rig.until(lambda: rig.phase() is ServingPhase.FAILED, "a host that has failed", 150)
     took = time.monotonic() - began
-    result.values["frozen again until given up, s"] = round(took, 1)
     result.wanted(took <= FROZEN_WITHIN_S, "slow", f"given up after {took:.0f} s")
     for word in ("status", "up"):
         told = rig.beside(word)
@@ -305,12 +292,7 @@ _WAYS: Mapping[str, Callable[[RenewalRig, Case, Result], None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Clients at work.
-
-    Attributes:
-        rig: the rig.
-        clients: they.
-    """
+    """Clients at work."""
 
     rig: RenewalRig
     clients: Clients
@@ -327,7 +309,7 @@ class Load:
 @contextmanager
 def under_load(rig: RenewalRig) -> Iterator[Load]:
     """Streams are open while the block runs."""
-    load = Load(rig, Clients(rig.reader, rig.output))
+    load = Load(rig, Clients(rig.reader))
     with load.clients.running():
         load.goes_on()
         yield load
@@ -364,20 +346,6 @@ def well_served(rig: RenewalRig, result: Result, clients: Clients, before: str, 
     result.wanted(changes == [before, after], "not converged", f"status names {changes}")
     slices = rig.slices()
     result.wanted(len(slices) == 2, "orphan", f"in the cloud in the end: {slices}")
-    _measure(result, clients, before, after)
-
-
-def _measure(result: Result, clients: Clients, before: str, after: str) -> None:
-    """Note how much was asked, and what was open when the other one was named."""
-    result.values["streams"] = len(clients.streams)
-    result.values["asked again after a refusal"] = sum(s.refusals for s in clients.streams)
-    result.values["longest stream, s"] = round(max(s.ended - s.began for s in clients.streams), 1)
-    switch = next((each.at for each in clients.samples if each.endpoint == after), None)
-    if switch is not None:
-        open_then = [s for s in clients.of(WHOLE) if s.began < switch < s.ended]
-        result.values["open at the switch"] = sum(s.address == before for s in open_then)
-    behind = clients.seconds(lambda each: bool(each.output) and each.output != each.endpoint)
-    result.values["output names another than status, s"] = round(behind, 1)
 
 
 def _rig(home: Path, _strict: bool) -> RenewalRig:

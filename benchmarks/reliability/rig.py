@@ -251,8 +251,8 @@ class StackRig:
         document = json.loads(self.state_file.read_text())
         return {"version": document["version"], "deployment": document["checkpoint"].get("latest")}
 
-    def check(self, *, reported: Sequence[str] = ()) -> list[Violation]:
-        """The invariants violated now; ``reported`` are names of what was said to be left."""
+    def check(self) -> list[Violation]:
+        """The invariants violated now."""
         return violations(
             Evidence(
                 history=self.control.history(),
@@ -262,7 +262,6 @@ class StackRig:
                 commands=tuple(self.commands),
                 owners={self.names.owner: self.names.prefix},
                 foreign=self._foreign,
-                reported=frozenset(reported),
             )
         )
 

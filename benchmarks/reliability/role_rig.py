@@ -108,12 +108,7 @@ class RoleRig(StackRig):
 
     def client(self, *words: str, given: str = "") -> Command:
         """Run a command as the account, in this process: its clients are the same, and one that
-        asks no engine takes a tenth of the time.
-
-        Args:
-            words: the command line.
-            given: what it reads on standard input.
-        """
+        asks no engine takes a tenth of the time."""
         first, began = self.control.seq(), time.monotonic()
         stdin, stdout, stderr = sys.stdin, io.StringIO(), io.StringIO()
         with self._being_the_account():
@@ -127,7 +122,7 @@ class RoleRig(StackRig):
         seconds = time.monotonic() - began
         done = Command(words[0], code, first, self.control.seq(), seconds)
         self.commands.append(done)
-        self.said.append(Ended(code, stdout.getvalue(), stderr.getvalue(), seconds, ()))
+        self.said.append(Ended(code, stdout.getvalue(), stderr.getvalue(), seconds))
         return done
 
     def called(self, *, refused: bool) -> frozenset[str]:

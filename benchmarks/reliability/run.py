@@ -103,8 +103,6 @@ def main(arguments: Sequence[str]) -> int:
         rows.append(outcome.row(measured, strict=given.strict))
         passed = passed and outcome.passed
         print(rows[-1], flush=True)
-        for name, least, most in _values(outcome):
-            print(f"  {name}: {least:g} to {most:g}", flush=True)
     print(_HEAD, *rows, sep="\n", flush=True)
     return 0 if passed else 1
 
@@ -154,12 +152,6 @@ def _scratch() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(
         prefix="tpuflex-reliability-", dir=_SHM if _SHM.is_dir() else None
     )
-
-
-def _values(outcome: Outcome) -> list[tuple[str, float, float]]:
-    names = sorted({name for result in outcome.results for name in result.values})
-    each = {n: [r.values[n] for r in outcome.results if n in r.values] for n in names}
-    return [(name, min(values), max(values)) for name, values in each.items()]
 
 
 def _commit() -> str:

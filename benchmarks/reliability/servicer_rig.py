@@ -63,7 +63,6 @@ class ServicerRig:
         self.direct = DirectCloud(state_dir, capacity)
         self.hosts = ServingHosts(self.direct.cloud)
         self.commands: list[Command] = []
-        self._foreign: Json = {}
         self._struck = 0
         self._new_provider()
         self.arguments: Json | None = None
@@ -80,7 +79,6 @@ class ServicerRig:
         self.direct.reset(seed)
         self.engine.clear()
         self.commands.clear()
-        self._foreign = {}
         self._struck = 0
         self.arguments = slice_arguments()
         if self.strict:
@@ -125,11 +123,7 @@ class ServicerRig:
         self.event()
         self.direct.clock.advance(seconds)
 
-    def remember_foreign(self) -> None:
-        """Treat everything that exists now as somebody else's: it must not change."""
-        self._foreign = dict(self.direct.cloud.inventory())
-
-    def evidence(self, *, must_strike: bool = False) -> Evidence:
+    def evidence(self) -> Evidence:
         """The evidence so far."""
         cloud = self.direct.cloud
         events = cloud.history.events()
@@ -142,13 +136,11 @@ class ServicerRig:
             export=self.engine.export(),
             commands=tuple(self.commands),
             owners={names.owner: names.prefix},
-            foreign=self._foreign,
-            must_strike=must_strike,
         )
 
-    def check(self, *, must_strike: bool = False) -> list[Violation]:
+    def check(self) -> list[Violation]:
         """The invariants violated now."""
-        return violations(self.evidence(must_strike=must_strike))
+        return violations(self.evidence())
 
     def _exit_code(self, name: str) -> int:
         commands: Mapping[str, Callable[[], bool]] = {

@@ -39,20 +39,12 @@ _MEMORY = ("rig", "memory")
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
-    """How far a host is.
-
-    Attributes:
-        boot: how often it was looked at while it booted.
-        drain: how often it was looked at while it drained.
-        asked: the value with which it was asked to drain; empty if it was not.
-        told: whether it says what it was told to say.
-        since: when it said first that it is READY, by the cloud's clock.
-    """
+    """How far a host is: looks while it booted and while it drained, the value with which it was
+    asked to drain, and when it said first that it is READY, by the cloud's clock."""
 
     boot: int = 0
     drain: int = 0
     asked: str = ""
-    told: bool = False
     since: float = 0.0
 
 
@@ -84,22 +76,14 @@ class ServingHosts:
         """Let all that boot be READY: `tpuflex up` ends when they are."""
         for node in self._cloud.tpu.nodes.all():
             memory = self._memory(node)
-            if _speaks(node) and memory.boot < len(_BOOT) and not memory.told:
+            if _speaks(node) and memory.boot < len(_BOOT):
                 self._remember(
                     node, replace(memory, boot=len(_BOOT), since=self._cloud.clock.now())
                 )
                 self._say_serving(node, ServingPhase.SERVING, running=1)
 
-    def tell(self, node: Node, report: Json, serving: Json | None = None) -> None:
-        """Let the host of ``node`` say this from now on, and of serving that."""
-        self._remember(node, _Memory(told=True))
-        self._say(node, REPORT, report)
-        self._say(node, SERVING, serving or {})
-
     def _look(self, node: Node) -> None:
         memory, asked = self._memory(node), _asked(node)
-        if memory.told:
-            return
         if memory.boot < len(_BOOT):
             if (report := _BOOT[memory.boot]) is not None:
                 self._say(node, REPORT, report)

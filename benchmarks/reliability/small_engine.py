@@ -34,11 +34,7 @@ URN = f"urn:pulumi:{STACK}::{PROJECT}::{QUEUED_RESOURCE}::{NAME}"
 
 
 class CallFailedError(Exception):
-    """The provider answered with an error.
-
-    Attributes:
-        kept: the partial state that came with the error, if any.
-    """
+    """The provider answered with an error."""
 
     def __init__(self, message: str, kept: provider_pb2.ErrorResourceInitFailed | None) -> None:
         super().__init__(message)

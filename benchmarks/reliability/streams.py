@@ -43,15 +43,7 @@ _LONGEST_S = 1_200.0
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One request.
-
-    Attributes:
-        began, ended: by the monotonic clock.
-        address: where it was asked last.
-        outcome: how it ended; never refused.
-        said: why it did not end well.
-        refusals: how often it was refused before.
-    """
+    """One request: where it was asked last, and how it ended, which is never refused."""
 
     began: float
     ended: float
@@ -63,18 +55,10 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was named at a moment.
-
-    Attributes:
-        at: by the monotonic clock.
-        endpoint: by `status`; empty where nothing serves.
-        output: by the stack's output.
-        said: why there is no reading.
-    """
+    """What was named at a moment."""
 
     at: float
     endpoint: str
-    output: str
     said: str = ""
 
 
@@ -95,15 +79,9 @@ class Reader(Protocol):
 
 @dataclass
 class Clients:
-    """The clients of one stack, and what they have met.
-
-    Attributes:
-        reader: reads the status.
-        output: reads the stack's output `endpoint`.
-    """
+    """The clients of one stack, and what they have met."""
 
     reader: Reader
-    output: Callable[[], str]
     streams: list[Stream] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     _over: threading.Event = field(default_factory=threading.Event)
@@ -138,7 +116,7 @@ class Clients:
                 endpoint = self.reader.endpoint()
             except TpuflexError as error:
                 said = error.message
-            self.samples.append(Sample(time.monotonic(), endpoint, self.output(), said))
+            self.samples.append(Sample(time.monotonic(), endpoint, said))
             self._over.wait(_SAMPLE_S)
 
     def _ask(self, number: int) -> None:

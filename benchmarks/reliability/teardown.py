@@ -34,18 +34,11 @@ _OWN = ("acceleratorType", "runtimeVersion", "labels", "serviceAccount", "networ
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One state.
-
-    Attributes:
-        reach: brings a rig from nothing to this state.
-        stuck: whether Google holds on to the slice for longer than `down` may take.
-        foreign: whether the name belongs to somebody else.
-        zones: the zones that the program must have; unchanged if empty.
-    """
+    """One state: what brings a rig from nothing to it, in these ``zones`` if any are given, and
+    whether Google then holds on to the slice for longer than `down` may take."""
 
     reach: Reach
     stuck: bool = False
-    foreign: bool = False
     zones: tuple[str, ...] = ()
 
 
@@ -157,7 +150,7 @@ STATES: dict[str, State] = {
     "orphaned node": State(orphaned),
     "deleting": State(deleting),
     "stuck deleting": State(stuck_deleting, stuck=True),
-    "foreign": State(foreign, foreign=True),
+    "foreign": State(foreign),
 }
 
 
@@ -264,7 +257,6 @@ def _both(rig: StackRig, result: Result, *, may_end: bool) -> None:
         running = [pool.submit(rig.run, "down") for _ in range(2)]
         ended = [each.result() for each in running]
     refused = [n for n, command in enumerate(rig.commands[-2:], -2) if command.exit_code == _LOCKED]
-    result.values["refused"] = len(refused)
     for number in (-2, -1):
         if number in refused:
             said = rig.said[number].stderr

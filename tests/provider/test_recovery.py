@@ -62,7 +62,7 @@ def test_a_kill_is_recovered_from(rig: ServicerRig, stage: str, method_id: str, 
     assert rig.struck() == 1
 
     assert rig.run("recover").exit_code == 0, rig.engine.said
-    assert rig.check(must_strike=False) == []
+    assert rig.check() == []
     assert rig.run("up").exit_code == 0, rig.engine.said
     assert rig.check() == []
     assert len(creations(rig)) == 1
@@ -147,7 +147,7 @@ def test_a_fault_that_passes_is_waited_out(rig: ServicerRig) -> None:
     assert rig.run("up", rules=[rule]).exit_code == 0, rig.engine.said
 
     assert rig.direct.clock.now() - before >= 60
-    assert rig.check(must_strike=True) == []
+    assert rig.check() == []
 
 
 def test_what_happens_behind_our_back_is_seen(rig: ServicerRig) -> None:

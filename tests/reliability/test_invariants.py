@@ -80,7 +80,6 @@ def changed_between(run: Run) -> None:
 
 def struck(run: Run) -> None:
     """A fault was to strike and did."""
-    run.must_strike = True
     process = {"role": "cli", "pid": 7, "name": "python"}
     run.strikes = [{"rule": "r1", "effect": "kill", "method_id": CREATE, "processes": [process]}]
 
@@ -251,10 +250,6 @@ def without_id(run: Run) -> None:
     run.reported = frozenset({f"{PREFIX}-weights"})
 
 
-def injected_nothing(run: Run) -> None:
-    run.must_strike = True
-
-
 def killed_nobody(run: Run) -> None:
     struck(run)
     run.strikes[0]["processes"] = []
@@ -287,7 +282,6 @@ def killed_nobody(run: Run) -> None:
         (dangling_provider, "I8", "the provider of"),
         (doubled, "I8", "is in the snapshot twice"),
         (without_id, "I8", f"{BUCKET} has no id"),
-        (injected_nothing, "R0", "no fault has struck"),
         (killed_nobody, "R0", "found nobody to kill"),
     ],
     ids=lambda value: getattr(value, "__name__", None),

@@ -30,7 +30,6 @@ def test_a_command_is_known_before_its_first_instruction(tmp_path: Path) -> None
 
     assert ended.exit_code == 0
     assert ended.stdout == f"{seen[0][0]}\n"
-    assert ended.left == ()
 
 
 def test_a_command_that_hangs_is_ended_with_all_its_processes(tmp_path: Path) -> None:
@@ -48,8 +47,8 @@ def test_a_command_that_hangs_is_ended_with_all_its_processes(tmp_path: Path) ->
     assert processes.await_quiet(mark, 5)
 
 
-def test_what_outlives_a_command_is_named(tmp_path: Path) -> None:
-    """An engine whose command line was killed goes on: the rig says so, and can end it."""
+def test_what_outlives_a_command_is_found(tmp_path: Path) -> None:
+    """An engine whose command line was killed goes on: the rig finds it, and can end it."""
     mark = "rig-test-outlives"
     program = (
         "import subprocess, sys; "
@@ -64,7 +63,7 @@ def test_what_outlives_a_command_is_named(tmp_path: Path) -> None:
         timeout_s=20,
     )
 
-    assert len(ended.left) == 1
+    assert ended.exit_code == 0
     assert not processes.await_quiet(mark, 0)
     processes.end(mark)
     assert processes.await_quiet(mark, 0)

@@ -109,7 +109,6 @@ class Run:
         default_factory=lambda: [Command("up", 0, 0, 2), Command("up", 0, 2, 3)]
     )
     strikes: list[Json] = field(default_factory=list)
-    must_strike: bool = False
     reported: frozenset[str] = frozenset()
 
     def evidence(self) -> Evidence:
@@ -122,7 +121,6 @@ class Run:
             strikes=self.strikes,
             foreign=foreign(),
             reported=self.reported,
-            must_strike=self.must_strike,
         )
 
     def resources(self) -> list[Json]:

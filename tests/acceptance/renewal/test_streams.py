@@ -46,7 +46,7 @@ def test_a_renewal_cuts_no_stream(shell: Shell, running: dict[str, object]) -> N
     document["config"]["tpuflex:serving"]["env"]["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
     file.write_text(yaml.safe_dump(document))
     with reached(shell, str(running["endpoint"])) as old:
-        clients = Clients(Named(old, KEY_CANARY, str(running["model"])), str)
+        clients = Clients(Named(old, KEY_CANARY, str(running["model"])))
         with clients.running():
             renewed = shell.json("up", "--yes")
 
