@@ -33,7 +33,7 @@ GET = f"{TPU}queuedResources.get"
 SPEED, STRICT_SPEED = 10.0, 2.0
 #: Long enough for several polls, in seconds of the cloud's time.
 _LONG_S = 90.0
-#: The role of a kill after which its target waits for the next poll of a long wait.
+#: Which `queuedResources.get` of a long wait is a poll.
 _POLLS = (("up", 4), ("down", 3))
 _PAUSE = "during-poll"
 #: The kill that leaves `recover` something to settle.

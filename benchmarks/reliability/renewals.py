@@ -21,7 +21,7 @@ RENEWALS = 10
 #: every 5 s, and has 20 s at most to begin.
 _BEFORE_S, _LATE_S = 3.0, 20.0
 #: For what is open when a host begins to drain, in real seconds.
-_STREAMS_S = 240.0
+_OPEN_S = 240.0
 _MARGIN_S = 300.0
 _HOSTS = Path(".tpuflex", "emulator", "hosts")
 Up = Future[int | None]
@@ -99,7 +99,7 @@ def _end(rig: RenewalRig, _case: Case, result: Result) -> None:
         rig.until(lambda: rig.phase() is ServingPhase.DRAINING, "a drain", 60)
         late = rig.now() - drains
         result.wanted(0 <= late <= _LATE_S, "late", f"it drains {late:.0f} s after its time")
-        rig.until(rig.drained, "a drained host", _STREAMS_S)
+        rig.until(rig.drained, "a drained host", _OPEN_S)
         told = rig.beside("status")
         code = BootError.exit_code
         result.wanted(told.exit_code == code, "exit code", f"`status` drained: {told.exit_code}")

@@ -25,16 +25,6 @@ _RECORD_SETS = {
     Command.DOWN: "dns.resourceRecordSets.delete",
     Command.SWEEP_YES: "dns.resourceRecordSets.delete",
 }
-#: What a new machine asks for by what it has, beside what the table has.
-_NEW_MACHINE = frozenset(
-    {
-        "compute.instances.setLabels",
-        "compute.instances.setMetadata",
-        "compute.instances.setServiceAccount",
-        "compute.subnetworks.useExternalIp",
-        "iam.serviceAccounts.actAs",
-    }
-)
 
 
 class Start(StrEnum):
@@ -331,8 +321,6 @@ def _asked(rig: RoleRig, situation: Situation) -> frozenset[str]:
 def _permissions(methods: frozenset[str], situation: Situation) -> frozenset[str]:
     """What the methods ask for."""
     asked = {name for method in methods for name in needs_of(method) or ()}
-    if "compute.instances.insert" in methods:
-        asked |= _NEW_MACHINE
     if "dns.changes.create" in methods and situation.command in _RECORD_SETS:
         asked.add(_RECORD_SETS[situation.command])
     return frozenset(asked)

@@ -48,19 +48,15 @@ class ServicerRig:
     runs. A command's exit code is 0, 1, or -9 if a kill point struck.
 
     Attributes:
-        direct: the cloud and its clock.
         hosts: the hosts of its nodes; READY once an `up` has succeeded.
-        engine: the engine and the state.
         arguments: the program's inputs, camelCase; None for a program without the resource.
         commands: the commands run since :meth:`reset`.
         strict: whether the cloud is as strict as Google, and the project made a moment ago.
     """
 
-    def __init__(
-        self, state_dir: Path, *, capacity: Mapping[str, Any] = SWIFT, strict: bool = False
-    ) -> None:
+    def __init__(self, state_dir: Path, *, strict: bool = False) -> None:
         self.strict = strict
-        self.direct = DirectCloud(state_dir, capacity)
+        self.direct = DirectCloud(state_dir, SWIFT)
         self.hosts = ServingHosts(self.direct.cloud)
         self.commands: list[Command] = []
         self._struck = 0

@@ -19,8 +19,6 @@ from reliability.rig import StackRig
 from tpuflex.errors import EngineError, IncompleteTeardownError
 from tpuflex.naming import QUEUED_RESOURCE
 
-Reach = Callable[[StackRig], None]
-
 #: How long a deletion may take if the slice is stuck, in seconds of the cloud's time.
 _PATIENCE = 120
 _LOCKED, _LEFT = EngineError.exit_code, IncompleteTeardownError.exit_code
@@ -37,7 +35,7 @@ class State:
     """One state: what brings a rig from nothing to it, in these ``zones`` if any are given, and
     whether Google then holds on to the slice for longer than `down` may take."""
 
-    reach: Reach
+    reach: Callable[[StackRig], None]
     stuck: bool = False
     zones: tuple[str, ...] = ()
 

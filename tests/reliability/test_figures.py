@@ -89,12 +89,6 @@ def test_changing_what_a_changed_boot_does_is_no_other_slice(rig: ServicerRig) -
     assert set(told(rig, "up", (key, "update"), "up", (key, "replace"), "up")) == {0}
 
 
-def test_a_seed_decides_a_history() -> None:
-    """Same seed, same steps."""
-    assert histories.plan(7) == histories.plan(7)
-    assert histories.plan(7) != histories.plan(8)
-
-
 @pytest.mark.parametrize(("misses", "good"), [(2, True), (3, False)])
 def test_a_fault_that_missed_is_tried_again(misses: int, good: bool) -> None:
     """Twice at most; what still misses is the rig's failure."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -305,17 +304,6 @@ def test_what_is_only_asked_for_is_no_change(method_id: str) -> None:
     run.history[2] = call(3, "POST", "/token") | {"method_id": method_id}
 
     assert violations(run.evidence()) == []
-
-
-def test_the_checker_changes_nothing_and_repeats_itself() -> None:
-    """A pure function: the same evidence, the same judgement."""
-    run = Run()
-    second_up_mutates(run)
-    evidence = run.evidence()
-    before = copy.deepcopy(evidence)
-
-    assert violations(evidence) == violations(replace(evidence))
-    assert evidence == before
 
 
 # -- how slices that serve end -------------------------------------------------------------------
