@@ -159,10 +159,7 @@ def judge_again(rig: StackRig, case: Case) -> Result:
 
 
 def _stand(rig: StackRig, command: str) -> None:
-    if command == "down":
-        rig.bring_up()
-    else:
-        rig.reset()
+    rig.bring_up() if command == "down" else rig.reset()
 
 
 def _begin(rig: StackRig, command: str) -> None:

@@ -18,7 +18,7 @@ from reliability.cases import (
     kill,
     kill_case,
 )
-from reliability.rig import PROJECT, StackRig
+from reliability.rig import PROJECT, Edits, StackRig
 from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import NotFoundError
 from tpuflex.gcp.weights import WeightsBucket, weights_bucket
@@ -36,14 +36,20 @@ COMMANDS: Mapping[str, tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]] = {
     "weights rm": ((("weights", "push"),), ("weights", "rm", _SET)),
     "library down": ((("weights", "push"),), ("library", "down")),
     _PURGE: ((("weights", "push"), ("up",)), ("down", "--purge-weights")),
-    _COPY: ((("weights", "push"),), ("up",)),
+    # The weights are pushed to the first of its two regions.
+    _COPY: ((("library", "up"),), ("up",)),
 }
 #: These have nothing to do where all of it is gone already, and say so.
 _GONE = ("weights rm", "library down")
 #: These have an engine, whose command says so where it was killed.
 _RECOVERED = (_PURGE, _COPY)
-_LIBRARY = {"model": {"weights": {"bucket": "library", "source": "model"}}}
+_LIBRARY: Edits = {"model": {"weights": {"bucket": "library", "source": "model"}}}
 _NEAR, _FAR = "us-east5", "europe-west4"
+_TWO: Edits = {
+    **_LIBRARY,
+    "slice": {"zones": [f"{_NEAR}-a", f"{_FAR}-a"]},
+    "network": {"subnetwork_cidrs": {_FAR: "10.128.16.0/20"}},
+}
 
 
 class LibraryRig(StackRig):
@@ -65,20 +71,14 @@ class LibraryRig(StackRig):
 
     def begin(self, command: str) -> None:
         """Let there be what the command begins with, and nothing else."""
-        self.edit(**_LIBRARY)
         before, _ = COMMANDS[command]
-        if before:
-            self.bring_up(*before)
-        else:
-            self.reset()
+        self.edit(**(_TWO if command == _COPY else _LIBRARY))
+        self.bring_up(*before) if before else self.reset()
         if command == _COPY:
-            pinned = self.bucket(self.library).verify(self.set).sha256
-            weights = {"bucket": "library", "manifest_sha256": pinned}
-            self.edit(
-                model={"weights": weights},
-                slice={"zones": [f"{_NEAR}-a", f"{_FAR}-a"]},
-                network={"subnetwork_cidrs": {_FAR: "10.128.16.0/20"}},
-            )
+            self.edit(**_LIBRARY)
+            self.run_well("weights", "push")
+            self.commands.clear()
+            self.edit(**_TWO)
 
     def bucket(self, name: str) -> WeightsBucket:
         """The sets of files in a bucket."""

@@ -35,7 +35,6 @@ def at(method_id: str, stage: str = "after-commit", role: str = "engine") -> dic
         ("1", {"command": "up", **at(CREATE)}),
         ("1", {"command": "down", **at(DELETE)}),
         ("1s", {"command": "up", **at("compute.networks.insert", role="gcp")}),
-        ("1r", {"begun": "up", **at(f"{TPU}queuedResources.list", role="cli")}),
         ("1r", {"program": "one zone", **at(CREATE, "after-response", "provider")}),
         ("9", {"state": "failed", "how": "twice"}),
         ("9", {"state": "active", "how": "two at once"}),
