@@ -30,8 +30,10 @@ def run(command: list[str]) -> int:
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    # The command gets what is set here: Ctrl-C ends it, also where a shell has put it into the
+    # background, and only it.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     child = subprocess.Popen(command)
-    # Not before: a child would inherit it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
