@@ -17,7 +17,7 @@ from tpuflex.engine.state import state_ids
 from tpuflex.errors import EngineError
 from tpuflex.gcp.markers import Marker
 from tpuflex.gcp.timing import Timing
-from tpuflex.naming import LABEL_STATE, STATE_ID, is_state_id
+from tpuflex.naming import LABEL_STATE, STATE_ID
 
 URN = f"urn:pulumi:dev::p::{STATE_ID}::vllm-state"
 BUCKET = "gcp:storage/bucket:Bucket"
@@ -87,16 +87,6 @@ def test_the_state_gets_the_id_that_the_resources_carry() -> None:
 
     assert state_ids(world.state) == {ONE}
     assert [item.detail for item in report.settled] == [ONE]
-
-
-def test_what_an_older_version_made_gets_an_id() -> None:
-    """Nothing there carries one: the state gets its own now, so that the program is known."""
-    world = World((held(""),))
-
-    world.taken_over()
-
-    (id_,) = state_ids(world.state)
-    assert is_state_id(id_)
 
 
 @pytest.mark.parametrize("known", [[], [with_id(ONE), made_with(ONE)]])

@@ -125,8 +125,7 @@ def may_write(cloud: Cloud, state: Stored | None) -> bool:
 
 
 def test_what_decides(embedded: Embedded, tmp_path: Path) -> None:
-    """An id that the state has or that the home remembers; without any id, that the state knows
-    it."""
+    """An id that the state has or that the home remembers; what carries none is nobody's."""
     engine(embedded).up()
     _, cloud = command(second_home(embedded, tmp_path / "other"))
     state = engine(embedded).deployment()
@@ -150,4 +149,4 @@ def test_what_decides(embedded: Embedded, tmp_path: Path) -> None:
     path, mask = f"/v1/{cloud.secret('api-key')}", {"updateMask": "labels"}
     secrets.call("PATCH", path, query=mask, body={"labels": unlabelled})
     assert not may_write(cloud, None)
-    assert may_write(cloud, without_id)
+    assert not may_write(cloud, state)
