@@ -271,18 +271,7 @@ class StartupHost:
         self.root.mkdir(exist_ok=True)
         return subprocess.Popen(
             [*apart, "/bin/bash", str(self.script)],
-            env={
-                "PATH": f"{self.directory / 'bin'}:/usr/bin:/bin",
-                "LANG": "C.UTF-8",
-                "TPUFLEX_ROOT": str(self.root),
-                "TPUFLEX_SLEEP": str(self.directory / "bin" / "sleep-stub"),
-                "GCE_METADATA_HOST": self.url.removeprefix("http://"),
-                "STORAGE_EMULATOR_HOST": self.url,
-                "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"{self.url}/",
-                "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{self.url}/",
-                "TPUFLEX_REPORTS": "6000",
-                **environment,
-            },
+            env={**self._environment(), **environment},
             cwd=self.directory,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -290,6 +279,40 @@ class StartupHost:
             text=True,
             start_new_session=True,
         )
+
+    def functions(self, commands: str) -> str:
+        """What ``commands`` print where the script's functions are known and nothing has begun.
+
+        What makes a boot fail is printed, too, and ends them; no wait takes time.
+        """
+        for place in (self.memory("secrets"), self.root / "var" / "log" / "tpuflex"):
+            place.mkdir(parents=True, exist_ok=True)
+        driver = "fail() { printf '%s: %s' \"$@\"; exit 0; }\ndetail() { :; }\n" + commands
+        done = subprocess.run(
+            ["/bin/bash", "-s"],
+            input=self.script.read_text().rstrip().removesuffix('main "$@"') + driver,
+            env=self._environment(),
+            cwd=self.directory,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            "PATH": f"{self.directory / 'bin'}:/usr/bin:/bin",
+            "LANG": "C.UTF-8",
+            "TPUFLEX_ROOT": str(self.root),
+            "TPUFLEX_SLEEP": str(self.directory / "bin" / "sleep-stub"),
+            "GCE_METADATA_HOST": self.url.removeprefix("http://"),
+            "STORAGE_EMULATOR_HOST": self.url,
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"{self.url}/",
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{self.url}/",
+            "TPUFLEX_REPORTS": "6000",
+        }
 
     def kill(self, process: subprocess.Popen[str]) -> None:
         """End a run as a power failure would, with all of its processes."""

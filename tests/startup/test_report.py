@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from pathlib import Path
 
 import pytest
 
 from tests.startup.host import StartupHost, StartupRun
-from tpuflex.boot.metadata import startup_script
 from tpuflex.host.report import PHASES, host_report
 
 Booted = tuple[StartupHost, StartupRun]
@@ -59,28 +56,17 @@ def test_ten_queries_a_minute_are_enough(host: StartupHost) -> None:
 
 
 @pytest.mark.parametrize("character", ["x", "\\", "\U0010ffff"])
-def test_no_text_keeps_a_report_from_being_written(tmp_path: Path, character: str) -> None:
+def test_no_text_keeps_a_report_from_being_written(host: StartupHost, character: str) -> None:
     """A value of guest attributes is 256 KiB at most; a text that is longer than any should be is
     cut, and the phase arrives."""
-    (tmp_path / "long").write_text(character * 200_000)
+    (host.directory / "long").write_text(character * 200_000)
     keys = "detail error compile_cache kv_cache isolation vllm_version weights timeline"
-    driver = f"""
-for key in {keys}; do REPORT[$key]=$(<"{tmp_path / "long"}"); done
-REPORT[phase]=READY
-report_text
-"""
-    done = subprocess.run(
-        ["/bin/bash", "-s"],
-        input=startup_script().rstrip().removesuffix('main "$@"') + driver,
-        env={"PATH": "/usr/bin:/bin", "TPUFLEX_ROOT": str(tmp_path), "LANG": "C.UTF-8"},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
+    text = host.functions(
+        f"for key in {keys}; do REPORT[$key]=$(<long); done\nREPORT[phase]=READY\nreport_text"
     )
-    assert len(done.stdout.encode()) <= 256 * 2**10
-    assert json.loads(done.stdout)["phase"] == "READY"
-    assert character in json.loads(done.stdout)["detail"]
+    assert len(text.encode()) <= 256 * 2**10
+    assert json.loads(text)["phase"] == "READY"
+    assert character in json.loads(text)["detail"]
 
 
 @pytest.mark.parametrize("last", ['"phase": "READY"', '"error": "image'])

@@ -160,17 +160,6 @@ def test_container_gets_digests_of_the_keys(host: StartupHost) -> None:
     }
 
 
-def test_other_keys_replace_the_container(host: StartupHost) -> None:
-    """A key that is taken back ends to open the server: the container is made anew."""
-    host.cloud.secrets[VERSION] = f"{API_KEY}\nsecond-key"
-    host.run()
-    second = VERSION.replace("versions/1", "versions/2")
-    host.cloud.secrets[second] = API_KEY
-    host.cloud.config = host.config(secrets=[{"role": "api-key", "version": second}])
-    assert host.run().status == 0
-    assert len(host.docker_calls("run")) == 2
-
-
 def test_access_token_is_in_no_log(booted: Booted) -> None:
     """The host's access token is in a header file in memory, and in no output."""
     host, run = booted
@@ -184,52 +173,33 @@ def test_weights_are_complete(booted: Booted) -> None:
     assert host.weights() == FILES
 
 
-def test_second_run_leaves_the_server_alone(host: StartupHost) -> None:
-    """Run again on a live host, the script restarts nothing and fetches nothing twice."""
+def test_further_runs_keep_what_is_right(host: StartupHost) -> None:
+    """Run again on a live host, the script restarts nothing and fetches nothing twice. Changed
+    settings replace the container and keep the weights, and so does a key that is taken back, which
+    ends to open the server."""
+    host.cloud.secrets[VERSION] = f"{API_KEY}\nsecond-key"
     host.run()
     before = host.cloud.asked("safetensors")
     run = host.run()
     assert run.status == 0, run.output
     assert len(host.docker_calls("run")) == 1
     assert host.docker_calls("rm") == []
-    assert host.cloud.asked("safetensors") == before
     assert host.cloud.asked("api-key") == 1
     # What the run before has reported is replaced before anything else.
     assert host.cloud.phases() == [*PHASES, "start", *PHASES]
 
-
-def test_changed_configuration_replaces_the_container(host: StartupHost) -> None:
-    """Changed settings on a live host replace the container and keep the weights."""
-    host.run()
-    before = host.cloud.asked("safetensors")
     serving = host.config()["serving"] | {"args": ["--dtype", "float32"]}
     host.cloud.config = host.config(serving=serving)
     host.run()
-    assert len(host.docker_calls("rm")) == 1
-    assert len(host.docker_calls("run")) == 2
+    assert (len(host.docker_calls("rm")), len(host.docker_calls("run"))) == (1, 2)
+
+    second = VERSION.replace("versions/1", "versions/2")
+    host.cloud.secrets[second] = API_KEY
+    secrets = [{"role": "api-key", "version": second}]
+    host.cloud.config = host.config(serving=serving, secrets=secrets)
+    assert host.run().status == 0
+    assert len(host.docker_calls("run")) == 3
     assert host.cloud.asked("safetensors") == before
-
-
-def test_after_a_reboot_everything_is_fetched_again(host: StartupHost) -> None:
-    """A reboot empties memory and leaves a dead container: the script starts from scratch."""
-    host.run()
-    (host.root / "run").rename(host.directory / "old-run")
-    record = host.directory / "container.json"
-    record.write_text(record.read_text().replace("running", "exited"))
-    run = host.run()
-    assert run.status == 0, run.output
-    assert len(host.docker_calls("run")) == 2
-    assert host.weights() == FILES
-
-
-def test_waits_for_weights_and_names_the_command(host: StartupHost) -> None:
-    """Without a manifest, the host waits and names the command to run, then continues."""
-    host.cloud.answers["MANIFEST.json"] = [404] * 5
-    run = host.run()
-    assert run.status == 0, run.output
-    text = "waiting for MANIFEST.json; run: tpuflex weights push --stack dev"
-    assert text in host.cloud.details()
-    assert host.cloud.phases()[-1] == "READY"
 
 
 def test_base_model_is_asked_for_a_plain_completion(host: StartupHost) -> None:
@@ -240,19 +210,21 @@ def test_base_model_is_asked_for_a_plain_completion(host: StartupHost) -> None:
 
 
 def test_passing_trouble_is_waited_out(host: StartupHost) -> None:
-    """Metadata, Secret Manager, Cloud Storage and docker may all need a moment to come up."""
+    """Metadata, Secret Manager and Cloud Storage may all need a moment to come up; a host that
+    waits for weights names the command to run."""
     host.cloud.answers = {
         "tpuflex-config": [503, 404],
         "default/token": [500],
-        VERSION_PART: [403, 429, 404],
-        "model-1.safetensors": [503, 429],
+        "secrets/api-key": [403, 429, 404],
+        "MANIFEST.json": [404] * 5,
+        "model-1.safetensors": [503, 429, 403, 500],
     }
     run = host.run()
     assert run.status == 0, run.output
+    text = "waiting for MANIFEST.json; run: tpuflex weights push --stack dev"
+    assert text in host.cloud.details()
+    assert host.cloud.phases()[-1] == "READY"
     assert host.weights() == FILES
-
-
-VERSION_PART = "secrets/api-key"
 
 
 def test_tokens_that_expire_are_renewed(host: StartupHost) -> None:

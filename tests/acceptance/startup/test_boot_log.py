@@ -197,15 +197,6 @@ def test_a_boot_keeps_its_own_log(host: StartupHost) -> None:
     assert entry_of(host)[1]["labels"]["tpuflex-boot"] > first
 
 
-def test_a_failure_before_anything_is_known_is_reported(host: StartupHost) -> None:
-    """Where not even the configuration can be read, the log is kept and the error reported."""
-    host.cloud.config = None
-    assert host.run().status == 1
-    _, entry = entry_of(host)
-    assert entry["jsonPayload"]["error"].startswith("config: ")
-    assert host.cloud.last("error").startswith("config: ")
-
-
 def test_a_long_log_keeps_its_end(host: StartupHost) -> None:
     """An entry has room for 256 KiB: a longer log has several; of more than a request takes, the
     end is kept, which says why."""

@@ -139,17 +139,6 @@ def test_the_key_is_in_memory_alone(kept: dict[str, bytes], tmp_path: Path) -> N
     assert (host.directory / place).stat().st_mode & 0o777 == 0o400
 
 
-def test_a_key_that_is_none_is_refused(tmp_path: Path) -> None:
-    """Only the resource name of a secret is asked for."""
-    host = of_library(tmp_path)
-    host.cloud.config = host.config(compile_cache=KEPT | {"key": f"{SECRET}/../other"})
-    done = host.run()
-    host.close()
-
-    assert done.status != 0
-    assert "compile_cache.key is not valid" in done.output
-
-
 def test_one_endpoint_does_not_run_what_another_one_compiled(
     kept: dict[str, bytes], tmp_path: Path
 ) -> None:

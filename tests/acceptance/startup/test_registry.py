@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
-
-import pytest
 
 from tests.startup.host import StartupHost, StartupRun
 
@@ -17,34 +14,6 @@ def pull(host: StartupHost, image: str) -> StartupRun:
     """Run the script with this image."""
     host.cloud.config = host.config(container=host.config()["container"] | {"image": image})
     return host.run()
-
-
-@pytest.mark.parametrize("registry", ["us-east5-docker.pkg.dev", "gcr.io", "eu.gcr.io"])
-def test_googles_registries_get_the_hosts_token(host: StartupHost, registry: str) -> None:
-    """S13: an image of the project's own is pulled as the host's service account."""
-    assert pull(host, f"{registry}/my-project/vllm{DIGEST}").status == 0
-    document = json.loads((host.directory / "pull.config").read_text())
-    ((known, entry),) = document["auths"].items()
-    assert known == registry
-    assert base64.b64decode(entry["auth"]) == b"oauth2accesstoken:ya29.host"
-
-
-@pytest.mark.parametrize(
-    "image",
-    [
-        "vllm/vllm-tpu",
-        "registry/vllm",
-        "pkg.dev.example.com/my-project/vllm",
-        "us-docker.pkg.dev.example.com/vllm",
-        "us-docker.pkg.dev:8443/vllm",
-        "example.com/gcr.io/vllm",
-        "notgcr.io/vllm",
-    ],
-)
-def test_no_other_registry_gets_it(host: StartupHost, image: str) -> None:
-    """S13: a registry that only looks like Google's is asked without a token."""
-    assert pull(host, image + DIGEST).status == 0
-    assert not (host.directory / "pull.config").exists()
 
 
 def test_the_token_is_in_no_argument_and_gone_after_the_pull(host: StartupHost) -> None:

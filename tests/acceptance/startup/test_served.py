@@ -26,27 +26,20 @@ def test_version_and_kv_cache_are_reported(booted: tuple[StartupHost, StartupRun
     assert keys.index("kv_cache") < len(keys) - keys[::-1].index("phase") - 1
 
 
-@pytest.mark.parametrize("version", ["0.23.0", "0.23.1rc1", "0.9.2", "dev", ""])
+@pytest.mark.parametrize("version", ["0.11.2", "dev"])
 def test_an_old_server_is_stopped(host: StartupHost, version: str) -> None:
-    """A server below the floor, or that cannot be compared, answers nobody and ends the boot."""
+    """A server below the floor, or that cannot be compared, answers nobody and ends the boot; the
+    error says what serves, what is the least, and where to change it."""
     host.cloud.version = json.dumps({"version": version}).encode()
     run = host.run()
     assert run.status == 1
-    assert host.cloud.last("error").startswith("server-version: ")
+    error = host.cloud.last("error")
+    assert error.startswith("server-version: ")
+    assert all(each in error for each in (version, "0.23.1", "tpuflex:serving.image"))
     assert "READY" not in host.cloud.phases()
     assert host.cloud.asked("/v1/chat/completions") == 0
     assert host.docker_calls("stop") == ["stop vllm "]
     assert not host.memory("key.header").exists()
-
-
-def test_the_error_names_versions_and_setting(host: StartupHost) -> None:
-    """The reader learns what serves, what is the least, and where to change it."""
-    host.cloud.version = b'{"version": "0.11.2"}'
-    host.run()
-    error = host.cloud.last("error")
-    assert "0.11.2" in error
-    assert "0.23.1" in error
-    assert "tpuflex:serving.image" in error
 
 
 def test_a_floor_of_zero_lets_every_version_serve(host: StartupHost) -> None:
@@ -87,16 +80,6 @@ def test_the_chat_template_comes_from_the_weights(host: StartupHost) -> None:
     host.cloud.config = host.config(serving=serving | {"chat_template": "other.jinja"})
     host.run()
     assert host.cloud.last("error").startswith("chat-template: the weights have no file other")
-
-
-@pytest.mark.parametrize(
-    "path", ["../x.jinja", "a/../b.jinja", "/etc/x.jinja", "{{ x }}.jinja", "x", "--x.jinja"]
-)
-def test_no_template_from_elsewhere(host: StartupHost, path: str) -> None:
-    """The host refuses a path that leads out of the weights, whoever wrote the configuration."""
-    host.cloud.config = host.config(serving=host.config()["serving"] | {"chat_template": path})
-    assert host.run().status == 1
-    assert host.cloud.last("error").startswith("config: tpuflex-config: serving.chat_template")
 
 
 @pytest.mark.parametrize(

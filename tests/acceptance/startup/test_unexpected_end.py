@@ -43,15 +43,6 @@ def test_a_host_that_serves_is_not_said_to_have_failed(host: StartupHost) -> Non
     assert host.cloud.last("error") == ""
 
 
-def test_a_reason_that_was_told_stays(host: StartupHost) -> None:
-    """A failure is reported once, in its own words, also where a subshell has told it."""
-    host.cloud.config = None
-    assert host.run().status == 1
-    errors = [text for key, text in host.cloud.reports if key == "error"]
-    assert len(errors) == 1
-    assert not errors[0].startswith("phase-")
-
-
 def test_the_log_outlives_a_signal_to_all(host: StartupHost) -> None:
     """Bash says of the command in front that the signal ended it; that, and what the script says of
     its end, are in the log, because what writes it takes no such signal."""

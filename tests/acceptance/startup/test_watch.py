@@ -4,7 +4,6 @@ script, the watch and its docker commands are real processes; time is what they 
 from __future__ import annotations
 
 import json
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +15,6 @@ import pytest
 
 from tests.startup.cloud import API_KEY, FILES, METRICS
 from tests.startup.host import StartupHost
-from tpuflex.boot.metadata import startup_script
 
 #: Of the wall clock, for what takes a fraction of a second.
 _WITHIN_S = 60.0
@@ -299,26 +297,16 @@ def test_is_a_service_where_there_is_systemd(host: StartupHost) -> None:
 
 @pytest.mark.parametrize("headers", ["", "Date:\r\n", "Date: \r\n", "Date: soon\r\n"])
 def test_a_run_begins_by_the_machines_clock_where_nobody_says_the_time(
-    tmp_path: Path, headers: str
+    watched: StartupHost, headers: str
 ) -> None:
     """An answer without a time is not midnight."""
-    driver = """
-http_get() { printf '%s' "$HEADERS" >"$STATE_DIR/headers"; }
-STATE_DIR=$PWD
+    (watched.directory / "said").write_text(headers)
+    commands = """
+http_get() { cp said "$STATE_DIR/headers"; }
 date() { [[ $* == +%s ]] && echo 1234567890 || command date "$@"; }
 cloud_time
 """
-    done = subprocess.run(
-        ["/bin/bash", "-s"],
-        input=startup_script().rstrip().removesuffix('main "$@"') + driver,
-        env={"PATH": "/usr/bin:/bin", "HEADERS": headers, "TPUFLEX_ROOT": str(tmp_path)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert done.stdout == "1234567890\n"
+    assert watched.functions(commands) == "1234567890\n"
 
 
 def test_a_run_waits_for_the_clouds_clock(watched: StartupHost) -> None:
