@@ -1,7 +1,4 @@
-"""P15: with `on_run_end: accept` the end of a run is the normal end for `tpuflex up`.
-
-What `pulumi up` does then is in tests/acceptance/engine/test_engine_trouble.py.
-"""
+"""P15: with `on_run_end: accept` the end of a run is the normal end for `tpuflex up`."""
 
 from __future__ import annotations
 

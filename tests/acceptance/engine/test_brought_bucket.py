@@ -17,7 +17,7 @@ from tpuflex.cli.stack_run import StackRun
 from tpuflex.cli.steps.down import run_down
 from tpuflex.cli.steps.policy import judge
 from tpuflex.cli.steps.weights import ensure_bucket
-from tpuflex.errors import ConflictError, NotFoundError
+from tpuflex.errors import NotFoundError
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
@@ -157,22 +157,3 @@ def test_what_policy_says_of_it_can_be_waived(embedded: Embedded) -> None:
             "Write a bucket in us-east5, or waive the rule and pay for the way.",
         ),
     ]
-
-
-def test_nothing_is_pushed_over_others(embedded: Embedded, tmp_path: Path) -> None:
-    """Neither a set of weights that other stacks may serve, nor a file of somebody else."""
-    make(embedded)
-    write(embedded, "one")
-    pushed(embedded, "one", checkpoint(tmp_path / "tiny"))
-    tuned = checkpoint(tmp_path / "tuned", "tuned")
-    before = objects(embedded)
-    with pytest.raises(ConflictError, match="holds other weights already"):
-        pushed(embedded, "one", tuned)
-    write(embedded, "one", revision="2")
-    put(embedded, "llm/models/acme-tiny/2/config.json", "theirs")
-    with pytest.raises(ConflictError, match=r"no push has written.*: config\.json\."):
-        pushed(embedded, "one", tuned)
-    after = objects(embedded)
-
-    assert {name: after[name] for name in before} == before
-    assert set(after) - set(before) == {"llm/models/acme-tiny/2/config.json"}

@@ -18,7 +18,6 @@ from tpuflex import VllmEndpoint, VllmEndpointArgs
 from tpuflex.engine.commands import Target
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.run import EngineRun
-from tpuflex.errors import TpuflexError
 from tpuflex.program import deploy
 
 pytestmark = [
@@ -221,43 +220,3 @@ def test_down_deletes_router_and_nat_in_a_network_of_yours(embedded: Embedded) -
     assert down.returncode == 0, errors
     assert len(json.loads(out)["kept"]) == len(("network", "subnetwork"))
     assert compute(embedded) == before
-
-
-def test_hosts_in_a_network_of_another_project(embedded: Embedded) -> None:
-    """Nothing is made in that project, and the slice names its network."""
-    bring(embedded, host="acme-network", allowed_cidrs=[], manage_firewall=False, egress="existing")
-    before = compute(embedded)
-    run = stack_run(embedded)
-
-    run.up()
-
-    assert compute(embedded) == before
-    assert run.preview().changes == ()
-    run.destroy()
-    assert compute(embedded) == before
-    assert sorted(embedded.remaining()) == ["networks", "subnetworks"]
-
-
-@pytest.mark.parametrize(
-    ("subnetwork", "says"),
-    [
-        ("team-serving", "--enable-private-ip-google-access"),
-        ("nobody", "subnetworks/nobody"),
-    ],
-)
-def test_a_network_that_cannot_be_used_is_refused_at_the_plan(
-    embedded: Embedded, subnetwork: str, says: str
-) -> None:
-    """A preview finds out, and nothing is made."""
-    bring(embedded, private_access=False)
-    file = embedded.root / "stacks" / "Pulumi.dev.yaml"
-    file.write_text(
-        file.read_text().replace("subnetwork: team-serving", f"subnetwork: {subnetwork}")
-    )
-
-    with pytest.raises(TpuflexError) as caught:
-        stack_run(embedded).preview()
-
-    assert says in str(caught.value)
-    assert "Traceback" not in str(caught.value)
-    assert sorted(embedded.remaining()) == ["networks", "subnetworks"]

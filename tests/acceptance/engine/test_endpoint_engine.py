@@ -207,8 +207,12 @@ def test_a_preview_says_that_another_key_replaces_the_slice(workplace: Workplace
     assert {kind: n for kind, n in done.items() if kind != "same"} == planned
 
 
-def test_the_library_example_in_a_project_of_its_own(workplace: Workplace) -> None:
-    """The example of the documentation deploys with the provider of its own environment."""
+def test_the_library_example_in_a_project_of_its_own(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P12: the example of the documentation deploys with the provider of its own environment, which
+    Pulumi.yaml names by its path, in a shell that has none on PATH."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
     example = ROOT / "docs" / "examples" / "library"
     (workplace.root / "Pulumi.yaml").write_bytes((example / "Pulumi.yaml").read_bytes())
     (workplace.root / "stacks").rename(workplace.root / "unused")

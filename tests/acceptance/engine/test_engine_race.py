@@ -10,30 +10,6 @@ from tests.provider.deployment import CUT_SHORT, NEVER, A, B, Rig, live, name, o
 pytestmark = [*CUT_SHORT, pytest.mark.usefixtures("served")]
 
 
-def test_race_takes_the_zone_that_grants(rig: Rig) -> None:
-    """One zone never grants: the other wins, and the request in the first is deleted."""
-    rig.capacity(zones={A: NEVER})
-    rig.args["zones"] = [A, B]
-
-    rig.up()
-
-    assert live(rig) == [name(B)]
-    found = outputs(rig)
-    assert (found["zone"], found["lifecycle"]) == (B, "active")
-    assert found["requests"] == [name(B)]
-    resource = rig.resource()
-    assert resource is not None
-    assert resource["id"] == name(B)
-    assert f"{A}: deleting it, because {B} won" in "".join(rig.lines)
-    assert rig.preview() == {"same": 3}
-    rig.refresh()
-    rig.stack.preview(expect_no_changes=True)
-    rig.args["zones"] = [B]
-    assert rig.preview() == {"same": 3}
-    rig.destroy()
-    assert rig.tpu() == {}
-
-
 def test_race_without_capacity_is_kept_whole_and_goes_on(rig: Rig) -> None:
     """When the time is over, the state knows both requests; the next up waits on for both, and
     destroy finds both."""

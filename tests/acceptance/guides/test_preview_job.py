@@ -17,7 +17,6 @@ from tests.acceptance.guides.workflow_runner import (
     bodies,
     deployed,
     edited,
-    moved,
     runner,
     settled,
 )
@@ -73,23 +72,6 @@ def test_rotated(runner: Runner) -> None:
     assert f"its digest is {digest}" in refused.stderr
 
 
-def test_renamed(runner: Runner) -> None:
-    """A renamed stack: a comment about what is left behind, and one about what is new."""
-    moved(runner, "talk")
-
-    assert runner.preview() == {"dev": {"code": "0"}, "talk": {"code": "0"}}
-    assert_golden("preview/job-renamed.md", "\n".join(bodies(runner)))
-
-
-def test_deleted(runner: Runner) -> None:
-    """A deleted stack file: what it leaves behind."""
-    (runner.top / "project" / "stacks" / "Pulumi.dev.yaml").unlink()
-    commit(runner.top)
-
-    assert runner.preview() == {"dev": {"code": "0"}}
-    assert_golden("preview/job-deleted.md", bodies(runner)[0])
-
-
 def test_from_a_fork(runner: Runner) -> None:
     """A change from a fork is previewed as a rehearsal, says so, and writes no comment."""
     shipped = (ROOT / "stacks" / "Pulumi.gemma-4-e4b-v6e-1.yaml").read_text()
@@ -120,19 +102,6 @@ def test_what_is_refused(runner: Runner) -> None:
     assert outcome["failed"] == "Say how it ended"
     assert outcome["code"] == "5"
     assert_golden("preview/job-refused.md", bodies(runner)[0])
-
-
-def test_what_a_rule_refuses(runner: Runner) -> None:
-    """Ranges that only together are too wide: the comment says which rule of policy refuses them,
-    and how to mend it; the job fails after it."""
-    edited(runner, network={"allowed_cidrs": ["8.0.0.0/8", "9.0.0.0/8"]})
-
-    outcome = runner.preview()["dev"]
-
-    assert "no-open-ingress" in runner.comments[0]["body"]
-    assert_golden("preview/job-policy.md", bodies(runner)[0])
-    assert outcome["failed"] == "Say how it ended"
-    assert outcome["code"] == "11"
 
 
 def test_a_file_whose_name_acts(runner: Runner) -> None:

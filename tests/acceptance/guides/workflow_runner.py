@@ -240,12 +240,6 @@ def edited(runner: Runner, **sections: dict[str, object]) -> None:
     commit(runner.top)
 
 
-def moved(runner: Runner, stack: str) -> None:
-    folder = runner.top / "project" / "stacks"
-    (folder / "Pulumi.dev.yaml").rename(folder / f"Pulumi.{stack}.yaml")
-    commit(runner.top)
-
-
 def settled(text: str) -> str:
     """``text`` without what differs from run to run."""
     text = re.sub(r"\b[0-9a-f]{64}\b", "DIGEST", text)

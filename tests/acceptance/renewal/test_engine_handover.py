@@ -99,35 +99,6 @@ def test_going_on_after_errors_deletes_nothing_that_serves(rig: Rig, hosts: Host
     assert live(rig) == [SECOND]
 
 
-def test_a_first_up_does_not_wait(rig: Rig, hosts: Hosts) -> None:
-    """Where nothing serves yet, creation ends when the hosts run, and so does the replacement of
-    what never served."""
-    hosts.report(1, {"phase": "weights"})
-    rig.up()
-    renew(rig, "again")
-
-    rig.up()
-
-    assert live(rig) == [SECOND]
-
-
-def test_what_serves_is_drained_before_it_goes(rig: Rig, hosts: Hosts) -> None:
-    """A destroy asks the host to drain, and deletes once it has."""
-    rig.up()
-    hosts.serving(1, "serving", running=1)
-
-    running = rig.background(rig.destroy)
-    until(lambda: patched(rig))
-    hosts.serving(1, "draining", running=1)
-    until(lambda: "1 request running" in "".join(rig.ephemeral))
-    assert not rig.calls("DELETE")
-    hosts.serving(1, "draining", drained=True)
-    running.result(60)
-
-    assert rig.tpu() == {}
-    assert "drained after" in "".join(rig.lines)
-
-
 def test_an_up_calls_off_the_drain_of_a_destroy_that_was_stopped(rig: Rig, hosts: Hosts) -> None:
     """What stays is not to drain: the next `up` takes the key away again."""
     rig.up()

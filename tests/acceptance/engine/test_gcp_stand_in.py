@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import pulumi
 import pulumi_gcp as gcp
 import pytest
-from pulumi import automation
 
 from tests.embedded_cloud.gcp_plugin.calls import PROJECT, REGION
 from tests.embedded_cloud.gcp_plugin.stacks import Deployment, Endpoint, deployment, workspace
@@ -67,26 +65,6 @@ def test_drift_is_shown_by_refresh_and_corrected_by_up(deployment: Deployment) -
     assert deployment.rest("GET", rule).json()["sourceRanges"] == ["10.0.0.0/8"]
 
 
-def test_a_replaced_network_takes_its_dependents_along(deployment: Deployment) -> None:
-    """The preview shows every replacement that follows from one, and up makes them."""
-
-    def program(opts: pulumi.ResourceOptions, description: str = "one") -> None:
-        network = gcp.compute.Network(
-            "network",
-            name="net",
-            description=description,
-            auto_create_subnetworks=False,
-            opts=opts,
-        )
-        gcp.compute.Subnetwork(
-            "subnetwork", name="sub", network=network.id, ip_cidr_range="10.0.0.0/24", opts=opts
-        )
-
-    deployment.up(program)
-    assert deployment.preview(partial(program, description="two")) == {"replace": 2}
-    assert deployment.up() == {"replace": 2}
-
-
 def test_a_secret_property_stays_secret(deployment: Deployment) -> None:
     """A secret input is encrypted in the state wherever it appears."""
 
@@ -104,20 +82,3 @@ def test_a_secret_property_stays_secret(deployment: Deployment) -> None:
     assert deployment.preview() == {}
     labels = deployment.rest("GET", "storage/v1/b/secret-label").json()["labels"]
     assert labels["hidden"] == "canary-b"
-
-
-def test_without_an_explicit_provider_the_stack_configuration_counts(
-    deployment: Deployment,
-) -> None:
-    """``gcp:project`` and ``gcp:region`` configure the default provider."""
-    deployment.stack.set_config("gcp:project", automation.ConfigValue("from-config"))
-    deployment.stack.set_config("gcp:region", automation.ConfigValue("us-west1"))
-
-    def program(_opts: pulumi.ResourceOptions) -> None:
-        network = gcp.compute.Network("network", name="n", auto_create_subnetworks=False)
-        router = gcp.compute.Router("router", name="r", network=network.id)
-        pulumi.export("router", router.id)
-
-    deployment.up(program)
-    assert deployment.outputs() == {"router": "projects/from-config/regions/us-west1/routers/r"}
-    assert deployment.preview() == {}
