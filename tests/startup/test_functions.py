@@ -33,6 +33,7 @@ def read(host: StartupHost) -> str:
             "pin",
         ),
         ("weights", None, "missing"),
+        *(("serving", {"warmup_s": each}, "serving.warmup_s") for each in (601, "45", True)),
         ("compile_cache", {"bucket": "a/../b"}, "compile_cache.bucket is not valid"),
         ("compile_cache", {"key": f"{SECRET}/../other"}, "compile_cache.key is not valid"),
         *(

@@ -68,6 +68,7 @@ def test_container_is_pinned_and_restarts(booted: Booted) -> None:
         assert words[words.index(option) + 1] == value
     assert "registry/vllm@sha256:" + "ab" * 32 in words
     assert "max-size=100m" in words
+    assert "--ssl-certfile" not in words
 
 
 def python_prints(code: str, *path: Path) -> str:

@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Iterator
 from decimal import Decimal
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from embedded_cloud import daemon
 from proof import claims
 from proof.options import Options
 from proof.run import prove
+from tests.acceptance.guides.answering import serving
 from tests.checkpoints import smollm2
 from tests.engine.embedded import ROOT, pulumi_engine
 from tpuflex.cli.daemon import Daemon
@@ -35,30 +35,6 @@ from tpuflex.engine.find import Engine
 __all__ = ["pulumi_engine"]
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
-
-
-class Model(BaseHTTPRequestHandler):
-    """Answers every question in the same way, as a stream of server-sent events."""
-
-    def do_GET(self) -> None:
-        self._answer(b"")
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        piece = {"choices": [{"delta": {"content": "Paris."}, "finish_reason": "stop"}]}
-        usage = {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}
-        lines = [f"data: {json.dumps(each)}\n\n" for each in (piece, usage)]
-        self._answer("".join([*lines, "data: [DONE]\n\n"]).encode())
-
-    def _answer(self, body: bytes) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        del format, args
 
 
 @pytest.fixture
@@ -82,29 +58,22 @@ def home(tmp_path: Path, pulumi_engine: Engine) -> Iterator[Path]:
 def model(home: Path) -> Iterator[None]:
     """What answers at the address of the slice's first host, from when there is one."""
     over = threading.Event()
-    servers: list[ThreadingHTTPServer] = []
+    port = (daemon.status(home / "emulator") or pytest.fail("no embedded cloud")).port
+    # The first address that the emulated zone hands out.
+    first = f"http://127.{port >> 8 & 255}.{port & 255}.1:8000"
 
     def serve() -> None:
-        while not over.is_set() and not servers:
-            nodes = Daemon(home).call("GET", "inventory").get("tpu", {}).get("nodes", [])
-            if nodes:
-                servers.append(_listening(home))
-                servers[0].serve_forever(poll_interval=0.05)
-            over.wait(0.2)
+        while not Daemon(home).call("GET", "inventory").get("tpu", {}).get("nodes", []):
+            if over.wait(0.2):
+                return
+        with serving(first):
+            over.wait()
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     yield
     over.set()
-    for server in servers:
-        server.shutdown()
-        server.server_close()
-
-
-def _listening(home: Path) -> ThreadingHTTPServer:
-    """A server at the first address that the emulated zone hands out."""
-    port = (daemon.status(home / "emulator") or pytest.fail("no embedded cloud")).port
-    return ThreadingHTTPServer((f"127.{port >> 8 & 255}.{port & 255}.1", 8000), Model)
+    thread.join()
 
 
 def asked(home: Path, weights: Path) -> Options:

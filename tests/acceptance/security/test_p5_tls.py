@@ -127,19 +127,12 @@ def test_a_server_with_another_certificate_is_never_ready(
 def test_a_certificate_that_no_server_could_use_ends_the_boot(
     host: TlsHost, pem: Any, problem: str
 ) -> None:
-    """The host says what is wrong with it, before weights are fetched and a server is started."""
-    assert host.boot(pem()).status != 0
-    assert host.cloud.last("error").startswith("tls: ")
-    assert problem in host.cloud.last("error")
-    assert host.docker_calls("run") == []
-
-
-def test_without_a_certificate_nothing_changes(host: TlsHost) -> None:
-    """TLS is off unless the stack file has a certificate."""
-    host.cloud.config = host.config()
-    assert host.run().status == 0
-    words = shlex.split(host.docker_calls("run")[0])
-    assert "--ssl-certfile" not in words
+    """The host says what is wrong with it, which is before a server is started."""
+    host.memory("secrets").mkdir(parents=True)
+    host.memory("secrets", "tls-certificate").write_text(pem())
+    said = host.functions("prepare_tls")
+    assert said.startswith("tls: ")
+    assert problem in said
 
 
 class TestAsk:

@@ -168,20 +168,6 @@ def test_a_frozen_server_is_started_once_more_and_then_given_up(watched: Startup
     assert phases(watched) == ["serving", "degraded", "serving", "failed"]
 
 
-def test_a_server_that_dies_is_degraded_until_it_serves(watched: StartupHost) -> None:
-    """Docker starts a container that died again by itself; the host says that it does not serve
-    until a completion was answered, and why."""
-    boot(watched)
-    record = watched.directory / "container.json"
-    watched.cloud.health = False
-    record.write_text(record.read_text().replace('"RestartCount": 0', '"RestartCount": 1'))
-    dead = until(watched, lambda said: said["phase"] == "degraded")
-    assert "the server died with status 2" in dead["reason"]
-    watched.cloud.health = True
-    until(watched, lambda said: said["phase"] == "serving")
-    assert watched.docker_calls("restart") == []
-
-
 def test_a_server_that_keeps_dying_has_failed(watched: StartupHost) -> None:
     """The third death within an hour ends it: the container is stopped."""
     boot(watched)
