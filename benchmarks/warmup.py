@@ -28,7 +28,8 @@ from pathlib import Path
 
 from embedded_cloud.image_installation import ensure_image
 from embedded_cloud.images import embedded_image
-from tpuflex.operate.model_source import resolve_source
+from tpuflex.operate.model_source import converted_model
+from tpuflex.settings.weights_source import PackagedModel, parse_source
 
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / ".tpuflex"
@@ -94,14 +95,10 @@ def server(eager: bool) -> Iterator[int]:
         eager: whether nothing is compiled, with the flag and the variable of stack dev.
     """
     image = ensure_image(embedded_image(), HOME, print)
-    weights = resolve_source(
-        SOURCE,
-        project_root=ROOT,
-        home=HOME,
-        python=lambda: image.python,
-        say=print,
-        fetch=lambda source: sys.exit(f"{source} is not of the Hub"),
-    )
+    source = parse_source(SOURCE)
+    if not isinstance(source, PackagedModel):
+        sys.exit(f"{SOURCE} is no model in a package")
+    weights = converted_model(source, home=HOME, python=lambda: image.python, say=print)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -14,9 +14,9 @@ TOKEN = "hf_" + "t0ken" * 4
 TENSORS = bytes(range(256)) * 12_288
 
 
-def safetensors(tensor: bytes = TENSORS) -> bytes:
+def safetensors(tensor: bytes = TENSORS, name: str = "w") -> bytes:
     """A file with one tensor."""
-    entry = {"w": {"dtype": "U8", "shape": [len(tensor)], "data_offsets": [0, len(tensor)]}}
+    entry = {name: {"dtype": "U8", "shape": [len(tensor)], "data_offsets": [0, len(tensor)]}}
     header = json.dumps(entry).encode()
     return struct.pack("<Q", len(header)) + header + tensor
 

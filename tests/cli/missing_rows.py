@@ -17,6 +17,7 @@ from tpuflex.operate.doctor.check import Standing
 from tpuflex.operate.doctor.policies import ALL
 from tpuflex.operate.doctor.rights import COMMANDS, all_needed
 from tpuflex.roles.roles import Command, When, roles
+from tpuflex.settings.weights_source import LocalDirectory
 
 ZONE = "us-east5-a"
 FAILED, WARNING, UNKNOWN = Standing.FAILED, Standing.WARNING, Standing.UNKNOWN
@@ -278,7 +279,7 @@ def _no_source(doctor: Doctor) -> None:
 
 
 def _misspelt(doctor: Doctor) -> None:
-    _weights(doctor, source="./not-there")
+    _weights(doctor, source=LocalDirectory("./not-there"))
 
 
 def _damaged(doctor: Doctor) -> None:
@@ -286,7 +287,7 @@ def _damaged(doctor: Doctor) -> None:
     folder.mkdir()
     (folder / "config.json").write_text("{}")
     (folder / "model.safetensors").write_bytes(b"123456789")
-    _weights(doctor, source="./damaged")
+    _weights(doctor, source=LocalDirectory("./damaged"))
 
 
 def half_pushed(doctor: Doctor) -> None:

@@ -26,6 +26,7 @@ from tpuflex.gcp.required_apis import APIS, GoogleApi
 from tpuflex.naming import programs_key
 from tpuflex.operate.doctor.check import Standing
 from tpuflex.operate.doctor.side_by_side import DECISIVE, examine_all
+from tpuflex.settings.weights_source import LocalDirectory
 
 
 @pytest.fixture
@@ -108,7 +109,9 @@ def test_a_source_that_is_not_there_is_told_before_anything_else(
 ) -> None:
     """What is wrong on this machine is found out before any API is enabled; who has a bucket may
     have the weights in it."""
-    weights = doctor.stack.settings.model.weights.model_copy(update={"source": "models/none"})
+    weights = doctor.stack.settings.model.weights.model_copy(
+        update={"source": LocalDirectory("models/none")}
+    )
     doctor.change("model", weights=weights, name="google/gemma-4-E4B-it")
     if bucket:
         doctor.call("POST", "storage/v1/b?project=tpuflex-dev", {"name": doctor.cloud.bucket})
@@ -128,7 +131,9 @@ def test_a_source_that_is_not_there_is_told_before_anything_else(
 
 def test_up_looks_at_the_source_first(doctor: Doctor) -> None:
     """Nothing is asked, enabled or planned before; whoever lets the weights come later goes on."""
-    weights = doctor.stack.settings.model.weights.model_copy(update={"source": "models/none"})
+    weights = doctor.stack.settings.model.weights.model_copy(
+        update={"source": LocalDirectory("models/none")}
+    )
     doctor.change("model", weights=weights)
     doctor.strict(apis={"enforced": True})
     doctor.call("POST", f"{PROJECT}/services/dns.googleapis.com:disable", {})

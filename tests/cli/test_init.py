@@ -193,7 +193,7 @@ class TestNewStack:
 
         assert typed.code == 0, typed.err
         assert settings.model.name == "a/b"
-        assert settings.model.weights.source == "models/b"
+        assert str(settings.model.weights.source) == "models/b"
         assert "#   model.name\n" in stack_file(project, "two").read_text()
         assert "hf download a/b --local-dir models/b" in typed.out
 

@@ -27,6 +27,7 @@ ENDLESS = "runs until Ctrl-C, on a host that writes a log"
 NO_LOG = f"a host that runs nothing has no log; {GOOGLE} types it in a rehearsal"
 PRIVATE = "goes through IAP to a private address, until Ctrl-C; tests/cli/test_way_in.py"
 GCLOUD = "needs gcloud, and a secret's name; tests/acceptance/gcloud/test_services_gcloud.py"
+SMALL_MACHINE = "tests/acceptance/weights/test_push_from_hub.py"
 ACCOUNT = (
     "needs an account of others; tests/acceptance/engine/test_brought_account.py runs these steps"
 )
@@ -216,6 +217,18 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "docs/how-to/weights.md": {
+        SMALL_MACHINE: (
+            "export TPUFLEX_HOME=$HOME/tpuflex",
+            "tpuflex --stack chat weights push --yes",
+        ),
+        "a machine of Compute Engine": (
+            "gcloud compute instances create pusher --zone=us-east5-a --machine-type=e2-standard-2"
+            " --image-family=debian-12 --image-project=debian-cloud --boot-disk-size=50GB"
+            " --max-run-duration=6h --instance-termination-action=DELETE",
+            "gcloud compute ssh pusher --zone=us-east5-a",
+            "gcloud auth application-default login",
+            "gcloud compute instances delete pusher --zone=us-east5-a",
+        ),
         FETCHING: ("hf download google/gemma-4-E4B-it --local-dir models/gemma-4-E4B-it",),
         HOW_TO: (
             "tpuflex --stack chat weights push",

@@ -14,7 +14,8 @@ from tests.gcp.conftest import PROJECT
 from tpuflex.errors import AccessError, ConflictError, NotFoundError, WeightsError
 from tpuflex.gcp.checkpoint_objects import CheckpointObjects, checkpoint_objects
 from tpuflex.gcp.storage_client import storage_bucket
-from tpuflex.operate.checkpoint_source import GsUrl, read_checkpoint
+from tpuflex.operate.checkpoint_source import read_checkpoint
+from tpuflex.settings.weights_source import GsUrl
 
 if TYPE_CHECKING:
     from tests.gcp.conftest import Clients
@@ -61,7 +62,7 @@ def checkpoint(clients: Clients, tmp_path: Path) -> GsUrl:
         upload(clients, f"models/tiny/1/{file.name}", file)
     write_safetensors(directory / "old.safetensors", tensors)
     upload(clients, "models/tiny/1/original/old.safetensors", directory / "old.safetensors")
-    return GsUrl.parse("gs://bucket-1/models/tiny/1")
+    return GsUrl("bucket-1", "models/tiny/1")
 
 
 def test_a_bucket_gives_the_row_and_the_exact_bytes(clients: Clients, checkpoint: GsUrl) -> None:

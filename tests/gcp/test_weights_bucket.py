@@ -199,22 +199,6 @@ def test_list_tells_complete_from_incomplete(clients: Clients, checkpoint: Path)
     assert stored.manifest is not None
 
 
-def test_the_source_is_kept_beside_the_manifest(clients: Clients, checkpoint: Path) -> None:
-    """M11: what the files were fetched from is kept with the manifest, also of files that were
-    there before; the manifest, and so its hash, is that of the same files from anywhere."""
-    bucket, source = clients.bucket(), f"hf://acme/tiny@{'a' * 40}"
-    before = push(bucket, checkpoint)
-    assert [one.source for one in bucket.list()] == [""]
-
-    after = push(bucket, checkpoint, source=source)
-
-    assert after.sent == ()
-    assert after.manifest.sha256 == before.manifest.sha256
-    assert [(one.source, one.manifest is not None) for one in bucket.list()] == [(source, True)]
-    push(bucket, checkpoint)
-    assert [one.source for one in bucket.list()] == [source]
-
-
 def test_damaged_manifest_is_replaced(clients: Clients, checkpoint: Path) -> None:
     """A manifest that is none counts as missing, and a push writes it anew."""
     bucket = clients.bucket()

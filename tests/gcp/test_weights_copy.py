@@ -14,6 +14,7 @@ from tpuflex.gcp.weights import WeightsBucket
 from tpuflex.gcp.weights_copy import copy_set
 from tpuflex.gcp.weights_objects import SetObjects
 from tpuflex.gcp.weights_report import PushReport
+from tpuflex.gcp.weights_usage import note_source
 
 if TYPE_CHECKING:
     from tests.gcp.conftest import Clients
@@ -31,7 +32,8 @@ def filled(clients: Clients, checkpoint: Path) -> WeightsBucket:
     (checkpoint / "model.safetensors").write_bytes(LARGE)
     here = clients.bucket()
     here._bucket.client.create_bucket("bucket-2", location="EUROPE-WEST4")
-    push(here, checkpoint, source=SOURCE)
+    push(here, checkpoint)
+    note_source(here._bucket.get_blob(f"{PREFIX}/MANIFEST.json"), SOURCE)
     return here
 
 
@@ -233,16 +235,3 @@ def test_a_set_that_was_exchanged_is_not_copied(
             progress=lambda _done, _total: None,
         )
     assert target.stored(PREFIX) is None
-
-
-def test_the_same_under_another_name_leaves_the_manifest(
-    filled: WeightsBucket, checkpoint: Path
-) -> None:
-    """One image has several names, one set several sources: a push of the same files notes the new
-    one, and the manifest is the object that it was."""
-    before = filled._bucket.get_blob(f"{PREFIX}/MANIFEST.json")
-    push(filled, checkpoint, source="mirror.example/tiny")
-    after = filled._bucket.get_blob(f"{PREFIX}/MANIFEST.json")
-    (stored,) = filled.list()
-    assert after.generation == before.generation
-    assert stored.source == "mirror.example/tiny"

@@ -11,7 +11,7 @@ import pytest
 
 from tests.checkpoints import PublishedCheckpoint, gemma4_e2b, smollm2, write_safetensors
 from tpuflex.errors import NotFoundError, UnknownModelError, WeightsError
-from tpuflex.operate.checkpoint_source import GsUrl, read_checkpoint
+from tpuflex.operate.checkpoint_source import read_checkpoint
 from tpuflex.planning.checkpoint import Checkpoint
 
 TODAY = dt.date(2026, 11, 22)
@@ -206,23 +206,3 @@ def test_an_unknown_architecture_names_the_known(tmp_path: Path) -> None:
         " known"
     )
     assert "LlamaForCausalLM" in unknown.value.hint
-
-
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ("gs://bucket-1", GsUrl("bucket-1", "")),
-        ("gs://bucket-1/", GsUrl("bucket-1", "")),
-        ("gs://bucket-1/models/tiny/", GsUrl("bucket-1", "models/tiny")),
-    ],
-)
-def test_places_in_cloud_storage(text: str, place: GsUrl) -> None:
-    """A URL names bucket and prefix, with or without a slash at the end."""
-    assert GsUrl.parse(text) == place
-
-
-@pytest.mark.parametrize("text", ["gs://", "s3://bucket/x", "gs://a", "gs://B/x", "gs:///x"])
-def test_no_places_in_cloud_storage(text: str) -> None:
-    """What is no such URL is refused."""
-    with pytest.raises(WeightsError, match="names no place in Cloud Storage"):
-        GsUrl.parse(text)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx2
 import pytest
-from huggingface_hub.utils import get_session, set_client_factory
+from huggingface_hub.utils import _http, get_session, set_client_factory
 
 from embedded_cloud.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
@@ -17,17 +18,16 @@ from tests.hub_models import MODEL, TOKEN, pauses, put_model, safetensors
 from tpuflex.errors import (
     AccessError,
     ApiError,
+    InterruptedByUser,
     NotFoundError,
     SettingsError,
     TpuflexError,
     UnauthenticatedError,
     WeightsError,
 )
-from tpuflex.gcp.weights_files import Progress
-from tpuflex.operate.fetched_directory import source_of
 from tpuflex.operate.hub.client import HubClient
-from tpuflex.operate.hub.fetch import HubModels
-from tpuflex.operate.hub.snapshot import HubFile, HubSource, Snapshot, choose_files
+from tpuflex.operate.hub.snapshot import HubFile, choose_files
+from tpuflex.settings.weights_source import HubSource
 
 SHARD = "model-00001-of-00002.safetensors"
 MAIN = HubSource(MODEL, "")
@@ -47,56 +47,26 @@ def client(cloud: EmbeddedCloud, token: str = "", waited: list[float] | None = N
     return HubClient(f"{cloud.url}/huggingface", lambda: token, timing)
 
 
-def fetch(
-    models: Path, hub: HubClient, source: HubSource = MAIN, said: list[str] | None = None
-) -> Path:
-    """Fetch ``source``, with nobody looking."""
-    lines = [] if said is None else said
-    return HubModels(models, lambda: hub).directory(source, lines.append, unseen)
+def fetch(client: HubClient, directory: Path, path: str = SHARD) -> Path:
+    """Fetch a file of the model, with nobody looking."""
+    directory.mkdir(exist_ok=True)
+    return client.fetch(client.snapshot(MAIN), path, directory, lambda _: None)
 
 
-def unseen() -> AbstractContextManager[Progress]:
-    """A transfer that nobody looks at."""
-    return nullcontext(lambda _done, _total: None)
-
-
-def test_a_model_is_fetched_once(cloud: EmbeddedCloud, tmp_path: Path) -> None:
-    """M11: what serving needs is fetched with the right content, the rest is named, the commit of
-    a branch is said, and the pinned commit then needs no Hub."""
-    said: list[str] = []
-    directory = fetch(tmp_path / "models", client(cloud), said=said)
+def test_what_serving_needs_is_listed(cloud: EmbeddedCloud) -> None:
+    """M11: with size and sum, at the commit that the branch is now; the rest is named."""
     snapshot = client(cloud).snapshot(MAIN)
-
-    names = {path.relative_to(directory).as_posix() for path in directory.rglob("*")}
-    assert names == {
-        ".tpuflex-source",
+    assert [file.path for file in snapshot.files] == [
         "config.json",
-        "tokenizer.json",
         SHARD,
         "model-00002-of-00002.safetensors",
-    }
-    assert (directory / SHARD).read_bytes() == safetensors()
-    assert source_of(directory) == f"hf://{MODEL}@{snapshot.commit}"
-    assert f"is commit {snapshot.commit}" in said[0]
-    assert "original/consolidated.pth, pytorch_model.bin" in said[1]
-
-    def no_hub() -> HubClient:
-        raise AssertionError("the Hub was asked")
-
-    pinned = HubSource(MODEL, snapshot.commit)
-    models = HubModels(tmp_path / "models", no_hub)
-    models.check(pinned)
-    assert models.directory(pinned, said.append, unseen) == directory
-
-
-def test_other_files_are_another_directory(cloud: EmbeddedCloud, tmp_path: Path) -> None:
-    """M11: a stack that allows further files does not get a directory that lacks them."""
-    commit = client(cloud).snapshot(MAIN).commit
-    first = fetch(tmp_path / "models", client(cloud))
-    models = HubModels(tmp_path / "models", lambda: client(cloud), ("*.bin",))
-    second = models.directory(HubSource(MODEL, commit), lambda _line: None, unseen)
-    assert first != second
-    assert (second / "pytorch_model.bin").read_bytes() == b"pickle"
+        "tokenizer.json",
+    ]
+    assert snapshot.left_out == (".gitattributes", "original/consolidated.pth", "pytorch_model.bin")
+    assert snapshot.source == f"hf://{MODEL}@{snapshot.commit}"
+    assert client(cloud).snapshot(HubSource(MODEL, snapshot.commit)) == snapshot
+    more = client(cloud).snapshot(MAIN, ("*.bin",))
+    assert "pytorch_model.bin" in {file.path for file in more.files}
 
 
 @pytest.mark.parametrize(
@@ -113,123 +83,51 @@ def test_other_files_are_another_directory(cloud: EmbeddedCloud, tmp_path: Path)
 )
 def test_refusals(
     cloud: EmbeddedCloud,
-    tmp_path: Path,
     source: HubSource,
     token: str,
     error: type[TpuflexError],
     text: str,
     hint: str,
 ) -> None:
-    """M11: each refusal is said with what to do, before anything is made, and names no token."""
+    """M11: each refusal is said with what to do, and names no token."""
     (cloud.state_dir / "hub" / MODEL / ".gated").write_text(TOKEN)
 
     with pytest.raises(error) as caught:
-        fetch(tmp_path / "models", client(cloud, token), source)
+        client(cloud, token).snapshot(source)
 
     assert text in str(caught.value)
     assert hint in caught.value.hint
-    assert not (tmp_path / "models").exists()
     assert not token or token not in str(caught.value)
 
 
-def test_a_token_opens_a_gated_model(cloud: EmbeddedCloud, tmp_path: Path) -> None:
-    """M11: with the token a gated model is fetched, and no file on the disk holds the token."""
+def test_a_token_opens_a_gated_model(
+    cloud: EmbeddedCloud, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """M11: with the token a gated model is fetched; no file on the disk holds it, nothing prints
+    it, and no command line names it."""
     (cloud.state_dir / "hub" / MODEL / ".gated").write_text(TOKEN)
-    fetch(tmp_path / "models", client(cloud, TOKEN))
+    place = fetch(client(cloud, TOKEN), tmp_path / "models")
 
+    assert place == tmp_path / "models" / SHARD
+    assert place.read_bytes() == safetensors()
     held = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != ".gated"]
     assert not [path for path in held if TOKEN.encode() in path.read_bytes()]
+    assert "".join(capfd.readouterr()) == ""
 
 
-class Broken(HubClient):
-    """A line that breaks after each block, ``breaks`` times; notes where it went on."""
+def test_what_comes_is_told(cloud: EmbeddedCloud, tmp_path: Path) -> None:
+    """Each byte once; whoever is told may stop it."""
+    hub, came = client(cloud), list[int]()
+    hub.fetch(hub.snapshot(MAIN), SHARD, tmp_path, came.append)
+    assert sum(came) == len(safetensors())
 
-    def __init__(self, cloud: EmbeddedCloud, breaks: int, alter: bool = False) -> None:
-        super().__init__(f"{cloud.url}/huggingface", str, pauses([]))
-        self.starts: list[int] = []
-        self.breaks = breaks
-        self.alter = alter
+    def stop(count: int) -> None:
+        if count > 0:
+            raise InterruptedByUser("Stopped.")
 
-    @contextmanager
-    def blocks(self, snapshot: Snapshot, file: HubFile, start: int) -> Iterator[Iterator[bytes]]:
-        if file.path != SHARD:
-            with super().blocks(snapshot, file, start) as content:
-                yield content
-            return
-        self.starts.append(start)
-        with super().blocks(snapshot, file, start) as content:
-            whole = b"".join(content)
-        if self.alter:
-            whole = whole[:-1] + b"?"
-        if len(self.starts) <= self.breaks:
-            yield self._torn(whole[: len(whole) // 2])
-        else:
-            yield iter([whole])
-
-    def _torn(self, block: bytes) -> Iterator[bytes]:
-        yield block
-        raise httpx2.ReadError("connection reset")
-
-
-def test_a_broken_line_goes_on_where_it_stopped(cloud: EmbeddedCloud, tmp_path: Path) -> None:
-    """M11: what has arrived is not asked for again, however often the line breaks."""
-    broken = Broken(cloud, breaks=8)
-    directory = fetch(tmp_path / "models", broken)
-
-    assert (directory / SHARD).read_bytes() == safetensors()
-    assert len(broken.starts) == 9
-    assert broken.starts == sorted(set(broken.starts))
-
-
-def test_a_killed_run_goes_on_where_it_stopped(cloud: EmbeddedCloud, tmp_path: Path) -> None:
-    """M11: a run that was killed leaves what arrived; the next asks for the rest only."""
-    commit = client(cloud).snapshot(MAIN).commit
-    partial = tmp_path / "models" / f"hub-acme-tiny-{commit}.partial"
-    partial.mkdir(parents=True)
-    (tmp_path / "models").chmod(0o700)
-    (partial / f"{SHARD}.part").write_bytes(safetensors()[:1_000_000])
-    going_on = Broken(cloud, breaks=0)
-
-    directory = fetch(tmp_path / "models", going_on)
-
-    assert going_on.starts == [1_000_000]
-    assert (directory / SHARD).read_bytes() == safetensors()
-
-
-def test_an_altered_file_is_refused(cloud: EmbeddedCloud, tmp_path: Path) -> None:
-    """M11: what does not have the Hub's own sum gets no name, and is fetched anew the next time."""
-    with pytest.raises(WeightsError, match="is not what the Hub lists"):
-        fetch(tmp_path / "models", Broken(cloud, breaks=0, alter=True))
-    assert not list((tmp_path / "models").rglob(f"{SHARD}*"))
-
-    directory = fetch(tmp_path / "models", client(cloud))
-    assert (directory / SHARD).read_bytes() == safetensors()
-
-
-class Empty(Broken):
-    """A Hub whose gateway answers requests for the rest of a shard without any of it."""
-
-    @contextmanager
-    def blocks(self, snapshot: Snapshot, file: HubFile, start: int) -> Iterator[Iterator[bytes]]:
-        with super().blocks(snapshot, file, start) as content:
-            yield iter(()) if file.path == SHARD and start else content
-
-
-def test_what_has_come_is_kept_where_the_hub_sends_no_more(
-    cloud: EmbeddedCloud, tmp_path: Path
-) -> None:
-    """An answer without content is no other content: the Hub is asked again as often as for any
-    failure, and another run goes on where this one stopped."""
-    empty = Empty(cloud, breaks=1)
-    with pytest.raises(
-        ApiError, match=f"{SHARD} cannot be fetched: the Hub sends an answer without"
-    ):
-        fetch(tmp_path / "models", empty)
-    assert len(empty.starts) == 5
-    going_on = Broken(cloud, breaks=0)
-    directory = fetch(tmp_path / "models", going_on)
-    assert going_on.starts == [len(safetensors()) // 2]
-    assert (directory / SHARD).read_bytes() == safetensors()
+    with pytest.raises(InterruptedByUser):
+        hub.fetch(hub.snapshot(MAIN), "model-00002-of-00002.safetensors", tmp_path, stop)
+    assert not list(tmp_path.rglob("*.incomplete"))
 
 
 @pytest.fixture
@@ -302,6 +200,34 @@ def test_a_commit_that_was_not_asked_for(
 
     with pytest.raises(WeightsError, match="commit"):
         HubClient("https://hub.test", str, pauses([])).snapshot(source)
+
+
+def test_a_hub_that_fails_meanwhile_is_asked_again(
+    cloud: EmbeddedCloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M11: as late as it says; a file that the Hub does not have any more is told, and what cannot
+    be reached."""
+    monkeypatch.setattr(_http, "time", SimpleNamespace(sleep=lambda _: None))
+    waited: list[float] = []
+    hub = client(cloud, waited=waited)
+    snapshot = hub.snapshot(MAIN)
+    limited = cloud.state_dir / "hub" / MODEL / ".limited"
+
+    def unlimited(seconds: float) -> bool:
+        waited.append(seconds)
+        limited.unlink()
+        return False
+
+    hub._timing = replace(hub._timing, pause=unlimited)
+    limited.write_text("7")
+    hub.fetch(snapshot, SHARD, tmp_path, lambda _: None)
+    assert waited == [8.0]
+    (cloud.state_dir / "hub" / MODEL / "config.json").write_text("{}")
+    with pytest.raises(NotFoundError, match="no such revision"):
+        hub.fetch(snapshot, "config.json", tmp_path, lambda _: None)
+    gone = HubClient("http://127.0.0.1:1", str, pauses(waited))
+    with pytest.raises(ApiError, match=f"{SHARD} cannot be fetched: the Hub cannot be reached"):
+        gone.fetch(snapshot, SHARD, tmp_path / "other", lambda _: None)
 
 
 def test_no_token_crosses_the_network_in_clear() -> None:

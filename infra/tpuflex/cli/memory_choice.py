@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.catalog_lookup import known_accelerator, known_model
+from tpuflex.errors import WeightsError
 from tpuflex.planning.request import NotPlannable
 from tpuflex.planning.stack import plan_request, server_request
 
@@ -15,10 +16,10 @@ if TYPE_CHECKING:
     from tpuflex.catalog.catalog import Catalog
     from tpuflex.cli.invocation import Invocation
     from tpuflex.cli.stack import OpenStack
-    from tpuflex.operate.checkpoint_source import GsUrl
     from tpuflex.planning.checkpoint import Checkpoint
     from tpuflex.planning.memory import MemoryPlan
     from tpuflex.settings.model import StackSettings
+    from tpuflex.settings.weights_source import GsUrl
 
 #: Files between two lines of progress.
 _REPORTED = 50
@@ -121,9 +122,13 @@ def checkpoint_place(text: str) -> Path | GsUrl:
     """
     if "://" not in text:
         return Path(text)
-    from tpuflex.operate.checkpoint_source import GsUrl
+    from tpuflex.settings.weights_source import GsUrl
 
-    return GsUrl.parse(text)
+    if (place := GsUrl.parse(text)) is None:
+        raise WeightsError(
+            f"{text[:200]!r} names no place in Cloud Storage", hint="Write gs://BUCKET/PREFIX."
+        )
+    return place
 
 
 def checkpoint_of(

@@ -27,7 +27,7 @@ from tpuflex.cli.prepare_weights import (
     push_weights,
     remember,
     require_source,
-    weights_directory,
+    weights_origin,
 )
 from tpuflex.cli.region_weights import (
     fill_regions,
@@ -36,7 +36,6 @@ from tpuflex.cli.region_weights import (
     weights_set,
 )
 from tpuflex.cli.shared_weights import note_weights_use, require_pinned, require_shared
-from tpuflex.cli.source_access import SourceAccess
 from tpuflex.cli.stack_library import in_library, require_programs_key
 from tpuflex.errors import AlreadyExistsError, TpuflexError
 from tpuflex.operate.pushed_weights import PushedWeights
@@ -45,7 +44,7 @@ from tpuflex.operate.weights_choice import (
     Trust,
     Weights,
     choose,
-    not_the_source,
+    missing,
     refuse_other_word,
     unknown,
 )
@@ -280,19 +279,24 @@ class EndpointPreparation:
 
         def check(wanted: Manifest, found: FoundManifest | None) -> None:
             there = None if found is None else found.manifest
-            if trust.pinned not in (None, wanted.sha256):
-                raise not_the_source(weights.place, pinned=str(trust.pinned), local=wanted.sha256)
             if choice is Choice.COMPARE and (there is None or not there.same_as(wanted)):
                 raise unknown(weights, trust)
 
-        source = str(self.cloud.stack.settings.model.weights.source)
-        directory = weights_directory(self.cloud.stack, source, self.say, self._access())
+        def differs(_found: FoundManifest) -> None:
+            if choice is Choice.COMPARE:
+                raise unknown(weights, trust)
+
+        stack = self.cloud.stack
+        source = stack.settings.model.weights.source
+        if source is None:  # or nothing would be pushed or compared
+            raise missing(weights)
         report = push_weights(
             self.cloud,
-            directory,
+            weights_origin(stack, source, self.say, lambda: self.cloud),
             self.output,
             self.cancelled,
             check,
+            differs=differs,
         )
         if report.sent:
             self.say(
@@ -301,9 +305,6 @@ class EndpointPreparation:
             )
         note_weights_use(self.cloud, self.say)  # what was there already is not written anew
         return report.manifest.sha256
-
-    def _access(self) -> SourceAccess:
-        return SourceAccess(lambda: self.cloud, self.output, self.cancelled)
 
 
 def _lost_texts(cloud: Cloud, weights: Weights) -> list[str]:

@@ -7,33 +7,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
-from tpuflex.cli.shared_weights import require_same
-from tpuflex.cli.source_access import SourceAccess, hub_client, objects_at
+from tpuflex.cli.shared_weights import require_none_other, require_same
+from tpuflex.cli.source_access import hub_client, objects_at
 from tpuflex.errors import ApiError, Finding, InterruptedByUser, SettingsError, WeightsError
 from tpuflex.operate.pushed_weights import PushedWeights
+from tpuflex.operate.serving_files import left_out_text
 from tpuflex.operate.weights_choice import not_the_source
+from tpuflex.settings.weights_source import (
+    SOURCE_KEY,
+    GsUrl,
+    HubSource,
+    LocalDirectory,
+    PackagedModel,
+)
 
 if TYPE_CHECKING:
     from tpuflex.boot.manifest import Manifest
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.output import Output
     from tpuflex.cli.stack import OpenStack
-    from tpuflex.gcp.checkpoint_objects import CheckpointObjects
-    from tpuflex.gcp.weights import Check
+    from tpuflex.gcp.remote_model import RemoteModel
+    from tpuflex.gcp.weights import Check, Differs
     from tpuflex.gcp.weights_report import (
         FoundManifest,
         PushReport,
         WeightsCheck,
         WeightsProblem,
     )
-    from tpuflex.operate.bucket_models import BucketModels
-    from tpuflex.operate.checkpoint_source import GsUrl
-    from tpuflex.operate.hub.client import HubClient
-    from tpuflex.operate.hub.fetch import HubModels
-    from tpuflex.operate.model_source import RemoteSource
     from tpuflex.operate.weights_choice import Weights
+    from tpuflex.settings.weights_source import RemoteSource, Source
 
 Say = Callable[[str], None]
+
+_NO_MANIFEST = "Its files may be there; they have no manifest, so no host reads them."
 
 
 def remember(cloud: Cloud, manifest_sha256: str) -> None:
@@ -78,74 +84,98 @@ def require_source(weights: Weights, problems: Sequence[WeightsProblem]) -> None
         )
 
 
-def weights_directory(stack: OpenStack, source: str, say: Say, access: SourceAccess) -> Path:
-    """The directory with the weights of ``source``, downloaded and converted if necessary.
+def weights_origin(
+    stack: OpenStack, source: Source, say: Say, connect: Callable[[], Cloud]
+) -> Path | RemoteModel:
+    """What a push of ``source`` pushes: a directory, converted if necessary; or a model elsewhere
+    as it is listed now, of which nothing has come yet.
 
     Args:
         stack: the stack.
-        source: `model.weights.source` of the stack file.
+        source: where its weights come from.
         say: called with one line per step.
-        access: reaches the Hub and buckets.
+        connect: gives the stack's cloud, when it is needed.
 
     Raises:
-        WeightsError: the source is missing or cannot be read.
-        TpuflexError: the Hub or the bucket refused.
+        SettingsError: the source holds no checkpoint.
+        WeightsError: it cannot be read, or holds nothing that could be served.
+        NotFoundError, AccessError, ApiError: the Hub or the bucket does not have it, or does not
+            give it.
     """
-    from embedded_cloud.image_installation import ensure_image
-    from embedded_cloud.images import embedded_image
-    from tpuflex.operate.hub.snapshot import HubSource
-    from tpuflex.operate.model_source import resolve_source
+    from tpuflex.operate.model_source import checkpoint_directory, converted_model
 
     project = stack.project
+    match source:
+        case LocalDirectory():
+            return checkpoint_directory(source, project.root)
+        case PackagedModel():
+            from embedded_cloud.image_installation import ensure_image
+            from embedded_cloud.images import embedded_image
 
-    def fetch(model: RemoteSource) -> Path:
-        if isinstance(model, HubSource):
-            return _of_hub(stack, access.client).directory(model, say, access.transfer)
-        require_elsewhere(access.connect(), model)
-        return bucket_models(stack, access.objects).directory(model, say, access.transfer)
+            # A conversion needs torch and transformers: the embedded serving image has both.
+            def python() -> Path:
+                return ensure_image(embedded_image(), project.home, say).python
 
-    return resolve_source(
-        source,
-        project_root=project.root,
-        home=project.home,
-        # A conversion needs torch and transformers: the embedded serving image has both.
-        python=lambda: ensure_image(embedded_image(), project.home, say).python,
-        say=say,
-        fetch=fetch,
-    )
+            return converted_model(source, home=project.home, python=python, say=say)
+        case HubSource() | GsUrl():
+            remote = _remote_model(connect(), source)
+            if isinstance(source, HubSource) and not source.pinned:
+                say(
+                    f"hub: {source.revision or 'the default branch'} of {source.repository} is"
+                    f" {remote.source}. To stay with it, write that to {SOURCE_KEY}"
+                )
+            if not remote.summed:
+                say(
+                    f"weights: {files_text(len(remote.files))}, {remote.total_bytes / 1e6:.0f} MB,"
+                    f" of {remote.source}, two at a time through {remote.directory}"
+                    f"{left_out_text(remote.left_out)}"
+                )
+            return remote
+
+
+def _remote_model(cloud: Cloud, source: RemoteSource) -> RemoteModel:
+    from tpuflex.gcp.remote_model import FetchedFiles
+
+    stack = cloud.stack
+    extra, home = stack.settings.model.weights.extra_files, stack.project.home
+    fetched = FetchedFiles(stack.own_files)
+    if isinstance(source, HubSource):
+        from tpuflex.operate.hub.client import hub_model
+
+        return hub_model(hub_client(cloud), source, extra, home, fetched)
+    from tpuflex.operate.bucket_models import bucket_model
+
+    require_elsewhere(cloud, source)
+    return bucket_model(objects_at(cloud, source), source, extra, home, fetched)
 
 
 def check_source(stack: OpenStack, cloud: Cloud | None = None) -> None:
-    """Check that the stack's ``weights.source`` exists, without downloading anything.
+    """Check that the stack's ``weights.source`` exists, without fetching anything.
 
     Args:
         stack: the stack.
         cloud: its cloud; without it, the Hub or a bucket is not asked for a model of it.
 
     Raises:
-        SettingsError: it is malformed, or the directory holds no checkpoint.
-        WeightsError: what the directory holds is damaged.
+        SettingsError: the directory holds no checkpoint.
+        WeightsError: what it holds is damaged, or nothing that could be served.
         NotFoundError, AccessError, ApiError: the Hub or the bucket does not have it, or does not
             give it.
     """
-    from tpuflex.operate.hub.snapshot import HubSource
-    from tpuflex.operate.model_source import check_source as check_named
+    from tpuflex.operate.model_source import check_directory
 
     model = stack.settings.model
+    extra = model.weights.extra_files
+    match model.weights.source:
+        case LocalDirectory() as source:
+            check_directory(source, stack.project.root, model.name)
+        case HubSource() as source if cloud is not None:
+            hub_client(cloud).snapshot(source, extra)
+        case GsUrl() as source if cloud is not None:
+            from tpuflex.operate.bucket_models import list_model
 
-    def check(remote: RemoteSource) -> None:
-        if cloud is None:
-            return
-        if isinstance(remote, HubSource):
-            _of_hub(stack, lambda: hub_client(cloud)).check(remote)
-        else:
-            require_elsewhere(cloud, remote)
-            bucket_models(stack, lambda place: objects_at(cloud, place)).check(remote)
-
-    if model.weights.source is not None:
-        check_named(
-            model.weights.source, project_root=stack.project.root, model=model.name, check=check
-        )
+            require_elsewhere(cloud, source)
+            list_model(objects_at(cloud, source), source, extra)
 
 
 def check_source_here(stack: OpenStack) -> None:
@@ -155,11 +185,10 @@ def check_source_here(stack: OpenStack) -> None:
         ApiError: that cannot be told: `up` may run where it is.
         SettingsError, WeightsError: as :func:`check_source`.
     """
-    from tpuflex.operate.model_source import source_directory
+    from tpuflex.operate.model_source import directory_of
 
-    source = str(stack.settings.model.weights.source)
-    directory = source_directory(source, stack.project.root)
-    if directory is not None and not directory.exists():
+    source, root = stack.settings.model.weights.source, stack.project.root
+    if isinstance(source, LocalDirectory) and not directory_of(source, root).exists():
         raise ApiError(f"the directory {source} is not on this machine")
     check_source(stack)
 
@@ -171,33 +200,11 @@ def require_elsewhere(cloud: Cloud, place: GsUrl) -> None:
     Raises:
         SettingsError: it is.
     """
-    from tpuflex.operate.hub.snapshot import SOURCE_KEY
-
     kept = weights_prefix(cloud.stack.settings.model)
     if place.bucket in cloud.buckets.values() and place.prefix == kept:
         problem = f"it is {place}, where the stack keeps its weights"
         remedy = "Name where they come from, or remove it."
         raise SettingsError(cloud.stack.file.name, (Finding(SOURCE_KEY, problem, remedy),))
-
-
-def bucket_models(stack: OpenStack, objects: Callable[[GsUrl], CheckpointObjects]) -> BucketModels:
-    """The models in buckets that the stack may take its weights from.
-
-    Args:
-        stack: the stack.
-        objects: gives the objects at a place; makes no request.
-    """
-    from tpuflex.operate.bucket_models import BucketModels
-
-    extra_files = stack.settings.model.weights.extra_files
-    return BucketModels(stack.project.home / "models", objects, extra_files)
-
-
-def _of_hub(stack: OpenStack, client: Callable[[], HubClient]) -> HubModels:
-    from tpuflex.operate.hub.fetch import HubModels
-
-    extra_files = stack.settings.model.weights.extra_files
-    return HubModels(stack.project.home / "models", client, extra_files)
 
 
 def files_text(count: int) -> str:
@@ -207,23 +214,25 @@ def files_text(count: int) -> str:
 
 def push_weights(
     cloud: Cloud,
-    directory: Path,
+    origin: Path | RemoteModel,
     output: Output,
     cancelled: Callable[[], bool],
     check: Check | None = None,
     *,
+    differs: Differs | None = None,
     again: bool = False,
 ) -> PushReport:
-    """Push ``directory`` to the stack's bucket, showing the progress, and remember what was
-    pushed.
+    """Push ``origin`` to the stack's bucket, showing the progress, and remember what was pushed.
 
     Args:
         cloud: the stack's cloud.
-        directory: the checkpoint.
+        origin: the checkpoint, or a model elsewhere.
         output: shows the progress.
         cancelled: whether the user pressed Ctrl-C.
-        check: called before anything is sent; raises what forbids it. By default only the stack
-            file's pin does.
+        check: called before anything is sent, or, of a model elsewhere, before the manifest is
+            written; raises what forbids it. By default only the stack file's pin does.
+        differs: called as soon as a model elsewhere is seen not to be the set that is there; raises
+            what forbids that.
         again: send every file, whatever the bucket holds.
 
     Raises:
@@ -234,20 +243,19 @@ def push_weights(
         ConflictError: other weights are there already, in a bucket that outlives the stack; or what
             others have put there would be replaced.
         InterruptedByUser: the user pressed Ctrl-C.
+        TpuflexError: a model elsewhere cannot be fetched.
     """
-    from tpuflex.operate.fetched_directory import source_of
-
     model = cloud.stack.settings.model
-    prefix = weights_prefix(model)
-
-    def pinned_only(wanted: Manifest, _found: FoundManifest | None) -> None:
-        pinned = model.weights.manifest_sha256
-        if pinned not in (None, wanted.sha256):
-            place = f"gs://{cloud.bucket}/{prefix}"
-            raise not_the_source(place, pinned=str(pinned), local=wanted.sha256)
+    prefix, pinned = weights_prefix(model), model.weights.manifest_sha256
+    place, used = f"gs://{cloud.bucket}/{prefix}", cloud.now().date()
 
     def allowed(wanted: Manifest, found: FoundManifest | None) -> None:
-        (check or pinned_only)(wanted, found)
+        if pinned not in (None, wanted.sha256):
+            # Of a model elsewhere the hash is known once its files are there.
+            outcome = "Nothing was sent." if isinstance(origin, Path) else _NO_MANIFEST
+            raise not_the_source(place, pinned=str(pinned), local=wanted.sha256, outcome=outcome)
+        if check is not None:
+            check(wanted, found)
         require_same(cloud, wanted, found)
 
     with output.transfer("  pushing  weights") as show:
@@ -257,17 +265,42 @@ def push_weights(
                 raise InterruptedByUser("Stopped while the weights were being pushed.")
             show(done, total)
 
-        report = cloud.weights.push(
-            directory,
-            prefix,
-            model=model.name,
-            revision=model.weights.revision,
-            progress=progress,
-            extra_files=model.weights.extra_files,
-            check=allowed,
-            again=again,
-            source=source_of(directory),
-            used=cloud.now().date(),
-        )
+        if isinstance(origin, Path):
+            report = cloud.weights.push(
+                origin,
+                prefix,
+                model=model.name,
+                revision=model.weights.revision,
+                progress=progress,
+                extra_files=model.weights.extra_files,
+                check=allowed,
+                again=again,
+                used=used,
+            )
+        else:
+            remote = origin
+
+            def other(found: FoundManifest) -> None:
+                if found.sha256 == pinned:
+                    raise not_the_source(place, pinned=found.sha256, local=remote.source)
+                if differs is not None:
+                    differs(found)
+                require_none_other(cloud, found, remote.source)
+
+            for near in cloud.further_regions():
+                found = near.weights.find(prefix)
+                if found is not None and found.manifest and not remote.lists(found.manifest):
+                    require_none_other(near, found, remote.source)
+            report = cloud.weights.push_remote(
+                remote,
+                prefix,
+                model=model.name,
+                revision=model.weights.revision,
+                progress=progress,
+                check=allowed,
+                differs=other,
+                again=again,
+                used=used,
+            )
     remember(cloud, report.manifest.sha256)
     return report

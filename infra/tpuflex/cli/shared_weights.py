@@ -73,6 +73,16 @@ def require_same(cloud: Cloud, wanted: Manifest, found: FoundManifest | None) ->
             raise _other_weights(there, one.sha256, wanted.sha256)
 
 
+def require_none_other(cloud: Cloud, found: FoundManifest, wanted: str) -> None:
+    """The same of ``found``, which is seen not to be ``wanted``, before that has a manifest.
+
+    Raises:
+        ConflictError: it outlives the stack.
+    """
+    if is_shared(cloud.stack):
+        raise _other_weights(cloud, found.sha256, wanted)
+
+
 def require_pinned(cloud: Cloud) -> None:
     """The same of a push of what the stack of ``cloud`` pins, before its source is read: a push of
     anything else is refused for that.

@@ -1,71 +1,23 @@
 """How a command reaches what weights are fetched from: the Hugging Face Hub, with its address and
-token; a bucket; progress and Ctrl-C."""
+token; a bucket."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tpuflex.errors import ConflictError, InterruptedByUser, NotFoundError, ServiceDisabledError
+from tpuflex.errors import ConflictError, NotFoundError, ServiceDisabledError
 from tpuflex.naming import HF_TOKEN
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
-    from tpuflex.cli.output import Output
     from tpuflex.gcp.checkpoint_objects import CheckpointObjects
-    from tpuflex.gcp.weights_files import Progress
-    from tpuflex.operate.checkpoint_source import GsUrl
     from tpuflex.operate.hub.client import HubClient
+    from tpuflex.settings.weights_source import GsUrl
 
 #: As huggingface_hub has them
 #: (https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables).
 ENDPOINT_VARIABLE = "HF_ENDPOINT"
 TOKEN_VARIABLE = "HF_TOKEN"  # noqa: S105 - the name of a variable
-
-
-def _never() -> bool:
-    return False
-
-
-@dataclass(frozen=True)
-class SourceAccess:
-    """The Hub and buckets, as the stack of a cloud reaches them.
-
-    Attributes:
-        connect: gives the stack's cloud, when it is needed.
-        output: shows the progress of a download.
-        cancelled: whether the user pressed Ctrl-C.
-    """
-
-    connect: Callable[[], Cloud]
-    output: Output
-    cancelled: Callable[[], bool] = _never
-
-    def client(self) -> HubClient:
-        """A client of the Hub."""
-        return hub_client(self.connect())
-
-    def objects(self, place: GsUrl) -> CheckpointObjects:
-        """What is at a place in a bucket; makes no request."""
-        return objects_at(self.connect(), place)
-
-    @contextmanager
-    def transfer(self) -> Iterator[Progress]:
-        """Show the progress of a download.
-
-        Raises:
-            InterruptedByUser: the user pressed Ctrl-C.
-        """
-        with self.output.transfer("  fetching weights") as show:
-
-            def progress(done: int, total: int) -> None:
-                if self.cancelled():
-                    raise InterruptedByUser("Stopped while the weights were being fetched.")
-                show(done, total)
-
-            yield progress
 
 
 def objects_at(cloud: Cloud, place: GsUrl) -> CheckpointObjects:

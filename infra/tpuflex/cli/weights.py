@@ -40,11 +40,11 @@ def weights() -> None:
 def push(invocation: Invocation, directory: Path | None, again: bool) -> None:
     """Push the weights to the stack's bucket, the manifest last.
 
-    Takes DIRECTORY, or what tpuflex:model.weights.source names; a model of the Hugging Face Hub
-    is fetched to this machine first, with HF_TOKEN if it is gated. Works before the first `up`:
-    Pulumi then creates the bucket, with everything that it needs; one of a library that is not
-    there yet after a question. APIs of the project that are off are enabled, on Google after a
-    question.
+    Takes DIRECTORY, or what tpuflex:model.weights.source names; of a model of the Hugging Face Hub
+    (with HF_TOKEN if it is gated), or of a bucket, two files at a time are on this machine. Works
+    before the first `up`: Pulumi then creates the bucket, with everything that it needs; one of a
+    library that is not there yet after a question. APIs of the project that are off are enabled,
+    on Google after a question.
 
     Files already in the bucket with the right checksum are not sent again, so an interrupted push
     continues. That checksum is a CRC32C, which can be forged: --again mends what a host reports as
@@ -81,20 +81,19 @@ def push(invocation: Invocation, directory: Path | None, again: bool) -> None:
 def hash_(invocation: Invocation, directory: Path | None) -> None:
     """Print the SHA-256 of the manifest that a push would write; needs no cloud.
 
-    Takes DIRECTORY, or what tpuflex:model.weights.source names, which is fetched from the Hub if it
-    is there. Written to
-    tpuflex:model.weights.manifest_sha256, it lets the host serve these weights and no others.
+    Takes DIRECTORY, or what tpuflex:model.weights.source names, which is fetched two files at a
+    time if it is elsewhere. Written to tpuflex:model.weights.manifest_sha256, it lets the host
+    serve these weights and no others.
     """
     from tpuflex.cli.cloud import connect
-    from tpuflex.cli.source_access import SourceAccess
     from tpuflex.cli.steps.weights import local_weights, show_hash
 
     stack = invocation.open_stack(deploying=False)
-    access = SourceAccess(lambda: connect(invocation, stack), invocation.output)
-    found = local_weights(stack, directory, invocation.output, access)
+    output = invocation.output
+    found = local_weights(stack, directory, output, lambda: connect(invocation, stack))
     if found is None:
         raise click.UsageError("Name a DIRECTORY, or set tpuflex:model.weights.source.")
-    show_hash(found, invocation.output)
+    show_hash(found, output)
 
 
 @weights.command(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ class CheckpointObject:
         name: its name below the prefix.
         size: in bytes.
         generation: of the object; another content has another one.
-        crc32c: the CRC32C that Cloud Storage keeps of it, in hex; empty if it says none.
+        crc32c: the CRC32C that Cloud Storage keeps of it, as it writes it; empty if it says none.
         encoding: how its bytes are stored (``contentEncoding``), such as `gzip`; empty for as they
             are.
     """
@@ -137,12 +136,11 @@ class CheckpointObjects:
 
 
 def _object(name: str, blob: Blob) -> CheckpointObject:
-    crc32c = base64.b64decode(blob.crc32c or "").hex()
     return CheckpointObject(
         name,
         int(blob.size or 0),
         int(blob.generation or 0),
-        crc32c,
+        str(blob.crc32c or ""),
         str(blob.content_encoding or ""),
     )
 

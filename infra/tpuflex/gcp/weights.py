@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from threading import Event, Lock
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.manifest import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
     Manifest,
+    WeightsFile,
     manifest_sha256,
     read_manifest,
 )
@@ -50,6 +52,7 @@ from tpuflex.gcp.weights_writing import SetWriting, same
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]
 
+    from tpuflex.gcp.remote_model import RemoteFile, RemoteModel
     from tpuflex.gcp.settling import Settling
     from tpuflex.gcp.timing import Timing
     from tpuflex.settings.bucket import BroughtBucket
@@ -58,6 +61,7 @@ if TYPE_CHECKING:
 PARALLELISM = 8
 
 Check = Callable[[Manifest, FoundManifest | None], None]
+Differs = Callable[[FoundManifest], None]
 
 
 def _unchecked(_wanted: Manifest, _found: FoundManifest | None) -> None:
@@ -95,7 +99,6 @@ class WeightsBucket:
         extra_files: tuple[str, ...] = (),
         check: Check = _unchecked,
         again: bool = False,
-        source: str = "",
         used: dt.date | None = None,
         parallelism: int = PARALLELISM,
     ) -> PushReport:
@@ -113,9 +116,7 @@ class WeightsBucket:
                 sent; raises what forbids it.
             again: send every file, whatever the bucket holds: who may write there can give altered
                 content the CRC32C of the right one.
-            source: what the directory was fetched from, kept as metadata of the manifest: the same
-                files have the same manifest, wherever they come from.
-            used: today, kept there as the day of their last use.
+            used: today, kept with the manifest as the day of their last use.
             parallelism: files sent at a time.
 
         Raises:
@@ -146,26 +147,102 @@ class WeightsBucket:
                     require_replaceable(place, (file.path for file in send), present, old)
                 tally = Tally(wanted.total_bytes, progress)
                 tally.add(wanted.total_bytes - sum(file.size for file in send))
-                told = not source or source == source_of_set(present.get(MANIFEST_NAME))
-                manifest = present.get(MANIFEST_NAME)
-                complete = not send and old is not None and old.sha256 == wanted.sha256
-                if complete and not told and manifest is not None:
-                    # Others may serve it: the manifest stays where it is.
-                    note_source(manifest, source)
-                elif not complete:
-                    mark = {} if self._brought is None else MARK
-                    writing = SetWriting(self._bucket, prefix, mark)
+                if send or old is None or old.sha256 != wanted.sha256:
+                    writing = SetWriting(self._bucket, prefix, self._mark)
                     writing.begin(present, wanted)
-                    writing.bring(pool, send, present, partial(writing.send, directory, tally))
-                    writing.finish(wanted, source, used)
-        sent = tuple(file.path for file in send)
-        return PushReport(
-            manifest=wanted,
-            sent=sent,
-            kept=tuple(file.path for file in wanted.files if file.path not in sent),
-            bytes_sent=sum(file.size for file in send),
-            seconds=self._now() - began,
-        )
+                    send_one = partial(writing.send, directory, tally.add)
+                    writing.bring(pool, send, present, send_one)
+                    writing.finish(wanted, "", used)
+        return _report(wanted, {file.path for file in send}, self._now() - began)
+
+    def push_remote(
+        self,
+        remote: RemoteModel,
+        prefix: str,
+        *,
+        model: str,
+        revision: str,
+        progress: Progress,
+        check: Check = _unchecked,
+        differs: Differs = lambda _found: None,
+        again: bool = False,
+        used: dt.date | None = None,
+    ) -> PushReport:
+        """The same of a model elsewhere, with two of its files at a time on this machine: each
+        comes, is checked and summed, sent if the bucket has not the same, and goes again.
+
+        Args:
+            remote: the model; its source is kept as metadata of the manifest.
+            prefix: where it goes, without a slash at the end.
+            model: name under which the model is served.
+            revision: names this set of weights.
+            progress: called with the bytes that have come, or are there, and the total; from
+                several threads, one at a time.
+            check: called with the manifest to write and the one that was there, before it is
+                written; raises what forbids it.
+            differs: called with the complete set that is there as soon as it is seen to be another
+                one; raises what forbids to replace it.
+            again: send every file, whatever the bucket holds.
+            used: today, kept there as the day of their last use.
+
+        Raises:
+            WeightsError: a file is not what was listed, or there is no room for two.
+            NotFoundError, AccessError, ConflictError: as :meth:`push`.
+            TpuflexError: the model cannot be fetched.
+        """
+        began = self._now()
+        with self._translated():
+            present = self._objects(prefix)
+            old = self._read(present.get(MANIFEST_NAME))
+            there = None if old is None else old.manifest
+            if old is not None and there is not None and not remote.lists(there):
+                differs(old)
+            named = {} if there is None else {file.path: file for file in there.files}
+            writing = SetWriting(self._bucket, prefix, self._mark)
+            tally = Tally(remote.total_bytes, progress)
+            beginning, begun = Lock(), Event()
+
+            def begin() -> None:
+                with beginning:
+                    if not begun.is_set():
+                        writing.begin(present, None)
+                        begun.set()
+
+            def bring(file: RemoteFile) -> tuple[WeightsFile, bool]:
+                kept = None if again else present.get(file.path)
+                known_sums = remote.sums(file)
+                if known_sums is not None and same(known_sums, kept):
+                    tally.add(file.size)
+                    compare(known_sums)
+                    return known_sums, False
+                with remote.here(file, tally.add) as sums:
+                    compare(sums)
+                    if same(sums, kept):
+                        return sums, False
+                    if self._brought is not None:
+                        place = f"gs://{self._name}/{prefix}"
+                        require_replaceable(place, (file.path,), present, old)
+                    begin()
+                    old_object = present.get(file.path)
+                    writing.send(remote.directory, lambda _: remote.go_on(), sums, old_object)
+                    return sums, True
+
+            def compare(sums: WeightsFile) -> None:
+                entry = named.get(sums.path)
+                if old is not None and entry is not None and entry.sha256 != sums.sha256:
+                    differs(old)
+
+            brought = remote.each(bring, lambda: tally.add(0))
+            files, sent = [file for file, _ in brought], {file.path for file, new in brought if new}
+            wanted = remote.of(files, model=model, revision=revision)
+            check(wanted, old)
+            manifest = present.get(MANIFEST_NAME)
+            if sent or manifest is None or old is None or old.sha256 != wanted.sha256:
+                begin()
+                writing.finish(wanted, remote.source, used)
+            elif remote.source != source_of_set(manifest):
+                note_source(manifest, remote.source)  # others may serve it: it stays where it is
+        return _report(wanted, sent, self._now() - began)
 
     def find(self, prefix: str) -> FoundManifest | None:
         """The manifest at ``prefix``; None if there is none, or no such bucket."""
@@ -253,6 +330,11 @@ class WeightsBucket:
         return WeightsCheck(found.sha256, found.manifest, tuple(problems), tuple(sorted(present)))
 
     @property
+    def _mark(self) -> Mapping[str, str]:
+        """Metadata of what is written."""
+        return {} if self._brought is None else MARK
+
+    @property
     def _name(self) -> str:
         return str(self._bucket.name)
 
@@ -318,6 +400,16 @@ def weights_bucket(
     return WeightsBucket(
         storage_bucket(name, project=project, environ=environ, settling=settling, timing=timing),
         brought,
+    )
+
+
+def _report(wanted: Manifest, sent: Collection[str], seconds: float) -> PushReport:
+    return PushReport(
+        manifest=wanted,
+        sent=tuple(file.path for file in wanted.files if file.path in sent),
+        kept=tuple(file.path for file in wanted.files if file.path not in sent),
+        bytes_sent=sum(file.size for file in wanted.files if file.path in sent),
+        seconds=seconds,
     )
 
 

@@ -14,7 +14,7 @@ from tpuflex.boot.manifest import MANIFEST_NAME, Manifest, WeightsFile
 from tpuflex.boot.manifest_document import SOURCE_METADATA
 from tpuflex.errors import ConflictError, WeightsError
 from tpuflex.gcp.checkpoint_directory import open_file
-from tpuflex.gcp.weights_files import Tally, WatchedFile, translated
+from tpuflex.gcp.weights_files import WatchedFile, translated
 from tpuflex.gcp.weights_objects import TIMEOUT, objects_below
 from tpuflex.gcp.weights_usage import noted
 
@@ -42,9 +42,10 @@ class SetWriting:
     prefix: str
     mark: Mapping[str, str]
 
-    def begin(self, present: Mapping[str, Blob], wanted: Manifest) -> None:
+    def begin(self, present: Mapping[str, Blob], wanted: Manifest | None) -> None:
         """Delete the manifest that is ``present``: what it names is about to change. Nothing is to
-        be done where somebody else who writes the set of ``wanted`` has done so, or is through."""
+        be done where somebody else who writes the set of ``wanted``, if that is known yet, has done
+        so, or is through."""
         from google.api_core.exceptions import NotFound, PreconditionFailed
 
         if (manifest := present.get(MANIFEST_NAME)) is None:
@@ -53,7 +54,7 @@ class SetWriting:
             manifest.delete(if_generation_match=generation(manifest))
         except (NotFound, PreconditionFailed):
             there = self._manifest_object()
-            if there is not None and not self._is(there, wanted):
+            if there is not None and (wanted is None or not self._is(there, wanted)):
                 raise
 
     def bring(
@@ -74,9 +75,15 @@ class SetWriting:
                 job.cancel()
             raise
 
-    def send(self, directory: Path, tally: Tally, file: WeightsFile, old: Blob | None) -> None:
-        """Send ``file`` of ``directory`` in the place of ``old``, or of none; ``tally`` is told of
-        every byte that was sent.
+    def send(
+        self,
+        directory: Path,
+        advanced: Callable[[int], None],
+        file: WeightsFile,
+        old: Blob | None,
+    ) -> None:
+        """Send ``file`` of ``directory`` in the place of ``old``, or of none; ``advanced`` is
+        called with the bytes that were sent.
 
         Raises:
             WeightsError: it changed meanwhile.
@@ -86,7 +93,7 @@ class SetWriting:
             blob = self.bucket.blob(f"{self.prefix}/{file.path}", chunk_size=_CHUNK_BYTES)
             if self.mark:
                 blob.metadata = dict(self.mark)
-            with WatchedFile(open_file(directory, file.path), tally.add) as source:
+            with WatchedFile(open_file(directory, file.path), advanced) as source:
                 blob.upload_from_file(
                     source,
                     size=file.size,

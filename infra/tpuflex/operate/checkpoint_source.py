@@ -11,7 +11,6 @@ import datetime as dt
 import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 from tpuflex.catalog.rows import Source
@@ -26,6 +25,7 @@ from tpuflex.planning.safetensors_header import (
     read_header,
 )
 from tpuflex.planning.strict_json import json_object
+from tpuflex.settings.weights_source import GsUrl
 
 CONFIG = "config.json"
 #: Which tensor is in which file; what it does not name, the server does not load
@@ -39,43 +39,12 @@ _MAX_INDEX_BYTES = 32 * 2**20
 _MAX_FILES = 2000
 _MAX_ALL_HEADERS = 2 * MAX_HEADER_BYTES
 _PARALLELISM = 8
-_GS = re.compile(r"gs://(?P<bucket>[a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:/(?P<prefix>.*))?")
 #: Directory of a model in the cache of huggingface_hub; a snapshot lies two levels below.
 _CACHED = re.compile(r"models--([^-].*?)--(.+)")
 #: Prefix below which `tpuflex weights push` puts a model.
 _PUSHED = re.compile(r"models/([^/]+)/[0-9]+")
 
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class GsUrl:
-    """A place in Cloud Storage.
-
-    Attributes:
-        bucket: name of the bucket.
-        prefix: what the objects' names begin with, without a slash at the end.
-    """
-
-    bucket: str
-    prefix: str
-
-    @classmethod
-    def parse(cls, text: str) -> GsUrl:
-        """The place that ``gs://BUCKET/PREFIX`` names.
-
-        Raises:
-            WeightsError: it is no such URL.
-        """
-        match = _GS.fullmatch(text)
-        if match is None:
-            raise WeightsError(
-                f"{text[:200]!r} names no place in Cloud Storage", hint="Write gs://BUCKET/PREFIX."
-            )
-        return cls(match["bucket"], (match["prefix"] or "").rstrip("/"))
-
-    def __str__(self) -> str:
-        return f"gs://{self.bucket}/{self.prefix}".rstrip("/")
 
 
 def _unwatched(_done: int, _total: int) -> None:

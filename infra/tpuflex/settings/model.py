@@ -19,7 +19,7 @@ from tpuflex.catalog.rows import CatalogRows
 from tpuflex.catalog.zones import region_of
 from tpuflex.naming import TLS_CERTIFICATE, Names, SecretRole
 from tpuflex.request.limits import PROJECT_PATTERN
-from tpuflex.settings.base import ExtraFiles, Frozen, Remedy, WeightsSource
+from tpuflex.settings.base import ExtraFiles, Frozen, Remedy
 from tpuflex.settings.bucket import BUCKET_PATTERN, BroughtBucket, brought_bucket
 from tpuflex.settings.encryption import EncryptionSettings
 from tpuflex.settings.identity import IdentitySettings
@@ -36,6 +36,7 @@ from tpuflex.settings.slice_fields import (
     Timeout,
     Zone,
 )
+from tpuflex.settings.weights_source import WeightsSource
 
 
 def _with_builtin(rows: CatalogRows) -> Catalog:

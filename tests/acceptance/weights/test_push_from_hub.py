@@ -1,124 +1,125 @@
-"""`weights push` of a model of the Hub by the real command line, killed while it fetches."""
+"""`weights push` of a model of the Hub by the real command line: with a small disk, and killed."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
+import shlex
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 import requests
 import yaml
 
-from embedded_cloud.environment import HUB_PATH
-from reliability import processes
+from embedded_cloud import daemon
+from embedded_cloud.hosts.namespace import Plan, refusal
 from reliability.rig import StackRig
+from tests.docs.blocks import ROOT
+from tests.docs.typed_pages import untyped
+from tests.engine.readme_shell import Shell
 from tests.hub_models import MODEL, put_model, safetensors
-from tests.loopback import serving
-from tpuflex.cli.source_access import ENDPOINT_VARIABLE
+from tpuflex.engine.find import Engine
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(bool(refusal()), reason=f"no mount of one's own: {refusal()}"),
+]
 
+#: Two of the three shards, and some kilobytes.
+ROOM = 2 * len(safetensors()) + 500_000
 PUSH = ("weights", "push", "--yes")
-SHARD = "model-00001-of-00002.safetensors"
-HALF = len(safetensors()) // 2
+
+
+def put_shards(emulator: Path) -> None:
+    """Let the Hub have a model of three shards."""
+    directory = put_model(emulator)
+    for shard in directory.glob("*.safetensors"):
+        shard.unlink()
+    for number in (1, 2, 3):
+        name = f"model-0000{number}-of-00003.safetensors"
+        (directory / name).write_bytes(safetensors(name=f"w{number}"))
+
+
+def take_from_hub(stack_file: Path) -> None:
+    """Let the stack have its weights from the Hub."""
+    document = yaml.safe_load(stack_file.read_text())
+    document["config"]["tpuflex:model"]["weights"] = {"source": f"hf://{MODEL}"}
+    stack_file.write_text(yaml.safe_dump(document))
+
+
+class SmallDiskRig(StackRig):
+    """Commands that have room for two shards."""
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """As usual, in a place of its own."""
+        models = self.home / ".tpuflex" / "models"
+        models.mkdir(mode=0o700, exist_ok=True)
+        return Plan({str(models): ROOM}).command(super().command(words))
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> Iterator[StackRig]:
+def rig(tmp_path: Path) -> Iterator[SmallDiskRig]:
     """A stack whose weights come from the Hub."""
-    with StackRig(tmp_path / "project", speed=20) as rig:
-        file = rig.home / "stacks" / "Pulumi.dev.yaml"
-        document = yaml.safe_load(file.read_text())
-        document["config"]["tpuflex:model"]["weights"] = {"source": f"hf://{MODEL}"}
-        file.write_text(yaml.safe_dump(document))
-        put_model(rig.home / ".tpuflex" / "emulator")
+    with SmallDiskRig(tmp_path / "project", speed=20) as rig:
+        take_from_hub(rig.home / "stacks" / "Pulumi.dev.yaml")
+        put_shards(rig.home / ".tpuflex" / "emulator")
         yield rig
 
 
-def run(rig: StackRig, *words: str) -> None:
-    """A command that succeeds."""
-    assert rig.run(*words).exit_code == 0, rig.said[-1]
-
-
-@dataclass
-class Mirror:
-    """A mirror of the Hub that sends half of a shard and then kills who has asked for it.
-
-    Attributes:
-        url: its address.
-        deadly: whether it does; else it sends all that is asked for.
-        asked: where in a file the last request for it began, by the file's name.
-    """
-
-    url: str = ""
-    deadly: bool = True
-    asked: dict[str, int] = field(default_factory=dict)
-
-
-@contextmanager
-def mirrored(rig: StackRig, models: Path) -> Iterator[Mirror]:
-    """A mirror for commands of ``rig``, which fetch into ``models``: killed are all processes of a
-    command, once something of the shard is on the disk."""
-    hub, mirror = f"{rig.control.url}{HUB_PATH}", Mirror()
-
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-        def do_GET(self) -> None:
-            wanted = self.headers.get("Range", "bytes=0-")
-            answer = requests.get(f"{hub}{self.path}", headers={"Range": wanted}, timeout=60)
-            self.send_response(answer.status_code)
-            for name in ("Content-Type", "Content-Length", "Content-Range", "X-Repo-Commit"):
-                if name in answer.headers:
-                    self.send_header(name, answer.headers[name])
-            self.end_headers()
-            if "/resolve/" in self.path:
-                mirror.asked[self.path.rpartition("/")[2]] = int(wanted[len("bytes=") : -1])
-            deadly = mirror.deadly and self.path.endswith(SHARD)
-            self.wfile.write(answer.content[: HALF if deadly else None])
-            if deadly:
-                self.wfile.flush()
-                while not any(part.stat().st_size for part in models.glob(f"*/{SHARD}.part")):
-                    time.sleep(0.01)
-                for process in processes.marked(rig.mark):
-                    process.kill()
-
-    with serving(Handler) as mirror.url:
-        yield mirror
-
-
-def test_a_push_killed_while_it_fetches_goes_on(rig: StackRig) -> None:
-    """M11: kill -9 in the middle of a file leaves what has come of it, and nothing that counts as a
-    model. The same command asks for the rest of that file and for no whole one again, and pushes
-    each file once; the weights verify."""
-    models = rig.home / ".tpuflex" / "models"
-    with mirrored(rig, models) as mirror:
-        rig.environment[ENDPOINT_VARIABLE] = mirror.url
-        assert rig.run(*PUSH).exit_code == -9
-        (partial,) = models.glob("hub-*.partial")
-        came = (partial / f"{SHARD}.part").read_bytes()
-        assert 0 < len(came) <= HALF
-        assert safetensors().startswith(came)
-        whole = {path.name for path in partial.iterdir() if path.suffix != ".part"}
-
-        mirror.deadly = False
-        mirror.asked.clear()
-        run(rig, *PUSH)
-        run(rig, "weights", "verify")
-    assert mirror.asked[SHARD] == len(came)
-    assert not whole & mirror.asked.keys()
-    assert not partial.exists()
-    assert partial.with_suffix("").joinpath(SHARD).read_bytes() == safetensors()
+def versions(rig: StackRig) -> list[str]:
+    """Names of all versions of the objects of the stack's bucket."""
     (bucket,) = rig.control.inventory()["storage"]["buckets"]
     name = str(bucket["name"]).rpartition("/")[2]
-    listed = requests.get(
+    answer = requests.get(
         f"{rig.control.url}/storage/v1/b/{name}/o?versions=true",
         headers={"Authorization": f"Bearer {rig.control.token}"},
         timeout=60,
-    ).json()["items"]
-    assert len(listed) == len({each["name"] for each in listed}) == 5
+    )
+    return [str(each["name"]) for each in answer.json()["items"]]
+
+
+def test_a_push_that_was_killed_goes_on(rig: SmallDiskRig) -> None:
+    """M11: kill -9 before the first file is there, after some, and before the manifest. The same
+    command goes on with room for two shards of three, sends each file once, and the weights
+    verify."""
+    for stage, nth in (("before-commit", 1), ("after-commit", 2), ("before-commit", 3)):
+        kill = {
+            "where": {"method_id": "storage.objects.insert"},
+            "nth": nth,
+            "stage": stage,
+            "effect": {"kind": "kill", "roles": ["cli"]},
+        }
+        assert rig.run(*PUSH, rules=[kill]).exit_code == -9, rig.said[-1]
+        assert rig.run("weights", "verify").exit_code == 4
+    assert rig.run(*PUSH).exit_code == 0, rig.said[-1]
+    assert rig.run("weights", "verify").exit_code == 0, rig.said[-1]
+    found = versions(rig)
+    assert len(found) == len(set(found)) == 6
+
+
+def test_the_guide_of_a_small_machine(tmp_path: Path, pulumi_engine: Engine) -> None:
+    """Its lines push a model of three shards with room for two of them."""
+    root, home = tmp_path / "clone", tmp_path / "tpuflex"
+    root.mkdir()
+    home.mkdir(mode=0o700)
+    path = f"{ROOT / '.venv' / 'bin'}:/usr/bin:/bin"
+    if pulumi_engine.source == "path":
+        path += f":{pulumi_engine.path.parent}"
+    else:
+        (home / "engine").symlink_to(pulumi_engine.path.parents[1])
+    shell = Shell(root, {"PATH": path, "HOME": str(tmp_path), "LANG": "C.UTF-8"})
+    daemon.start(home / "emulator", port=0, stub_hosts=True)
+    try:
+        shell.enter("export TPUFLEX_HOME=$HOME/tpuflex")
+        shell.type("tpuflex init --cloud embedded --stack chat")
+        take_from_hub(root / "stacks" / "Pulumi.chat.yaml")
+        put_shards(home / "emulator")
+        (home / "models").mkdir(mode=0o700)
+        line = "tpuflex --stack chat weights push --yes"
+        small = Plan({str(home / "models"): ROOM}).command(["/bin/bash", "-c", line])
+        assert "Pushed 5 files" in shell.type(shlex.join(small), printed=line)
+    finally:
+        daemon.stop(home / "emulator")
+        shutil.rmtree(home)
+    assert untyped("tests/acceptance/weights/test_push_from_hub.py", shell.typed) == []

@@ -50,7 +50,7 @@ def stored_weights_check(cloud: Cloud, manager: Api, storage: Api) -> Check:
     prefix = weights_prefix(model)
     place = weights.WeightsPlace(
         f"gs://{cloud.bucket}/{prefix}",
-        model.weights.source or "",
+        str(model.weights.source or ""),
         _error(lambda: check_source(stack, cloud)),
         f"tpuflex weights push DIRECTORY --stack {stack.name}",
         model.weights.manifest_sha256 is not None,

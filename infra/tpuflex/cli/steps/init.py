@@ -18,6 +18,7 @@ from tpuflex.cli.steps.questions import Questions
 from tpuflex.cli.steps.stack_options import StackOptions
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.gcloud_commands import enable_services, log_in
+from tpuflex.operate.model_source import directory_of
 from tpuflex.project import (
     DEFAULT_STACK,
     PULUMI_FILE,
@@ -43,6 +44,7 @@ from tpuflex.settings.model import StackSettings
 from tpuflex.settings.read import load_catalog
 from tpuflex.settings.rules import warnings
 from tpuflex.settings.schema import schema_text
+from tpuflex.settings.weights_source import LocalDirectory
 from tpuflex.trusted_files import require_trusted
 
 
@@ -239,8 +241,8 @@ def _next(
             yield str(enable_services(settings.project, "artifactregistry.googleapis.com"))
             yield str(mirror_command(settings.slice.zones[0], settings.project))
     weights = settings.model.weights.source
-    if weights is not None and "://" not in weights and not (place.root / weights).exists():
-        yield shlex.join(["hf", "download", settings.model.name, "--local-dir", weights])
+    if isinstance(weights, LocalDirectory) and not directory_of(weights, place.root).exists():
+        yield shlex.join(["hf", "download", settings.model.name, "--local-dir", weights.path])
     unnamed = name == DEFAULT_STACK == unnamed_stack(environ)
     tpuflex = "tpuflex" if unnamed else f"tpuflex --stack {shlex.quote(name)}"
     yield f"{tpuflex} up"

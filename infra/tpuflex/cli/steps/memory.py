@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tpuflex.cli.invocation import Invocation
-    from tpuflex.operate.checkpoint_source import GsUrl
     from tpuflex.planning.memory import MemoryPlan
+    from tpuflex.settings.weights_source import GsUrl
 
 #: Sentences are wrapped at this column.
 _COLUMNS = 96

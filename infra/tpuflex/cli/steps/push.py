@@ -12,7 +12,7 @@ from tpuflex.cli.prepare_weights import (
     files_text,
     push_weights,
     require_source,
-    weights_directory,
+    weights_origin,
 )
 from tpuflex.cli.region_weights import (
     RegionSet,
@@ -20,7 +20,6 @@ from tpuflex.cli.region_weights import (
     filling_texts,
     weights_set,
 )
-from tpuflex.cli.source_access import SourceAccess
 from tpuflex.cli.steps.weights import ensure_bucket
 from tpuflex.errors import NotFoundError
 from tpuflex.gcp.weights_report import PushReport
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
     from tpuflex.cli.output import Output
+    from tpuflex.gcp.remote_model import RemoteModel
 
 
 def run_push(invocation: Invocation, cloud: Cloud, directory: Path | None, *, again: bool) -> None:
@@ -52,15 +52,18 @@ def run_push(invocation: Invocation, cloud: Cloud, directory: Path | None, *, ag
         TpuflexError: the Hub, the engine or the cloud refused.
     """
     output, source = invocation.output, cloud.stack.settings.model.weights.source
-    if directory is None and source is None:
+    origin: Path | RemoteModel
+    if directory is not None:
+        ensure_bucket(invocation, cloud)
+        origin = directory
+    elif source is not None:
+        check_source(cloud.stack, cloud)
+        ensure_bucket(invocation, cloud)
+        origin = weights_origin(cloud.stack, source, output.progress, lambda: cloud)
+    else:
         _fill_alone(invocation, cloud)
         return
-    if directory is None:
-        check_source(cloud.stack, cloud)
-    ensure_bucket(invocation, cloud)
-    access = SourceAccess(lambda: cloud, output)
-    place = directory or weights_directory(cloud.stack, str(source), output.progress, access)
-    report = push_weights(cloud, place, output, lambda: False, again=again)
+    report = push_weights(cloud, origin, output, lambda: False, again=again)
     _finish(invocation, cloud, report, again=again)
 
 

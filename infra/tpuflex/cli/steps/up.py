@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.plan import number, price_text
 from tpuflex.cli.prepare import BUCKET
-from tpuflex.cli.prepare_weights import check_source, weights_directory
-from tpuflex.cli.source_access import SourceAccess
+from tpuflex.cli.prepare_weights import check_source, weights_origin
 from tpuflex.cli.stack_run import SLICE, StackRun
 from tpuflex.cli.steps.approved import Approval
 from tpuflex.cli.steps.boot import wait_ready
@@ -37,6 +36,7 @@ from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import slice_status
 from tpuflex.planning.cost import cost_in
 from tpuflex.request.states import Lifecycle
+from tpuflex.settings.weights_source import PackagedModel
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -199,9 +199,8 @@ def _fetch(invocation: Invocation, cloud: Cloud, plan: StackPlan) -> None:
 
         ensure_image(stack.settings.serving.image, stack.project.home, say)
     source = stack.settings.model.weights.source
-    if source is not None and BUCKET in changed:
-        access = SourceAccess(lambda: cloud, invocation.output)
-        weights_directory(stack, source, say, access)
+    if isinstance(source, PackagedModel) and BUCKET in changed:
+        weights_origin(stack, source, say, lambda: cloud)
 
 
 SKIP_OPTION = "--skip-check"

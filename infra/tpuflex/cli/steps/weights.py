@@ -6,18 +6,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuflex.cli.prepare_weights import weights_directory
+from tpuflex.cli.prepare_weights import weights_origin
 from tpuflex.cli.shared_weights import is_shared, require_shared
 from tpuflex.cli.stack_library import has_programs_key, in_library
 from tpuflex.gcp.required_apis import LIBRARY_APIS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tpuflex.boot.manifest import Manifest
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
     from tpuflex.cli.output import Output
-    from tpuflex.cli.source_access import SourceAccess
     from tpuflex.cli.stack import OpenStack
+    from tpuflex.gcp.remote_model import RemoteModel
 
 
 def ensure_bucket(invocation: Invocation, cloud: Cloud) -> None:
@@ -63,29 +65,39 @@ def _is_library_whole(cloud: Cloud) -> bool:
 
 
 def local_weights(
-    stack: OpenStack, directory: Path | None, output: Output, access: SourceAccess
+    stack: OpenStack, directory: Path | None, output: Output, connect: Callable[[], Cloud]
 ) -> Manifest | None:
     """The manifest that a push of ``directory`` would write, or of the stack's source; None where
     there is neither.
 
+    Args:
+        stack: the stack.
+        directory: the checkpoint; None for what the stack file names.
+        output: shows the progress of what comes from elsewhere.
+        connect: gives the stack's cloud, when it is needed.
+
     Raises:
         WeightsError: it is no checkpoint, or cannot be read.
+        TpuflexError: a model elsewhere cannot be fetched.
     """
-    from tpuflex.gcp.weights_files import local_manifest
+    from tpuflex.gcp.weights_files import Tally, local_manifest
 
     model = stack.settings.model
-    if directory is None and model.weights.source is not None:
-        directory = weights_directory(stack, model.weights.source, output.progress, access)
-    if directory is None:
+    name, revision = model.name, model.weights.revision
+    origin: Path | RemoteModel | None = directory
+    if origin is None and model.weights.source is not None:
+        origin = weights_origin(stack, model.weights.source, output.progress, connect)
+    if origin is None:
         return None
-    with ThreadPoolExecutor() as pool:
-        return local_manifest(
-            directory,
-            pool,
-            model=model.name,
-            revision=model.weights.revision,
-            extra_files=model.weights.extra_files,
-        )
+    if isinstance(origin, Path):
+        extra = model.weights.extra_files
+        with ThreadPoolExecutor() as pool:
+            return local_manifest(origin, pool, model=name, revision=revision, extra_files=extra)
+    if origin.summed:
+        return origin.manifest(lambda _: None, model=name, revision=revision)
+    with output.transfer("  fetching weights") as show:
+        tally = Tally(origin.total_bytes, show)
+        return origin.manifest(tally.add, model=name, revision=revision)
 
 
 def show_hash(found: Manifest, output: Output) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.prepare_weights import files_text
 from tpuflex.cli.region_weights import other_set_advice, weights_set
-from tpuflex.cli.source_access import SourceAccess
 from tpuflex.cli.stack_library import in_library
 from tpuflex.cli.steps.weights import local_weights
 from tpuflex.errors import NotFoundError, TpuflexError, WeightsError
@@ -69,7 +68,7 @@ def run_verify(cloud: Cloud, directory: Path | None, output: Output) -> None:
     looked = [_looked(each) for each in (cloud, *cloud.further_regions())]
     if len(looked) == 1 and looked[0].error is not None:
         raise looked[0].error
-    local = local_weights(stack, directory, output, SourceAccess(lambda: cloud, output))
+    local = local_weights(stack, directory, output, lambda: cloud)
     pushed = PushedWeights(stack.own_files).get(cloud.bucket, prefix)
     home = None if looked[0].check is None else looked[0].check.sha256
     found = [_judged(each, local, pushed, home) for each in looked]

@@ -6,18 +6,27 @@ and goes into the header of a request and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cached_property
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from pulumi_plugin.printable import printable
 from tpuflex.errors import AccessError, TpuflexError, WeightsError
+from tpuflex.gcp.remote_model import Arrived, FetchedFiles, RemoteFile, RemoteModel
 from tpuflex.gcp.timing import Timing
-from tpuflex.operate.hub.refusals import LONGEST_WAIT, passing, retry_after, translated
-from tpuflex.operate.hub.snapshot import HubFile, HubSource, Snapshot, choose_files
+from tpuflex.operate.hub.refusals import (
+    LONGEST_WAIT,
+    cause_of,
+    limited,
+    passing,
+    retry_after,
+    translated,
+)
+from tpuflex.operate.hub.snapshot import HubFile, Snapshot, choose_files
+from tpuflex.settings.weights_source import HubSource
 
 #: How often a request is made that brings nothing.
 ATTEMPTS = 5
@@ -123,41 +132,71 @@ class HubClient:
 
         return self._patiently(ask, where, source.repository)
 
-    @contextmanager
-    def blocks(self, snapshot: Snapshot, file: HubFile, start: int) -> Iterator[Iterator[bytes]]:
-        """The content of ``file`` from byte ``start`` on, in blocks; one request.
+    def fetch(self, snapshot: Snapshot, path: str, directory: Path, arrived: Arrived) -> Path:
+        """Fetch the file ``path`` of ``snapshot`` into ``directory``, and give its place.
+
+        Args:
+            snapshot: the model at its commit.
+            path: path in it.
+            directory: where it goes, with what huggingface_hub keeps of it.
+            arrived: called with the bytes that have come; with less than none where some are to
+                come once more.
 
         Raises:
-            Exception: what huggingface_hub raises; :meth:`refusal` says what it means.
+            NotFoundError, AccessError, WeightsError, ApiError: as :meth:`snapshot`.
         """
-        from huggingface_hub import hf_hub_url
-        from huggingface_hub.utils import build_hf_headers, get_session, hf_raise_for_status
+        from huggingface_hub import hf_hub_download
+        from huggingface_hub.utils import tqdm
 
-        url = hf_hub_url(
-            snapshot.repository, file.path, revision=snapshot.commit, endpoint=self._endpoint
-        )
-        headers = build_hf_headers(token=self._token, library_name="tpuflex")
-        # Compressed on the way it would have another length.
-        headers |= {"Range": f"bytes={start}-", "Accept-Encoding": "identity"}
-        # A redirect to where large files are kept loses the token: httpx sends it to no other host.
-        with get_session().stream("GET", url, headers=headers, timeout=_TIMEOUT) as response:
-            hf_raise_for_status(response)
-            content = response.iter_bytes()  # as it comes: what a broken line has brought is kept
-            yield content if response.status_code == 206 else _after(content, start)
+        came = 0
 
-    def refusal(self, error: Exception, snapshot: Snapshot, file: HubFile) -> TpuflexError:
-        """What ``error``, raised while ``file`` was fetched, means."""
-        where = f"{snapshot.source}, {file.path}"
-        return translated(error, where, snapshot.repository, with_token=bool(self._token))
+        class Watched(tqdm):
+            """Shows nothing, and tells what has come."""
 
-    def pause(self, error: Exception, attempt: int) -> bool:
+            def __init__(self, *args: Any, **options: Any) -> None:
+                super().__init__(  # type: ignore[no-untyped-call]
+                    *args, **{**options, "disable": True}
+                )
+
+            def update(self, n: float | None = 1) -> bool:
+                nonlocal came
+                came += int(n or 0)
+                arrived(int(n or 0))
+                return False
+
+        def ask() -> Path:
+            nonlocal came
+            came = 0
+            try:
+                place = hf_hub_download(
+                    snapshot.repository,
+                    path,
+                    revision=snapshot.commit,
+                    local_dir=directory,
+                    # Not the user's own, of which nobody has seen the sums.
+                    cache_dir=directory / ".cache",
+                    endpoint=self._endpoint,
+                    token=self._token,
+                    library_name="tpuflex",
+                    tqdm_class=Watched,
+                )
+            except BaseException:
+                arrived(-came)
+                raise
+            return Path(place)
+
+        # All that passes but a limit huggingface_hub itself has asked past by then.
+        where = f"{snapshot.source}, {path}"
+        return self._patiently(ask, where, snapshot.repository, limited)
+
+    def _pause(self, error: Exception, attempt: int) -> bool:
         """Wait before another attempt after ``error``; False if there is none to be made.
 
         Args:
             error: why the last attempt failed.
             attempt: how many attempts have brought nothing.
         """
-        if not passing(error) or attempt >= ATTEMPTS:
+        if attempt >= ATTEMPTS:
             return False
         response = getattr(error, "response", None)
         asked = None if response is None else retry_after(response)
@@ -166,7 +205,13 @@ class HubClient:
         backoff = min(2.0**attempt, 30.0) * (0.5 + self._timing.jitter() / 2)
         return not self._timing.pause(backoff if asked is None else asked + 1.0)
 
-    def _patiently(self, ask: Callable[[], _Answer], where: str, repository: str) -> _Answer:
+    def _patiently(
+        self,
+        ask: Callable[[], _Answer],
+        where: str,
+        repository: str,
+        passes: Callable[[Exception], bool] = passing,
+    ) -> _Answer:
         attempt = 0
         while True:
             try:
@@ -174,18 +219,56 @@ class HubClient:
             except TpuflexError:
                 raise
             except Exception as error:
-                attempt += 1
-                if not self.pause(error, attempt):
-                    raise self._translated(error, where, repository) from error
+                if isinstance(error, OSError) and error.errno is not None:
+                    raise  # of this machine's disk
+                cause, attempt = cause_of(error), attempt + 1
+                if not (passes(cause) and self._pause(cause, attempt)):
+                    with_token = bool(self._token)
+                    raise translated(cause, where, repository, with_token=with_token) from error
 
-    def _translated(self, error: Exception, where: str, repository: str) -> TpuflexError:
-        return translated(error, where, repository, with_token=bool(self._token))
 
+def hub_model(
+    client: HubClient,
+    source: HubSource,
+    extra_files: tuple[str, ...],
+    home: Path,
+    fetched: FetchedFiles,
+) -> RemoteModel:
+    """The model ``source`` at the commit that its revision is now.
 
-def _after(content: Iterator[bytes], start: int) -> Iterator[bytes]:
-    """``content`` of a server that ignores ranges, without its first ``start`` bytes."""
-    skip = start
-    for block in content:
-        if skip < len(block):
-            yield block[skip:]
-        skip = max(0, skip - len(block))
+    Args:
+        client: the Hub.
+        source: the model.
+        extra_files: shell patterns of files to take beside the data formats.
+        home: where its files lie for a while.
+        fetched: what came to this home before.
+
+    Raises:
+        NotFoundError, AccessError, WeightsError, ApiError: as :meth:`HubClient.snapshot`.
+    """
+    snapshot = client.snapshot(source, extra_files)
+
+    def fetch(file: RemoteFile, directory: Path, arrived: Arrived) -> Path:
+        return client.fetch(snapshot, file.path, directory, arrived)
+
+    def wrong(file: RemoteFile) -> WeightsError:
+        return WeightsError(
+            f"{snapshot.source}, {file.path}: what came is not what the Hub lists"
+            f" ({file.sha256 or file.git_id}, {file.size} bytes)",
+            hint="Run it again: the file is fetched anew. If it happens again, something between"
+            " here and the Hub alters files: look at HF_ENDPOINT and at proxies.",
+        )
+
+    files = [
+        RemoteFile(
+            each.path,
+            each.size,
+            each.sha256 or f"git:{each.git_id}",
+            sha256=each.sha256,
+            git_id="" if each.sha256 else each.git_id,
+        )
+        for each in snapshot.files
+    ]
+    return RemoteModel(
+        snapshot.source, files, fetch, wrong, home, fetched, left_out=snapshot.left_out
+    )

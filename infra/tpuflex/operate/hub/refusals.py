@@ -19,8 +19,7 @@ from tpuflex.errors import (
     UnauthenticatedError,
     WeightsError,
 )
-from tpuflex.operate.hub.snapshot import SOURCE_KEY
-from tpuflex.operate.resumed_download import EmptyAnswer
+from tpuflex.settings.weights_source import SOURCE_KEY
 
 if TYPE_CHECKING:
     import httpx2
@@ -88,18 +87,22 @@ def translated(error: Exception, where: str, repository: str, *, with_token: boo
             return SettingsError("the stack file", (finding,))
         case errors.HfHubHTTPError():
             return _by_status(error.response, where, with_token=with_token)
-        case EmptyAnswer():
-            return ApiError(
-                f"{where} cannot be fetched: the Hub sends {error}",
-                hint="Run it again later: it goes on where it stopped. Look at HF_ENDPOINT and at"
-                " proxies, too.",
-            )
         case _:
             return ApiError(
                 f"{where} cannot be fetched: the Hub cannot be reached ({type(error).__name__})",
                 hint="Check the network and HF_ENDPOINT, then run it again: it goes on where it"
                 " stopped.",
             )
+
+
+def cause_of(error: Exception) -> Exception:
+    """What ``error`` comes from: a Hub that cannot be asked is told as a file that is not in
+    huggingface_hub's cache."""
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    cause = error.__cause__
+    known = isinstance(error, LocalEntryNotFoundError) and isinstance(cause, Exception)
+    return cause if known and cause is not None else error  # type: ignore[return-value]
 
 
 def retry_after(response: httpx2.Response) -> float | None:
@@ -116,6 +119,13 @@ def retry_after(response: httpx2.Response) -> float | None:
     return float(asked) if asked.isascii() and asked.isdigit() else None
 
 
+def limited(error: Exception) -> bool:
+    """Whether the Hub limits how many requests are made."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    return isinstance(error, HfHubHTTPError) and error.response.status_code == 429
+
+
 def passing(error: Exception) -> bool:
     """Whether the same request may succeed later."""
     import httpx2
@@ -124,7 +134,7 @@ def passing(error: Exception) -> bool:
     if isinstance(error, HfHubHTTPError):
         status = error.response.status_code
         return status in (408, 429) or status >= 500
-    return isinstance(error, httpx2.TransportError | EmptyAnswer)
+    return isinstance(error, httpx2.TransportError)
 
 
 def _by_status(response: httpx2.Response, where: str, *, with_token: bool) -> TpuflexError:

@@ -7,54 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pulumi_plugin.printable import printable
-from tpuflex.errors import Finding, SettingsError, WeightsError
-from tpuflex.naming import digest, slug
+from tpuflex.errors import WeightsError
 from tpuflex.operate.serving_files import serving_files
-from tpuflex.settings.base import HUB_SOURCE
 
-SOURCE_KEY = "tpuflex:model.weights.source"
 #: Of one file: no object is larger (https://cloud.google.com/storage/quotas#objects).
 MOST_BYTES = 5 * 2**40
 
 _SHA1 = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-
-
-@dataclass(frozen=True, slots=True)
-class HubSource:
-    """``hf://OWNER/NAME@REVISION`` of a stack file.
-
-    Attributes:
-        repository: OWNER/NAME.
-        revision: a commit, branch or tag; empty for the default branch.
-    """
-
-    repository: str
-    revision: str
-
-    @classmethod
-    def parse(cls, text: str) -> HubSource | None:
-        """The source that ``text`` names; None if it is not one of the Hub.
-
-        Raises:
-            SettingsError: it begins as one, and is none.
-        """
-        if not text.startswith("hf://"):
-            return None
-        match = HUB_SOURCE.fullmatch(text)
-        if match is None:
-            finding = Finding(
-                SOURCE_KEY,
-                f"{text!r} names no model of the Hub",
-                "Write hf://OWNER/NAME@COMMIT.",
-            )
-            raise SettingsError("the stack file", (finding,))
-        return cls(match["repository"], match["revision"] or "")
-
-    @property
-    def pinned(self) -> bool:
-        """Whether the revision is a commit, which always means the same files."""
-        return _SHA1.fullmatch(self.revision) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +54,6 @@ class Snapshot:
     def source(self) -> str:
         """The source that names exactly this."""
         return f"hf://{self.repository}@{self.commit}"
-
-    @property
-    def total_bytes(self) -> int:
-        """Sum of all sizes."""
-        return sum(file.size for file in self.files)
-
-
-def directory_name(repository: str, commit: str, extra: Iterable[str] = ()) -> str:
-    """Name of the directory that holds this model at this commit, with the files that the patterns
-    ``extra`` add."""
-    more = f"-{digest(*extra, length=8)}" if (extra := tuple(extra)) else ""
-    return f"hub-{slug(repository.replace('/', '-'))}-{commit}{more}"
 
 
 def choose_files(
