@@ -208,8 +208,8 @@ class StackRig:
         self.stack_file.write_text(yaml.safe_dump(document))
 
     def remember_foreign(self) -> None:
-        """Treat everything that exists now as somebody else's: it must not change."""
-        self._foreign = self.control.inventory()
+        """Treat all slices that exist now as somebody else's: they must not change."""
+        self._foreign = {"tpu": self.control.inventory()["tpu"]}
 
     # -- what there is ------------------------------------------------------------------------
 
