@@ -1,4 +1,4 @@
-"""`tpuflex ci`: which stacks, and a repository's workflows."""
+"""`tpuflex ci` and `tpuflex bootstrap`: which stacks, a repository's workflows, and wrong usage."""
 
 from __future__ import annotations
 
@@ -234,3 +234,26 @@ def test_which_stacks_has_to_be_said(type_in: TypeIn, words: tuple[str, ...]) ->
     typed = type_in("ci", "stacks", *words)
 
     assert (typed.code, typed.out) == (2, "")
+
+
+NUMBERS = ("--owner-id", "1", "--repository-id", "2")
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ((), "Give --repository, --owner-id and --repository-id"),
+        (("--repository", "acme/chat"), "gh api repos/OWNER/NAME"),
+        (("--repository", "acme", *NUMBERS), "'acme' is no repository: write OWNER/NAME"),
+        (("--repository", "acme/chat", *NUMBERS, "--environment", "a:b"), "no name of an envi"),
+        (("--repository", "acme/chat", "--owner-id", "0"), "--owner-id"),
+        (("--remove", "--repository", "acme/chat"), "--remove takes no repository"),
+        (("--with-states",), "--with-states is for --remove"),
+    ],
+)
+def test_usage(type_in: TypeIn, words: tuple[str, ...], problem: str) -> None:
+    """A slip on the command line is refused by name, and no cloud is started."""
+    typed = type_in("bootstrap", *words)
+
+    assert typed.code == 2
+    assert problem in typed.err

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from embedded_cloud.json_types import JsonValue
 from tests.cli.examined import DIGEST, MIRROR, PROJECT, Doctor, healthy, quota
 from tests.cli.missing_rows import half_pushed
 from tests.cli.samples import status
@@ -22,7 +21,7 @@ from tpuflex.cli.steps.doctor_account import account_checks
 from tpuflex.cli.steps.doctor_cloud import cloud_examinations, credential_examination
 from tpuflex.cli.steps.up import require_ready, require_source, run_up
 from tpuflex.errors import SettingsError, TpuflexError
-from tpuflex.gcp.required_apis import APIS, GoogleApi
+from tpuflex.gcp.required_apis import APIS
 from tpuflex.naming import programs_key
 from tpuflex.operate.doctor.check import Standing
 from tpuflex.operate.doctor.side_by_side import DECISIVE, examine_all
@@ -44,6 +43,11 @@ def test_all_is_well(doctor: Doctor) -> None:
     asked = {each.name for each in cloud_examinations(doctor.cloud) if each.decisive}
     assert asked == set(DECISIVE)
     require_ready(doctor.cloud)
+    ((credential,),) = examine_all([credential_examination(doctor.cloud)])
+    assert (credential.standing, credential.text) == (
+        Standing.OK,
+        "the embedded cloud's own token",
+    )
 
 
 def test_a_state_whose_bucket_may_not_be_read(doctor: Doctor) -> None:
@@ -65,24 +69,6 @@ def test_no_lock_and_what_is_no_lock(doctor: Doctor) -> None:
     name = ".pulumi/locks/organization/tpuflex/dev/1.json".replace("/", "%2F")
     doctor.call("POST", f"upload/storage/v1/b/our-states/o?uploadType=media&name={name}", {"a": 1})
     assert doctor.checks()["lock"].text == "a lock in the bucket cannot be read as one"
-
-
-@pytest.mark.parametrize("api", [api for api in APIS if api.name != "serviceusage"])
-def test_one_api_is_not_enabled(doctor: Doctor, api: GoogleApi) -> None:
-    """B2, B3: an API that is off is named with the command that enables it. That is no failure:
-    `up` enables it first."""
-    doctor.strict(apis={"enforced": True})
-    doctor.call("POST", f"{PROJECT}/services/{api.service}:disable", {})
-
-    found = doctor.checks()
-
-    assert found[api.service].standing is Standing.WARNING
-    assert (
-        found[api.service].remedy == f"gcloud services enable {api.service} --project=tpuflex-dev"
-    )
-    others = [each for each in APIS if each != api]
-    assert {found[each.service].standing for each in others} == {Standing.OK}
-    require_ready(doctor.cloud)
 
 
 def test_the_mirror_needs_its_api_first(doctor: Doctor) -> None:
@@ -170,19 +156,6 @@ def test_a_check_that_the_user_goes_on_without(doctor: Doctor) -> None:
     assert "--skip-check billing --skip-check quota" in refused.value.hint
 
 
-def test_what_may_not_be_read_is_unknown(doctor: Doctor) -> None:
-    """Rights that only the doctor needs, missing, leave it in the dark; they fail nothing."""
-    names: list[JsonValue] = ["orgpolicy.policy.get", "serviceusage.quotas.get"]
-    doctor.strict(permissions={"missing": names})
-
-    found = doctor.checks()
-
-    assert found["quota in us-east5-a"].standing is Standing.UNKNOWN
-    assert found["gcp.resourceLocations"].standing is Standing.UNKNOWN
-    assert not [check for check in found.values() if check.standing is Standing.FAILED]
-    require_ready(doctor.cloud)
-
-
 @pytest.mark.parametrize(("programs", "standing"), [("bucket", "FAILED"), ("none", "OK")])
 def test_a_right_in_a_bucket_of_yours_is_none_in_the_project(
     doctor: Doctor, monkeypatch: pytest.MonkeyPatch, programs: str, standing: str
@@ -197,29 +170,6 @@ def test_a_right_in_a_bucket_of_yours_is_none_in_the_project(
     doctor.change("serving", compile_cache=programs)
 
     assert doctor.checks()["tpuflex up"].standing is Standing[standing]
-
-
-def test_one_pool_is_enough(doctor: Doctor) -> None:
-    """Which pool Flex-start draws from is reported both ways: one that is enough is a warning."""
-    doctor.capacity(quota=quota(0, 64))
-
-    found = doctor.checks()["quota in us-east5-a"]
-
-    assert found.standing is Standing.WARNING
-    assert found.text.startswith("1 wanted; preemptible 0, on-demand 64")
-    require_ready(doctor.cloud)
-
-
-def test_missing_weights(doctor: Doctor) -> None:
-    """Weights that nobody can push fail; those with a source are pushed by `up`."""
-    assert doctor.checks()["weights"].standing is Standing.OK
-    weights = doctor.stack.settings.model.weights.model_copy(update={"source": None})
-    doctor.change("model", weights=weights)
-
-    found = doctor.checks()["weights"]
-
-    assert (found.standing, found.kind.exit_code) == (Standing.FAILED, 7)
-    assert found.remedy == "tpuflex weights push DIRECTORY --stack dev"
 
 
 def test_a_new_project_with_every_api_off(doctor: Doctor) -> None:
@@ -255,32 +205,6 @@ def test_a_token_that_is_refused(doctor: Doctor) -> None:
     found = doctor.checks()
     assert {found[api.service].standing for api in APIS} == {Standing.UNKNOWN}
     assert not [check for check in found.values() if check.standing is Standing.FAILED]
-
-
-def test_the_credential(doctor: Doctor) -> None:
-    """The embedded cloud's own token is named as what it is."""
-    ((credential,),) = examine_all([credential_examination(doctor.cloud)])
-
-    assert (credential.standing, credential.text) == (
-        Standing.OK,
-        "the embedded cloud's own token",
-    )
-
-
-def test_every_unwell_check_has_a_remedy(doctor: Doctor) -> None:
-    """Whatever is not well says what to do about it."""
-    doctor.strict(
-        billing={"enabled": False}, apis={"enforced": True}, registry={"absent": [DIGEST]}
-    )
-    for name in ("tpu", "cloudresourcemanager", "iap"):
-        doctor.call("POST", f"{PROJECT}/services/{name}.googleapis.com:disable", {})
-    unwell = [
-        check
-        for check in doctor.checks().values()
-        if check.standing not in (Standing.OK, Standing.SKIPPED)
-    ]
-    assert len(unwell) > 8
-    assert [check.name for check in unwell if not check.remedy] == []
 
 
 def test_a_cloud_that_does_not_answer(doctor: Doctor) -> None:

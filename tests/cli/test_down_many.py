@@ -1,14 +1,29 @@
-"""`tpuflex down` and `tpuflex sweep` for many stacks: what is refused before anything is asked."""
+"""`tpuflex down` and `tpuflex sweep` for many stacks: what is refused, and what is shown."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from tests.cli.typing import TypeIn
+from tests.cli.samples import status
+from tests.cli.typing import NOON, TypeIn
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.stack import OpenStack
+from tpuflex.cli.steps.down_many import _confirm
+from tpuflex.cli.steps.down_report import Outcome, Result, document, show_found, show_results
+from tpuflex.cli.steps.examine import Examined
+from tpuflex.cli.steps.ours import Ours
 from tpuflex.cli.steps.sweep_all import Failure
-from tpuflex.errors import IncompleteTeardownError
+from tpuflex.cli.steps.teardown import Left, Planned
+from tpuflex.engine.events import EnginePlan
+from tpuflex.errors import IncompleteTeardownError, InterruptedByUser, SettingsError
+from tpuflex.gcp.inventory import Inventory, Item
+from tpuflex.operate.teardown import Keeper, Kept
 
 
 @pytest.mark.parametrize(
@@ -85,3 +100,128 @@ def test_advice_of_a_sweep_of_all_is_for_the_cloud_project_that_it_is_about() ->
         "message": "The list is incomplete",
         "hint": "Run: tpuflex sweep --stack prod",
     }
+
+
+ITEMS = (
+    Item("queued resource", "shop-dev-vllm-g1", "us-east5-a", "ACTIVE"),
+    Item("network", "shop-dev-vllm-net", "global"),
+)
+KEPT = Kept(Keeper.RETAIN_ON_DELETE, "urn:bucket", "weights-bucket")
+
+
+@pytest.fixture
+def google(stack: OpenStack) -> OpenStack:
+    """The dev stack, as if it were on Google."""
+    settings = stack.settings.model_copy(update={"cloud": "google", "project": "shop-ml"})
+    return replace(stack, settings=settings)
+
+
+@pytest.fixture
+def found(google: OpenStack) -> tuple[Examined, ...]:
+    """A stack that is chosen, one that is young, one that was not up, one whose file is wrong."""
+    invocation = Invocation(environ={})
+    plan = Planned(Ours({}, {}, frozenset()), True, EnginePlan(()), Inventory(ITEMS), (KEPT,))
+    dev = Examined(
+        "dev",
+        invocation,
+        google,
+        planned=plan,
+        status=status(active_since=NOON - timedelta(hours=13, seconds=5)),
+        at=NOON,
+    )
+    young = replace(
+        dev,
+        name="young",
+        status=status(),
+        refusal="its slice is 30m old",
+        planned=replace(plan, not_deleted=()),
+    )
+    bare = Planned(Ours({}, {}, frozenset()), True, EnginePlan(()), Inventory(()), ())
+    empty = Examined("empty", invocation, google, planned=bare, at=NOON)
+    error = SettingsError("Pulumi.wrong.yaml", ())
+    return dev, young, empty, Examined("wrong", invocation, error=error)
+
+
+def test_before(found: tuple[Examined, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """Each stack with its age, what it costs per hour and so far, and whether it is meant; what
+    will stay behind on request is named."""
+    invocation = Invocation(environ={})
+    show_found(invocation.output, found, ("never-up",))
+
+    assert capsys.readouterr().out == (
+        "STACK  PROJECT  SLICE   AGE  RESOURCES  $/HOUR  SO FAR  TEARDOWN\n"
+        "dev    shop-ml  ACTIVE  13h  2          1.35    17.55   yes\n"
+        "young  shop-ml  ACTIVE  30m  2          1.35    0.68    no: its slice is 30m old\n"
+        "empty  shop-ml  none         0          0.00    0.00    yes\n"
+        "wrong  ?        ?            ?          ?       ?       "
+        "no: Pulumi.wrong.yaml has 0 problems:\n"
+        "  together  $2.70 per hour, and what is not known\n"
+        "  not up    never-up\n"
+        "  dev: Not deleted: weights-bucket (retain_on_delete: delete it by hand: Pulumi forgets"
+        " it with its stack)\n"
+        "\n"
+    )
+
+
+def test_after(found: tuple[Examined, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """One table at the end, whatever became of each; the exit code is the highest."""
+    dev, young, empty, wrong = found
+    left = IncompleteTeardownError("Something is left:\n  left: bucket weights-bucket (us-east5)")
+    results = [
+        Result(dev, Outcome.INCOMPLETE, error=left),
+        Result(young, Outcome.KEPT),
+        Result(empty, Outcome.GONE, left=Inventory(())),
+        Result(wrong, Outcome.FAILED, error=wrong.error),
+    ]
+    invocation = Invocation(environ={})
+    show_results(invocation.output, results, dry_run=False)
+
+    shown = document(found, results, (), dry_run=False, exit_code=10)
+
+    assert capsys.readouterr().out == (
+        "STACK  OUTCOME     COST   LEFT\n"
+        "dev    incomplete  17.55  Something is left: left: bucket weights-bucket (us-east5)\n"
+        "young  kept        0.68   its slice is 30m old\n"
+        "empty  gone        0.00   nothing is left: every service was asked\n"
+        "wrong  failed      ?      Pulumi.wrong.yaml has 0 problems:\n"
+        "What no state knows is not in this list: tpuflex sweep --all\n"
+    )
+    stacks = shown["stacks"]
+    assert isinstance(stacks, list)
+    assert [each["exit_code"] for each in stacks] == [10, 0, 0, 5]
+    assert stacks[0]["not_deleted"][0]["id"] == "weights-bucket"
+    assert stacks[0]["usd_so_far"] == float(Decimal("17.55"))
+
+
+@pytest.mark.parametrize(("count", "word"), [(1, "dev"), (2, "2")])
+def test_consent(
+    found: tuple[Examined, ...], answer: Callable[..., None], count: int, word: str
+) -> None:
+    """One word that nobody types by accident: the name of the only one, or how many there are; all
+    are named."""
+    answer(word)
+    _confirm(Invocation(environ={}), found[:count])
+
+    answer("y")
+    with pytest.raises(InterruptedByUser, match="Nothing was done"):
+        _confirm(Invocation(environ={}), found[:count])
+
+
+def test_weights_that_stay_are_told(
+    found: tuple[Examined, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of each stack whose weights outlive it: what they cost a month, after the table, and for
+    scripts."""
+    dev = found[0]
+    weights: dict[str, object] = {"place": "gs://b/models/a/1", "usd_per_month": 1.2}
+    line = "Kept in the library: gs://b/models/a/1, 60.00 GiB, $1.20 a month."
+    kept = Left(weights, line)
+    result = Result(dev, Outcome.GONE, kept=kept)
+
+    show_results(Invocation(environ={}).output, [result], dry_run=False)
+    shown = capsys.readouterr().out
+    stacks = document((dev,), [result], (), dry_run=False, exit_code=0)["stacks"]
+
+    assert f"\n  dev: {line}\n" in shown
+    assert isinstance(stacks, list)
+    assert stacks[0]["kept_weights"] == weights

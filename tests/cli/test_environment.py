@@ -1,15 +1,17 @@
-"""Which cloud the commands reach, by the environment."""
+"""Which cloud the commands reach, whose clock they read, and what `tpuflex demo` may touch."""
 
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from tpuflex.cli.cloud import connect
+from tpuflex.cli.cloud import connect, connect_running
 from tpuflex.cli.cloud_environment import google_environment
 from tpuflex.cli.daemon import Daemon
+from tpuflex.cli.demo import DemoError, require_embedded
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import open_stack
 from tpuflex.project import open_project
@@ -78,3 +80,34 @@ class TestEnvironment:
         assert "PULUMI_BACKEND_URL" not in silent
         assert "PULUMI_BACKEND_URL is not used" in capsys.readouterr().err
         assert cloud.environ["PULUMI_BACKEND_URL"] == f"file://{opened.home / 'backend'}"
+
+
+def test_the_embedded_cloud_says_what_time_it_is(project: Path) -> None:
+    """After the embedded cloud's clock was moved by two days, so is the invocation's."""
+    environ = {"PATH": os.environ["PATH"], "HOME": str(project), "TPUFLEX_HOME": str(project)}
+    invocation = Invocation(environ=environ, directory=project)
+    daemon = Daemon(invocation.project.home)
+    daemon.start(0)
+    try:
+        daemon.call("POST", "clock", {"advance": 48 * 3600})
+        connect_running(invocation, invocation.open_stack())
+
+        ahead = invocation.now() - datetime.now(UTC)
+    finally:
+        daemon.stop()
+    assert abs(ahead - timedelta(hours=48)) < timedelta(minutes=1)
+
+
+STACKS = Path(__file__).parents[2] / "stacks"
+
+
+def test_a_stack_for_google_is_no_demo() -> None:
+    """It would be brought up and destroyed without a question."""
+    with pytest.raises(DemoError, match="one for Google Cloud"):
+        require_embedded(STACKS / "Pulumi.first-proof.yaml", "demo")
+
+
+@pytest.mark.parametrize("stack", ["demo", "dev"])
+def test_those_of_this_project_are(stack: str) -> None:
+    """Both stacks that the tour may run are on the embedded cloud."""
+    require_embedded(STACKS / f"Pulumi.{stack}.yaml", stack)

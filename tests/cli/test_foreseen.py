@@ -163,19 +163,6 @@ def test_weights_are_looked_for_in_each_region(doctor: Doctor, tmp_path: Path) -
     assert not damaged.refuses
 
 
-def test_other_weights_in_a_further_region(doctor: Doctor, tmp_path: Path) -> None:
-    """They are never written over: `up` refuses, and so says the preview."""
-    make_library(doctor)
-    push(doctor, checkpoint(tmp_path / "tiny"))
-    (far,) = doctor.cloud.further_regions()
-    push_weights(far, checkpoint(tmp_path / "other", "two"), quiet(), lambda: False)
-
-    refused = foreseen(doctor).refuses
-
-    assert isinstance(refused[0], ConflictError)
-    assert f"gs://{FAR}" in refused[0].message
-
-
 def test_a_source_is_named_and_not_asked(doctor: Doctor, project: Path) -> None:
     """What `up` would push from there, and where it is copied then."""
     make_library(doctor)

@@ -1,14 +1,25 @@
-"""`tpuflex memory`: what it shows, and how it ends."""
+"""`tpuflex memory` of a stack, of the catalog and of a checkpoint: what it shows, and its bars."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.checkpoints import gemma4_e2b, smollm2
 from tests.cli.typing import TypeIn
 from tests.goldens.golden_texts import assert_golden
+from tpuflex.catalog.catalog import builtin
+from tpuflex.cli.memory_bar import Part, cells_of, memory_bars, parts
+from tpuflex.planning.flags import request_from_flags
+from tpuflex.planning.memory import MemoryPlan, plan_memory
+from tpuflex.planning.request import MemoryRequest
 
 ROOT = Path(__file__).parents[2]
 #: The flags of the boot logs in the facts table, and a model that cannot fit.
@@ -104,3 +115,130 @@ def test_unknown_names(type_in: TypeIn) -> None:
     assert (model.code, chips.code) == (4, 4)
     assert "google/gemma-4-31B-it" in model.err
     assert "v6e-4" in chips.err
+
+
+CHIP = ("--accelerator", "v6e-1", "--max-model-len", "2048", "--json")
+
+
+@pytest.fixture
+def e2b(tmp_path: Path) -> Path:
+    """A checkpoint with the shape of Gemma 4 E2B, and no weights."""
+    return gemma4_e2b().write(tmp_path / "own-e2b")
+
+
+def test_plans_as_the_catalog_does(e2b: Path, type_in: TypeIn) -> None:
+    """The headers of a known model give the plan of its row, byte by byte."""
+    read = type_in("memory", "--model-dir", str(e2b), *CHIP)
+    listed = type_in("memory", "--model", "google/gemma-4-E2B-it", *CHIP)
+
+    assert (read.code, listed.code) == (0, 0)
+    figures = ("weight_bytes", "kv_bytes", "blocks", "cached_tokens", "programs")
+    assert [read.document[name] for name in figures] == [listed.document[name] for name in figures]
+    assert read.document["model"] == "own-e2b"
+
+
+def test_in_the_place_of_the_stacks_model(tmp_path: Path, type_in: TypeIn) -> None:
+    """Without an accelerator the stack says the rest: here the CPU of the embedded cloud."""
+    directory = smollm2().write(tmp_path / "own")
+
+    read = type_in("memory", "--config", str(directory / "config.json"), "--json")
+
+    assert read.document["accelerator_type"] is None
+    assert read.document["blocks"] == type_in("memory", "--json").document["blocks"]
+
+
+def quantized(directory: Path) -> Path:
+    """``directory`` with a configuration that says that its weights are quantised."""
+    file = directory / "config.json"
+    config = json.loads(file.read_text())
+    file.write_text(json.dumps({**config, "quantization_config": {"quant_method": "fp8"}}))
+    return directory
+
+
+def test_quantised_weights(tmp_path: Path, type_in: TypeIn) -> None:
+    """Their bytes are in the headers; with config.json alone they are not known, and said so."""
+    directory = quantized(smollm2().write(tmp_path / "fp8"))
+
+    headers = type_in("memory", "--model-dir", str(directory), *CHIP)
+    alone = type_in("memory", "--config", str(directory / "config.json"), *CHIP)
+
+    assert headers.document["weight_bytes"] == 269_030_016
+    assert alone.code == 4
+    assert "use --model-dir" in alone.document["error"]["message"]
+
+
+def test_row(e2b: Path, project: Path, type_in: TypeIn) -> None:
+    """--row prints what catalog.yaml takes, and with it there the model is known by its name."""
+    printed = type_in("memory", "--model-dir", str(e2b), "--row")
+    (project / "catalog.yaml").write_text(printed.out)
+
+    known = type_in("memory", "--model", "own-e2b", *CHIP)
+
+    (row,) = yaml.safe_load(printed.out)["models"]
+    assert row["source"] == {"where": str(e2b), "date": "2026-11-21"}
+    assert known.document["weight_bytes"] > 9 * 10**9
+
+
+def test_wrong_usage(e2b: Path, tmp_path: Path, type_in: TypeIn) -> None:
+    """Two models, a row of nothing, places where there is nothing: what, and what to do."""
+    both = type_in("memory", "--model", "x", "--model-dir", str(e2b))
+    nothing = type_in("memory", "--row")
+    nowhere = type_in("memory", "--model-dir", str(tmp_path / "nowhere"), *CHIP)
+    elsewhere = type_in("memory", "--model-dir", "https://huggingface.co/x", *CHIP)
+
+    assert (both.code, nothing.code, nowhere.code, elsewhere.code) == (2, 2, 4, 7)
+    assert "one of --model, --model-dir and --config" in both.err
+    assert "add --model-dir or --config" in nothing.err
+    assert "gs://BUCKET/PREFIX" in elsewhere.document["error"]["hint"]
+
+
+def plan_of(accelerator: str, **flags: object) -> MemoryPlan:
+    """The plan of Gemma 4 E4B on ``accelerator``."""
+    model, row = builtin().model("google/gemma-4-E4B-it"), builtin().accelerator(accelerator)
+    assert model is not None
+    assert row is not None
+    request = request_from_flags(model, row, flags)
+    assert isinstance(request, MemoryRequest)
+    plan = plan_memory(request)
+    assert isinstance(plan, MemoryPlan)
+    return plan
+
+
+@given(
+    st.lists(st.integers(1, 10**12), min_size=1, max_size=4),
+    st.integers(10, 200),
+)
+def test_cells_fill_the_bar(sizes: list[int], cells: int) -> None:
+    """Every part is seen, the bar has its width, and a larger part is never shorter but by one."""
+    shares = [Part(str(size), size, "x", "x", "red") for size in sizes]
+
+    counts = cells_of(shares, cells)
+
+    assert sum(counts) == cells
+    assert min(counts) >= 1
+    by_size = [count for _, count in sorted(zip(sizes, counts, strict=True))]
+    assert all(later >= earlier - 1 for earlier, later in pairwise(by_size))
+
+
+def test_in_ascii() -> None:
+    """A terminal that is not UTF-8 gets the same bars in ASCII, in its own width."""
+    bars = memory_bars(plan_of("v6e-1"), width=60, plain=True)
+
+    lines = [bar.plain for bar in bars]
+    assert all(line.isascii() for line in lines)
+    assert lines[0] == "  chip 0  #################===================...  31.24 GiB"
+    assert max(map(len, lines[:1])) <= 60
+
+
+def test_weights_that_are_too_large_are_cut_at_the_end_of_the_chip() -> None:
+    """What has no room is a part of its own, and the parts are the weights."""
+    plan = plan_of("v6e-1")
+    excess = 2**30
+    larger = replace(
+        plan, weight_bytes=plan.hbm_bytes + excess, kv_bytes=0, workspace_bytes=-excess
+    )
+
+    assert [(part.name, part.size) for part in parts(larger)] == [
+        ("weights", plan.hbm_bytes),
+        ("weights for which there is no room", excess),
+    ]

@@ -19,6 +19,7 @@ from tpuflex.cli.steps.preflight import run_preflight
 from tpuflex.cli.steps.up import require_ready
 from tpuflex.engine.failure import failure
 from tpuflex.errors import SettingsError, TpuflexError
+from tpuflex.gcp.required_apis import APIS
 from tpuflex.operate.doctor.check import Check, Standing
 
 DOCUMENT = Path(__file__).parents[1] / "goldens" / "missing.md"
@@ -64,6 +65,9 @@ def test_one_thing_is_missing(doctor: Doctor, section: str, row: Row) -> None:
     assert resources(doctor) == before
     check = checks[row.check]
     assert (check.standing, row.remedy in check.remedy) == (row.standing, True), check
+    if section == "APIs" and row.standing is Standing.WARNING:
+        others = {api.service for api in APIS} - {row.check}
+        assert {checks[each].standing for each in others} == {Standing.OK}
     unwell = [each for each in checks.values() if each.standing not in WELL]
     assert [each for each in unwell if not each.remedy] == []
     assert (0 if refusal is None else refusal.exit_code) == row.code, refusal

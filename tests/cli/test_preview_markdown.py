@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -230,13 +230,6 @@ def test_a_preview_that_fails(google: OpenStack) -> None:
     assert preview_markdown(of(google)).startswith(f"{marker('acme', 'chat')}\n")
 
 
-def test_what_cannot_be_read_is_said(google: OpenStack) -> None:
-    """A refused look at the slice does not hide the plan."""
-    shown = preview_markdown(of(google, slice_("update"), unread="403 @org may not"))
-
-    assert "> What runs now is not known: `403 @org may not`" in shown
-
-
 # -- its size, and its safety --------------------------------------------------------------------
 
 
@@ -386,15 +379,6 @@ def test_a_replacement_beside_what_is_left_of_an_earlier_one() -> None:
     (step,) = EnginePlan.of((gone, slice_("replace"), slice_("create-replacement"), gone)).steps
 
     assert (step.operation, step.deleted_first) == ("replace", True)
-
-
-def test_moments_are_the_same_everywhere(google: OpenStack) -> None:
-    """Times are in UTC, wherever the command runs."""
-    shown = preview_markdown(
-        of(google, slice_("create"), at=datetime(2026, 1, 2, 3, 4, tzinfo=UTC))
-    )
-
-    assert "Planned 2026-01-02 03:04 UTC." in shown
 
 
 def test_findings_of_policy(google: OpenStack) -> None:

@@ -75,11 +75,6 @@ WHY = "10.0.0.2 is a private address, and tpuflex:network.allowed_cidrs lets nob
 
 
 @pytest.fixture
-def invocation() -> Invocation:
-    return Invocation(environ={}, now=lambda: NOON)
-
-
-@pytest.fixture
 def google(project: Path, monkeypatch: pytest.MonkeyPatch) -> OpenStack:
     """A stack on Google whose slice is at a private address."""
     dev = open_stack(open_project(project, {}), "dev")

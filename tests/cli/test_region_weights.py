@@ -1,4 +1,5 @@
-"""`tpuflex weights …` of a stack with zones in two regions: in the library's bucket of each."""
+"""Weights of a stack with zones in two regions: pushed, listed, verified, removed and purged in
+each, also in one that the stack file names no more."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from tests.cli.examined import PROJECT, Doctor
 from tests.cli.regions import (
     FAR,
     HOME,
+    LIBRARY,
     listed,
     prefix_of,
     push,
@@ -23,16 +25,22 @@ from tests.cli.regions import (
     typed,
 )
 from tpuflex.boot.planned import PlannedWeights
+from tpuflex.cli import weights_uses
+from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.prepare import EndpointPreparation
 from tpuflex.cli.prepare_weights import push_weights
+from tpuflex.cli.steps.down_purge import planned_copies, planned_purge, purge
 from tpuflex.cli.steps.weights_ls import run_weights_ls
 from tpuflex.cli.steps.weights_rm import run_weights_rm
 from tpuflex.cli.steps.weights_verdicts import Wanted
 from tpuflex.cli.steps.weights_verify import run_verify
-from tpuflex.errors import ConflictError, NotFoundError, WeightsError
+from tpuflex.errors import AccessError, ConflictError, NotFoundError, WeightsError
 from tpuflex.gcp import weights_removal
 from tpuflex.gcp.library import READER_TITLE, below
+from tpuflex.gcp.weights import weights_bucket
+from tpuflex.gcp.weights_removal import Removal
+from tpuflex.gcp.weights_usage import note_use
 
 Captured = pytest.CaptureFixture[str]
 HOST = "serviceAccount:host-1@tpuflex-dev.iam.gserviceaccount.com"
@@ -68,7 +76,8 @@ def lets_read(doctor: Doctor, bucket: str) -> None:
 
 def test_a_push_fills_every_region(doctor: Doctor, checkpoint: Path, capsys: Captured) -> None:
     """What is pushed to the home is copied from there to the other region; what was damaged there
-    is mended by a plain push, without a source; --again copies all of it."""
+    is mended by a plain push, without a source; --again copies all of it, and says what the
+    network costs."""
     push(doctor, checkpoint)
     first, texts = said(capsys), listed(doctor, FAR)
     push(doctor, checkpoint)
@@ -78,7 +87,8 @@ def test_a_push_fills_every_region(doctor: Doctor, checkpoint: Path, capsys: Cap
     push(doctor, None)
     mended, after = said(capsys), listed(doctor, FAR)
     push(doctor, checkpoint, again=True)
-    third, last = said(capsys), listed(doctor, FAR)
+    shown, last = capsys.readouterr(), listed(doctor, FAR)
+    third = json.loads(shown.out)
 
     place = {"region": "europe-west4", "bucket": FAR}
     files = ["config.json", "model.safetensors"]
@@ -88,6 +98,8 @@ def test_a_push_fills_every_region(doctor: Doctor, checkpoint: Path, capsys: Cap
     assert mended["copies"] == [{**place, "copied": ["model.safetensors"]}]
     assert after.keys() == texts.keys()
     assert third["copies"] == [{**place, "copied": files}]
+    assert "weights: 0.00 GB are copied from gs://" in shown.err
+    assert f"to gs://{FAR}; nothing passes through here, and the network costs $0.01" in shown.err
     assert last[shard]["generation"] != after[shard]["generation"]
 
 
@@ -290,3 +302,168 @@ def test_what_went_is_told_where_the_next_one_fails(
     assert f"removed  gs://{HOME}/{wanted.set}" in told.err
     assert f"removed  gs://{FAR}" not in told.err
     assert listed(doctor, FAR) == {}
+
+
+def take_away(pushed: Doctor) -> None:
+    """Take the region that is not the home out of the stack file."""
+    pushed.change("slice", zones=("us-east5-a",))
+    pushed.change("network", subnetwork_cidrs={})
+
+
+def test_a_region_that_was_taken_away_is_seen(
+    pushed: Doctor, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`ls` names the set that it keeps, with the command that removes it for this stack, whichever
+    the shell names; which does."""
+    run_weights_ls(pushed.cloud, Invocation(environ={}).output)
+    assert "names no zone" not in capsys.readouterr().out
+    take_away(pushed)
+    monkeypatch.setenv("TPUFLEX_STACK", "big")
+    run_weights_ls(pushed.cloud, typed().output)
+    rows = json.loads(capsys.readouterr().out)
+    run_weights_ls(pushed.cloud, Invocation(environ={}).output)
+    told = capsys.readouterr().out
+
+    place = f"gs://{FAR}/{prefix_of(pushed)}"
+    assert [(each["region"], each["bucket"], each["complete"]) for each in rows] == [
+        ("us-east5", HOME, True),
+        ("europe-west4", FAR, True),
+    ]
+    assert "names no zone in europe-west4. To remove the set there, unless an endpoint" in told
+    assert f"tpuflex weights rm --stack dev {place}" in told
+    run_weights_rm(typed(), pushed.cloud, Wanted(prefix_of(pushed), bucket=FAR), dry_run=False)
+    assert (listed(pushed, FAR), len(listed(pushed, HOME))) == ({}, 3)
+    capsys.readouterr()
+    run_weights_ls(pushed.cloud, typed().output)
+    assert len(json.loads(capsys.readouterr().out)) == 1
+
+
+def test_a_bucket_that_is_none_of_the_librarys_is_refused(pushed: Doctor) -> None:
+    """Whoever made it; and one that is not there."""
+    pushed.call("POST", "storage/v1/b?project=tpuflex-dev", {"name": "a-colleagues-bucket"})
+    for bucket in ("a-colleagues-bucket", LIBRARY.bucket("tpuflex-dev", "us-central1")):
+        wanted = Wanted(prefix_of(pushed), bucket=bucket)
+        with pytest.raises(NotFoundError, match=f"gs://{bucket} is neither a bucket of this stack"):
+            run_weights_rm(typed(), pushed.cloud, wanted, dry_run=False)
+
+
+def test_rights_in_one_region_alone_remove_nothing(
+    pushed: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is looked at before the first set goes."""
+
+    def held(_api: object, bucket: str, asked: tuple[str, ...]) -> frozenset[str]:
+        return frozenset() if bucket == FAR else frozenset(asked)
+
+    monkeypatch.setattr(weights_uses, "held_in", held)
+    with pytest.raises(AccessError, match=f"You may not delete gs://{FAR}/") as caught:
+        run_weights_rm(typed(), pushed.cloud, Wanted(prefix_of(pushed)), dry_run=False)
+    assert caught.value.hint.startswith("Have whoever administers it run: gcloud storage buckets")
+    assert len(listed(pushed, HOME)) == len(listed(pushed, FAR)) == 3
+    run_weights_rm(typed(), pushed.cloud, Wanted(prefix_of(pushed), bucket=HOME), dry_run=False)
+    assert listed(pushed, HOME) == {}
+
+
+@pytest.fixture
+def pushed(project: Path, tmp_path: Path) -> Iterator[Doctor]:
+    """A stack in two regions, whose weights were pushed from here and lie in both."""
+    with two_regions(project, tmp_path) as found:
+        push(found, tiny_checkpoint(tmp_path / "tiny"))
+        yield found
+
+
+def served(pushed: Doctor) -> PlannedWeights:
+    """What the slice in the state was made for."""
+    found = pushed.cloud.weights.find(prefix_of(pushed))
+    assert found is not None
+    return PlannedWeights(HOME, prefix_of(pushed), found.sha256, frozenset({FAR}))
+
+
+def planned(cloud: Cloud, slice_: PlannedWeights | None) -> list[tuple[Cloud, Removal]]:
+    """What a purge would remove, with the cloud of each region."""
+    home = planned_purge(cloud, slice_)
+    return [*([] if home is None else [(cloud, home)]), *planned_copies(cloud, slice_)]
+
+
+def forget_pushes(pushed: Doctor) -> None:
+    """Let all of it have been pushed from somewhere else."""
+    (pushed.stack.own_files / "pushed-weights.json").unlink()
+
+
+def empty(pushed: Doctor, *buckets: str) -> None:
+    """Remove all that the buckets hold."""
+    for bucket in buckets:
+        for name in listed(pushed, bucket):
+            remove(pushed, bucket, name)
+
+
+def colleague_pushes(pushed: Doctor, directory: Path, bucket: str) -> str:
+    """Somebody pushes other weights of the same name from a home of their own; their hash."""
+    directory.mkdir(exist_ok=True)
+    (directory / "config.json").write_text("{}")
+    (directory / "model.safetensors").write_bytes(b"of a colleague")
+    there = weights_bucket(bucket, project="tpuflex-dev", environ=pushed.cloud.environ)
+    name = pushed.stack.settings.model.name
+    report = there.push(
+        directory, prefix_of(pushed), model=name, revision="1", progress=lambda _done, _total: None
+    )
+    return report.manifest.sha256
+
+
+def test_a_colleagues_weights_of_the_same_name_stay(pushed: Doctor, tmp_path: Path) -> None:
+    """What was served and pushed from here is known by its hash: in the home, and in every region.
+    The refusal says what is there, and what removes it all the same."""
+    mine = served(pushed)
+    empty(pushed, HOME, FAR)
+    theirs = colleague_pushes(pushed, tmp_path / "other", HOME)
+    for slice_ in (mine, None):
+        with pytest.raises(ConflictError, match=f"manifest {theirs}.*{mine.manifest_sha256}") as at:
+            planned_purge(pushed.cloud, slice_)
+        assert f"tpuflex weights rm gs://{HOME}/{prefix_of(pushed)} --stack dev" in at.value.hint
+    colleague_pushes(pushed, tmp_path / "other", FAR)
+    with pytest.raises(ConflictError, match=f"gs://{FAR}/.* holds other weights"):
+        planned_copies(pushed.cloud, mine)
+    forget_pushes(pushed)
+    with pytest.raises(ConflictError, match="was neither served by this stack nor pushed from"):
+        planned_purge(pushed.cloud, None)
+    assert len(listed(pushed, HOME)) == len(listed(pushed, FAR)) == 3
+    old = PlannedWeights(HOME, mine.prefix, "", frozenset({FAR}))
+    assert len(planned(pushed.cloud, old)) == 2  # an older version served what it found
+
+
+def test_what_somebody_pushes_while_the_stack_goes_stays(pushed: Doctor, tmp_path: Path) -> None:
+    """Between the question and the removal: other weights, and the same ones once more. What the
+    teardown itself notes in the set is no reason to leave it."""
+    cloud = pushed.cloud
+    (_, home), (far_cloud, far) = planned(cloud, served(pushed))
+    empty(pushed, HOME)
+    colleague_pushes(pushed, tmp_path / "other", HOME)
+    with pytest.raises(ConflictError, match="somebody has pushed there meanwhile"):
+        purge(cloud, home)
+    assert len(listed(pushed, HOME)) == 3
+    note_use(far_cloud.weights.contents(far.prefix), cloud.now().date())
+    purge(far_cloud, far)
+    assert listed(pushed, FAR) == {}
+
+
+def test_what_was_only_pushed_goes_from_every_region(pushed: Doctor) -> None:
+    """Without an `up`: a copy from the home is the home's."""
+    assert [there.bucket for there, _ in planned(pushed.cloud, None)] == [HOME, FAR]
+
+
+def test_a_region_that_was_taken_away_keeps_nothing(pushed: Doctor) -> None:
+    """The slice in the state says where the weights were, which the stack file does not any more. A
+    bucket that is none of the library's is left alone."""
+    before = served(pushed)
+    pushed.change("slice", zones=("us-east5-a",))
+    pushed.change("network", subnetwork_cidrs={})
+    forget_pushes(pushed)
+    pushed.call("POST", "storage/v1/b?project=tpuflex-dev", {"name": "a-colleagues-bucket"})
+    copies = before.copies | {"a-colleagues-bucket", "a-bucket-that-is-gone"}
+    slice_ = PlannedWeights(HOME, before.prefix, before.manifest_sha256, copies)
+    places = planned(pushed.cloud, slice_)
+    for each in places:
+        purge(*each)
+
+    assert [there.bucket for there, _ in places] == [HOME, FAR]
+    assert (listed(pushed, HOME), listed(pushed, FAR)) == ({}, {})

@@ -10,11 +10,11 @@ import pytest
 from pydantic import JsonValue
 
 from tests.cli.samples import status
-from tests.cli.typing import NOON, TypeIn
+from tests.cli.typing import TypeIn
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.stack import OpenStack, open_stack
+from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps import logs, way_in
 from tpuflex.cli.steps.kept_log import Part
 from tpuflex.cli.steps.logs import followed, run_logs
@@ -22,23 +22,12 @@ from tpuflex.cli.steps.way_in import run_ssh, run_tunnel
 from tpuflex.errors import AccessError, ConflictError, NotFoundError, TpuflexError
 from tpuflex.gcp.timing import Timing
 from tpuflex.operate.slice import SliceStatus
-from tpuflex.project import open_project
 
 
 @pytest.fixture
-def invocation() -> Invocation:
-    return Invocation(environ={}, now=lambda: NOON)
-
-
-@pytest.fixture
-def embedded(project: Path) -> OpenStack:
-    return open_stack(open_project(project, {}), "dev")
-
-
-@pytest.fixture
-def google(embedded: OpenStack) -> OpenStack:
-    settings = embedded.settings.model_copy(update={"cloud": "google"})
-    return OpenStack(embedded.project, "tpu", embedded.file, settings)
+def google(stack: OpenStack) -> OpenStack:
+    settings = stack.settings.model_copy(update={"cloud": "google"})
+    return OpenStack(stack.project, "tpu", stack.file, settings)
 
 
 @pytest.fixture(autouse=True)
@@ -103,7 +92,7 @@ SSH = "alpha compute tpus tpu-vm ssh n --zone=us-east5-a --project=p --tunnel-th
 def test_the_log_of_an_emulated_host(
     tmp_path: Path,
     invocation: Invocation,
-    embedded: OpenStack,
+    stack: OpenStack,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The end of the host's serial log, where the embedded cloud says that it is, made printable;
@@ -111,7 +100,7 @@ def test_the_log_of_an_emulated_host(
     (tmp_path / "n.log").write_text("of another zone\n")
     (tmp_path / "n.us-east5-a.log").write_text("one\ntwo\n\x1b[2Jthree\n")
 
-    run_logs(invocation, Cloud(embedded, {}), Part(2), follow=False)
+    run_logs(invocation, Cloud(stack, {}), Part(2), follow=False)
 
     shown = capsys.readouterr().out
     assert shown.startswith("two\n")
@@ -120,10 +109,10 @@ def test_the_log_of_an_emulated_host(
 
 
 @pytest.mark.usefixtures("hosts")
-def test_no_log_yet(invocation: Invocation, embedded: OpenStack) -> None:
+def test_no_log_yet(invocation: Invocation, stack: OpenStack) -> None:
     """A host that has written nothing is an error with the path."""
     with pytest.raises(NotFoundError, match=r"no log yet: .*n\.us-east5-a\.log"):
-        run_logs(invocation, Cloud(embedded, {}), Part(2), follow=False)
+        run_logs(invocation, Cloud(stack, {}), Part(2), follow=False)
 
 
 ENTRY: dict[str, JsonValue] = {
@@ -147,14 +136,14 @@ def absent(_cloud: Cloud) -> SliceStatus:
 def test_the_log_of_a_host_that_is_gone(
     gone: str,
     invocation: Invocation,
-    embedded: OpenStack,
+    stack: OpenStack,
     hosts: list[dict[str, object]],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A dead boot leaves its end in Cloud Logging, which is read where nothing else is left; an
     empty page is not the last."""
-    cloud, kept = Cloud(embedded, {}), Logs({"nextPageToken": "t"}, {"entries": [ENTRY]})
+    cloud, kept = Cloud(stack, {}), Logs({"nextPageToken": "t"}, {"entries": [ENTRY]})
     vars(cloud)["logging"] = kept
     if gone == "slice":
         monkeypatch.setattr(logs, "host_status", absent)
@@ -193,11 +182,11 @@ def test_a_host_that_left_no_log(
     answer: dict[str, JsonValue] | TpuflexError,
     said: str,
     invocation: Invocation,
-    embedded: OpenStack,
+    stack: OpenStack,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """There is no host, and no log either: exit code 4, with why, and what to do about both."""
-    cloud = Cloud(embedded, {})
+    cloud = Cloud(stack, {})
     vars(cloud)["logging"] = Logs(answer)
     monkeypatch.setattr(logs, "host_status", absent)
 
@@ -296,20 +285,20 @@ def test_gcloud_that_cannot(
 
 
 def test_emulated_hosts_need_no_way_in(
-    invocation: Invocation, embedded: OpenStack, monkeypatch: pytest.MonkeyPatch
+    invocation: Invocation, stack: OpenStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On the embedded cloud, ssh and tunnel say why they are not needed."""
     monkeypatch.setattr(way_in, "host_status", lambda _cloud: status(address="127.0.0.9"))
     with pytest.raises(ConflictError, match="nothing to log in to"):
-        run_ssh(invocation, Cloud(embedded, {}))
+        run_ssh(invocation, Cloud(stack, {}))
     with pytest.raises(ConflictError, match="needs no tunnel"):
-        run_tunnel(invocation, Cloud(embedded, {}), None)
+        run_tunnel(invocation, Cloud(stack, {}), None)
 
 
 def test_a_shell_on_an_emulated_host(
     tmp_path: Path,
     invocation: Invocation,
-    embedded: OpenStack,
+    stack: OpenStack,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -317,7 +306,7 @@ def test_a_shell_on_an_emulated_host(
     door = {"https_proxy": "http://127.0.0.1:1"}
     monkeypatch.setattr(Daemon, "tunnel_environment", lambda _daemon: door)
     with pytest.raises(SystemExit) as ended:
-        run_ssh(invocation, Cloud(embedded, stand_in(tmp_path, ALPHA)))
+        run_ssh(invocation, Cloud(stack, stand_in(tmp_path, ALPHA)))
     assert ended.value.code == 5
     assert f"{SSH}\n" in capfd.readouterr().out
 
@@ -331,12 +320,12 @@ def test_one_document(type_in: TypeIn) -> None:
 
 
 def test_a_connection_that_breaks_off_is_made_again(
-    invocation: Invocation, embedded: OpenStack, capsys: pytest.CaptureFixture[str]
+    invocation: Invocation, stack: OpenStack, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A connection that held is made again after a pause; one that did not has its own reason."""
     held, codes, clock = [3600.0, 61.0, 59.0], [255, 1, 255], [0.0]
     timing = Timing(lambda: clock[0], lambda: 0.0, lambda _seconds: False, lambda: 0.0)
-    cloud = Cloud(embedded, {})
+    cloud = Cloud(stack, {})
     cloud.__dict__["timing"] = timing
 
     def run() -> int:

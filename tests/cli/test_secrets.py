@@ -1,4 +1,4 @@
-"""A home that moves takes secrets without the values that they have."""
+"""Secrets: a home that moves takes them without their values, and the user's own get none."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.cli.typing import NOON
+from tests.unit.stack_sections import sections
 from tpuflex.cli.output import Output
 from tpuflex.cli.plan import StackPlan
 from tpuflex.cli.preview_markdown import preview_markdown
@@ -14,11 +15,13 @@ from tpuflex.cli.preview_report import PreviewReport
 from tpuflex.cli.secrets_anew import anew_texts, made_anew, require_first_versions
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.preview import show
+from tpuflex.cli.steps.secrets import require_role
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.errors import SettingsError
 from tpuflex.gcp.kinds import SECRET
 from tpuflex.naming import API_KEY, METRICS_KEY, TLS_CERTIFICATE
 from tpuflex.planning.cost import run_cost
+from tpuflex.settings.load import parse
 from tpuflex.settings.secrets import SecretsSettings
 
 
@@ -93,3 +96,23 @@ def test_a_later_version_of_a_new_secret_is_refused_at_the_plan(stack: OpenStack
     ]
     assert "its versions begin with 1" in refused.value.findings[0].problem
     require_first_versions(with_secrets(stack), plan(stack, "replace", API_KEY))
+
+
+def with_(stack: OpenStack, **changes: object) -> OpenStack:
+    """``stack`` with these settings."""
+    named = {key.replace("__", "."): value for key, value in changes.items()}
+    return replace(stack, settings=parse(sections(named), "test"))
+
+
+def test_nothing_is_put_into_a_secret_of_yours(stack: OpenStack) -> None:
+    """It is said what to do instead."""
+    name = "projects/acme-vault/secrets/vllm-key/versions/3"
+    with pytest.raises(SettingsError) as caught:
+        require_role(with_(stack, secrets={"api_key": name}), API_KEY)
+
+    assert [str(each) for each in caught.value.findings] == [
+        f"tpuflex:secrets.api_key: it is {name}, a secret of yours, to which tpuflex adds nothing."
+        " Add the version there, and write its number here; or remove the line for a secret of the"
+        " stack's own."
+    ]
+    require_role(with_(stack), API_KEY)

@@ -1,22 +1,87 @@
-"""What could not be looked at: said once for each reason, and completed by what the state knows."""
+"""`tpuflex down` of one stack: what is gone already, what could not be looked at, and a slice whose
+boot has failed."""
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from tests.cli.typing import NOON
+from tests.provider.fakes import FakeTime
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack
+from tpuflex.cli.stack_run import StackRun
+from tpuflex.cli.steps.boot_failure import delete_slice
 from tpuflex.cli.steps.down import show_planned
 from tpuflex.cli.steps.ours import Ours
-from tpuflex.cli.steps.teardown import Planned
-from tpuflex.engine.events import EnginePlan
+from tpuflex.cli.steps.teardown import Planned, destroyed
+from tpuflex.engine.events import EnginePlan, Note
+from tpuflex.engine.failure import failure
+from tpuflex.errors import AccessError, EngineError, IncompleteTeardownError, TpuflexError
 from tpuflex.gcp.inventory import Inventory, Item
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.operate.unseen import NOT_READ, reasons, recorded, unseen_remedy
+
+GONE = "googleapi: Error 404: The specified bucket does not exist., notFound"
+
+
+#: Nothing in particular, of which nothing is kept.
+PLANNED = Planned(Ours({}, {}, frozenset()), True, EnginePlan(()), Inventory(()), ())
+
+
+class Run:
+    """A stack run whose destroys fail one after the other, as listed."""
+
+    def __init__(self, *failures: TpuflexError) -> None:
+        self.failures = list(failures)
+        self.steps: list[str] = []
+
+    def destroy(self, _plan: EnginePlan, **_options: bool) -> None:
+        self.steps.append("destroy")
+        if self.failures:
+            raise self.failures.pop(0)
+
+    def refresh(self) -> None:
+        self.steps.append("refresh")
+
+
+def gone() -> TpuflexError:
+    return failure("destroy", [Note("error", GONE, "vllm-weights")], "")
+
+
+def test_the_state_is_read_again_and_the_rest_deleted() -> None:
+    """D3: a bucket whose delete answer was lost does not stop `down` for good."""
+    run, said = Run(gone()), list[str]()
+
+    assert destroyed(cast("StackRun", run), PLANNED, said.append)
+
+    assert run.steps == ["destroy", "refresh", "destroy"]
+    assert said == [f"vllm-weights: {GONE}\nIt is gone already: reading the state again."]
+
+
+def test_a_second_failure_points_to_recover() -> None:
+    """D3: it is not repeated for ever."""
+    run = Run(gone(), gone())
+
+    with pytest.raises(EngineError) as caught:
+        destroyed(cast("StackRun", run), PLANNED, lambda _: None)
+
+    assert run.steps == ["destroy", "refresh", "destroy"]
+    assert "`tpuflex recover`, then `tpuflex down` again" in caught.value.hint
+
+
+def test_another_failure_is_not_repeated() -> None:
+    """Only what is gone makes the state worth reading again."""
+    run = Run(EngineError("boom"))
+
+    with pytest.raises(EngineError, match="boom"):
+        destroyed(cast("StackRun", run), PLANNED, lambda _: None)
+
+    assert run.steps == ["destroy"]
+
 
 ZONE = "projects/p/locations/us-east5-a"
 REFUSED = (
@@ -106,3 +171,55 @@ def test_what_could_not_be_compared_is_said(
     assert "Could not be compared with the state: vllm-host, other: 403: Permission 'iam." in said
     assert "nobody could look" in said
     assert "--role=roles/iam.serviceAccountViewer" in said
+
+
+def deleted(*ends: TpuflexError | None) -> tuple[FakeTime, list[str], TpuflexError | None]:
+    """The time it took, what was said and how it ended, where attempts end like ``ends``."""
+    time, left = FakeTime(), [*ends]
+    said: list[str] = []
+
+    def destroy_slice() -> None:
+        if (end := left.pop(0)) is not None:
+            raise end
+
+    cloud: Any = SimpleNamespace(timing=time.timing())
+    stack_run: Any = SimpleNamespace(destroy_slice=destroy_slice)
+    output: Any = SimpleNamespace(progress=said.append)
+    try:
+        delete_slice(cloud, stack_run, output)
+    except TpuflexError as error:
+        return time, said, error
+    assert left == []
+    return time, said, None
+
+
+@pytest.mark.parametrize(
+    "first", [EngineError("it died"), IncompleteTeardownError("not gone after 30 min")]
+)
+def test_m7_what_may_pass_is_tried_again(first: TpuflexError) -> None:
+    """An engine that died, and a slice that was not gone yet: the next attempt deletes it."""
+    time, said, end = deleted(first, None)
+
+    assert end is None
+    assert time.pauses == [30.0]
+    assert said == [
+        f"It could not be deleted: {first.message}",
+        "Trying again in 30 s (1 of 2) …",
+    ]
+
+
+def test_m7_three_attempts_are_all() -> None:
+    """The last failure is the one that is reported."""
+    failures = [EngineError(f"death {number}") for number in range(3)]
+
+    time, _, end = deleted(*failures)
+
+    assert end is failures[-1]
+    assert time.pauses == [30.0, 30.0]
+
+
+def test_m7_a_missing_permission_is_final() -> None:
+    """Another attempt would be billed and refused."""
+    refused = AccessError("no")
+
+    assert deleted(refused)[2] is refused

@@ -1,4 +1,4 @@
-"""What `tpuflex doctor` says of a service account of the user's, and of what it is granted."""
+"""What `tpuflex doctor` says of an account and a key of the user's, and of what is granted."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from tests.cli.typing import NOON
 from tests.goldens.golden_texts import assert_golden
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.steps.doctor import show
+from tpuflex.gcloud_commands import create_agent
+from tpuflex.gcp.brought_key import USE_ROLE, Agent
 from tpuflex.gcp.held_permissions import Held
 from tpuflex.gcp.transport import JsonObject
 from tpuflex.operate.doctor.check import Standing
+from tpuflex.operate.doctor.encryption_key import agent_checks, key_check
 from tpuflex.operate.doctor.host_account import (
     ACT_AS,
     Needed,
@@ -33,7 +36,7 @@ def policy(role: str, member: str = MEMBER, **more: JsonObject) -> JsonObject:
     return {"bindings": [{"role": role, "members": ["user:ada@example.com", member], **more}]}
 
 
-def test_whole_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_account_of_yours(capsys: pytest.CaptureFixture[str]) -> None:
     """The account in each state that it may be found in, and each role with its command."""
     allowed = Held(frozenset({ACT_AS}))
     policies = {"": NOTHING, "bucket b": NOTHING, "secret s": None}
@@ -71,7 +74,7 @@ def test_whole_text(capsys: pytest.CaptureFixture[str]) -> None:
         (NOTHING, policy(READS.role, condition={"title": "nights"}), Standing.UNKNOWN),
     ],
 )
-def test_what_the_policies_say(
+def test_what_an_account_is_granted(
     on_project: JsonObject | Unread, on_bucket: JsonObject | Unread | None, standing: Standing
 ) -> None:
     """A grant on the project counts; a failure is said only where both were read and neither could
@@ -97,3 +100,65 @@ def test_a_secret_of_another_project() -> None:
         f"gcloud secrets add-iam-policy-binding key --project=vault --member={MEMBER}"
         " --role=roles/secretmanager.secretAccessor"
     )
+
+
+CRYPTO_KEY = "projects/acme-keys/locations/us-east5/keyRings/team/cryptoKeys/weights"
+GOOD: JsonObject = {"purpose": "ENCRYPT_DECRYPT", "primary": {"state": "ENABLED"}}
+SECRETS = Agent(
+    "Secret Manager",
+    "the secrets",
+    "service-1@gcp-sa-secretmanager.iam.gserviceaccount.com",
+    create_agent("p", "secretmanager.googleapis.com"),
+)
+DISKS = Agent("Compute Engine", "boot disks", "service-1@compute-system.iam.gserviceaccount.com")
+
+
+def use(role: str = USE_ROLE, agent: Agent = DISKS, **more: JsonObject) -> JsonObject:
+    """A policy that lets an agent of Google's."""
+    return policy(role, agent.member, **more)
+
+
+def test_a_key_of_yours(capsys: pytest.CaptureFixture[str]) -> None:
+    """The key in each state that it may be found in, and who lacks the role with the commands."""
+    checks = [
+        key_check(CRYPTO_KEY, GOOD),
+        key_check(CRYPTO_KEY, None),
+        key_check(CRYPTO_KEY, DENIED),
+        key_check(CRYPTO_KEY, {**GOOD, "primary": {"state": "DISABLED"}}),
+        key_check(CRYPTO_KEY, {"purpose": "ENCRYPT_DECRYPT"}),
+        key_check(CRYPTO_KEY, {"purpose": "ASYMMETRIC_SIGN"}),
+        *agent_checks(CRYPTO_KEY, (SECRETS, DISKS), [use(), NOTHING, NOTHING]),
+        *agent_checks(CRYPTO_KEY, (SECRETS,), [NOTHING, NOTHING, DENIED]),
+    ]
+    show(Invocation(environ={}, now=lambda: NOON), checks)
+
+    assert_golden("doctor/key-of-yours.txt", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("policies", "standing"),
+    [
+        ([use(), NOTHING, NOTHING], Standing.OK),
+        ([NOTHING, use(), NOTHING], Standing.OK),
+        ([NOTHING, NOTHING, use()], Standing.OK),
+        ([use(), DENIED, DENIED], Standing.OK),
+        ([use("roles/cloudkms.cryptoOperator"), None, NOTHING], Standing.OK),
+        ([use(agent=SECRETS), NOTHING, NOTHING], Standing.FAILED),
+        ([use("roles/cloudkms.cryptoKeyDecrypter"), NOTHING, NOTHING], Standing.FAILED),
+        ([use("roles/cloudkms.admin"), NOTHING, NOTHING], Standing.FAILED),
+        ([NOTHING, NOTHING, DENIED], Standing.UNKNOWN),
+        ([use("projects/p/roles/uses"), NOTHING, NOTHING], Standing.UNKNOWN),
+        ([use(condition={"title": "nights"}), NOTHING, NOTHING], Standing.UNKNOWN),
+    ],
+)
+def test_who_may_use_a_key(policies: list[JsonObject | Unread | None], standing: Standing) -> None:
+    """A grant on the key, its ring or its project counts; a failure is said only where all three
+    were read and none could hold it."""
+    (check,) = agent_checks(CRYPTO_KEY, (DISKS,), policies)
+
+    assert check.standing is standing
+    if standing is not Standing.OK:
+        assert check.remedy == (
+            "gcloud kms keys add-iam-policy-binding weights --keyring=team --location=us-east5"
+            f" --project=acme-keys --member={DISKS.member} --role={USE_ROLE}"
+        )

@@ -1,13 +1,16 @@
-"""`tpuflex emulator env --credentials`, and what commands then use."""
+"""`tpuflex emulator`: strictness, and the kinds of credentials."""
 
 from __future__ import annotations
 
+import json
 import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import get_args
 
-from embedded_cloud.strictness import CredentialKind
+import pytest
+
+from embedded_cloud.strictness import LENIENT, STRICT, CredentialKind, Strictness
 from embedded_cloud.tokens.credentials import KINDS
 from tests.cli.typing import TypeIn
 from tpuflex.cli.cloud import connect_running
@@ -16,6 +19,37 @@ from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import open_stack
 from tpuflex.gcp.credentials import Kind, describe
 from tpuflex.project import open_project
+
+
+def test_strictness_is_shown_set_and_kept_over_a_reset(type_in: TypeIn) -> None:
+    """Strict from the start, changed in one area, lenient again by name."""
+
+    def shown(*words: str) -> Strictness:
+        typed = type_in("emulator", "strictness", *words)
+        assert typed.code == 0, typed.err
+        return Strictness.from_json(json.loads(typed.out))
+
+    assert type_in("emulator", "start", "--port", "0", "--strict").code == 0
+    try:
+        assert shown() == STRICT
+        changed = shown('{"apis": {"answers_after_s": 1}}')
+        assert changed == STRICT.merged({"apis": {"answers_after_s": 1}})
+        assert type_in("emulator", "reset", "--yes").code == 0
+        assert shown() == STRICT
+        assert shown("lenient") == LENIENT
+        wrong = type_in("emulator", "strictness", '{"apis": {"enforce": 1}}')
+        assert wrong.code != 0
+        assert "apis.enforce: Unexpected keyword" in wrong.err
+    finally:
+        type_in("emulator", "stop")
+
+
+@pytest.mark.parametrize("change", ["harsh", "[1]", "{'apis': 1}"])
+def test_what_is_no_preset_and_no_json_is_refused(type_in: TypeIn, change: str) -> None:
+    """Exit code 2 with an example, before anything is asked."""
+    typed = type_in("emulator", "strictness", change)
+    assert typed.code == 2
+    assert "JSON object" in typed.err or '{"apis": {"enforced": true}}' in typed.err
 
 
 def test_the_kinds_are_the_embedded_clouds() -> None:
