@@ -31,12 +31,7 @@ class WrittenBoot:
     ended: dict[str, float] | None = field(default=None, init=False)
 
     def write(
-        self,
-        phase: str,
-        after: float,
-        *lines: str,
-        error: str = "",
-        container: str = "",
+        self, phase: str, after: float, *lines: str, error: str = "", container: str = ""
     ) -> None:
         """An entry with the lines of a phase, ``after`` seconds from the boot's begin."""
         now = self.began + timedelta(seconds=after)

@@ -11,7 +11,8 @@ import pytest
 
 from embedded_cloud.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
-from tests.cli.typing import NOON, Typed, TypeIn
+from tests.cli.examined import Doctor, healthy
+from tests.cli.typing import NOON, Captured, Typed, TypeIn
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run
@@ -54,7 +55,14 @@ def cloud(tmp_path: Path, stack: OpenStack) -> Iterator[Cloud]:
 
 
 @pytest.fixture
-def type_in(project: Path, capsys: pytest.CaptureFixture[str]) -> TypeIn:
+def doctor(project: Path, tmp_path: Path) -> Iterator[Doctor]:
+    """A cloud where all is well, for the doctor to look at."""
+    with healthy(project, tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def type_in(project: Path, capsys: Captured) -> TypeIn:
     """Type a command in the project, at noon."""
 
     def type_words(*words: str, **environ: str) -> Typed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
+from tests.cli.typing import Captured
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import tpuflex
 from tpuflex.cli.output import Output, for_stack
@@ -51,9 +52,7 @@ def test_the_default_stack_is_named_where_the_environment_names_another() -> Non
     assert for_stack("tpuflex down", "dev", {"TPUFLEX_STACK": ""}) == "tpuflex down"
 
 
-def test_a_failure_advises_for_the_stack_of_the_command(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_failure_advises_for_the_stack_of_the_command(capsys: Captured) -> None:
     """`tpuflex --stack dev` in a shell that names another stack advises for dev."""
     invocation = Invocation(environ={"TPUFLEX_STACK": "big"}, chosen_stack="dev")
 
@@ -79,7 +78,7 @@ def test_what_is_advised_can_be_typed() -> None:
         assert any("--stack" in each.opts for each in command.params)
 
 
-def test_a_failure_advises_for_its_stack(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_advises_for_its_stack(capsys: Captured) -> None:
     """The hint names the stack, for people and in the document."""
     output = Output(json=True, verbose=False, stack="big")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.typing import TypeIn
+from tests.cli.typing import Captured, TypeIn
 from tpuflex import errors
 from tpuflex.cli.output import Output
 from tpuflex.errors import Finding, InterruptedByUser, TpuflexError
@@ -298,7 +298,7 @@ def kinds() -> list[type[TpuflexError]]:
 
 
 @pytest.mark.parametrize("kind", kinds())
-def test_exit_code(kind: type[TpuflexError], capsys: pytest.CaptureFixture[str]) -> None:
+def test_exit_code(kind: type[TpuflexError], capsys: Captured) -> None:
     """Each kind has its exit code, and shows its message and its hint on separate lines."""
     if kind is errors.SettingsError:
         error: TpuflexError = errors.SettingsError("f", (Finding("k", "bad"),), hint="fix it")

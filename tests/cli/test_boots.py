@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cli.boot_logs import WrittenBoot
-from tests.cli.typing import NOON
+from tests.cli.typing import NOON, Captured
 from tpuflex.cli.boot_bars import boot_bars
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
@@ -46,9 +46,7 @@ def boots(cloud: Cloud) -> None:
 
 
 @pytest.mark.usefixtures("boots")
-def test_the_table(
-    cloud: Cloud, invocation: Invocation, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_table(cloud: Cloud, invocation: Invocation, capsys: Captured) -> None:
     """The newest first, each with its time beside the median of those that served, and the newest
     with its phases."""
     run_boots(invocation, cloud, 10)
@@ -70,9 +68,7 @@ def test_the_table(
 
 
 @pytest.mark.usefixtures("boots")
-def test_the_last_ones(
-    cloud: Cloud, invocation: Invocation, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_last_ones(cloud: Cloud, invocation: Invocation, capsys: Captured) -> None:
     """As many as were asked for; where none of them served there is no median."""
     run_boots(invocation, cloud, 2)
     lines = capsys.readouterr().out.splitlines()
@@ -86,9 +82,7 @@ def test_the_last_ones(
 
 
 @pytest.mark.usefixtures("boots")
-def test_the_document(
-    cloud: Cloud, invocation: Invocation, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_document(cloud: Cloud, invocation: Invocation, capsys: Captured) -> None:
     """A script reads the seconds of every phase, outcome and reason, and the medians."""
     invocation.json = True
     run_boots(invocation, cloud, 3)
@@ -112,7 +106,7 @@ def test_the_document(
 
 
 def test_a_boot_of_an_earlier_version(
-    cloud: Cloud, invocation: Invocation, capsys: pytest.CaptureFixture[str]
+    cloud: Cloud, invocation: Invocation, capsys: Captured
 ) -> None:
     """Its one entry says how it ended, and no times."""
     for minutes in (0, 1):
@@ -135,9 +129,7 @@ def test_no_boot(cloud: Cloud, invocation: Invocation) -> None:
     assert "30 days" in caught.value.hint
 
 
-def test_image_and_weights_at_once(
-    cloud: Cloud, invocation: Invocation, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_image_and_weights_at_once(cloud: Cloud, invocation: Invocation, capsys: Captured) -> None:
     """What went on at once is shown as that, and counted once."""
     boot = WrittenBoot(cloud)
     boot.write("config", 0)
@@ -266,11 +258,7 @@ def test_nothing_to_tell() -> None:
     st.none() | st.dictionaries(st.sampled_from(PHASES), st.floats(-(10.0**11), 10.0**11)),
 )
 def test_whatever_a_host_writes(
-    timeline: dict[str, float],
-    error: str,
-    now: float,
-    plain: bool,
-    ended: dict[str, float] | None,
+    timeline: dict[str, float], error: str, now: float, plain: bool, ended: dict[str, float] | None
 ) -> None:
     """Whatever times and names a host reports: known phases alone, no bar longer than the widest,
     no time below zero."""

@@ -14,7 +14,7 @@ from types import TracebackType
 
 import pytest
 
-from tests.cli.typing import TypeIn
+from tests.cli.typing import Captured, TypeIn
 from tpuflex.cli.completion import SHELLS, VARIABLE, answer_shell
 from tpuflex.cli.main import tpuflex
 
@@ -77,9 +77,7 @@ def test_the_script_is_clicks_own(shell: str, type_in: TypeIn) -> None:
     assert done.err == ""
 
 
-def _offered(
-    line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> tuple[int, str, str]:
+def _offered(line: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> tuple[int, str, str]:
     words = line.split(" ")
     monkeypatch.setenv("COMP_WORDS", line)
     monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
@@ -90,7 +88,7 @@ def _offered(
 
 
 def test_only_plain_names_are_offered(
-    several: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    several: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     """A file of a checkout cannot put a command on somebody's command line."""
     monkeypatch.chdir(several)
@@ -99,10 +97,7 @@ def test_only_plain_names_are_offered(
 
 
 def test_the_project_of_the_command_line(
-    several: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    several: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     """Stacks and own rows of the catalog are those of the project that -C names."""
     (several / "catalog.yaml").write_text("accelerators:\n  - {name: v9-mine}\n")
@@ -119,11 +114,7 @@ def test_the_project_of_the_command_line(
 )
 @pytest.mark.parametrize("line", ["tpuflex up -s d", "tpuflex catalog models x", "tpuflex x y "])
 def test_nothing_is_offered_rather_than_an_error(
-    text: str,
-    line: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    text: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     """Whatever the project's files hold, the line that is being typed is left alone."""
     (tmp_path / "Pulumi.yaml").write_text(text)
@@ -137,7 +128,7 @@ def test_nothing_is_offered_rather_than_an_error(
 
 
 def test_a_question_that_nobody_can_understand(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     """Without the variables of a shell the answer is an exit code."""
     monkeypatch.setenv(VARIABLE, "bash_complete")

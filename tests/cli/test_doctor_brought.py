@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.typing import NOON
+from tests.cli.typing import NOON, Captured
 from tests.goldens.golden_texts import assert_golden
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.steps.doctor import show
@@ -36,7 +36,7 @@ def policy(role: str, member: str = MEMBER, **more: JsonObject) -> JsonObject:
     return {"bindings": [{"role": role, "members": ["user:ada@example.com", member], **more}]}
 
 
-def test_an_account_of_yours(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_account_of_yours(capsys: Captured) -> None:
     """The account in each state that it may be found in, and each role with its command."""
     allowed = Held(frozenset({ACT_AS}))
     policies = {"": NOTHING, "bucket b": NOTHING, "secret s": None}
@@ -118,7 +118,7 @@ def use(role: str = USE_ROLE, agent: Agent = DISKS, **more: JsonObject) -> JsonO
     return policy(role, agent.member, **more)
 
 
-def test_a_key_of_yours(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_key_of_yours(capsys: Captured) -> None:
     """The key in each state that it may be found in, and who lacks the role with the commands."""
     checks = [
         key_check(CRYPTO_KEY, GOOD),

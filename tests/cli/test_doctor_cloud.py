@@ -5,13 +5,11 @@ Without an engine: what `up` asks for is asked for directly.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from tests.cli.examined import DIGEST, MIRROR, PROJECT, Doctor, healthy, quota
+from tests.cli.examined import DIGEST, MIRROR, PROJECT, Doctor, quota
 from tests.cli.missing_rows import half_pushed
 from tests.cli.samples import status
 from tests.embedded_cloud.api import TOKEN
@@ -26,12 +24,6 @@ from tpuflex.naming import programs_key
 from tpuflex.operate.doctor.check import Standing
 from tpuflex.operate.doctor.side_by_side import DECISIVE, examine_all
 from tpuflex.settings.weights_source import LocalDirectory
-
-
-@pytest.fixture
-def doctor(project: Path, tmp_path: Path) -> Iterator[Doctor]:
-    with healthy(project, tmp_path) as found:
-        yield found
 
 
 def test_all_is_well(doctor: Doctor) -> None:

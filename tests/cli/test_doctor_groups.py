@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from tests.cli.typing import NOON
+from tests.cli.typing import NOON, Captured
 from tests.goldens.golden_texts import assert_golden
 from tpuflex.boot.manifest import PART_BYTES, WeightsFile, manifest
 from tpuflex.cli.invocation import Invocation
@@ -49,7 +49,7 @@ DENIED = Unread("403 PERMISSION_DENIED: not you", "Ask for the role.")
 
 
 @pytest.fixture
-def shown(capsys: pytest.CaptureFixture[str]) -> Callable[[Sequence[Check]], str]:
+def shown(capsys: Captured) -> Callable[[Sequence[Check]], str]:
     """The whole text for some checks, without the empty line and the summary at its end."""
 
     def text(checks: Sequence[Check]) -> str:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.cli.typing import NOON
+from tests.cli.typing import NOON, Captured
 from tests.provider.fakes import FakeTime
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
@@ -141,7 +141,7 @@ def test_the_remedy_mends_the_cause(unseen: str, remedy: str) -> None:
     assert unseen_remedy(("nodes: 503",), "p") == ""
 
 
-def test_before_the_question(stack: OpenStack, capsys: pytest.CaptureFixture[str]) -> None:
+def test_before_the_question(stack: OpenStack, capsys: Captured) -> None:
     """What could not be looked at is in the list, and said with what that means."""
     inventory = Inventory((NETWORK,), (REFUSED,), KINDS)
     mine = Ours({"resources": STATE}, {}, frozenset())
@@ -155,9 +155,7 @@ def test_before_the_question(stack: OpenStack, capsys: pytest.CaptureFixture[str
     assert "is destroyed all the same" in said
 
 
-def test_what_could_not_be_compared_is_said(
-    stack: OpenStack, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_could_not_be_compared_is_said(stack: OpenStack, capsys: Captured) -> None:
     """`down` deleted what it had not been allowed to read, and did not say so: nobody had looked
     whether it was still what the stack had made."""
     denied = "GET https://iam/x: 403: Permission 'iam.serviceAccounts.get' denied on resource"

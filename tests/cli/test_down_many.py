@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.samples import status
-from tests.cli.typing import NOON, TypeIn
+from tests.cli.typing import NOON, Captured, TypeIn
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.down_many import _confirm
@@ -142,7 +142,7 @@ def found(google: OpenStack) -> tuple[Examined, ...]:
     return dev, young, empty, Examined("wrong", invocation, error=error)
 
 
-def test_before(found: tuple[Examined, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_before(found: tuple[Examined, ...], capsys: Captured) -> None:
     """Each stack with its age, what it costs per hour and so far, and whether it is meant; what
     will stay behind on request is named."""
     invocation = Invocation(environ={})
@@ -163,7 +163,7 @@ def test_before(found: tuple[Examined, ...], capsys: pytest.CaptureFixture[str])
     )
 
 
-def test_after(found: tuple[Examined, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_after(found: tuple[Examined, ...], capsys: Captured) -> None:
     """One table at the end, whatever became of each; the exit code is the highest."""
     dev, young, empty, wrong = found
     left = IncompleteTeardownError("Something is left:\n  left: bucket weights-bucket (us-east5)")
@@ -207,9 +207,7 @@ def test_consent(
         _confirm(Invocation(environ={}), found[:count])
 
 
-def test_weights_that_stay_are_told(
-    found: tuple[Examined, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_weights_that_stay_are_told(found: tuple[Examined, ...], capsys: Captured) -> None:
     """Of each stack whose weights outlive it: what they cost a month, after the table, and for
     scripts."""
     dev = found[0]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.typing import Captured
 from tpuflex.cli.cloud import connect, connect_running
 from tpuflex.cli.cloud_environment import google_environment
 from tpuflex.cli.daemon import Daemon
@@ -62,7 +63,7 @@ class TestEnvironment:
         assert not (tmp_path / "backend").exists()
 
     def test_of_the_embedded_cloud_says_that_it_has_a_backend_of_its_own(
-        self, project: Path, capsys: pytest.CaptureFixture[str]
+        self, project: Path, capsys: Captured
     ) -> None:
         """A backend that the user names is not silently left out."""
         opened = open_project(project, {})

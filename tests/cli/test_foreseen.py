@@ -15,7 +15,7 @@ from embedded_cloud.admission.permission_table import needs_of
 from tests.cli.examined import Doctor, healthy, quota
 from tests.cli.regions import make_library
 from tests.cli.samples import status, step
-from tests.cli.typing import NOON
+from tests.cli.typing import NOON, Captured
 from tests.engine.libraries import checkpoint, manifest_of
 from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.before_chips import Foreseen, foresee
@@ -314,7 +314,7 @@ SEEN = Foreseen(
 )
 
 
-def test_it_is_shown_in_each_form(stack: OpenStack, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_shown_in_each_form(stack: OpenStack, capsys: Captured) -> None:
     """For people, for scripts, and in the comment on a change. A rehearsal says that it is one; a
     comment about one says nothing of buckets that are empty because the whole cloud is new."""
     seen = report(stack, SEEN)
@@ -379,11 +379,7 @@ def test_a_comment_has_room_for_all_of_it(stack: OpenStack) -> None:
     ],
 )
 def test_quota_for_one_slice_only_is_told_before_a_hand_over(
-    doctor: Doctor,
-    monkeypatch: pytest.MonkeyPatch,
-    limit: int,
-    how: dict[str, Any],
-    told: str,
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch, limit: int, how: dict[str, Any], told: str
 ) -> None:
     """What replaces a slice that serves needs quota beside it; a plan says so where there is not
     enough, with the way out; not where the old one goes first, or draws from another quota."""

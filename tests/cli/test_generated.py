@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cli.typing import Captured
 from tpuflex.cli.generated import main
 from tpuflex.cli.lifecycle_reference import lifecycle_reference
 from tpuflex.operate.slice import SliceStatus
@@ -13,7 +12,7 @@ from tpuflex.request.outcomes import TABLE
 from tpuflex.request.states import Lifecycle
 
 
-def test_they_are_what_the_code_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_they_are_what_the_code_says(capsys: Captured) -> None:
     """A change of the code needs `make docs`; the check names the files."""
     assert main(["--check"]) == 0, capsys.readouterr().err
 

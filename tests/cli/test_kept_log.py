@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from tests.cli.boot_logs import WrittenBoot
-from tests.cli.typing import NOON, TypeIn
+from tests.cli.typing import NOON, Captured, TypeIn
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.steps import kept_log
@@ -48,7 +48,7 @@ HEAD = "The end of the boot log of n-g2 in us-east5-a, 2026-11-21T12:00:05.00000
     ],
 )
 def test_parts_of_the_last_boot(
-    part: Part, out: str, cloud: Cloud, invocation: Invocation, capsys: pytest.CaptureFixture[str]
+    part: Part, out: str, cloud: Cloud, invocation: Invocation, capsys: Captured
 ) -> None:
     """All of it, the last lines, a phase, or what the server wrote; nobody else's, made
     printable, and no host is asked."""
@@ -59,7 +59,7 @@ def test_parts_of_the_last_boot(
 
 
 def test_lines_that_were_written_twice(
-    cloud: Cloud, invocation: Invocation, capsys: pytest.CaptureFixture[str]
+    cloud: Cloud, invocation: Invocation, capsys: Captured
 ) -> None:
     """Where the answer to a request is lost, the host writes its lines once more with what came
     since, under the same ids: they are shown once."""
@@ -73,7 +73,7 @@ def test_lines_that_were_written_twice(
 
 @pytest.mark.usefixtures("failed")
 def test_the_last_boot_as_a_document(
-    cloud: Cloud, invocation: Invocation, capsys: pytest.CaptureFixture[str]
+    cloud: Cloud, invocation: Invocation, capsys: Captured
 ) -> None:
     """A script reads whose boot it is, how it ended, and its lines."""
     invocation.json = True
@@ -101,7 +101,7 @@ def test_a_phase_that_the_boot_did_not_reach(cloud: Cloud, invocation: Invocatio
 
 
 def test_a_phase_of_another_version(
-    type_in: TypeIn, cloud: Cloud, invocation: Invocation, capsys: pytest.CaptureFixture[str]
+    type_in: TypeIn, cloud: Cloud, invocation: Invocation, capsys: Captured
 ) -> None:
     """A host boots with the script that its slice was made with, whose phases may be others than
     this version's."""
@@ -131,7 +131,7 @@ def test_a_log_is_followed(
     invocation: Invocation,
     failed: WrittenBoot,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Captured,
 ) -> None:
     """What is written later is shown once, in order, the next boot's, too, until Ctrl-C."""
     polls: list[float] = []

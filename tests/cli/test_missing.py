@@ -4,12 +4,11 @@ what `up` does, and that nothing is made. goldens/missing.md has the whole table
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.examined import Doctor, healthy
+from tests.cli.examined import Doctor
 from tests.cli.missing_rows import SECTIONS, Row
 from tests.goldens.golden_texts import REWRITE
 from tpuflex.cli.invocation import Invocation
@@ -28,12 +27,6 @@ WELL = (Standing.OK, Standing.SKIPPED)
 #: These have a line for all of their rows that end in the same way: there are many, and roles.yaml
 #: has them.
 TOGETHER = "Permissions"
-
-
-@pytest.fixture
-def doctor(project: Path, tmp_path: Path) -> Iterator[Doctor]:
-    with healthy(project, tmp_path) as found:
-        yield found
 
 
 def before_the_engine(doctor: Doctor) -> TpuflexError | None:

@@ -223,11 +223,7 @@ def cloud(
     ],
 )
 def test_the_token(
-    stack: OpenStack,
-    answer: str | TpuflexError,
-    version: int | None,
-    of_the_shell: str,
-    token: str,
+    stack: OpenStack, answer: str | TpuflexError, version: int | None, of_the_shell: str, token: str
 ) -> None:
     """M11: HF_TOKEN, else the pinned version of the stack's secret, else none."""
     found, secrets = cloud(stack, answer, version, of_the_shell)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
 from tests.cli.samples import step
+from tests.cli.typing import Captured
 from tests.unit.stack_sections import sections
 from tpuflex.cli.output import Output
 from tpuflex.cli.plan import StackPlan, egress_text, image_grant
@@ -21,8 +23,19 @@ from tpuflex.settings.identity import IdentitySettings
 from tpuflex.settings.load import parse
 from tpuflex.settings.network import NetworkSettings
 
+#: Of a price that was not read.
+COST = RunCost(1, None, None, None)
 
-def test_on_google(stack: OpenStack, capsys: pytest.CaptureFixture[str]) -> None:
+
+def shown(stack: OpenStack, capsys: Captured, *steps: Step, **changes: object) -> tuple[str, Any]:
+    """The plan of a stack with other settings, for people and for scripts."""
+    settings = stack.settings.model_copy(update=changes)
+    plan = StackPlan(replace(stack, settings=settings), EnginePlan(steps), COST)
+    plan.show(Output(json=False, verbose=False))
+    return capsys.readouterr().out, plan.to_json()
+
+
+def test_on_google(stack: OpenStack, capsys: Captured) -> None:
     """A plan shows model, zone, slice, duration, price with its limits, and the changes."""
     cost = RunCost(4, Decimal("5.40"), Decimal("21.60"), None)
     steps = (step("create"), step("create", name="b"), step("update", name="c"))
@@ -56,21 +69,19 @@ def test_a_way_out_that_goes_or_comes_is_told(stack: OpenStack) -> None:
 
     assert "NAT, by which the hosts reached the internet" in egress_text("google", nat)
     assert "may reach the internet, through NAT; until now" in egress_text("internet", zone)
-    assert StackPlan(stack, nat, RunCost(1, None, None, None)).to_json()["egress"] == "google"
+    assert StackPlan(stack, nat, COST).to_json()["egress"] == "google"
 
 
-def test_a_bucket_that_goes_is_named(stack: OpenStack, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bucket_that_goes_is_named(stack: OpenStack, capsys: Captured) -> None:
     """Weights that an `up` deletes, because the stack keeps them in a library or in another region
     from now on, are told before it does; what is made or changed is not."""
     gone = replace(step("delete"), before={"name": "acme-weights"})
     moved = replace(step("replace", name="b"), before={"name": "acme-weights-of-before"})
     others = (step("create", name="c"), step("update", name="d"), step("delete", "a:b:C", "e"))
 
-    StackPlan(stack, EnginePlan((gone, moved, *others)), RunCost(1, None, None, None)).show(
-        Output(json=False, verbose=False)
-    )
+    text, _ = shown(stack, capsys, gone, moved, *others)
 
-    assert [line for line in capsys.readouterr().out.splitlines() if "gs://" in line] == [
+    assert [line for line in text.splitlines() if "gs://" in line] == [
         "  deletes    gs://acme-weights with everything in it",
         "  deletes    gs://acme-weights-of-before with everything in it",
     ]
@@ -96,86 +107,65 @@ def test_a_role_that_somebody_else_grants_is_told(stack: OpenStack) -> None:
     assert image_grant(stack) is None
 
 
-def test_when_a_request_gives_up(stack: OpenStack, capsys: pytest.CaptureFixture[str]) -> None:
+def test_when_a_request_gives_up(stack: OpenStack, capsys: Captured) -> None:
     """M7: the plan says after which time the request gives up; without one it has no line."""
     slice_ = stack.settings.slice.model_copy(update={"give_up_after": timedelta(hours=6)})
-    settings = stack.settings.model_copy(update={"slice": slice_})
-    plan = StackPlan(
-        replace(stack, settings=settings), EnginePlan(()), RunCost(1, None, None, None)
-    )
+    text, document = shown(stack, capsys, slice=slice_)
 
-    plan.show(Output(json=False, verbose=False))
-
-    shown = capsys.readouterr().out
-    assert "  gives up   6h after it is requested, unless granted before\n" in shown
-    assert plan.to_json()["give_up_after"] == "6h"
+    assert "  gives up   6h after it is requested, unless granted before\n" in text
+    assert document["give_up_after"] == "6h"
 
 
-def test_a_network_of_yours_is_named(stack: OpenStack, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_network_of_yours_is_named(stack: OpenStack, capsys: Captured) -> None:
     """Whoever agrees to a plan sees which network the hosts go into, and that it stays."""
     network = NetworkSettings(name="team", subnetwork="serving", egress="existing")
-    settings = stack.settings.model_copy(update={"network": network})
-    plan = StackPlan(
-        replace(stack, settings=settings), EnginePlan(()), RunCost(1, None, None, None)
-    )
+    text, document = shown(stack, capsys, network=network)
 
-    plan.show(Output(json=False, verbose=False))
-
-    region = settings.region
-    path = f"projects/{settings.project}/regions/{region}/subnetworks/serving"
-    shown = capsys.readouterr().out
-    assert f"  network    yours, and kept: {path}\n" in shown
-    assert "  egress     what your network lets the hosts reach: nothing is made for it\n" in shown
-    found = plan.to_json()["network"]
-    assert found == {
-        "network": f"projects/{settings.project}/global/networks/team",
+    project = stack.settings.project
+    path = f"projects/{project}/regions/{stack.settings.region}/subnetworks/serving"
+    assert f"  network    yours, and kept: {path}\n" in text
+    assert "  egress     what your network lets the hosts reach: nothing is made for it\n" in text
+    assert document["network"] == {
+        "network": f"projects/{project}/global/networks/team",
         "subnetwork": path,
     }
 
 
-def test_a_bucket_of_yours_is_named(stack: OpenStack, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bucket_of_yours_is_named(stack: OpenStack, capsys: Captured) -> None:
     """Where the weights are, that they stay, and who pays for them."""
     weights = {"bucket": "gs://acme-models/llm", "manifest_sha256": "5a" * 32}
     settings = parse(sections({"model.weights": weights}), "test")
     seen = {"name": "acme-models", "location": "US-EAST5", "projectNumber": 1234.0}
     read = replace(step("read", "gcp:storage/bucket:Bucket", "b"), inputs=seen)
-    plan = StackPlan(
-        replace(stack, settings=settings), EnginePlan((read,)), RunCost(1, None, None, None)
-    )
+    stack = replace(stack, settings=settings)
+    text, document = shown(stack, capsys, read)
 
-    plan.show(Output(json=False, verbose=False))
-
-    shown = " ".join(capsys.readouterr().out.split())
+    words = " ".join(text.split())
     assert (
         "weights yours, and kept: gs://acme-models/llm/models/google-gemma-4-e4b-it/1, in us-east5,"
         " billed to project 1234 egress"
-    ) in shown
-    assert "resources none" in shown
-    assert plan.to_json()["bucket"] == "gs://acme-models"
+    ) in words
+    assert "resources none" in words
+    assert document["bucket"] == "gs://acme-models"
 
 
 @pytest.mark.parametrize("manage_grants", [True, False])
 def test_an_account_of_yours_is_named(
-    stack: OpenStack, capsys: pytest.CaptureFixture[str], manage_grants: bool
+    stack: OpenStack, capsys: Captured, manage_grants: bool
 ) -> None:
     """Whoever agrees to a plan sees as whom the hosts run, and who grants that what they need."""
     mine = "serving@acme-serving.iam.gserviceaccount.com"
     identity = IdentitySettings(service_account=mine, manage_grants=manage_grants)
-    settings = stack.settings.model_copy(update={"identity": identity})
-    plan = StackPlan(
-        replace(stack, settings=settings), EnginePlan(()), RunCost(1, None, None, None)
-    )
-
-    plan.show(Output(json=False, verbose=False))
+    text, document = shown(stack, capsys, identity=identity)
 
     others = "" if manage_grants else "; others grant it what hosts need"
-    assert f"  account    yours, and kept: {mine}{others}\n" in capsys.readouterr().out
-    assert plan.to_json()["service_account"] == mine
+    assert f"  account    yours, and kept: {mine}{others}\n" in text
+    assert document["service_account"] == mine
 
 
 def test_unknown_price(stack: OpenStack) -> None:
     """A price that was not read is unknown, not zero."""
-    plan = StackPlan(stack, EnginePlan(()), RunCost(1, None, None, None))
+    plan = StackPlan(stack, EnginePlan(()), COST)
 
     assert plan.to_json()["usd_per_hour"] is None
     assert plan.changes == "none"
@@ -184,12 +174,11 @@ def test_unknown_price(stack: OpenStack) -> None:
 def test_of_a_run_that_is_over(stack: OpenStack) -> None:
     """An update that requests nothing is shown as that, not as an update."""
     update = step("update", "tpuflex:tpu:QueuedResource", "vllm")
-    cost = RunCost(1, None, None, None)
 
-    over = StackPlan(stack, EnginePlan((update,)), cost, run_over="the run is over")
+    over = StackPlan(stack, EnginePlan((update,)), COST, run_over="the run is over")
 
     assert over.to_json()["request"] == "the run is over"
-    assert StackPlan(stack, EnginePlan((update,)), cost).request == PREVIEWS[PreviewAction.UPDATE]
+    assert StackPlan(stack, EnginePlan((update,)), COST).request == PREVIEWS[PreviewAction.UPDATE]
 
 
 def test_why_a_slice_is_replaced(stack: OpenStack) -> None:
@@ -203,25 +192,20 @@ def test_why_a_slice_is_replaced(stack: OpenStack) -> None:
         replaced_for=("queuedResourceId", "zones"),
     )
 
-    plan = StackPlan(stack, EnginePlan((replaced,)), RunCost(1, None, None, None))
+    plan = StackPlan(stack, EnginePlan((replaced,)), COST)
 
     assert plan.request == f"{PREVIEWS[PreviewAction.REPLACE]} (changed: zones)"
 
 
-def test_a_hand_over_is_announced(stack: OpenStack, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hand_over_is_announced(stack: OpenStack, capsys: Captured) -> None:
     """A plan that replaces a slice says that two are billed for a while; not one that deletes the
     first before it asks for the next."""
     change = step("replace", QUEUED_RESOURCE, "vllm")
-    cost = RunCost(4, None, None, None)
-
-    StackPlan(stack, EnginePlan((change,)), cost).show(Output(json=False, verbose=False))
-    told = capsys.readouterr().out
-    StackPlan(stack, EnginePlan((replace(change, deleted_first=True),)), cost).show(
-        Output(json=False, verbose=False)
-    )
+    told, _ = shown(stack, capsys, change)
+    untold, _ = shown(stack, capsys, replace(change, deleted_first=True))
 
     assert "hand-over  what serves goes on until the new slice serves" in told
-    assert "hand-over" not in capsys.readouterr().out
+    assert "hand-over" not in untold
 
 
 def test_components_and_providers_do_not_count(stack: OpenStack) -> None:
@@ -229,7 +213,7 @@ def test_components_and_providers_do_not_count(stack: OpenStack) -> None:
     component = Step("create", "tpuflex:index:Network", "n", "urn:n", custom=False)
     provider = step("create", "pulumi:providers:gcp", "p")
 
-    plan = StackPlan(stack, EnginePlan((component, provider)), RunCost(1, None, None, None))
+    plan = StackPlan(stack, EnginePlan((component, provider)), COST)
 
     assert plan.changes == "none"
     assert len(plan.plan.changes) == 2

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.typing import TypeIn
+from tests.cli.typing import Captured, TypeIn
 from tests.policy.resources import firewall, slice_
 from tests.unit.stack_sections import embedded
 from tpuflex.cli.output import Output
@@ -41,7 +41,7 @@ def plan_with_waiver(stack: OpenStack) -> StackPlan:
     return StackPlan(stack, EnginePlan(()), FREE, policy=report)
 
 
-def test_findings_stand_in_the_plan(stack: OpenStack, capsys: pytest.CaptureFixture[str]) -> None:
+def test_findings_stand_in_the_plan(stack: OpenStack, capsys: Captured) -> None:
     """What refuses, what is waived and until when, and a waiver of nothing, a line each."""
     plan_with_waiver(stack).show(Output(json=False, verbose=False))
 

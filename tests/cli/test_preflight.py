@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
+from tests.cli.typing import Captured
 from tests.gcp.new_project import NAMES, PROJECT, Project, refused
 from tests.unit.stack_sections import TPU_DIGEST, sections
 from tpuflex.cli.cloud import Cloud
@@ -32,7 +33,7 @@ def cloud_of(project: Path, apis: Project, kind: str = "google", **settings_: ob
 
 
 def test_b2_it_asks_before_it_enables_anything_on_google(
-    project: Path, answer: Callable[..., None], capsys: pytest.CaptureFixture[str]
+    project: Path, answer: Callable[..., None], capsys: Captured
 ) -> None:
     """What is off is named, and a no leaves it off; a yes enables it and waits."""
     apis = Project()
@@ -75,9 +76,7 @@ def test_the_embedded_clouds_projects_are_nobody_elses(project: Path) -> None:
     assert len(apis.posts()) == 1
 
 
-def test_a_recovery_waits_for_what_the_killed_run_enabled(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_recovery_waits_for_what_the_killed_run_enabled(project: Path, capsys: Captured) -> None:
     """APIs that settle are waited for and may refuse once more; none is enabled, nobody asked."""
     apis = Project(enabled={**dict.fromkeys(NAMES, 0.0), "tpu.googleapis.com": 990.0})
     cloud = cloud_of(project, apis)

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from tests.cli.samples import status
-from tests.cli.typing import NOON
+from tests.cli.typing import NOON, Captured
 from tests.goldens.golden_texts import assert_golden
 from tests.unit.stack_sections import sections
 from tpuflex.cli.markdown import alert, code, code_block, table
@@ -233,9 +233,7 @@ def test_a_preview_that_fails(google: OpenStack) -> None:
 # -- its size, and its safety --------------------------------------------------------------------
 
 
-def test_what_cannot_be_read_is_said_in_a_terminal(
-    google: OpenStack, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_read_is_said_in_a_terminal(google: OpenStack, capsys: Captured) -> None:
     """Only the comment told it: in a terminal, the preview passed for that of a new stack."""
     output, denied = Output(json=False, verbose=False), "403: Permission 'tpu.nodes.list' denied"
 

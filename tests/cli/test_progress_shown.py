@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pytest
-
 from tests.cli.samples import step
+from tests.cli.typing import Captured
 from tpuflex.cli.engine_progress import LiveProgress
 from tpuflex.cli.output import Output
 from tpuflex.cli.steps.boot import HostProgress
@@ -14,7 +13,7 @@ from tpuflex.engine.events import Failed, Finished, Note, Started
 from tpuflex.host.report import HostReport
 
 
-def test_of_the_engine(capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_the_engine(capsys: Captured) -> None:
     """In a log: a line for each finished resource, and each message once."""
     ticks = iter(range(100))
     slice_step = step("create", "tpuflex:tpu:QueuedResource", "vllm")
@@ -41,7 +40,7 @@ def test_of_the_engine(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_a_week_of_waiting_in_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_week_of_waiting_in_a_log(capsys: Captured) -> None:
     """A line a minute at first, then one every five: never a longer silence."""
     now, said = 0.0, []
     with LiveProgress(Output(json=False, verbose=False), 2, lambda: now) as progress:
@@ -60,7 +59,7 @@ def test_a_week_of_waiting_in_a_log(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(said) == 2 * len(moments)
 
 
-def test_what_the_plan_has_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_plan_has_shown(capsys: Captured) -> None:
     """A note shown above the plan is not repeated; a new one is shown."""
     output = Output(json=False, verbose=False)
     with LiveProgress(output, 1, shown=frozenset({"the node was lost"})) as progress:
@@ -70,7 +69,7 @@ def test_what_the_plan_has_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "  warning  vllm: the zone is out\n"
 
 
-def test_after_ctrl_c(capsys: pytest.CaptureFixture[str]) -> None:
+def test_after_ctrl_c(capsys: Captured) -> None:
     """Interrupted by Ctrl-C is stopped, not failed: a request goes on waiting."""
     slice_step = step("create", "tpuflex:tpu:QueuedResource", "vllm")
     output = Output(json=False, verbose=False)
@@ -80,7 +79,7 @@ def test_after_ctrl_c(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "  stopped  QueuedResource vllm\n"
 
 
-def test_of_the_host(capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_the_host(capsys: Captured) -> None:
     """Each phase and detail once, and a heartbeat every half minute."""
     now = [0.0]
     with HostProgress(Output(json=False, verbose=False), lambda: now[0]) as progress:
@@ -98,7 +97,7 @@ def test_of_the_host(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_of_a_server_with_rights(capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_a_server_with_rights(capsys: Captured) -> None:
     """A server that got all rights on its host is named, once; an isolated one is not."""
     privileged = HostReport("health", "slow", isolation="privileged: no device")
     with HostProgress(Output(json=False, verbose=False)) as progress:
@@ -111,7 +110,7 @@ def test_of_a_server_with_rights(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_of_a_transfer(capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_a_transfer(capsys: Captured) -> None:
     """In a log: a line every few seconds, and always the last."""
     now = [0.0]
     output = Output(json=False, verbose=False, clock=lambda: now[0])

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from tests.cli.samples import status
-from tests.cli.typing import NOON
+from tests.cli.typing import NOON, Captured
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.invocation import Invocation
@@ -128,10 +128,7 @@ def question(endpoint: str = "") -> Question:
 
 
 def test_ask_goes_through_a_tunnel_of_its_own(
-    tmp_path: Path,
-    invocation: Invocation,
-    google: OpenStack,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, invocation: Invocation, google: OpenStack, capsys: Captured
 ) -> None:
     """A private endpoint is asked through IAP; it says why and how, and the tunnel ends with it."""
     run_ask(invocation, cloud_with(google, tmp_path), question())
@@ -146,10 +143,7 @@ def test_ask_goes_through_a_tunnel_of_its_own(
 
 
 def test_a_tunnel_ends_with_a_question_that_is_interrupted(
-    tmp_path: Path,
-    invocation: Invocation,
-    google: OpenStack,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, invocation: Invocation, google: OpenStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C during the answer ends gcloud, too."""
 
@@ -205,7 +199,7 @@ def test_status_asks_whether_it_answers(
     tmp_path: Path,
     invocation: Invocation,
     google: OpenStack,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Captured,
     code: int,
     answers: str,
 ) -> None:
@@ -221,10 +215,7 @@ def test_status_asks_whether_it_answers(
 
 
 def test_status_without_a_way_in_is_a_status_all_the_same(
-    tmp_path: Path,
-    invocation: Invocation,
-    google: OpenStack,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, invocation: Invocation, google: OpenStack, capsys: Captured
 ) -> None:
     """Without alpha, and with --no-tunnel, the rest is shown and the exit code is the same."""
     for tunnel in (True, False):
@@ -241,9 +232,7 @@ def test_status_without_a_way_in_is_a_status_all_the_same(
     ) + _shown("not asked: 10.0.0.2 is a private address (--no-tunnel)")
 
 
-def test_status_for_scripts(
-    tmp_path: Path, google: OpenStack, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_status_for_scripts(tmp_path: Path, google: OpenStack, capsys: Captured) -> None:
     """With --json: whether it answers, by which way, or why it was not asked."""
     invocation = Invocation(environ={}, now=lambda: NOON, json=True)
     with pytest.raises(SystemExit):
@@ -288,7 +277,7 @@ def test_the_emulated_iap_is_told_to_gcloud_alone(
     tmp_path: Path,
     invocation: Invocation,
     google: OpenStack,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Captured,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """On the embedded cloud the same command goes through the emulated IAP, by its environment."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.typing import NOON
+from tests.cli.typing import NOON, Captured
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.recover_report import Cleared, report
@@ -90,7 +90,7 @@ def invocation(*, json: bool = False) -> Invocation:
 
 @pytest.mark.parametrize("error", [DENIED, ApiError("no answer")])
 def test_what_was_not_looked_for_is_not_complete(
-    error: TpuflexError, stack: OpenStack, capsys: pytest.CaptureFixture[str]
+    error: TpuflexError, stack: OpenStack, capsys: Captured
 ) -> None:
     """`recover --take-over` called a state complete whose network it had not been allowed to look
     for: the next `up` failed with 409."""
@@ -113,7 +113,7 @@ def test_the_remedy_is_a_role(stack: OpenStack) -> None:
     assert "--role=roles/compute.viewer" in told.value.hint
 
 
-def test_the_document_tells_it(stack: OpenStack, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_document_tells_it(stack: OpenStack, capsys: Captured) -> None:
     """For scripts."""
     with pytest.raises(AccessError):
         report(invocation(json=True).output, stack, Cleared(), Refusing(DENIED).recovered())

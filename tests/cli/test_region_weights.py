@@ -24,6 +24,7 @@ from tests.cli.regions import (
     two_regions,
     typed,
 )
+from tests.cli.typing import Captured
 from tpuflex.boot.planned import PlannedWeights
 from tpuflex.cli import weights_uses
 from tpuflex.cli.cloud import Cloud
@@ -42,7 +43,6 @@ from tpuflex.gcp.weights import weights_bucket
 from tpuflex.gcp.weights_removal import Removal
 from tpuflex.gcp.weights_usage import note_use
 
-Captured = pytest.CaptureFixture[str]
 HOST = "serviceAccount:host-1@tpuflex-dev.iam.gserviceaccount.com"
 
 

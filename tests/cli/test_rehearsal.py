@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.cli.typing import Captured
 from tests.loopback import overrides
 from tpuflex.cli.cloud import connect
 from tpuflex.cli.daemon import Daemon
@@ -87,9 +88,7 @@ def test_the_engine_reads_a_copy_without_what_the_real_key_opens(stack: OpenStac
 
 
 @pytest.mark.usefixtures("stack")
-def test_every_command_says_it_first_and_documents_say_it(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_command_says_it_first_and_documents_say_it(project: Path, capsys: Captured) -> None:
     """The first line, even before an error, and in JSON; prices are those of Google."""
     for words in (["cost"], ["status"], ["catalog", "models"]):
         invocation = Invocation(environ=REHEARSING, directory=project)
@@ -102,9 +101,7 @@ def test_every_command_says_it_first_and_documents_say_it(
         assert words != ["cost"] or document["free"] is False
 
 
-def test_without_the_variable_nothing_says_so(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_the_variable_nothing_says_so(project: Path, capsys: Captured) -> None:
     """A document has the key in a rehearsal only."""
     assert run(["-C", str(project), "--json", "cost"], Invocation(environ={})) == 0
     said = capsys.readouterr()
@@ -113,7 +110,7 @@ def test_without_the_variable_nothing_says_so(
     assert said.err == ""
 
 
-def test_the_shell_of_a_rehearsal(stack: OpenStack, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_shell_of_a_rehearsal(stack: OpenStack, capsys: Captured) -> None:
     """Every API is on this machine. What the shell had for Google is forgotten, requests to this
     machine take no proxy, gcloud trusts no server over TLS, and a plain `pulumi`, which would read
     and write the real stack file, has no backend."""
@@ -156,7 +153,7 @@ def test_the_shell_of_a_rehearsal(stack: OpenStack, capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize("fault", ["not running", "wrong stack file", "wrong option"])
 def test_an_error_on_the_way_in_is_a_rehearsal_all_the_same(
-    stack: OpenStack, capsys: pytest.CaptureFixture[str], fault: str
+    stack: OpenStack, capsys: Captured, fault: str
 ) -> None:
     """A shell that evaluates it does not go on behind `&&`; without that, what follows is a
     rehearsal, and gcloud and pulumi refuse to run."""
@@ -198,7 +195,7 @@ def test_requests_to_this_machine_take_no_proxy(listed: dict[str, str], merged: 
 @pytest.mark.parametrize("part", ["", "backend", "backend/.pulumi", "backend/.pulumi/stacks"])
 @pytest.mark.parametrize("to", ["backend", "rehearsal-2"])
 def test_a_rehearsal_that_leads_elsewhere_is_refused(
-    stack: OpenStack, capsys: pytest.CaptureFixture[str], part: str, to: str
+    stack: OpenStack, capsys: Captured, part: str, to: str
 ) -> None:
     """A link to the real states would have the rehearsal change them: nothing is read or written
     through it, whether it is the directory or something in it."""
@@ -243,9 +240,7 @@ def test_a_real_state_is_none_of_the_rehearsals(stack: OpenStack) -> None:
     assert up(REHEARSING) == [STACK]
 
 
-def test_a_shell_is_not_pointed_at_the_placeholder(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_shell_is_not_pointed_at_the_placeholder(project: Path, capsys: Captured) -> None:
     """The shell would go on naming my-project-id to gcloud after the stack file was edited, so
     `eval` gets no project and ends with an error, which says to edit first."""
     text = (ROOT / "stacks" / f"Pulumi.{STACK}.yaml").read_text()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.cli.typing import NOON
+from tests.cli.typing import NOON, Captured
 from tests.unit.stack_sections import sections
 from tpuflex.cli.output import Output
 from tpuflex.cli.plan import StackPlan
@@ -43,7 +43,7 @@ def plan(stack: OpenStack, operation: str, *roles: str) -> EnginePlan:
 
 
 def test_who_agrees_is_told_that_clients_need_another_key(
-    stack: OpenStack, capsys: pytest.CaptureFixture[str]
+    stack: OpenStack, capsys: Captured
 ) -> None:
     """In the plan that `up` and `preview` show, in that for scripts and in the comment."""
     moved = StackPlan(stack, plan(stack, "replace", API_KEY), run_cost(stack.settings))

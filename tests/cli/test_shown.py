@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.cli.samples import NODE, status
-from tests.cli.typing import NOON
+from tests.cli.typing import NOON, Captured
 from tests.unit.test_cost import priced
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.daemon import Daemon
@@ -49,10 +49,7 @@ def test_speed() -> None:
     ],
 )
 def test_log_on_the_embedded_cloud(
-    stack: OpenStack,
-    hosts: list[object],
-    expected: str,
-    monkeypatch: pytest.MonkeyPatch,
+    stack: OpenStack, hosts: list[object], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log of an emulated host is a file, where the embedded cloud says that it is."""
     monkeypatch.setattr(Daemon, "call", lambda *_: {"hosts": hosts})
@@ -81,7 +78,7 @@ def test_way_to_a_private_endpoint(stack: OpenStack) -> None:
     ("zone", "price"), [("us-east5-a", "$4.00 per hour"), ("europe-west4-a", "$8.00 per hour")]
 )
 def test_the_price_is_that_of_the_zone_that_granted(
-    stack: OpenStack, capsys: pytest.CaptureFixture[str], zone: str, price: str
+    stack: OpenStack, capsys: Captured, zone: str, price: str
 ) -> None:
     """While it waited for capacity in two regions, the dearer one was said; now it is known."""
     settings = parse(priced(us_east5="1", europe_west4="2"), "test")

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from tests.cli.samples import status
-from tests.cli.typing import NOON
+from tests.cli.typing import NOON, Captured
 from tests.unit.stack_sections import sections
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack
@@ -46,10 +46,7 @@ Show = Callable[..., tuple[object, str]]
 
 @pytest.fixture
 def show(
-    invocation: Invocation,
-    stack: OpenStack,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    invocation: Invocation, stack: OpenStack, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> Show:
     """Show a status; the exit code and the text."""
     monkeypatch.setenv("TZ", "UTC")
@@ -188,9 +185,7 @@ def test_a_request_that_will_be_given_up(show: Show) -> None:
     )
 
 
-def test_a_slice_of_another_state(
-    show: Show,
-) -> None:
+def test_a_slice_of_another_state(show: Show) -> None:
     """S5: the status says that a slice with our name was made by another state."""
     strange = "0" * 20
     _, text = show(status(state_id=strange), foreign=True)
@@ -199,9 +194,7 @@ def test_a_slice_of_another_state(
     assert "`tpuflex down`; here that leaves it alone" in text
 
 
-def test_isolation_of_the_container(
-    show: Show,
-) -> None:
+def test_isolation_of_the_container(show: Show) -> None:
     """Whether the server has rights on its host is said with every status."""
     host = HostReport("READY", isolation="privileged: the server died")
 
@@ -234,11 +227,7 @@ def test_isolation_of_the_container(
         ),
     ],
 )
-def test_what_the_server_reports(
-    show: Show,
-    cache: KvCacheReport,
-    shown: str,
-) -> None:
+def test_what_the_server_reports(show: Show, cache: KvCacheReport, shown: str) -> None:
     """Version and KV cache of the server, beside the one that was planned; M6: its programs."""
     programs = CompileCacheReport("bucket", 412, 1_200_000_000, 3.4, compiled=0)
     host = HostReport("READY", vllm_version="0.32.0", kv_cache=cache, compile_cache=programs)
@@ -278,10 +267,7 @@ def test_cost() -> None:
 
 @pytest.mark.parametrize(("version", "old"), [("0.23.0", True), ("0.29.1rc1.dev468", False)])
 def test_a_server_with_known_holes(
-    show: Show,
-    invocation: Invocation,
-    version: str,
-    old: bool,
+    show: Show, invocation: Invocation, version: str, old: bool
 ) -> None:
     """A vLLM below the security floor is said with every status, and to scripts."""
     host = HostReport("READY", vllm_version=version)

@@ -10,7 +10,7 @@ import pytest
 from pydantic import JsonValue
 
 from tests.cli.samples import status
-from tests.cli.typing import TypeIn
+from tests.cli.typing import Captured, TypeIn
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.invocation import Invocation
@@ -90,10 +90,7 @@ SSH = "alpha compute tpus tpu-vm ssh n --zone=us-east5-a --project=p --tunnel-th
 
 @pytest.mark.usefixtures("hosts")
 def test_the_log_of_an_emulated_host(
-    tmp_path: Path,
-    invocation: Invocation,
-    stack: OpenStack,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, invocation: Invocation, stack: OpenStack, capsys: Captured
 ) -> None:
     """The end of the host's serial log, where the embedded cloud says that it is, made printable;
     the directory need not have the node's name."""
@@ -139,7 +136,7 @@ def test_the_log_of_a_host_that_is_gone(
     stack: OpenStack,
     hosts: list[dict[str, object]],
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Captured,
 ) -> None:
     """A dead boot leaves its end in Cloud Logging, which is read where nothing else is left; an
     empty page is not the last."""
@@ -215,10 +212,7 @@ def test_following_gives_whole_lines(tmp_path: Path) -> None:
 
 
 def test_the_log_of_a_host_on_google(
-    tmp_path: Path,
-    invocation: Invocation,
-    google: OpenStack,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, invocation: Invocation, google: OpenStack, capsys: Captured
 ) -> None:
     """B1: gcloud reads it through IAP; what comes is made printable, its exit code passed on."""
     cloud = Cloud(google, stand_in(tmp_path, ALPHA))
@@ -236,10 +230,7 @@ def test_the_log_of_a_host_on_google(
 
 
 def test_ssh_and_tunnel_on_google(
-    tmp_path: Path,
-    invocation: Invocation,
-    google: OpenStack,
-    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path, invocation: Invocation, google: OpenStack, capfd: Captured
 ) -> None:
     """B1: both run gcloud's alpha command through IAP and pass its exit code on."""
     cloud = Cloud(google, stand_in(tmp_path, ALPHA))
@@ -300,7 +291,7 @@ def test_a_shell_on_an_emulated_host(
     invocation: Invocation,
     stack: OpenStack,
     monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    capfd: Captured,
 ) -> None:
     """With a private address, `ssh` runs the very command of Google, through the emulated IAP."""
     door = {"https_proxy": "http://127.0.0.1:1"}
@@ -320,7 +311,7 @@ def test_one_document(type_in: TypeIn) -> None:
 
 
 def test_a_connection_that_breaks_off_is_made_again(
-    invocation: Invocation, stack: OpenStack, capsys: pytest.CaptureFixture[str]
+    invocation: Invocation, stack: OpenStack, capsys: Captured
 ) -> None:
     """A connection that held is made again after a pause; one that did not has its own reason."""
     held, codes, clock = [3600.0, 61.0, 59.0], [255, 1, 255], [0.0]

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from tests.cli.test_prepare import OURS, TRUNCATED
-from tests.cli.typing import TypeIn
+from tests.cli.typing import Captured, TypeIn
 from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.output import Output
@@ -131,9 +131,6 @@ def test_what_contradicts_itself_is_refused(
     typed = type_in("weights", "rm", *words)
     assert typed.code == 2
     assert what in typed.err
-
-
-Captured = pytest.CaptureFixture[str]
 
 
 class Stored:

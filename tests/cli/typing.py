@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 #: The time of day in tests of the command line.
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -33,3 +35,4 @@ class Typed:
 
 
 TypeIn = Callable[..., Typed]
+Captured = pytest.CaptureFixture[str]
