@@ -7,7 +7,7 @@ the cap that holds even if this machine goes away.
 from __future__ import annotations
 
 from datetime import timedelta
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 
 #: Storage, DNS zones and requests of an afternoon: `tpuflex cost` says a few cents.
 BESIDE_CHIPS_USD = Decimal("0.10")
@@ -33,10 +33,10 @@ def affordable_run(cap_usd: Decimal, usd_per_hour: Decimal | None) -> timedelta:
     minutes = int((cap_usd - BESIDE_CHIPS_USD) / usd_per_hour * 60)
     affordable = min(WANTED, timedelta(minutes=max(minutes, 0)))
     if affordable < NEEDED:
-        least = usd_per_hour * Decimal(NEEDED / timedelta(hours=1)) + BESIDE_CHIPS_USD
+        least = usd_per_hour * NEEDED.seconds / 3600 + BESIDE_CHIPS_USD
+        enough = least.quantize(Decimal("0.01"), ROUND_CEILING)
         raise ValueError(
             f"CAP_USD={cap_usd} pays for {affordable.seconds // 60} minutes at ${usd_per_hour} per "
-            f"hour, and a run needs {NEEDED.seconds // 60}: write {least.quantize(Decimal('0.01'))}"
-            " or more"
+            f"hour, and a run needs {NEEDED.seconds // 60}: write {enough} or more"
         )
     return affordable

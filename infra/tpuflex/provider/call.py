@@ -4,11 +4,9 @@ waits (deadlines, how often it asks, how often it gives a sign of life). Seconds
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from types import TracebackType
 from typing import Protocol
 from uuid import uuid4
 
@@ -17,37 +15,11 @@ from tpuflex.duration import format_duration, parse_duration
 from tpuflex.errors import InterruptedByUser, TpuflexError
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import DEFAULT_BUDGET, Timing
+from tpuflex.provider.waits import Waits
 from tpuflex.request.fields import ProviderOptions
 from tpuflex.request.name import RequestName
 from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle
-
-
-class Waits:
-    """Counts the waits in this process: each uses ``with waits:`` around itself."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._count = 0
-
-    @property
-    def count(self) -> int:
-        """The present number."""
-        return self._count
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._count += 1
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        with self._lock:
-            self._count -= 1
-
 
 #: Between polls: short at first, because the wait may end at once, then ever longer.
 _SHORTEST = 0.5

@@ -13,10 +13,11 @@ from pulumi_plugin.replies import check_failures
 from pulumi_plugin.wire import decode, encode, secret_keys
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
-from tpuflex.provider.call import EMBEDDED_HOST_POLL, HOST_POLL, Call, Waits
+from tpuflex.provider.call import EMBEDDED_HOST_POLL, HOST_POLL, Call
 from tpuflex.provider.configuration import Configuration
 from tpuflex.provider.functions import ArgumentsError, invoke
 from tpuflex.provider.queued_resource import QueuedResources
+from tpuflex.provider.waits import Waits
 
 if TYPE_CHECKING:
     from tpuflex.provider.servicer import Connect

@@ -31,8 +31,8 @@ from tpuflex.errors import TpuflexError
 from tpuflex.gcp.timing import Timing
 from tpuflex.naming import QUEUED_RESOURCE, STATE_ID
 from tpuflex.provider import configuration
-from tpuflex.provider.call import Waits
 from tpuflex.provider.state_id import StateIds
+from tpuflex.provider.waits import Waits
 
 if TYPE_CHECKING:
     from tpuflex.gcp.queued_resources import TpuClient
