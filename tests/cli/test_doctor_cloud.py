@@ -124,7 +124,7 @@ def test_up_looks_at_the_source_first(doctor: Doctor) -> None:
 
 
 def test_an_api_that_was_enabled_a_moment_ago(doctor: Doctor) -> None:
-    """B2: an API that is enabled and does not answer yet is a warning of its own."""
+    """An API that is enabled and does not answer yet is a warning of its own."""
     doctor.strict(apis={"enforced": True, "answers_after_s": 60})
     doctor.call("POST", f"{PROJECT}/services/tpu.googleapis.com:disable", {})
     doctor.call("POST", f"{PROJECT}/services/tpu.googleapis.com:enable", {})
@@ -165,7 +165,7 @@ def test_a_right_in_a_bucket_of_yours_is_none_in_the_project(
 
 
 def test_a_new_project_with_every_api_off(doctor: Doctor) -> None:
-    """B2: what cannot be read because an API is off is unknown with the command that enables it,
+    """What cannot be read because an API is off is unknown with the command that enables it,
     and does not keep `up` from enabling it."""
     doctor.stack = replace(
         doctor.stack, settings=doctor.stack.settings.model_copy(update={"project": "brand-new"})

@@ -176,7 +176,7 @@ def test_permissions(shown: Shown) -> None:
 @pytest.mark.parametrize("when", [(When.PRIVATE, When.OWN_IMAGES), (When.NAT,)])
 @pytest.mark.parametrize("command", rights.COMMANDS)
 def test_each_permission_that_is_missing_is_named(command: Command, when: tuple[When, ...]) -> None:
-    """m3: with any one permission missing, each command that needs it names it and a role that
+    """With any one permission missing, each command that needs it names it and a role that
     has it; for the others all is well."""
     every = rights.all_needed(when)
     for missing in every:

@@ -53,7 +53,7 @@ def gone() -> TpuflexError:
 
 
 def test_the_state_is_read_again_and_the_rest_deleted() -> None:
-    """D3: a bucket whose delete answer was lost does not stop `down` for good."""
+    """A bucket whose delete answer was lost does not stop `down` for good."""
     run, said = Run(gone()), list[str]()
 
     assert destroyed(cast("StackRun", run), PLANNED, said.append)
@@ -63,7 +63,7 @@ def test_the_state_is_read_again_and_the_rest_deleted() -> None:
 
 
 def test_a_second_failure_points_to_recover() -> None:
-    """D3: it is not repeated for ever."""
+    """It is not repeated for ever."""
     run = Run(gone(), gone())
 
     with pytest.raises(EngineError) as caught:

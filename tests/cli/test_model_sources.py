@@ -68,7 +68,7 @@ def write_source(project: Path, source: str) -> None:
 
 
 def test_a_model_of_the_hub(type_in: TypeIn, project: Path, hub: Path) -> None:
-    """M11: a gated model is fetched with HF_TOKEN, its commit is printed, and what is refused ends
+    """A gated model is fetched with HF_TOKEN, its commit is printed, and what is refused ends
     with text, hint and the exit code of its kind; nothing names the token."""
     del hub
     for source, token, code, printed in REFUSALS:
@@ -104,7 +104,7 @@ def test_a_model_of_the_hub(type_in: TypeIn, project: Path, hub: Path) -> None:
 
 
 def test_a_hub_that_limits_requests(type_in: TypeIn, project: Path, hub: Path) -> None:
-    """M11: a Hub that still limits requests after its own waits ends the command with 1, and the
+    """A Hub that still limits requests after its own waits ends the command with 1, and the
     user knows when to come back; then the same command fetches the model."""
     limited = hub / "hub" / MODEL / ".limited"
     limited.write_text("55")
@@ -225,7 +225,7 @@ def cloud(
 def test_the_token(
     stack: OpenStack, answer: str | TpuflexError, version: int | None, of_the_shell: str, token: str
 ) -> None:
-    """M11: HF_TOKEN, else the pinned version of the stack's secret, else none."""
+    """HF_TOKEN, else the pinned version of the stack's secret, else none."""
     found, secrets = cloud(stack, answer, version, of_the_shell)
 
     assert hub_token(found) == token
@@ -236,7 +236,7 @@ def test_the_token(
 
 
 def test_a_missing_version_says_how_to_add_it(stack: OpenStack) -> None:
-    """M11: a pinned version that nobody has put there is named, with the command that adds it."""
+    """A pinned version that nobody has put there is named, with the command that adds it."""
     found, _ = cloud(stack, NotFoundError("no such version"), 1)
 
     with pytest.raises(NotFoundError, match="Version 1 of the token for the Hub") as caught:
@@ -245,7 +245,7 @@ def test_a_missing_version_says_how_to_add_it(stack: OpenStack) -> None:
 
 
 def test_a_stack_on_google_asks_the_real_hub(tmp_path: Path) -> None:
-    """M11: in a shell that points at the embedded cloud, a stack on Google does not take its
+    """In a shell that points at the embedded cloud, a stack on Google does not take its
     weights from there; a mirror that the user names stays."""
     hub = {"HF_ENDPOINT": "http://127.0.0.1:8470/huggingface"}
 

@@ -108,7 +108,7 @@ def test_a_role_that_somebody_else_grants_is_told(stack: OpenStack) -> None:
 
 
 def test_when_a_request_gives_up(stack: OpenStack, capsys: Captured) -> None:
-    """M7: the plan says after which time the request gives up; without one it has no line."""
+    """The plan says after which time the request gives up; without one it has no line."""
     slice_ = stack.settings.slice.model_copy(update={"give_up_after": timedelta(hours=6)})
     text, document = shown(stack, capsys, slice=slice_)
 

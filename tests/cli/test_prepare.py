@@ -160,7 +160,7 @@ def before_the_first_up(project: Path, **weights: object) -> Case:
 
 
 def test_m2_missing_weights_end_a_first_up_before_anything_is_made(project: Path) -> None:
-    """M2: no bucket and no source: the error comes before the question, and says how to push."""
+    """No bucket and no source: the error comes before the question, and says how to push."""
     stack = before_the_first_up(project)
 
     with pytest.raises(WeightsError, match="holds no complete weights") as caught:
@@ -172,7 +172,7 @@ def test_m2_missing_weights_end_a_first_up_before_anything_is_made(project: Path
 
 
 def test_m2_a_source_that_is_not_there_ends_an_up_before_anything_is_made(project: Path) -> None:
-    """M2: what is to be pushed is looked for before the question, also where the bucket exists."""
+    """What is to be pushed is looked for before the question, also where the bucket exists."""
     stack = case(project, source="./model")
     stack.bucket.there = None
     vars(stack.preparation.cloud)["own_bucket"] = lambda: True

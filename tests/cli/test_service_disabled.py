@@ -148,7 +148,7 @@ def test_every_client_is_in_the_table() -> None:
 def test_an_api_that_was_enabled_a_moment_ago_is_waited_for(
     cloud: Cloud, time: FakeTime, way: Way
 ) -> None:
-    """B2: once a command has enabled APIs, each is asked again until it answers."""
+    """Once a command has enabled APIs, each is asked again until it answers."""
     cloud.settling.begin(time.now)
 
     way(cloud)
@@ -160,7 +160,7 @@ def test_an_api_that_was_enabled_a_moment_ago_is_waited_for(
 def test_the_wait_is_bounded(
     cloud: Cloud, running: EmbeddedCloud, time: FakeTime, way: Way
 ) -> None:
-    """B2: an API that does not answer within five minutes has refused, with exit code 6."""
+    """An API that does not answer within five minutes has refused, with exit code 6."""
     running.cloud.strictness.change({"apis": {"answers_after_s": 9999}})
     cloud.settling.begin(time.now)
 
@@ -175,7 +175,7 @@ def test_the_wait_is_bounded(
 def test_nothing_is_waited_for_where_nobody_enabled_anything(
     cloud: Cloud, time: FakeTime, way: Way
 ) -> None:
-    """B2: then the refusal is final, and comes at once."""
+    """Then the refusal is final, and comes at once."""
     with pytest.raises(ServiceDisabledError):
         way(cloud)
 

@@ -58,7 +58,7 @@ def test_log_on_the_embedded_cloud(
 
 
 def test_way_to_a_private_endpoint(stack: OpenStack) -> None:
-    """B1: on Google, an endpoint that cannot be reached comes with the tunnel to type."""
+    """On Google, an endpoint that cannot be reached comes with the tunnel to type."""
     google = stack.settings.model_copy(update={"cloud": "google"})
     cloud = Cloud(OpenStack(stack.project, "tpu", stack.file, google), {})
 

@@ -123,7 +123,7 @@ def checkpoint(resource: Mapping[str, Any]) -> str:
 
 
 def test_d2_the_zones_of_all_requests(tmp_path: Path) -> None:
-    """D2: the zone of the slice and those of requests beside it are known without the engine."""
+    """The zone of the slice and those of requests beside it are known without the engine."""
     request = {
         "urn": "urn:pulumi:dev::shop::tpuflex:tpu:QueuedResource::vllm",
         "custom": True,
@@ -139,7 +139,7 @@ def test_d2_the_zones_of_all_requests(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("state", ["", "[]", "{}", '{"checkpoint": {"latest": null}}'])
 def test_d2_a_state_that_cannot_be_read_names_no_zone(tmp_path: Path, state: str) -> None:
-    """D2: it is no reason for `status` to fail: the zones of the stack file are left."""
+    """It is no reason for `status` to fail: the zones of the stack file are left."""
     stored = cloud(tmp_path, state)
     assert recorded_zones(stored) == ()
     assert recorded_requests(stored) == ()

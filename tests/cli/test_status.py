@@ -158,7 +158,7 @@ def test_where_the_time_of_the_boot_went(show: Show) -> None:
 
 
 def test_a_request_that_will_be_given_up(show: Show) -> None:
-    """M7: while it waits, until when; the exit code is that of waiting."""
+    """While it waits, until when; the exit code is that of waiting."""
     waiting = status(
         state="WAITING_FOR_RESOURCES",
         lifecycle=Lifecycle.WAITING,
@@ -228,7 +228,7 @@ def test_isolation_of_the_container(show: Show) -> None:
     ],
 )
 def test_what_the_server_reports(show: Show, cache: KvCacheReport, shown: str) -> None:
-    """Version and KV cache of the server, beside the one that was planned; M6: its programs."""
+    """Version and KV cache of the server, beside the one that was planned; its programs."""
     programs = CompileCacheReport("bucket", 412, 1_200_000_000, 3.4, compiled=0)
     host = HostReport("READY", vllm_version="0.32.0", kv_cache=cache, compile_cache=programs)
 

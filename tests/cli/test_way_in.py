@@ -214,7 +214,7 @@ def test_following_gives_whole_lines(tmp_path: Path) -> None:
 def test_the_log_of_a_host_on_google(
     tmp_path: Path, invocation: Invocation, google: OpenStack, capsys: Captured
 ) -> None:
-    """B1: gcloud reads it through IAP; what comes is made printable, its exit code passed on."""
+    """Gcloud reads it through IAP; what comes is made printable, its exit code passed on."""
     cloud = Cloud(google, stand_in(tmp_path, ALPHA))
 
     with pytest.raises(SystemExit) as ended:
@@ -232,7 +232,7 @@ def test_the_log_of_a_host_on_google(
 def test_ssh_and_tunnel_on_google(
     tmp_path: Path, invocation: Invocation, google: OpenStack, capfd: Captured
 ) -> None:
-    """B1: both run gcloud's alpha command through IAP and pass its exit code on."""
+    """Both run gcloud's alpha command through IAP and pass its exit code on."""
     cloud = Cloud(google, stand_in(tmp_path, ALPHA))
 
     with pytest.raises(SystemExit) as shell:
@@ -266,7 +266,7 @@ def test_gcloud_that_cannot(
     message: str,
     hint: str,
 ) -> None:
-    """B1: a gcloud that is missing, broken or without alpha is an error with the remedy."""
+    """A gcloud that is missing, broken or without alpha is an error with the remedy."""
     environ = {"PATH": ""} if components is None else stand_in(tmp_path, components)
 
     with pytest.raises(TpuflexError, match=message) as raised:

@@ -61,7 +61,7 @@ def test_registers_what_its_inventory_says(
 
 
 def test_hosts_cannot_read_the_token_of_the_hub(deployed: Deploy) -> None:
-    """M11: the token of the Hub has a container, no host may read it, and none is told of it."""
+    """The token of the Hub has a container, no host may read it, and none is told of it."""
     plan = deployed(sections({"secrets": {"hf_token_version": 1}}))
 
     about = [name for name in plan.inputs if "hf-token" in name]
@@ -161,7 +161,7 @@ def test_every_setting_of_the_slice_reaches_the_provider(deployed: Deploy) -> No
 
 
 def test_what_the_stack_does_not_say_is_left_to_the_provider(deployed: Deploy) -> None:
-    """M7: without give_up_after a slice keeps what it has."""
+    """Without give_up_after a slice keeps what it has."""
     plan = deployed(sections())
 
     assert not {"validUntilDuration", "bootDisk"} & plan.inputs[SLICE].keys()

@@ -95,7 +95,7 @@ def test_a_script_gets_the_warnings(deployed: Deploy) -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=name_of)
 def test_its_head_says_what_was_seen_and_what_was_not(file: Path) -> None:
-    """M10: a stack for chips that nobody of the project has used says so, and what is unproven."""
+    """A stack for chips that nobody of the project has used says so, and what is unproven."""
     head = stack_head(file.read_text())
 
     assert head.title.endswith(".")

@@ -64,7 +64,7 @@ def ended(host: Host) -> tuple[int, list[str]]:
 @with_namespaces
 @pytest.mark.parametrize("target", ["/weights", "/usr/share/of-no-image/weights"])
 def test_a_mount_is_seen_at_its_target_alone(host: Host, target: str) -> None:
-    """K6: as under docker: the target has the files, read-only; the source and all else of the
+    """As under docker: the target has the files, read-only; the source and all else of the
     host and of tpuflex is not there; and the machine has no trace of the target."""
     source = weights_of(host)
     (host.home / "token").write_text("of the owner")
@@ -134,7 +134,7 @@ def test_two_mounts_cannot_share_a_target(host: Host) -> None:
 
 @with_namespaces
 def test_the_memory_of_a_host_fills_up(tmp_path: Path) -> None:
-    """K9: a host's memory is a file system of the size that strictness says, which a container may
+    """A host's memory is a file system of the size that strictness says, which a container may
     see; it is gone with the host."""
     home = tmp_path
     image = image_directory(read_lock(), home)

@@ -281,7 +281,7 @@ async def _put(session: aiohttp.ClientSession, value: str) -> int:
 
 
 async def test_strict_guest_attributes_are_few(guest: GuestAttributes) -> None:
-    """K5: beyond three queries in a second or ten in a minute, what is written is lost without a
+    """Beyond three queries in a second or ten in a minute, what is written is lost without a
     word; an empty value is refused."""
     server = _server(_SPEC, guest, STRICT)
     await server.start()
@@ -302,7 +302,7 @@ async def test_strict_guest_attributes_are_few(guest: GuestAttributes) -> None:
 
 
 async def test_a_policy_closes_guest_attributes(guest: GuestAttributes) -> None:
-    """M3: where the organization forbids them, the host cannot report."""
+    """Where the organization forbids them, the host cannot report."""
     policies = OrganizationPolicies(constraints={"compute.disableGuestAttributesAccess": True})
     server = _server(_SPEC, guest, Strictness(organization_policies=policies))
     await server.start()

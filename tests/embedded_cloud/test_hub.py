@@ -21,7 +21,7 @@ def hub(cloud: EmbeddedCloud, token: str = "") -> HfApi:
 
 
 def test_huggingface_hub_fetches_a_model(cloud: EmbeddedCloud, tmp_path: Path) -> None:
-    """M11: huggingface_hub lists a model at its commit, and fetches it whole."""
+    """Huggingface_hub lists a model at its commit, and fetches it whole."""
     model = put_model(cloud.state_dir)
     info = hub(cloud).model_info(MODEL, files_metadata=True)
     shard = next(one for one in info.siblings or () if one.rfilename == SHARD)
@@ -43,7 +43,7 @@ def test_huggingface_hub_fetches_a_model(cloud: EmbeddedCloud, tmp_path: Path) -
 
 
 def test_a_range_of_a_file(cloud: EmbeddedCloud) -> None:
-    """M11: a part of a file is asked for by a range, and its HEAD says whose it is."""
+    """A part of a file is asked for by a range, and its HEAD says whose it is."""
     put_model(cloud.state_dir)
     url = f"{cloud.url}/huggingface/{MODEL}/resolve/main/{SHARD}"
 
@@ -68,7 +68,7 @@ def test_a_range_of_a_file(cloud: EmbeddedCloud) -> None:
 def test_refusals(
     cloud: EmbeddedCloud, model: str, revision: str | None, token: str, error: type | None
 ) -> None:
-    """M11: no model, no revision, gated without a token or with another's: as on the Hub."""
+    """No model, no revision, gated without a token or with another's: as on the Hub."""
     (put_model(cloud.state_dir) / ".gated").write_text(TOKEN)
     api = hub(cloud, token)
 
@@ -84,7 +84,7 @@ def test_refusals(
 
 
 def test_a_changed_file_is_another_commit(cloud: EmbeddedCloud) -> None:
-    """M11: the commit follows from the content; the one before is gone, as after a rewrite."""
+    """The commit follows from the content; the one before is gone, as after a rewrite."""
     model = put_model(cloud.state_dir)
     before = hub(cloud).model_info(MODEL).sha
     (model / "config.json").write_text("{}")
@@ -95,7 +95,7 @@ def test_a_changed_file_is_another_commit(cloud: EmbeddedCloud) -> None:
 
 
 def test_nothing_outside_of_a_model_is_served(cloud: EmbeddedCloud) -> None:
-    """M11: neither a link out of a model nor a path with dots leads to a file elsewhere."""
+    """Neither a link out of a model nor a path with dots leads to a file elsewhere."""
     model = put_model(cloud.state_dir)
     (cloud.state_dir / "secret.json").write_text("{}")
     (model / "link.json").symlink_to(cloud.state_dir / "secret.json")

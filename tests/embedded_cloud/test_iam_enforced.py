@@ -77,7 +77,7 @@ def test_the_owner_may_do_everything(api: Api) -> None:
 
 
 def test_without_a_binding_nothing_is_allowed(api: Api, account: Api) -> None:
-    """K3: 403 with permission and resource, also for what is not there."""
+    """403 with permission and resource, also for what is not there."""
     assert error_of(account.tpu("GET", "nodes/n1")) == (
         403,
         "PERMISSION_DENIED",
@@ -181,7 +181,7 @@ def test_acting_as_an_account_can_be_granted_on_that_account(api: Api, account: 
 
 
 def test_what_is_tested_is_what_is_held(api: Api, account: Api) -> None:
-    """K3: testIamPermissions says what a call would meet, by the same bindings."""
+    """TestIamPermissions says what a call would meet, by the same bindings."""
     grant_on_project(api, custom_role(api, "tpu.nodes.list", "dns.managedZones.get"))
     asked = {"permissions": ["tpu.nodes.list", "tpu.nodes.get", "dns.managedZones.get"]}
     path = f"v1/projects/{PROJECT}:testIamPermissions"
@@ -237,7 +237,7 @@ def test_a_role_that_is_not_known_is_refused(api: Api, role: str) -> None:
 
 
 def test_a_quota_project_wants_its_permission(api: Api, account: Api) -> None:
-    """M4: USER_PROJECT_DENIED for whoever may not take quota from the project that is named."""
+    """USER_PROJECT_DENIED for whoever may not take quota from the project that is named."""
     grant_on_project(api, "roles/tpu.viewer")
     path = f"{account.url}/v2/projects/{PROJECT}/locations/{ZONE}/nodes"
 
@@ -270,7 +270,7 @@ def _host(cloud: EmbeddedCloud, api: Api) -> tuple[Api, str]:
 def test_a_host_writes_only_below_the_prefix_it_was_granted(
     cloud: EmbeddedCloud, api: Api, enforced: bool
 ) -> None:
-    """M6: the role on condition of the object's name lets the host add programs, and neither touch
+    """The role on condition of the object's name lets the host add programs, and neither touch
     the weights nor delete; also where bindings do not decide about the rest."""
     host, member = _host(cloud, api)
     _ok(api.call("POST", "storage/v1/b", body={"name": "bk-1"}, project=PROJECT))

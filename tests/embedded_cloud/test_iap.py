@@ -72,7 +72,7 @@ def served(address: str) -> tuple[HTTPServer, int]:
 
 
 def test_addresses_are_those_of_the_subnetwork(private: EmbeddedCloud, api: Api) -> None:
-    """K7: a host has an address of its network, on which nothing listens here."""
+    """A host has an address of its network, on which nothing listens here."""
     insert(api, f"{GLOBAL}/networks", NETWORK)
     subnetwork = f"projects/{PROJECT}/regions/us-east5/subnetworks/sub-1"
     insert(api, f"{REGION}/subnetworks", {**SUBNETWORK, "ipCidrRange": "10.11.0.0/24"})
@@ -201,7 +201,7 @@ async def test_who_is_let_in(door: Mapping[str, str], token: str, origin: str, s
 
 
 async def test_without_the_role(private: EmbeddedCloud, api: Api, door: Mapping[str, str]) -> None:
-    """K3, K7: who lacks roles/iap.tunnelResourceAccessor is told so by IAP's own code."""
+    """Who lacks roles/iap.tunnelResourceAccessor is told so by IAP's own code."""
     name = ready_node(private, api)
     missing: JsonObject = {"missing": ["iap.tunnelInstances.accessViaIAP"]}
     private.cloud.strictness.change({"permissions": missing})

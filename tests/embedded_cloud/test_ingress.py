@@ -49,5 +49,5 @@ def rule(**changes: Any) -> dict[str, Any]:
     ],
 )
 def test_the_rule_that_decides(rules: list[dict[str, Any]], in_: bool) -> None:
-    """K7: as VPC firewalls do, by priority, denial first; nothing matches: denied."""
+    """As VPC firewalls do, by priority, denial first; nothing matches: denied."""
     assert lets_in(rules, SSH) is in_

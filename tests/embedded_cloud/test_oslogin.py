@@ -18,7 +18,7 @@ def key(secret: str) -> str:
 
 @pytest.mark.parametrize("version", ["v1", "v1beta", "v1alpha"])
 def test_a_profile_grows_by_an_imported_key(api: Api, version: str) -> None:
-    """K7: as gcloud asks: a profile, then a key for it, with the account to log in by."""
+    """As gcloud asks: a profile, then a key for it, with the account to log in by."""
     assert api.call("GET", f"/{version}/users/{USER}/loginProfile").json() == {"name": USER}
 
     imported = api.call(

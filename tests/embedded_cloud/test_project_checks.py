@@ -95,7 +95,7 @@ def _zone_limit(api: Api, metric: str) -> Any:
 
 
 def test_the_quota_that_is_told_is_the_quota_that_refuses(api: Api) -> None:
-    """K10: each pool has a bucket for all zones, one per zone with another limit; 0 is left out."""
+    """Each pool has a bucket for all zones, one per zone with another limit; 0 is left out."""
     quota = {"*": 8, "us-east5-a": {"preemptible": 0}, "us-east5-b": 16}
     api.capacity(quota=quota)
     limit = _zone_limit(api, "tpu.googleapis.com/tpu-v6e-preemptible")

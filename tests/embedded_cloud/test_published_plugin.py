@@ -80,7 +80,7 @@ def _with_etag(body: Any, etag: str) -> Any:
 
 
 def test_the_recorded_requests_of_the_published_plugin_are_answered(api: Api) -> None:
-    """K2, D1: each is answered with the recorded status and what Google's document says, and the
+    """Each is answered with the recorded status and what Google's document says, and the
     destroy leaves nothing."""
     answers, etag = Answers(), ""
     for line in RECORDING.read_text().splitlines():
@@ -100,7 +100,7 @@ def test_the_recorded_requests_of_the_published_plugin_are_answered(api: Api) ->
 
 @pytest.mark.parametrize("value", [True, None])
 def test_two_undocumented_fields_of_the_provider_are_dropped(api: Api, value: Any) -> None:
-    """D1: Google accepts them although no discovery document has them; any other is refused."""
+    """Google accepts them although no discovery document has them; any other is refused."""
     network = {**NETWORK, "routingConfig": {"deleteBgpAlwaysCompareMed": value}}
     insert(api, f"{GLOBAL}/networks", network)
     router = {"name": "r-1", "network": "global/networks/net-1"}
@@ -116,7 +116,7 @@ def test_two_undocumented_fields_of_the_provider_are_dropped(api: Api, value: An
 
 
 def test_a_deleted_account_stays_in_policies_under_another_name(api: Api) -> None:
-    """D4: as ``deleted:serviceAccount:EMAIL?uid=…``, so the policy can still be written."""
+    """As ``deleted:serviceAccount:EMAIL?uid=…``, so the policy can still be written."""
     unique = api.call("POST", ACCOUNTS, body={"accountId": "host-sa"}).json()["uniqueId"]
     project = f"v1/projects/{PROJECT}"
     policy = api.call("POST", f"{project}:getIamPolicy", body={}).json()
@@ -143,7 +143,7 @@ def test_a_deleted_account_stays_in_policies_under_another_name(api: Api) -> Non
 
 
 def test_a_nat_without_log_config_is_shown_without_one(net: Api) -> None:
-    """D8: Compute adds none; one that is there is completed."""
+    """Compute adds none; one that is there is completed."""
     router = {"name": "r-1", "network": "global/networks/net-1"}
     nats = [{**NAT, "rules": None}, {**NAT, "name": "nat-2", "logConfig": {"enable": True}}]
     insert(net, f"{REGION}/routers", {**router, "nats": nats})
@@ -155,7 +155,7 @@ def test_a_nat_without_log_config_is_shown_without_one(net: Api) -> None:
 
 
 def test_an_addresses_labels_are_set_with_their_fingerprint(api: Api) -> None:
-    """D9: all labels are replaced, and a stale fingerprint is refused."""
+    """All labels are replaced, and a stale fingerprint is refused."""
     insert(api, f"{REGION}/addresses", {"name": "a-1"})
     path = f"{REGION}/addresses/a-1"
     before = api.call("GET", path).json()
@@ -172,7 +172,7 @@ def test_an_addresses_labels_are_set_with_their_fingerprint(api: Api) -> None:
 
 
 def test_a_project_is_found_by_its_number(api: Api) -> None:
-    """D10: the provider reads a bucket's project by the number that the bucket has."""
+    """The provider reads a bucket's project by the number that the bucket has."""
     bucket = {"name": "numbered-bucket-1", "location": "us-east5"}
     made = api.call("POST", "storage/v1/b", body=bucket, project=PROJECT).json()
 

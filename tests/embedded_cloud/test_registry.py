@@ -75,7 +75,7 @@ def test_an_image_that_is_absent(cloud: EmbeddedCloud, mirrored: Api, absent: st
 
 
 def test_strict_registry_wants_a_token(cloud: EmbeddedCloud, mirrored: Api) -> None:
-    """M8: nobody in particular may download from a project's repository; with a token, as Bearer
+    """Nobody in particular may download from a project's repository; with a token, as Bearer
     or as docker's Basic, the owner may."""
     assert ask(cloud, authorization="").status_code == 200
     strict(mirrored, token_required=True)
@@ -94,7 +94,7 @@ def test_wrong_credentials_are_always_refused(cloud: EmbeddedCloud, authorizatio
 
 
 def test_a_host_needs_the_reader_role(cloud: EmbeddedCloud, mirrored: Api) -> None:
-    """M8: a host's service account may download once the project grants it the role."""
+    """A host's service account may download once the project grants it the role."""
     strict(mirrored, token_required=True)
     mirrored.create(body=flex_start(serviceAccount={"email": ACCOUNT}))
     cloud.advance(600)
@@ -115,7 +115,7 @@ def test_a_host_needs_the_reader_role(cloud: EmbeddedCloud, mirrored: Api) -> No
 def test_docker_hub_limits_anonymous_pulls(
     cloud: EmbeddedCloud, api: Api, clock: ManualClock
 ) -> None:
-    """M8: all hosts behind one address share Docker Hub's limit, in Docker's own words."""
+    """All hosts behind one address share Docker Hub's limit, in Docker's own words."""
     hub = {"host": "registry-1.docker.io", "name": "vllm/vllm-tpu", "authorization": ""}
     strict(api, anonymous_pulls_per_hour=2)
     assert [ask(cloud, **hub).status_code for _ in range(3)] == [200, 200, 429]
@@ -131,7 +131,7 @@ def test_docker_hub_limits_anonymous_pulls(
 def test_artifact_registry_limits_requests_by_the_minute(
     cloud: EmbeddedCloud, mirrored: Api, clock: ManualClock
 ) -> None:
-    """M8: a project's repositories have a quota, whoever asks; a minute later there is more."""
+    """A project's repositories have a quota, whoever asks; a minute later there is more."""
     strict(mirrored, repository_requests_per_minute=1)
     assert [ask(cloud).status_code for _ in range(2)] == [200, 429]
     (error,) = ask(cloud).json()["errors"]

@@ -1,4 +1,4 @@
-"""B2, B3: an API answers only where it is enabled, and only some time after."""
+"""An API answers only where it is enabled, and only some time after."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _enable(api: Api, *names: str) -> None:
 
 
 def test_a_disabled_api_refuses_in_googles_words(api: Api) -> None:
-    """B2: the whole body, which clients and people read."""
+    """The whole body, which clients and people read."""
     url = (
         "https://console.developers.google.com/apis/api/tpu.googleapis.com/overview"
         f"?project={_NUMBER}"
@@ -93,7 +93,7 @@ def test_a_disabled_api_refuses_in_googles_words(api: Api) -> None:
 
 
 def test_an_enabled_api_answers_a_minute_later(api: Api, cloud: EmbeddedCloud) -> None:
-    """K1, B2: enabled at once, answering after 60 s; disabled again, it stops at once."""
+    """Enabled at once, answering after 60 s; disabled again, it stops at once."""
     _enable(api, "tpu")
     assert api.call("GET", f"{_SERVICES}/tpu.googleapis.com").json()["state"] == "ENABLED"
     cloud.advance(59)
@@ -118,7 +118,7 @@ _DISABLED = [
 
 @pytest.mark.parametrize(("service", "path"), _DISABLED)
 def test_every_api_has_to_be_enabled(api: Api, service: str, path: str) -> None:
-    """B3: Resource Manager among them; the one that is off is named by its service."""
+    """Resource Manager among them; the one that is off is named by its service."""
     code, _, message = error_of(api.call("GET", path))
     assert (code, f"/apis/api/{service}.googleapis.com/" in message) == (403, True)
 
@@ -133,7 +133,7 @@ def test_the_project_that_is_charged_counts(api: Api, cloud: EmbeddedCloud) -> N
 
 
 def test_a_bare_project_enables_its_first_api(api: Api) -> None:
-    """B3: nothing is on, storage neither; Service Usage answers whoever names no quota project."""
+    """Nothing is on, storage neither; Service Usage answers whoever names no quota project."""
     url = f"storage/v1/b?project={PROJECT}"
     assert api.call("GET", url).status_code == 200
     bare = {"apis": {"bare_projects": True}}

@@ -102,7 +102,7 @@ def test_iptables_writes_nothing_of_the_machine(tmp_path: Path) -> None:
 
 
 def test_docker_that_is_absent_can_be_installed(tmp_path: Path) -> None:
-    """K6: docker is a command that is not there until apt-get has installed it."""
+    """Docker is a command that is not there until apt-get has installed it."""
     binaries = installed(tmp_path, Strictness(docker=Docker(preinstalled=False)))
     assert sh(binaries, "docker", "--version").returncode == 127
     assert sh(binaries, "apt-get", "--quiet", "update").returncode == 0
@@ -134,7 +134,7 @@ def test_memory_has_a_size(tmp_path: Path) -> None:
 
 
 def test_the_memory_of_strict_hosts_is_half_of_a_small_ones() -> None:
-    """m9: a v6e-1 host has 176 GiB, of which Linux gives /dev/shm half at most."""
+    """A v6e-1 host has 176 GiB, of which Linux gives /dev/shm half at most."""
     ram = builtin().accelerators["v6e-1"].ram_gb_per_host
     assert ram is not None
     assert (STRICT.hosts.shm_bytes or 0) <= ram * 2**30 // 2
@@ -156,20 +156,20 @@ def reported(cloud: EmbeddedCloud, **node: Any) -> list[Any]:
 
 
 def test_secure_boot_may_keep_a_host_from_coming_up(stubs: EmbeddedCloud) -> None:
-    """K7, M1: a host that does not come up reports nothing at all; its node is READY."""
+    """A host that does not come up reports nothing at all; its node is READY."""
     stubs.cloud.strictness.change({"hosts": {"secure_boot_boots": False}})
     assert reported(stubs, shieldedInstanceConfig={"enableSecureBoot": True}) == []
     assert Api(stubs.url).node_state() == "READY"
 
 
 def test_without_secure_boot_it_comes_up(stubs: EmbeddedCloud) -> None:
-    """M1: the others do."""
+    """The others do."""
     stubs.cloud.strictness.change({"hosts": {"secure_boot_boots": False}})
     assert len(reported(stubs)) == 1
 
 
 def test_a_policy_refuses_to_read_guest_attributes(stubs: EmbeddedCloud) -> None:
-    """M3: with the policy, reading is refused with its name."""
+    """With the policy, reading is refused with its name."""
     stubs.cloud.strictness.change({"organization_policies": POLICY})
     assert reported(stubs) == []
     answer = Api(stubs.url).tpu("POST", "nodes/n1:getGuestAttributes", body={})
@@ -179,7 +179,7 @@ def test_a_policy_refuses_to_read_guest_attributes(stubs: EmbeddedCloud) -> None
 
 
 def test_what_was_never_written_is_not_found(cloud: EmbeddedCloud, api: Api) -> None:
-    """M3: before its first report, a strict host has no such namespace; a lenient one is empty."""
+    """Before its first report, a strict host has no such namespace; a lenient one is empty."""
     api.create()
     cloud.advance(600)
     ask = {"queryPath": "tpuflex/"}
@@ -194,7 +194,7 @@ def test_what_was_never_written_is_not_found(cloud: EmbeddedCloud, api: Api) -> 
 def test_an_image_is_pulled_with_credentials(
     cloud: EmbeddedCloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """M8: a strict registry refuses docker without a login, in docker's words, and the host has the
+    """A strict registry refuses docker without a login, in docker's words, and the host has the
     image once it was pulled with one."""
     registry = "us-east5-docker.pkg.dev"
     image = f"{registry}/{PROJECT}/mirror/vllm@{DIGEST}"
@@ -232,7 +232,7 @@ def test_an_image_is_pulled_with_credentials(
 def test_a_pull_fails_in_dockers_words(
     cloud: EmbeddedCloud, tmp_path: Path, rules: dict[str, Any], name: str, said: str
 ) -> None:
-    """K6, M8: the limits of Docker Hub and Artifact Registry, what is not there."""
+    """The limits of Docker Hub and Artifact Registry, what is not there."""
     cloud.cloud.strictness.change({"registry": rules})
     with pytest.raises(DockerError, match=said):
         HostImages(tmp_path, {"TPUFLEX_REGISTRY": f"{cloud.url}/registry"}).pull(f"{name}@{DIGEST}")

@@ -35,7 +35,7 @@ def _grant(api: Api) -> Any:
 
 
 def test_a_policy_knows_a_new_service_account_only_later(api: Api, cloud: EmbeddedCloud) -> None:
-    """K8: neither reads nor policies know it for a while."""
+    """Neither reads nor policies know it for a while."""
     _strict(api, service_accounts={"known_after_s": 5})
     _make_account(api)
     assert error_of(api.call("GET", f"{_ACCOUNTS}/{_EMAIL}"))[0] == 404
@@ -51,7 +51,7 @@ def _request(api: Api, email: str) -> Any:
 
 
 def test_a_request_for_nodes_can_outrun_its_service_account(api: Api, cloud: EmbeddedCloud) -> None:
-    """M5: refused by name until Cloud TPU knows the account; on demand, too."""
+    """Refused by name until Cloud TPU knows the account; on demand, too."""
     _strict(api, service_accounts={"nodes_know_after_s": 60})
     _make_account(api)
     cloud.advance(59)
@@ -94,7 +94,7 @@ def test_a_policy_forbids_external_addresses(api: Api) -> None:
 
 
 def test_m1_a_policy_may_demand_secure_boot(api: Api) -> None:
-    """M1: compute.requireShieldedVm refuses a node without Secure Boot, in the words that were
+    """Compute.requireShieldedVm refuses a node without Secure Boot, in the words that were
     seen, and no other; tpuflex says that a policy is in the way, and which setting does it."""
     _strict(api, organization_policies={"constraints": {"compute.requireShieldedVm": True}})
 

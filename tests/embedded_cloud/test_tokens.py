@@ -66,7 +66,7 @@ def log_in(cloud: EmbeddedCloud, kind: str) -> dict[str, Any]:
 def test_every_kind_of_credential_opens_the_apis(
     running: EmbeddedCloud, clock: OffsetClock, kind: str
 ) -> None:
-    """K4: google-auth gets a token for each kind, which expires; then it gets another."""
+    """Google-auth gets a token for each kind, which expires; then it gets another."""
     environ = running.environ(kind)
     assert "GOOGLE_OAUTH_ACCESS_TOKEN" not in environ
     with session(running, kind) as calls:
@@ -83,7 +83,7 @@ def test_every_kind_of_credential_opens_the_apis(
 
 
 def test_a_users_call_of_a_client_based_api_needs_a_quota_project(running: EmbeddedCloud) -> None:
-    """M4: refused in Google's words without one; the stack's project or the credential's is it."""
+    """Refused in Google's words without one; the stack's project or the credential's is it."""
     url = running.url + SECRETS
     status, code, message = error_of(session(running, "user").get(url))
     assert (status, code) == (403, "PERMISSION_DENIED")
@@ -252,7 +252,7 @@ def test_a_refused_log_in_says_what_to_do(running: EmbeddedCloud) -> None:
 def test_a_token_server_that_is_away_refuses_nobody(
     running: EmbeddedCloud, status: int, error: type[Exception]
 ) -> None:
-    """M4: 503 of the second of two steps is worth another try; 403 is a refusal."""
+    """503 of the second of two steps is worth another try; 403 is a refusal."""
     method = "iamcredentials.projects.serviceAccounts.generateAccessToken"
     rule = {
         "where": {"method_id": method},

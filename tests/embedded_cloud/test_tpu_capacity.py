@@ -43,7 +43,7 @@ def test_new_capacity_reaches_waiting_requests(api: Api, cloud: EmbeddedCloud) -
 def test_a_zone_without_flex_start_rejects_through_the_operation(
     api: Api, cloud: EmbeddedCloud, how: str
 ) -> None:
-    """K10: the call is accepted; the operation ends with code 3 and nothing is left."""
+    """The call is accepted; the operation ends with code 3 and nothing is left."""
     zone = "us-central1-b" if how == "table" else ZONE
     if how == "capacity":
         api.capacity(unsupported_zones=[ZONE])

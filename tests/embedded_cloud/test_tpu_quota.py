@@ -87,7 +87,7 @@ def test_a_limit_is_a_number_of_chips(api: Api, quota: Any) -> None:
 
 
 def test_on_demand_and_reserved_do_not_touch_the_preemptible_quota(api: Api) -> None:
-    """K10: each tier and family has a quota of its own; a reservation needs none."""
+    """Each tier and family has a quota of its own; a reservation needs none."""
     _limit(api, us_east5_a=8)
     plain: dict[str, Any] = {"runDuration": None, "provisioningModel": None}
     assert api.create("q1", body=_body("n1")).status_code == 200

@@ -217,7 +217,7 @@ class TestKind:
         ],
     )
     def test_a_resource_that_is_there_but_not_in_the_state(self, text: str) -> None:
-        """D6: after a lost create answer every further `up` would fail; `recover` mends it."""
+        """After a lost create answer every further `up` would fail; `recover` mends it."""
         found = failure("up", [error(text, "net")], "")
 
         assert found.message == f"net: {text}"
@@ -243,7 +243,7 @@ class TestMessage:
         assert failure("up", notes, "").message == "a: boom"
 
     def test_what_the_published_plugin_logs_and_reports_is_said_once(self) -> None:
-        """D7: it logs each error with its own place and version around it, and reports it, too."""
+        """It logs each error with its own place and version around it, and reports it, too."""
         text = "Error creating Network: googleapi: Error 400: Invalid value, invalid"
         notes = [
             error(
@@ -330,7 +330,7 @@ def test_an_engine_that_ends_without_a_word_was_killed(operation: str, hint: str
 
 
 def test_a_firewall_rule_of_somebody_else_is_named_with_its_remedy() -> None:
-    """m8: an organisation that adds rules to every network keeps `down` from deleting it."""
+    """An organisation that adds rules to every network keeps `down` from deleting it."""
     error = failure("destroy", [Note("error", FOREIGN_RULE, "vllm-network")], "")
 
     assert isinstance(error, EngineError)
@@ -342,7 +342,7 @@ def test_a_firewall_rule_of_somebody_else_is_named_with_its_remedy() -> None:
 
 
 def test_b2_an_api_that_is_off_is_somebodys_permission_to_give() -> None:
-    """B2: Google's words for an API that is not enabled, from pulumi-gcp, end with exit code 6."""
+    """Google's words for an API that is not enabled, from pulumi-gcp, end with exit code 6."""
     text = "Error 403: Cloud DNS API has not been used in project 1 before, accessNotConfigured"
 
     assert isinstance(failure("up", [Note("error", text, "zone")], ""), AccessError)

@@ -221,7 +221,7 @@ class TestTable:
         assert [place.id for place in places(type_, {"project": "p", **inputs})] == [id_]
 
     def test_a_condition_is_part_of_the_id(self) -> None:
-        """M6: of two grants of a role to one member, the condition's title tells which it is."""
+        """Of two grants of a role to one member, the condition's title tells which it is."""
         inputs = {"bucket": "b", "role": "R", "member": "m", "condition": {"title": "t"}}
         (place,) = places("gcp:storage/bucketIAMMember:BucketIAMMember", inputs)
         assert place.id == "b/b R m t"

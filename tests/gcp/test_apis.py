@@ -1,4 +1,4 @@
-"""B2, B3: APIs are enabled in one batch, and waited for until each answers."""
+"""APIs are enabled in one batch, and waited for until each answers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BILLING = (
 
 
 def test_b2_a_new_project_is_made_ready() -> None:
-    """B2: what is off is enabled by one call, and each API is asked until it answers."""
+    """What is off is enabled by one call, and each API is asked until it answers."""
     project = Project(operation_for=7.0)
 
     changed, said = project.ensure()
@@ -66,7 +66,7 @@ def test_b2_a_ready_project_is_left_alone_in_silence() -> None:
 
 
 def test_b2_apis_that_somebody_enabled_a_moment_ago_are_waited_for() -> None:
-    """B2: a run that was interrupted after enabling leaves APIs that are ENABLED and refuse."""
+    """A run that was interrupted after enabling leaves APIs that are ENABLED and refuse."""
     project = Project(enabled={**dict.fromkeys(NAMES, 0.0), "tpu.googleapis.com": 990.0})
 
     changed, said = project.ensure()
@@ -116,14 +116,14 @@ def test_b2_nothing_is_enabled_without_consent() -> None:
 
 
 def test_b3_service_usage_and_resource_manager_are_among_them() -> None:
-    """B3: pulumi-gcp and our own inventory call Resource Manager, and Service Usage enables."""
+    """Pulumi-gcp and our own inventory call Resource Manager, and Service Usage enables."""
     assert {"cloudresourcemanager.googleapis.com", "serviceusage.googleapis.com"} <= NAMES
     assert endpoint_apis(reads_keys=False) == APIS
     assert vars(prerequisites)["endpoint_apis"] is endpoint_apis
 
 
 def test_b3_service_usage_off_says_how_to_turn_it_on() -> None:
-    """B3: without Service Usage nothing can be enabled by API: gcloud can."""
+    """Without Service Usage nothing can be enabled by API: gcloud can."""
     project = Project(enabled={})
 
     with pytest.raises(ServiceDisabledError, match="Service Usage, which enables") as error:
@@ -270,7 +270,7 @@ def test_the_embedded_cloud_answers_every_question(tmp_path: Path) -> None:
 
 
 def test_b2_a_storage_api_that_is_off_says_nothing_of_the_bucket() -> None:
-    """B2: SERVICE_DISABLED is no sign that somebody else has the bucket's name."""
+    """SERVICE_DISABLED is no sign that somebody else has the bucket's name."""
     project = Project(enabled={})
 
     with pytest.raises(ServiceDisabledError):

@@ -42,7 +42,7 @@ def credentials(home: Path, kind: str, url: str) -> DefaultCredentials:
 @pytest.mark.parametrize("kind", ["user", "impersonated", "external", "metadata"])
 @pytest.mark.parametrize("body", [b"<html>log in</html>", b"{}", b"[]", b'"x"', b"", b"\xff"])
 def test_an_answer_of_no_use_is_asked_for_again(tmp_path: Path, kind: str, body: bytes) -> None:
-    """M4: a login page or half an answer says nothing about the credentials."""
+    """A login page or half an answer says nothing about the credentials."""
     headers = {"Content-Type": "application/json", "Metadata-Flavor": "Google"}
     with server([body], headers=headers) as (url, _), pytest.raises(requests.ConnectionError):
         credentials(tmp_path, kind, url).token()
@@ -51,7 +51,7 @@ def test_an_answer_of_no_use_is_asked_for_again(tmp_path: Path, kind: str, body:
 # Not the metadata server: google-auth waits for it, in real time.
 @pytest.mark.parametrize("kind", ["user", "impersonated", "external"])
 def test_a_server_that_is_not_there_is_asked_again(tmp_path: Path, kind: str) -> None:
-    """M4: nobody listens: the credentials may be good."""
+    """Nobody listens: the credentials may be good."""
     with server([]) as (url, _):
         pass
     with pytest.raises(requests.ConnectionError):
@@ -69,7 +69,7 @@ def test_a_server_that_is_not_there_is_asked_again(tmp_path: Path, kind: str) ->
 def test_a_refusal_says_which_credential_and_what_it_needs(
     tmp_path: Path, kind: str, hint: str
 ) -> None:
-    """M4: the file, the server's words spelled out, and the remedy of that kind."""
+    """The file, the server's words spelled out, and the remedy of that kind."""
     with server([json.dumps(_REVOKED).encode()], status=400) as (url, received):
         found = credentials(tmp_path, kind, url)
         with pytest.raises(AccessError) as refused:

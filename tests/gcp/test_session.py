@@ -102,7 +102,7 @@ def session(google: Google, **how: Any) -> AuthorizedSession:
 
 
 def test_the_quota_project_of_a_credential_goes_with_every_request() -> None:
-    """M4: a credential's quota project is sent to every API, as google-auth does it."""
+    """A credential's quota project is sent to every API, as google-auth does it."""
     google = Google(OK, OK)
     calls = session(google, tokens=GivenToken("ya29.x", "quota-project"), project="p")
 
@@ -113,7 +113,7 @@ def test_the_quota_project_of_a_credential_goes_with_every_request() -> None:
 
 
 def test_the_stacks_project_where_an_api_demands_one() -> None:
-    """M4: a host that refuses for want of a quota project gets the stack's, then and later."""
+    """A host that refuses for want of a quota project gets the stack's, then and later."""
     google = Google(NO_QUOTA_PROJECT, OK, OK, OK)
     calls = session(google, project="p")
 

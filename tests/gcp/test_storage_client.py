@@ -45,7 +45,7 @@ def sent(answers: Answers, time: FakeTime, *, settling: float, body: Any = b"x")
 
 
 def test_b2_a_push_right_after_enabling_waits_for_the_api() -> None:
-    """B2: SERVICE_DISABLED is asked again while APIs settle."""
+    """SERVICE_DISABLED is asked again while APIs settle."""
     time = FakeTime()
     answers = Answers((403, DISABLED), (403, DISABLED), (200, {}))
 

@@ -132,7 +132,7 @@ _DENIED = "Caller does not have required permission to use project other-project
     ],
 )
 def test_a_quota_project_is_no_quota(message: str, reason: str, hint: str) -> None:
-    """M4: a missing quota project is neither a quota of chips nor an API that is not enabled."""
+    """A missing quota project is neither a quota of chips nor an API that is not enabled."""
     info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason}
     sender, session = transport(refusal(403, "PERMISSION_DENIED", message, details=[info]))
 
@@ -281,7 +281,7 @@ def _disabled() -> tuple[int, Any]:
 
 
 def test_b2_an_api_that_is_off_is_refused_at_once() -> None:
-    """B2: where nobody has enabled an API, SERVICE_DISABLED is final; the hint, which `down` and
+    """Where nobody has enabled an API, SERVICE_DISABLED is final; the hint, which `down` and
     `status` show too, advises no `up`, which would change the slice."""
     sender, session = transport(_disabled())
 
@@ -294,7 +294,7 @@ def test_b2_an_api_that_is_off_is_refused_at_once() -> None:
 
 
 def test_b2_an_api_that_was_just_enabled_is_asked_again() -> None:
-    """B2: while APIs settle, SERVICE_DISABLED passes: 60 s are waited, whatever the budget."""
+    """While APIs settle, SERVICE_DISABLED passes: 60 s are waited, whatever the budget."""
     time = FakeTime()
     session = FakeSession([], time)
 
@@ -312,7 +312,7 @@ def test_b2_an_api_that_was_just_enabled_is_asked_again() -> None:
 
 
 def test_b2_an_api_that_does_not_settle_is_refused() -> None:
-    """B2: five minutes after it was enabled, SERVICE_DISABLED is final again."""
+    """Five minutes after it was enabled, SERVICE_DISABLED is final again."""
     time = FakeTime()
     session = FakeSession([_disabled() for _ in range(100)], time)
     settling = Settling()

@@ -69,7 +69,7 @@ def test_push_brings_files_and_manifest(clients: Clients, checkpoint: Path) -> N
 
 
 def test_a_large_file_has_the_sums_of_its_parts(clients: Clients, checkpoint: Path) -> None:
-    """M9: the manifest has the SHA-256 of each part of a file that is longer than one."""
+    """The manifest has the SHA-256 of each part of a file that is longer than one."""
     shard = checkpoint / "model-1.safetensors"
     shard.write_bytes(b"a" * PART_BYTES + b"tail")
     found = {file.path: file for file in push(clients.bucket(), checkpoint).manifest.files}

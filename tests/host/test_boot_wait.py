@@ -90,7 +90,7 @@ def test_each_change_is_shown_once() -> None:
 @pytest.mark.parametrize("odd", ODD, ids=str)
 @pytest.mark.parametrize("before", [None, HostReport("weights")])
 def test_one_odd_answer_ends_nothing(odd: TpuflexError, before: HostReport | None) -> None:
-    """M3: a 400, 403, 404 or 5xx of getGuestAttributes is passed over and said once; the chips
+    """A 400, 403, 404 or 5xx of getGuestAttributes is passed over and said once; the chips
     run, and are billed, all the same."""
     waiting = Waiting(before, odd, odd, None, odd, READY)
 
@@ -113,7 +113,7 @@ def test_a_boot_that_failed_ends_the_wait() -> None:
 
 
 def test_a_host_that_never_reports_costs_ten_minutes() -> None:
-    """M3: not an hour; the error names what keeps a host silent, what to do, and that the chips
+    """Not an hour; the error names what keeps a host silent, what to do, and that the chips
     are billed meanwhile."""
     waiting = Waiting(None)
 
@@ -141,7 +141,7 @@ def test_a_host_that_never_reports_costs_ten_minutes() -> None:
 def test_what_is_refused_for_good_is_no_failed_boot(
     odd: TpuflexError, before: HostReport | None
 ) -> None:
-    """M3: refused for as long as a first report may take, the wait ends, and says so; but the host
+    """Refused for as long as a first report may take, the wait ends, and says so; but the host
     may be well, so that nothing is deleted for it."""
     waiting = Waiting(before, odd)
 
@@ -169,7 +169,7 @@ def test_a_slow_host_is_named_with_its_phase() -> None:
 
 @pytest.mark.parametrize("first", [None, HostReport("weights")])
 def test_a_slice_that_is_taken_back_ends_the_wait(first: HostReport | None) -> None:
-    """M3: reports of a host that is gone never change; the slice is looked at every minute."""
+    """Reports of a host that is gone never change; the slice is looked at every minute."""
     waiting = Waiting(first, slices=(None, CapacityError("it is WAITING_FOR_RESOURCES")))
 
     with pytest.raises(CapacityError, match="WAITING_FOR_RESOURCES"):
@@ -207,7 +207,7 @@ def test_a_host_that_goes_on_draining_ends_the_wait() -> None:
 
 
 def test_one_odd_answer_about_the_slice_ends_nothing_either() -> None:
-    """M3: a refusal is passed over, and so is one "not found"; the second in a row is the end."""
+    """A refusal is passed over, and so is one "not found"; the second in a row is the end."""
     gone = NotFoundError("no queued resource")
     waiting = Waiting(HostReport("weights"), slices=(gone, ODD[1], None, gone, None, gone, gone))
 
@@ -219,7 +219,7 @@ def test_one_odd_answer_about_the_slice_ends_nothing_either() -> None:
 
 @given(st.lists(st.sampled_from([None, HostReport("weights"), *ODD]), max_size=50))
 def test_whatever_comes_there_is_an_end(answers: list[Seen]) -> None:
-    """M3: within the time for READY, and never before the time for a first report."""
+    """Within the time for READY, and never before the time for a first report."""
     waiting = Waiting(*answers)
 
     with pytest.raises((BootError, AccessError, ApiError)):

@@ -1,4 +1,4 @@
-"""M6: the compile cache that a host reports: written by whoever is root there."""
+"""The compile cache that a host reports: written by whoever is root there."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ WRITTEN = {"from": "bucket", "files": 412, "bytes": 1_200_000_000, "milliseconds
     ],
 )
 def test_for_people(written: dict[str, object], shown: str) -> None:
-    """M6: what was restored, compiled and saved, with bytes and seconds."""
+    """What was restored, compiled and saved, with bytes and seconds."""
     assert str(compile_cache_report(json.dumps(written))) == shown
 
 
 def test_of_the_host() -> None:
-    """M6: the host's report has it, and the document of `status --json` under its own names."""
+    """The host's report has it, and the document of `status --json` under its own names."""
     report = host_report({"compile_cache": json.dumps({**WRITTEN, "compiled": 3})})
     assert report is not None
     assert report.to_json()["compile_cache"] == {

@@ -54,7 +54,7 @@ def fetch(client: HubClient, directory: Path, path: str = SHARD) -> Path:
 
 
 def test_what_serving_needs_is_listed(cloud: EmbeddedCloud) -> None:
-    """M11: with size and sum, at the commit that the branch is now; the rest is named."""
+    """With size and sum, at the commit that the branch is now; the rest is named."""
     snapshot = client(cloud).snapshot(MAIN)
     assert [file.path for file in snapshot.files] == [
         "config.json",
@@ -89,7 +89,7 @@ def test_refusals(
     text: str,
     hint: str,
 ) -> None:
-    """M11: each refusal is said with what to do, and names no token."""
+    """Each refusal is said with what to do, and names no token."""
     (cloud.state_dir / "hub" / MODEL / ".gated").write_text(TOKEN)
 
     with pytest.raises(error) as caught:
@@ -103,7 +103,7 @@ def test_refusals(
 def test_a_token_opens_a_gated_model(
     cloud: EmbeddedCloud, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """M11: with the token a gated model is fetched; no file on the disk holds it, nothing prints
+    """With the token a gated model is fetched; no file on the disk holds it, nothing prints
     it, and no command line names it."""
     (cloud.state_dir / "hub" / MODEL / ".gated").write_text(TOKEN)
     place = fetch(client(cloud, TOKEN), tmp_path / "models")
@@ -166,7 +166,7 @@ def test_waits_are_bounded(
     error: type[TpuflexError],
     text: str,
 ) -> None:
-    """M11: the Hub is asked again as late as it says, five times at most, and not after five
+    """The Hub is asked again as late as it says, five times at most, and not after five
     minutes; what it says cannot act on a terminal."""
     waited: list[float] = []
     request = httpx2.Request("GET", "https://hub.test/api/models/acme/tiny")
@@ -187,7 +187,7 @@ def test_waits_are_bounded(
 def test_a_commit_that_was_not_asked_for(
     answers: list[httpx2.Response], sha: str | None, source: HubSource
 ) -> None:
-    """M11: another commit than the pinned one is refused, and so is what is no commit: a directory
+    """Another commit than the pinned one is refused, and so is what is no commit: a directory
     is named after it."""
     request = httpx2.Request("GET", "https://hub.test/api/models/acme/tiny")
     files = [
@@ -205,7 +205,7 @@ def test_a_commit_that_was_not_asked_for(
 def test_a_hub_that_fails_meanwhile_is_asked_again(
     cloud: EmbeddedCloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """M11: as late as it says; a file that the Hub does not have any more is told, and what cannot
+    """As late as it says; a file that the Hub does not have any more is told, and what cannot
     be reached."""
     monkeypatch.setattr(_http, "time", SimpleNamespace(sleep=lambda _: None))
     waited: list[float] = []
@@ -231,7 +231,7 @@ def test_a_hub_that_fails_meanwhile_is_asked_again(
 
 
 def test_no_token_crosses_the_network_in_clear() -> None:
-    """M11: a mirror without TLS gets no token, and is not asked at all."""
+    """A mirror without TLS gets no token, and is not asked at all."""
     with pytest.raises(AccessError, match="in clear"):
         HubClient("http://mirror.test", lambda: TOKEN, pauses([])).snapshot(MAIN)
 
@@ -240,7 +240,7 @@ def test_no_token_crosses_the_network_in_clear() -> None:
 def test_a_hub_on_this_machine_is_asked_without_a_proxy(
     monkeypatch: pytest.MonkeyPatch, host: str
 ) -> None:
-    """M11: a proxy of the environment does not get the token in clear; what is elsewhere goes
+    """A proxy of the environment does not get the token in clear; what is elsewhere goes
     through it."""
     monkeypatch.setenv("HTTP_PROXY", "http://proxy.test:3128")
     HubClient(f"http://{host}:8470/huggingface", lambda: TOKEN, pauses([]))
@@ -272,6 +272,6 @@ CONFIG = HubFile("config.json", 1, "", "0" * 40)
     ],
 )
 def test_a_listing_that_cannot_be(files: tuple[HubFile, ...], text: str) -> None:
-    """M11: what a server says of its files is checked before a path is made of it."""
+    """What a server says of its files is checked before a path is made of it."""
     with pytest.raises(WeightsError, match=text):
         choose_files("a/b", "0" * 40, files)

@@ -114,7 +114,7 @@ def remember_versions(cloud: EmbeddedCloud) -> None:
 
 @BOTH
 def test_two_files_at_a_time_are_here(cloud: EmbeddedCloud, tmp_path: Path, origin: Origin) -> None:
-    """M11: three shards pass with room for two files. The set is the same, to the byte of its
+    """Three shards pass with room for two files. The set is the same, to the byte of its
     manifest, as one that is pushed from a directory; nothing stays here."""
     remote, seen = origin(cloud, tmp_path / "home"), [0]
 
@@ -155,7 +155,7 @@ def test_two_files_at_a_time_are_here(cloud: EmbeddedCloud, tmp_path: Path, orig
 def test_a_push_that_was_stopped_goes_on(
     cloud: EmbeddedCloud, tmp_path: Path, origin: Origin, after: int
 ) -> None:
-    """M11: wherever it stops, the same command sends nothing twice, and no manifest is there before
+    """Wherever it stops, the same command sends nothing twice, and no manifest is there before
     everything is."""
     remember_versions(cloud)
     calls = 0

@@ -104,7 +104,7 @@ def look(settings: StackSettings, tpu: Tpu) -> SliceStatus:
 
 class TestStatus:
     def test_d2_a_zone_that_the_stack_file_names_no_more(self, settings: StackSettings) -> None:
-        """D2: the slice of before the change is found where it runs, if asked for."""
+        """The slice of before the change is found where it runs, if asked for."""
         tpu = Tpu([request("ACTIVE")], {f"{PARENT}/nodes/g1": node()}, {"phase": "READY"})
         changed = moved(settings)
 
@@ -118,7 +118,7 @@ class TestStatus:
     def test_d2_an_api_that_does_not_list_all_zones(
         self, settings: StackSettings, refused: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """D2: whether it refuses a zone called `-` or finds nothing there, the state knows the zone
+        """Whether it refuses a zone called `-` or finds nothing there, the state knows the zone
         of the slice, which is not reported as gone while it runs."""
         tpu = Tpu([request("ACTIVE")], {f"{PARENT}/nodes/g1": node()}, {"phase": "READY"})
         listed = Tpu.list_queued_resources
@@ -140,7 +140,7 @@ class TestStatus:
             slice_status(changed, NAMES, tpu, recorded=tuple)
 
     def test_d2_a_slice_that_was_left_beside_the_new_one(self, settings: StackSettings) -> None:
-        """D2: what runs in a zone of before is named, said to be billed, and counted."""
+        """What runs in a zone of before is named, said to be billed, and counted."""
         new, old = "projects/tpuflex-dev/locations/us-central1-a", f"{PARENT}/nodes/g1"
         there = request("ACTIVE", "g2").model_copy(update={"name": f"{new}/queuedResources/g2"})
 
@@ -286,7 +286,7 @@ class TestStatus:
         assert found.address == ""
 
     def test_waiting_until_it_is_given_up(self, settings: StackSettings) -> None:
-        """M7: while it waits, status says when Google gives it up; once it runs, nothing does."""
+        """While it waits, status says when Google gives it up; once it runs, nothing does."""
         policy = {"queueing_policy": QueueingPolicy(valid_until_duration="3600s")}
         waiting = request("WAITING_FOR_RESOURCES").model_copy(update=policy)
         running = request("ACTIVE").model_copy(update=policy)
@@ -309,7 +309,7 @@ class TestStatus:
     def test_host_whose_report_is_refused(
         self, settings: StackSettings, odd: TpuflexError, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """M3: one refused question does not hide what is known of the slice, which is billed."""
+        """One refused question does not hide what is known of the slice, which is billed."""
 
         def refuse(*_: object) -> tuple[dict[str, str], ...]:
             raise odd

@@ -188,7 +188,7 @@ def test_gcloud_is_not_waited_for_while_it_says_the_same_again(tmp_path: Path) -
     ],
 )
 def test_the_kind_of_a_failure(said: str, kind: type[TpuflexError], advice: str) -> None:
-    """m3: each thing that gcloud is known to say has its exit code and its remedy."""
+    """Each thing that gcloud is known to say has its exit code and its remedy."""
     error = tunnel_failure(said, "p")
 
     assert type(error) is kind

@@ -46,7 +46,7 @@ def known_at(run: Run, moment: float, refusal: TpuflexError) -> None:
 
 @pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS)
 def test_m5_a_new_service_account_is_waited_for(refusal: TpuflexError) -> None:
-    """M5: a create that is refused because the account is new is sent again until it is known."""
+    """A create that is refused because the account is new is sent again until it is known."""
     run = race(a=Zone(granted(5, 5)))
     known_at(run, 1060, refusal)
 
@@ -60,7 +60,7 @@ def test_m5_a_new_service_account_is_waited_for(refusal: TpuflexError) -> None:
 
 
 def test_m5_the_wait_for_an_account_ends_after_two_minutes() -> None:
-    """M5: an account that stays unknown is reported as Google says it; nothing is left."""
+    """An account that stays unknown is reported as Google says it; nothing is left."""
     run = race(a=Zone())
     known_at(run, 9999, REFUSALS["7"])
 
@@ -82,7 +82,7 @@ def test_m5_a_refusal_that_names_no_account_is_final() -> None:
 
 
 def test_m5_an_operation_that_fails_so_is_started_again() -> None:
-    """M5: the refusal may come by the create operation, after the request was accepted."""
+    """The refusal may come by the create operation, after the request was accepted."""
     run = race(a=Zone(granted(5, 5), operation_error={"code": 9, "message": TEXT}))
 
     def answer(_sent: Sent) -> Answer | None:
@@ -97,7 +97,7 @@ def test_m5_an_operation_that_fails_so_is_started_again() -> None:
 
 
 def test_m5_a_request_that_failed_so_is_deleted_and_placed_again() -> None:
-    """M5: a queued resource that FAILED for it is cleared away, and asked for again."""
+    """A queued resource that FAILED for it is cleared away, and asked for again."""
     failure: JsonObject = {"code": 7, "message": TEXT}
     run = race(a=Zone({0.0: "ACCEPTED", 5.0: "FAILED"}, failure=failure))
 
@@ -115,7 +115,7 @@ def test_m5_a_request_that_failed_so_is_deleted_and_placed_again() -> None:
 
 
 def test_m5_one_zone_at_a_time_waits_for_the_account_too() -> None:
-    """M5: ordered, the next zone is not asked because the first does not know the account yet."""
+    """Ordered, the next zone is not asked because the first does not know the account yet."""
     run = race("ordered", a=Zone(granted(5, 5)), b=Zone())
     known_at(run, 1030, REFUSALS["3"])
 
@@ -136,7 +136,7 @@ def test_m5_what_exists_is_not_waited_for() -> None:
 
 
 def test_b2_an_api_that_was_just_enabled_is_waited_for() -> None:
-    """B2: plain `pulumi up` enables the API a moment before: SERVICE_DISABLED passes."""
+    """Plain `pulumi up` enables the API a moment before: SERVICE_DISABLED passes."""
     run = race(a=Zone(granted(5, 5)), b=Zone())
 
     def answer(_sent: Sent) -> Answer | None:
@@ -154,7 +154,7 @@ def test_b2_an_api_that_was_just_enabled_is_waited_for() -> None:
 
 
 def test_b2_an_api_that_stays_off_ends_the_create_within_five_minutes() -> None:
-    """B2: an API that nobody enabled is refused by name when the five minutes are over."""
+    """An API that nobody enabled is refused by name when the five minutes are over."""
     run = race(a=Zone())
     refusing(run, lambda _sent: ServiceDisabledError("tpu.googleapis.com is disabled"))
 

@@ -210,7 +210,7 @@ def test_a_drain_that_was_begun_is_called_off() -> None:
 
 
 def test_secure_boot_waits_for_the_next_hosts_if_the_program_says_so() -> None:
-    """M1: with onBootChange update nothing can be changed in place, and the plan says so."""
+    """With onBootChange update nothing can be changed in place, and the plan says so."""
     wanted = inputs(secureBoot=True, onBootChange="update")
 
     found = plan(inputs(onBootChange="update"), wanted, state(), END - 14400)

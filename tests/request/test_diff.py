@@ -54,7 +54,7 @@ def test_boot_metadata_is_patched_on_request(key: str) -> None:
 
 @pytest.mark.parametrize(("kept", "replaces"), [("replace", True), ("update", False)])
 def test_secure_boot_does_what_on_boot_change_says(kept: str, replaces: bool) -> None:
-    """M1: no call changes it, so a change makes new hosts, or waits for the next ones."""
+    """No call changes it, so a change makes new hosts, or waits for the next ones."""
     change = diff(filled(secureBoot=True), filled(secureBoot=False, onBootChange=kept))
 
     assert change.changes["secureBoot"].replaces is replaces
@@ -63,7 +63,7 @@ def test_secure_boot_does_what_on_boot_change_says(kept: str, replaces: bool) ->
 @pytest.mark.parametrize("key", ["validUntilDuration", "validAfterDuration", "validInterval"])
 @pytest.mark.parametrize("stands", [None, *Lifecycle])
 def test_terms_of_the_queue_replace_what_is_in_it(stands: Lifecycle | None, key: str) -> None:
-    """M7: another time to give up asks anew while the request waits; what runs goes on running."""
+    """Another time to give up asks anew while the request waits; what runs goes on running."""
     granted = {Lifecycle.PROVISIONING, Lifecycle.ACTIVE, Lifecycle.ENDED}
 
     found = diff(filled(), filled(**OTHER[key]), stands)
@@ -82,7 +82,7 @@ def test_external_ips_of_several_networks_replace() -> None:
 @pytest.mark.parametrize("key", sorted(SETTABLE))
 def test_p5_an_unknown_value_replaces_what_a_known_one_would(key: str) -> None:
     """P5: during a preview any input may be unknown. It is no refusal, and the preview promises no
-    less than the `up` that knows it. D2: what hosts use cannot be deleted before they are."""
+    less than the `up` that knows it. what hosts use cannot be deleted before they are."""
     new = {**filled(), key: UNKNOWN}
 
     assert failures(new) == []
@@ -92,7 +92,7 @@ def test_p5_an_unknown_value_replaces_what_a_known_one_would(key: str) -> None:
 
 
 def test_d2_an_unknown_part_of_what_hosts_use_replaces_them() -> None:
-    """D2: one of several networks that is being replaced counts like the only one."""
+    """One of several networks that is being replaced counts like the only one."""
     networks = [{"network": "a"}, {"network": "b"}]
     new = [{"network": "a"}, {"network": "b", "subnetwork": UNKNOWN}]
 

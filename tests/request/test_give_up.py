@@ -1,4 +1,4 @@
-"""M7: a request that Google gives up: when that is, and what is said of it before and after."""
+"""A request that Google gives up: when that is, and what is said of it before and after."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def request(
     ],
 )
 def test_when_a_request_is_given_up(policy: dict[str, Any], expected: datetime | None) -> None:
-    """M7: a duration counts from the request; without an end it waits for good."""
+    """A duration counts from the request; without an end it waits for good."""
     assert given_up_at(request(policy)) == expected
 
 
@@ -61,7 +61,7 @@ def test_no_answer_breaks_the_reading(duration: str, created: str) -> None:
 
 
 def test_what_waits_says_until_when() -> None:
-    """M7: every line about it in the queue says when it gives up, and none about one that runs."""
+    """Every line about it in the queue says when it gives up, and none about one that runs."""
     policy = {"validUntilDuration": "21600s"}
 
     waiting = Snapshot(NAME, request(policy), at=ASKED.timestamp())
@@ -88,7 +88,7 @@ def test_what_waits_says_until_when() -> None:
 def test_a_failure_after_its_time_means_that_its_time_is_over(
     error: dict[str, Any], at: int, cause: str
 ) -> None:
-    """M7: whatever the words, unless they name another cause."""
+    """Whatever the words, unless they name another cause."""
     over = datetime(2026, 11, 22, at, tzinfo=UTC).timestamp()
     failed = request({"validUntilDuration": "21600s"}, "FAILED", **error)
 

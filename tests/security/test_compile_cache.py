@@ -1,4 +1,4 @@
-"""M6: whoever writes the compile cache runs code on the chip. What is not whole, not ours or no
+"""Whoever writes the compile cache runs code on the chip. What is not whole, not ours or no
 plain file is refused, by name."""
 
 from __future__ import annotations

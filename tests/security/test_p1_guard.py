@@ -165,7 +165,7 @@ async def test_key_elsewhere_is_no_key() -> None:
     ],
 )
 async def test_metrics_key_reads_metrics_alone(method: str, target: str, opens: bool) -> None:
-    """m6: a collector's key opens GET /metrics, and nothing that a client's key opens beside it."""
+    """A collector's key opens GET /metrics, and nothing that a client's key opens beside it."""
     passed, _ = await pass_through(request(method, target, f"Bearer {METRICS_KEY}"))
     assert bool(passed) == opens
 

@@ -182,7 +182,7 @@ def test_no_python_of_ours_looks_into_the_current_directory() -> None:
 
 
 def test_a_child_does_not_get_the_token_for_the_hub() -> None:
-    """M11: engines, plugins and pip have no use for it."""
+    """Engines, plugins and pip have no use for it."""
     given = {"HF_TOKEN": "hf_x", "HUGGING_FACE_HUB_TOKEN": "hf_x", "HF_ENDPOINT": "https://m.test"}
     environ = trusted_files.child_environment(given)
     assert "hf_x" not in environ.values()

@@ -239,7 +239,7 @@ HEAD = 'Error response from daemon: Head "https://registry/v2/a/vllm/manifests/s
 def test_a_pull_that_is_refused_names_the_remedy(
     host: StartupHost, image: str, problem: str, code: str, said: str, tries: int
 ) -> None:
-    """M8: the error says what the registry wants; a role that was just granted, and a registry that
+    """The error says what the registry wants; a role that was just granted, and a registry that
     fails, are waited for."""
     error = refused(host, image, problem)
 

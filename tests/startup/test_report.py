@@ -13,7 +13,7 @@ Booted = tuple[StartupHost, StartupRun]
 
 
 def test_no_empty_value_is_written(booted: Booted) -> None:
-    """m1: the report is an object of texts that are not empty: nothing documents empty values."""
+    """The report is an object of texts that are not empty: nothing documents empty values."""
     host, _ = booted
     assert host.cloud.written
     for text in host.cloud.written:
@@ -83,7 +83,7 @@ def test_the_last_word_is_written_until_it_can_be_read(host: StartupHost, last: 
 
 
 def test_a_policy_that_forbids_reports_does_not_end_the_boot(host: StartupHost) -> None:
-    """M3: where guest attributes are refused, the host serves all the same, and does not insist."""
+    """Where guest attributes are refused, the host serves all the same, and does not insist."""
     host.cloud.answers["guest-attributes"] = [403] * 1000
     run = host.run()
     assert run.status == 0, run.output

@@ -119,7 +119,7 @@ def test_programs_are_kept_in_a_library(mode: str, kept: bool) -> None:
 def test_compiled_programs_are_kept_unless_somebody_else_does(
     serving: dict[str, Any], mode: str
 ) -> None:
-    """M6: in the bucket by default; a directory of the user's own is left to the user."""
+    """In the bucket by default; a directory of the user's own is left to the user."""
     cache = config(**serving).compile_cache
     assert cache.mode == mode
 

@@ -56,7 +56,7 @@ def parts_of(size: int, count: int) -> Manifest:
     [(0, 0), (PART_BYTES, 0), (PART_BYTES + 1, 2), (3 * PART_BYTES, 3), (3 * PART_BYTES + 1, 4)],
 )
 def test_a_file_has_the_sums_of_its_parts(size: int, count: int) -> None:
-    """M9: a file that is longer than a part has a sum for each of them, no more and no fewer; the
+    """A file that is longer than a part has a sum for each of them, no more and no fewer; the
     command line and the host agree on it."""
     made = parts_of(size, count)
     assert read_manifest(made.to_json().encode()) == made
@@ -87,7 +87,7 @@ def test_a_file_has_the_sums_of_its_parts(size: int, count: int) -> None:
     ],
 )
 def test_parts_that_do_not_fit_are_refused_by_the_host(change: dict[str, object]) -> None:
-    """M9: a host fetches nothing by a manifest whose parts do not cover its files exactly."""
+    """A host fetches nothing by a manifest whose parts do not cover its files exactly."""
     document = json.loads(parts_of(PART_BYTES + 1, 2).to_json())
     target = document["files"][0] if "parts" in change else document
     target |= change
@@ -97,13 +97,13 @@ def test_parts_that_do_not_fit_are_refused_by_the_host(change: dict[str, object]
 
 
 def test_the_number_of_parts_is_bounded() -> None:
-    """M9: a manifest cannot name more parts than a host goes through."""
+    """A manifest cannot name more parts than a host goes through."""
     with pytest.raises(ValidationError, match="50000 parts"):
         parts_of(50_001 * PART_BYTES, 50_001)
 
 
 def test_other_parts_are_another_set() -> None:
-    """M9: a manifest that differs in the sums of its parts alone is not the same."""
+    """A manifest that differs in the sums of its parts alone is not the same."""
     made = parts_of(PART_BYTES + 1, 2)
     (file,) = made.files
     forged = file.model_copy(update={"parts": tuple(reversed(file.parts))})

@@ -79,7 +79,7 @@ def environment(home: Path, info: Any, **more: str) -> dict[str, str]:
 def test_a_file_says_what_it_is(
     tmp_path: Path, info: Any, more: dict[str, str], kind: Kind, account: str, quota: str
 ) -> None:
-    """M4: kind, account and quota project come from the file; the environment wins."""
+    """Kind, account and quota project come from the file; the environment wins."""
     environ = environment(tmp_path, info, **more)
 
     found = describe(environ)
@@ -187,7 +187,7 @@ def test_secrets_of_the_embedded_cloud_are_known(
 def test_the_plugin_is_told_the_quota_project(
     tmp_path: Path, info: Any, more: dict[str, str], project: str
 ) -> None:
-    """M4: its own variables name it, unless the user has set them or there is nothing to name."""
+    """Its own variables name it, unless the user has set them or there is nothing to name."""
     environ = environment(tmp_path, info, **more)
     told = {"USER_PROJECT_OVERRIDE": "true", "GOOGLE_BILLING_PROJECT": project} if project else {}
 

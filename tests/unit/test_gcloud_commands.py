@@ -96,7 +96,7 @@ def commands() -> list[tuple[str, ...]]:
 
 
 def test_the_recorded_grammar_takes_every_printed_command() -> None:
-    """B1: every gcloud command that is printed or documented fits the recorded grammar."""
+    """Every gcloud command that is printed or documented fits the recorded grammar."""
     assert len(written()) > 0
     assert [
         (shlex.join(words), why)
@@ -107,14 +107,14 @@ def test_the_recorded_grammar_takes_every_printed_command() -> None:
 
 @pytest.mark.parametrize("command", WRONG)
 def test_the_recorded_grammar_refuses_what_gcloud_refuses(command: str) -> None:
-    """B1: the GA track has no --tunnel-through-iap, and the recorded grammar knows it."""
+    """The GA track has no --tunnel-through-iap, and the recorded grammar knows it."""
     (why,) = recorded_verdicts([tuple(shlex.split(command))])
     assert "unrecognized arguments: --tunnel-through" in why
 
 
 @pytest.mark.gcloud
 def test_gclouds_own_parser_agrees(tmp_path: Path) -> None:
-    """B1: gcloud's own parser takes every printed command, and refuses the wrong ones."""
+    """Gcloud's own parser takes every printed command, and refuses the wrong ones."""
     wrong = [tuple(shlex.split(command)) for command in WRONG]
     mended = [words[:-1] for words in wrong]  # it is the last word that is wrong
 
@@ -129,7 +129,7 @@ def test_gclouds_own_parser_agrees(tmp_path: Path) -> None:
 
 
 def test_one_module_spells_gcloud_commands() -> None:
-    """B1: no other module of tpuflex spells a gcloud command in a text that it may print."""
+    """No other module of tpuflex spells a gcloud command in a text that it may print."""
     spelt = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.value[:60]}"
         for path in (ROOT / "infra" / "tpuflex").rglob("*.py")
@@ -141,7 +141,7 @@ def test_one_module_spells_gcloud_commands() -> None:
 
 
 def test_alpha_is_named_where_it_is_needed() -> None:
-    """B1: a command of the alpha track says which component it needs, others say nothing."""
+    """A command of the alpha track says which component it needs, others say nothing."""
     assert gcloud_commands.ssh(NODE).hint == (
         "(needs gcloud's component: gcloud components install alpha)"
     )

@@ -38,7 +38,7 @@ def test_an_unknown_image_is_warned_about() -> None:
 
 
 def test_an_image_of_another_project_is_warned_about() -> None:
-    """M8: tpuflex grants the reader's role in the stack's own project only, and says so."""
+    """Tpuflex grants the reader's role in the stack's own project only, and says so."""
     image = f"us-east5-docker.pkg.dev/other-project/dockerhub/vllm/vllm-tpu@{TPU_DIGEST}"
     found = warnings(parse(sections({"serving.image": image}), "test"))
     (warning,) = (item for item in found if item.key == "tpuflex:serving.image")

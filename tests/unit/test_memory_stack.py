@@ -40,7 +40,7 @@ def test_every_stack_of_the_project_fits(path: Path) -> None:
 
 
 def test_first_proof_is_planned_as_its_log() -> None:
-    """M10: the flags of the boot log of E4B on v6e-1 give its 269,952 tokens."""
+    """The flags of the boot log of E4B on v6e-1 give its 269,952 tokens."""
     plan = plan_stack(_settings(_stack("first-proof")))
 
     assert isinstance(plan, MemoryPlan)

@@ -260,7 +260,7 @@ def test_a_mistake_in_the_slice_is_reported(tmp_path: Path, line: str, expected:
 def test_d12_keys_of_the_gcp_provider_are_not_ignored(
     tmp_path: Path, key: str, value: str, remedy: str
 ) -> None:
-    """D12: what the endpoint's own provider does not take is refused, in the file and in the
+    """What the endpoint's own provider does not take is refused, in the file and in the
     engine's configuration, unless it says the same again; `status` and `down` go on."""
     text = GOOD.replace("  gcp:region: us-east5\n", f"  {key}: {value}\n")
     assert key in text
@@ -279,7 +279,7 @@ def test_d12_keys_of_the_gcp_provider_are_not_ignored(
 
 
 def test_d12_what_says_the_same_again_is_no_fault(tmp_path: Path) -> None:
-    """D12: project, region and zone may be repeated for the rest of a program."""
+    """Project, region and zone may be repeated for the rest of a program."""
     same = "  gcp:project: acme-serving\n  gcp:region: us-east5\n  gcp:zone: us-east5-a\n"
 
     text = GOOD.replace("  gcp:region: us-east5\n", same)

@@ -1,4 +1,4 @@
-"""M3, M7: a slice whose boot came to nothing is deleted if the stack file says so, and only it."""
+"""A slice whose boot came to nothing is deleted if the stack file says so, and only it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def deleting(embedded: Embedded) -> tuple[Embedded, Invocation, Cloud]:
 def test_a_silent_host_is_deleted_alone_and_the_next_up_makes_another(
     deleting: tuple[Embedded, Invocation, Cloud],
 ) -> None:
-    """M3, M7: after the time for a first report, by the engine, so that the state knows: all else
+    """After the time for a first report, by the engine, so that the state knows: all else
     stays, the reason is kept, and the next `up` asks for a slice again."""
     home, invocation, cloud = deleting
     before = slice_before(cloud)
@@ -100,7 +100,7 @@ def test_a_silent_host_is_deleted_alone_and_the_next_up_makes_another(
 def test_what_may_have_served_or_is_not_ours_is_kept(
     deleting: tuple[Embedded, Invocation, Cloud],
 ) -> None:
-    """M7: one that ran before this `up`, one of a state that this home has not seen, one that the
+    """One that ran before this `up`, one of a state that this home has not seen, one that the
     state does not hold, and one whose deletion is refused: each says why, and nothing is gone."""
     home, invocation, cloud = deleting
     run = brought_up(home, cloud)

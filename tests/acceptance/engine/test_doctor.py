@@ -47,7 +47,7 @@ def policy(value: bool | None) -> JsonObject:
 def test_up_refuses_before_it_makes_anything(
     embedded: Embedded, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """M3: a policy that hides the hosts, and a quota of none, end `up` before its question, with
+    """A policy that hides the hosts, and a quota of none, end `up` before its question, with
     the doctor's words; nothing is made. Once mended, or skipped by name, the question comes."""
 
     class Terminal:

@@ -12,7 +12,7 @@ pytestmark = [*CUT_SHORT, pytest.mark.usefixtures("served")]
 
 
 def test_m7_a_request_that_is_given_up_costs_nothing_later(rig: Rig) -> None:
-    """M7: Google fails it, `up` ends for want of capacity, and no grant comes when nobody is there;
+    """Google fails it, `up` ends for want of capacity, and no grant comes when nobody is there;
     the next `up` asks anew. What runs does not care for the time any more."""
     rig.args["valid_until_duration"] = "3600s"
     rig.capacity(never=True)

@@ -18,7 +18,7 @@ _SPEED = 300
 
 
 def test_up_outlives_its_access_tokens(embedded: Embedded) -> None:
-    """K4, M4: a user's tokens of five minutes, and a wait of fifteen: `up` succeeds."""
+    """A user's tokens of five minutes, and a wait of fifteen: `up` succeeds."""
     strictness: JsonObject = {"tokens": {"lifetime_s": 300, "quota_project_required": True}}
     cloud = embedded.cloud.cloud
     cloud.strictness.change(strictness)

@@ -44,7 +44,7 @@ run(plugin, end_on_signal(), orphaned=lambda: os.getppid() != parent)
 def test_d12_the_engine_runs_the_published_plugin_against_the_embedded_cloud(
     embedded: Embedded, tmp_path: Path
 ) -> None:
-    """D12: with the variables of `tpuflex emulator env` and nothing else, the engine starts the
+    """With the variables of `tpuflex emulator env` and nothing else, the engine starts the
     plugin that is named; it finds the embedded cloud, makes the whole stack and removes it."""
     log = tmp_path / "environment.json"
     text = RECORDER.format(python=sys.executable, log=str(log))

@@ -55,7 +55,7 @@ def write(embedded: Embedded, section: str, changes: JsonObject) -> None:
     ],
 )
 def test_d2_a_running_slice_moves(embedded: Embedded, section: str, changes: JsonObject) -> None:
-    """D2: the subnetwork's replacement takes the slice along: the preview says so, `up` succeeds at
+    """The subnetwork's replacement takes the slice along: the preview says so, `up` succeeds at
     the first try, one slice is there afterwards, and `down` leaves nothing."""
     run = stack_run(embedded)
     run.up()

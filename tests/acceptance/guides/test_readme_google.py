@@ -109,7 +109,7 @@ def left(home: Path) -> dict[str, Any]:
 
 
 def test_the_google_part_of_the_readme(clone: Shell) -> None:
-    """B2, B3, M2, M5: from a bare project, each command succeeds the first time, in this order;
+    """From a bare project, each command succeeds the first time, in this order;
     `up` needs no help, though an API refuses once more after it has answered; every command says
     that it is a rehearsal; nothing is left, and no file of the real stack is written."""
     home, file = clone.root / ".tpuflex", clone.root / "stacks" / "Pulumi.first-proof.yaml"

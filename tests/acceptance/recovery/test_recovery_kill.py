@@ -107,7 +107,7 @@ def test_bucket_that_was_not_made_and_one_that_was(
     """Killed before the create took effect, the operation is cleared; killed after, the bucket
     is imported with what only the program knows of it.
 
-    D11: but for its labels, which the gcp plugin cannot tell from others' in an import: the next
+    but for its labels, which the gcp plugin cannot tell from others' in an import: the next
     `up` sets them again, in place."""
     killed(embedded, "up", kill_at("POST", "/storage/v1/b$", stage=Stage.BEFORE_COMMIT))
     before = recovered(embedded, capsys)

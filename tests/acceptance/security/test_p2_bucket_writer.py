@@ -38,7 +38,7 @@ def test_what_was_pushed_is_served(tmp_path: Path) -> None:
 
 
 def test_no_changed_part_is_served(tmp_path: Path) -> None:
-    """M9: a shard is refused whichever of its parts is flipped, cut, left out, doubled, emptied or
+    """A shard is refused whichever of its parts is flipped, cut, left out, doubled, emptied or
     exchanged for its neighbour, though every other part is right."""
     every = list(changed_parts())
     assert len(every) == 6 * 7

@@ -134,7 +134,7 @@ def test_cloud_logging_that_hangs_delays_no_phase(host: StartupHost) -> None:
 
 
 def test_a_failure_is_kept_before_it_is_reported(host: StartupHost) -> None:
-    """m5: who reads the error may delete the host at once: by then its log and that of the server
+    """Who reads the error may delete the host at once: by then its log and that of the server
     are kept, without keys and tokens."""
     host.cloud.attributes["tpu-env"] = "ACCELERATOR_TYPE: 'v6e-1'\nNODE_ID: 'node-7'"
     host.mark("crashes")

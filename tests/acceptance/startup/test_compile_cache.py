@@ -1,4 +1,4 @@
-"""M6: what was compiled for the chips once is not compiled again, and only by our own word."""
+"""What was compiled for the chips once is not compiled again, and only by our own word."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpuflex.startup.compile_cache import pack
 
 
 def test_what_was_compiled_is_saved_once_ready(saved: StartupHost) -> None:
-    """M6: an archive, and then its document, under the key of what was compiled."""
+    """An archive, and then its document, under the key of what was compiled."""
     archive, document = [each for each in saved.cloud.requests if "POST compile-cache/" in each]
     key = saved.compile_cache().name
     assert archive.startswith(f"POST compile-cache/{key}/")
@@ -42,7 +42,7 @@ def test_programs_have_the_bucket_that_is_named_for_them(tmp_path: Path) -> None
 
 
 def test_the_server_is_told_where_its_cache_is(saved: StartupHost) -> None:
-    """M6: both variables name the one directory that outlives the container."""
+    """Both variables name the one directory that outlives the container."""
     words = shlex.split(saved.docker_calls("run")[0])
     directory = saved.compile_cache("programs")
     assert f"VLLM_XLA_CACHE_PATH={directory}" in words
@@ -51,7 +51,7 @@ def test_the_server_is_told_where_its_cache_is(saved: StartupHost) -> None:
 
 
 def test_a_fresh_host_compiles_nothing(fresh: StartupHost) -> None:
-    """M6: after a renewal, the next host has the programs before its server starts, and saves
+    """After a renewal, the next host has the programs before its server starts, and saves
     nothing again."""
     before = set(fresh.cloud.objects)
     run(fresh)
@@ -62,7 +62,7 @@ def test_a_fresh_host_compiles_nothing(fresh: StartupHost) -> None:
 
 
 def test_a_reboot_compiles_nothing_and_asks_nobody(fresh: StartupHost) -> None:
-    """M6: the host's disk has the cache after a reboot, without what a server wrote since READY."""
+    """The host's disk has the cache after a reboot, without what a server wrote since READY."""
     run(fresh)
     foreign = fresh.compile_cache("programs", "jit_evil-" + "00" * 32 + "-cache")
     foreign.write_bytes(b"written by whoever broke into the server")
@@ -81,7 +81,7 @@ def test_a_reboot_compiles_nothing_and_asks_nobody(fresh: StartupHost) -> None:
 
 
 def test_bad_archives_are_passed_over(fresh: StartupHost) -> None:
-    """M6: what is half-written, cut short or somebody else's is ignored and told, and an older good
+    """What is half-written, cut short or somebody else's is ignored and told, and an older good
     one is used."""
     good = next(name for name in cache_objects(fresh) if name.endswith(".json"))
     prefix = good.rpartition("/")[0]
@@ -101,7 +101,7 @@ def test_bad_archives_are_passed_over(fresh: StartupHost) -> None:
 
 
 def test_a_writer_of_the_bucket_runs_nothing(fresh: StartupHost, tmp_path: Path) -> None:
-    """M6: whoever can write to the bucket, and has no key of the endpoint, gets no code onto the
+    """Whoever can write to the bucket, and has no key of the endpoint, gets no code onto the
     chips; the server compiles, and what it compiled is saved beside."""
     good = next(name for name in cache_objects(fresh) if name.endswith(".json"))
     evil = tmp_path / "evil"
@@ -126,7 +126,7 @@ def test_a_writer_of_the_bucket_runs_nothing(fresh: StartupHost, tmp_path: Path)
 
 
 def test_what_is_packed_was_there_before_ready(tmp_path: Path) -> None:
-    """M6: a program that is planted once READY is told has no code of the endpoint."""
+    """A program that is planted once READY is told has no code of the endpoint."""
     host = new_host(tmp_path)
     planted: list[Path] = []
 
@@ -146,7 +146,7 @@ def test_what_is_packed_was_there_before_ready(tmp_path: Path) -> None:
 
 
 def test_what_the_warm_up_compiles_is_packed(tmp_path: Path) -> None:
-    """M6: a program that the server compiles only when the warm-up asks is in the archive."""
+    """A program that the server compiles only when the warm-up asks is in the archive."""
     host = new_host(tmp_path)
     host.cloud.config = host.config(serving=host.config()["serving"] | {"warmup_s": 45})
     late = "jit_logprobs-" + "ef" * 32 + "-cache"
@@ -165,7 +165,7 @@ def test_what_the_warm_up_compiles_is_packed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["rm", "find"])
 def test_no_command_of_the_cache_ends_a_boot(fresh: StartupHost, command: str) -> None:
-    """M6: where what a server left cannot be removed, or nothing put in its place, the next one
+    """Where what a server left cannot be removed, or nothing put in its place, the next one
     goes without a cache, which is told, and never gets what was left."""
     run(fresh)
     foreign = fresh.compile_cache("programs", "jit_evil-" + "00" * 32 + "-cache")
@@ -191,7 +191,7 @@ def test_no_command_of_the_cache_ends_a_boot(fresh: StartupHost, command: str) -
 
 
 def test_other_arguments_are_another_cache(fresh: StartupHost) -> None:
-    """M6: programs of other arguments are not restored; names and ports make no other key."""
+    """Programs of other arguments are not restored; names and ports make no other key."""
     serving = fresh.config()["serving"]
     fresh.cloud.config = fresh.config(serving=serving | {"args": ["--dtype", "float32"]})
     run(fresh)
@@ -219,7 +219,7 @@ def test_modes(tmp_path: Path, mode: str, saves: bool, keeps: bool) -> None:
 
 
 def test_a_cache_that_cannot_be_read_or_saved_fails_no_boot(fresh: StartupHost) -> None:
-    """M6: a host that may not write its cache is READY, and says what is missing."""
+    """A host that may not write its cache is READY, and says what is missing."""
     fresh.cloud.answers = {"/upload": [403] * 9}
     fresh.cloud.objects = {k: v for k, v in fresh.cloud.objects.items() if "compile" not in k}
     run(fresh)

@@ -19,7 +19,7 @@ def test_docker_that_is_there_is_left_alone(host: StartupHost) -> None:
 
 
 def test_docker_is_installed(host: StartupHost) -> None:
-    """m2: a host without docker installs its distribution's, within bounds, and serves."""
+    """A host without docker installs its distribution's, within bounds, and serves."""
     host.mark("no-docker")
     run = host.run()
     assert run.status == 0, run.output

@@ -47,7 +47,7 @@ def hold_after(host: StartupHost, count: int) -> tuple[threading.Event, threadin
 
 
 def test_one_shard_is_fetched_in_ranges_at_once(host: StartupHost) -> None:
-    """M9: a model of one file is asked for in several ranges side by side, each of them once, and
+    """A model of one file is asked for in several ranges side by side, each of them once, and
     no byte of it is read again once it has arrived."""
     one_shard(host)
     together = threading.Barrier(3)
@@ -72,7 +72,7 @@ def test_one_shard_is_fetched_in_ranges_at_once(host: StartupHost) -> None:
 
 
 def test_killed_at_random_parts_it_goes_on(host: StartupHost) -> None:
-    """M9: killed at random parts, it fetches no part again that was checked, and trusts no other:
+    """Killed at random parts, it fetches no part again that was checked, and trusts no other:
     whatever lies in their place is fetched."""
     one_shard(host)
     chance = random.Random(20261122)  # noqa: S311
@@ -100,7 +100,7 @@ def test_killed_at_random_parts_it_goes_on(host: StartupHost) -> None:
 
 
 def test_a_file_exchanged_between_two_runs_is_fetched_whole(host: StartupHost) -> None:
-    """M9: a ledger speaks of one file: another one in its place is not trusted."""
+    """A ledger speaks of one file: another one in its place is not trusted."""
     one_shard(host)
     host.cloud.answers["config.json"] = [404]
     host.cloud.objects[f"{PREFIX}/model.safetensors"] = SHARD[:-1] + b"?"
@@ -118,7 +118,7 @@ def test_a_file_exchanged_between_two_runs_is_fetched_whole(host: StartupHost) -
 
 
 def test_only_the_part_that_was_wrong_is_fetched_again(host: StartupHost) -> None:
-    """M9: after a push that mends a part, the parts that were right are not fetched again."""
+    """After a push that mends a part, the parts that were right are not fetched again."""
     one_shard(host)
     altered = SHARD[: 5 * PART] + b"?" + SHARD[5 * PART + 1 :]
     host.cloud.objects[f"{PREFIX}/model.safetensors"] = altered
@@ -140,7 +140,7 @@ def test_only_the_part_that_was_wrong_is_fetched_again(host: StartupHost) -> Non
 def test_a_range_with_another_length_touches_no_other_part(
     host: StartupHost, sent: int, chunked: bool
 ) -> None:
-    """M9: an answer for a range that has more or fewer bytes than it says is fetched again, and
+    """An answer for a range that has more or fewer bytes than it says is fetched again, and
     what follows in the file, checked already, stays."""
     one_shard(host)
     wrong, next_is_checked = [b"E" * sent], threading.Event()
@@ -172,7 +172,7 @@ def test_a_range_with_another_length_touches_no_other_part(
 def test_a_slow_network_is_said(
     host: StartupHost, fetched: int, milliseconds: int, warns: bool
 ) -> None:
-    """M9: below the 25 Gbps that a TPU host's network can do, the report says so; a few bytes say
+    """Below the 25 Gbps that a TPU host's network can do, the report says so; a few bytes say
     nothing of it."""
     said = host.functions(f"SETTINGS[weights.expected_gbps]=25\nslow {fetched} {milliseconds}")
     warning = "; warning: slower than the 25 Gbps that such a host can do"

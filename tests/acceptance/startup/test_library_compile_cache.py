@@ -1,4 +1,4 @@
-"""M6: compiled programs in a library outlive the endpoint, because hosts know them by a key that
+"""Compiled programs in a library outlive the endpoint, because hosts know them by a key that
 does, too."""
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def versions(rig: StackRig) -> list[str]:
 
 
 def test_a_push_that_was_killed_goes_on(rig: SmallDiskRig) -> None:
-    """M11: kill -9 before the first file is there, after some, and before the manifest. The same
+    """Kill -9 before the first file is there, after some, and before the manifest. The same
     command goes on with room for two shards of three, sends each file once, and the weights
     verify."""
     for stage, nth in (("before-commit", 1), ("after-commit", 2), ("before-commit", 3)):

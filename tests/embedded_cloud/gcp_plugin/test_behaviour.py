@@ -155,7 +155,7 @@ def test_a_bucket_with_objects_is_kept_unless_destroy_is_forced(calls: Calls, ur
 
 
 def test_a_bucket_that_is_gone_cannot_be_deleted(calls: Calls, url: str) -> None:
-    """D3: the published plugin fails with Google's 404, and a refresh drops the bucket."""
+    """The published plugin fails with Google's 404, and a refresh drops the bucket."""
     held = make(calls, "Bucket")
     rest("DELETE", f"{url}/storage/v1/b/{held.id}").raise_for_status()
     with pytest.raises(grpc.RpcError) as caught:
@@ -250,7 +250,7 @@ def test_an_account_that_exists_can_be_accepted(calls: Calls) -> None:
 def test_an_account_is_ready_for_policies_when_it_is_made(
     world: tuple[EmbeddedCloud, RunningPlugin], calls: Calls
 ) -> None:
-    """K8: a new account is polled for until the strict cloud knows it; then it is granted a
+    """A new account is polled for until the strict cloud knows it; then it is granted a
     role, and networks are waited for, too.
     """
     cloud = world[0].cloud

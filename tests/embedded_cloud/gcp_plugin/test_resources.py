@@ -127,7 +127,7 @@ def test_an_import_finds_the_resource_and_nothing_to_change(
 ) -> None:
     """Every documented form of an id imports what a create would have returned.
 
-    D11: of labels and annotations only all that there are, and none as the program's own."""
+    of labels and annotations only all that there are, and none as the program's own."""
     # What only the program knows cannot be read from the API.
     made = make(calls, kind, **({"disableOnDestroy": False} if kind == "Service" else {}))
     imported = calls.import_(kind, identity)
@@ -147,7 +147,7 @@ def test_an_import_finds_the_resource_and_nothing_to_change(
 
 
 def test_a_grant_on_a_condition_is_imported_by_the_condition_s_title(calls: Calls) -> None:
-    """M6: the last part of the id tells it from another grant of the role to the same member."""
+    """The last part of the id tells it from another grant of the role to the same member."""
     plain = make(calls, "BucketIAMMember")
     condition: Value = {"title": "cache_only", "expression": "resource.name.startsWith('x')"}
     inputs = SAMPLES["BucketIAMMember"] | {"condition": condition}

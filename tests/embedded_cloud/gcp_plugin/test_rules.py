@@ -231,7 +231,7 @@ def test_an_unknown_immutable_value_is_a_replacement() -> None:
 
 
 def test_d5_a_resource_whose_name_the_program_gives_is_deleted_first() -> None:
-    """D5: whether its id stays the same, as with another description, or not, as in another region
+    """Whether its id stays the same, as with another description, or not, as in another region
     or under another name; the published plugin looks at the name being given and no further."""
     replaced = {"description": "x"}, {"name": "other"}
     for changes in (difference("Network", **change) for change in replaced):
@@ -243,7 +243,7 @@ def test_d5_a_resource_whose_name_the_program_gives_is_deleted_first() -> None:
 
 
 def test_d5_a_resource_with_a_generated_name_is_created_first() -> None:
-    """D5: two generated names differ, so that both can exist; the check says which were made."""
+    """Two generated names differ, so that both can exist; the check says which were made."""
     generated = checked("Subnetwork", name=None)
     assert generated["__defaults"] == ["name"]
     assert "__defaults" not in checked("Subnetwork")
