@@ -14,8 +14,7 @@ LOCKED = install --quiet --no-cache-dir --no-compile --no-deps --require-hashes 
 INSTALL = PYTHONPATH=infra $(BIN)/python -P -m embedded_cloud.locked_install
 # Of Google's provider, only the services that tpuflex has resources of are compiled.
 NEVER_IMPORTED = /pulumi_gcp/(?!compute|dns|iam|kms|projects|secretmanager|serviceaccount|storage)[a-z]+/
-SHELL_FILES = $(wildcard startup/*.sh) $(wildcard .ci/*) benchmarks/proof/host_facts.sh infra/plugin/pulumi-resource-tpuflex \
-	benchmarks/naive_provider/plugin/pulumi-resource-pulumi-python
+SHELL_FILES = $(wildcard startup/*.sh) $(wildcard .ci/*) benchmarks/proof/host_facts.sh infra/plugin/pulumi-resource-tpuflex
 
 # Tools that cannot be installed beside tpuflex have environments of their own.
 CHECKS = .tpuflex/checks
