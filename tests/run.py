@@ -3,8 +3,8 @@ pytest by it.
 
 Tests start clouds, engines, servers and hosts in sessions of their own, which Ctrl-C does not
 reach. All of them become children of this process when theirs has ended (prctl(2),
-PR_SET_CHILD_SUBREAPER), whatever session they are in, so that none can be missed; where there is
-no such call, those of the command that still runs are found.
+PR_SET_CHILD_SUBREAPER), whatever session they are in, so that none is missed unless this process
+itself is killed; where there is no such call, those of the command that still runs are found.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PATIENCE_S = 5
 def run(command: list[str]) -> int:
     """The command's exit code, once nothing of it runs any more.
 
-    A first Ctrl-C is the command's own affair; SIGTERM and SIGHUP reach it as one.
+    Ctrl-C is the command's own affair; SIGTERM and SIGHUP reach it as one, and a second kills it.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -36,8 +36,12 @@ def run(command: list[str]) -> int:
     child = subprocess.Popen(command)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
+    asked = False
+
     def interrupt(_number: int, _frame: FrameType | None) -> None:
-        child.send_signal(signal.SIGINT)
+        nonlocal asked
+        child.send_signal(signal.SIGKILL if asked else signal.SIGINT)
+        asked = True
 
     signal.signal(signal.SIGTERM, interrupt)
     signal.signal(signal.SIGHUP, interrupt)

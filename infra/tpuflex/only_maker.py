@@ -16,13 +16,18 @@ def only_maker(place: Path, waits: Callable[[], None] = lambda: None) -> Iterato
 
     Args:
         place: what is made.
-        waits: called before it waits for another run.
+        waits: called before it waits for another run; may raise, and does not wait then.
     """
     own_directory(place.parent)
-    with place.with_name(f"{place.name}.lock").open("w") as handle:
+    with lock_of(place).open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             waits()
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+
+
+def lock_of(place: Path) -> Path:
+    """The file that is locked while ``place`` is made."""
+    return place.with_name(f"{place.name}.lock")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from huggingface_hub import constants
 
 from embedded_cloud.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
@@ -21,6 +22,7 @@ from tpuflex.gcp.remote_model import Arrived, FetchedFiles, RemoteFile, RemoteMo
 from tpuflex.gcp.storage_client import storage_bucket
 from tpuflex.gcp.weights import WeightsBucket
 from tpuflex.gcp.weights_report import FoundManifest, PushReport
+from tpuflex.only_maker import only_maker
 from tpuflex.operate.bucket_models import bucket_model
 from tpuflex.operate.hub.client import HubClient, hub_model
 from tpuflex.settings.weights_source import GsUrl, HubSource
@@ -85,10 +87,20 @@ def push(
     remote: RemoteModel,
     progress: Progress = lambda _done, _total: None,
     differs: Callable[[FoundManifest], None] = lambda _found: None,
+    check: Callable[[Manifest, FoundManifest | None], None] = lambda _wanted, _found: None,
+    *,
+    again: bool = False,
 ) -> PushReport:
     """Push ``remote`` as the command line does."""
     return WeightsBucket(bucket(cloud)).push_remote(
-        remote, PREFIX, model="tiny", revision="1", progress=progress, differs=differs
+        remote,
+        PREFIX,
+        model="tiny",
+        revision="1",
+        progress=progress,
+        differs=differs,
+        check=check,
+        again=again,
     )
 
 
@@ -125,7 +137,7 @@ def test_two_files_at_a_time_are_here(cloud: EmbeddedCloud, tmp_path: Path, orig
     report = push(cloud, remote, look)
     assert max(seen) <= 2
     assert set(report.sent) == FILES
-    assert [path.suffix for path in (tmp_path / "home" / "models").iterdir()] == [".lock"]
+    assert list((tmp_path / "home" / "models").iterdir()) == []
 
     directory = tmp_path / "same"
     directory.mkdir()
@@ -255,6 +267,57 @@ def refused(_found: FoundManifest) -> None:
     raise OtherSetError
 
 
+def same_as_there(wanted: Manifest, found: FoundManifest | None) -> None:
+    """What is there is only replaced by itself."""
+    if found is not None and found.sha256 != wanted.sha256:
+        raise OtherSetError
+
+
+@pytest.mark.parametrize("again", [False, True])
+@BOTH
+def test_a_set_is_only_taken_apart_for_one_that_may_take_its_place(
+    cloud: EmbeddedCloud, tmp_path: Path, origin: Origin, again: bool
+) -> None:
+    """What is refused leaves the manifest, and so the hosts that boot with it, also where all
+    files would be sent, or one of the set is damaged."""
+    other = WeightsBucket(bucket(cloud)).push_remote(
+        origin(cloud, tmp_path / "home"),
+        PREFIX,
+        model="another",
+        revision="1",
+        progress=lambda _done, _total: None,
+    )
+    if not again:
+        bucket(cloud).blob(f"{PREFIX}/{SHARDS[1]}").upload_from_string(b"damaged")
+    with pytest.raises(OtherSetError):
+        push(cloud, origin(cloud, tmp_path / "home"), check=same_as_there, again=again)
+    found = WeightsBucket(bucket(cloud)).find(PREFIX)
+    assert found is not None
+    assert found.sha256 == other.manifest.sha256
+
+
+def test_bytes_come_from_where_the_hub_is(cloud: EmbeddedCloud, tmp_path: Path) -> None:
+    """And not by Xet, which sends the token to whatever host an answer names."""
+    push(cloud, of_hub(cloud, tmp_path / "home"))
+    assert constants.HF_HUB_DISABLE_XET
+
+
+def test_what_a_killed_push_has_left_goes_with_the_next(
+    cloud: EmbeddedCloud, tmp_path: Path
+) -> None:
+    """Whatever that fetches; what a push that still runs has here stays."""
+    models = tmp_path / "home" / "models"
+    for name in ("fetching-killed", "fetching-runs"):
+        (models / name).mkdir(parents=True)
+        (models / name / SHARDS[0]).touch()
+        (models / f"{name}.lock").touch()
+    (tmp_path / "home").chmod(0o700)
+    models.chmod(0o700)
+    with only_maker(models / "fetching-runs"):
+        push(cloud, of_bucket(cloud, tmp_path / "home"))
+    assert {path.name for path in models.iterdir()} == {"fetching-runs", "fetching-runs.lock"}
+
+
 def test_another_set_is_seen_before_anything_comes(cloud: EmbeddedCloud, tmp_path: Path) -> None:
     """By what the Hub lists; and where only a file of Git is another one, of which it lists no
     SHA-256, before anything is sent."""
@@ -263,7 +326,7 @@ def test_another_set_is_seen_before_anything_comes(cloud: EmbeddedCloud, tmp_pat
     (model / "tokenizer.json").write_text("[]")
     before = versions(cloud)
     with pytest.raises(OtherSetError):
-        push(cloud, of_hub(cloud, tmp_path / "home"), differs=refused)
+        push(cloud, of_hub(cloud, tmp_path / "home"), check=same_as_there)
     (model / SHARDS[0]).write_bytes(safetensors(name="w4"))
     remote = of_hub(cloud, tmp_path / "home")
     remote._fetch = lambda *_: pytest.fail("it came")

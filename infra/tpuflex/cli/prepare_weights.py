@@ -251,8 +251,9 @@ def push_weights(
 
     def allowed(wanted: Manifest, found: FoundManifest | None) -> None:
         if pinned not in (None, wanted.sha256):
-            # Of a model elsewhere the hash is known once its files are there.
-            outcome = "Nothing was sent." if isinstance(origin, Path) else _NO_MANIFEST
+            # Of a model elsewhere, where no set is, the hash is known once its files are there.
+            unsent = isinstance(origin, Path) or found is not None
+            outcome = "Nothing was sent." if unsent else _NO_MANIFEST
             raise not_the_source(place, pinned=str(pinned), local=wanted.sha256, outcome=outcome)
         if check is not None:
             check(wanted, found)

@@ -13,10 +13,11 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from secrets import token_hex
 from threading import Event, Thread
 from typing import TYPE_CHECKING, TypeVar
 
@@ -26,8 +27,7 @@ from pydantic import ValidationError
 from tpuflex.boot.manifest import Manifest, WeightsFile, manifest
 from tpuflex.boot.manifest_document import FileSums
 from tpuflex.errors import InterruptedByUser, WeightsError
-from tpuflex.naming import digest
-from tpuflex.only_maker import only_maker
+from tpuflex.only_maker import lock_of, only_maker
 from tpuflex.trusted_files import write_private
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ _GRACE = 2.0
 #: Files whose sums are kept; some thousand parts of large ones are a few megabytes.
 _MOST_NOTES = 1000
 _NOTES = "fetched-files.json"
+_FETCHING = "fetching-"
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 _MORE_ROOM = "Make room, or set TPUFLEX_HOME to a directory on a larger disk."
 
@@ -128,7 +129,8 @@ class RemoteModel:
 
     Attributes:
         source, files, left_out: as given.
-        directory: where files lie while they are here; made for that, and removed afterwards.
+        directory: where files lie while they are here; of this model alone, made for that, and
+            removed afterwards.
     """
 
     def __init__(
@@ -147,8 +149,7 @@ class RemoteModel:
         self._fetch = fetch
         self._wrong = wrong
         self.left_out = left_out
-        contents = digest(source, *(file.content for file in self.files))
-        self.directory = home / "models" / f"fetching-{contents}"
+        self.directory = home / "models" / f"{_FETCHING}{token_hex(8)}"
         self._fetched = fetched
         self._stop = Event()
 
@@ -195,7 +196,8 @@ class RemoteModel:
             with _room(place):
                 place = self._fetch(file, self.directory, came)
             sums = self._summed(file, place)
-            self._fetched.put(file, sums)
+            with suppress(OSError):  # without a note it only comes once more
+                self._fetched.put(file, sums)
             yield sums
         finally:
             place.unlink(missing_ok=True)
@@ -220,7 +222,7 @@ class RemoteModel:
             look: called now and then: stops all of it by raising, also where nothing comes.
         """
         with only_maker(self.directory):
-            shutil.rmtree(self.directory, ignore_errors=True)  # what was killed has left some
+            _remove_left_behind(self.directory)
             self.directory.mkdir(mode=0o700)
             try:
                 self._require_room()
@@ -228,6 +230,7 @@ class RemoteModel:
                 return _two_at_a_time(self.files, work, look, self._stop)
             finally:
                 shutil.rmtree(self.directory, ignore_errors=True)
+                lock_of(self.directory).unlink(missing_ok=True)
 
     def manifest(self, look: Callable[[int], None], *, model: str, revision: str) -> Manifest:
         """The manifest that a push would write: what never came here comes, and goes again.
@@ -305,6 +308,21 @@ class RemoteModel:
                 f" of its files, and {free / 1e9:.1f} GB are free there",
                 hint=_MORE_ROOM,
             )
+
+
+def _remove_left_behind(directory: Path) -> None:
+    """Remove what runs that were killed have left beside ``directory``."""
+    for lock in directory.parent.glob(f"{_FETCHING}*.lock"):
+        left = lock.with_suffix("")
+        if left == directory:
+            continue
+        with suppress(BlockingIOError), only_maker(left, waits=_let_it_be):
+            shutil.rmtree(left, ignore_errors=True)
+            lock.unlink(missing_ok=True)
+
+
+def _let_it_be() -> None:
+    raise BlockingIOError
 
 
 def git_object_id(size: int) -> _Hash:

@@ -178,9 +178,10 @@ class WeightsBucket:
             revision: names this set of weights.
             progress: called with the bytes that have come, or are there, and the total; from
                 several threads, one at a time.
-            check: called with the manifest to write and the one that was there, before it is
-                written; raises what forbids it.
-            differs: called with the complete set that is there as soon as it is seen to be another
+            check: called with the manifest to write and the one that is there, before anything in
+                the place of a set is sent, and before the manifest is written; raises what forbids
+                it. Where a set is there, all files come once for that, unless their sums are known.
+            differs: called with the set that is there if the list alone shows that it is another
                 one; raises what forbids to replace it.
             again: send every file, whatever the bucket holds.
             used: today, kept there as the day of their last use.
@@ -197,7 +198,10 @@ class WeightsBucket:
             there = None if old is None else old.manifest
             if old is not None and there is not None and not remote.lists(there):
                 differs(old)
-            named = {} if there is None else {file.path: file for file in there.files}
+            if old is not None:
+                # A set that is there is only taken apart for one that may take its place.
+                summing = Tally(remote.total_bytes, progress)
+                check(remote.manifest(summing.add, model=model, revision=revision), old)
             writing = SetWriting(self._bucket, prefix, self._mark)
             tally = Tally(remote.total_bytes, progress)
             beginning, begun = Lock(), Event()
@@ -213,10 +217,8 @@ class WeightsBucket:
                 known_sums = remote.sums(file)
                 if known_sums is not None and same(known_sums, kept):
                     tally.add(file.size)
-                    compare(known_sums)
                     return known_sums, False
                 with remote.here(file, tally.add) as sums:
-                    compare(sums)
                     if same(sums, kept):
                         return sums, False
                     if self._brought is not None:
@@ -226,11 +228,6 @@ class WeightsBucket:
                     old_object = present.get(file.path)
                     writing.send(remote.directory, lambda _: remote.go_on(), sums, old_object)
                     return sums, True
-
-            def compare(sums: WeightsFile) -> None:
-                entry = named.get(sums.path)
-                if old is not None and entry is not None and entry.sha256 != sums.sha256:
-                    differs(old)
 
             brought = remote.each(bring, lambda: tally.add(0))
             files, sent = [file for file, _ in brought], {file.path for file, new in brought if new}

@@ -81,8 +81,8 @@ class HubClient:
         where = urlsplit(self._endpoint or "https:")
         if token and where.scheme != "https" and where.hostname not in _LOOPBACK:
             raise AccessError(
-                f"HF_ENDPOINT is {self._endpoint}: no token is sent there, it would cross the"
-                " network in clear",
+                f"HF_ENDPOINT is {where.scheme}://{where.hostname}: no token is sent there, it"
+                " would cross the network in clear",
                 hint="Name a mirror with https://, or unset HF_TOKEN.",
             )
         return token or False
@@ -145,8 +145,12 @@ class HubClient:
         Raises:
             NotFoundError, AccessError, WeightsError, ApiError: as :meth:`snapshot`.
         """
-        from huggingface_hub import hf_hub_download
+        from huggingface_hub import constants, hf_hub_download
         from huggingface_hub.utils import tqdm
+
+        # Xet sends the token to whatever host an answer names, and keeps logs and parts below the
+        # user's own cache.
+        constants.HF_HUB_DISABLE_XET = True
 
         came = 0
 
