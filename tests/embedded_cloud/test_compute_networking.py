@@ -213,10 +213,3 @@ def test_lists_are_filtered_and_aggregated(net: Api) -> None:
     everywhere = net.call("GET", f"{ROOT}/aggregated/subnetworks").json()["items"]
     assert list(everywhere) == ["regions/us-east5"]
     assert everywhere["regions/us-east5"]["subnetworks"][0]["name"] == "sub-1"
-
-
-def test_what_is_not_emulated_is_refused_by_its_name(api: Api) -> None:
-    """Methods without handler are answered with 501 and their id."""
-    answer = api.call("GET", f"{ROOT}/zones/us-east5-a/disks")
-    assert answer.status_code == 501
-    assert "compute.disks.list" in answer.json()["error"]["message"]

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import PROJECT, Api
 from tests.embedded_cloud.compute_api import refusal
 
@@ -200,29 +199,3 @@ def test_record_sets_one_by_one(zone: Api) -> None:
     assert zone.call("GET", one).json() == patched
     assert zone.call("DELETE", one).status_code == 200
     assert zone.call("GET", one).status_code == 404
-
-
-@pytest.mark.usefixtures("net")
-def test_googles_python_client(cloud: EmbeddedCloud) -> None:
-    """google-api-python-client makes a zone, changes its records and deletes it."""
-    import google_auth_httplib2  # type: ignore[import-untyped]
-    import httplib2  # type: ignore[import-untyped]
-    from google.oauth2.credentials import Credentials
-    from googleapiclient.discovery import build
-
-    credentials = Credentials(token=cloud.token)  # type: ignore[no-untyped-call]
-    http = google_auth_httplib2.AuthorizedHttp(credentials, httplib2.Http())
-    dns = build(
-        "dns", "v1", http=http, client_options={"api_endpoint": cloud.url}, static_discovery=True
-    )
-    place = {"project": PROJECT, "managedZone": "apis"}
-    dns.managedZones().create(project=PROJECT, body=PRIVATE).execute()
-
-    dns.changes().create(**place, body={"additions": [ADDRESSES]}).execute()
-
-    listed = dns.resourceRecordSets().list(**place, type="A").execute()
-    assert listed["rrsets"][0]["rrdatas"] == ADDRESSES["rrdatas"]
-    dns.changes().create(**place, body={"deletions": listed["rrsets"]}).execute()
-    dns.managedZones().delete(**place).execute()
-    assert "managedZones" not in dns.managedZones().list(project=PROJECT).execute()
-    http.http.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import email.utils
-import json
 import threading
 import time
 from collections.abc import Iterator
@@ -218,11 +217,3 @@ def test_removing_tells_what_there_was(api: Api, control: Control) -> None:
     control.call("POST", "reset", {})
     assert control.faults()["rules"] == []
     assert api.create().status_code == 200
-
-
-def test_calls_without_rules_are_recorded_as_ever(api: Api, cloud: EmbeddedCloud) -> None:
-    """Nothing about faults in the history while none strikes."""
-    api.create()
-
-    (line,) = (cloud.state_dir / "history.jsonl").read_text().splitlines()
-    assert "faults" not in json.loads(line)

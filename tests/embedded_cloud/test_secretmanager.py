@@ -12,7 +12,7 @@ import pytest
 from embedded_cloud.clock import ManualClock
 from embedded_cloud.cloud import project_number
 from embedded_cloud.server import EmbeddedCloud
-from tests.embedded_cloud.api import PROJECT, TOKEN, Api, error_of
+from tests.embedded_cloud.api import PROJECT, Api, error_of
 
 _SECRETS = f"v1/projects/{PROJECT}/secrets"
 _CANARY = b"canary-payload-7f3a"
@@ -213,39 +213,3 @@ def test_lists_are_filtered(api: Api) -> None:
     assert [each["name"][-1] for each in enabled] == ["3", "1"]
     odd = api.call("GET", _SECRETS, filter="(a=1 OR b=2)")
     assert odd.status_code == 501
-
-
-@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
-def test_googles_library_over_rest(cloud: EmbeddedCloud) -> None:
-    """google-cloud-secret-manager creates, adds, accesses, pins, disables and deletes."""
-    from google.api_core.exceptions import AlreadyExists, FailedPrecondition, NotFound
-    from google.cloud import secretmanager_v1 as sm
-    from google.cloud.secretmanager_v1.services.secret_manager_service.transports.rest import (
-        SecretManagerServiceRestTransport,
-    )
-    from google.oauth2.credentials import Credentials
-
-    transport = SecretManagerServiceRestTransport(
-        host=cloud.url.removeprefix("http://"),
-        url_scheme="http",
-        credentials=Credentials(token=TOKEN),  # type: ignore[no-untyped-call]
-    )
-    client = sm.SecretManagerServiceClient(transport=transport)
-    parent = f"projects/{PROJECT}"
-    secret = sm.Secret(replication=sm.Replication(automatic=sm.Replication.Automatic()))
-    made = client.create_secret(parent=parent, secret_id="api-key", secret=secret)
-    with pytest.raises((AlreadyExists, Exception), match="already exists"):
-        client.create_secret(parent=parent, secret_id="api-key", secret=secret)
-    payload = sm.SecretPayload(data=_CANARY, data_crc32c=google_crc32c.value(_CANARY))
-    version = client.add_secret_version(parent=made.name, payload=payload)
-    answer = client.access_secret_version(name=f"{made.name}/versions/latest")
-    assert (answer.payload.data, answer.name) == (_CANARY, version.name)
-    assert answer.payload.data_crc32c == payload.data_crc32c
-    assert [each.name for each in client.list_secrets(parent=parent)] == [made.name]
-    assert [each.name for each in client.list_secret_versions(parent=made.name)] == [version.name]
-    client.disable_secret_version(name=version.name)
-    with pytest.raises((FailedPrecondition, Exception), match="DISABLED"):
-        client.access_secret_version(name=version.name)
-    client.delete_secret(name=made.name)
-    with pytest.raises(NotFound):
-        client.get_secret(name=made.name)

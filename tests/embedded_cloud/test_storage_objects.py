@@ -183,23 +183,6 @@ def test_a_rewrite_leaves_nothing_before_its_end(store: Api, clock: ManualClock)
     assert store.call("POST", path, rewriteToken=late, **asked).status_code == 410
 
 
-def test_lists_fold_and_page(store: Api) -> None:
-    """Prefix, delimiter and pages over HTTP."""
-    for name in ("m/1", "m/2", "m/sub/3", "other"):
-        _put(store, name, b"")
-    body = store.call("GET", f"{_BUCKET}/o", prefix="m/", delimiter="/").json()
-    assert [each["name"] for each in body["items"]] == ["m/1", "m/2"]
-    assert body["prefixes"] == ["m/sub/"]
-    names: list[str] = []
-    token = ""
-    while True:
-        body = store.call("GET", f"{_BUCKET}/o", maxResults="3", pageToken=token).json()
-        names += [each["name"] for each in body["items"]]
-        if not (token := body.get("nextPageToken", "")):
-            break
-    assert names == ["m/1", "m/2", "m/sub/3", "other"]
-
-
 def test_names_that_look_alike_stay_apart(store: Api) -> None:
     """A name may contain the separator that is used inside."""
     _put(store, "x", b"1")

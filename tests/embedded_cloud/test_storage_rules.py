@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import AsyncIterator
 
@@ -11,13 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embedded_cloud.errors import CloudError
-from embedded_cloud.json_types import JsonObject, merge
 from embedded_cloud.storage.downloads import NotSatisfiable, Slice, requested_slice
-from embedded_cloud.storage.errors import NotModified, Preconditions
+from embedded_cloud.storage.errors import Preconditions
 from embedded_cloud.storage.object_handlers import Query, glob_pattern, select
 from embedded_cloud.storage.upload_handlers import read_related
 from embedded_cloud.storage.uploads import ContentRange, bytes_to_skip, persisted
-from embedded_cloud.storage.wire import counter_etag, object_etag
 
 _NAMES = ["a", "a/b", "a/c/d", "b!", "b/1", "b/2", "c"]
 
@@ -131,19 +128,6 @@ def test_preconditions_of_a_write(conditions: Preconditions, generation: int, me
     assert caught.value.legacy_reason == "conditionNotMet"
 
 
-def test_a_read_of_a_known_generation_is_not_modified() -> None:
-    """A read's not-match condition is answered by 304, not by an error."""
-    with pytest.raises(NotModified):
-        Preconditions(generation_not_match=5).check(5, 1, read=True)
-
-
-def test_etags_have_googles_form() -> None:
-    """Protobuf messages of one or two counters: CAE= is the first etag of a bucket."""
-    assert counter_etag(1) == "CAE="
-    message = base64.b64decode(object_etag(300, 1))
-    assert message == bytes([0x08, 0xAC, 0x02, 0x10, 0x01])
-
-
 @pytest.mark.parametrize(
     ("header", "expected"),
     [
@@ -207,13 +191,3 @@ async def test_a_related_body_cut_short_is_refused() -> None:
     related = await read_related("multipart/related; boundary=b", pieces())
     with pytest.raises(CloudError, match="ends before"):
         _ = [piece async for piece in related.media]
-
-
-def test_merge_patch_removes_and_merges() -> None:
-    """Null removes, objects merge, lists are replaced."""
-    before: JsonObject = {"labels": {"a": "1", "b": "2"}, "x": [1, 2]}
-    assert merge(before, {"labels": {"a": None, "c": "3"}, "x": [3]}) == {
-        "labels": {"b": "2", "c": "3"},
-        "x": [3],
-    }
-    assert merge(None, {"a": {"b": None}}) == {"a": {}}

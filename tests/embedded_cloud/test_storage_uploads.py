@@ -140,14 +140,6 @@ def test_odd_bytes_of_an_unfinished_chunk_do_not_count(store: Api) -> None:
     assert _content(store) == data
 
 
-def test_a_gap_is_refused(store: Api) -> None:
-    """A chunk that begins after what was received is refused."""
-    uri = _begin(store).headers["Location"]
-    answer = _chunk(uri, b"x" * 10, "bytes 100-109/110")
-    assert answer.status_code == 503
-    assert "exceeds already uploaded size of 0" in answer.text
-
-
 def test_more_bytes_than_announced_end_the_session(store: Api) -> None:
     """A body longer than its header says is refused."""
     uri = _begin(store).headers["Location"]

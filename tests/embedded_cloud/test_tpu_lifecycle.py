@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
@@ -95,24 +94,6 @@ def test_these_stay_as_they_are(queued: QueuedResource, rule: CapacityRule) -> N
     assert lifecycle.next_change(queued, rule, rule_since=0.0) is None
 
 
-def test_new_capacity_is_not_granted_in_the_past() -> None:
-    """A rule put in force later than its own time would have granted counts from then."""
-    following = lifecycle.next_change(_queued(S.WAITING), _RULE, rule_since=500.0)
-    assert following is not None
-    assert following.since == 500.0
-
-
-def test_the_nth_poll_of_a_waiting_request_is_answered_granted() -> None:
-    """Capacity by polls counts GETs while waiting, and only then."""
-    rule = CapacityRule(grant_after_polls=2)
-    queued = _queued(S.WAITING)
-    first = lifecycle.polled(queued, rule, 110.0)
-    second = lifecycle.polled(first, rule, 120.0)
-    assert (first.granted_by_poll_at, second.granted_by_poll_at) == (None, 120.0)
-    active = _queued(S.ACTIVE)
-    assert lifecycle.polled(active, rule, 130.0) is active
-
-
 _DELETABLE = {S.WAITING, S.SUSPENDED, S.FAILED}
 
 
@@ -165,10 +146,3 @@ def test_time_never_runs_backwards_and_every_walk_ends(
         walked.append(following)
         assert len(walked) < 10
     assert walked[-1].state in (S.SUSPENDED, S.FAILED, S.GONE)
-
-
-def test_a_record_reads_back_as_it_was() -> None:
-    """The stored form loses nothing."""
-    queued = _queued(S.FAILED, error=("INTERNAL", "m"), initiator=Initiator.SERVICE, polls=3)
-    assert QueuedResource.from_json(queued.to_json()) == queued
-    assert dataclasses.asdict(queued) == queued.to_json()

@@ -60,25 +60,6 @@ def test_the_wire_form_of_an_active_request(api: Api, cloud: EmbeddedCloud) -> N
     }
 
 
-def test_an_active_request_is_deleted_only_with_force(api: Api, cloud: EmbeddedCloud) -> None:
-    """Without force: 400 code 9 with the observed message. With force: DELETING, then 404."""
-    api.create()
-    cloud.advance(10)
-    status, code, message = error_of(api.tpu("DELETE", "queuedResources/q1"))
-    assert (status, code) == (400, "FAILED_PRECONDITION")
-    assert message.endswith(
-        "is not supported when state is ACTIVE "
-        "(must be one of [ACCEPTED WAITING_FOR_RESOURCES SUSPENDED FAILED])"
-    )
-    operation = api.tpu("DELETE", "queuedResources/q1", force="true").json()
-    assert operation["done"] is False
-    assert (api.state(), api.node_state()) == ("DELETING", "DELETING")
-    assert error_of(api.create())[0] == 409
-    cloud.advance(0.5)
-    assert (api.state(), api.node_state()) == ("GONE", "GONE")
-    assert api.get(f"operations/{operation['name'].rpartition('/')[2]}")["done"] is True
-
-
 def test_a_node_deleted_by_its_user_suspends_the_request(api: Api, cloud: EmbeddedCloud) -> None:
     """SUSPENDED by USER; the request keeps its id, and reset does not revive it."""
     api.create()
@@ -207,22 +188,6 @@ def test_an_unknown_zone_is_refused(cloud: EmbeddedCloud) -> None:
         assert "mars-north1-a is not supported" in message
 
 
-def test_several_nodes_are_named_by_prefix_and_counted(api: Api, cloud: EmbeddedCloud) -> None:
-    """multiNodeParams: ``<prefix>-0`` and so on; the prefix defaults to the request's id."""
-    body = flex_start()
-    spec = body["tpu"]["nodeSpec"][0]
-    del spec["nodeId"]
-    spec["multiNodeParams"] = {"nodeCount": 2}
-    api.create("multi", body=body)
-    cloud.advance(10)
-    nodes = api.get("nodes")["nodes"]
-    assert [node["name"].rpartition("/")[2] for node in nodes] == ["multi-0", "multi-1"]
-    addresses = [node["networkEndpoints"][0]["ipAddress"] for node in nodes]
-    assert len(set(addresses)) == 2
-    v2 = Api(cloud.url, version="v2").get("queuedResources/multi")
-    assert v2["tpu"]["nodeSpec"][0]["multisliceParams"] == {"nodeCount": 2}
-
-
 def test_lists_over_all_zones(api: Api, cloud: EmbeddedCloud) -> None:
     """Location ``-`` means every zone."""
     api.create()
@@ -232,25 +197,3 @@ def test_lists_over_all_zones(api: Api, cloud: EmbeddedCloud) -> None:
     everywhere = Api(cloud.url, zone="-")
     assert len(everywhere.get("queuedResources")["queuedResources"]) == 2
     assert len(everywhere.get("operations")["operations"]) == 2
-
-
-def test_a_flex_start_request_seen_through_v2_lacks_what_v2_does_not_know(
-    api: Api, cloud: EmbeddedCloud
-) -> None:
-    """One queue behind both versions; v2 can neither request nor show FLEX_START."""
-    api.create()
-    v2 = Api(cloud.url, version="v2")
-    assert "provisioningModel" not in v2.get("queuedResources/q1")
-    assert error_of(v2.create("q2"))[:2] == (400, "INVALID_ARGUMENT")
-
-
-def test_a_reset_provisions_the_nodes_again(api: Api, cloud: EmbeddedCloud) -> None:
-    """From ACTIVE through the queue to another node of the same name."""
-    api.create()
-    cloud.advance(10)
-    before = api.get("nodes/n1")["id"]
-    assert api.tpu("POST", "queuedResources/q1:reset", body={}).json()["done"] is True
-    assert (api.state(), api.node_state()) == ("WAITING_FOR_RESOURCES", "GONE")
-    cloud.advance(10)
-    assert api.state() == "ACTIVE"
-    assert api.get("nodes/n1")["id"] != before
