@@ -27,43 +27,6 @@ def _body(path: str, value: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("api", "version", "method", "path", "method_id"),
-    [
-        ("tpu", "v2alpha1", "POST", "/v2alpha1/projects/p/locations/z/queuedResources", _CREATE),
-        ("tpu", "v2", "GET", "/v2/projects/p/locations/z/nodes/n", f"{_TPU}.nodes.get"),
-        (
-            "tpu",
-            "v2alpha1",
-            "GET",
-            "/v2alpha1/projects/p/locations/z/queuedResources/q:getMaintenanceInfo",
-            f"{_TPU}.queuedResources.getMaintenanceInfo",
-        ),
-        ("storage", "v1", "POST", "/upload/storage/v1/b/k/o", "storage.objects.insert"),
-        ("storage", "v1", "GET", "/storage/v1/b/k/o/a%2Fb", "storage.objects.get"),
-        (
-            "compute",
-            "v1",
-            "GET",
-            "/compute/v1/projects/p/global/networks/n",
-            "compute.networks.get",
-        ),
-    ],
-)
-def test_a_method_is_found_by_its_path(
-    api: str, version: str, method: str, path: str, method_id: str
-) -> None:
-    """Sub-resources, verbs and uploads are distinguished."""
-    assert Contract.load(api, version).match(method, path) == method_id
-
-
-def test_a_path_of_another_api_is_not_matched() -> None:
-    """What the document does not have is not guessed."""
-    contract = Contract.load("tpu", "v2")
-    assert contract.match("PUT", "/v2/projects/p/locations/z/nodes/n") is None
-    assert contract.match("GET", "/v2alpha1/projects/p/locations/z/nodes/n") is None
-
-
-@pytest.mark.parametrize(
     ("path", "value", "message"),
     [
         (

@@ -78,17 +78,6 @@ def test_everything_that_a_rule_says_of_a_call_must_hold(
     assert bool(strikes(rule(where=where), 1)) is matches
 
 
-def test_what_is_not_meant_is_not_counted() -> None:
-    """The nth call is the nth of those that match."""
-    book = FaultBook()
-    book.add(rule(nth=2, where={"resource": "q1$"}))
-    other = facts(resource=f"{PLACE}/queuedResources/q2")
-
-    met = [bool(book.arrived(call)) for call in (facts(), other, other, facts(), facts())]
-
-    assert met == [False, False, False, True, False]
-
-
 def test_a_rule_can_wait_for_another_call_to_the_same_resource() -> None:
     """404 after create: the look before the create does not count, nor another's create."""
     book = FaultBook()

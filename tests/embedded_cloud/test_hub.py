@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-import pytest
 import requests
-from huggingface_hub import HfApi, errors, snapshot_download
+from huggingface_hub import HfApi, snapshot_download
 
 from embedded_cloud.server import EmbeddedCloud
-from tests.hub_models import MODEL, TOKEN, put_model, safetensors
+from tests.hub_models import MODEL, put_model, safetensors
 
 SHARD = "model-00001-of-00002.safetensors"
 
@@ -53,45 +52,6 @@ def test_a_range_of_a_file(cloud: EmbeddedCloud) -> None:
     assert (part.status_code, part.content) == (206, safetensors()[10:20])
     assert head.headers["X-Linked-Etag"].strip('"') == hashlib.sha256(safetensors()).hexdigest()
     assert head.headers["X-Repo-Commit"] == hub(cloud).model_info(MODEL).sha
-
-
-@pytest.mark.parametrize(
-    ("model", "revision", "token", "error"),
-    [
-        ("acme/nothing", None, TOKEN, errors.RepositoryNotFoundError),
-        (MODEL, "0" * 40, TOKEN, errors.RevisionNotFoundError),
-        (MODEL, None, "", errors.GatedRepoError),
-        (MODEL, None, "hf_other", errors.GatedRepoError),
-        (MODEL, None, TOKEN, None),
-    ],
-)
-def test_refusals(
-    cloud: EmbeddedCloud, model: str, revision: str | None, token: str, error: type | None
-) -> None:
-    """No model, no revision, gated without a token or with another's: as on the Hub."""
-    (put_model(cloud.state_dir) / ".gated").write_text(TOKEN)
-    api = hub(cloud, token)
-
-    def ask() -> None:
-        api.model_info(model, revision=revision)
-        api.auth_check(model)
-
-    if error is None:
-        ask()
-        return
-    with pytest.raises(error):
-        ask()
-
-
-def test_a_changed_file_is_another_commit(cloud: EmbeddedCloud) -> None:
-    """The commit follows from the content; the one before is gone, as after a rewrite."""
-    model = put_model(cloud.state_dir)
-    before = hub(cloud).model_info(MODEL).sha
-    (model / "config.json").write_text("{}")
-
-    assert hub(cloud).model_info(MODEL).sha != before
-    with pytest.raises(errors.RevisionNotFoundError):
-        hub(cloud).model_info(MODEL, revision=before)
 
 
 def test_nothing_outside_of_a_model_is_served(cloud: EmbeddedCloud) -> None:

@@ -76,18 +76,6 @@ def test_the_owner_may_do_everything(api: Api) -> None:
     assert api.create().ok
 
 
-def test_without_a_binding_nothing_is_allowed(api: Api, account: Api) -> None:
-    """403 with permission and resource, also for what is not there."""
-    assert error_of(account.tpu("GET", "nodes/n1")) == (
-        403,
-        "PERMISSION_DENIED",
-        f"Permission 'tpu.nodes.get' denied on resource '//tpu.googleapis.com/projects/{PROJECT}"
-        f"/locations/{ZONE}/nodes/n1' (or it may not exist).",
-    )
-    grant_on_project(api, "roles/tpu.viewer")
-    assert error_of(account.tpu("GET", "nodes/n1"))[0] == 404
-
-
 def test_the_user_who_has_logged_in_owns_new_projects(cloud: EmbeddedCloud, api: Api) -> None:
     """`emulator start --strict --iam` works for the person at the machine; for no other user."""
     developer = _as(cloud, api, Principal.USER, "developer@example.com")
@@ -178,17 +166,6 @@ def test_acting_as_an_account_can_be_granted_on_that_account(api: Api, account: 
     name = f"v1/projects/{PROJECT}/serviceAccounts/{email}"
     _ok(grant(api, name, "roles/iam.serviceAccountUser"))
     assert account.create(body=body).ok
-
-
-def test_what_is_tested_is_what_is_held(api: Api, account: Api) -> None:
-    """TestIamPermissions says what a call would meet, by the same bindings."""
-    grant_on_project(api, custom_role(api, "tpu.nodes.list", "dns.managedZones.get"))
-    asked = {"permissions": ["tpu.nodes.list", "tpu.nodes.get", "dns.managedZones.get"]}
-    path = f"v1/projects/{PROJECT}:testIamPermissions"
-    assert _ok(account.call("POST", path, body=asked)) == {
-        "permissions": ["tpu.nodes.list", "dns.managedZones.get"]
-    }
-    assert _ok(api.call("POST", path, body=asked)) == asked
 
 
 def test_a_limit_on_grants_holds(api: Api, account: Api) -> None:

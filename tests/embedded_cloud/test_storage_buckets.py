@@ -122,17 +122,6 @@ def test_what_cannot_be_honoured_is_refused(
     assert any(name in answer.json()["error"]["message"] for name in (*body, *query))
 
 
-def test_lists_are_by_project_and_prefix(api: Api) -> None:
-    """A list shows one project's buckets by name."""
-    for name in ("bk-3", "bk-1", "bk-2"):
-        _create(api, name)
-    _create(api, "bk-0", project="other-project")
-    buckets = api.call("GET", _ROOT, project=PROJECT).json()
-    assert [each["name"] for each in buckets["items"]] == ["bk-1", "bk-2", "bk-3"]
-    found = api.call("GET", _ROOT, project=PROJECT, prefix="bk-2").json()
-    assert [each["name"] for each in found["items"]] == ["bk-2"]
-
-
 def test_policies_are_changed_by_read_modify_write(api: Api) -> None:
     """A stale etag is 412; members must exist; the answer is what a get shows."""
     _create(api)

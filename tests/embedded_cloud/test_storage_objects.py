@@ -63,17 +63,6 @@ def test_an_object_describes_itself(store: Api) -> None:
     assert fetched.content == b"hello"
 
 
-def test_a_download_carries_hash_and_generation(store: Api) -> None:
-    """A client can check what it received without another call."""
-    made = _put(store, "x", b"hello")
-    answer = _media(store, "x")
-    assert answer.headers["X-Goog-Hash"] == "crc32c=mnG7TA==,md5=XUFAKrxLKna5cZ2REBfFkg=="
-    assert answer.headers["X-Goog-Generation"] == made["generation"]
-    assert answer.headers["X-Goog-Stored-Content-Length"] == "5"
-    assert answer.headers["Content-Length"] == "5"
-    assert answer.headers["ETag"] == made["etag"]
-
-
 def test_ranges_of_a_download(store: Api) -> None:
     """206 with Content-Range, or 416 after the end."""
     _put(store, "x", b"0123456789")

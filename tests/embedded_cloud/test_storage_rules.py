@@ -128,20 +128,6 @@ def test_preconditions_of_a_write(conditions: Preconditions, generation: int, me
     assert caught.value.legacy_reason == "conditionNotMet"
 
 
-@pytest.mark.parametrize(
-    ("header", "expected"),
-    [
-        ("bytes 0-99/*", ContentRange(0, 99, None)),
-        ("bytes 100-199/200", ContentRange(100, 199, 200)),
-        ("bytes */200", ContentRange(None, None, 200)),
-        ("bytes */*", ContentRange(None, None, None)),
-    ],
-)
-def test_content_ranges(header: str, expected: ContentRange) -> None:
-    """Chunks and status queries of a resumable upload."""
-    assert ContentRange.parse(header) == expected
-
-
 @pytest.mark.parametrize("header", ["bytes 5-4/10", "bytes 0-9/5", "0-9/10", "bytes 0-"])
 def test_nonsense_content_ranges_are_refused(header: str) -> None:
     """An impossible range is 400."""

@@ -129,17 +129,6 @@ def test_nothing_has_arrived_yet(store: Api) -> None:
     assert "Range" not in status.headers
 
 
-def test_odd_bytes_of_an_unfinished_chunk_do_not_count(store: Api) -> None:
-    """Only whole 256 KiB are kept, and what is sent again may overlap."""
-    uri = _begin(store).headers["Location"]
-    data = b"0123456789" * 60_000
-    answer = _chunk(uri, data[:300_000], "bytes 0-299999/600000")
-    assert answer.headers["Range"] == f"bytes=0-{_QUANTUM - 1}"
-    answer = _chunk(uri, data[100_000:], "bytes 100000-599999/600000")
-    assert answer.status_code == 200
-    assert _content(store) == data
-
-
 def test_more_bytes_than_announced_end_the_session(store: Api) -> None:
     """A body longer than its header says is refused."""
     uri = _begin(store).headers["Location"]

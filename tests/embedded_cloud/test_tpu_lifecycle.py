@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from embedded_cloud.errors import CloudError
 from embedded_cloud.tpu import lifecycle
@@ -122,27 +120,3 @@ def test_only_an_active_request_can_be_reset(state: QueuedState) -> None:
     with pytest.raises(CloudError, match=r"Reset .* not supported when state is"):
         lifecycle.reset(_queued(state), 200.0)
     assert lifecycle.reset(_queued(S.ACTIVE, active_at=1.0), 200.0).state is S.WAITING
-
-
-@given(
-    start=st.sampled_from([state for state in S if state is not S.GONE]),
-    steps=st.lists(st.floats(min_value=0, max_value=100), max_size=4),
-    rule=st.builds(
-        CapacityRule,
-        grant_after_s=st.floats(min_value=0, max_value=50),
-        never=st.booleans(),
-        failure=st.sampled_from([None, ("INTERNAL", "m")]),
-    ),
-)
-def test_time_never_runs_backwards_and_every_walk_ends(
-    start: QueuedState, steps: list[float], rule: CapacityRule
-) -> None:
-    """With any rules, each change is later than the one before, and there is a last one."""
-    since = 100.0 + sum(steps)
-    queued = _queued(start, since=since, active_at=since, run_for=60.0, valid_until=since + 30)
-    walked = [queued]
-    while (following := lifecycle.next_change(walked[-1], rule, rule_since=0.0)) is not None:
-        assert following.since >= walked[-1].since
-        walked.append(following)
-        assert len(walked) < 10
-    assert walked[-1].state in (S.SUSPENDED, S.FAILED, S.GONE)

@@ -82,21 +82,6 @@ def test_a_slice_has_an_endpoint_per_worker(api: Api, cloud: EmbeddedCloud) -> N
     assert all("externalIp" in endpoint["accessConfig"] for endpoint in endpoints)
 
 
-def test_a_node_stops_and_starts(api: Api, cloud: EmbeddedCloud) -> None:
-    """READY -> STOPPED -> READY; anything else is refused with code 9."""
-    _create(api)
-    assert error_of(api.tpu("POST", "nodes/n1:stop", body={}))[1] == "FAILED_PRECONDITION"
-    cloud.advance(1)
-    assert api.tpu("POST", "nodes/n1:stop", body={}).status_code == 200
-    assert api.node_state() == "STOPPING"
-    cloud.advance(1)
-    assert api.node_state() == "STOPPED"
-    assert error_of(api.tpu("POST", "nodes/n1:stop", body={}))[1] == "FAILED_PRECONDITION"
-    assert api.tpu("POST", "nodes/n1:start", body={}).status_code == 200
-    cloud.advance(1)
-    assert api.node_state() == "READY"
-
-
 def test_a_deleted_node_is_gone_and_its_address_free(api: Api, cloud: EmbeddedCloud) -> None:
     """DELETING for a moment, then 404; the next node gets the address."""
     _create(api)

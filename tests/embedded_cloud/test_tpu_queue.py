@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from embedded_cloud.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import PROJECT, RUN_S, ZONE, Api, error_of, flex_start
 
@@ -31,17 +30,6 @@ def test_a_request_lives_from_the_queue_to_the_end_of_its_run(
         ("SUSPENDED", "GONE"),
         ("SUSPENDED", "GONE"),
     ]
-
-
-def test_changes_after_a_long_absence_have_the_right_times(api: Api, clock: ManualClock) -> None:
-    """After a month without calls, the node's creation time is when it was due, not now."""
-    api.create()
-    start = clock.now()
-    clock.advance(30)
-    assert api.state() == "ACTIVE"
-    node = api.get("nodes/n1")
-    assert node["createTime"] == "2026-11-21T12:00:02.300000000Z"
-    assert start + 30 == clock.now()
 
 
 def test_the_wire_form_of_an_active_request(api: Api, cloud: EmbeddedCloud) -> None:

@@ -11,14 +11,6 @@ from tpuflex.host.report import KvCacheReport, host_report, kv_cache_report
 WRITTEN = {"block_size": 128, "num_blocks": 2109, "cache_dtype": "auto", "tokens": 269952}
 
 
-def test_of_the_attribute() -> None:
-    """Blocks, their size, their type and their tokens, as the host wrote them."""
-    report = kv_cache_report(json.dumps(WRITTEN))
-
-    assert report == KvCacheReport(128, 2109, "auto", 269952)
-    assert report.to_json() == WRITTEN
-
-
 def test_of_the_host() -> None:
     """The host's report has it, and the server's version."""
     report = host_report({"kv_cache": json.dumps(WRITTEN), "vllm_version": "0.32.0"})

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpuflex.host.report import HostReport, host_report
+from tpuflex.host.report import host_report
 from tpuflex.host.serving import UNREADABLE, Serving, ServingPhase, serving_report
 
 SAID = {
@@ -52,11 +52,6 @@ def test_what_cannot_be_read_does_not_serve(text: str) -> None:
     found = serving_report(text)
     assert found is not None
     assert (found.phase, found.reason) == (ServingPhase.DEGRADED, UNREADABLE)
-
-
-def test_a_host_of_older_scripts_says_nothing() -> None:
-    """Without the attribute its boot's report is all there is."""
-    assert serving_report("") is None
 
 
 @given(
@@ -109,8 +104,3 @@ def test_who_serves(phase: str, serving: str, serves: bool) -> None:
 
     assert found is not None
     assert found.serves is serves
-
-
-def test_a_host_of_an_older_script_serves() -> None:
-    """Without a word of the watch, READY is all there is to know."""
-    assert HostReport(phase="READY").serves

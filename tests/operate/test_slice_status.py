@@ -276,15 +276,6 @@ class TestStatus:
 
         assert look(settings, tpu).expires == datetime(2026, 11, 21, 14, 30, tzinfo=UTC)
 
-    def test_waiting(self, settings: StackSettings) -> None:
-        """A request in the queue has Google's word, a sentence, and no endpoint."""
-        found = look(settings, Tpu([request("WAITING_FOR_RESOURCES")]))
-
-        assert found.lifecycle is Lifecycle.WAITING
-        assert found.state == "WAITING_FOR_RESOURCES"
-        assert found.sentence.startswith("in the queue")
-        assert found.address == ""
-
     def test_waiting_until_it_is_given_up(self, settings: StackSettings) -> None:
         """While it waits, status says when Google gives it up; once it runs, nothing does."""
         policy = {"queueing_policy": QueueingPolicy(valid_until_duration="3600s")}
@@ -324,13 +315,6 @@ class TestStatus:
         assert found.outcome is UNREAD
         assert host_text(found) == f"its report cannot be read: {odd.message}"
 
-    def test_lost_node(self, settings: StackSettings) -> None:
-        """ACTIVE without a node is said to be lost."""
-        found = look(settings, Tpu([request("ACTIVE")]))
-
-        assert found.lifecycle is Lifecycle.LOST
-        assert "node is gone" in found.sentence
-
     def test_node_that_somebody_deleted(self, settings: StackSettings) -> None:
         """SUSPENDED by a user before the run can be over is a loss, by the service an end."""
         soon = datetime(2026, 11, 21, 11, 0, tzinfo=UTC)
@@ -343,18 +327,6 @@ class TestStatus:
 
             assert found.lifecycle is where
             assert "rerun" in found.advice or where is Lifecycle.LOST
-
-    def test_orphaned_node(self, settings: StackSettings) -> None:
-        """A node of ours whose queued resource is gone is found: it is billed."""
-        name = f"{PARENT}/nodes/g1"
-        orphan = node(name=name, labels={"tpuflex-owner": NAMES.owner})
-
-        found = look(settings, Tpu([], {name: orphan}))
-
-        assert found.condition is Condition.ORPHANED
-        assert found.state == "NOT_FOUND"
-        assert "billed" in found.sentence
-        assert found.outcome.exit_code == 7
 
     @pytest.mark.parametrize(
         ("state", "condition", "code"),
@@ -390,13 +362,6 @@ class TestStatus:
         )
 
         assert found.others == ("g2 in us-east5-a: FAILED",)
-
-    def test_furthest_along(self, settings: StackSettings) -> None:
-        """Of several requests the one that serves is the endpoint."""
-        requests = [request("FAILED", "g1"), request("ACTIVE", "g2"), request("ACCEPTED", "g3")]
-        tpu = Tpu(requests, {f"{PARENT}/nodes/g2": node()})
-
-        assert look(settings, tpu).queued_resource == "g2"
 
     def test_others_are_not_ours(self, settings: StackSettings) -> None:
         """Requests of other owners are not ours; one that has our name is named."""

@@ -193,24 +193,6 @@ class TestWhatRuns:
 
 
 class TestListing:
-    def test_pages(self) -> None:
-        """All pages are read."""
-        path = f"GET /v2alpha1/{ZONE}/queuedResources"
-        tpu = Api(
-            {
-                path: {"queuedResources": [labelled("a")], "nextPageToken": "2"},
-                f"{path}#2": {"queuedResources": [labelled("b")]},
-            }
-        )
-
-        listing = list_all(clients(tpu=tpu), "p", ("z",))
-
-        assert [(item.name, item.marker) for item in listing.resources] == [
-            (name, Marker(NAMES.owner, "shop", "dev", STATE)) for name in ("a", "b")
-        ]
-        assert listing.resources[0].id == f"{ZONE}/queuedResources/a"
-        assert listing.unseen == ()
-
     def test_other_zones(self) -> None:
         """What is in none of the zones is listed beside, in its own; a refusal adds nothing."""
         path = "GET /v2alpha1/projects/p/locations/{}/queuedResources"
@@ -233,23 +215,6 @@ class TestListing:
             ]
             assert [item.location for item in listing.resources] == ["z", "y"]
             assert listing.unseen == ()
-
-    def test_what_did_not_answer(self) -> None:
-        """A refused zone and an unreachable location are named; the rest is listed."""
-        refused = AccessError("no permission")
-        tpu = Api(
-            {
-                f"GET /v2alpha1/{ZONE}/queuedResources": {"unreachable": ["y"]},
-                f"GET /v2alpha1/{ZONE}/nodes": refused,
-            }
-        )
-
-        listing = list_all(clients(tpu=tpu), "p", ("z",))
-
-        assert set(listing.unseen) == {
-            "queued resources: y is unreachable",
-            "nodes in z: no permission",
-        }
 
     def test_roles(self) -> None:
         """Roles are listed of accounts that carry a marker and of those that are named; they carry

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulumi_plugin.values import Value
-from tests.provider.fakes import INPUTS, args
+from tests.provider.fakes import args
 from tests.request.inputs import filled
 from tpuflex.naming import generation_id
 from tpuflex.request.body import node_ids, request_body
@@ -80,18 +80,6 @@ def test_long_request_ids_leave_no_room_for_many_nodes() -> None:
 def test_what_cannot_be_is_refused(several: dict[str, Any], path: str) -> None:
     """Count, prefix and workload type are held to what they can be."""
     assert [where for where, _ in failures(filled(multiNode=several))] == [path]
-
-
-@pytest.mark.parametrize("workload", ["THROUGHPUT_OPTIMIZED", "AVAILABILITY_OPTIMIZED", None])
-@pytest.mark.parametrize("model", ["FLEX_START", "STANDARD", "SPOT"])
-def test_several_nodes_with_any_model(workload: str | None, model: str) -> None:
-    """Google's schema forbids no provisioning model with several nodes, so none is refused."""
-    several = {"nodeCount": 2, **({} if workload is None else {"workloadType": workload})}
-    length = INPUTS["maxRunDuration"] if model == "FLEX_START" else None
-
-    inputs = filled(multiNode=several, provisioningModel=model, maxRunDuration=length)
-
-    assert failures(inputs) == []
 
 
 @pytest.mark.parametrize(

@@ -104,13 +104,6 @@ def test_the_example_of_the_documentation_is_right(tmp_path: Path) -> None:
     assert (len(catalog.own.prices), len(catalog.own.zones)) == (1, 1)
 
 
-def test_an_empty_file_is_no_rows(tmp_path: Path) -> None:
-    """A file of comments changes nothing."""
-    settings = load_stack_file(project(tmp_path, "# nothing yet\n")).settings
-
-    assert settings.catalog == builtin()
-
-
 def test_a_row_without_a_runtime_asks_for_one() -> None:
     """A request has to name a runtime version: from the row, or from the stack file."""
     chips = {name: value for name, value in CHIPS.items() if name != "runtime_version"}

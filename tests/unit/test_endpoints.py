@@ -10,7 +10,7 @@ import requests
 from tests.loopback import overrides
 from tpuflex.errors import AccessError, SettingsError
 from tpuflex.gcp.endpoints import Endpoints, is_loopback
-from tpuflex.gcp.session import AuthorizedSession, GivenToken, authorized_session
+from tpuflex.gcp.session import AuthorizedSession, authorized_session
 
 BASE = "http://127.0.0.1:8470"
 LOCAL = {
@@ -159,11 +159,3 @@ def test_mixed_endpoints_never_leak() -> None:
 
     with pytest.raises(AccessError):
         authorization(session, f"{BASE}/v2alpha1/x")
-
-
-def test_static_token_stays() -> None:
-    """A token from outside cannot be renewed; asking does no harm."""
-    token = GivenToken("ya29.x")
-    token.refresh()
-
-    assert token.token() == "ya29.x"

@@ -166,15 +166,6 @@ def test_preemption_names_a_smaller_cache_where_it_helps() -> None:
     )
 
 
-def test_an_eight_bit_cache_that_saves_nothing() -> None:
-    """With one key-value head per chip, fp8 takes what bfloat16 takes, and that is said."""
-    remark = _concern(
-        planned(request("E2B", "v6e-1", kv_cache_dtype="fp8")), "serving.flags.kv_cache_dtype"
-    )
-
-    assert remark.what.startswith("fp8 takes 18 KiB per token and chip, exactly what bfloat16")
-
-
 @pytest.mark.parametrize(
     ("accelerator", "changes", "thin"),
     [
@@ -220,13 +211,6 @@ def test_small_blocks_of_ones_own() -> None:
     plan = planned(request("E2B", "v6e-1", block_size=16, max_num_seqs=256))
 
     assert _concern(plan, "serving.flags.block_size").nearest == "Leave it out, or write 32."
-
-
-def test_idle_chips() -> None:
-    """A parallel size below the slice leaves chips idle, which cost all the same."""
-    plan = planned(request("E2B", tensor_parallel_size=1))
-
-    assert "3 of the 4 chips of v6e-4 hold nothing" in {one.what for one in plan.concerns}
 
 
 def test_weights_quantised_after_loading() -> None:

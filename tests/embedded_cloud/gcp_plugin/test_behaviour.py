@@ -294,20 +294,3 @@ def test_an_asset_is_never_a_value(calls: Calls, property_: str) -> None:
 
     assert "an asset or an archive" in refusal(caught.value)
     assert "canary" not in refusal(caught.value)
-
-
-def test_a_nat_has_the_published_id_and_lives_on_under_the_former_one(calls: Calls) -> None:
-    """D11: ``PROJECT/REGION/ROUTER/NAME``; a state with the former id goes on working."""
-    held = make(calls, "RouterNat")
-    assert held.id == f"{PROJECT}/us-east5/router/nat"
-    former = Held(
-        held.token,
-        f"projects/{PROJECT}/regions/us-east5/routers/router/nat",
-        held.state,
-        held.inputs,
-    )
-    read = calls.read(former)
-    assert read == former
-    assert not calls.diff(former, SAMPLES["RouterNat"]).detailedDiff
-    calls.delete(former)
-    assert calls.read(held) is None
