@@ -50,13 +50,3 @@ def test_what_a_key_may_not_be(key: Api, body: dict[str, Any], message: str) -> 
 
     assert refused.status_code == 400
     assert message in error_of(refused)[2]
-
-
-def test_a_policy_of_its_own(key: Api) -> None:
-    """Who may use a key is said on the key."""
-    binding = {"role": "roles/cloudkms.cryptoKeyDecrypter", "members": ["user:a@example.com"]}
-    sent = {"policy": {"bindings": [binding]}}
-    key.call("POST", f"{KEYS}/k:setIamPolicy", body=sent).raise_for_status()
-
-    assert key.call("GET", f"{KEYS}/k:getIamPolicy").json()["bindings"] == [binding]
-    assert key.call("GET", f"{KEYS}/none:getIamPolicy").status_code == 404

@@ -87,14 +87,6 @@ def test_a_mount_is_seen_at_its_target_alone(host: Host, target: str) -> None:
 
 
 @with_namespaces
-def test_what_relies_on_the_source_fails(host: Host) -> None:
-    """A server that is told the path on the host finds nothing there, as on Google."""
-    source = weights_of(host)
-    host.start(f"cat {source}/model", "-v", f"{source}:/weights:ro")
-    assert ended(host)[0] == 1
-
-
-@with_namespaces
 @pytest.mark.parametrize(
     ("options", "size"), [((), 64 * 2**20), (("--shm-size", "128k"), 128 * 2**10)]
 )

@@ -15,7 +15,7 @@ from embedded_cloud.clock import ManualClock
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import PROJECT, TOKEN, Api
-from tests.embedded_cloud.compute_api import GLOBAL, NETWORK, REGION, SUBNETWORK, insert
+from tests.embedded_cloud.compute_api import GLOBAL, NETWORK, insert
 from tests.embedded_cloud.iap_client import PRIVATE, ZONE, break_off, knock, ready_node, relayed
 
 DATA = b"\0\4"
@@ -69,19 +69,6 @@ def served(address: str) -> tuple[HTTPServer, int]:
     server = HTTPServer((address, 0), Host)
     Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     return server, server.server_port
-
-
-def test_addresses_are_those_of_the_subnetwork(private: EmbeddedCloud, api: Api) -> None:
-    """A host has an address of its network, on which nothing listens here."""
-    insert(api, f"{GLOBAL}/networks", NETWORK)
-    subnetwork = f"projects/{PROJECT}/regions/us-east5/subnetworks/sub-1"
-    insert(api, f"{REGION}/subnetworks", {**SUBNETWORK, "ipCidrRange": "10.11.0.0/24"})
-    ready_node(private, api, networkConfig={"subnetwork": subnetwork})
-
-    (endpoint,) = api.tpu("GET", "nodes/n").json()["networkEndpoints"]
-    assert endpoint["ipAddress"] == "10.11.0.2"
-    (spec,) = private.cloud.tpu.desired_hosts()
-    assert spec.address.startswith("127.")
 
 
 def test_a_lenient_cloud_has_no_tunnel(tmp_path: Path) -> None:

@@ -102,13 +102,6 @@ def test_entries_are_kept_for_thirty_days(filled: Api, clock: ManualClock) -> No
     assert texts(filled) == []
 
 
-def test_pages(filled: Api) -> None:
-    """A page ends at its size; its token leads to the rest."""
-    body = {"resourceNames": [f"projects/{PROJECT}"], "pageSize": 1}
-    first = filled.call("POST", "v2/entries:list", body=body).json()
-    assert texts(filled, pageSize=1, pageToken=first["nextPageToken"]) == ["gave up"]
-
-
 @pytest.mark.parametrize(
     "expression", ["severity>=ERROR OR textPayload:x", "text", 'a="', "severity>x"]
 )

@@ -231,23 +231,6 @@ def test_impersonation(
         assert 290 < expires.timestamp() - running.clock.now() <= 300
 
 
-def test_a_refused_log_in_says_what_to_do(running: EmbeddedCloud) -> None:
-    """The file's name, Google's words, and the command; no secret."""
-    environ = running.environ("user")
-    file = Path(environ["GOOGLE_APPLICATION_CREDENTIALS"])
-    revoked = {"refresh_token": "1//tpuflex-embedded.x"}
-    file.write_text(json.dumps(log_in(running, "user") | revoked))
-
-    with pytest.raises(AccessError) as refused:
-        authorized_session(Endpoints.from_environ(environ), environ).credential()
-
-    assert refused.value.message == (
-        f"Google refused to renew the credentials ({file}):"
-        " invalid_grant: Token has been expired or revoked."
-    )
-    assert refused.value.hint == "Run: gcloud auth application-default login"
-
-
 @pytest.mark.parametrize(("status", "error"), [(503, requests.ConnectionError), (403, AccessError)])
 def test_a_token_server_that_is_away_refuses_nobody(
     running: EmbeddedCloud, status: int, error: type[Exception]

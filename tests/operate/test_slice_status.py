@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tpuflex.cli.steps.status import headline, host_text, weights_text
+from tpuflex.cli.steps.status import host_text, weights_text
 from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
 from tpuflex.gcp.queued_resources import NodeListing, QueuedResourceListing
 from tpuflex.host.report import HostReport
@@ -327,29 +327,6 @@ class TestStatus:
 
             assert found.lifecycle is where
             assert "rerun" in found.advice or where is Lifecycle.LOST
-
-    @pytest.mark.parametrize(
-        ("state", "condition", "code"),
-        [
-            ("WAITING_FOR_RESOURCES", Condition.WAITING, 3),
-            ("ON_HOLD", Condition.WAITING, 3),
-            ("PROVISIONING", Condition.PROVISIONING, 3),
-            ("SUSPENDED", Condition.ENDED, 7),
-            ("FAILED", Condition.FAILED, 7),
-            ("ACTIVE", Condition.NODE_MISSING, 7),
-            ("DELETING", Condition.DELETING, 3),
-        ],
-    )
-    def test_every_row_of_the_table(
-        self, settings: StackSettings, state: str, condition: Condition, code: int
-    ) -> None:
-        """Words, advice and exit code are those of the refresh table."""
-        found = look(settings, Tpu([request(state)]))
-
-        assert found.condition is condition
-        assert headline(found) == condition.value
-        assert found.advice == TABLE[condition].status.text
-        assert found.outcome.exit_code == code
 
     def test_unknown_state_is_shown_as_google_spells_it(self, settings: StackSettings) -> None:
         """A later API's word reaches people unchanged."""
