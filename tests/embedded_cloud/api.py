@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ ZONE = "us-east5-a"
 #: The token of the clouds of tests.
 TOKEN = "ya29.tpuflex-embedded.of-the-tests"
 RUN_S = 7200
+#: Capacity rules under which a request waits for nothing.
+AT_ONCE: Any = {"admission_s": 0, "grant_after_s": 0, "provisioning_s": 0, "suspending_s": 0}
 
 #: The body of ``POST queuedResources`` as gcloud 528 sends it.
 FLEX_START: dict[str, Any] = {
@@ -86,6 +90,11 @@ class Api:
         answer = self.call("POST", "/_emulator/capacity", body=rules)
         assert answer.status_code == 200, answer.text
 
+    def strict(self, **areas: Any) -> None:
+        """Make areas of the cloud as strict as they say."""
+        answer = self.call("POST", "_emulator/strictness", body=areas)
+        assert answer.status_code == 200, answer.text
+
     def state(self, queued_id: str = "q1") -> str:
         """State of a queued resource; ``GONE`` when there is none."""
         answer = self.tpu("GET", f"queuedResources/{queued_id}")
@@ -119,6 +128,14 @@ def flex_start(**node: Any) -> dict[str, Any]:
         else:
             spec["node"][key] = value
     return body
+
+
+def eventually(holds: Callable[[], bool], within: float = 60.0) -> None:
+    """Wait for other processes to do something."""
+    deadline = time.monotonic() + within
+    while not holds():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)
 
 
 def error_of(answer: requests.Response) -> tuple[int, str, str]:

@@ -17,6 +17,7 @@ from reliability.control import Control
 from tests.embedded_cloud.api import TOKEN, Api
 from tests.embedded_cloud.compute_api import GLOBAL, NETWORK, insert
 from tests.embedded_cloud.families import Spawn
+from tests.embedded_cloud.storage_api import make_bucket
 
 
 @pytest.fixture
@@ -42,6 +43,13 @@ def api(cloud: EmbeddedCloud) -> Api:
 def net(api: Api) -> Api:
     """An API with one custom mode network, ``net-1``."""
     insert(api, f"{GLOBAL}/networks", NETWORK)
+    return api
+
+
+@pytest.fixture
+def store(api: Api) -> Api:
+    """An API with one bucket, ``bk-1``."""
+    make_bucket(api)
     return api
 
 

@@ -15,7 +15,6 @@ from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import TOKEN, Api, error_of, flex_start
 from tpuflex.errors import EmulatorError
 
-_AT_ONCE = {"admission_s": 0, "grant_after_s": 0, "provisioning_s": 0}
 _METADATA = "/computeMetadata/v1/instance"
 
 

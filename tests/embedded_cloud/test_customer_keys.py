@@ -6,9 +6,9 @@ import base64
 from typing import Any
 
 import pytest
-import requests
 
 from tests.embedded_cloud.api import PROJECT, Api, error_of
+from tests.embedded_cloud.storage_api import upload
 
 REGION = "us-east5"
 RING = f"projects/acme-keys/locations/{REGION}/keyRings/team"
@@ -68,15 +68,9 @@ def make(api: Api, body: dict[str, Any]) -> Any:
     return api.call("POST", "storage/v1/b", body=body, project=PROJECT)
 
 
-def upload(api: Api) -> Any:
+def uploaded(api: Api) -> Any:
     """Ask for an object in it."""
-    return requests.post(
-        f"{api.url}/upload/storage/v1/b/acme-weights/o",
-        params={"uploadType": "media", "name": "a"},
-        data=b"weights",
-        headers={"Authorization": f"Bearer {api.token}"},
-        timeout=30,
-    )
+    return upload(api, "a", b"weights", "acme-weights")
 
 
 @pytest.mark.parametrize(
@@ -112,19 +106,19 @@ def test_a_bucket_with_a_key_encrypts_its_objects_with_it(key: Api) -> None:
     to be had without it."""
     let(key, STORAGE, on=RING)
     make(key, {"name": "acme-weights", "location": REGION}).raise_for_status()
-    plain = upload(key).json()
+    plain = uploaded(key).json()
     patch = {"encryption": {"defaultKmsKeyName": KEY}}
     key.call("PATCH", "storage/v1/b/acme-weights", body=patch).raise_for_status()
     path = "storage/v1/b/acme-weights/o/a"
     still = key.call("GET", path).json()
-    encrypted = upload(key).json()
+    encrypted = uploaded(key).json()
     copied = key.call("POST", f"{path}/rewriteTo/b/acme-weights/o/b", body={}).json()["resource"]
     read = key.call("GET", path, alt="media")
     let(key, SECRETS, on=RING)
-    denied = [upload(key), key.call("GET", path, alt="media")]
+    denied = [uploaded(key), key.call("GET", path, alt="media")]
     let(key, STORAGE, on=RING)
     destroy(key)
-    gone = [upload(key), key.call("GET", path, alt="media")]
+    gone = [uploaded(key), key.call("GET", path, alt="media")]
 
     assert "kmsKeyName" not in plain
     assert "kmsKeyName" not in still
@@ -135,7 +129,7 @@ def test_a_bucket_with_a_key_encrypts_its_objects_with_it(key: Api) -> None:
     assert [(each.status_code, error_of(each)[2]) for each in gone] == [(400, state)] * 2
     cleared = key.call("PATCH", "storage/v1/b/acme-weights", body={"encryption": None})
     assert "encryption" not in cleared.json()
-    assert upload(key).ok
+    assert uploaded(key).ok
 
 
 def test_a_secret_is_encrypted_with_the_key_of_its_location(key: Api) -> None:

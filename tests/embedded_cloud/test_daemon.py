@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -20,10 +19,8 @@ from embedded_cloud import daemon
 from embedded_cloud.access import read_token
 from embedded_cloud.address import ADDRESS_FILE
 from embedded_cloud.environment import client_environment
-from tests.embedded_cloud.api import Api, flex_start
+from tests.embedded_cloud.api import AT_ONCE, Api, flex_start
 from tpuflex.errors import EmulatorError
-
-_AT_ONCE: Any = {"admission_s": 0, "grant_after_s": 0, "provisioning_s": 0}
 
 
 @pytest.fixture
@@ -132,7 +129,7 @@ def test_the_plugin_listens_soon_after(state_dir: Path) -> None:
 
 def test_sigterm_ends_the_hosts_too(state_dir: Path) -> None:
     """A clean end leaves no process, not even one that tried to escape."""
-    address = daemon.start(state_dir, port=0, capacity=_AT_ONCE)
+    address = daemon.start(state_dir, port=0, capacity=AT_ONCE)
     _boot_host(Api(address.url, token=read_token(state_dir)))
     sleepers = _sleepers(state_dir)
     os.kill(address.pid, signal.SIGTERM)
@@ -141,7 +138,7 @@ def test_sigterm_ends_the_hosts_too(state_dir: Path) -> None:
 
 def test_a_killed_emulator_is_replaced_and_its_leftovers_ended(state_dir: Path) -> None:
     """kill -9, then start: the record is stale, old hosts are killed, the node boots again."""
-    first = daemon.start(state_dir, port=0, capacity=_AT_ONCE)
+    first = daemon.start(state_dir, port=0, capacity=AT_ONCE)
     daemon.wait_for_plugin(state_dir)
     _boot_host(Api(first.url, token=read_token(state_dir)))
     left = [*_sleepers(state_dir), *psutil.Process(first.pid).children()]

@@ -9,8 +9,7 @@ import shlex
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from embedded_cloud.docker.containers import Containers, DockerError
 from embedded_cloud.docker.shim import open_door
 from embedded_cloud.hosts.processes import is_alive, kill_host
 from embedded_cloud.images import embedded_image, image_directory, read_lock
+from tests.embedded_cloud.api import eventually
 
 IMAGE = embedded_image()
 RUN = ["run", "-d", "--network", "host"]
@@ -63,14 +63,6 @@ def host(tmp_path: Path) -> Iterator[Host]:
     yield host
     for container in host.containers.all():
         host.containers.remove(container)
-
-
-def eventually(claim: Callable[[], bool], within: float = 60.0) -> None:
-    """Wait for another process to do something."""
-    deadline = time.monotonic() + within
-    while not claim():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
 
 
 def test_a_home_is_the_images_at_first(host: Host) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,8 @@ from embedded_cloud.images import embedded_image, image_directory, read_lock
 from embedded_cloud.server import EmbeddedCloud
 from embedded_cloud.store import Store
 from embedded_cloud.strictness import STRICT, StrictnessBook
-from tests.embedded_cloud.api import TOKEN, Api, flex_start
+from tests.embedded_cloud.api import AT_ONCE, TOKEN, Api, eventually, flex_start
 from tests.embedded_cloud.test_docker_containers import Host
-
-_AT_ONCE: Any = {"admission_s": 0, "grant_after_s": 0, "provisioning_s": 0, "suspending_s": 0}
 
 #: The other tests are about machines that have them, and about those that have none.
 with_namespaces = pytest.mark.skipif(
@@ -45,14 +42,6 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
 
 def weights_of(host: Host) -> Path:
     return host.containers.root / "run" / "tpuflex" / "weights"
-
-
-def eventually(claim: Callable[[], bool], within: float = 60.0) -> None:
-    """Wait for another process to do something."""
-    deadline = time.monotonic() + within
-    while not claim():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
 
 
 def ended(host: Host) -> tuple[int, list[str]]:
@@ -144,7 +133,7 @@ until docker logs box | grep checked; do sleep 0.05; done
 """
     hosts: Any = {"hosts": {"own_mounts": True, "shm_bytes": 2_097_152}}
     with EmbeddedCloud(
-        home / "emulator", token=TOKEN, capacity=_AT_ONCE, launch_hosts=True, strictness=hosts
+        home / "emulator", token=TOKEN, capacity=AT_ONCE, launch_hosts=True, strictness=hosts
     ) as cloud:
         api = Api(cloud.url)
         assert api.create(body=flex_start(metadata={"startup-script": script})).ok

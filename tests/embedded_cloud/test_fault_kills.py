@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,10 @@ import requests
 from embedded_cloud.faults.processes import Roles, find
 from embedded_cloud.server import EmbeddedCloud
 from reliability.control import Control
-from tests.embedded_cloud.api import TOKEN, Api
+from tests.embedded_cloud.api import TOKEN, Api, eventually
 from tests.embedded_cloud.families import FAMILY, POLITE, Spawn
 
 CREATE = "tpu.projects.locations.queuedResources.create"
-#: Of the wall clock, for what takes a moment: seconds.
-_PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -34,14 +32,6 @@ def cloud(tmp_path: Path) -> Iterator[EmbeddedCloud]:
 def kill_at_create(stage: str, **effect: Any) -> dict[str, Any]:
     """A kill point at the creation of a queued resource."""
     return {"where": {"method_id": CREATE}, "stage": stage, "effect": {"kind": "kill", **effect}}
-
-
-def eventually(holds: Callable[[], bool]) -> bool:
-    """Whether it holds before patience ends."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return holds()
 
 
 def dead(process: psutil.Process) -> bool:
@@ -75,7 +65,7 @@ def test_a_kill_strikes_at_its_stage(
         with pytest.raises((requests.ConnectionError, requests.exceptions.ChunkedEncodingError)):
             api.create()
 
-    assert eventually(lambda: dead(victim))
+    eventually(lambda: dead(victim))
     assert api.state() == state
     (strike,) = control.strikes()
     assert strike["processes"][0]["pid"] == victim.pid
@@ -117,7 +107,7 @@ def test_signals_that_ask_let_the_call_go_on(api: Api, control: Control, spawn: 
         control.set_faults(kill_at_create("after-commit", roles=["cli"], signal=name))
         control.call("POST", "faults", {"roles": {"cli": victim.pid}})
         assert api.create(f"q{code}").status_code in (200, 409)
-        assert eventually(partial(dead, victim)), name
+        eventually(partial(dead, victim))
 
 
 def test_a_stopped_process_goes_on_when_the_clouds_time_has_come(
@@ -130,12 +120,12 @@ def test_a_stopped_process_goes_on_when_the_clouds_time_has_come(
     control.call("POST", "faults", {"roles": {"cli": victim.pid}})
 
     assert api.create().status_code == 200
-    assert eventually(lambda: victim.status() == psutil.STATUS_STOPPED)
+    eventually(lambda: victim.status() == psutil.STATUS_STOPPED)
     control.advance(60)
     time.sleep(0.1)
     assert victim.status() == psutil.STATUS_STOPPED
     control.advance(60)
-    assert eventually(lambda: victim.status() != psutil.STATUS_STOPPED)
+    eventually(lambda: victim.status() != psutil.STATUS_STOPPED)
 
 
 def test_a_kill_that_finds_nobody_says_so(api: Api, control: Control) -> None:

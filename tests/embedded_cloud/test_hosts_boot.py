@@ -12,18 +12,12 @@ import pytest
 from embedded_cloud.hosts import namespace
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.server import EmbeddedCloud
-from tests.embedded_cloud.api import TOKEN, Api, flex_start
+from tests.embedded_cloud.api import AT_ONCE, TOKEN, Api, flex_start
 from tpuflex.boot.metadata import host_metadata
 from tpuflex.host.metadata_keys import CONFIG_KEY
 from tpuflex.host.report import HostReport, host_report
 
 _CONFIG = Path(__file__).parents[1] / "goldens" / "stacks" / "dev.boot.json"
-_AT_ONCE: JsonObject = {
-    "admission_s": 0,
-    "grant_after_s": 0,
-    "provisioning_s": 0,
-    "suspending_s": 0,
-}
 _STRICT: JsonObject = {
     "docker": {"preinstalled": False, "installable": False},
     "guest_attributes": {
@@ -67,7 +61,7 @@ def test_a_host_with_too_little_memory(tmp_path: Path) -> None:
     """The script measures the file system in memory that the host has, and says what helps."""
     hosts: JsonObject = {"hosts": {"own_mounts": True, "shm_bytes": 2**20}}
     with EmbeddedCloud(
-        tmp_path / "emulator", token=TOKEN, capacity=_AT_ONCE, launch_hosts=True, strictness=hosts
+        tmp_path / "emulator", token=TOKEN, capacity=AT_ONCE, launch_hosts=True, strictness=hosts
     ) as cloud:
         api = Api(cloud.url)
         metadata = {**host_metadata(), CONFIG_KEY: _CONFIG.read_text("utf-8")}
@@ -86,7 +80,7 @@ def test_a_strict_host_says_why_it_cannot_boot(tmp_path: Path) -> None:
     config = json.loads(_CONFIG.read_text("utf-8"))
     state = tmp_path / "emulator"
     with EmbeddedCloud(
-        state, token=TOKEN, capacity=_AT_ONCE, launch_hosts=True, strictness=_STRICT
+        state, token=TOKEN, capacity=AT_ONCE, launch_hosts=True, strictness=_STRICT
     ) as cloud:
         api = Api(cloud.url)
         _add_secret(api, config["secrets"][0]["version"])

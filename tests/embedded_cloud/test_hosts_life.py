@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 from embedded_cloud.clock import ManualClock
 from embedded_cloud.hosts.processes import processes_of
 from embedded_cloud.server import EmbeddedCloud
-from tests.embedded_cloud.api import TOKEN, Api, flex_start
+from tests.embedded_cloud.api import AT_ONCE, TOKEN, Api, eventually, flex_start
 
 #: Prints what it sees, reports through the metadata server, and leaves one process behind for
 #: each way to escape: another session, an emptied environment, an orphan.
@@ -31,24 +30,14 @@ curl -sf -X PUT -H 'Metadata-Flavor: Google' --data READY \
   "$metadata/guest-attributes/tpuflex/phase"
 wait
 """
-_AT_ONCE = {"admission_s": 0, "grant_after_s": 0, "provisioning_s": 0, "suspending_s": 0}
-
-
-def _eventually(what: Callable[[], bool]) -> None:
-    """Wait for real processes to do something; fails after a minute."""
-    deadline = time.monotonic() + 60
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.fixture
 def cloud(tmp_path: Path, clock: ManualClock) -> Iterator[EmbeddedCloud]:
     """An embedded cloud that launches hosts."""
     state = tmp_path / "emulator"
-    capacity: Any = _AT_ONCE
     with EmbeddedCloud(
-        state, token=TOKEN, clock=clock, capacity=capacity, launch_hosts=True
+        state, token=TOKEN, clock=clock, capacity=AT_ONCE, launch_hosts=True
     ) as running:
         yield running
 
@@ -74,7 +63,7 @@ def _host(cloud: EmbeddedCloud) -> dict[str, Any]:
 def test_a_ready_node_runs_its_startup_script(api: Api, cloud: EmbeddedCloud) -> None:
     """The script sees only its host: root, metadata, its own address, nothing of the caller."""
     _boot(api)
-    _eventually(lambda: _phase(api) == "READY")
+    eventually(lambda: _phase(api) == "READY")
     host = _host(cloud)
     root = Path(host["root"])
     assert (root / "home" / "x").read_text() == "a 'quoted' $x"
@@ -108,7 +97,7 @@ def test_nothing_of_a_host_outlives_its_node(
 ) -> None:
     """Every process is killed and the disk is gone, whatever ends the node; the log stays."""
     _boot(api)
-    _eventually(lambda: _phase(api) == "READY")
+    eventually(lambda: _phase(api) == "READY")
     host = _host(cloud)
     directory = Path(host["root"]).parent
     running = processes_of(directory)
@@ -144,12 +133,12 @@ curl -sf -X PUT -H "$flavor" --data "$value" "$metadata/guest-attributes/tpuflex
 def test_a_host_learns_of_patched_metadata_while_it_runs(api: Api, cloud: EmbeddedCloud) -> None:
     """`nodes.patch` reaches whoever waits at the host's metadata server; nothing boots anew."""
     _boot(api, _WAITING)
-    _eventually(lambda: _phase(api) == "WAITS")
+    eventually(lambda: _phase(api) == "WAITS")
     host = _host(cloud)
     metadata = {**api.get("nodes/n1")["metadata"], "x": "patched"}
     answer = api.tpu("PATCH", "nodes/n1", body={"metadata": metadata}, updateMask="metadata")
     assert answer.status_code == 200
-    _eventually(lambda: _phase(api) == "patched")
+    eventually(lambda: _phase(api) == "patched")
     assert _host(cloud)["pid"] == host["pid"]
 
 
@@ -157,13 +146,12 @@ def test_a_host_that_is_powered_off_boots_again(tmp_path: Path) -> None:
     """Emulator stop and start is a reboot: the script runs again, tmpfs is empty, disk stays."""
     script = 'echo boot >> "$TPUFLEX_ROOT/home/boots"; touch "$TPUFLEX_ROOT/dev/shm/$$"; sleep 3600'
     state = tmp_path / "emulator"
-    capacity: Any = _AT_ONCE
     for boots in (1, 2):
-        with EmbeddedCloud(state, token=TOKEN, capacity=capacity, launch_hosts=True) as cloud:
+        with EmbeddedCloud(state, token=TOKEN, capacity=AT_ONCE, launch_hosts=True) as cloud:
             if boots == 1:
                 _boot(Api(cloud.url), script)
             root = state / "hosts" / "n1" / "root"
-            _eventually(partial(_booted, root, boots))
+            eventually(partial(_booted, root, boots))
             running = processes_of(state / "hosts" / "n1")
         assert psutil.wait_procs(running, timeout=60)[1] == []
 
@@ -171,8 +159,8 @@ def test_a_host_that_is_powered_off_boots_again(tmp_path: Path) -> None:
 def test_the_exit_code_of_the_startup_script_is_known(api: Api, cloud: EmbeddedCloud) -> None:
     """A script that fails leaves the host up and its exit code available."""
     _boot(api, "exit 7")
-    _eventually(lambda: bool(cloud.cloud.hosts.describe()))
-    _eventually(lambda: _host(cloud)["startup_script_exit_code"] == 7)
+    eventually(lambda: bool(cloud.cloud.hosts.describe()))
+    eventually(lambda: _host(cloud)["startup_script_exit_code"] == 7)
     assert api.node_state() == "READY"
 
 
@@ -182,7 +170,7 @@ def test_nodes_of_the_same_name_in_two_zones_are_two_hosts(api: Api, cloud: Embe
     body = flex_start(metadata={"startup-script": "sleep 3600"})
     body["tpu"]["nodeSpec"][0]["parent"] = f"projects/{api.project}/locations/us-east5-b"
     Api(cloud.url, zone="us-east5-b").create(body=body)
-    _eventually(lambda: len(cloud.cloud.hosts.describe()) == 2)
+    eventually(lambda: len(cloud.cloud.hosts.describe()) == 2)
     keys = {str(host["key"]) for host in cloud.cloud.hosts.describe()}
     assert keys == {"n1", "n1.us-east5-b"}
 
@@ -192,13 +180,13 @@ def test_the_docker_of_a_host_is_the_emulators(api: Api, cloud: EmbeddedCloud) -
     _boot(api, 'command -v docker > "$TPUFLEX_ROOT/home/docker"; sleep 3600')
     directory = cloud.state_dir.resolve() / "hosts" / "n1"
     found = directory / "root" / "home" / "docker"
-    _eventually(lambda: _text(found) == f"{directory}/bin/docker\n")
+    eventually(lambda: _text(found) == f"{directory}/bin/docker\n")
 
 
 def test_reset_ends_the_hosts_and_removes_their_logs(api: Api, cloud: EmbeddedCloud) -> None:
     """After a reset no process and no directory is left."""
     _boot(api)
-    _eventually(lambda: _phase(api) == "READY")
+    eventually(lambda: _phase(api) == "READY")
     running = processes_of(Path(_host(cloud)["root"]).parent)
     assert api.call("POST", "/_emulator/reset").status_code == 200
     assert psutil.wait_procs(running, timeout=60)[1] == []

@@ -13,7 +13,7 @@ from embedded_cloud.clock import ManualClock, OffsetClock
 from embedded_cloud.cloud import Cloud
 from embedded_cloud.server import EmbeddedCloud
 from reliability.control import Control
-from tests.embedded_cloud.api import TOKEN, Api
+from tests.embedded_cloud.api import TOKEN, Api, eventually
 from tpuflex.errors import EmulatorError
 from tpuflex.gcp.timing import Timing, steady
 
@@ -63,10 +63,7 @@ def test_hours_in_the_queue_pass_in_a_moment(tmp_path: Path) -> None:
         assert control.call("GET", "clock")["speed"] == 1
         api.create()
         control.speed(36_000)
-        deadline = time.monotonic() + 60
-        while api.state() != "ACTIVE" and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert api.state() == "ACTIVE"
+        eventually(lambda: api.state() == "ACTIVE")
         reached = cloud.clock.now()
     after = Cloud(state, launch_hosts=False)
     assert after.clock.now() >= reached

@@ -6,8 +6,6 @@ import http.client
 import json
 import socket
 import struct
-import time
-from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import pytest
@@ -16,7 +14,7 @@ import requests
 from embedded_cloud.clock import ManualClock
 from embedded_cloud.faults.rule import Delay, Rule, Stage, Where
 from embedded_cloud.server import EmbeddedCloud
-from tests.embedded_cloud.api import TOKEN, Api, error_of, flex_start
+from tests.embedded_cloud.api import TOKEN, Api, error_of, eventually, flex_start
 
 
 @pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer  ", "Basic dTpw", "ya29.x"])
@@ -76,14 +74,6 @@ def test_a_body_that_is_not_the_methods_is_refused(
     assert expected in message
 
 
-def until(happened: Callable[[], bool]) -> None:
-    """Wait for the server to do something."""
-    deadline = time.monotonic() + 60
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("stage", [Stage.BEFORE_COMMIT, Stage.MID_BODY])
 def test_a_client_that_disconnects_leaves_no_traceback(
     cloud: EmbeddedCloud, clock: ManualClock, caplog: pytest.LogCaptureFixture, stage: Stage
@@ -103,8 +93,8 @@ def test_a_client_that_disconnects_leaves_no_traceback(
         head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
         client.sendall(head.encode())
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        until(lambda: cloud.cloud.faults.book.struck > 0)
-    until(answered)
+        eventually(lambda: cloud.cloud.faults.book.struck > 0)
+    eventually(answered)
 
     assert cloud.cloud.history.entries()[-1]["path"] == path
     assert Api(cloud.url).call("GET", path).status_code == 200  # and it had time to log

@@ -19,10 +19,6 @@ _NUMBER = project_number(PROJECT)
 _METRICS = f"v1beta1/projects/{PROJECT}/services/tpu.googleapis.com/consumerQuotaMetrics"
 
 
-def _strict(api: Api, **areas: Any) -> None:
-    assert api.call("POST", "_emulator/strictness", body=areas).status_code == 200
-
-
 def test_a_project_has_a_billing_account_unless_it_is_taken(api: Api) -> None:
     """billingEnabled tells; no account is an empty name."""
     info = f"v1/projects/{PROJECT}/billingInfo"
@@ -32,7 +28,7 @@ def test_a_project_has_a_billing_account_unless_it_is_taken(api: Api) -> None:
         "billingAccountName": "billingAccounts/012345-567890-ABCDEF",
         "billingEnabled": True,
     }
-    _strict(api, billing={"enabled": False})
+    api.strict(billing={"enabled": False})
     answer = api.call("GET", info).json()
     assert (answer["billingEnabled"], answer["billingAccountName"]) == (False, "")
 
@@ -56,7 +52,7 @@ def test_the_effective_policy_says_what_holds(
 ) -> None:
     """The constraint's default, or what the organization has set; by id and by number."""
     if value is not None:
-        _strict(api, organization_policies={"constraints": {constraint: value}})
+        api.strict(organization_policies={"constraints": {constraint: value}})
     for project in (PROJECT, _NUMBER):
         path = f"v2/projects/{project}/policies/{constraint}:getEffectivePolicy"
         assert api.call("GET", path).json() == {

@@ -28,12 +28,6 @@ def ask(
     return requests.get(url, headers=headers, timeout=30)
 
 
-def strict(api: Api, **rules: Any) -> None:
-    """Make the registries strict."""
-    answer = api.call("POST", "_emulator/strictness", body={"registry": rules})
-    assert answer.status_code == 200, answer.text
-
-
 @pytest.fixture
 def mirrored(api: Api) -> Api:
     """A project with a mirror of Docker Hub."""
@@ -68,7 +62,7 @@ def test_no_repository_no_image(cloud: EmbeddedCloud) -> None:
 @pytest.mark.parametrize("absent", [DIGEST, f"{NAME}@{DIGEST}"])
 def test_an_image_that_is_absent(cloud: EmbeddedCloud, mirrored: Api, absent: str) -> None:
     """A digest that upstream does not have is unknown, mirror or not."""
-    strict(mirrored, absent=[absent])
+    mirrored.strict(registry={"absent": [absent]})
     refused = ask(cloud)
     assert refused.status_code == 404
     assert refused.json()["errors"][0]["code"] == "MANIFEST_UNKNOWN"
@@ -78,7 +72,7 @@ def test_strict_registry_wants_a_token(cloud: EmbeddedCloud, mirrored: Api) -> N
     """Nobody in particular may download from a project's repository; with a token, as Bearer
     or as docker's Basic, the owner may."""
     assert ask(cloud, authorization="").status_code == 200
-    strict(mirrored, token_required=True)
+    mirrored.strict(registry={"token_required": True})
     refused = ask(cloud, authorization="")
     assert refused.status_code == 403
     assert refused.json()["errors"][0]["message"].startswith("Unauthenticated request.")
@@ -95,7 +89,7 @@ def test_wrong_credentials_are_always_refused(cloud: EmbeddedCloud, authorizatio
 
 def test_a_host_needs_the_reader_role(cloud: EmbeddedCloud, mirrored: Api) -> None:
     """A host's service account may download once the project grants it the role."""
-    strict(mirrored, token_required=True)
+    mirrored.strict(registry={"token_required": True})
     mirrored.create(body=flex_start(serviceAccount={"email": ACCOUNT}))
     cloud.advance(600)
     (spec,) = cloud.cloud.tpu.desired_hosts()
@@ -117,7 +111,7 @@ def test_docker_hub_limits_anonymous_pulls(
 ) -> None:
     """All hosts behind one address share Docker Hub's limit, in Docker's own words."""
     hub = {"host": "registry-1.docker.io", "name": "vllm/vllm-tpu", "authorization": ""}
-    strict(api, anonymous_pulls_per_hour=2)
+    api.strict(registry={"anonymous_pulls_per_hour": 2})
     assert [ask(cloud, **hub).status_code for _ in range(3)] == [200, 200, 429]
     assert (
         ask(cloud, **hub)
@@ -132,7 +126,7 @@ def test_artifact_registry_limits_requests_by_the_minute(
     cloud: EmbeddedCloud, mirrored: Api, clock: ManualClock
 ) -> None:
     """A project's repositories have a quota, whoever asks; a minute later there is more."""
-    strict(mirrored, repository_requests_per_minute=1)
+    mirrored.strict(registry={"repository_requests_per_minute": 1})
     assert [ask(cloud).status_code for _ in range(2)] == [200, 429]
     (error,) = ask(cloud).json()["errors"]
     assert error["code"] == "TOOMANYREQUESTS"
@@ -190,6 +184,6 @@ def test_a_repository_that_is_deleted_is_gone(mirrored: Api) -> None:
 
 def test_a_host_that_is_gone_reads_nothing(cloud: EmbeddedCloud, mirrored: Api) -> None:
     """Its token has outlived it, and stands for no account that has the role."""
-    strict(mirrored, token_required=True)
+    mirrored.strict(registry={"token_required": True})
     token = cloud.cloud.access.host_token("gone")
     assert ask(cloud, authorization=f"Bearer {token}").status_code == 403

@@ -21,14 +21,13 @@ from embedded_cloud.hosts.ssh_server import HostSsh, host_key
 from embedded_cloud.oslogin import LoginProfiles, posix_name
 from embedded_cloud.server import EmbeddedCloud
 from embedded_cloud.store import Store
-from tests.embedded_cloud.api import PROJECT, TOKEN, Api, flex_start
+from tests.embedded_cloud.api import AT_ONCE, PROJECT, TOKEN, Api, flex_start
 
 pytestmark = pytest.mark.timeout(120)
 
 #: How bash ends it, for root and for others.
 PROMPT = "$ " if os.geteuid() else "# "
 USER = "developer@example.com"
-_AT_ONCE: Any = {"admission_s": 0, "grant_after_s": 0, "provisioning_s": 0, "suspending_s": 0}
 _OWN_MOUNTS: Any = {"hosts": {"own_mounts": not namespace.refusal(), "shm_bytes": 2**20}}
 
 
@@ -38,7 +37,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCloud]:
     with EmbeddedCloud(
         tmp_path_factory.mktemp("cloud") / "emulator",
         token=TOKEN,
-        capacity=_AT_ONCE,
+        capacity=AT_ONCE,
         launch_hosts=True,
         strictness=_OWN_MOUNTS,
     ) as cloud:

@@ -4,68 +4,38 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 import requests
 
 from embedded_cloud.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
-from tests.embedded_cloud.api import PROJECT, TOKEN, Api
-
-_AUTH = {"Authorization": f"Bearer {TOKEN}"}
-_BUCKET = "storage/v1/b/bk-1"
-
-
-@pytest.fixture
-def store(api: Api) -> Api:
-    """An API with one bucket, ``bk-1``."""
-    assert _bucket(api, "bk-1").status_code == 200
-    return api
-
-
-def _bucket(api: Api, name: str, **body: Any) -> requests.Response:
-    return api.call("POST", "storage/v1/b", body={"name": name, **body}, project=PROJECT)
-
-
-def _put(api: Api, name: str, data: bytes, bucket: str = "bk-1", **query: str) -> Any:
-    answer = requests.post(
-        f"{api.url}/upload/storage/v1/b/{bucket}/o",
-        params={"uploadType": "media", "name": name, **query},
-        data=data,
-        headers=_AUTH | {"Content-Type": "text/plain"},
-        timeout=30,
-    )
-    assert answer.status_code == 200, answer.text
-    return answer.json()
-
-
-def _path(name: str, bucket: str = "bk-1") -> str:
-    return f"storage/v1/b/{bucket}/o/{quote(name, safe='')}"
+from tests.embedded_cloud.api import Api
+from tests.embedded_cloud.storage_api import AUTH, BUCKET, make_bucket, path_of, put, upload
 
 
 def _media(api: Api, name: str, headers: dict[str, str] | None = None, **query: str) -> Any:
     return requests.get(
-        f"{api.url}/{_path(name)}",
+        f"{api.url}/{path_of(name)}",
         params={"alt": "media", **query},
-        headers=_AUTH | (headers or {}),
+        headers=AUTH | (headers or {}),
         timeout=30,
     )
 
 
 def test_an_object_describes_itself(store: Api) -> None:
     """Size, hashes, generation, content type and links are in its resource."""
-    made = _put(store, "a/b c:d.txt", b"hello")
+    made = put(store, "a/b c:d.txt", b"hello")
     assert (made["size"], made["contentType"], made["metageneration"]) == ("5", "text/plain", "1")
     assert (made["crc32c"], made["md5Hash"]) == ("mnG7TA==", "XUFAKrxLKna5cZ2REBfFkg==")
-    assert made == store.call("GET", _path("a/b c:d.txt")).json()
-    fetched = requests.get(made["mediaLink"], headers=_AUTH, timeout=30)
+    assert made == store.call("GET", path_of("a/b c:d.txt")).json()
+    fetched = requests.get(made["mediaLink"], headers=AUTH, timeout=30)
     assert fetched.content == b"hello"
 
 
 def test_ranges_of_a_download(store: Api) -> None:
     """206 with Content-Range, or 416 after the end."""
-    _put(store, "x", b"0123456789")
+    put(store, "x", b"0123456789")
     part = _media(store, "x", {"Range": "bytes=2-4"})
     assert (part.status_code, part.content) == (206, b"234")
     assert part.headers["Content-Range"] == "bytes 2-4/10"
@@ -77,66 +47,66 @@ def test_ranges_of_a_download(store: Api) -> None:
 
 def test_a_read_of_a_known_generation_is_304(store: Api) -> None:
     """ifGenerationNotMatch saves sending metadata and bytes."""
-    generation = _put(store, "x", b"1")["generation"]
+    generation = put(store, "x", b"1")["generation"]
     for query in ({}, {"alt": "media"}):
-        answer = store.call("GET", _path("x"), ifGenerationNotMatch=generation, **query)
+        answer = store.call("GET", path_of("x"), ifGenerationNotMatch=generation, **query)
         assert answer.status_code == 304
-    assert store.call("GET", _path("x"), ifMetagenerationMatch="2").status_code == 412
+    assert store.call("GET", path_of("x"), ifMetagenerationMatch="2").status_code == 412
 
 
 def test_versioned_buckets_keep_old_generations(api: Api, clock: ManualClock) -> None:
     """Overwritten and deleted objects stay as generations, and keep the bucket undeletable."""
-    assert _bucket(api, "bk-1", versioning={"enabled": True}).status_code == 200
-    first = _put(api, "x", b"1")["generation"]
+    make_bucket(api, versioning={"enabled": True})
+    first = put(api, "x", b"1")["generation"]
     clock.advance(1)
-    second = _put(api, "x", b"2")["generation"]
+    second = put(api, "x", b"2")["generation"]
     assert _media(api, "x", generation=first).content == b"1"
-    assert api.call("DELETE", _path("x")).status_code == 204
-    assert api.call("GET", _path("x")).status_code == 404
-    assert "items" not in api.call("GET", f"{_BUCKET}/o").json()
-    listed = api.call("GET", f"{_BUCKET}/o", versions="true").json()["items"]
+    assert api.call("DELETE", path_of("x")).status_code == 204
+    assert api.call("GET", path_of("x")).status_code == 404
+    assert "items" not in api.call("GET", f"{BUCKET}/o").json()
+    listed = api.call("GET", f"{BUCKET}/o", versions="true").json()["items"]
     assert [each["generation"] for each in listed] == [first, second]
     assert all("timeDeleted" in each for each in listed)
-    refused = api.call("DELETE", _BUCKET)
+    refused = api.call("DELETE", BUCKET)
     assert (refused.status_code, refused.json()["error"]["message"]) == (
         409,
         "The bucket you tried to delete is not empty.",
     )
     for generation in (first, second):
-        assert api.call("DELETE", _path("x"), generation=generation).status_code == 204
-    assert api.call("DELETE", _BUCKET).status_code == 204
+        assert api.call("DELETE", path_of("x"), generation=generation).status_code == 204
+    assert api.call("DELETE", BUCKET).status_code == 204
 
 
 def test_bytes_go_with_their_object(store: Api, cloud: EmbeddedCloud) -> None:
     """No file is left on disk once no record refers to it."""
     objects = Path(cloud.state_dir) / "objects"
-    _put(store, "x", b"1")
-    _put(store, "x", b"22")
+    put(store, "x", b"1")
+    put(store, "x", b"22")
     assert sum(file.is_file() for file in objects.rglob("*")) == 1
-    store.call("DELETE", _path("x"))
+    store.call("DELETE", path_of("x"))
     assert not any(file.is_file() for file in objects.rglob("*"))
 
 
 def test_held_objects_stay(store: Api) -> None:
     """A temporary hold forbids deleting and overwriting."""
-    _put(store, "x", b"1")
-    store.call("PATCH", _path("x"), body={"temporaryHold": True})
-    assert store.call("DELETE", _path("x")).status_code == 403
-    store.call("PATCH", _path("x"), body={"temporaryHold": False})
-    assert store.call("DELETE", _path("x")).status_code == 204
+    put(store, "x", b"1")
+    store.call("PATCH", path_of("x"), body={"temporaryHold": True})
+    assert store.call("DELETE", path_of("x")).status_code == 403
+    store.call("PATCH", path_of("x"), body={"temporaryHold": False})
+    assert store.call("DELETE", path_of("x")).status_code == 204
 
 
 def test_copies_are_objects_of_their_own(store: Api) -> None:
     """A copy outlives its source, keeps its metadata, and honours conditions."""
-    assert _bucket(store, "bk-2").status_code == 200
-    made = _put(store, "a/x", b"hello")
-    path = f"{_path('a/x')}/rewriteTo/b/bk-2/o/y"
+    make_bucket(store, "bk-2")
+    made = put(store, "a/x", b"hello")
+    path = f"{path_of('a/x')}/rewriteTo/b/bk-2/o/y"
     answer = store.call("POST", path, ifSourceGenerationMatch=made["generation"]).json()
     copied = answer["resource"]
     assert copied["contentType"] == "text/plain"
     assert copied["generation"] != made["generation"]
-    store.call("DELETE", _path("a/x"))
-    assert store.call("GET", _path("y", "bk-2"), alt="media").content == b"hello"
+    store.call("DELETE", path_of("a/x"))
+    assert store.call("GET", path_of("y", "bk-2"), alt="media").content == b"hello"
     assert store.call("POST", path).status_code == 404
 
 
@@ -146,12 +116,12 @@ _MIB = 2**20
 def test_a_rewrite_leaves_nothing_before_its_end(store: Api, clock: ManualClock) -> None:
     """There is no object in between; conditions hold at the last call, too; and a token is of its
     own rewrite, and for a week."""
-    assert _bucket(store, "far", location="EUROPE-WEST4").status_code == 200
-    made = _put(store, "x", bytes(2 * _MIB))
-    path = f"{_path('x')}/rewriteTo/b/far/o/x"
+    make_bucket(store, "far", location="EUROPE-WEST4")
+    made = put(store, "x", bytes(2 * _MIB))
+    path = f"{path_of('x')}/rewriteTo/b/far/o/x"
     asked = {"maxBytesRewrittenPerCall": str(_MIB), "ifGenerationMatch": "0"}
     token = store.call("POST", path, **asked).json()["rewriteToken"]
-    other = f"{_path('x')}/rewriteTo/b/far/o/y"
+    other = f"{path_of('x')}/rewriteTo/b/far/o/y"
     refused = [
         store.call("POST", other, rewriteToken=token),
         store.call("POST", path, rewriteToken="forged"),
@@ -159,14 +129,14 @@ def test_a_rewrite_leaves_nothing_before_its_end(store: Api, clock: ManualClock)
         store.call("POST", path, maxBytesRewrittenPerCall="1000"),
     ]
     assert [each.status_code for each in refused] == [400] * 4
-    assert store.call("GET", _path("x", "far")).status_code == 404
-    _put(store, "x", b"a colleague's", bucket="far")
+    assert store.call("GET", path_of("x", "far")).status_code == 404
+    put(store, "x", b"a colleague's", bucket="far")
     assert store.call("POST", path, rewriteToken=token, **asked).status_code == 412
-    store.call("DELETE", _path("x", "far"))
-    store.call("DELETE", _path("x"))
+    store.call("DELETE", path_of("x", "far"))
+    store.call("DELETE", path_of("x"))
     gone = store.call("POST", path, rewriteToken=token, sourceGeneration=made["generation"])
     assert gone.status_code == 404
-    _put(store, "x", bytes(2 * _MIB))
+    put(store, "x", bytes(2 * _MIB))
     late = store.call("POST", path, **asked).json()["rewriteToken"]
     clock.advance(8 * 24 * 3600)
     assert store.call("POST", path, rewriteToken=late, **asked).status_code == 410
@@ -174,10 +144,10 @@ def test_a_rewrite_leaves_nothing_before_its_end(store: Api, clock: ManualClock)
 
 def test_names_that_look_alike_stay_apart(store: Api) -> None:
     """A name may contain the separator that is used inside."""
-    _put(store, "x", b"1")
-    _put(store, "x#1", b"2")
+    put(store, "x", b"1")
+    put(store, "x#1", b"2")
     assert _media(store, "x").content == b"1"
-    store.call("DELETE", _path("x"))
+    store.call("DELETE", path_of("x"))
     assert _media(store, "x").status_code == 404
     assert _media(store, "x#1").content == b"2"
 
@@ -185,10 +155,4 @@ def test_names_that_look_alike_stay_apart(store: Api) -> None:
 @pytest.mark.parametrize("name", ["..", "a\nb", "x" * 1025])
 def test_object_names_that_google_refuses(store: Api, name: str) -> None:
     """No name can address the disk."""
-    answer = requests.post(
-        f"{store.url}/upload/storage/v1/b/bk-1/o",
-        params={"uploadType": "media", "name": name},
-        headers=_AUTH,
-        timeout=30,
-    )
-    assert answer.status_code == 400
+    assert upload(store, name).status_code == 400

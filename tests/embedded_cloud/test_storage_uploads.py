@@ -14,21 +14,10 @@ import pytest
 import requests
 
 from embedded_cloud.server import EmbeddedCloud
-from tests.embedded_cloud.api import PROJECT, TOKEN, Api
+from tests.embedded_cloud.api import TOKEN, Api
+from tests.embedded_cloud.storage_api import AUTH, make_bucket
 
-_AUTH = {"Authorization": f"Bearer {TOKEN}"}
 _QUANTUM = 256 * 1024
-
-
-@pytest.fixture
-def store(api: Api) -> Api:
-    """An API with one bucket, ``bk-1``."""
-    assert _bucket(api).status_code == 200
-    return api
-
-
-def _bucket(api: Api) -> requests.Response:
-    return api.call("POST", "storage/v1/b", body={"name": "bk-1"}, project=PROJECT)
 
 
 def _begin(api: Api, metadata: dict[str, Any] | None = None, **query: str) -> requests.Response:
@@ -36,7 +25,7 @@ def _begin(api: Api, metadata: dict[str, Any] | None = None, **query: str) -> re
         f"{api.url}/upload/storage/v1/b/bk-1/o",
         params={"uploadType": "resumable", "name": "x", **query},
         json=metadata,
-        headers=_AUTH | {"X-Upload-Content-Type": "model/gguf"},
+        headers=AUTH | {"X-Upload-Content-Type": "model/gguf"},
         timeout=30,
     )
 
@@ -44,7 +33,7 @@ def _begin(api: Api, metadata: dict[str, Any] | None = None, **query: str) -> re
 def _chunk(
     uri: str, data: bytes, span: str, headers: dict[str, str] | None = None
 ) -> requests.Response:
-    sent = _AUTH | {"Content-Range": span} | (headers or {})
+    sent = AUTH | {"Content-Range": span} | (headers or {})
     return requests.put(uri, data=data, headers=sent, timeout=30)
 
 
@@ -64,7 +53,7 @@ def _multipart(api: Api, metadata: dict[str, Any], data: bytes) -> requests.Resp
         f"{api.url}/upload/storage/v1/b/bk-1/o",
         params={"uploadType": "multipart"},
         data=body,
-        headers=_AUTH | {"Content-Type": "multipart/related; boundary=b"},
+        headers=AUTH | {"Content-Type": "multipart/related; boundary=b"},
         timeout=30,
     )
 
@@ -158,7 +147,7 @@ def test_conditions_hold_at_the_start_and_at_the_end(store: Api) -> None:
 def test_a_cancelled_session_is_gone(store: Api) -> None:
     """DELETE on the session's URI answers 499 and forgets it."""
     uri = _begin(store).headers["Location"]
-    assert requests.delete(uri, headers=_AUTH, timeout=30).status_code == 499
+    assert requests.delete(uri, headers=AUTH, timeout=30).status_code == 499
     assert _chunk(uri, b"hello", "bytes 0-4/5").status_code == 404
 
 
@@ -202,7 +191,7 @@ def test_a_session_outlives_a_restart(tmp_path: Path) -> None:
     data = b"0123456789abcdef" * (_QUANTUM // 8)
     with EmbeddedCloud(state, token=TOKEN) as cloud:
         api = Api(cloud.url)
-        _bucket(api)
+        make_bucket(api)
         uri = _begin(api).headers["Location"]
         _chunk(uri, data[:_QUANTUM], f"bytes 0-{_QUANTUM - 1}/{len(data)}")
     with EmbeddedCloud(state, token=TOKEN) as cloud:
@@ -221,7 +210,7 @@ def test_uploads_are_never_held_in_memory(store: Api, cloud: EmbeddedCloud) -> N
     size = 8 << 20
     connection = http.client.HTTPConnection(parts.netloc, timeout=30)
     connection.putrequest("PUT", f"{parts.path}?{parts.query}")
-    for name, value in (*_AUTH.items(), ("Content-Length", str(size))):
+    for name, value in (*AUTH.items(), ("Content-Length", str(size))):
         connection.putheader(name, value)
     connection.endheaders()
     connection.send(bytes(size // 2))

@@ -7,27 +7,20 @@ from urllib.parse import quote
 import pytest
 import requests
 
-from tests.embedded_cloud.api import PROJECT, TOKEN, Api
+from tests.embedded_cloud.api import Api
+from tests.embedded_cloud.storage_api import AUTH, put
 
 #: What Go's storage client says of itself; with STORAGE_EMULATOR_HOST it sends no token.
 _GO = {"X-Goog-Api-Client": "gl-go/1.25.0 gccl/1.57.0"}
-_AUTH = {"Authorization": f"Bearer {TOKEN}"}
 _NAMES = (".pulumi/meta.yaml", "a b/ü:1.json", "plain")
 
 
 @pytest.fixture
-def store(api: Api) -> Api:
+def store(store: Api) -> Api:
     """An API with a bucket and three objects, each with its name as content."""
-    assert api.call("POST", "storage/v1/b", body={"name": "bk-1"}, project=PROJECT).ok
     for name in _NAMES:
-        requests.post(
-            f"{api.url}/upload/storage/v1/b/bk-1/o",
-            params={"uploadType": "media", "name": name},
-            data=name.encode(),
-            headers={**_AUTH, "Content-Type": "text/plain"},
-            timeout=30,
-        ).raise_for_status()
-    return api
+        put(store, name, name.encode())
+    return store
 
 
 def read(api: Api, path: str, headers: dict[str, str], **query: str) -> requests.Response:
@@ -68,7 +61,7 @@ def test_p19_what_is_not_there_is_said_in_xml(store: Api) -> None:
     """P19: Go's client takes a 404 for "no such object"; an unknown bucket is no path at all, so
     that what a host may ask does not grow."""
     missing = read(store, "bk-1/%3Cnone%3E", _GO)
-    elsewhere = read(store, "bk-2/plain", _AUTH)
+    elsewhere = read(store, "bk-2/plain", AUTH)
 
     assert missing.status_code == 404
     assert missing.headers["Content-Type"].startswith("application/xml")
@@ -82,14 +75,14 @@ def test_p19_a_read_without_token_names_its_library(store: Api) -> None:
     """P19: a bare request gets 401, as before; with a token nothing else is needed."""
     assert read(store, "bk-1/plain", {}).status_code == 401
     assert read(store, "bk-1/plain", {"X-Goog-Api-Client": "curl/8"}).status_code == 401
-    assert read(store, "bk-1/plain", _AUTH).text == "plain"
+    assert read(store, "bk-1/plain", AUTH).text == "plain"
 
 
 def test_p19_no_path_of_an_api_is_taken_for_an_object(store: Api) -> None:
     """P19: a documented method that is not emulated is still 501; and a query that is not
     understood is refused."""
-    acl = read(store, "storage/v1/b/bk-1/acl", _AUTH)
-    listed = read(store, "bk-1/plain", _AUTH, tagging="")
+    acl = read(store, "storage/v1/b/bk-1/acl", AUTH)
+    listed = read(store, "bk-1/plain", AUTH, tagging="")
 
     assert acl.status_code == 501
     assert listed.status_code in (400, 501)

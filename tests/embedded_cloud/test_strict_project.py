@@ -18,11 +18,6 @@ _EMAIL = f"host-sa@{PROJECT}.iam.gserviceaccount.com"
 _REGION = f"compute/v1/projects/{PROJECT}/regions/us-east5"
 
 
-def _strict(api: Api, **areas: Any) -> None:
-    answer = api.call("POST", "_emulator/strictness", body=areas)
-    assert answer.status_code == 200, answer.text
-
-
 def _make_account(api: Api) -> None:
     answer = api.call("POST", _ACCOUNTS, body={"accountId": "host-sa"})
     assert answer.status_code == 200, answer.text
@@ -36,7 +31,7 @@ def _grant(api: Api) -> Any:
 
 def test_a_policy_knows_a_new_service_account_only_later(api: Api, cloud: EmbeddedCloud) -> None:
     """Neither reads nor policies know it for a while."""
-    _strict(api, service_accounts={"known_after_s": 5})
+    api.strict(service_accounts={"known_after_s": 5})
     _make_account(api)
     assert error_of(api.call("GET", f"{_ACCOUNTS}/{_EMAIL}"))[0] == 404
     refused = (400, "INVALID_ARGUMENT", f"Service account {_EMAIL} does not exist.")
@@ -52,7 +47,7 @@ def _request(api: Api, email: str) -> Any:
 
 def test_a_request_for_nodes_can_outrun_its_service_account(api: Api, cloud: EmbeddedCloud) -> None:
     """Refused by name until Cloud TPU knows the account; on demand, too."""
-    _strict(api, service_accounts={"nodes_know_after_s": 60})
+    api.strict(service_accounts={"nodes_know_after_s": 60})
     _make_account(api)
     cloud.advance(59)
     code, status, message = error_of(_request(api, _EMAIL))
@@ -74,13 +69,13 @@ def test_a_request_for_nodes_can_outrun_its_service_account(api: Api, cloud: Emb
 )
 def test_accounts_that_google_made_are_always_known(api: Api, email: str, status: int) -> None:
     """The default account exists, one that nobody made does not."""
-    _strict(api, service_accounts={"nodes_know_after_s": 60})
+    api.strict(service_accounts={"nodes_know_after_s": 60})
     assert _request(api, email).status_code == status
 
 
 def test_a_policy_forbids_external_addresses(api: Api) -> None:
     """compute.vmExternalIpAccess refuses a node that asks for one, and no other."""
-    _strict(api, organization_policies={"constraints": {"compute.vmExternalIpAccess": "deny_all"}})
+    api.strict(organization_policies={"constraints": {"compute.vmExternalIpAccess": "deny_all"}})
     external = {"enableExternalIps": True}
     refused = api.create(body=flex_start(networkConfig=external))
     assert error_of(refused) == (
@@ -96,7 +91,7 @@ def test_a_policy_forbids_external_addresses(api: Api) -> None:
 def test_m1_a_policy_may_demand_secure_boot(api: Api) -> None:
     """Compute.requireShieldedVm refuses a node without Secure Boot, in the words that were
     seen, and no other; tpuflex says that a policy is in the way, and which setting does it."""
-    _strict(api, organization_policies={"constraints": {"compute.requireShieldedVm": True}})
+    api.strict(organization_policies={"constraints": {"compute.requireShieldedVm": True}})
 
     without, with_ = (
         api.create(body=flex_start(shieldedInstanceConfig={"enableSecureBoot": on}))
@@ -121,7 +116,7 @@ def test_m1_a_policy_may_demand_secure_boot(api: Api) -> None:
 def test_a_policy_forbids_service_accounts(api: Api) -> None:
     """iam.disableServiceAccountCreation, in Google's words."""
     constraints = {"iam.disableServiceAccountCreation": True}
-    _strict(api, organization_policies={"constraints": constraints})
+    api.strict(organization_policies={"constraints": constraints})
     refused = api.call("POST", _ACCOUNTS, body={"accountId": "host-sa"})
     message = "Service account creation is not allowed on this project."
     assert error_of(refused) == (400, "FAILED_PRECONDITION", message)
@@ -132,7 +127,7 @@ def test_a_policy_forbids_service_accounts(api: Api) -> None:
 def test_a_policy_forbids_cloud_nat(api: Api) -> None:
     """compute.restrictCloudNATUsage refuses a NAT; a router without one is made."""
     constraints = {"compute.restrictCloudNATUsage": "deny_all"}
-    _strict(api, organization_policies={"constraints": constraints})
+    api.strict(organization_policies={"constraints": constraints})
     api.call("POST", f"{GLOBAL}/networks", body=NETWORK)
     router = {"name": "r", "network": f"projects/{PROJECT}/global/networks/{NETWORK['name']}"}
     nat = {
@@ -150,7 +145,7 @@ def test_a_policy_forbids_cloud_nat(api: Api) -> None:
 
 def test_a_change_of_a_network_takes_time(api: Api, cloud: EmbeddedCloud) -> None:
     """The operation is RUNNING, has no end yet, and is DONE after the set time."""
-    _strict(api, compute={"operation_s": 4})
+    api.strict(compute={"operation_s": 4})
     made = api.call("POST", f"{GLOBAL}/networks", body=NETWORK).json()
     operation = f"{GLOBAL}/operations/{made['name']}"
     running = {"status": "RUNNING", "progress": 0}
@@ -165,7 +160,7 @@ def test_a_change_of_a_network_takes_time(api: Api, cloud: EmbeddedCloud) -> Non
 
 def test_without_billing_charged_services_cannot_be_enabled(api: Api) -> None:
     """All or nothing, in Google's words; what costs nothing can be enabled."""
-    _strict(api, billing={"enabled": False})
+    api.strict(billing={"enabled": False})
     services = f"v1/projects/{PROJECT}/services"
     ids = ["iam.googleapis.com", "tpu.googleapis.com", "compute.googleapis.com"]
     number = project_number(PROJECT)
@@ -184,7 +179,7 @@ def test_without_billing_charged_services_cannot_be_enabled(api: Api) -> None:
 
 def test_without_billing_charged_services_refuse(api: Api) -> None:
     """BILLING_DISABLED; Cloud Storage in words of its own; accounts and projects answer."""
-    _strict(api, billing={"enabled": False})
+    api.strict(billing={"enabled": False})
     refused = api.tpu("GET", "nodes")
     assert error_of(refused)[2].startswith(
         "This API method requires billing to be enabled. Please enable billing on project "
@@ -202,7 +197,7 @@ def test_a_policy_can_be_lifted_for_the_project(api: Api) -> None:
     the organization says is in force again."""
     name = "constraints/iam.disableServiceAccountCreation"
     project = f"v1/projects/{PROJECT}"
-    _strict(api, organization_policies={"constraints": {"iam.disableServiceAccountCreation": True}})
+    api.strict(organization_policies={"constraints": {"iam.disableServiceAccountCreation": True}})
     policy = {"constraint": name, "booleanPolicy": {}}
 
     def enforced() -> Any:
@@ -253,7 +248,7 @@ def test_a_list_policy_is_set(api: Api, constraint: str, policy: Any, effective:
 
 def test_a_project_is_linked_to_a_billing_account(api: Api) -> None:
     """As `gcloud billing projects link` does it; what is no account is 400."""
-    _strict(api, billing={"enabled": False})
+    api.strict(billing={"enabled": False})
     path = f"v1/projects/{PROJECT}/billingInfo"
     wrong = api.call("PUT", path, body={"billingAccountName": "billingAccounts/x"})
     assert wrong.status_code == 400

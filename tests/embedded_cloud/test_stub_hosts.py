@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from embedded_cloud.server import EmbeddedCloud
 from reliability.control import Control
-from tests.embedded_cloud.api import TOKEN, Api
+from tests.embedded_cloud.api import TOKEN, Api, eventually
 from tpuflex.host.report import host_report
 
 
@@ -19,9 +18,7 @@ def test_a_stub_host_says_ready_and_runs_nothing(tmp_path: Path) -> None:
         api, control = Api(cloud.url), Control(cloud.url, cloud.token)
         api.create()
         control.advance(60)
-        deadline = time.monotonic() + 60
-        while not control.call("GET", "hosts")["hosts"] and time.monotonic() < deadline:
-            time.sleep(0.02)
+        eventually(lambda: bool(control.call("GET", "hosts")["hosts"]))
 
         answer = api.tpu("POST", "nodes/n1:getGuestAttributes", body={"queryPath": "tpuflex/"})
 

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 from embedded_cloud.faults.processes import Roles
 from embedded_cloud.faults.rule import Kill, Rule, Stage, Where
@@ -19,10 +18,10 @@ def kill(where: Where, stage: Stage, nth: int = 1) -> Rule:
     return Rule(id="kill", where=where, nth=nth, stage=stage, effect=effect)
 
 
-def run_killed(cloud: EmbeddedCloud, program: ModuleType, *arguments: str, rule: Rule) -> None:
-    """Run ``program`` with ``arguments`` until ``rule`` kills it, which it must."""
+def run_killed(cloud: EmbeddedCloud, *arguments: str, rule: Rule) -> None:
+    """Run :mod:`~tests.gcp.weights_process` until ``rule`` kills it, which it must."""
     book = cloud.cloud.faults.book
-    with begin(cloud, program, *arguments) as process:
+    with begin(cloud, *arguments) as process:
         book.set_roles(Roles.from_json({"root": process.pid, "cli": process.pid}))
         book.add(rule)
         _, said = process.communicate(timeout=60)
@@ -31,10 +30,10 @@ def run_killed(cloud: EmbeddedCloud, program: ModuleType, *arguments: str, rule:
     assert struck, said.decode()
 
 
-def begin(cloud: EmbeddedCloud, program: ModuleType, *arguments: str) -> subprocess.Popen[bytes]:
-    """Begin to run ``program`` with ``arguments`` on ``cloud``."""
+def begin(cloud: EmbeddedCloud, *arguments: str) -> subprocess.Popen[bytes]:
+    """Begin to run :mod:`~tests.gcp.weights_process` on ``cloud``."""
     return subprocess.Popen(
-        [sys.executable, str(program.__file__), *arguments],
+        [sys.executable, str(Path(__file__).with_name("weights_process.py")), *arguments],
         env={**os.environ, **cloud.environ(), "PYTHONPATH": str(Path(__file__).parents[2])},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 import requests
 
+from tests.loopback import serving
 from tpuflex.errors import AccessError
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.recording import VARIABLE, Recording
@@ -41,12 +41,8 @@ class Answers(BaseHTTPRequestHandler):
 @pytest.fixture
 def url() -> Iterator[str]:
     """A server on loopback."""
-    server = HTTPServer(("127.0.0.1", 0), Answers)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with serving(Answers) as url:
+        yield url
 
 
 def session(url: str, environ: dict[str, str]) -> AuthorizedSession:

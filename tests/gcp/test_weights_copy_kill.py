@@ -9,7 +9,6 @@ import pytest
 from embedded_cloud.faults.rule import Stage, Where
 from embedded_cloud.server import EmbeddedCloud
 from embedded_cloud.storage.copy_handlers import BYTES_PER_CALL
-from tests.gcp import copying
 from tests.gcp.conftest import PROJECT
 from tests.gcp.killed import kill, run_killed
 from tpuflex.gcp.weights import weights_bucket
@@ -46,7 +45,7 @@ def test_the_same_command_goes_on(tmp_path: Path, call: str, stage: Stage) -> No
         (directory / "model.safetensors").write_bytes(b"1" * (BYTES_PER_CALL + 1))
         origin.push(directory, PREFIX, model="t", revision="1", progress=lambda _done, _all: None)
         before = [(each.name, each.generation) for each in origin._bucket.list_blobs()]
-        run_killed(cloud, copying, "bucket-1", "bucket-2", PROJECT, PREFIX, rule=rule)
+        run_killed(cloud, "copy", PROJECT, PREFIX, "bucket-1", "bucket-2", rule=rule)
         whole = target.find(PREFIX) is not None
         problems = target.verify(PREFIX).problems if whole else ()
         if not whole:

@@ -8,7 +8,6 @@ import pytest
 
 from embedded_cloud.faults.rule import Stage, Where
 from embedded_cloud.server import EmbeddedCloud
-from tests.gcp import pushing
 from tests.gcp.conftest import PROJECT
 from tests.gcp.killed import begin, kill, run_killed
 from tests.gcp.test_weights_removal_kill import PREFIX, filled
@@ -33,11 +32,11 @@ def test_the_same_push_goes_on(tmp_path: Path, method: str, nth: int, stage: Sta
     with EmbeddedCloud(tmp_path / "cloud", project=PROJECT) as cloud:
         bucket = filled(dict(cloud.environ()), directory)
         (directory / "model.safetensors").write_bytes(b"two" * 1000)
-        arguments = ("bucket-1", PROJECT, PREFIX, str(directory))
-        run_killed(cloud, pushing, *arguments, rule=rule)
+        arguments = ("push", PROJECT, PREFIX, "bucket-1", str(directory))
+        run_killed(cloud, *arguments, rule=rule)
         whole = any(one.manifest is not None for one in bucket.list())
         problems = bucket.verify(PREFIX).problems if whole else ()
-        with begin(cloud, pushing, *arguments) as process:
+        with begin(cloud, *arguments) as process:
             _, said_again = process.communicate(timeout=60)
         (after,) = bucket.list()
         check = bucket.verify(PREFIX)

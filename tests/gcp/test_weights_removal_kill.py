@@ -8,7 +8,6 @@ import pytest
 
 from embedded_cloud.faults.rule import Stage, Where
 from embedded_cloud.server import EmbeddedCloud
-from tests.gcp import removing
 from tests.gcp.conftest import PROJECT
 from tests.gcp.killed import kill, run_killed
 from tpuflex.gcp.weights import WeightsBucket, weights_bucket
@@ -42,7 +41,7 @@ def test_the_same_command_goes_on(tmp_path: Path, name: str, stage: Stage) -> No
     rule = kill(Where(method="DELETE", path=f"{name}$"), stage)
     with EmbeddedCloud(tmp_path / "cloud", project=PROJECT) as cloud:
         bucket = filled(dict(cloud.environ()), tmp_path / "checkpoint")
-        run_killed(cloud, removing, "bucket-1", PROJECT, PREFIX, rule=rule)
+        run_killed(cloud, "remove", PROJECT, PREFIX, "bucket-1", rule=rule)
         whole = any(one.manifest is not None for one in bucket.list())
         problems = bucket.verify(PREFIX).problems if whole else ()
         remove(planned_removal(bucket.contents(PREFIX), unfinished=False))

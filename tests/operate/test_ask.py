@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from itertools import count
 
 import pytest
 
+from tests.loopback import serving
 from tpuflex.errors import AccessError, ApiError
 from tpuflex.operate.ask import Answer, Question, ask
 
@@ -47,15 +47,8 @@ def endpoint(
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
 
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1", asked
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(Handler) as url:
+        yield f"{url}/v1", asked
 
 
 def test_a_header_that_cannot_be_read_is_no_answer() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 from embedded_cloud.json_types import JsonObject
+from tests.loopback import serving
 
 
 def error(status: int, reason: str, message: str = "no") -> tuple[int, JsonObject]:
@@ -65,13 +65,5 @@ def scripted() -> Iterator[Script]:
 
     for verb in ("GET", "POST", "PUT", "PATCH", "DELETE"):
         setattr(Handler, f"do_{verb}", Handler.handle_any)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    script.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
+    with serving(Handler) as script.url:
         yield script
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -12,7 +12,7 @@ from embedded_cloud.gcp_plugin import RunningPlugin
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.server import EmbeddedCloud
 from pulumi_plugin.values import SIGNATURE_KEY, Properties, Value
-from tests.embedded_cloud.api import TOKEN
+from tests.embedded_cloud.api import TOKEN, Api
 from tests.embedded_cloud.gcp_plugin.calls import (
     PROJECT,
     SAMPLES,
@@ -22,6 +22,7 @@ from tests.embedded_cloud.gcp_plugin.calls import (
     make,
     refusal,
 )
+from tests.embedded_cloud.storage_api import put
 
 CUSTOM: Properties = {"autoCreateSubnetworks": False}
 
@@ -131,18 +132,11 @@ def test_a_change_made_elsewhere_shows_after_a_refresh(calls: Calls, url: str) -
     assert list(answer.diffs) == ["sourceRanges"]
 
 
-def put_object(url: str, bucket: str, name: str, payload: str) -> None:
-    """Store one generation of an object."""
-    path = f"{url}/upload/storage/v1/b/{bucket}/o?uploadType=media&name={name}"
-    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "text/plain"}
-    requests.post(path, data=payload, headers=headers, timeout=60).raise_for_status()
-
-
 def test_a_bucket_with_objects_is_kept_unless_destroy_is_forced(calls: Calls, url: str) -> None:
     """Without forceDestroy it is refused; with it, all generations of objects are deleted first."""
     held = make(calls, "Bucket")
-    for payload in ("one", "two"):
-        put_object(url, held.id, "models/a%20b/w.bin", payload)
+    for payload in (b"one", b"two"):
+        put(Api(url), "models/a b/w.bin", payload, held.id)
     with pytest.raises(grpc.RpcError) as caught:
         calls.delete(held)
     assert refusal(caught.value).startswith(
