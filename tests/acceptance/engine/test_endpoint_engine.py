@@ -104,31 +104,6 @@ def changes(result: automation.PreviewResult) -> dict[str, int]:
     return {str(kind): n for kind, n in result.change_summary.items() if kind != "same"}
 
 
-def test_the_whole_life_of_the_dev_stack(workplace: Workplace) -> None:
-    """Up, no changes, refresh, a change, destroy; then the cloud is empty again. The salt for the
-    embedded passphrase is committed: nothing is written back into the stack file."""
-    stack, file = workplace.stack(main), workplace.stack_file.read_bytes()
-
-    outputs = stack.up().outputs
-    assert outputs["lifecycle"].value == "active"
-    assert outputs["endpoint"].value.endswith(":8000/v1")
-    assert outputs["max_cost"].value == 0
-    assert workplace.kinds() >= {"tpu.queuedResources", "storage.buckets", "secretmanager.secrets"}
-    assert changes(stack.preview()) == {}
-
-    refreshed = stack.refresh().summary.resource_changes or {}
-    assert set(refreshed) == {"same"}
-
-    assert workplace.stack_file.read_bytes() == file
-    workplace.edit("network", "allowed_cidrs", ["203.0.113.0/24"])
-    # Beside the rule, what the state says of the endpoint and its network.
-    assert changes(stack.preview()) == {"create": 1, "update": 2}
-    stack.up()
-
-    stack.destroy()
-    assert workplace.kinds() == set()
-
-
 def test_a_stack_of_an_earlier_version_gets_the_closed_network(workplace: Workplace) -> None:
     """What was made with NAT loses it and gets rules and zones; nothing is replaced, the slice goes
     on as it is, and the way back is as short."""
@@ -149,20 +124,6 @@ def test_a_stack_of_an_earlier_version_gets_the_closed_network(workplace: Workpl
     assert changes(stack.preview()) == {"create": 2, "delete": 12, "update": 2}
     stack.destroy()
     assert workplace.kinds() == set()
-
-
-def test_settings_never_touch_the_providers(workplace: Workplace) -> None:
-    """The engine passes every key of the namespace to providers of that name; ours ignore them."""
-    stack = workplace.stack(main)
-    stack.up()
-
-    workplace.edit("serving", "flags", {"max_model_len": 256})
-    workplace.edit("slice", "max_run_duration", "2h")
-    seen: list[str] = []
-    stack.preview(on_event=lambda event: seen.extend(_changed(event)))
-
-    assert seen == ["tpuflex:index:VllmEndpoint", "tpuflex:tpu:QueuedResource"]
-    stack.destroy()
 
 
 def test_failed_preparation_requests_no_chips(workplace: Workplace) -> None:
@@ -226,13 +187,6 @@ def test_the_library_example_in_a_project_of_its_own(
     assert changes(stack.preview()) == {}
     stack.destroy()
     assert workplace.kinds() == set()
-
-
-def _changed(event: automation.EngineEvent) -> list[str]:
-    step = event.resource_pre_event.metadata if event.resource_pre_event else None
-    if step is None or step.op in {"same", "read", "refresh"}:
-        return []
-    return [step.type] if step.op == "replace" else ([] if "replace" in step.op else [step.type])
 
 
 def _ignore(_: object) -> None:

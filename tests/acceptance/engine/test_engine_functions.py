@@ -7,7 +7,6 @@ from typing import Any
 
 import pulumi
 import pytest
-from pulumi.automation.errors import CommandError
 
 from tests.provider.deployment import CUT_SHORT, NAME, PROJECT, ZONE, Rig
 from tpuflex import tpu
@@ -89,17 +88,3 @@ def test_a_slice_is_looked_up(rig: Rig) -> None:
         "addresses": made["addresses"].value,
         "type": "v6e-4",
     }
-
-
-def test_what_cannot_be_answered_is_refused(rig: Rig) -> None:
-    """In a sentence that says what is wrong, without a traceback of the provider."""
-
-    def program(provider: tpu.Provider) -> dict[str, Any]:
-        opts = pulumi.InvokeOutputOptions(provider=provider)
-        asked = {"zone": ZONE, "projct": "p"}
-        return {"a": pulumi.runtime.invoke_output("tpuflex:tpu:getRuntimeVersions", asked, opts)}
-
-    with pytest.raises(CommandError, match="there is no such argument") as refused:
-        exports(rig, program)
-
-    assert "internal error" not in str(refused.value)

@@ -60,7 +60,10 @@ def resources(pulumi: PlainPulumi) -> dict[str, Any]:
 
 def test_each_goes_on_from_the_other(embedded: Embedded, pulumi: PlainPulumi) -> None:
     """What `tpuflex up` has made is, resource by resource, what `pulumi up` makes: the other finds
-    nothing to change, and what one has made the other removes."""
+    nothing to change, and what one has made the other removes. The salt for the embedded passphrase
+    is committed: nothing is written back into the stack file."""
+    file = embedded.root / "stacks" / "Pulumi.dev.yaml"
+    before = file.read_bytes()
     run = command_line(embedded)
     run.up()
     ours = resources(pulumi)
@@ -76,4 +79,5 @@ def test_each_goes_on_from_the_other(embedded: Embedded, pulumi: PlainPulumi) ->
 
     assert ours == theirs
     assert again == ()
+    assert file.read_bytes() == before
     assert embedded.remaining() == []

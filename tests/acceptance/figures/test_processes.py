@@ -32,7 +32,6 @@ def at(method_id: str, stage: str = "after-commit", role: str = "engine") -> dic
 @pytest.mark.parametrize(
     ("key", "facts"),
     [
-        ("1", {"command": "up", **at(CREATE)}),
         ("1", {"command": "down", **at(DELETE)}),
         ("1s", {"command": "up", **at("compute.networks.insert", role="gcp")}),
         ("1r", {"program": "one zone", **at(CREATE, "after-response", "provider")}),

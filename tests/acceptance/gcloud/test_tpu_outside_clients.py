@@ -192,8 +192,6 @@ def test_gcloud_asks_for_several_nodes(gcloud: Gcloud, cloud: EmbeddedCloud, api
     ("command", "first"),
     [
         (("locations", "list", "--format=value(locationId)"), "asia-east1-c"),
-        (("accelerator-types", "list", f"--zone={ZONE}", "--format=value(type)"), "v5p-8"),
-        (("versions", "list", f"--zone={ZONE}"), ""),
         (("tpu-vm", "versions", "list", f"--zone={ZONE}", "--format=value(version)"), "tpu-ubuntu"),
         (
             ("tpu-vm", "accelerator-types", "list", f"--zone={ZONE}", "--format=value(type)"),

@@ -45,28 +45,6 @@ def test_protected_endpoint_is_neither_replaced_nor_deleted(rig: Rig) -> None:
     assert rig.tpu() == {}
 
 
-def test_run_is_renewed_in_time_by_the_next_generation(rig: Rig) -> None:
-    """With less time left than renew_before, up makes the next generation, then deletes the old
-    one; before that, nothing changes."""
-    rig.args |= {"renew_before": "3600s", "deletion_protection": True}
-    with rig.served(0):
-        rig.up()
-        assert rig.preview() == {"same": 3}
-    with rig.served(14400 - 3000):
-        assert rig.preview() == {"same": 2, "replace": 1}
-        rig.up()
-        assert "of the run are left, less than renewBefore (1h)" in "".join(rig.lines)
-
-    assert live(rig) == [name(A, 2)]
-    assert outputs(rig)["lifecycle"] == "active"
-    kinds = [call["method"] for call in rig.calls("POST") + rig.calls("DELETE")]
-    assert kinds == ["POST", "POST", "DELETE"]
-    order = [c["method"] for c in sorted(_mutations(rig), key=lambda call: int(str(call["seq"])))]
-    assert order == ["POST", "POST", "DELETE"]
-    with rig.served(0):
-        assert rig.preview() == {"same": 3}
-
-
 def test_ended_run_is_renewed_only_when_asked(rig: Rig) -> None:
     """A run that is over stays over, even when its leftover is gone; `rerun` asks for another."""
     rig.args["on_run_end"] = "delete"
@@ -133,7 +111,3 @@ def _provider(rig: Rig) -> str:
     resources = (rig.stack.export_stack().deployment or {})["resources"]
     (found,) = [item["urn"] for item in resources if item["type"].startswith("pulumi:providers")]
     return str(found)
-
-
-def _mutations(rig: Rig) -> list[dict[str, object]]:
-    return [*rig.calls("POST"), *rig.calls("DELETE")]

@@ -3,19 +3,16 @@ schedule goes on with by itself."""
 
 from __future__ import annotations
 
-import signal
 from typing import Any
 
 import pytest
-from pulumi.automation.errors import CommandError
 
-from tests.provider.deployment import CUT_SHORT, TYPE, Rig, live, until
+from tests.provider.deployment import CUT_SHORT, TYPE, Rig, live
 from tests.provider.reporting_hosts import (
     FIRST,
     SECOND,
     Hosts,
     fail_to_delete_the_first,
-    half,
     renew,
 )
 from tpuflex.cli.steps.approved import Approval
@@ -47,14 +44,6 @@ def of_slice(plan: EnginePlan) -> tuple[str, tuple[str, ...], bool]:
     return step.operation, step.changed, step.ends_replaced
 
 
-def test_a_successor_that_does_not_serve_is_waited_for(rig: Rig, hosts: Hosts) -> None:
-    """It is an update, although the engine also deletes what it takes over from: no other chips are
-    asked for."""
-    half(rig, hosts)
-
-    assert of_slice(planned(rig)) == ("update", ("takesOverFrom",), True)
-
-
 def test_one_that_serves_lets_what_it_replaces_be_deleted(rig: Rig, hosts: Hosts) -> None:
     """The `up` before it was stopped in that; nothing else has changed."""
     rig.up()
@@ -68,18 +57,3 @@ def test_one_that_serves_lets_what_it_replaces_be_deleted(rig: Rig, hosts: Hosts
 
     assert live(rig) == [SECOND]
     assert of_slice(planned(rig)) == ("same", (), False)
-
-
-def test_a_drain_that_was_stopped_is_called_off(rig: Rig, hosts: Hosts) -> None:
-    """Who stops a `down` has a host that takes nothing new: the next run opens it again."""
-    rig.up()
-    hosts.report(1, {"phase": "READY"})
-    hosts.serving(1, "serving", running=1)
-    running = rig.background(rig.destroy)
-    until(lambda: "waits until it has drained" in "".join([*rig.lines, *rig.ephemeral]))
-    rig.engine().send_signal(signal.SIGINT)
-    with pytest.raises(CommandError):
-        running.result(60)
-    rig.refresh()
-
-    assert of_slice(planned(rig)) == ("update", ("drainsUntil",), False)

@@ -56,18 +56,18 @@ class Change:
 
 
 def changes(seed: int) -> Iterator[Change]:
-    """A thousand of them: 600 to single bytes, 400 to names."""
+    """Two hundred of them: 120 to single bytes, 80 to names."""
     chance = random.Random(seed)  # noqa: S311 - the same changes in every run
-    for _ in range(300):
+    for _ in range(60):
         what, text = one_byte(chance, pushed()[MANIFEST])
         yield Change(f"{what} of the manifest", {**pushed(), MANIFEST: text})
-    for _ in range(200):
+    for _ in range(40):
         yield renamed_with_manifest(chance)
-    for _ in range(300):
+    for _ in range(60):
         path = chance.choice(list(FILES))
         what, content = one_byte(chance, FILES[path])
         yield Change(f"{what} of {path}", {**pushed(), path: content}, path)
-    for _ in range(200):
+    for _ in range(40):
         yield renamed(chance)
 
 

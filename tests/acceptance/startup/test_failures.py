@@ -35,19 +35,6 @@ def test_gives_up_waiting_for_weights(host: StartupHost) -> None:
     assert 30 <= host.slept() <= 60
 
 
-def test_no_room_in_memory(host: StartupHost) -> None:
-    """Weights that do not fit are reported before anything is fetched."""
-    host.command("df", "#!/bin/sh\nprintf '   Avail\\n  70000000\\n'\n")
-    document = manifest_of(FILES)
-    document["files"][0] |= {"size": 61_400_000_000, "parts": ["0" * 64] * 58}
-    host.cloud.objects[f"{PREFIX}/MANIFEST.json"] = json.dumps(document).encode()
-    error = failed(host)
-    assert error.startswith("capacity: ")
-    assert "70 MB free" in error
-    assert "61.4 GB" in error
-    assert host.cloud.asked("safetensors") == 0
-
-
 def test_no_memory_for_the_weights(host: StartupHost) -> None:
     """A file system in memory may be larger than what the kernel could give: figures, no ENOSPC,
     where the disk has no room for the weights and the image."""

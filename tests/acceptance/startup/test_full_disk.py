@@ -35,10 +35,10 @@ def space(host: StartupHost, *, memory: int = 50_000_000, disk: int = ROOMY) -> 
     )
 
 
-def big(host: StartupHost) -> None:
+def big(host: StartupHost, model: dict[str, bytes] = MODEL) -> None:
     """A model in parts, and a memory that has no room for it."""
     host.cloud.objects.clear()
-    host.cloud.put_weights(MODEL, part_bytes=PART)
+    host.cloud.put_weights(model, part_bytes=PART)
     space(host)
 
 
@@ -60,12 +60,12 @@ def asked(host: StartupHost) -> list[int]:
     return sorted(int(each.removeprefix("bytes=").partition("-")[0]) for each in found)
 
 
-def served(host: StartupHost) -> None:
+def served(host: StartupHost, model: dict[str, bytes] = MODEL) -> None:
     """Run the script, which ends READY with a server whose model is the whole one on the disk."""
     run = host.run()
     assert run.status == 0, run.output
     assert host.cloud.phases()[-1] == "READY"
-    assert weights_on_disk(host) == MODEL
+    assert weights_on_disk(host) == model
     (place,) = on_disk(host).glob("*/weights/*")
     words = host.docker_calls("run")[-1]
     assert f"type=bind\\,source={place}\\,target={place}\\,readonly" in words
@@ -171,26 +171,23 @@ def test_a_disk_that_fills_up_is_named(host: StartupHost) -> None:
     assert host.docker_calls("run") == []
 
 
-@pytest.mark.parametrize("reboots", [False, True])
-def test_a_killed_download_goes_on(host: StartupHost, reboots: bool) -> None:
-    """Killed in the middle, the next run fetches only the parts that are not on the disk, in the
-    same boot and in the next one, though the image has taken the room that was kept for it."""
+def test_a_killed_download_goes_on(host: StartupHost) -> None:
+    """Killed in the middle, the next boot fetches only the parts that are not on the disk, though
+    the image has taken the room that was kept for it."""
     big(host)
     killed_half_way(host, 5)
-    if reboots:
-        host.root.joinpath("run").rename(host.directory / "gone")
+    host.root.joinpath("run").rename(host.directory / "gone")
     space(host, disk=100_000_000)
     served(host)
     assert asked(host) == STARTS[5:]
 
 
-@pytest.mark.parametrize("path", [*MODEL])
-def test_what_changed_between_two_boots_is_found(host: StartupHost, path: str) -> None:
+def test_what_changed_between_two_boots_is_found(host: StartupHost) -> None:
     """Bytes that changed on the disk between two boots, under the same size and time, are fetched
     again before anything is served; all else is read there and not fetched."""
     big(host)
     served(host)
-    (file,) = on_disk(host).glob(f"*/weights/*/{path}")
+    (file,) = on_disk(host).glob("*/weights/*/model.safetensors")
     times = (file.stat().st_atime_ns, file.stat().st_mtime_ns)
     changed = bytearray(file.read_bytes())
     changed[20] ^= 1
@@ -199,8 +196,7 @@ def test_what_changed_between_two_boots_is_found(host: StartupHost, path: str) -
     host.reboot()
     host.cloud.ranges.clear()
     served(host)
-    first = f"bytes=0-{min(len(MODEL[path]), PART) - 1}"
-    assert host.cloud.ranges == [(path, first)]
+    assert host.cloud.ranges == [("model.safetensors", f"bytes=0-{PART - 1}")]
     assert re.search(r" on the disk checked, \d+ MB fetched in [0-9.]+ s, ", host.cloud.details())
 
 
@@ -257,43 +253,63 @@ def test_what_another_model_left_is_removed(host: StartupHost) -> None:
     assert not host.memory("weights").exists()
 
 
-@pytest.mark.parametrize(
-    "planted", ["another name", "open to others", "link", "linked directory", "directory"]
-)
-def test_what_was_planted_between_two_boots_is_not_taken(
-    host: StartupHost, tmp_path: Path, planted: str
-) -> None:
-    """Whoever had the disk may have left a file that he can change by another name, that others may
-    write to, links to somewhere else, or a directory in a file's place: what the next boot serves
-    is its own, and nothing outside is written or removed."""
+def test_what_was_planted_between_two_boots_is_not_taken(host: StartupHost, tmp_path: Path) -> None:
+    """Whoever had the disk may have left files that he can change by another name or that others
+    may write to, a link to somewhere else, or a directory in a file's place: what the next boot
+    serves is its own, and nothing outside is written or removed."""
+    ways = ("another name", "open to others", "link", "directory")
+    model = {**MODEL, **{f"{way[:4]}.safetensors": SHARD[: 2 * PART] for way in ways}}
+    big(host, model)
+    served(host, model)
+    (directory,) = on_disk(host).glob("*/weights/*")
+    shards = [directory / f"{way[:4]}.safetensors" for way in ways]
+    named, opened, linked, replaced = shards
+    outside = somebody_elses(tmp_path)
+    (outside / "name").hardlink_to(named)
+    opened.chmod(0o666)
+    linked.unlink()
+    linked.symlink_to(outside / "kept")
+    replaced.unlink()
+    (replaced / "within").mkdir(parents=True)
+    host.reboot()
+    served(host, model)
+    host.close()
+
+    for shard in shards:
+        assert is_its_own(shard), shard
+    assert (outside / "kept").read_bytes() == b"of somebody else"
+
+
+def test_a_planted_link_to_all_weights_is_not_followed(host: StartupHost, tmp_path: Path) -> None:
+    """The same of the directory above them: the link goes, and what it leads to stays."""
     big(host)
     served(host)
     (directory,) = on_disk(host).glob("*/weights/*")
-    shard, outside = directory / "model.safetensors", tmp_path / "outside"
-    outside.mkdir()
-    (outside / "kept").write_bytes(b"of somebody else")
-    if planted == "another name":
-        (outside / "name").hardlink_to(shard)
-    elif planted == "open to others":
-        shard.chmod(0o666)
-    elif planted == "link":
-        shard.unlink()
-        shard.symlink_to(outside / "kept")
-    elif planted == "linked directory":
-        (on_disk(host) / directory.parent.parent.name / "weights").rename(outside / "weights")
-        directory.parent.symlink_to(outside / "weights")
-    else:
-        shard.unlink()
-        (shard / "within").mkdir(parents=True)
+    outside = somebody_elses(tmp_path)
+    directory.parent.rename(outside / "weights")
+    directory.parent.symlink_to(outside / "weights")
     host.reboot()
     served(host)
     host.close()
 
-    found = shard.lstat()
-    assert (shard.is_file(), shard.is_symlink(), found.st_nlink) == (True, False, 1)
-    assert found.st_mode & 0o022 == 0
+    assert is_its_own(directory / "model.safetensors")
     assert not directory.parent.is_symlink()
     assert (outside / "kept").read_bytes() == b"of somebody else"
+
+
+def somebody_elses(tmp_path: Path) -> Path:
+    """A directory beside the host's, with a file in it."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_bytes(b"of somebody else")
+    return outside
+
+
+def is_its_own(shard: Path) -> bool:
+    """Whether it is a file with one name that only its owner may write to."""
+    found = shard.lstat()
+    alone = (shard.is_file(), shard.is_symlink(), found.st_nlink) == (True, False, 1)
+    return alone and not found.st_mode & 0o022
 
 
 def test_a_server_keeps_its_weights_in_memory(host: StartupHost) -> None:

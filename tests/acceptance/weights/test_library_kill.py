@@ -37,39 +37,27 @@ def up(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("stage", [Stage.BEFORE_COMMIT, Stage.AFTER_COMMIT])
-def test_an_up_that_was_killed_goes_on(
-    embedded: Embedded, capsys: pytest.CaptureFixture[str], stage: Stage
-) -> None:
-    """Killed when the bucket was asked for, whether or not it was made: the same command has one
-    bucket, which its state knows, and a further one changes nothing."""
-    killed(embedded, "up", kill_at("POST", "/storage/v1/b$", stage=stage))
-    there = bucket_of(embedded) is not None
+def test_what_was_killed_goes_on(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> None:
+    """Killed when the bucket was asked for, and when it was deleted, each before and after Google
+    did it: the same command has one bucket, which its state knows, and a further one changes
+    nothing; or it proves that nothing is left, and then there is no library."""
+    there = []
+    for stage in (Stage.BEFORE_COMMIT, Stage.AFTER_COMMIT):
+        killed(embedded, "up", kill_at("POST", "/storage/v1/b$", stage=stage))
+        there.append(bucket_of(embedded) is not None)
     up(embedded, capsys)
     bucket, before = bucket_of(embedded), mutations(embedded)
     again = up(embedded, capsys)
     changed = mutations(embedded) - before
+    for stage in (Stage.BEFORE_COMMIT, Stage.AFTER_COMMIT):
+        killed(embedded, "down", kill_at("DELETE", f"/storage/v1/b/{BUCKET}$", stage=stage))
+        there.append(bucket_of(embedded) is not None)
     run_library_down(*command(embedded), with_readers=False, dry_run=False)
 
-    assert there is (stage is Stage.AFTER_COMMIT)
+    assert there == [False, True, True, False]
     assert bucket["name"] == BUCKET
     assert "tpuflex-state" in bucket["labels"]
     assert (again["changed"], changed) == (False, 0)
-    assert embedded.remaining() == []
-
-
-@pytest.mark.parametrize("stage", [Stage.BEFORE_COMMIT, Stage.AFTER_COMMIT])
-def test_a_down_that_was_killed_goes_on(
-    embedded: Embedded, capsys: pytest.CaptureFixture[str], stage: Stage
-) -> None:
-    """Killed when the bucket was deleted, whether or not it is gone: the same command proves that
-    nothing is left, and then there is no library."""
-    up(embedded, capsys)
-    killed(embedded, "down", kill_at("DELETE", f"/storage/v1/b/{BUCKET}$", stage=stage))
-    there = bucket_of(embedded) is not None
-    run_library_down(*command(embedded), with_readers=False, dry_run=False)
-
-    assert there is (stage is Stage.BEFORE_COMMIT)
     assert embedded.remaining() == []
     with pytest.raises(NotFoundError, match="has no library"):
         run_library_down(*command(embedded), with_readers=False, dry_run=False)
