@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +31,7 @@ from tpuflex.cli.steps.down import run_down
 from tpuflex.cli.steps.library import run_library_up
 from tpuflex.naming import Names
 
-pytestmark = [
-    pytest.mark.engine,
-    pytest.mark.timeout(400),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
 
 EMAIL = f"serving@{PROJECT}.iam.gserviceaccount.com"
 MEMBER = f"serviceAccount:{EMAIL}"
@@ -46,12 +39,6 @@ ACCOUNT = f"projects/{PROJECT}/serviceAccounts/{EMAIL}"
 MODEL = "acme/tiny"
 VIEWER = "roles/storage.objectViewer"
 ACCESSOR = "roles/secretmanager.secretAccessor"
-
-
-@pytest.fixture(autouse=True)
-def _collected() -> Iterator[None]:
-    yield
-    gc.collect()
 
 
 def made_account(embedded: Embedded) -> Any:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,20 +18,7 @@ from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.run import EngineRun
 from tpuflex.program import deploy
 
-pytestmark = [
-    pytest.mark.engine,
-    pytest.mark.timeout(300),
-    # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
-
-
-@pytest.fixture(autouse=True)
-def _collected() -> Iterator[None]:
-    """Collects what a failed program has left in the test that owns it, and not in a later one."""
-    yield
-    gc.collect()
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
 
 NETWORK = {"egress": "existing", "allowed_cidrs": ["10.0.0.0/8"]}

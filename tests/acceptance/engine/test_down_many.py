@@ -15,7 +15,6 @@ from tests.acceptance.killed import stack_run
 from tests.engine.embedded import Embedded
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.steps.down_many import Many, run_down_many
-from tpuflex.errors import EngineError
 from tpuflex.operate.selection import Selection
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
@@ -91,25 +90,6 @@ def test_two_terminals_a_broken_program_and_strangers(
     assert "gone" in outcomes["qa"], answers
     assert _names(three) == {name for name in there if "tpuflex-qa-vllm" not in name}
     assert any("tpuflex-qa-vllm" in name for name in there)
-
-
-def test_two_terminals_and_one_stack(embedded: Embedded) -> None:
-    """The same of one stack by name: of two `down` at once one takes it down; the other does, too,
-    or says that the stack is locked; nothing of others is touched."""
-    stack_run(embedded.root, embedded.engine, embedded.environ, "dev").up()
-    _of_somebody(embedded)
-    (embedded.root / "__main__.py").write_text("raise SystemExit('broken')\n")
-    there = _names(embedded)
-
-    terminals = [begin_down(embedded, "dev"), begin_down(embedded, "dev")]
-    answers = [terminal.communicate(timeout=240) for terminal in terminals]
-
-    codes = sorted(terminal.returncode for terminal in terminals)
-    assert codes in ([0, 0], [0, EngineError.exit_code]), answers
-    assert "Traceback" not in "".join(err for _, err in answers)
-    left = {name.rpartition("/")[2] for name in _names(embedded)}
-    assert left == {"somebodys-net", "tpuflex-qa-of-somebody", "tpuflex-dev-vllm-nets"}
-    assert left < {name.rpartition("/")[2] for name in there}
 
 
 def _of_somebody(embedded: Embedded) -> None:

@@ -54,17 +54,6 @@ def test_a_replacement_is_made_before_the_old_one_goes(rig: Rig) -> None:
     assert rig.tpu() == {}
 
 
-@pytest.mark.pulumi_feature("replace")
-def test_replacing_on_demand_makes_the_next_generation(rig: Rig) -> None:
-    """`pulumi up --replace` hands over to a new slice with the same settings."""
-    rig.up()
-
-    rig.stack.up(replace=[urn(rig)])
-
-    assert names(rig) == [NEXT]
-    assert rig.preview() == {"same": 3}
-
-
 @pytest.mark.pulumi_feature("delete_before_replace")
 def test_a_fixed_id_is_never_replaced_by_itself(rig: Rig) -> None:
     """With an id of its own, a replacement on demand could only adopt what is then deleted: it

@@ -56,15 +56,3 @@ def test_a_verbatim_name_is_the_id(rig: Rig) -> None:
 
     assert live(rig) == [f"{QUEUED}/slice"]
     assert rig.preview() == {"same": 3}
-
-
-def test_a_pattern_is_what_ids_begin_with(rig: Rig) -> None:
-    """A pattern of the stack's, with the generation behind it; a slice keeps it without the
-    setting."""
-    configure(rig, "pulumi:autonaming:", "  pattern: team-${name}")
-    rig.up()
-    file = Path(rig.stack.workspace.work_dir) / "Pulumi.dev.yaml"
-    file.write_text(file.read_text("utf-8").partition("\nconfig:")[0], "utf-8")
-
-    assert live(rig) == [f"{QUEUED}/team-slice-g1"]
-    assert rig.preview() == {"same": 3}

@@ -132,7 +132,7 @@ def test_p6_what_was_made_by_hand_is_managed_after_import(rig: Rig) -> None:
     assert rig.tpu() == {}
 
 
-@pytest.mark.pulumi_feature("replace_on_changes")
+@pytest.mark.pulumi_feature("replace", "replace_on_changes")
 @pytest.mark.parametrize("how", ["on demand", "replace_on_changes"])
 def test_p7_what_is_protected_is_not_replaced_on_demand(rig: Rig, how: str) -> None:
     """P7: neither `up --replace` nor `replace_on_changes` passes deletion_protection, which the

@@ -2,41 +2,14 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-
 import pytest
 import yaml
 
 from embedded_cloud.json_types import JsonObject
+from tests.acceptance.killed import stack_run
 from tests.engine.embedded import Embedded
-from tpuflex.engine.commands import Target
-from tpuflex.engine.failure import ProgramFailures
-from tpuflex.engine.run import EngineRun
-from tpuflex.program import deploy
 
-pytestmark = [
-    pytest.mark.engine,
-    pytest.mark.timeout(180),
-    # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
-
-
-@pytest.fixture(autouse=True)
-def _collected() -> Iterator[None]:
-    """Collects what a failed program has left in the test that owns it, and not in a later one."""
-    yield
-    gc.collect()
-
-
-def stack_run(embedded: Embedded) -> EngineRun:
-    def program() -> None:
-        deploy(embedded.settings, project="tpuflex", stack="dev", environ=embedded.environ)
-
-    target = Target(embedded.root, "dev", embedded.engine, embedded.environ)
-    return EngineRun(target, program, failures=ProgramFailures())
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
 
 def write(embedded: Embedded, section: str, changes: JsonObject) -> None:
@@ -47,31 +20,32 @@ def write(embedded: Embedded, section: str, changes: JsonObject) -> None:
     file.write_text(yaml.safe_dump(document))
 
 
-@pytest.mark.parametrize(
-    ("section", "changes"),
-    [
-        pytest.param("slice", {"zones": ["us-central1-a"]}, id="region"),
-        pytest.param("network", {"subnetwork_cidr": "10.99.0.0/24"}, id="range"),
-    ],
-)
-def test_d2_a_running_slice_moves(embedded: Embedded, section: str, changes: JsonObject) -> None:
+#: Into another range of the same region, and from there into another region.
+MOVES: dict[str, JsonObject] = {
+    "network": {"subnetwork_cidr": "10.99.0.0/24"},
+    "slice": {"zones": ["us-central1-a"]},
+}
+
+
+def test_d2_a_running_slice_moves(embedded: Embedded) -> None:
     """The subnetwork's replacement takes the slice along: the preview says so, `up` succeeds at
     the first try, one slice is there afterwards, and `down` leaves nothing."""
-    run = stack_run(embedded)
+    run = stack_run(embedded.root, embedded.engine, embedded.environ)
     run.up()
-    write(embedded, section, changes)
+    for section, changes in MOVES.items():
+        write(embedded, section, changes)
+        run = stack_run(embedded.root, embedded.engine, embedded.environ)
 
-    planned = run.preview()
-    run.up()
-    outputs = run.outputs()
-    again = run.preview()
-    there = embedded.cloud.cloud.inventory()["tpu"]
+        planned = run.preview()
+        run.up()
+        there = embedded.cloud.cloud.inventory()["tpu"]
+
+        assert "tpuflex:tpu:QueuedResource" in {
+            step.type for step in planned.changes if step.operation == "replace"
+        }
+        assert run.outputs()["lifecycle"] == "active"
+        assert run.preview().changes == ()
+        found = {kind: len(each) for kind, each in there.items()}
+        assert found == {"nodes": 1, "queuedResources": 1}
     run.destroy()
-
-    assert "tpuflex:tpu:QueuedResource" in {
-        step.type for step in planned.changes if step.operation == "replace"
-    }
-    assert outputs["lifecycle"] == "active"
-    assert again.changes == ()
-    assert {kind: len(found) for kind, found in there.items()} == {"nodes": 1, "queuedResources": 1}
     assert embedded.remaining() == []

@@ -9,13 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.acceptance.killed import stack_run
 from tests.acceptance.plain_pulumi import PlainPulumi, plain_pulumi
 from tests.engine.embedded import Embedded
-from tpuflex.engine.commands import Target
-from tpuflex.engine.failure import ProgramFailures
-from tpuflex.engine.run import EngineRun
 from tpuflex.naming import STATE_ID
-from tpuflex.program import deploy, main
+from tpuflex.program import main
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
@@ -32,16 +30,6 @@ def pulumi(embedded: Embedded, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plai
     with plain_pulumi(engine, embedded.root, embedded.environ, main) as command:
         command("stack", "init", "dev")
         yield command
-
-
-def command_line(embedded: Embedded) -> EngineRun:
-    """The engine as `tpuflex up` runs it, without weights to push."""
-
-    def program() -> None:
-        deploy(embedded.settings, project="tpuflex", stack="dev", environ=embedded.environ)
-
-    target = Target(embedded.root, "dev", embedded.engine, embedded.environ)
-    return EngineRun(target, program, failures=ProgramFailures())
 
 
 def resources(pulumi: PlainPulumi) -> dict[str, Any]:
@@ -64,7 +52,7 @@ def test_each_goes_on_from_the_other(embedded: Embedded, pulumi: PlainPulumi) ->
     is committed: nothing is written back into the stack file."""
     file = embedded.root / "stacks" / "Pulumi.dev.yaml"
     before = file.read_bytes()
-    run = command_line(embedded)
+    run = stack_run(embedded.root, embedded.engine, embedded.environ)
     run.up()
     ours = resources(pulumi)
     pulumi("preview", "--expect-no-changes")

@@ -15,7 +15,7 @@ from reliability.weights import library_rig
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
 
-CREATE, DELETE = f"{TPU}queuedResources.create", f"{TPU}queuedResources.delete"
+CREATE = f"{TPU}queuedResources.create"
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +32,6 @@ def at(method_id: str, stage: str = "after-commit", role: str = "engine") -> dic
 @pytest.mark.parametrize(
     ("key", "facts"),
     [
-        ("1", {"command": "down", **at(DELETE)}),
-        ("1s", {"command": "up", **at("compute.networks.insert", role="gcp")}),
         ("1r", {"program": "one zone", **at(CREATE, "after-response", "provider")}),
         ("9", {"state": "failed", "how": "twice"}),
         ("9", {"state": "active", "how": "two at once"}),

@@ -6,7 +6,6 @@ import json
 from typing import cast
 
 import pytest
-import requests
 
 from embedded_cloud.faults.rule import Stage
 from tests.acceptance.killed import kill_at, killed, refused, stack_run
@@ -87,20 +86,6 @@ def test_queued_resource_in_up_and_in_destroy(
     assert embedded.remaining() == []
 
 
-def test_network_then_down(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> None:
-    """A network whose create was cut off is imported, so that a `down` finds it; a healthy
-    stack has nothing to recover."""
-    killed(embedded, "up", kill_at("POST", "/global/networks$"))
-
-    found = recovered(embedded, capsys)
-    again = recovered(embedded, capsys)
-    dev(embedded).destroy()
-
-    assert found["Network"] == "adopted"
-    assert again == {}
-    assert embedded.remaining() == []
-
-
 def test_bucket_that_was_not_made_and_one_that_was(
     embedded: Embedded, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -123,14 +108,3 @@ def test_bucket_that_was_not_made_and_one_that_was(
     assert bucket["outputs"]["labels"] == {}
     assert planned["gcp:storage/bucket:Bucket"] == "update"
     assert embedded.remaining() == []
-
-
-def call(embedded: Embedded, path: str, body: dict[str, object]) -> None:
-    """Create something in the cloud that no state knows of."""
-    answer = requests.post(
-        f"{embedded.cloud.url}{path}",
-        json=body,
-        headers={"Authorization": f"Bearer {embedded.environ['GOOGLE_OAUTH_ACCESS_TOKEN']}"},
-        timeout=60,
-    )
-    answer.raise_for_status()

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pulumi
 import pytest
 from pulumi.automation.errors import CommandError
 
-from tests.acceptance.plain_pulumi import plain_pulumi
 from tests.provider.deployment import (
     CUT_SHORT,
     NAME,
-    NEVER,
-    A,
-    B,
     Rig,
-    command,
     live,
-    name,
     outputs,
-    urn,
 )
 
 pytestmark = [*CUT_SHORT, pytest.mark.usefixtures("served")]
@@ -69,31 +59,6 @@ def test_ended_run_is_renewed_only_when_asked(rig: Rig) -> None:
     assert rig.tpu() == {}
 
 
-def test_import_from_one_of_several_zones_then_no_changes(rig: Rig) -> None:
-    """A slice that won a race is imported by its full name and fits the program as it is."""
-    rig.capacity(zones={A: NEVER})
-    rig.args |= {"zones": [A, B], "deletion_protection": True, "renew_before": "1800s"}
-    rig.up()
-    command(rig, "state", "delete", "--force", urn(rig))
-
-    workspace = rig.stack.workspace
-    environ = {**os.environ, **workspace.env_vars}
-    engine, work = Path(workspace.pulumi_command.command), Path(workspace.work_dir)
-    with plain_pulumi(engine, work, environ, rig.program) as pulumi_command:
-        options = ["--stack=dev", "--yes", "--generate-code=false", "--protect=false"]
-        provider = ["--provider", f"cloud={_provider(rig)}"]
-        what = ["tpuflex:tpu:QueuedResource", "slice", name(B)]
-        pulumi_command("import", *options, *provider, *what)
-
-    assert outputs(rig)["lifecycle"] == "active"
-    rig.stack.preview(expect_no_changes=True)
-    rig.up()
-    assert len(rig.calls("POST")) == 2
-    rig.args["accelerator_type"] = "v6e-8"
-    with pytest.raises(CommandError, match="deletion_protection is on"):
-        rig.preview()
-
-
 @pytest.mark.pulumi_feature("protect")
 def test_pulumi_protect_is_respected(rig: Rig) -> None:
     """Pulumi's own protection keeps the slice."""
@@ -104,10 +69,3 @@ def test_pulumi_protect_is_respected(rig: Rig) -> None:
         rig.destroy()
 
     assert live(rig) == [NAME]
-
-
-def _provider(rig: Rig) -> str:
-    """URN of the provider in the state."""
-    resources = (rig.stack.export_stack().deployment or {})["resources"]
-    (found,) = [item["urn"] for item in resources if item["type"].startswith("pulumi:providers")]
-    return str(found)

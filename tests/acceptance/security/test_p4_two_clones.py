@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -81,18 +80,6 @@ def test_the_second_clone_is_told_whose_it_is(embedded: Embedded, tmp_path: Path
     assert "already exists" in by_pulumi or "you already own it" in by_pulumi
     assert embedded.cloud.cloud.inventory() == there
     assert engine(embedded).preview().changes == ()
-
-
-def test_a_state_that_is_only_moved_stays_the_owner(embedded: Embedded, tmp_path: Path) -> None:
-    """The scope is the state, not the place where it is kept."""
-    engine(embedded).up()
-    moved = clone(embedded, tmp_path / "bucket")
-    shutil.copytree(embedded.root / ".tpuflex" / "backend", tmp_path / "bucket", dirs_exist_ok=True)
-
-    assert the_id(moved) == the_id(embedded)
-    assert engine(moved).preview().changes == ()
-    engine(moved).destroy()
-    assert embedded.remaining() == []
 
 
 def recovered(home: Embedded, capsys: pytest.CaptureFixture[str], take_over: bool = False) -> Any:

@@ -9,8 +9,6 @@ import re
 import threading
 from pathlib import Path
 
-import pytest
-
 from tests.startup.cloud import API_KEY, FILES, PREFIX, manifest_of
 from tests.startup.host import StartupHost
 from tests.startup.test_failure import failed
@@ -119,17 +117,16 @@ def test_the_kernel_has_no_memory_to_give(host: StartupHost) -> None:
     served(host)
 
 
-@pytest.mark.parametrize("disk", [81_300_000_000, 0])
-def test_neither_has_room(host: StartupHost, disk: int) -> None:
+def test_neither_has_room(host: StartupHost) -> None:
     """Where the disk has no room either, beside what the image takes, the boot ends in phase
     `capacity` with both figures and what to do, and nothing is fetched."""
     document = manifest_of(FILES)
     document["files"][0] |= {"size": 61_400_000_000, "parts": ["0" * 64] * 58}
     host.cloud.objects[f"{PREFIX}/MANIFEST.json"] = json.dumps(document).encode()
-    space(host, disk=disk)
+    space(host, disk=81_300_000_000)
     assert failed(host) == (
         f"capacity: {host.memory()} has 50 MB free, the weights need 61.4 GB and 67 MB to spare,"
-        f" and the disk has {'81.3 GB' if disk else '0 MB'} free for 61.4 GB of weights and"
+        " and the disk has 81.3 GB free for 61.4 GB of weights and"
         " 20.0 GB to spare; take an accelerator type with larger hosts or a smaller model"
     )
     assert host.cloud.asked("safetensors") == 0
@@ -182,39 +179,11 @@ def test_a_killed_download_goes_on(host: StartupHost) -> None:
     assert asked(host) == STARTS[5:]
 
 
-def test_what_changed_between_two_boots_is_found(host: StartupHost) -> None:
-    """Bytes that changed on the disk between two boots, under the same size and time, are fetched
-    again before anything is served; all else is read there and not fetched."""
-    big(host)
-    served(host)
-    (file,) = on_disk(host).glob("*/weights/*/model.safetensors")
-    times = (file.stat().st_atime_ns, file.stat().st_mtime_ns)
-    changed = bytearray(file.read_bytes())
-    changed[20] ^= 1
-    file.write_bytes(changed)
-    os.utime(file, ns=times)
-    host.reboot()
-    host.cloud.ranges.clear()
-    served(host)
-    assert host.cloud.ranges == [("model.safetensors", f"bytes=0-{PART - 1}")]
-    assert re.search(r" on the disk checked, \d+ MB fetched in [0-9.]+ s, ", host.cloud.details())
-
-
-def test_after_a_reboot_the_disk_is_read_and_nothing_fetched(host: StartupHost) -> None:
-    """Weights that are whole on the disk are served after a reboot without a byte from the bucket,
-    however little room is left beside them."""
-    big(host)
-    served(host)
-    host.reboot()
-    host.cloud.ranges.clear()
-    space(host, disk=1000)
-    served(host)
-    assert host.cloud.ranges == []
-    assert "on the disk were there and checked" in host.cloud.details()
-
-
-def test_a_second_run_leaves_the_server_alone(host: StartupHost) -> None:
-    """In the same boot the place stays what it was, though memory has room by now."""
+def test_weights_stay_on_the_disk_from_boot_to_boot(host: StartupHost) -> None:
+    """In the same boot the place stays what it was, though memory has room by now. After a reboot
+    whole weights are served without a byte from the bucket, however little room is left beside
+    them. Bytes that changed between two boots, under the same size and time, are fetched again
+    before anything is served, and no others. With room in memory, none are left on the disk."""
     big(host)
     served(host)
     space(host, memory=ROOMY)
@@ -223,11 +192,24 @@ def test_a_second_run_leaves_the_server_alone(host: StartupHost) -> None:
     assert host.cloud.ranges == []
     assert len(host.docker_calls("run")) == 1
 
-
-def test_with_room_in_memory_the_disk_is_emptied(host: StartupHost) -> None:
-    """After a reboot that has room in memory, weights are there, and none on the disk."""
-    big(host)
+    host.reboot()
+    space(host, disk=1000)
     served(host)
+    assert host.cloud.ranges == []
+    assert "on the disk were there and checked" in host.cloud.details()
+
+    (file,) = on_disk(host).glob("*/weights/*/model.safetensors")
+    times = (file.stat().st_atime_ns, file.stat().st_mtime_ns)
+    changed = bytearray(file.read_bytes())
+    changed[20] ^= 1
+    file.write_bytes(changed)
+    os.utime(file, ns=times)
+    host.reboot()
+    space(host)
+    served(host)
+    assert host.cloud.ranges == [("model.safetensors", f"bytes=0-{PART - 1}")]
+    assert re.search(r" on the disk checked, \d+ MB fetched in [0-9.]+ s, ", host.cloud.details())
+
     host.reboot()
     space(host, memory=ROOMY)
     run = host.run()

@@ -30,10 +30,10 @@ def of_library(
     return host
 
 
-@pytest.fixture
-def kept(tmp_path: Path) -> dict[str, bytes]:
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """What the library has of an endpoint that has served."""
-    host = of_library(tmp_path / "first")
+    host = of_library(tmp_path_factory.mktemp("first"))
     run(host)
     host.close()
     return cache_objects(host)
@@ -43,7 +43,8 @@ def test_the_next_endpoint_of_the_name_compiles_nothing(
     kept: dict[str, bytes], tmp_path: Path
 ) -> None:
     """After `down` and `up` everything of the endpoint is another one, also its API key; the
-    programs in its place in the library are used all the same, and nothing is saved again."""
+    programs in its place in the library are used all the same, and nothing is saved again. What
+    they are known by is for root alone, in no log, and not in what the container gets."""
     host = of_library(tmp_path / "next", kept, api_key="key-of-after-the-teardown")
     run(host)
     host.close()
@@ -52,6 +53,9 @@ def test_the_next_endpoint_of_the_name_compiles_nothing(
     assert host.compiled() == []
     assert told(host)["from"] == "bucket"
     assert cache_objects(host) == kept
+    (place,) = (each for each in host.files_with(KEY) if "cloud" not in each)
+    assert place == "root/run/tpuflex/memory/compile-cache.key"
+    assert (host.directory / place).stat().st_mode & 0o777 == 0o400
 
 
 def test_who_has_the_endpoints_keys_makes_no_programs(
@@ -125,17 +129,6 @@ def test_a_value_that_is_none_ends_no_boot(tmp_path: Path) -> None:
 
     assert f"{SECRET} has no value of use: it is empty" in str(told(host)["problem"])
     assert cache_objects(host) == {}
-
-
-def test_the_key_is_in_memory_alone(kept: dict[str, bytes], tmp_path: Path) -> None:
-    """For root alone, in no log, and not in what the container gets."""
-    host = of_library(tmp_path / "next", kept)
-    run(host)
-    host.close()
-
-    (place,) = (each for each in host.files_with(KEY) if "cloud" not in each)
-    assert place == "root/run/tpuflex/memory/compile-cache.key"
-    assert (host.directory / place).stat().st_mode & 0o777 == 0o400
 
 
 def test_one_endpoint_does_not_run_what_another_one_compiled(
