@@ -34,6 +34,7 @@ SERVICES = frozenset(
     {
         "tpu.v2alpha1",
         "tpu.v2",
+        "tpu.v1",
         "storage.v1",
         "secretmanager.v1",
         "iam.v1",

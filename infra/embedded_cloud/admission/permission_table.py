@@ -77,6 +77,7 @@ _TPU: Rows = {
     "nodes.patch": "nodes.update",
     "nodes.stop": "nodes.stop",
     "nodes.start": "nodes.start",
+    "nodes.reimage": "nodes.reimage",
     "nodes.getGuestAttributes": "nodes.get",
     "operations.list": "operations.list",
     "operations.get": "operations.get",
@@ -84,6 +85,8 @@ _TPU: Rows = {
     "acceleratorTypes.get": "acceleratortypes.get",
     "runtimeVersions.list": "runtimeversions.list",
     "runtimeVersions.get": "runtimeversions.get",
+    "tensorflowVersions.list": "tensorflowversions.list",
+    "tensorflowVersions.get": "tensorflowversions.get",
     "list": "locations.list",
     "get": "locations.get",
     # Unknown: no role holds a permission that would fit, so nobody is refused.

@@ -1,1 +1,1 @@
-"""Cloud TPU API, v2alpha1 and v2: queued resources, nodes, operations."""
+"""Cloud TPU API, v2alpha1 and v2: queued resources, nodes, operations; v1 read-only."""
