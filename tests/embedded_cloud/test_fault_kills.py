@@ -165,15 +165,6 @@ def test_neither_the_emulator_nor_who_started_it_is_ever_meant(spawn: Spawn) -> 
     assert not found & {os.getpid(), os.getppid(), 1}
 
 
-def test_a_role_can_be_text_of_a_command_line(spawn: Spawn) -> None:
-    """For other providers than ours."""
-    family = spawn(FAMILY)
-    roles = Roles.from_json({"root": family.pid, "provider": "time.sleep(60)"})
-
-    assert len(find(roles, ["provider"])) == 3
-    assert Roles.from_json(roles.to_json()) == roles
-
-
 def test_a_mark_finds_processes_whose_parents_are_dead(
     monkeypatch: pytest.MonkeyPatch, spawn: Spawn
 ) -> None:

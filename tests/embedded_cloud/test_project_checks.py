@@ -113,18 +113,6 @@ def test_the_quota_that_is_told_is_the_quota_that_refuses(api: Api) -> None:
     }
 
 
-def test_one_metric_can_be_read_by_its_name(api: Api) -> None:
-    """The slash of a metric's name is encoded in the path; other services have no quota here."""
-    answer = api.call("GET", f"{_METRICS}/tpu.googleapis.com%2Ftpu-v5p")
-    assert answer.json()["name"] == (
-        f"projects/{_NUMBER}/services/tpu.googleapis.com/consumerQuotaMetrics/"
-        "tpu.googleapis.com%2Ftpu-v5p"
-    )
-    assert error_of(api.call("GET", f"{_METRICS}/tpu.googleapis.com%2Fno"))[0] == 404
-    other = _METRICS.replace("tpu.", "compute.")
-    assert api.call("GET", other).json() == {}
-
-
 @pytest.mark.gcloud
 @pytest.mark.skipif(shutil.which("gcloud") is None, reason="gcloud is not on PATH")
 def test_gcloud_reads_all_three(cloud: EmbeddedCloud, tmp_path: Path) -> None:

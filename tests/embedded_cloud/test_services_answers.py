@@ -115,7 +115,7 @@ def _secrets() -> _Calls:
     secret, version = f"{secrets}/s", f"{secrets}/s/versions/1"
     data = {"payload": {"data": base64.b64encode(b"x").decode()}}
     policy = {"policy": {"bindings": [{"role": "roles/viewer", "members": ["user:a@b.c"]}]}}
-    body = {"replication": {"automatic": {}}, "ttl": "9999s", "versionDestroyTtl": "86400s"}
+    body = {"replication": {"automatic": {}}, "ttl": "9999s"}
     return [
         ("POST", secrets, body, {"secretId": "s"}),
         ("GET", secrets, None, {}),

@@ -205,7 +205,6 @@ _SERVICES: Rows = {
     "services.list": "services.list",
     "operations.get": "operations.get",
     "services.consumerQuotaMetrics.list": "quotas.get",
-    "services.consumerQuotaMetrics.get": "quotas.get",
 }
 
 # https://docs.cloud.google.com/dns/docs/access-control

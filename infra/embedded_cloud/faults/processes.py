@@ -41,17 +41,15 @@ class Roles:
         mark: ``NAME=value`` in the environment of further processes that may be signalled: it
             still finds those whose parents are dead.
         processes: role -> (process id, start time in epoch seconds).
-        commands: role -> text in the command line of a process of the family.
     """
 
     root: int = 0
     mark: str = ""
     processes: Mapping[str, tuple[int, float]] = field(default_factory=dict)
-    commands: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, document: JsonValue) -> Roles:
-        """Read ``{"root": pid, "mark": "NAME=value", "cli": pid, "provider": "text"}``.
+        """Read ``{"root": pid, "mark": "NAME=value", "cli": pid}``.
 
         Raises:
             CloudError: 400; also when a named process does not run.
@@ -62,17 +60,14 @@ class Roles:
         if not isinstance(root, int) or not isinstance(mark, str):
             raise invalid_argument("roles: root must be a process id and mark NAME=value")
         processes: dict[str, tuple[int, float]] = {}
-        commands: dict[str, str] = {}
         for role, who in document.items():
             if role in ("root", "mark"):
                 continue
             if isinstance(who, int) and not isinstance(who, bool):
                 processes[role] = (who, _started(who))
-            elif isinstance(who, str) and who:
-                commands[role] = who
             else:
-                raise invalid_argument(f"roles: {role} must be a process id or text of a command")
-        return cls(root, mark, processes, commands)
+                raise invalid_argument(f"roles: {role} must be a process id")
+        return cls(root, mark, processes)
 
     def to_json(self) -> JsonObject:
         """The form that :meth:`from_json` reads."""
@@ -80,7 +75,6 @@ class Roles:
             "root": self.root,
             "mark": self.mark,
             **{role: pid for role, (pid, _) in self.processes.items()},
-            **self.commands,
         }
 
 
@@ -138,9 +132,6 @@ def _of_role(roles: Roles, name: str, family: list[psutil.Process]) -> list[psut
         pid, started = roles.processes[name]
         process = same_process(pid, started)
         return [] if process is None else [process]
-    if name in roles.commands:
-        text = roles.commands[name]
-        return [process for process in family if text in " ".join(_words(process))]
     return [process for process in family if _plays(name, _words(process))]
 
 

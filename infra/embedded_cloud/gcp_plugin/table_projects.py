@@ -174,8 +174,6 @@ SECRET = ResourceType(
         Property("ttl", immutable=True, answered=False),
         Property("rotation", Group((Property("nextRotationTime"), Property("rotationPeriod")))),
         Property("topics", Groups((Property("name", use=Use.REQUIRED),), ordered=True)),
-        Property("versionAliases", TextMap()),
-        Property("versionDestroyTtl"),
         Property("createTime", use=Use.OUTPUT),
         Property("name", use=Use.OUTPUT),
         Property("effectiveAnnotations", TextMap(), use=Use.OUTPUT, wire=""),
@@ -197,7 +195,7 @@ SECRET = ResourceType(
         ManagedMap("labels", "effectiveLabels", "pulumiLabels"),
         ManagedMap("annotations", "effectiveAnnotations"),
     ),
-    unserved=("secretType", "tags"),
+    unserved=("secretType", "tags", "versionAliases", "versionDestroyTtl"),
     replaces_when={"replication": _moves},
 )
 

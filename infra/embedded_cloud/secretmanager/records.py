@@ -88,7 +88,7 @@ class Version:
     """One version of a secret. Its payload is kept apart and is not part of this.
 
     Attributes:
-        destroyed, destroy_at: epoch seconds of the destruction, done or scheduled.
+        destroyed: epoch seconds of the destruction.
         checksummed: the caller sent the payload's CRC32C with it.
         keys: by location the version of a key of the user's that has encrypted it.
     """
@@ -98,7 +98,6 @@ class Version:
     created: float
     state: VersionState = VersionState.ENABLED
     destroyed: float | None = None
-    destroy_at: float | None = None
     checksummed: bool = False
     revision: int = 1
     keys: Mapping[str, str] = field(default_factory=dict)
@@ -121,7 +120,6 @@ class Version:
             "created": self.created,
             "state": self.state.value,
             "destroyed": self.destroyed,
-            "destroyAt": self.destroy_at,
             "checksummed": self.checksummed,
             "revision": self.revision,
             **({"keys": dict(self.keys)} if self.keys else {}),
@@ -136,7 +134,6 @@ class Version:
             created=number(value, "created"),
             state=VersionState(text(value, "state")),
             destroyed=number(value, "destroyed") or None,
-            destroy_at=number(value, "destroyAt") or None,
             checksummed=flag(value, "checksummed"),
             revision=int(number(value, "revision")),
             keys=string_map(value, "keys"),

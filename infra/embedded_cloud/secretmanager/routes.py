@@ -69,9 +69,9 @@ SETTABLE = (
     "replication",
     "rotation",
     "topics",
-    "versionAliases",
-    "versionDestroyTtl",
 )
+#: Fields that the emulator cannot honour and so refuses.
+REFUSED = ("versionAliases", "versionDestroyTtl")
 _EXPIRY = frozenset({"ttl", "expireTime"})
 
 
@@ -95,6 +95,7 @@ class SecretHandlers:
     def create(self, call: Call) -> Reply:
         """POST /v1/projects/{project}/secrets."""
         body = call.body or {}
+        _refuse_unsupported(call, body)
         settings = {key: body[key] for key in SETTABLE if body.get(key)}
         if isinstance(body.get("replication"), dict):
             settings["replication"] = body["replication"]
@@ -127,6 +128,7 @@ class SecretHandlers:
     def patch(self, call: Call) -> Reply:
         """PATCH …/secrets/{secret}: what updateMask names changes."""
         body, secret = call.body or {}, self.secret(call)
+        _refuse_unsupported(call, body)
         check_etag(text(body, "etag"), secret_etag(secret))
         mask = [path.strip() for path in call.query.get("updateMask", "").split(",")]
         settings, expires = dict(secret.settings), secret.expires
@@ -177,6 +179,12 @@ class SecretHandlers:
             return self._clock.now() + parse_duration(ttl)
         expires = text(body, "expireTime")
         return parse_rfc3339(expires) if expires else None
+
+
+def _refuse_unsupported(call: Call, body: JsonObject) -> None:
+    for name in REFUSED:
+        if body.get(name):
+            raise unimplemented(f"{name} in {call.method_id}")
 
 
 def secret_resource(secret: Secret) -> JsonObject:
@@ -280,11 +288,9 @@ class VersionHandlers:
         return Reply(body=_resource(secret, self._secrets.set_enabled(version, False)))
 
     def destroy(self, call: Call) -> Reply:
-        """POST …/versions/{version}:destroy: at once, or after the secret's delay."""
+        """POST …/versions/{version}:destroy."""
         secret, version = self._changeable(call)
-        delay = text(secret.settings, "versionDestroyTtl", "0s")
-        destroyed = self._secrets.destroy(version, parse_duration(delay))
-        return Reply(body=_resource(secret, destroyed))
+        return Reply(body=_resource(secret, self._secrets.destroy(version)))
 
     def _version(self, call: Call) -> tuple[Secret, Version]:
         secret = self._parents.secret(call)
@@ -308,8 +314,6 @@ def _resource(secret: Secret, version: Version) -> JsonObject:
         resource["clientSpecifiedPayloadChecksum"] = True
     if version.destroyed is not None:
         resource["destroyTime"] = rfc3339(version.destroyed)
-    if version.destroy_at is not None:
-        resource["scheduledDestroyTime"] = rfc3339(version.destroy_at)
     return resource
 
 

@@ -112,13 +112,12 @@ class Secrets:
         return [Version.from_json(value) for _, value in reversed(stored)]
 
     def require_version(self, secret: Secret, wanted: str) -> Version:
-        """A version by number, by alias, or as ``latest``: the newest, in any state.
+        """A version by number, or as ``latest``: the newest, in any state.
 
         Raises:
             CloudError: 404.
         """
-        alias = text(child(secret.settings, "versionAliases"), wanted)
-        number = str(secret.last_version) if wanted == LATEST else alias or wanted
+        number = str(secret.last_version) if wanted == LATEST else wanted
         if wanted == LATEST and not secret.last_version:
             raise not_found(f"Secret [{secret.name}] not found or has no versions.")
         if not number.isdecimal():
@@ -177,60 +176,40 @@ class Secrets:
             replace(
                 version,
                 state=VersionState.ENABLED if enabled else VersionState.DISABLED,
-                destroy_at=None if enabled else version.destroy_at,
                 revision=version.revision + 1,
             )
         )
 
-    def destroy(self, version: Version, delay_s: float) -> Version:
-        """Destroy irrevocably, now or after ``delay_s`` (disabled until then).
+    def destroy(self, version: Version) -> Version:
+        """Destroy irrevocably.
 
         Raises:
             CloudError: 400, it is destroyed already.
         """
         _check_not_destroyed(version)
-        if delay_s:
-            scheduled = replace(
-                version,
-                state=VersionState.DISABLED,
-                destroy_at=self._clock.now() + delay_s,
-                revision=version.revision + 1,
-            )
-            return self._put_version(scheduled)
         self._store.delete(_PAYLOADS, version.key)
         return self._put_version(
             replace(
                 version,
                 state=VersionState.DESTROYED,
                 destroyed=self._clock.now(),
-                destroy_at=None,
                 revision=version.revision + 1,
             )
         )
 
     def settle(self) -> None:
-        """Apply what is due: expiries of secrets, scheduled destructions of versions."""
+        """Delete the secrets that have expired."""
         now = self._clock.now()
         for _, value in self._store.list(SECRETS):
             secret = Secret.from_json(value)
             if secret.expires is not None and secret.expires <= now:
                 self.delete(secret)
-        for _, value in self._store.list(VERSIONS):
-            version = Version.from_json(value)
-            if version.destroy_at is not None and version.destroy_at <= now:
-                self.destroy(version, 0)
 
     def _check(self, secret: Secret) -> None:
         if secret.expires is not None and secret.expires <= self._clock.now():
             raise invalid_argument("The secret's expiration must be in the future.")
         if "rotation" in secret.settings and not secret.settings.get("topics"):
             raise invalid_argument("A secret with a rotation needs at least one topic.")
-        numbers = {version.number for version in self.versions(secret)}
-        for alias, number in child(secret.settings, "versionAliases").items():
-            if alias == LATEST or alias.isdecimal():
-                raise invalid_argument(f"[{alias}] is not a valid version alias.")
-            if int(str(number)) not in numbers:
-                raise invalid_argument(f"Alias [{alias}] names version {number}: not found.")
 
     def _put(self, secret: Secret) -> None:
         self._store.put(SECRETS, secret.name, secret.to_json())

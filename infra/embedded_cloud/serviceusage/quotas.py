@@ -44,15 +44,6 @@ class QuotaHandlers:
             lambda metric: _metric(parent, metric, capacity),
         )
 
-    def get(self, call: Call) -> Reply:
-        """GET …/consumerQuotaMetrics/{metric}."""
-        parent = self._parent(call)
-        if call.params["service"] == _TPU:
-            for metric in METRICS:
-                if metric.name == call.id:
-                    return Reply(body=_metric(parent, metric, self._capacity.current()))
-        raise not_found(f"Quota metric '{call.id}' not found for service {call.params['service']}.")
-
     def _parent(self, call: Call) -> str:
         if call.params["v1beta1Id"] != "projects":
             raise unimplemented(f"{call.method_id} of {call.params['v1beta1Id']}")
@@ -116,6 +107,5 @@ def service(context: Context) -> Service:
         version="v1beta1",
         handlers={
             "serviceusage.services.consumerQuotaMetrics.list": quotas.list,
-            "serviceusage.services.consumerQuotaMetrics.get": quotas.get,
         },
     )

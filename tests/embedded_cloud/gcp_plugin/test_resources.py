@@ -194,7 +194,7 @@ def test_a_preview_shows_what_is_known_and_creates_nothing(
         ("Router", {"bgp": {"asn": 64515}, "description": "changed"}),
         ("RouterNat", {"minPortsPerVm": 128, "logConfig": {"enable": True, "filter": "ALL"}}),
         ("Secret", {"labels": {"env": "prod"}, "annotations": {"note": "y", "more": "z"}}),
-        ("Secret", {"versionAliases": {}, "labels": None}),
+        ("Secret", {"labels": None}),
         ("Subnetwork", {"ipCidrRange": "10.0.0.0/20"}),
         ("CryptoKey", {"labels": {"team": "x"}}),
         ("IAMCustomRole", {"permissions": ["tpu.nodes.get"], "title": "Less"}),
