@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,8 +17,22 @@ from tpuflex.gcp.session import authorized_session
 from tpuflex.gcp.timing import Timing
 from tpuflex.gcp.transport import Transport
 from tpuflex.gcp.weights import WeightsBucket, weights_bucket
+from tpuflex.gcp.weights_report import PushReport
 
 PROJECT = "my-project"
+PREFIX = "models/tiny/1"
+
+
+def nobody_looks(_done: int, _total: int) -> None:
+    """The progress of what nobody looks at."""
+
+
+def push(
+    bucket: WeightsBucket, directory: Path, prefix: str = PREFIX, **changes: Any
+) -> PushReport:
+    """Push as the command line does."""
+    how = {"model": "tiny", "revision": "1", "progress": nobody_looks, **changes}
+    return bucket.push(directory, prefix, **how)
 
 
 @dataclass(frozen=True)

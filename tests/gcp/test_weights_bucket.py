@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from embedded_cloud.json_types import JsonValue
+from tests.gcp.conftest import PREFIX, push
 from tpuflex.boot.manifest import PART_BYTES
 from tpuflex.errors import AccessError, NotFoundError, WeightsError
-from tpuflex.gcp.weights import WeightsBucket
-from tpuflex.gcp.weights_report import PushReport, WeightsProblem
+from tpuflex.gcp.weights_report import WeightsProblem
 
 if TYPE_CHECKING:
     from tests.gcp.conftest import Clients
 
-PREFIX = "models/tiny/1"
 #: Larger than one request of an upload, so that it is sent in several.
 LARGE = b"0123456789abcdef" * (18 * 1024 * 1024 // 16)
 
@@ -33,19 +32,6 @@ def checkpoint(tmp_path: Path) -> Path:
     (directory / "nested" / "model-2.safetensors").write_bytes(b"two" * 1000)
     (directory / "empty.txt").touch()
     return directory
-
-
-def push(bucket: WeightsBucket, directory: Path, **changes: object) -> PushReport:
-    """Push as the command line does."""
-    progress = changes.pop("progress", lambda _done, _total: None)
-    return bucket.push(
-        directory,
-        PREFIX,
-        model="tiny",
-        revision="1",
-        progress=progress,  # type: ignore[arg-type]
-        **changes,  # type: ignore[arg-type]
-    )
 
 
 def names(clients: Clients) -> set[str]:

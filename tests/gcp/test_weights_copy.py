@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from embedded_cloud.storage.copy_handlers import BYTES_PER_CALL
+from tests.gcp.conftest import PREFIX, nobody_looks, push
 from tpuflex.errors import ConflictError, WeightsError
 from tpuflex.gcp.weights import WeightsBucket
 from tpuflex.gcp.weights_copy import copy_set
@@ -19,7 +20,6 @@ from tpuflex.gcp.weights_usage import note_source
 if TYPE_CHECKING:
     from tests.gcp.conftest import Clients
 
-PREFIX = "models/tiny/1"
 SOURCE = f"hf://acme/tiny@{'a' * 40}"
 #: More than one call rewrites into another location.
 LARGE = b"0123456789abcdef" * (BYTES_PER_CALL // 16) + b"tail"
@@ -35,12 +35,6 @@ def filled(clients: Clients, checkpoint: Path) -> WeightsBucket:
     push(here, checkpoint)
     note_source(here._bucket.get_blob(f"{PREFIX}/MANIFEST.json"), SOURCE)
     return here
-
-
-def push(bucket: WeightsBucket, directory: Path, **changes: object) -> PushReport:
-    """Push as the command line does."""
-    changes.setdefault("progress", lambda _done, _total: None)
-    return bucket.push(directory, PREFIX, model="tiny", revision="1", **changes)  # type: ignore[arg-type]
 
 
 def expected_of(there: SetObjects) -> str:
@@ -110,12 +104,12 @@ def test_nothing_of_a_colleague_is_replaced(clients: Clients, filled: WeightsBuc
     wanted = expected_of(first)
     bucket.blob(f"{PREFIX}/config.json").upload_from_string("a colleague's")
     with pytest.raises(ConflictError, match="somebody else is writing"):
-        copy_set(first, empty, expected=wanted, progress=lambda _done, _total: None)
+        copy_set(first, empty, expected=wanted, progress=nobody_looks)
     assert bucket.get_blob(f"{PREFIX}/config.json").download_as_bytes() == b"a colleague's"
     assert target.find(PREFIX) is None
 
     bucket.blob(f"{PREFIX}/config.json").upload_from_string("{}")
-    copy_set(first, empty, expected=wanted, progress=lambda _done, _total: None)
+    copy_set(first, empty, expected=wanted, progress=nobody_looks)
     assert target.verify(PREFIX).problems == ()
     assert copied(clients).sent == ()  # a colleague has copied the same
     other = bucket.get_blob(f"{PREFIX}/MANIFEST.json")
@@ -156,17 +150,17 @@ def test_two_copies_of_the_same_set_side_by_side(
     origin = filled.contents(PREFIX)
     first, second, third = (clients.bucket("bucket-2").contents(PREFIX) for _ in range(3))
     wanted, seen = expected_of(origin), dict[str, int]()
-    copy_set(origin, first, expected=wanted, progress=lambda _done, _total: None)
+    copy_set(origin, first, expected=wanted, progress=nobody_looks)
     for blob in bucket.list_blobs():
         seen[blob.name] = blob.generation
-    copy_set(origin, second, expected=wanted, progress=lambda _done, _total: None)
+    copy_set(origin, second, expected=wanted, progress=nobody_looks)
     assert {blob.name: blob.generation for blob in bucket.list_blobs()} == seen
     assert clients.bucket("bucket-2").verify(PREFIX).problems == ()
 
     manifest = bucket.get_blob(f"{PREFIX}/MANIFEST.json")
     text = manifest.download_as_bytes()
     manifest.delete()  # as one that is being mended
-    copy_set(origin, third, expected=wanted, progress=lambda _done, _total: None)
+    copy_set(origin, third, expected=wanted, progress=nobody_looks)
     assert bucket.get_blob(f"{PREFIX}/MANIFEST.json").download_as_bytes() == text
 
 
@@ -186,7 +180,7 @@ def test_another_manifest_that_is_written_meanwhile_is_not_taken(
     manifest.upload_from_string(other)
     for seen in (empty, damaged):
         with pytest.raises(ConflictError, match="somebody else is writing"):
-            copy_set(origin, seen, expected=wanted, progress=lambda _done, _total: None)
+            copy_set(origin, seen, expected=wanted, progress=nobody_looks)
         assert bucket.get_blob(f"{PREFIX}/MANIFEST.json").download_as_bytes() == other
 
 
@@ -206,7 +200,7 @@ def test_what_is_not_whole_is_not_copied(clients: Clients, filled: WeightsBucket
             seen,
             target.contents(PREFIX),
             expected=expected_of(seen),
-            progress=lambda _done, _total: None,
+            progress=nobody_looks,
         )
     assert target.find(PREFIX) is None
     manifest.upload_from_string(text + b"\n")
@@ -232,6 +226,6 @@ def test_a_set_that_was_exchanged_is_not_copied(
             filled.contents(PREFIX),
             target.contents(PREFIX),
             expected=trusted,
-            progress=lambda _done, _total: None,
+            progress=nobody_looks,
         )
     assert target.stored(PREFIX) is None

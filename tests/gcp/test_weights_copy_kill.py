@@ -9,12 +9,11 @@ import pytest
 from embedded_cloud.faults.rule import Stage, Where
 from embedded_cloud.server import EmbeddedCloud
 from embedded_cloud.storage.copy_handlers import BYTES_PER_CALL
-from tests.gcp.conftest import PROJECT
+from tests.gcp.conftest import PREFIX, PROJECT, nobody_looks, push
 from tests.gcp.killed import kill, run_killed
 from tpuflex.gcp.weights import weights_bucket
 from tpuflex.gcp.weights_copy import copy_set
 
-PREFIX = "models/tiny/1"
 #: Each writing call of a copy: of the small file, of the large one (twice), of the manifest.
 CALLS = {
     "config": ("config.json/rewriteTo/", 1),
@@ -43,7 +42,7 @@ def test_the_same_command_goes_on(tmp_path: Path, call: str, stage: Stage) -> No
         directory.mkdir()
         (directory / "config.json").write_text("{}")
         (directory / "model.safetensors").write_bytes(b"1" * (BYTES_PER_CALL + 1))
-        origin.push(directory, PREFIX, model="t", revision="1", progress=lambda _done, _all: None)
+        push(origin, directory)
         before = [(each.name, each.generation) for each in origin._bucket.list_blobs()]
         run_killed(cloud, "copy", PROJECT, PREFIX, "bucket-1", "bucket-2", rule=rule)
         whole = target.find(PREFIX) is not None
@@ -53,7 +52,7 @@ def test_the_same_command_goes_on(tmp_path: Path, call: str, stage: Stage) -> No
                 origin.contents(PREFIX),
                 target.contents(PREFIX),
                 expected=origin.verify(PREFIX).sha256,
-                progress=lambda _done, _all: None,
+                progress=nobody_looks,
             )
         after = target.verify(PREFIX)
         names = [each.name for each in target._bucket.list_blobs(versions=True)]

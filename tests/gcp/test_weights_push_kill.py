@@ -8,9 +8,9 @@ import pytest
 
 from embedded_cloud.faults.rule import Stage, Where
 from embedded_cloud.server import EmbeddedCloud
-from tests.gcp.conftest import PROJECT
+from tests.gcp.conftest import PREFIX, PROJECT
 from tests.gcp.killed import begin, kill, run_killed
-from tests.gcp.test_weights_removal_kill import PREFIX, filled
+from tests.gcp.test_weights_removal_kill import filled
 
 
 # Before a call is as after the one before it: each moment once.

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.gcp.conftest import PREFIX, push
 from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.errors import ConflictError
 from tpuflex.gcp.weights import WeightsBucket, weights_bucket
 from tpuflex.gcp.weights_removal import planned_removal, remove
-from tpuflex.gcp.weights_report import PushReport
 from tpuflex.gcp.weights_usage import note_use
 from tpuflex.settings.bucket import BroughtBucket
 
@@ -20,22 +20,7 @@ if TYPE_CHECKING:
     from tests.gcp.conftest import Clients
     from tpuflex.gcp.transport import JsonObject
 
-PREFIX = "models/tiny/1"
 DAY = dt.date(2026, 11, 23)
-
-
-def push(
-    bucket: WeightsBucket, directory: Path, prefix: str = PREFIX, day: dt.date = DAY
-) -> PushReport:
-    """Push as the command line does."""
-    return bucket.push(
-        directory,
-        prefix,
-        model="tiny",
-        revision="1",
-        used=day,
-        progress=lambda _done, _total: None,
-    )
 
 
 def names(bucket: WeightsBucket, prefix: str = PREFIX) -> list[str]:
@@ -135,7 +120,7 @@ def test_what_a_push_has_named_meanwhile_stays(clients: Clients, checkpoint: Pat
 def test_what_somebody_has_come_to_use_meanwhile_stays(clients: Clients, checkpoint: Path) -> None:
     """An `up` has noted its use since the set was looked at: nothing of it goes."""
     bucket = clients.bucket()
-    push(bucket, checkpoint)
+    push(bucket, checkpoint, used=DAY)
     planned = planned_removal(bucket.contents(PREFIX), unfinished=False)
     note_use(bucket.contents(PREFIX), DAY + dt.timedelta(1))
 
@@ -262,7 +247,7 @@ def test_the_last_use_is_kept_by_the_day(clients: Clients, checkpoint: Path) -> 
     """With the push; later by a note, which never goes back; neither content nor manifest hash
     change, nor what else is kept there."""
     bucket = clients.bucket()
-    sha256 = push(bucket, checkpoint).manifest.sha256
+    sha256 = push(bucket, checkpoint, used=DAY).manifest.sha256
     seen = [bucket.list()[0].used]
     for day in (DAY, DAY + dt.timedelta(2), DAY + dt.timedelta(1)):
         note_use(bucket.contents(PREFIX), day)
@@ -270,14 +255,14 @@ def test_the_last_use_is_kept_by_the_day(clients: Clients, checkpoint: Path) -> 
 
     assert seen == [DAY, DAY, DAY + dt.timedelta(2), DAY + dt.timedelta(2)]
     assert bucket.verify(PREFIX).sha256 == sha256
-    assert push(bucket, checkpoint).sent == ()
+    assert push(bucket, checkpoint, used=DAY).sent == ()
     assert bucket.list()[0].used == DAY + dt.timedelta(2)
 
 
 def test_nothing_is_noted_of_a_set_that_is_not_complete(clients: Clients, checkpoint: Path) -> None:
     """Nor of one that others have put into a bucket of the user's own."""
     bucket = clients.bucket()
-    push(bucket, checkpoint)
+    push(bucket, checkpoint, used=DAY)
     yours = weights_bucket(
         "bucket-1",
         project="my-project",

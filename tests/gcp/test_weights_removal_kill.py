@@ -8,12 +8,10 @@ import pytest
 
 from embedded_cloud.faults.rule import Stage, Where
 from embedded_cloud.server import EmbeddedCloud
-from tests.gcp.conftest import PROJECT
+from tests.gcp.conftest import PREFIX, PROJECT, push
 from tests.gcp.killed import kill, run_killed
 from tpuflex.gcp.weights import WeightsBucket, weights_bucket
 from tpuflex.gcp.weights_removal import planned_removal, remove
-
-PREFIX = "models/tiny/1"
 
 
 def filled(environ: dict[str, str], directory: Path) -> WeightsBucket:
@@ -23,7 +21,7 @@ def filled(environ: dict[str, str], directory: Path) -> WeightsBucket:
     (directory / "model.safetensors").write_bytes(b"one" * 1000)
     bucket = weights_bucket("bucket-1", project=PROJECT, environ=environ)
     bucket._bucket.client.create_bucket("bucket-1", location="US-EAST5")
-    bucket.push(directory, PREFIX, model="tiny", revision="1", progress=lambda _done, _all: None)
+    push(bucket, directory)
     return bucket
 
 
