@@ -28,7 +28,7 @@ class WrittenBoot:
     worker: int = 0
     labels: dict[str, str] = field(default_factory=dict)
     timeline: dict[str, float] = field(default_factory=dict, init=False)
-    ended: dict[str, float] | None = field(default=None, init=False)
+    ended: dict[str, float] = field(default_factory=dict, init=False)
 
     def write(
         self, phase: str, after: float, *lines: str, error: str = "", container: str = ""
@@ -44,7 +44,7 @@ class WrittenBoot:
             "message": "".join(f"{line}\n" for line in lines),
             "container": container,
             "timeline": dict(self.timeline),
-            "ended": self.ended,
+            "ended": dict(self.ended),
         }
         place = {"node_id": f"n-g{self.generation}", "location": "us-east5-a"}
         boot = str(round(self.began.timestamp() * 1000))

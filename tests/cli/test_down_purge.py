@@ -136,7 +136,6 @@ def there_are(cloud: Cloud, sha256: str) -> Cloud:
         (replace(HERE, prefix="other/models/tiny/1"), False),
         (replace(HERE, bucket="the-stacks-own"), False),
         (replace(HERE, manifest_sha256="5b" * 32), False),
-        (replace(HERE, manifest_sha256=""), True),  # an older version, which served what it found
         (None, False),
     ],
 )

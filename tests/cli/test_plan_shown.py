@@ -63,7 +63,7 @@ def test_on_google(stack: OpenStack, capsys: Captured) -> None:
 
 
 def test_a_way_out_that_goes_or_comes_is_told(stack: OpenStack) -> None:
-    """A stack of an earlier version loses its NAT, and the plan says so before it does."""
+    """A stack that is to have no NAT any more loses it, and the plan says so before it does."""
     nat = EnginePlan((step("delete", "gcp:compute/routerNat:RouterNat", "nat"),))
     zone = EnginePlan((step("delete", "gcp:dns/managedZone:ManagedZone", "zone"),))
 

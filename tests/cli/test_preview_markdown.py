@@ -35,7 +35,7 @@ from tpuflex.cli.steps.preview import show
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.engine.plan_digest import plan_digest
 from tpuflex.errors import EngineError
-from tpuflex.host.report import PHASES, HostReport
+from tpuflex.host.report import AT_ONCE, PHASES, HostReport
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.planning.cost import run_cost
 from tpuflex.policy.finding import Finding, Report, WaivedBy
@@ -115,7 +115,9 @@ def served() -> Any:
     begin = (NOON - timedelta(minutes=29)).timestamp()
     phases = [phase for phase in PHASES if phase not in ("fetch", "warmup")]
     timeline = {phase: begin + 60.0 * number for number, phase in enumerate(phases)}
-    return status(created=NOON - timedelta(minutes=75), host=HostReport("READY", timeline=timeline))
+    ended = {phase: timeline[phase] + 60.0 for phase in AT_ONCE}
+    host = HostReport("READY", timeline=timeline, ended=ended)
+    return status(created=NOON - timedelta(minutes=75), host=host)
 
 
 def replaced(google: OpenStack, **changes: Any) -> PreviewReport:

@@ -427,8 +427,6 @@ def test_a_colleagues_weights_of_the_same_name_stay(pushed: Doctor, tmp_path: Pa
     with pytest.raises(ConflictError, match="was neither served by this stack nor pushed from"):
         planned_purge(pushed.cloud, None)
     assert len(listed(pushed, HOME)) == len(listed(pushed, FAR)) == 3
-    old = PlannedWeights(HOME, mine.prefix, "", frozenset({FAR}))
-    assert len(planned(pushed.cloud, old)) == 2  # an older version served what it found
 
 
 def test_what_somebody_pushes_while_the_stack_goes_stays(pushed: Doctor, tmp_path: Path) -> None:

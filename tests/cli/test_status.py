@@ -145,7 +145,8 @@ def test_a_last_word_that_is_old(show: Show, said_ago: timedelta, server: str) -
 
 def test_where_the_time_of_the_boot_went(show: Show) -> None:
     """The chips are billed while a host boots: `status` shows each phase of it as a bar."""
-    host = HostReport("READY", timeline={"config": 10.0, "image": 11.0, "READY": 15.0})
+    timeline = {"config": 10.0, "image": 11.0, "READY": 15.0}
+    host = HostReport("READY", timeline=timeline, ended={"image": 15.0})
 
     _, text = show(status(host=host))
 

@@ -226,8 +226,8 @@ class TestCompleteness:
         assert [item.name for item in found.items] == ["b"]
 
     def test_a_project_that_never_had_cloud_dns_has_no_zones(self) -> None:
-        """Endpoints of earlier versions were made without that API, and are taken down all the
-        same; any other API that is not enabled hides what there may be."""
+        """An endpoint whose hosts may reach the internet needs no zones, and is taken down all
+        the same; any other API that is not enabled hides what there may be."""
         disabled = ServiceDisabledError("not enabled")
         zones, secrets = "/dns/v1/projects/p/managedZones", "/v1/projects/p/secrets"
 

@@ -27,9 +27,9 @@ class TestReport:
 
     def test_seconds_by_phase(self) -> None:
         """A phase lasts until the next one begins."""
-        report = HostReport("READY", timeline={"weights": 10.0, "config": 9.5, "READY": 30.0})
+        report = HostReport("READY", timeline={"health": 10.0, "config": 9.5, "READY": 30.0})
 
-        assert report.seconds_by_phase() == {"config": 0.5, "weights": 20.0}
+        assert report.seconds_by_phase() == {"config": 0.5, "health": 20.0}
         assert report.seconds == 20.5
 
     def test_seconds_of_what_goes_on_at_once(self) -> None:
@@ -52,7 +52,7 @@ class TestReport:
         [("{}", {}), ('{"image": 2.5, "weights": "x"}', {"image": 2.5}), ("[", {})],
     )
     def test_ends_are_read(self, text: str, ended: dict[str, float]) -> None:
-        """Ends are read as the timeline is; a host of an older script tells none."""
+        """Ends are read as the timeline is; before image and weights there are none."""
         report = host_report({"phase": "fetch", "ended": text})
         assert report is not None
         assert report.ended == ended

@@ -18,8 +18,7 @@ class PlannedWeights:
     Attributes:
         bucket: bucket name; of several, that in the stack's home.
         prefix: prefix of their objects.
-        manifest_sha256: SHA-256 of their manifest; empty for a node of an older version, which
-            served whatever manifest it found.
+        manifest_sha256: SHA-256 of their manifest.
         copies: the buckets of other regions with the same weights: a host reads that of its own.
     """
 
@@ -39,11 +38,12 @@ def planned_weights(metadata: object) -> PlannedWeights | None:
     try:
         weights = json.loads(str(text))["weights"]
         bucket, prefix = weights["bucket"], weights["prefix"]
-        sha256 = weights.get("manifest_sha256", "")
+        sha256 = weights["manifest_sha256"]
         copies = frozenset(weights.get("buckets", {}).values()) - {bucket}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     if not all(isinstance(each, str) for each in (bucket, prefix, sha256, *copies)):
         return None
-    known = sha256 if re.fullmatch(SHA256_PATTERN, sha256) else ""
-    return PlannedWeights(bucket, prefix, known, copies)
+    if not re.fullmatch(SHA256_PATTERN, sha256):
+        return None
+    return PlannedWeights(bucket, prefix, sha256, copies)

@@ -48,16 +48,13 @@ def phase_times(report: HostReport, now: float) -> tuple[PhaseTime, ...]:
     known = {**ended, **going}
     names = [name for name in PHASES if name in known and name != READY]
     names.sort(key=lambda name: report.timeline[name])
-    return with_beside(
-        [PhaseTime(name, known[name], name in ended) for name in names],
-        at_once=report.ended is not None,
-    )
+    return with_beside([PhaseTime(name, known[name], name in ended) for name in names])
 
 
-def with_beside(times: Sequence[PhaseTime], *, at_once: bool) -> tuple[PhaseTime, ...]:
-    """``times``; where image and weights began together, the second names the first."""
+def with_beside(times: Sequence[PhaseTime]) -> tuple[PhaseTime, ...]:
+    """``times``; of image and weights, which go on at once, the second names the first."""
     first, second = AT_ONCE
-    both = at_once and any(time.name == first for time in times)
+    both = any(time.name == first for time in times)
     return tuple(
         time._replace(beside=first) if both and time.name == second else time for time in times
     )
@@ -98,9 +95,7 @@ def phase_bars(
             f"beside {time.beside}" if time.beside else "",
         ]
         lines.append(_line(time.name, time.seconds, medians, " ".join(filter(None, drawn))))
-    total = together(
-        {time.name: time.seconds for time in times}, at_once=any(time.beside for time in times)
-    )
+    total = together({time.name: time.seconds for time in times})
     return [*lines, _line(TOGETHER, total, medians, "")]
 
 

@@ -251,14 +251,12 @@ def is_own(cloud: Cloud, served: PlannedWeights | None, found: FoundManifest | N
     """
     if found is None:
         return _was_there(cloud, served)
-    known = known_manifests(cloud, served)
-    return known is None or found.sha256 in known
+    return found.sha256 in known_manifests(cloud, served)
 
 
-def known_manifests(cloud: Cloud, served: PlannedWeights | None) -> frozenset[str] | None:
-    """SHA-256 of the manifests that are the stack's own in the bucket of ``cloud``; None for any: a
-    slice of an older version served what it found. What is the stack's in its home is it in every
-    region, which the home's is copied to.
+def known_manifests(cloud: Cloud, served: PlannedWeights | None) -> frozenset[str]:
+    """SHA-256 of the manifests that are the stack's own in the bucket of ``cloud``. What is the
+    stack's in its home is it in every region, which the home's is copied to.
 
     Args:
         cloud: the stack's cloud, in one of its regions.
@@ -268,11 +266,12 @@ def known_manifests(cloud: Cloud, served: PlannedWeights | None) -> frozenset[st
     prefix = weights_prefix(cloud.stack.settings.model)
     pushed = PushedWeights(cloud.stack.own_files)
     known = {pushed.get(bucket, prefix) for bucket in (cloud.bucket, home)}
-    if served is not None and served.prefix == prefix:
-        if served.holds(cloud.bucket) and not served.manifest_sha256:
-            return None
-        if served.holds(cloud.bucket) or served.holds(home):
-            known.add(served.manifest_sha256)
+    if (
+        served is not None
+        and served.prefix == prefix
+        and (served.holds(cloud.bucket) or served.holds(home))
+    ):
+        known.add(served.manifest_sha256)
     return frozenset(each for each in known if each)
 
 

@@ -33,6 +33,5 @@ def _step(step: Step) -> dict[str, object]:
         "before": step.before,
         "inputs": step.inputs,
         "deleted_first": step.deleted_first,
-        # Only where it is so: what was approved before there was this field stays approved.
-        **({"ends_replaced": True} if step.ends_replaced else {}),
+        "ends_replaced": step.ends_replaced,
     }

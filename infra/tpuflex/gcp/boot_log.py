@@ -42,8 +42,7 @@ class BootEntry:
         node: id of the node.
         zone: its zone.
         time: when it was written (RFC 3339).
-        boot: which boot of the host it is of; empty if the script of an earlier version has written
-            it, of which a boot has one entry.
+        boot: which boot of the host it is of.
         generation: the run of the slice, 0 where it is not known.
         worker: number of the host in its slice.
         phase: the phase that the lines are of; READY if it served.
@@ -51,8 +50,7 @@ class BootEntry:
         lines: what the log had since the entry before it.
         container: the end of what the server wrote, in the last entry of a boot.
         timeline: when each phase began, as the host wrote it.
-        ended: when each of those ended that go on at once, as the host wrote it; None if the script
-            of an earlier version has written the entry.
+        ended: when each of those ended that go on at once, as the host wrote it.
     """
 
     node: str
@@ -67,7 +65,7 @@ class BootEntry:
     generation: int = 0
     worker: int = 0
     timeline: Mapping[str, JsonValue] = field(default_factory=dict)
-    ended: Mapping[str, JsonValue] | None = None
+    ended: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 def boot_entries(
@@ -118,8 +116,10 @@ def last_boot(logging: Api, project: str, names: Names) -> tuple[BootEntry, ...]
     written, or all are too old. Raises as :func:`boot_entries`."""
     newest = boot_entries(logging, project, names, newest_first=True, page_entries=1)
     last = next(newest, None)
-    if last is None or not last.boot:
-        return () if last is None else (last,)
+    if last is None:
+        return ()
+    if not last.boot:  # no script of ours wrote it, and nothing can be asked for by it
+        return (last,)
     entries = boot_entries(logging, project, names, boot=last.boot)
     # Two hosts may have begun in one millisecond.
     same = (last.node, last.zone, last.worker)
@@ -170,7 +170,7 @@ def _boot_entry(entry: Mapping[str, JsonValue]) -> BootEntry:
         lines=tuple(_text(payload.get("message")).splitlines()),
         container=tuple(_text(payload.get("container")).splitlines()),
         timeline=_object(payload.get("timeline")),
-        ended=_object(payload["ended"]) if payload.get("ended") is not None else None,
+        ended=_object(payload.get("ended")),
     )
 
 

@@ -165,14 +165,13 @@ PHASES = (
 
 READY = "READY"
 
-#: Those that go on at once, in the phase `fetch`; on hosts of older scripts they are phases of
-#: their own, one after the other.
+#: Those that go on at once, in the phase `fetch`.
 AT_ONCE = ("image", "weights")
 
 
-def together(seconds: Mapping[str, float], *, at_once: bool) -> float:
-    """Seconds of all phases: of image and weights, where they began ``at_once``, the longer."""
-    both = [seconds[name] for name in AT_ONCE if at_once and name in seconds]
+def together(seconds: Mapping[str, float]) -> float:
+    """Seconds of all phases: of image and weights, which go on at once, the longer."""
+    both = [seconds[name] for name in AT_ONCE if name in seconds]
     return sum(seconds.values()) - sum(both) + max(both, default=0.0)
 
 
@@ -185,8 +184,7 @@ class HostReport:
         detail: free text for people, such as how far a download has come.
         error: empty, or ``<code>: text`` when the boot failed.
         timeline: when each phase began, in seconds since the epoch.
-        ended: when each of those ended that go on at once; None on a host whose phases all follow
-            one another.
+        ended: when each of those ended that go on at once; empty before the first has.
         isolation: ``isolated``, or ``privileged: why``; empty before the container starts.
         weights: SHA-256 of the manifest of the weights that it has fetched and checked; empty
             before that.
@@ -194,7 +192,7 @@ class HostReport:
         kv_cache: the KV cache that the server has allocated; None before it serves.
         compile_cache: what became of the programs that were compiled before; None before the
             container starts, and where none are kept.
-        serving: what it says from READY on; None before that, and on a host of an older script.
+        serving: what it says from READY on; None before that.
     """
 
     phase: str = ""
@@ -206,7 +204,7 @@ class HostReport:
     vllm_version: str = ""
     kv_cache: KvCacheReport | None = None
     compile_cache: CompileCacheReport | None = None
-    ended: Mapping[str, float] | None = None
+    ended: Mapping[str, float] = field(default_factory=dict)
     serving: Serving | None = None
 
     @property
@@ -241,10 +239,9 @@ class HostReport:
         has no length."""
         times = sorted(self.timeline.items(), key=lambda item: item[1])
         ends = {phase: end for (phase, _), (_, end) in pairwise(times)}
-        if self.ended is not None:
-            ends = {phase: end for phase, end in ends.items() if phase not in AT_ONCE} | {
-                phase: self.ended[phase] for phase in AT_ONCE if phase in self.ended
-            }
+        ends = {phase: end for phase, end in ends.items() if phase not in AT_ONCE} | {
+            phase: self.ended[phase] for phase in AT_ONCE if phase in self.ended
+        }
         return {
             phase: round(max(0.0, ends[phase] - begin), 1)
             for phase, begin in times
@@ -264,7 +261,7 @@ class HostReport:
             "detail": self.detail,
             "error": self.error,
             "timeline": dict(self.timeline),
-            "ended": None if self.ended is None else dict(self.ended),
+            "ended": dict(self.ended),
             "isolation": self.isolation,
             "weights": self.weights,
             "vllm_version": self.vllm_version,
@@ -294,7 +291,7 @@ def host_report(attributes: Mapping[str, str]) -> HostReport | None:
         vllm_version=printable(attributes.get("vllm_version", "")),
         kv_cache=kv_cache_report(attributes.get("kv_cache", "")),
         compile_cache=compile_cache_report(attributes.get("compile_cache", "")),
-        ended=_timeline(attributes["ended"]) if "ended" in attributes else None,
+        ended=_timeline(attributes.get("ended", "")),
         serving=serving,
     )
 

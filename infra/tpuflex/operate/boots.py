@@ -41,8 +41,6 @@ class Boot:
         outcome: how it ended.
         reason: why it failed, or empty.
         seconds: how long each phase took that has ended.
-        at_once: whether image and weights began together; earlier versions brought one after the
-            other.
     """
 
     node: str
@@ -54,12 +52,11 @@ class Boot:
     outcome: Outcome
     reason: str
     seconds: Mapping[str, float]
-    at_once: bool
 
     @property
     def total(self) -> float:
         """Seconds of all phases that have ended."""
-        return round(together(self.seconds, at_once=self.at_once), 1)
+        return round(together(self.seconds), 1)
 
     def to_json(self) -> dict[str, object]:
         """The document under ``boots`` that ``tpuflex logs --boots --json`` prints."""
@@ -91,8 +88,7 @@ def recent_boots(entries: Iterable[BootEntry], most: int) -> tuple[Boot, ...]:
     """
     newest: dict[tuple[str, str, int, str], BootEntry] = {}
     for entry in entries:
-        # Earlier versions wrote one entry for a boot, without its name.
-        key = (entry.node, entry.zone, entry.worker, entry.boot or f"{entry.time} {entry.id}")
+        key = (entry.node, entry.zone, entry.worker, entry.boot)
         if key not in newest and len(newest) == most:
             break
         known = newest.setdefault(key, entry)
@@ -121,7 +117,7 @@ def _boot(entry: BootEntry) -> Boot:
         "phase": entry.phase,
         "error": entry.error,
         "timeline": json.dumps(dict(entry.timeline)),
-        **({} if entry.ended is None else {"ended": json.dumps(dict(entry.ended))}),
+        "ended": json.dumps(dict(entry.ended)),
     }
     report = host_report({REPORT: json.dumps(fields)}) or HostReport()
     outcome = Outcome.SERVED if report.ready else Outcome.UNFINISHED
@@ -135,7 +131,6 @@ def _boot(entry: BootEntry) -> Boot:
         outcome=Outcome.FAILED if report.error else outcome,
         reason=report.reason,
         seconds=_seconds(report, entry.time),
-        at_once=report.ended is not None,
     )
 
 

@@ -186,7 +186,7 @@ def _corrected(given: Properties, request: QueuedResource | None) -> Properties:
         corrected["metadata"] = {key: text for key, text in metadata.items() if key not in others}
     if request is None:
         return corrected
-    # Requests from before there were provisioning models say it with a tier, or not at all.
+    # A request that was made without a model, by whatever program, says it with a tier, or not.
     model = request.provisioning_model or ("STANDARD" if request.spot is None else "SPOT")
     corrected["provisioningModel"] = model
     if request.spec.node.network_configs:

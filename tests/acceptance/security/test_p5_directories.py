@@ -55,7 +55,7 @@ def test_a_strangers_directory_is_refused(host: StartupHost, place: str) -> None
 
 @needs_second_uid
 def test_the_shared_memory_of_all_users_is_not_used(host: StartupHost) -> None:
-    """S9: what a login user prepared in /dev/shm, as for earlier versions, gets no token."""
+    """S9: what a login user prepared in /dev/shm gets no token."""
     planted = host.root / "dev" / "shm" / "tpuflex"
     planted.mkdir(parents=True)
     (planted / "authorization").touch()

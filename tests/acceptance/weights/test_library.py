@@ -197,7 +197,7 @@ def held_meanwhile(embedded: Embedded, stack: str, prefix: str) -> tuple[Invocat
 
 
 def forget_use(embedded: Embedded, prefix: str) -> None:
-    """Let nothing say when the weights were last used, as of those that an older version pushed."""
+    """Let nothing say when the weights were last used, as where nobody may write that down."""
     path = f"storage/v1/b/{BUCKET}/o/{prefix.replace('/', '%2F')}%2FMANIFEST.json"
     body = {"metadata": {"tpuflex-used": None}}
     call(embedded, "PATCH", path, json=body).raise_for_status()

@@ -47,4 +47,4 @@ def test_another_key_is_asked_for_and_added(
     assert "All endpoints of the library compile once more" in said
     assert (first, refused, versions(embedded)) == (1, 1, 2)
     assert '"changed": true' in told.out
-    assert "hosts that boot from now on use none of before" in told.err
+    assert "hosts that boot from now on use none of the existing ones" in told.err

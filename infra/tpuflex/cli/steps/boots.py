@@ -84,6 +84,6 @@ def _show_newest(invocation: Invocation, boots: Sequence[Boot]) -> None:
     output.result()
     output.heading(f"Phases of {newest.node}{beside}")
     phases = [PhaseTime(phase, seconds, ended=True) for phase, seconds in newest.seconds.items()]
-    times = with_beside(phases, at_once=newest.at_once)
+    times = with_beside(phases)
     for line in phase_bars(times, plain=output.ascii_only, medians=medians):
         output.result(f"  {line}")

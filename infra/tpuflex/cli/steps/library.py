@@ -47,7 +47,7 @@ def run_library_up(
     new_programs_key: bool = False,
 ) -> None:
     """Make the library's buckets, and print them; as :func:`make_library`. With
-    ``new_programs_key``, hosts that boot from then on use no compiled programs of before."""
+    ``new_programs_key``, hosts that boot from then on do not use the programs compiled so far."""
     output, project = invocation.output, cloud.stack.settings.project
     run_preflight(invocation, cloud, apis=LIBRARY_APIS)
     changed, buckets = make_library(invocation, cloud, regions, new_programs_key=new_programs_key)
@@ -73,7 +73,8 @@ def make_library(
         invocation: the command.
         cloud: the cloud of a stack in the library's project.
         regions: further regions.
-        new_programs_key: whether hosts that boot from now on use no compiled programs of before.
+        new_programs_key: whether hosts that boot from now on stop using the programs compiled so
+            far.
 
     Raises:
         ConflictError: hosts cannot read the value that signs compiled programs.
@@ -110,7 +111,8 @@ def make_library(
         ensure_programs_key(cloud, anew=new_programs_key)
         if new_programs_key:
             output.progress(
-                "Compiled programs have a new key: hosts that boot from now on use none of before."
+                "Compiled programs have a new key: hosts that boot from now on use none of the"
+                " existing ones."
             )
     if gone:
         output.progress(f"  warning  {_RIGHTS_GONE}")
