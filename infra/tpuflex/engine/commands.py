@@ -92,8 +92,7 @@ class EngineCommands:
         from pulumi.automation import StackNotFoundError
         from pulumi.automation.errors import StackAlreadyExistsError
 
-        from tpuflex.engine.own_channels import own_channels
-        from tpuflex.engine.own_servers import close_to_others
+        from tpuflex.engine.own_connections import close_to_others, own_channels
         from tpuflex.engine.quiet_stack import QuietStack, QuietWorkspace, StackInitMode
         from tpuflex.engine.secrets_provider import secrets_provider
 
