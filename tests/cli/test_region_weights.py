@@ -112,7 +112,7 @@ def test_other_weights_in_a_region_are_not_replaced(
     manifest = f"{prefix_of(doctor)}/MANIFEST.json"
     far = doctor.cloud.further_regions()[0].weights._bucket.blob(manifest)
     far.upload_from_string(far.download_as_bytes().replace(b'"revision": "1"', b'"revision": "2"'))
-    with pytest.raises(ConflictError, match="hosts in europe-west4") as caught:
+    with pytest.raises(ConflictError, match=f"gs://{FAR}/.* holds other weights already") as caught:
         push(doctor, None)
     with pytest.raises(WeightsError, match="is not that of the home") as verified:
         run_verify(doctor.cloud, None, typed().output)
@@ -184,6 +184,23 @@ def test_other_weights_in_a_region_are_found_before_the_upload(
         push(doctor, checkpoint)
     assert "Nothing was sent" in caught.value.message
     assert (listed(doctor, HOME), listed(doctor, FAR)) == ({}, there)
+
+
+def test_a_manifest_that_cannot_be_read_is_not_replaced(doctor: Doctor, checkpoint: Path) -> None:
+    """What others serve from a bucket that outlives the stack cannot be told by it: a push goes on
+    neither at home nor towards a further region, and says how to find what was there."""
+    push(doctor, checkpoint)
+    name = f"{prefix_of(doctor)}/MANIFEST.json"
+    for cloud in (*doctor.cloud.further_regions(), doctor.cloud):
+        cloud.weights._bucket.blob(name).upload_from_string(b"{")
+        before = listed(doctor, HOME), listed(doctor, FAR)
+        with pytest.raises(ConflictError, match="a manifest that cannot be read") as caught:
+            push(doctor, checkpoint)
+        place = f"gs://{cloud.bucket}/{prefix_of(doctor)}"
+        assert caught.value.message.startswith(place)
+        assert f"--all-versions {place}/MANIFEST.json" in caught.value.hint
+        assert f"tpuflex weights rm {place} --stack dev" in caught.value.hint
+        assert (listed(doctor, HOME), listed(doctor, FAR)) == before
 
 
 def test_every_region_is_listed(doctor: Doctor, checkpoint: Path, capsys: Captured) -> None:

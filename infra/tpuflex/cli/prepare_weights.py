@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
-from tpuflex.cli.shared_weights import require_none_other, require_same
+from tpuflex.cli.shared_weights import require_none_other, require_same_everywhere
 from tpuflex.cli.source_access import hub_client, objects_at
 from tpuflex.errors import ApiError, Finding, InterruptedByUser, SettingsError, WeightsError
 from tpuflex.operate.pushed_weights import PushedWeights
@@ -257,7 +257,7 @@ def push_weights(
             raise not_the_source(place, pinned=str(pinned), local=wanted.sha256, outcome=outcome)
         if check is not None:
             check(wanted, found)
-        require_same(cloud, wanted, found)
+        require_same_everywhere(cloud, wanted, found)
 
     with output.transfer("  pushing  weights") as show:
 
@@ -290,7 +290,9 @@ def push_weights(
 
             for near in cloud.further_regions():
                 found = near.weights.find(prefix)
-                if found is not None and found.manifest and not remote.lists(found.manifest):
+                if found is None:
+                    continue
+                if found.manifest is None or not remote.lists(found.manifest):
                     require_none_other(near, found, remote.source)
             report = cloud.weights.push_remote(
                 remote,

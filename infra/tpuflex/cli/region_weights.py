@@ -1,6 +1,5 @@
-"""Weights of a stack whose zones are in several regions: what its
-home holds is copied to the library's bucket of each, within Cloud Storage, before chips are asked
-for."""
+"""Weights of a stack whose zones are in several regions: what its home holds is copied to the
+library's bucket of each, within Cloud Storage, before chips are asked for."""
 
 from __future__ import annotations
 
@@ -9,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.prepare_weights import remember
-from tpuflex.errors import ConflictError, InterruptedByUser
+from tpuflex.cli.shared_weights import require_same
+from tpuflex.errors import InterruptedByUser
 from tpuflex.planning.transfer_cost import transfer_text
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.output import Output
-    from tpuflex.gcp.weights_report import FoundManifest, PushReport, WeightsCheck
+    from tpuflex.gcp.weights_report import PushReport, WeightsCheck
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def filling_text(
     """The same for the region of ``near`` alone; empty where nothing is copied there. Raises as
     :func:`filling_texts`."""
     found = near.weights.find(wanted.prefix)
-    _require_same(near, wanted, found)
+    require_same(near, wanted.sha256, found)
     damage = ""
     if found is not None and found.manifest is not None:
         check = near.weights.verify(wanted.prefix, wanted.extra_files)
@@ -107,7 +107,7 @@ def lacking_texts(cloud: Cloud) -> list[str]:
     for near in cloud.further_regions():
         found = near.weights.find(prefix)
         if weights.manifest_sha256 is not None:  # without one, only the push says what they are
-            _require_same(near, weights_set(cloud, weights.manifest_sha256), found)
+            require_same(near, weights.manifest_sha256, found)
         if found is None or found.manifest is None:
             texts.append(
                 f"weights: once they are pushed, they are copied from gs://{cloud.bucket} to"
@@ -152,7 +152,7 @@ def fill_regions(
     copied = []
     for near in others:
         found = near.weights.find(prefix)
-        _require_same(near, wanted, found)
+        require_same(near, wanted.sha256, found)
         # Before a copy, which may be killed when all of it is there.
         remember(near, wanted.sha256)
         if found is not None and found.manifest is not None:
@@ -209,25 +209,4 @@ def _damage_text(near: Cloud, wanted: RegionSet, check: WeightsCheck) -> str:
     return (
         f"gs://{near.bucket}/{wanted.prefix} does not match its manifest ({problems[0].path}:"
         f" {problems[0].problem}): what is wrong is copied anew"
-    )
-
-
-def _require_same(near: Cloud, wanted: RegionSet, found: FoundManifest | None) -> None:
-    if found is None or found.manifest is None or found.sha256 == wanted.sha256:
-        return
-    raise ConflictError(
-        f"gs://{near.bucket}/{wanted.prefix} holds other weights (manifest {found.sha256};"
-        f" wanted is {wanted.sha256}), which other stacks may serve, and hosts in"
-        f" {near.weights_region} would read it.",
-        hint=other_set_advice(near, wanted),
-    )
-
-
-def other_set_advice(cloud: Cloud, wanted: RegionSet) -> str:
-    """What to do where the bucket of ``cloud`` holds another set in the place of ``wanted``, which
-    no push replaces."""
-    return (
-        "Give these another tpuflex:model.weights.revision. To remove what is there, unless an"
-        " endpoint uses it: tpuflex weights rm"
-        f" gs://{cloud.bucket}/{wanted.prefix} --stack {cloud.stack.name}"
     )

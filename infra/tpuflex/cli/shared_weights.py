@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tpuflex.boot.manifest_document import MANIFEST_NAME
 from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.stack_library import in_library, require_library
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
@@ -50,27 +51,47 @@ def require_shared(cloud: Cloud, *, pushes: bool = False) -> None:
             require_pushable(storage, brought)
 
 
-def require_same(cloud: Cloud, wanted: Manifest, found: FoundManifest | None) -> None:
-    """Check that a push replaces no complete set of other weights that outlives the stack: other
-    endpoints may serve it, and their hosts refuse what is not the set that they were made for. Nor
-    would the copies that follow, in the stack's further regions.
+def require_same(cloud: Cloud, wanted: str, found: FoundManifest | None) -> None:
+    """Check that nothing writes over a set of other weights in the bucket of ``cloud``: other
+    endpoints may serve it, and their hosts refuse what is not the set that they were made for.
+    Where the bucket outlives the stack, what cannot be read counts as such a set.
 
     Args:
-        cloud: the stack's cloud.
-        wanted: the manifest that the push would write.
+        cloud: the stack's cloud, in one of its regions.
+        wanted: SHA-256 of the manifest that would be written.
         found: the one that is there.
 
     Raises:
-        ConflictError: it would.
+        ConflictError: something would.
+    """
+    if found is None or (found.manifest is None and not is_shared(cloud.stack)):
+        return
+    if found.manifest is None:
+        place = f"gs://{cloud.bucket}/{weights_prefix(cloud.stack.settings.model)}"
+        raise ConflictError(
+            f"{place} has a manifest that cannot be read, so nobody can tell which weights other"
+            " stacks may serve from there. Nothing was sent.",
+            hint="An earlier version of it may be the right one: gcloud storage ls --all-versions"
+            f" {place}/{MANIFEST_NAME}. {other_set_advice(cloud)}",
+        )
+    if found.sha256 != wanted:
+        raise _other_weights(cloud, found.sha256, wanted)
+
+
+def require_same_everywhere(cloud: Cloud, wanted: Manifest, found: FoundManifest | None) -> None:
+    """The same before a push of ``wanted`` to a bucket that outlives the stack, where ``found`` is
+    there; and before the copies that follow, in the stack's further regions.
+
+    Raises:
+        ConflictError: as :func:`require_same`.
         TpuflexError: it cannot be told of a further region.
     """
     if not is_shared(cloud.stack):
         return
     prefix = weights_prefix(cloud.stack.settings.model)
-    further = ((near, near.weights.find(prefix)) for near in cloud.further_regions())
-    for there, one in ((cloud, found), *further):
-        if one is not None and one.manifest is not None and not one.manifest.same_as(wanted):
-            raise _other_weights(there, one.sha256, wanted.sha256)
+    require_same(cloud, wanted.sha256, found)
+    for near in cloud.further_regions():
+        require_same(near, wanted.sha256, near.weights.find(prefix))
 
 
 def require_none_other(cloud: Cloud, found: FoundManifest, wanted: str) -> None:
@@ -80,7 +101,7 @@ def require_none_other(cloud: Cloud, found: FoundManifest, wanted: str) -> None:
         ConflictError: it outlives the stack.
     """
     if is_shared(cloud.stack):
-        raise _other_weights(cloud, found.sha256, wanted)
+        require_same(cloud, wanted, found)
 
 
 def require_pinned(cloud: Cloud) -> None:
@@ -93,22 +114,28 @@ def require_pinned(cloud: Cloud) -> None:
     """
     model = cloud.stack.settings.model
     pinned = model.weights.manifest_sha256
-    if pinned is None or not is_shared(cloud.stack):
-        return
-    found = cloud.weights.find(weights_prefix(model))
-    if found is None or found.manifest is None:
-        return
-    if pinned != found.sha256:
-        raise _other_weights(cloud, found.sha256, pinned)
+    if pinned is not None and is_shared(cloud.stack):
+        require_same(cloud, pinned, cloud.weights.find(weights_prefix(model)))
 
 
 def _other_weights(cloud: Cloud, there: str, wanted: str) -> ConflictError:
-    model = cloud.stack.settings.model
+    prefix = weights_prefix(cloud.stack.settings.model)
     return ConflictError(
-        f"gs://{cloud.bucket}/{weights_prefix(model)} holds other weights already (manifest"
-        f" {there}; these are {wanted}), which other stacks may serve. Nothing was sent.",
-        hint="Give these another name in the stack file, for example"
-        f' tpuflex:model.weights.revision: "{_next(model.weights.revision)}"',
+        f"gs://{cloud.bucket}/{prefix} holds other weights already (manifest {there}; these are"
+        f" {wanted}), which other stacks may serve. Nothing was sent.",
+        hint=other_set_advice(cloud),
+    )
+
+
+def other_set_advice(cloud: Cloud) -> str:
+    """What to do where the bucket of ``cloud`` holds another set in the place of the stack's
+    weights, which no push replaces."""
+    model = cloud.stack.settings.model
+    return (
+        "Give these another name in the stack file, for example"
+        f' tpuflex:model.weights.revision: "{_next(model.weights.revision)}". To remove what is'
+        " there, unless an endpoint uses it: tpuflex weights rm"
+        f" gs://{cloud.bucket}/{weights_prefix(model)} --stack {cloud.stack.name}"
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.prepare_weights import files_text
-from tpuflex.cli.region_weights import other_set_advice, weights_set
+from tpuflex.cli.shared_weights import other_set_advice
 from tpuflex.cli.stack_library import in_library
 from tpuflex.cli.steps.weights import local_weights
 from tpuflex.errors import NotFoundError, TpuflexError, WeightsError
@@ -129,16 +129,16 @@ def _judged(
     error = WeightsError(
         f"gs://{cloud.bucket}/{weights_prefix(cloud.stack.settings.model)} is not as it should be"
         f" (the manifest there has the SHA-256 {check.sha256}):\n" + "\n".join(lines),
-        hint=_advice(cloud, check, others=not all(compared.values())),
+        hint=_advice(cloud, others=not all(compared.values())),
     )
     return _Looked(cloud, check, compared, error)
 
 
-def _advice(cloud: Cloud, check: WeightsCheck, *, others: bool) -> str:
-    """What to do about the set that ``check`` is of; ``others``: it is another than it should be,
+def _advice(cloud: Cloud, *, others: bool) -> str:
+    """What to do about a set that is not right; ``others``: it is another than it should be,
     which no push replaces in the library."""
     if others and in_library(cloud.stack):
-        return other_set_advice(cloud, weights_set(cloud, check.sha256))
+        return other_set_advice(cloud)
     return f"To bring the right weights back, run: tpuflex weights push --stack {cloud.stack.name}"
 
 
