@@ -32,7 +32,9 @@ def test_for_people(written: dict[str, object], shown: str) -> None:
 
 def test_of_the_host() -> None:
     """The host's report has it, and the document of `status --json` under its own names."""
-    report = host_report({"compile_cache": json.dumps({**WRITTEN, "compiled": 3})})
+    report = host_report(
+        {"report": json.dumps({"compile_cache": json.dumps({**WRITTEN, "compiled": 3})})}
+    )
     assert report is not None
     assert report.to_json()["compile_cache"] == {
         "from": "bucket",

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tpuflex.host.report import HostReport, host_report
 
 
+def reported(**fields: str) -> HostReport | None:
+    return host_report({"report": json.dumps(fields)})
+
+
 class TestReport:
     def test_of_attributes(self) -> None:
-        """Phase, detail, error and timeline are read from the guest attributes."""
-        report = host_report(
-            {"phase": "weights", "detail": "1 of 2 GB", "timeline": '{"config": 1, "weights": 2.5}'}
+        """Phase, detail, error and timeline are fields of one guest attribute."""
+        report = reported(
+            phase="weights", detail="1 of 2 GB", timeline='{"config": 1, "weights": 2.5}'
         )
 
         assert report == HostReport("weights", "1 of 2 GB", "", {"config": 1.0, "weights": 2.5})
@@ -23,7 +29,7 @@ class TestReport:
     @pytest.mark.parametrize("text", ["", "{", "[1]", '{"config": "x"}'])
     def test_unreadable_timeline(self, text: str) -> None:
         """A timeline that cannot be read is empty."""
-        assert HostReport("config") == host_report({"phase": "config", "timeline": text})
+        assert HostReport("config") == reported(phase="config", timeline=text)
 
     def test_seconds_by_phase(self) -> None:
         """A phase lasts until the next one begins."""
@@ -53,11 +59,11 @@ class TestReport:
     )
     def test_ends_are_read(self, text: str, ended: dict[str, float]) -> None:
         """Ends are read as the timeline is; before image and weights there are none."""
-        report = host_report({"phase": "fetch", "ended": text})
+        report = reported(phase="fetch", ended=text)
         assert report is not None
         assert report.ended == ended
         assert report.to_json()["ended"] == ended
-        assert host_report({"phase": "image"}) == HostReport("image")
+        assert reported(phase="image") == HostReport("image")
 
     def test_reason_is_no_traceback(self) -> None:
         """Of a traceback in the server's log, only the error itself is shown."""

@@ -13,7 +13,8 @@ WRITTEN = {"block_size": 128, "num_blocks": 2109, "cache_dtype": "auto", "tokens
 
 def test_of_the_host() -> None:
     """The host's report has it, and the server's version."""
-    report = host_report({"kv_cache": json.dumps(WRITTEN), "vllm_version": "0.32.0"})
+    fields = {"kv_cache": json.dumps(WRITTEN), "vllm_version": "0.32.0"}
+    report = host_report({"report": json.dumps(fields)})
 
     assert report is not None
     assert report.to_json()["kv_cache"] == WRITTEN

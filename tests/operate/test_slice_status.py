@@ -38,12 +38,12 @@ class Tpu:
         self,
         requests: list[QueuedResource],
         nodes: dict[str, Node] | None = None,
-        attributes: dict[str, str] | None = None,
+        report: dict[str, str] | None = None,
     ) -> None:
         self._requests = requests
         named = (nodes or {}).items()
         self._nodes = {name: node.model_copy(update={"name": name}) for name, node in named}
-        self._attributes = attributes
+        self._report = report
 
     def list_queued_resources(self, project: str, zone: str) -> QueuedResourceListing:
         assert project == "tpuflex-dev"
@@ -62,9 +62,9 @@ class Tpu:
 
     def guest_attributes(self, node: str, namespace: str) -> tuple[dict[str, str], ...]:
         assert (node in self._nodes, namespace) == (True, "tpuflex")
-        if self._attributes is None:
+        if self._report is None:
             raise NotFoundError("nothing written yet")
-        return (self._attributes,)
+        return ({"report": json.dumps(self._report)},)
 
 
 def request(state: str, identity: str = "g1", owner: str = NAMES.owner) -> QueuedResource:

@@ -297,11 +297,8 @@ def host_report(attributes: Mapping[str, str]) -> HostReport | None:
 
 
 def _fields(attributes: Mapping[str, str]) -> Mapping[str, str]:
-    """The fields of the report, all of which are in one attribute. Older scripts wrote an attribute
-    per field; what they left beside it is out of date."""
-    if REPORT not in attributes:
-        return attributes
-    document = reported_object(attributes[REPORT]) or {}
+    """The fields of the report, all of which are in one attribute."""
+    document = reported_object(attributes.get(REPORT, "")) or {}
     return {name: text for name, text in document.items() if isinstance(text, str)}
 
 

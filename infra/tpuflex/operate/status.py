@@ -215,7 +215,7 @@ STATUS_FIELDS: Mapping[str, str] = {
     "expires": "when Google ends the run (RFC 3339); null while it is not known",
     "gives_up": "when Google gives the request up (RFC 3339), while it waits; or null",
     "host": "the host's own report (phase, detail, error, timeline: when each"
-    " phase began, ended: when image and weights ended, which go on at once, or null, isolation,"
+    " phase began, ended: when image and weights ended, which go on at once, isolation,"
     " weights: SHA-256 of the manifest that it fetched and checked, vllm_version, kv_cache:"
     " block_size, num_blocks, cache_dtype and tokens of the server, or null, and compile_cache:"
     " from, files, bytes and seconds of what was restored, compiled, saved_bytes, saved_seconds"

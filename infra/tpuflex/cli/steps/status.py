@@ -50,7 +50,7 @@ HEADLINES = {
 
 def server_text(serving: Serving | None, now: datetime) -> str:
     """The phase, what it answers, why it does not serve, and how old that is where it is too old to
-    be relied on; empty on hosts of older scripts."""
+    be relied on; empty before READY."""
     if serving is None:
         return ""
     parts = [serving.phase.value]
