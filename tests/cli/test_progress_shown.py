@@ -111,12 +111,13 @@ def test_of_a_server_with_rights(capsys: Captured) -> None:
 
 
 def test_of_a_transfer(capsys: Captured) -> None:
-    """In a log: a line every few seconds, and always the last."""
+    """In a log: a line every few seconds, and always the last, once."""
     now = [0.0]
     output = Output(json=False, verbose=False, clock=lambda: now[0])
     with output.transfer("weights") as show:
         for now[0], done in ((0.0, 0), (1.0, 1_000_000), (6.0, 2_000_000), (6.1, 3_000_000)):
             show(done, 3_000_000)
+        show(3_000_000, 3_000_000)
 
     assert capsys.readouterr().err == (
         "weights: 0.0 of 3.0 MB\nweights: 2.0 of 3.0 MB\nweights: 3.0 of 3.0 MB\n"

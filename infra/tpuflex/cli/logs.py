@@ -80,7 +80,9 @@ def logs(
     if phase and container:
         raise click.UsageError("--phase is of the script's lines, --container of the server's.")
     if boots and (follow or kept or phase or container):
-        raise click.UsageError("--boots is a table of boots, and no log: add --lines alone.")
+        raise click.UsageError(
+            "--boots is a table of boots, and no log: of the others, only --lines can be added."
+        )
     cloud = connect_running(invocation, invocation.open_stack(deploying=False))
     if boots:
         run_boots(invocation, cloud, lines or 10)

@@ -219,12 +219,13 @@ class Output:
         return Console(stderr=True)
 
     def _transfer_lines(self, what: str) -> Callable[[int, int], None]:
-        last = [-_PLAIN_INTERVAL]
+        at, whole = -_PLAIN_INTERVAL, False
 
         def show(done: int, total: int) -> None:
+            nonlocal at, whole
             now = self._clock()
-            if done >= total or now - last[0] >= _PLAIN_INTERVAL:
-                last[0] = now
+            if (done >= total and not whole) or now - at >= _PLAIN_INTERVAL:
+                at, whole = now, done >= total
                 self.progress(f"{what}: {megabytes(done)} of {megabytes(total)} MB")
 
         return show

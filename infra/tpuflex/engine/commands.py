@@ -160,7 +160,7 @@ class EngineCommands:
         if self.cancelled:
             raise InterruptedByUser(
                 "Stopped on request; what was done so far is in the stack's state.",
-                hint="Run `tpuflex up` to go on, or `tpuflex down` to remove it.",
+                hint="Run the same command again to go on, or `tpuflex down` to remove it.",
             ) from cause
         if self._failures.errors:
             raise self._failures.errors[0] from cause
