@@ -374,7 +374,7 @@ def test_weights(shown: Shown) -> None:
         weights.weights_check(bare, None, strange),
         weights.weights_check(bare, DAMAGED, Choice.SERVE),
         weights.weights_check(sourced, None, Choice.PUSH),
-        weights.weights_check(sourced, STORED, Choice.PUSH),
+        weights.weights_check(replace(sourced, pinned=True), STORED, Choice.PUSH),
         weights.weights_check(active, DAMAGED, Choice.COMPARE),
         weights.weights_check(misspelt, None, Choice.PUSH),
         weights.weights_check(misspelt, STORED, Choice.COMPARE),

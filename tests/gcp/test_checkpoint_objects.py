@@ -124,7 +124,7 @@ def test_a_file_that_was_replaced_is_not_read(
     (tmp_path / "other").write_text("{}")
     upload(clients, f"{checkpoint.prefix}/config.json", tmp_path / "other")
 
-    with pytest.raises(ConflictError):
+    with pytest.raises(ConflictError, match="was replaced since it was listed"):
         files.read("config.json", 0, 10)
 
 

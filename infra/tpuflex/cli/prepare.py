@@ -187,7 +187,9 @@ class EndpointPreparation:
         source = cloud.stack.settings.model.weights.source
         if choice is Choice.PUSH or weights.found is None:
             require_pinned(cloud)
-            pushed = f"weights: {source} is pushed to {weights.place}"
+            pinned = cloud.stack.settings.model.weights.manifest_sha256
+            refused = ", and refused if it is not the pinned set" if pinned else ""
+            pushed = f"weights: {source} is pushed to {weights.place}{refused}"
             return Foretold((*lost, *lacking_texts(cloud)), pushed)
         lines = (*lost, *filling_texts(cloud, weights_set(cloud, weights.found)))
         if choice is Choice.COMPARE:

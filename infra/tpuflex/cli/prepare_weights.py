@@ -249,7 +249,10 @@ def push_weights(
     prefix, pinned = weights_prefix(model), model.weights.manifest_sha256
     place, used = f"gs://{cloud.bucket}/{prefix}", cloud.now().date()
 
+    replaced = ""
+
     def allowed(wanted: Manifest, found: FoundManifest | None) -> None:
+        nonlocal replaced
         if pinned not in (None, wanted.sha256):
             # Of a model elsewhere, where no set is, the hash is known once its files are there.
             unsent = isinstance(origin, Path) or found is not None
@@ -258,6 +261,8 @@ def push_weights(
         if check is not None:
             check(wanted, found)
         require_same_everywhere(cloud, wanted, found)
+        if found is not None and found.manifest is not None and found.sha256 != wanted.sha256:
+            replaced = found.sha256
 
     with output.transfer("  pushing  weights") as show:
 
@@ -306,4 +311,6 @@ def push_weights(
                 used=used,
             )
     remember(cloud, report.manifest.sha256)
+    if replaced:
+        output.progress(f"  pushed   in place of the set {replaced}, which {place} had before")
     return report

@@ -102,7 +102,7 @@ class CheckpointObjects:
         end = min(start + length, int(listed.size or 0))
         if start >= end:
             return b""  # no range can be asked for
-        with self._translated(), self._deleted(name):
+        with self._translated(), self._as_listed(name):
             data = self._bucket.blob(listed.name).download_as_bytes(
                 start=start,
                 end=end - 1,
@@ -115,15 +115,17 @@ class CheckpointObjects:
         return bytes(data[:length])
 
     @contextmanager
-    def _deleted(self, name: str) -> Iterator[None]:
-        from google.api_core.exceptions import NotFound
+    def _as_listed(self, name: str) -> Iterator[None]:
+        from google.api_core.exceptions import NotFound, PreconditionFailed
 
         try:
             yield
-        except NotFound as error:
+        except (NotFound, PreconditionFailed) as error:
+            gone = isinstance(error, NotFound)
             raise ConflictError(
-                f"gs://{self._bucket.name}/{self._prefix}{name} is not there any more",
-                status=404,
+                f"gs://{self._bucket.name}/{self._prefix}{name}"
+                f" {'is not there any more' if gone else 'was replaced since it was listed'}",
+                status=404 if gone else 412,
                 hint="Run it again once nobody changes the files there.",
             ) from error
 

@@ -82,7 +82,7 @@ def versions(rig: StackRig) -> list[str]:
 def test_a_push_that_was_killed_goes_on(rig: SmallDiskRig) -> None:
     """Kill -9 before the first file is there, after some, and before the manifest. The same
     command goes on with room for two shards of three, sends each file once, and the weights
-    verify."""
+    verify. When the branch has moved since, the set that is replaced is named."""
     for stage, nth in (("before-commit", 1), ("after-commit", 2), ("before-commit", 3)):
         kill = {
             "where": {"method_id": "storage.objects.insert"},
@@ -96,6 +96,13 @@ def test_a_push_that_was_killed_goes_on(rig: SmallDiskRig) -> None:
     assert rig.run("weights", "verify").exit_code == 0, rig.said[-1]
     found = versions(rig)
     assert len(found) == len(set(found)) == 6
+
+    changed = (
+        rig.home / ".tpuflex" / "emulator" / "hub" / MODEL / "model-00003-of-00003.safetensors"
+    )
+    changed.write_bytes(safetensors(name="another"))
+    assert rig.run(*PUSH).exit_code == 0, rig.said[-1]
+    assert "pushed   in place of the set" in rig.said[-1].stderr
 
 
 def test_the_guide_of_a_small_machine(tmp_path: Path, pulumi_engine: Engine) -> None:

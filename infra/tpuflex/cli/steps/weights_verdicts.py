@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 #: Something that was written so lately may be a push that is under way.
 UNDER_WAY = dt.timedelta(hours=24)
-_UNDER_WAY_TEXT = "something was written there within 24 hours: a push may be under way"
+_UNDER_WAY_TEXT = (
+    "something was written there within 24 hours: a push may be under way. If none is, name the set"
+)
 
 
 @dataclass(frozen=True, slots=True)

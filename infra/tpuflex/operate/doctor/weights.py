@@ -68,7 +68,8 @@ def weights_check(
             " host that boots again would not find them",
             place.push,
         )
-    return WEIGHTS.ok(f"{place.url}: {lacking}; `tpuflex up` pushes them from {place.source}")
+    refused = ", and refuses others than the pinned ones" if place.pinned else ""
+    return WEIGHTS.ok(f"{place.url}: {lacking}; `tpuflex up` pushes from {place.source}{refused}")
 
 
 def _complete_check(
