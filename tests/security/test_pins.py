@@ -249,7 +249,7 @@ class TestWorkflows:
 
     def test_both_ends_of_python_are_there(self) -> None:
         """The area `wheel` skips a Python that is not there; the nightly run has the lowest and
-        the highest that pyproject.toml allows, and each area."""
+        the highest that pyproject.toml allows, and each area, which the list of areas has, too."""
         document = yaml.safe_load((ROOT / ".github" / "workflows" / "nightly.yml").read_text())
         acceptance = document["jobs"]["acceptance"]
         job = acceptance["steps"]
@@ -263,6 +263,8 @@ class TestWorkflows:
 
         assert versions == [lowest, f"3.{int(below) - 1}"]
         assert set(acceptance["strategy"]["matrix"]["area"]) == areas
+        listed = (ROOT / "tests" / "acceptance" / "README.md").read_text()
+        assert set(re.findall(r"^\| ([a-z]+) \| [^-]", listed, re.M)) - {"area"} == areas
 
     def test_both_are_there(self) -> None:
         """S15: tests run on every change, and known vulnerabilities are asked for every week."""
