@@ -178,6 +178,10 @@ def test_a_source_is_named_and_not_asked(doctor: Doctor, project: Path) -> None:
     mended = foreseen(doctor)
     (doctor.stack.own_files / "pushed-weights.json").unlink()
     compared = foreseen(doctor)
+    pin(doctor, project / "tiny", "./tiny")
+    mended_if_pinned = foreseen(doctor)
+    remove(doctor, NEAR, f"{prefix}/MANIFEST.json")
+    pushed_if_pinned = foreseen(doctor)
 
     place = f"gs://{NEAR}/{prefix}"
     later, first = pushed.does
@@ -187,6 +191,9 @@ def test_a_source_is_named_and_not_asked(doctor: Doctor, project: Path) -> None:
     assert mended.does[1].endswith("./tiny is pushed there again")
     assert "is compared with ./tiny: it is served if it is the same" in compared.does[1]
     assert pushed.refuses == mended.refuses == compared.refuses == ()
+    if_pinned = ", and refused if it is not the pinned set"
+    assert mended_if_pinned.does[1] == f"{mended.does[1]}{if_pinned}"
+    assert pushed_if_pinned.does[1] == f"{first}{if_pinned}"
 
 
 def pin(doctor: Doctor, directory: Path, source: str) -> str:

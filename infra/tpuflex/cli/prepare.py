@@ -185,10 +185,9 @@ class EndpointPreparation:
         if choice is Choice.AWAIT:
             return Foretold(tuple(lost))
         source = cloud.stack.settings.model.weights.source
+        refused = ", and refused if it is not the pinned set" if trust.pinned else ""
         if choice is Choice.PUSH or weights.found is None:
             require_pinned(cloud)
-            pinned = cloud.stack.settings.model.weights.manifest_sha256
-            refused = ", and refused if it is not the pinned set" if pinned else ""
             pushed = f"weights: {source} is pushed to {weights.place}{refused}"
             return Foretold((*lost, *lacking_texts(cloud)), pushed)
         lines = (*lost, *filling_texts(cloud, weights_set(cloud, weights.found)))
@@ -200,7 +199,7 @@ class EndpointPreparation:
             return Foretold(lines)
         wrong = f"does not match its manifest ({problems[0].path}: {problems[0].problem})"
         require_source(weights, problems)
-        again = f"{source} is pushed there again"
+        again = f"{source} is pushed there again{refused}"
         return Foretold(lines, f"weights: {weights.place} {wrong}; {again}")
 
     def _look(self) -> str | None:
