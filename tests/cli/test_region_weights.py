@@ -198,7 +198,7 @@ def test_a_manifest_that_cannot_be_read_is_not_replaced(doctor: Doctor, checkpoi
             push(doctor, checkpoint)
         place = f"gs://{cloud.bucket}/{prefix_of(doctor)}"
         assert caught.value.message.startswith(place)
-        assert f"--all-versions {place}/MANIFEST.json" in caught.value.hint
+        assert f"the object {place}/MANIFEST.json" in caught.value.hint
         assert f"tpuflex weights rm {place} --stack dev" in caught.value.hint
         assert (listed(doctor, HOME), listed(doctor, FAR)) == before
 

@@ -46,7 +46,7 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 def _report(attributes: dict[str, str]) -> HostReport:
-    report = host_report(attributes)
+    report = host_report({"report": json.dumps(attributes)})
     assert report is not None
     return report
 

@@ -95,7 +95,7 @@ def test_a_model_that_answers_something_else(event: str) -> None:
 def test_a_timeline_of_a_host() -> None:
     """S17: a host's numbers are numbers, so `status --json` stays JSON."""
     timeline = '{"config": 1.5, "image": NaN, "weights": Infinity, "health": 1e999, "x": true}'
-    report = host_report({"phase": "health", "timeline": timeline})
+    report = host_report({"report": json.dumps({"phase": "health", "timeline": timeline})})
 
     assert report is not None
     assert report.timeline == {"config": 1.5}

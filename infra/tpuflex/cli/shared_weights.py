@@ -71,8 +71,8 @@ def require_same(cloud: Cloud, wanted: str, found: FoundManifest | None) -> None
         raise ConflictError(
             f"{place} has a manifest that cannot be read, so nobody can tell which weights other"
             " stacks may serve from there. Nothing was sent.",
-            hint="An earlier version of it may be the right one: gcloud storage ls --all-versions"
-            f" {place}/{MANIFEST_NAME}. {other_set_advice(cloud)}",
+            hint=f"An earlier version of the object {place}/{MANIFEST_NAME} may be the right one."
+            f" {other_set_advice(cloud)}",
         )
     if found.sha256 != wanted:
         raise _other_weights(cloud, found.sha256, wanted)
