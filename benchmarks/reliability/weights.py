@@ -159,7 +159,9 @@ def judge(rig: LibraryRig, case: Case) -> Result:
         rig.run("recover")
     ended = rig.run(*words)
     if command == _PURGE and "tpuflex weights rm" in rig.said[-1].stderr:
-        # Files without a manifest may be a push that is under way.
+        # The slice that said which set is the stack's own is gone, or the manifest is: what is
+        # left may be somebody else's, or a push that is under way. So the set is named, in the end.
+        rig.run("down")
         ended = rig.run("weights", "rm", _SET)
     codes = (0, NotFoundError.exit_code) if command in _GONE else (0,)
     text = f"`{command}` again exits with {ended.exit_code}: {rig.said[-1].stderr}"
