@@ -71,8 +71,8 @@ def test_what_nobody_has_used_goes(one: StoredWeights, uses: Uses, why: str | No
         (
             replace(BROKEN, written=NOW - dt.timedelta(hours=23)),
             NOBODY,
-            "something was written there within 24 hours: a push may be under way. If none is:"
-            " `tpuflex weights rm models/b/1 --unfinished`",
+            "something was written there within 24 hours: a push may be under way. If none is, name"
+            " the set beside --unfinished",
         ),
     ],
 )

@@ -58,8 +58,9 @@ def require_same(cloud: Cloud, wanted: str, found: FoundManifest | None) -> None
 
     Args:
         cloud: the stack's cloud, in one of its regions.
-        wanted: SHA-256 of the manifest that would be written.
-        found: the one that is there.
+        wanted: SHA-256 of the manifest that would be written; or what else names other weights,
+            such as their source.
+        found: the manifest that is there.
 
     Raises:
         ConflictError: something would.
@@ -95,10 +96,11 @@ def require_same_everywhere(cloud: Cloud, wanted: Manifest, found: FoundManifest
 
 
 def require_none_other(cloud: Cloud, found: FoundManifest, wanted: str) -> None:
-    """The same of ``found``, which is seen not to be ``wanted``, before that has a manifest.
+    """The same where ``found`` is seen not to be of the source ``wanted``, of which there is no
+    manifest yet.
 
     Raises:
-        ConflictError: it outlives the stack.
+        ConflictError: as :func:`require_same`, if the bucket outlives the stack.
     """
     if is_shared(cloud.stack):
         require_same(cloud, wanted, found)

@@ -79,7 +79,7 @@ def push(invocation: Invocation, directory: Path | None, again: bool) -> None:
 @as_json
 @pass_invocation
 def hash_(invocation: Invocation, directory: Path | None) -> None:
-    """Print the SHA-256 of the manifest that a push would write; writes nothing.
+    """Print the SHA-256 of the manifest that a push would write; pushes nothing.
 
     Takes DIRECTORY, or what tpuflex:model.weights.source names, which is fetched two files at a
     time if it is elsewhere. Written to tpuflex:model.weights.manifest_sha256, it lets the host

@@ -42,7 +42,7 @@ class BootEntry:
         node: id of the node.
         zone: its zone.
         time: when it was written (RFC 3339).
-        boot: which boot of the host it is of.
+        boot: which boot of the host it is of; empty if the entry does not say.
         generation: the run of the slice, 0 where it is not known.
         worker: number of the host in its slice.
         phase: the phase that the lines are of; READY if it served.
@@ -118,7 +118,7 @@ def last_boot(logging: Api, project: str, names: Names) -> tuple[BootEntry, ...]
     last = next(newest, None)
     if last is None:
         return ()
-    if not last.boot:  # no script of ours wrote it, and nothing can be asked for by it
+    if not last.boot:  # whoever is root on the host writes entries, too
         return (last,)
     entries = boot_entries(logging, project, names, boot=last.boot)
     # Two hosts may have begun in one millisecond.

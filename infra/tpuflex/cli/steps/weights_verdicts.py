@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 
 #: Something that was written so lately may be a push that is under way.
 UNDER_WAY = dt.timedelta(hours=24)
+#: With the option: without it, a complete set would go with what is beside it.
+_UNDER_WAY_TEXT = (
+    "something was written there within 24 hours: a push may be under way. If none is, name the set"
+    " beside --unfinished"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,7 @@ def judge(
         elif wanted.unfinished:
             if not _nothing_left(one):
                 lately = perhaps_under_way(one.written, now)
-                yield Verdict(one, _under_way_text(one) if lately else _awaited(one, uses))
+                yield Verdict(one, _UNDER_WAY_TEXT if lately else _awaited(one, uses))
         elif wanted.unused_days is not None and one.manifest is not None:
             own = "it is what the stack serves" if one.prefix == wanted.own else ""
             yield Verdict(one, _used_lately(one, wanted.unused_days, uses, now) or own)
@@ -91,14 +96,6 @@ def _nothing_left(one: StoredWeights) -> str:
 def perhaps_under_way(written: dt.datetime | None, now: dt.datetime) -> bool:
     """Whether a push may be under way where something was ``written`` last."""
     return written is not None and now - written < UNDER_WAY
-
-
-def _under_way_text(one: StoredWeights) -> str:
-    # With the option: without it, a complete set would go with what is beside it.
-    return (
-        "something was written there within 24 hours: a push may be under way. If none is:"
-        f" `tpuflex weights rm {one.prefix} --unfinished`"
-    )
 
 
 def _awaited(one: StoredWeights, uses: Uses) -> str:
