@@ -248,7 +248,6 @@ def push_weights(
     model = cloud.stack.settings.model
     prefix, pinned = weights_prefix(model), model.weights.manifest_sha256
     place, used = f"gs://{cloud.bucket}/{prefix}", cloud.now().date()
-
     replaced = ""
 
     def allowed(wanted: Manifest, found: FoundManifest | None) -> None:

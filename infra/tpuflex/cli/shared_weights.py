@@ -71,7 +71,7 @@ def require_same(cloud: Cloud, wanted: str, found: FoundManifest | None) -> None
         place = f"gs://{cloud.bucket}/{weights_prefix(cloud.stack.settings.model)}"
         raise ConflictError(
             f"{place} has a manifest that cannot be read, so nobody can tell which weights other"
-            " stacks may serve from there. Nothing was sent.",
+            " stacks may serve from there. Nothing was sent there.",
             hint=f"An earlier version of the object {place}/{MANIFEST_NAME} may be the right one."
             f" {other_set_advice(cloud)}",
         )
@@ -124,7 +124,7 @@ def _other_weights(cloud: Cloud, there: str, wanted: str) -> ConflictError:
     prefix = weights_prefix(cloud.stack.settings.model)
     return ConflictError(
         f"gs://{cloud.bucket}/{prefix} holds other weights already (manifest {there}; these are"
-        f" {wanted}), which other stacks may serve. Nothing was sent.",
+        f" {wanted}), which other stacks may serve. Nothing was sent there.",
         hint=other_set_advice(cloud),
     )
 
