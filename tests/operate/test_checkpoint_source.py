@@ -200,7 +200,7 @@ def test_an_unknown_architecture_names_the_known(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"architectures": ["T5ForConditionalGeneration"]}')
 
     with pytest.raises(UnknownModelError) as unknown:
-        read(tmp_path)
+        _ = read(tmp_path).model
     assert unknown.value.message == (
         f"{tmp_path}/config.json: how much memory T5ForConditionalGeneration takes on a TPU is not"
         " known"

@@ -16,8 +16,10 @@ from tpuflex.catalog.catalog import builtin
 from tpuflex.catalog.rows import Model, Source
 from tpuflex.errors import UnknownModelError, WeightsError
 from tpuflex.planning.checkpoint import Checkpoint, describe
+from tpuflex.planning.request import MemoryRequest
 from tpuflex.planning.safetensors_header import LENGTH_BYTES, Tensor, read_header
 from tpuflex.planning.strict_json import json_object
+from tpuflex.planning.weights import weight_bytes
 
 HERE = Source(where="a test", date=dt.date(2026, 11, 22))
 #: What a checkpoint cannot say of itself: where the row comes from, and what others saw.
@@ -232,7 +234,7 @@ def test_what_no_rule_covers_is_said_to_be_unknown(
 ) -> None:
     """No figure is guessed for an architecture, or a value, that no rule is known for."""
     with pytest.raises(UnknownModelError) as unknown:
-        described(checkpoint, headers=False)
+        _ = described(checkpoint, headers=False).model
     assert problem in unknown.value.message
     assert unknown.value.message.startswith("config.json")
 
@@ -259,7 +261,7 @@ def test_what_no_rule_covers_is_said_to_be_unknown(
 def test_impossible_values_are_refused(checkpoint: PublishedCheckpoint, problem: str) -> None:
     """A value that cannot be is refused with its key."""
     with pytest.raises(WeightsError) as refused:
-        described(checkpoint, headers=False)
+        _ = described(checkpoint, headers=False).model
     assert problem in refused.value.message
     assert not isinstance(refused.value, UnknownModelError)
 
@@ -280,7 +282,7 @@ def without(checkpoint: PublishedCheckpoint, name: str) -> PublishedCheckpoint:
             "headers of the safetensors files have none",
         ),
         (without(smollm2(), "model.layers.7.mlp.up_proj.weight"), "have 133,630,272"),
-        (without(qwen3_30b_a3b(), "lm_head.weight"), "30,532,122,624 parameters"),
+        (without(qwen3_30b_a3b(), "lm_head.weight"), "have no lm_head.weight"),
     ],
 )
 def test_headers_that_contradict_the_config_are_refused(
@@ -332,18 +334,70 @@ def test_quantised_weights_count_as_they_are_stored() -> None:
     tables, routers = 2 * 151936 * 2048, 48 * 128 * 2048
     held_whole = 2 * (vectors + routers)
     assert found.weight_bytes == experts + attention + 2 * tables + held_whole
-    assert found.weight_bytes_per_chip(1) == found.weight_bytes
+    assert on_chips(found.model, 1) == found.weight_bytes
     # 768 is six times 128: four chips get 256 of it each, eight 128.
     padded = experts * 2 // 3 // 3
     split = experts + attention + 2 * tables
-    assert found.weight_bytes_per_chip(4) == (split + padded) // 4 + held_whole
-    assert described(qwen3_30b_a3b()).weight_bytes_per_chip(4) is None
-    assert (
-        described(
-            fp8(qwen3_30b_a3b(), quantization_config=method), headers=False
-        ).weight_bytes_per_chip(4)
-        is None
+    assert on_chips(found.model, 4) == (split + padded) // 4 + held_whole
+    assert described(qwen3_30b_a3b()).model.stored is None
+
+
+def on_chips(model: Model, chips: int) -> int:
+    """Bytes of weights on each of ``chips`` chips of a v6e-8."""
+    accelerator = builtin().accelerators["v6e-8"]
+    return weight_bytes(
+        MemoryRequest(
+            model=model, accelerator=accelerator, tensor_parallel_size=chips, max_model_len=4096
+        )
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "method"),
+    [
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "bitsandbytes"),
+        ({"quant_method": "gptq", "bits": 4}, "auto_gptq"),
+        ({"quant_method": "awq", "bits": 4}, "auto_awq"),
+        ({"quant_method": "compressed_tensors"}, "compressed-tensors"),
+        ({"quant_method": "FP8"}, "fp8"),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "modelopt_fp4"),
+        ({"quant_method": "modelopt", "quant_algo": "FP8"}, "modelopt"),
+        (
+            {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4"}},
+            "modelopt_fp4",
+        ),
+    ],
+)
+def test_the_method_of_quantization_has_the_name_that_vllm_has_of_it(
+    said: dict[str, Any], method: str
+) -> None:
+    """What config.json says of quantisation is read under vLLM's name, at its top or in the text
+    model's part, and of an architecture that nobody has described, too."""
+    top = changed(smollm2(), quantization_config=said)
+    inner = text_changed(gemma4_e2b(), quantization_config=said)
+    unknown = changed(top, architectures=["MambaForCausalLM"])
+
+    found = [described(each, headers=False).quantization for each in (top, inner, unknown)]
+
+    assert found == [method, method, method]
+
+
+@pytest.mark.parametrize(
+    ("config", "tokens"),
+    [
+        ({}, 8192),
+        ({"rope_scaling": {"rope_type": "linear", "factor": 4.0}}, 32768),
+        ({"rope_parameters": {"rope_type": "dynamic", "factor": 2}}, 16384),
+        ({"rope_scaling": {"type": "dynamic", "factor": 2}}, 16384),
+        # Its positions are those of the scaled model.
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, 8192),
+        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, 8192),
+        ({"rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 2.0}}}, 16384),
+    ],
+)
+def test_the_longest_context_is_what_vllm_derives(config: dict[str, Any], tokens: int) -> None:
+    """A factor of RoPE counts where vLLM applies it, and nowhere else."""
+    assert described(changed(smollm2(), **config)).model.max_context == tokens
 
 
 def test_eight_bits_without_a_word_are_refused() -> None:
@@ -370,9 +424,9 @@ def test_no_depth_raises_anything_else(depth: int) -> None:
     document = b'{"architectures": ["LlamaForCausalLM"], "attention_bias": ' + nested + b"}"
 
     with pytest.raises(WeightsError) as refused:
-        describe(
+        _ = describe(
             json_object(document, "config.json"), None, name="m", source=HERE, where="config.json"
-        )
+        ).model
     deep = depth > 63
     assert ("nested too deeply" if deep else "attention_bias is [[[") in refused.value.message
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from tests.unit.memory_requests import chips, model
+from tpuflex.catalog.rows import Model, StoredBytes
 from tpuflex.planning.flags import cpu_request_from_flags, request_from_flags
-from tpuflex.planning.memory import MemoryPlan
+from tpuflex.planning.memory import MemoryPlan, plan_memory
 from tpuflex.planning.request import CpuMemoryRequest, MemoryRequest, NotPlannable
 from tpuflex.planning.stack import plan_cpu_memory
 
@@ -111,18 +112,94 @@ def test_ngram_needs_no_memory_of_its_own() -> None:
 
 
 def test_qwix_is_planned_as_it_is_loaded() -> None:
-    """Weights quantised at load are loaded in bfloat16 first; measured ones are what they are."""
+    """Weights quantised at load are loaded in bfloat16 first; those of files are what they are."""
     flags: dict[str, object] = {"additional_config": {"quantization": {"qwix": {"rules": []}}}}
 
     assert _asked(flags).quantized_on_load
-    assert not _asked(flags, weight_bytes=8 * 2**30).quantized_on_load
+    found = request_from_flags(_quantized("fp8"), chips("v6e-4"), flags)
+    assert isinstance(found, MemoryRequest)
+    assert not found.quantized_on_load
 
 
-def test_measured_weights_of_a_quantised_checkpoint() -> None:
-    """With its bytes at hand, a quantised checkpoint can be planned."""
-    asked = _asked({"quantization": "compressed-tensors"}, weight_bytes=8 * 2**30)
+def _quantized(method: str) -> Model:
+    """Gemma 4 31B, with files of 8 GiB that are quantized by ``method``."""
+    stored = StoredBytes(sharded=8 * 2**30, replicated=0)
+    return model("31B").model_copy(update={"quantization": method, "stored": stored})
 
-    assert asked.weight_bytes == 8 * 2**30
+
+@pytest.mark.parametrize(
+    ("method", "env", "problem"),
+    [
+        ("compressed-tensors", {}, None),
+        ("fp8", {}, None),
+        ("auto_awq", {"MODEL_IMPL_TYPE": "vllm"}, None),
+        ("auto_awq", {}, "auto_awq, at which the image's JAX implementation ends"),
+        ("bitsandbytes", {}, "bitsandbytes, which is no quantization that vLLM on a TPU can read"),
+        ("auto_gptq", {}, "auto_gptq, which is no quantization that vLLM on a TPU can read"),
+        ("modelopt", {}, "modelopt, which is no quantization that vLLM on a TPU can read"),
+    ],
+)
+def test_what_the_files_are_quantised_by_is_held_to_the_rule_of_the_flag(
+    method: str, env: dict[str, str], problem: str | None
+) -> None:
+    """Files whose method the back-end does not have are not served, as the flag that names it is
+    refused; with one that it has, their bytes are what counts."""
+    found = request_from_flags(_quantized(method), chips("v6e-4"), {"max_model_len": 8192}, env)
+    assert isinstance(found, MemoryRequest)
+
+    plan = plan_memory(found)
+
+    assert isinstance(plan, MemoryPlan)
+    assert plan.weight_bytes == 2 * 2**30
+    assert [each.what for each in plan.problems if "quantized" in each.what] == (
+        [] if problem is None else [plan.problems[0].what]
+    )
+    assert problem is None or problem in plan.problems[0].what
+
+
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "env", "longest"),
+    [
+        ({"rope_parameters": YARN, "max_position_embeddings": 131072}, {}, 131072),
+        ({"rope_scaling": YARN, "max_position_embeddings": 131072}, {}, 131072),
+        ({"max_position_embeddings": 8192}, {}, 8192),
+        ({"rope_parameters": {"rope_type": "linear", "factor": 2.0}}, {}, 81920),
+        # vLLM does not apply the factor of YaRN.
+        ({"rope_parameters": YARN}, {}, 40960),
+        ({"rope_parameters": YARN}, {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}, 131072),
+    ],
+)
+def test_hf_overrides_change_the_longest_context_as_in_vllm(
+    overrides: dict[str, object], env: dict[str, str], longest: int
+) -> None:
+    """What the stack file overrides of the model's configuration counts, by vLLM's own rule."""
+    flags = {"hf_overrides": overrides, "max_model_len": 131072}
+    found = request_from_flags(model("Qwen3 8B"), chips("v6e-4"), flags, env)
+
+    assert isinstance(found, MemoryRequest)
+    assert found.model.max_context == longest
+    plan = plan_memory(found)
+    assert isinstance(plan, MemoryPlan)
+    told = [each.nearest for each in plan.problems if "max_model_len" in each.setting]
+    if longest >= 131072:
+        assert not told
+    elif overrides == {"rope_parameters": YARN}:
+        assert told[0].startswith("Write max_position_embeddings: 131072 in hf_overrides, too")
+    else:
+        assert "Write max_model_len" in told[0]
+
+
+def test_hf_overrides_of_a_multimodal_model_are_those_of_its_text_model() -> None:
+    """vLLM takes the context of such a model from text_config alone."""
+
+    def longest(overrides: dict[str, object]) -> int | None:
+        return _asked({"hf_overrides": overrides, "max_model_len": 1}).model.max_context
+
+    assert longest({"max_position_embeddings": 8192}) == 262144
+    assert longest({"text_config": {"max_position_embeddings": 8192}}) == 8192
 
 
 @pytest.mark.parametrize(
@@ -132,7 +209,8 @@ def test_measured_weights_of_a_quantised_checkpoint() -> None:
         (
             {"quantization": "fp8"},
             {},
-            "the bytes of quantised weights are in their files only: plan them with --model-dir",
+            "the bytes of weights that are quantised (fp8) are in their files only: use"
+            " --model-dir",
         ),
         (
             {"speculative_config": {"method": "mtp"}},

@@ -42,6 +42,21 @@ def test_what_cannot_fit_is_refused(changes: dict[str, object], key: str, neares
     assert nearest in found.remedy
 
 
+def test_a_scaled_context_is_what_the_stack_file_says() -> None:
+    """A model whose context hf_overrides lift by YaRN, as its card says, takes it; where they leave
+    its length as it was, the remedy is the key that vLLM reads."""
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+    changes: dict[str, object] = {"model.name": "Qwen/Qwen3-8B", f"{FLAGS}.max_model_len": 131072}
+
+    def found(overrides: dict[str, object]) -> list[str]:
+        said = findings(sections({**changes, f"{FLAGS}.hf_overrides": overrides}))
+        return [item.remedy for item in said]
+
+    assert found({"rope_parameters": yarn, "max_position_embeddings": 131072}) == []
+    (remedy,) = found({"rope_parameters": yarn})
+    assert "max_position_embeddings: 131072 in hf_overrides" in remedy
+
+
 def test_beside_other_problems() -> None:
     """It is reported with everything else that is wrong, as long as the sections can be read."""
     small = {"model.name": "google/gemma-4-31B-it", "slice.accelerator_type": "v6e-1"}

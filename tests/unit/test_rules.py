@@ -295,12 +295,15 @@ OVERRIDES_REFUSED: list[dict[str, object]] = [
     {"_name_or_path": "x"},
     {"": 1},
     {"a b": 1},
+    {"rope_scaling": {"type": "yarn", "factor": 4.0}},
+    {"text_config": {"rope_parameters": {"full_attention": {"rope_theta": 1000000}}}},
 ]
 
 
 @pytest.mark.parametrize("value", OVERRIDES_REFUSED)
 def test_overrides_name_no_code_and_no_place(value: dict[str, object]) -> None:
-    """What replaces the model's configuration are numbers, switches and plain words."""
+    """What replaces the model's configuration are numbers, switches and plain words; of RoPE what
+    vLLM can read there."""
     (found,) = findings(sections({"serving.flags.hf_overrides": value}))
 
     assert found.key == "tpuflex:serving.flags.hf_overrides"

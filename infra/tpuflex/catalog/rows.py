@@ -155,6 +155,18 @@ class Seen(Row):
     """Who reported it, and when."""
 
 
+class StoredBytes(Row):
+    """Bytes of quantised weights, as the files hold them and a server keeps them."""
+
+    sharded: Count
+    """Those that tensor parallelism spreads over the chips."""
+    replicated: Number
+    """Those that each chip holds whole."""
+    into_experts: Number = 0
+    """Those of ``sharded`` that are the experts' two matrices that go in, which the TPU back-end
+    pads."""
+
+
 class Model(Sourced):
     """One model: its shape as vLLM's TPU back-end allocates it, and what was seen of it."""
 
@@ -214,6 +226,11 @@ class Model(Sourced):
     """Longest context in tokens that the publisher names."""
     text_params: Count
     """Parameters of the text model as they are allocated on a TPU; 2 bytes each in bfloat16."""
+    quantization: Name | None = None
+    """How the weights in the files are quantised, by vLLM's name of the method; absent where they
+    are not."""
+    stored: StoredBytes | None = None
+    """Bytes of quantised weights; absent where they are not quantised, or not known."""
     active_params: Count | None = None
     """Parameters that one token uses, where the model is a mixture of experts."""
     gated: bool | None = None

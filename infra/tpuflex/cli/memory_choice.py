@@ -167,26 +167,10 @@ def plan_server(server: Server, checkpoint: Checkpoint | None = None) -> MemoryP
         NotFoundError: the catalog has no such model or accelerator type.
     """
     model = checkpoint.model if checkpoint else known_model(server.catalog, server.model)
-    quantized = checkpoint is not None and checkpoint.quantization is not None
-    chips = weights = None
+    chips = None
     if server.accelerator is not None:
         chips = known_accelerator(server.catalog, server.accelerator)
-    elif quantized:
-        return NotPlannable("quantised weights are not described for the CPU")
-    if checkpoint is not None and chips is not None and quantized:
-        parallel = server.flags.get("tensor_parallel_size", chips.chips)
-        weights = checkpoint.weight_bytes_per_chip(int(str(parallel)))
-        if weights is None:
-            return NotPlannable(
-                f"the weights are quantised ({checkpoint.quantization}), and only the headers of"
-                " their files say how large they are: use --model-dir"
-            )
     request = server_request(
-        model,
-        chips,
-        server.flags,
-        server.environment,
-        extra_args=server.extra_args,
-        weight_bytes=weights,
+        model, chips, server.flags, server.environment, extra_args=server.extra_args
     )
     return plan_request(request, server.catalog)

@@ -13,10 +13,16 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue, ValidationError
 
-from tpuflex.catalog.rows import Modality, Model, Source
+from tpuflex.catalog.rows import Modality, Model, Source, StoredBytes
 from tpuflex.errors import WeightsError
-from tpuflex.planning.figure import ceiling, multiple
-from tpuflex.planning.hub_config import HubConfig, VisionConfig, full_attention_every, read_config
+from tpuflex.planning.hub_config import (
+    HubConfig,
+    VisionConfig,
+    full_attention_every,
+    longest_context,
+    quantization_of,
+    read_config,
+)
 from tpuflex.planning.kv_cache import full_attention_layers
 from tpuflex.planning.safetensors_header import Tensor, total_bytes
 from tpuflex.planning.weights import Parameters, text_parameters
@@ -102,43 +108,17 @@ _REPLICATED = {
     "position_embedding_table",
 }
 _INTO_EXPERTS = ("gate_proj", "up_proj", "gate_up_proj")
-_EXPERT_LANES = 128
 
 
-@dataclass(frozen=True, slots=True)
-class StoredWeights:
-    """Bytes of a checkpoint that a server loads.
-
-    Attributes:
-        sharded: bytes that tensor parallelism spreads over the chips.
-        replicated: bytes that each chip holds whole.
-        into_experts: those of ``sharded`` that are the experts' two matrices that go in, which the
-            back-end pads.
-    """
-
-    sharded: int
-    replicated: int
-    into_experts: int
-
-    @classmethod
-    def of(cls, loaded: Iterable[Tensor]) -> StoredWeights:
-        """Those of ``loaded``, tensors that a server loads."""
-        tensors = list(loaded)
-        replicated = total_bytes(tensor for tensor in tensors if _is_replicated(tensor))
-        return cls(
-            sharded=total_bytes(tensors) - replicated,
-            replicated=replicated,
-            into_experts=total_bytes(tensor for tensor in tensors if _goes_into_expert(tensor)),
-        )
-
-    def per_chip(self, model: Model, tensor_parallel_size: int) -> int:
-        """Bytes on each of ``tensor_parallel_size`` chips, rounded up."""
-        sharded = self.sharded
-        if model.experts:
-            part = multiple(ceiling(model.expert_size, tensor_parallel_size), _EXPERT_LANES)
-            padded = part * tensor_parallel_size
-            sharded += ceiling(self.into_experts * (padded - model.expert_size), model.expert_size)
-        return ceiling(sharded, tensor_parallel_size) + self.replicated
+def stored_bytes(loaded: Iterable[Tensor]) -> StoredBytes:
+    """Bytes of ``loaded``, tensors that a server loads, by how they are spread over chips."""
+    tensors = list(loaded)
+    replicated = total_bytes(tensor for tensor in tensors if _is_replicated(tensor))
+    return StoredBytes(
+        sharded=total_bytes(tensors) - replicated,
+        replicated=replicated,
+        into_experts=total_bytes(tensor for tensor in tensors if _goes_into_expert(tensor)),
+    )
 
 
 def loaded_tensors(tensors: Iterable[Tensor], *, tied: bool) -> tuple[Tensor, ...]:
@@ -184,37 +164,36 @@ _UNCOUNTED = 1
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a checkpoint says of itself.
+    """What the files of a model say of it.
 
     Attributes:
-        model: its row.
+        where: the place of the files.
+        quantization: method by which its weights are quantised, such as ``fp8``, by vLLM's name;
+            None if they are not.
+        row: its row of the catalog; None where no memory plan can be made of its config.json.
+        unknown: why there is no row, if there is none.
         dtype: type in which most of its text weights are stored, such as ``bfloat16``; None if
             neither config.json nor the headers say.
-        quantization: method by which its weights are quantised, such as ``fp8``; None if they are
-            not.
         weight_bytes: bytes of all its tensors, exact; None where no headers were read.
-        stored: how the stored bytes divide among chips; None where no headers were read.
     """
 
-    model: Model
-    dtype: str | None
+    where: str
     quantization: str | None
+    row: Model | None = None
+    unknown: WeightsError | None = None
+    dtype: str | None = None
     weight_bytes: int | None = None
-    stored: StoredWeights | None = None
 
-    def weight_bytes_per_chip(self, tensor_parallel_size: int) -> int | None:
-        """Bytes of weights on each chip, where the server keeps them as they are stored.
+    @property
+    def model(self) -> Model:
+        """Its row.
 
-        Args:
-            tensor_parallel_size: chips that the weights are spread over.
-
-        Returns:
-            None for weights that are not quantised, of which the planner's own rule is exact
-            (:func:`tpuflex.planning.weights.weight_bytes`), or whose headers were not read.
+        Raises:
+            WeightsError: there is none, for the reason :attr:`unknown`.
         """
-        if self.quantization is None or self.stored is None:
-            return None
-        return self.stored.per_chip(self.model, tensor_parallel_size)
+        if self.row is None:
+            raise self.unknown or WeightsError(f"{self.where} was not read")
+        return self.row
 
 
 def describe(
@@ -235,27 +214,34 @@ def describe(
         where: names config.json in errors.
 
     Raises:
-        UnknownModelError: how much memory its architecture takes is not known.
-        WeightsError: it is not consistent.
+        WeightsError: the headers are not those of the model that config.json describes.
     """
-    parsed = read_config(config, where)
-    shape = _row(parsed, name, source, where)
-    model = shape.model_copy(update={"text_params": text_parameters(shape)})
+    weight_bytes = None if tensors is None else total_bytes(tensors)
+    method = None
+    try:
+        method = quantization_of(config, where)
+        parsed = read_config(config, where)
+        shape = _row(parsed, name, source, where)
+    except WeightsError as error:
+        return Checkpoint(source.where, method, unknown=error, weight_bytes=weight_bytes)
+    model = shape.model_copy(update={"text_params": text_parameters(shape), "quantization": method})
     if parsed.architecture.family == "qwen3_moe" or model.experts:
         model = model.model_copy(update={"active_params": _active(model)})
     if tensors is None:
-        return Checkpoint(model, parsed.dtype, parsed.quantization)
+        return Checkpoint(source.where, method, model, dtype=parsed.dtype)
     loaded = loaded_tensors(tensors, tied=model.tied_embeddings)
-    _check_tensors(parsed, model, loaded, where)
+    _check_tensors(model, loaded, where)
     vision = sum(tensor.elements for tensor in loaded if is_vision(tensor))
-    if parsed.quantization is None and vision and model.vision_params is None:
+    if method is not None:
+        model = model.model_copy(update={"stored": stored_bytes(loaded)})
+    elif vision and model.vision_params is None:
         model = model.model_copy(update={"vision_params": vision})
     return Checkpoint(
-        model=model,
+        source.where,
+        method,
+        model,
         dtype=_stored_dtype(loaded) or parsed.dtype,
-        quantization=parsed.quantization,
-        weight_bytes=total_bytes(tensors),
-        stored=StoredWeights.of(loaded),
+        weight_bytes=weight_bytes,
     )
 
 
@@ -287,7 +273,9 @@ def _row(config: HubConfig, name: str, source: Source, where: str) -> Model:
         "kv_shared_layers": text.num_kv_shared_layers,
         "vocab_size": text.vocab_size,
         "tied_embeddings": text.tie_word_embeddings,
-        "max_context": text.max_position_embeddings,
+        "max_context": longest_context(
+            text.max_position_embeddings, text.rope_parameters or text.rope_scaling, family
+        ),
         "modalities": _modalities(config),
         "audio_tower": config.audio and "Unified" not in config.architecture.name,
         "text_params": _UNCOUNTED,
@@ -354,15 +342,22 @@ def _active(model: Model) -> int:
     return model.text_params - model.layers * idle * 3 * model.hidden_size * model.expert_size
 
 
-def _check_tensors(config: HubConfig, model: Model, loaded: Sequence[Tensor], where: str) -> None:
+def _check_tensors(model: Model, loaded: Sequence[Tensor], where: str) -> None:
     """Check that the headers describe the model that config.json describes."""
     text = [tensor for tensor in loaded if is_text(tensor)]
+    if not model.tied_embeddings and not any(tensor.name.endswith(_HEAD) for tensor in text):
+        raise WeightsError(
+            f"{where} describes a model whose output head is a tensor of its own, and the headers"
+            f" of the safetensors files have no {_HEAD}",
+            hint="Save the whole model again. If its head is its embedding table, config.json has"
+            " to say so: tie_word_embeddings: true.",
+        )
     table = (model.vocab_size, model.hidden_size)
     embeddings = [tensor for tensor in text if tensor.name.endswith("embed_tokens.weight")]
     if len(embeddings) != 1 or embeddings[0].shape != table:
         found = ", ".join(f"{tensor.name} {list(tensor.shape)}" for tensor in embeddings)[:200]
         raise _contradiction(where, f"an embedding table of {list(table)}", found or "none")
-    if config.quantization is not None:
+    if model.quantization is not None:
         return  # packed weights have other shapes
     odd = Counter(tensor.dtype for tensor in text if tensor.dtype not in _FLOATS.values())
     if odd:

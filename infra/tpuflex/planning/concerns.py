@@ -182,14 +182,14 @@ def _first_words(what: str) -> str:
 
 def _unproven(request: MemoryRequest) -> Iterator[Remark]:
     model = request.model
-    if request.path == "torchax" and request.weight_bytes is None:
+    if request.path == "torchax" and not request.weights_known:
         yield Remark(
             "model.name",
             f"{model.name} is served by its PyTorch implementation, which holds more than the "
             "parameters: this plan adds a copy of a tied head and 0.5 GiB on each chip, as in two "
             "logs of Gemma 4 12B",
         )
-    tower = not request.text_only and request.weight_bytes is None
+    tower = not request.text_only and not request.weights_known
     if tower and set(model.modalities) != {"text"} and model.vision_params is None:
         yield Remark(
             "model.name",

@@ -7,6 +7,8 @@ from itertools import chain
 
 from tpuflex.catalog.rows import Accelerator, Implementation, Model
 from tpuflex.planning.figure import GIB
+from tpuflex.planning.hub_config import longest_context, scaled_context
+from tpuflex.planning.quantization import refused_method
 from tpuflex.planning.request import (
     DEFAULT_MAX_NUM_BATCHED_TOKENS,
     DEFAULT_MAX_NUM_SEQS,
@@ -44,6 +46,9 @@ _SHAPELESS_OVERRIDES = {
     "rope_theta",
 }
 
+#: Part of a multimodal model's `config.json` with its text model.
+_TEXT_CONFIG = "text_config"
+
 _MOST_SIZES = 1000
 
 #: Flags without a setting of their own that change memory in ways which are not described.
@@ -74,7 +79,6 @@ def request_from_flags(
     environment: Mapping[str, str] | None = None,
     *,
     extra_args: Sequence[str] = (),
-    weight_bytes: int | None = None,
 ) -> MemoryRequest | NotPlannable:
     """The request of a server on a TPU, with vLLM's defaults for what ``flags`` leave out.
 
@@ -84,15 +88,13 @@ def request_from_flags(
         flags: flags as in the settings, by their names with underscores; None counts as absent.
         environment: environment of the server.
         extra_args: further arguments, as on a command line.
-        weight_bytes: bytes of weights per chip where they are known, as of a quantised checkpoint.
     """
     given = {name: value for name, value in flags.items() if value is not None}
     env = environment or {}
     further = _arguments(extra_args)
-    uncovered = chain(
-        _uncovered_arguments(further), _uncovered(model, given, env, weight_bytes is not None)
-    )
-    reason = next(uncovered, None)
+    rope = _rope(model, given)
+    model = _with_context(model, given, env, rope)
+    reason = next(chain(_uncovered_arguments(further), _uncovered(model, given, env)), None)
     if reason is not None:
         return NotPlannable(reason)
     length = _whole(given, "max_model_len", model.max_context or 0)
@@ -112,10 +114,10 @@ def request_from_flags(
         ),
         block_size=_whole(given, "block_size", 0) or None,
         blocks=int(further[_BLOCKS]) if _BLOCKS in further else None,
-        weight_bytes=weight_bytes,
+        rope_context=scaled_context(rope),
         implementation=_implementation(model, given, env, text_only=text_only),
         text_only=text_only,
-        quantized_on_load="quantization" in config and weight_bytes is None,
+        quantized_on_load="quantization" in config and model.quantization is None,
         speculative=speculative,
         async_scheduling=given.get("async_scheduling") is not False and not speculative,
         precompile=not (given.get("enforce_eager") or _is_on(env, "SKIP_JAX_PRECOMPILE")),
@@ -144,6 +146,7 @@ def cpu_request_from_flags(
     for name in sorted(_arguments(extra_args).keys() & (_UNPLANNED_FLAGS | {_BLOCKS})):
         return NotPlannable(f"what --{name} does to memory is not described")
     given = {name: value for name, value in flags.items() if value is not None}
+    model = _with_context(model, given, environment, _rope(model, given))
     space = environment.get("VLLM_CPU_KVCACHE_SPACE", "")
     if not _is_whole(space):
         return NotPlannable(
@@ -152,7 +155,8 @@ def cpu_request_from_flags(
         )
     if _whole(given, "tensor_parallel_size", 1) > 1:
         return NotPlannable("several processes on one CPU are not described")
-    if "quantization" in given or ("speculative_config" in given and not _is_draftless(given)):
+    quantized = "quantization" in given or model.quantization is not None
+    if quantized or ("speculative_config" in given and not _is_draftless(given)):
         return NotPlannable("quantised weights and draft models are not described for the CPU")
     if model.modalities != ("text",):
         return NotPlannable(f"what {model.name} has beside text is not described for the CPU")
@@ -175,23 +179,51 @@ def cpu_request_from_flags(
     )
 
 
-def _uncovered(
-    model: Model, flags: Mapping[str, object], env: Mapping[str, str], measured: bool
-) -> Iterator[str]:
+def _overrides(model: Model, flags: Mapping[str, object]) -> Mapping[str, object]:
+    """What `hf_overrides` replace of the text model's configuration."""
+    overridden = _table(flags.get("hf_overrides"))
+    if model.modalities == ("text",):
+        return overridden
+    return _table(overridden.get(_TEXT_CONFIG))
+
+
+def _rope(model: Model, flags: Mapping[str, object]) -> Mapping[str, object]:
+    overridden = _overrides(model, flags)
+    return _table(overridden.get("rope_parameters") or overridden.get("rope_scaling"))
+
+
+def _with_context(
+    model: Model,
+    flags: Mapping[str, object],
+    env: Mapping[str, str],
+    rope: Mapping[str, object],
+) -> Model:
+    """``model`` with the longest context that the server takes of it."""
+    positions = _overrides(model, flags).get("max_position_embeddings", model.max_context)
+    longest = longest_context(positions if isinstance(positions, int) else None, rope, model.family)
+    if longest is not None and _is_on(env, "VLLM_ALLOW_LONG_MAX_MODEL_LEN"):
+        longest = max(longest, _whole(flags, "max_model_len", 0))
+    return model.model_copy(update={"max_context": longest})
+
+
+def _uncovered(model: Model, flags: Mapping[str, object], env: Mapping[str, str]) -> Iterator[str]:
     """What in flags and environment the planner has no rule for."""
     if not _whole(flags, "max_model_len", model.max_context or 0):
         yield f"max_model_len is not set, and the longest context of {model.name} is not known"
     if flags.get("dtype", "auto") not in {"auto", "bfloat16"}:
         yield f"only bfloat16 models are described, not dtype {flags['dtype']}"
-    if "quantization" in flags and not measured:
-        yield "the bytes of quantised weights are in their files only: plan them with --model-dir"
+    method = model.quantization or flags.get("quantization")
+    if method is not None and model.stored is None and refused_method(str(method)) is None:
+        yield (
+            f"the bytes of weights that are quantised ({method}) are in their files only: use"
+            " --model-dir"
+        )
     if "speculative_config" in flags and not _is_draftless(flags):
         yield "the memory of draft models is not described"
     overridden = _table(flags.get("hf_overrides"))
-    if "max_position_embeddings" in overridden and "max_model_len" not in flags:
-        yield "max_model_len is not set, and hf_overrides change the longest context"
     if overridden != _TEXT_ONLY:
-        for key in sorted(overridden.keys() - _SHAPELESS_OVERRIDES):
+        changed = overridden.keys() | _table(overridden.get(_TEXT_CONFIG)).keys()
+        for key in sorted(changed - _SHAPELESS_OVERRIDES - {_TEXT_CONFIG}):
             yield f"hf_overrides change {key}, and what that does to memory is not described"
     config = _table(flags.get("additional_config"))
     for key in config.keys() - _PLANNED_CONFIG:

@@ -103,6 +103,9 @@ COVERED_VALUES: Mapping[str, tuple[JsonValue, ...]] = {
 }
 
 
+#: Types of RoPE whose `max_position_embeddings` are those of the scaled model: their factor is not
+#: applied once more.
+_SCALED = {"su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling"}
 #: Keys of config.json that hold objects read here.
 _QUANTIZATION_KEYS = ("quantization_config", "compression_config")
 _FULL = "full_attention"
@@ -143,6 +146,8 @@ class TextConfig(_Part):
     num_experts_per_tok: Size | None = None
     vocab_size: Size
     max_position_embeddings: Size | None = None
+    rope_parameters: dict[str, JsonValue] | None = None
+    rope_scaling: dict[str, JsonValue] | None = None
     tie_word_embeddings: bool = False
 
 
@@ -174,6 +179,17 @@ class _Quantization(_Part):
     quant_method: Word
 
 
+#: Methods by the names that files have of them, where vLLM has another (`_verify_quantization` of
+#: its config/model.py, and the classes' `override_quantization_method`, 0.32.0).
+_METHODS = {
+    "awq": "auto_awq",
+    "gptq": "auto_gptq",
+    "compressed_tensors": "compressed-tensors",
+}
+#: ModelOpt's methods by what the names of its algorithms hold; plain FP8 is `modelopt`.
+_MODELOPT = {"FP4": "modelopt_fp4", "MXFP8": "modelopt_mxfp8", "MIXED": "modelopt_mixed"}
+
+
 @dataclass(frozen=True, slots=True)
 class HubConfig:
     """A config.json whose architecture is known.
@@ -185,7 +201,6 @@ class HubConfig:
         audio: whether there is an audio tower.
         video: whether the model takes videos.
         dtype: type of the weights, such as ``bfloat16``; None if the file does not say.
-        quantization: method by which the weights are quantised; None if they are not.
     """
 
     architecture: Architecture
@@ -194,7 +209,6 @@ class HubConfig:
     audio: bool
     video: bool
     dtype: str | None
-    quantization: str | None
 
     @property
     def head_dim(self) -> int:
@@ -223,7 +237,6 @@ def read_config(document: dict[str, JsonValue], where: str) -> HubConfig:
     key = architecture.text_key
     part = _object(document, key, where) if key else document
     _refuse_uncovered(part, where, key)
-    quantization = _quantization(document, part, where)
     dtype = whole.dtype or _validated(_Whole, _with_dtype(part), where, key).dtype
     multimodal = bool(key)
     return HubConfig(
@@ -233,8 +246,80 @@ def read_config(document: dict[str, JsonValue], where: str) -> HubConfig:
         audio=multimodal and whole.audio_config is not None,
         video=multimodal and whole.video_token_id is not None,
         dtype=dtype.removeprefix("torch.") if dtype else None,
-        quantization=quantization,
     )
+
+
+def quantization_of(document: dict[str, JsonValue], where: str) -> str | None:
+    """The method by which the weights beside ``document`` are quantised, by vLLM's name, whatever
+    the architecture; None if they are not.
+
+    Args:
+        document: config.json.
+        where: names the file in errors.
+
+    Raises:
+        WeightsError: it names none where it has to.
+    """
+    text = document.get("text_config")
+    for owner, path in ((document, ""), (text, "text_config")):
+        for name in _QUANTIZATION_KEYS:
+            if isinstance(owner, dict) and owner.get(name) is not None:
+                return _method(_object(owner, name, where), where, _path(path, name))
+    return None
+
+
+def _method(found: dict[str, JsonValue], where: str, key: str) -> str:
+    producer, inner = found.get("producer"), found.get("quantization")
+    algorithm = (inner if isinstance(inner, dict) else found).get("quant_algo")
+    by_modelopt = isinstance(producer, dict) and producer.get("name") == "modelopt"
+    if by_modelopt:
+        found = {"quant_method": "modelopt", **found}
+    method = _validated(_Quantization, found, where, key).quant_method.lower()
+    if method == "modelopt" and isinstance(algorithm, str):
+        return next((name for part, name in _MODELOPT.items() if part in algorithm.upper()), method)
+    return _METHODS.get(method, method)
+
+
+def longest_context(
+    positions: int | None, rope: Mapping[str, object] | None, family: Family
+) -> int | None:
+    """The longest context that vLLM derives, as its `_get_and_verify_max_len` (0.32.0) does.
+
+    Args:
+        positions: ``max_position_embeddings`` of the text model.
+        rope: its ``rope_parameters``, or ``rope_scaling``; nested by type of layer, or not.
+        family: whether its positions are those of the scaled model, whatever the type.
+
+    Returns:
+        None if it is not known.
+    """
+    if positions is None or family == "gemma3":
+        return positions
+    factor = 1.0
+    for each in rope_parts(rope):
+        scale = each.get("factor")
+        if each.get("rope_type", each.get("type")) not in _SCALED and _is_factor(scale):
+            factor = float(str(scale))
+    return int(positions * factor)
+
+
+def scaled_context(rope: Mapping[str, object]) -> int | None:
+    """The context that the scaling in ``rope`` is made for; None where it does not say."""
+    for each in rope_parts(rope):
+        factor, original = each.get("factor"), each.get("original_max_position_embeddings")
+        if isinstance(original, int) and _is_factor(factor):
+            return int(original * float(str(factor)))
+    return None
+
+
+def rope_parts(rope: Mapping[str, object] | None) -> tuple[Mapping[str, object], ...]:
+    """The parameters of RoPE in ``rope``: one set, or one for each type of layer."""
+    nested = tuple(each for each in (rope or {}).values() if isinstance(each, Mapping))
+    return nested or ((rope,) if rope else ())
+
+
+def _is_factor(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 2**20
 
 
 def full_attention_every(config: HubConfig, where: str) -> int | None:
@@ -322,17 +407,6 @@ def _refuse_uncovered(part: dict[str, JsonValue], where: str, key: str) -> None:
                 f"{where}: {_path(key, name)} is {value!r:.60}; how much memory that takes is not"
                 " known"
             )
-
-
-def _quantization(
-    document: dict[str, JsonValue], part: dict[str, JsonValue], where: str
-) -> str | None:
-    for owner, path in ((document, ""), (part, "text_config")):
-        for name in _QUANTIZATION_KEYS:
-            if owner.get(name) is not None:
-                found = _object(owner, name, where)
-                return _validated(_Quantization, found, where, _path(path, name)).quant_method
-    return None
 
 
 def _with_dtype(part: dict[str, JsonValue]) -> dict[str, JsonValue]:

@@ -12,6 +12,7 @@ from tpuflex.planning.concerns import concerns
 from tpuflex.planning.coverage import not_covered
 from tpuflex.planning.kv_cache import cache_layers, can_be_split
 from tpuflex.planning.layout import Layout, lay_out
+from tpuflex.planning.quantization import ANOTHER_CHECKPOINT, needs_pytorch, refused_method
 from tpuflex.planning.remark import Remark, gib
 from tpuflex.planning.request import (
     DEFAULT_UTILIZATION,
@@ -28,10 +29,12 @@ class Obstacle:
     Attributes:
         setting: the key below ``tpuflex:`` that it is about.
         what: what is wrong, a sentence without its full stop.
+        remedy: what to write, a whole sentence, where that is not the nearest request that fits.
     """
 
     setting: str
     what: str
+    remedy: str = ""
 
 
 def fits(request: MemoryRequest) -> bool:
@@ -41,14 +44,9 @@ def fits(request: MemoryRequest) -> bool:
 
 def obstacles(request: MemoryRequest, layout: Layout) -> Iterator[Obstacle]:
     """What stands in the way of ``request``, of which ``layout`` is the memory."""
+    yield from _quantization(request)
     yield from _parallelism(request)
-    longest = request.model.max_context
-    if longest is not None and request.max_model_len > longest:
-        yield Obstacle(
-            "serving.flags.max_model_len",
-            f"{request.max_model_len:,} tokens are more than the {longest:,} that "
-            f"{request.model.name} takes",
-        )
+    yield from _context(request)
     if request.quantized_on_load:
         yield from _loading(request, layout)
         return
@@ -74,6 +72,39 @@ def obstacles(request: MemoryRequest, layout: Layout) -> Iterator[Obstacle]:
             f"each chip, and {gib(layout.pool_bytes)} are left beside the weights "
             f"({layout.cached_tokens:,} tokens)",
         )
+
+
+def _quantization(request: MemoryRequest) -> Iterator[Obstacle]:
+    """What the files say of their quantisation, by the rules that hold for the flag."""
+    method, model = request.model.quantization, request.model
+    if method is None:
+        return
+    if (refused := refused_method(method)) is not None:
+        yield Obstacle("model.weights", f"the files of {model.name} {refused}", ANOTHER_CHECKPOINT)
+    elif needs_pytorch(method) and not request.by_pytorch:
+        yield Obstacle(
+            "serving.env.MODEL_IMPL_TYPE",
+            f"the weights of {model.name} are quantized by {method}, at which the image's JAX"
+            " implementation ends",
+            "Write vllm, for its PyTorch implementation.",
+        )
+
+
+def _context(request: MemoryRequest) -> Iterator[Obstacle]:
+    longest, asked, scaled = request.model.max_context, request.max_model_len, request.rope_context
+    if longest is None or asked <= longest:
+        return
+    remedy = ""
+    if scaled is not None and asked <= scaled:
+        remedy = (
+            f"Write max_position_embeddings: {scaled} in hf_overrides, too: vLLM takes no length"
+            f" from the scaling of RoPE. Or write max_model_len {longest}."
+        )
+    yield Obstacle(
+        "serving.flags.max_model_len",
+        f"{asked:,} tokens are more than the {longest:,} that {request.model.name} takes",
+        remedy,
+    )
 
 
 def _loading(request: MemoryRequest, layout: Layout) -> Iterator[Obstacle]:
@@ -314,6 +345,6 @@ def plan_memory(
         request_buckets=buckets.requests,
         backbones=buckets.backbones,
         programs=buckets.programs,
-        problems=tuple(Remark(one.setting, one.what, nearest) for one in found),
+        problems=tuple(Remark(one.setting, one.what, one.remedy or nearest) for one in found),
         concerns=() if found else tuple(concerns(request, layout)),
     )

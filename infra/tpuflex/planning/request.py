@@ -45,7 +45,9 @@ class MemoryRequest:
         block_size: tokens in one block of the cache; by default what vLLM chooses.
         blocks: blocks of the cache (`--num-gpu-blocks-override`); by default as many as fit.
         weight_bytes: bytes of weights per chip where they are known better than by the formulas,
-            as measured or for a quantised checkpoint.
+            as measured.
+        rope_context: the context that a scaling of RoPE in `hf_overrides` is made for, if there is
+            one; vLLM takes none from it.
         implementation: implementation of the model, where it is not the one that the image chooses.
         text_only: whether the vision tower is left out, as with
             ``--hf-overrides '{"architectures":["Gemma4ForCausalLM"]}'``. A limit of 0 images does
@@ -74,6 +76,7 @@ class MemoryRequest:
     block_size: int | None = None
     blocks: int | None = None
     weight_bytes: int | None = None
+    rope_context: int | None = None
     implementation: Implementation | None = None
     text_only: bool = False
     quantized_on_load: bool = False
@@ -86,9 +89,21 @@ class MemoryRequest:
     attention_request_buckets: bool = False
 
     @property
+    def weights_known(self) -> bool:
+        """Whether the bytes of the weights are known better than by the formulas."""
+        return self.weight_bytes is not None or self.model.stored is not None
+
+    @property
     def path(self) -> Implementation:
         """The implementation that serves: the one asked for, else the image's choice."""
         return self.implementation or self.model.implementation
+
+    @property
+    def by_pytorch(self) -> bool:
+        """Whether the image takes its PyTorch implementation at once, and not for want of a class
+        of the JAX one."""
+        chosen = self.implementation or ("torchax" if self.model.family == "qwen3_moe" else None)
+        return chosen == "torchax"
 
     @property
     def hbm_bytes(self) -> int:

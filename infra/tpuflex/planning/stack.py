@@ -120,15 +120,12 @@ def server_request(
     environment: Mapping[str, str],
     *,
     extra_args: Sequence[str] = (),
-    weight_bytes: int | None = None,
 ) -> MemoryRequest | CpuMemoryRequest | NotPlannable:
     """What a server asks of memory, on ``accelerator`` or, without one, on the CPU of the embedded
     cloud; the other arguments are those of :func:`tpuflex.planning.flags.request_from_flags`."""
     if accelerator is None:
         return cpu_request_from_flags(model, flags, environment, extra_args=extra_args)
-    return request_from_flags(
-        model, accelerator, flags, environment, extra_args=extra_args, weight_bytes=weight_bytes
-    )
+    return request_from_flags(model, accelerator, flags, environment, extra_args=extra_args)
 
 
 def plan_stack(settings: StackSettings) -> MemoryPlan | NotPlannable:

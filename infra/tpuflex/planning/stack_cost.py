@@ -67,8 +67,10 @@ def renewed_chip_hours(hours: Decimal, run: timedelta, overlap: timedelta) -> De
 
 
 def stored_bytes(model: Model) -> int:
-    """Bytes of the model's weights in bfloat16, at least: a checkpoint may hold parts that are not
-    loaded, such as an audio tower."""
+    """Bytes of the model's weights, at least: a checkpoint may hold parts that are not loaded, such
+    as an audio tower."""
+    if model.stored is not None:
+        return model.stored.sharded + model.stored.replicated
     return PARAMETER_BYTES * (model.text_params + (model.vision_params or 0))
 
 

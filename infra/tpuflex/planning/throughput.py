@@ -141,7 +141,7 @@ def bandwidth_ceiling(request: MemoryRequest, held: float) -> Figure:
     """
     model, accelerator = request.model, request.accelerator
     unit, sources = "tokens per second", (model.source, accelerator.source)
-    if request.quantized_on_load or request.weight_bytes is not None:
+    if request.quantized_on_load or request.weights_known:
         words = "bandwidth ceiling: not computed for quantised weights"
         return Figure(None, unit, words, sources)
     running = max(1, min(request.max_num_seqs, int(held)))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tpuflex.catalog.rows import Family, Model
+from tpuflex.catalog.rows import Family, Model, StoredBytes
 from tpuflex.planning.figure import GIB, ceiling, multiple
 from tpuflex.planning.kv_cache import full_attention_layers, padded_head_dim
 from tpuflex.planning.request import MemoryRequest
@@ -81,12 +81,22 @@ def weight_bytes(request: MemoryRequest) -> int:
     if request.weight_bytes is not None:
         return request.weight_bytes
     tp = request.tensor_parallel_size
+    if request.model.stored is not None:
+        return _stored_bytes(request.model, request.model.stored, tp)
     parameters = _text(request.model, padded_head_dim) + _padding(request) + _vision(request)
     # What the shape does not explain cannot be told to be split.
     unexplained = max(request.model.text_params - text_parameters(request.model), 0)
     return ceiling(parameters.sharded * PARAMETER_BYTES, tp) + PARAMETER_BYTES * (
         parameters.replicated + unexplained
     )
+
+
+def _stored_bytes(model: Model, stored: StoredBytes, tp: int) -> int:
+    sharded = stored.sharded
+    if model.experts:
+        padding = _expert_padding(model, tp)
+        sharded += ceiling(stored.into_experts * padding, model.expert_size)
+    return ceiling(sharded, tp) + stored.replicated
 
 
 def _text(model: Model, width: Callable[[int], int]) -> Parameters:
@@ -177,8 +187,7 @@ def _padding(request: MemoryRequest) -> Parameters:
     """What is allocated beyond the parameters so that chips get equal parts."""
     model, tp = request.model, request.tensor_parallel_size
     # Of the three matrices of an expert, the back-end pads the two that go in.
-    wide = multiple(ceiling(model.expert_size, tp), _EXPERT_LANES) * tp - model.expert_size
-    padding = 2 * model.layers * model.experts * model.hidden_size * wide
+    padding = 2 * model.layers * model.experts * model.hidden_size * _expert_padding(model, tp)
     # Gemma 4 on JAX cuts a head into parts; the others repeat it.
     if not (model.family == "gemma4" and request.path == "flax_nnx"):
         for kind in _kinds(model):
@@ -189,6 +198,11 @@ def _padding(request: MemoryRequest) -> Parameters:
         copy = model.vocab_size * model.hidden_size if model.tied_embeddings else 0
         return Parameters(padding + copy, _PYTORCH_REST)
     return Parameters(padding)
+
+
+def _expert_padding(model: Model, tp: int) -> int:
+    """How much wider than it is an expert is allocated on ``tp`` chips."""
+    return multiple(ceiling(model.expert_size, tp), _EXPERT_LANES) * tp - model.expert_size
 
 
 def _vision(request: MemoryRequest) -> Parameters:

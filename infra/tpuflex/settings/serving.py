@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from tpuflex.duration import Duration, format_duration
+from tpuflex.planning.hub_config import rope_parts
 from tpuflex.settings.base import Frozen, Remedy, refusal
 
 JsonObject = dict[str, str | int | float | bool]
@@ -45,6 +46,9 @@ _NOT_OVERRIDDEN = frozenset(
     {"auto_map", "custom_pipelines", "quantization_config", "compression_config"}
 )
 _DEEPEST = 8
+#: Names of the parameters of RoPE. `patch_rope_parameters` of vLLM 0.32.0 mends what config.json
+#: says of them, and not what overrides it.
+_ROPE = ("rope_parameters", "rope_scaling")
 #: The defaults that a server can set (`ModelConfig.get_diff_sampling_param` of vLLM 0.32.0).
 _SAMPLING = frozenset(
     {
@@ -78,6 +82,15 @@ def check_overrides(overrides: dict[str, object]) -> dict[str, object]:
                 f"the value of {path} is no plain word",
                 'Write a name such as {"architectures": ["Gemma4ForCausalLM"]}.',
             )
+    for part in (overrides, overrides.get("text_config")):
+        for name in _ROPE:
+            rope = part.get(name) if isinstance(part, dict) else None
+            parts = rope_parts(rope) if isinstance(rope, dict) else ()
+            if any("rope_type" not in each for each in parts):
+                raise refusal(
+                    f"{name} names no rope_type, without which vLLM ends",
+                    "Write it, such as rope_type: yarn; here `type` does not stand for it.",
+                )
     return overrides
 
 
