@@ -112,6 +112,26 @@ def test_everything_with_verbose(type_in: TypeIn) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
+        (("--context", "131072", "--model", "google/gemma-4-26B-A4B-it"), 0, "Take 3 stacks of"),
+        (("--context", "16384", "--budget", "5"), 4, "Nothing that holds 8 at once is known to be"),
+        (("--context", "2048", "--model", "google/gemma-4-E4B-it", "--budget", "1"), 4, "$1.35, 1"),
+        (("--context", "131072", "--model", "Qwen/Qwen3-Coder-480B-A35B-Instruct"), 5, "Nothing"),
+    ],
+)
+def test_the_answer_in_a_sentence(
+    type_in: TypeIn, words: tuple[str, ...], code: int, said: str
+) -> None:
+    """What one stack cannot do is said above the table, with what can; the exit code says no."""
+    model = () if "--model" in words else ("--model", "google/gemma-4-31B-it")
+    typed = type_in("recommend", *words, *model, "--concurrency", "8")
+
+    assert typed.code == code
+    assert said in typed.out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
         ((), 2, "Missing --model, --context, --concurrency"),
         (("--model", "google/gemma-4-E4B-it"), 2, "Missing --context, --concurrency"),
         (("--scenario", "intractive-api"), 4, "Did you mean interactive-api?"),

@@ -96,6 +96,24 @@ def test_held_objects_stay(store: Api) -> None:
     assert store.call("DELETE", path_of("x")).status_code == 204
 
 
+def test_retained_objects_stay_until_their_time(store: Api, clock: ManualClock) -> None:
+    """A retention policy forbids deleting and overwriting an object until it is old enough, names
+    the time, and ends with the policy."""
+    policy = {"retentionPolicy": {"retentionPeriod": "3600"}}
+    kept = make_bucket(store, "kept", **policy)
+    assert kept["retentionPolicy"]["retentionPeriod"] == "3600"
+    put(store, "x", b"1", bucket="kept")
+    put(store, "y", b"1", bucket="kept")
+    refused = store.call("DELETE", path_of("x", "kept"))
+    assert refused.status_code == 403
+    assert "retention policy and cannot be deleted" in refused.json()["error"]["message"]
+    clock.advance(3601)
+    assert store.call("DELETE", path_of("x", "kept")).status_code == 204
+    put(store, "z", b"1", bucket="kept")
+    store.call("PATCH", "/storage/v1/b/kept", body={"retentionPolicy": None})
+    assert store.call("DELETE", path_of("z", "kept")).status_code == 204
+
+
 def test_copies_are_objects_of_their_own(store: Api) -> None:
     """A copy outlives its source, keeps its metadata, and honours conditions."""
     make_bucket(store, "bk-2")

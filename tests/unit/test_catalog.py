@@ -142,6 +142,27 @@ def test_unknown_names_give_none_and_neighbours() -> None:
     assert CATALOG.image("sha256:0") is None
 
 
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("google/gemma-4-31b-it", "google/gemma-4-31B-it"),
+        ("GOOGLE/GEMMA-4-31B-IT", "google/gemma-4-31B-it"),
+        ("meta-llama/Meta-Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-8B-Instruct"),
+        ("unsloth/gemma-4-31B-it", "google/gemma-4-31B-it"),
+        ("NousResearch/Meta-Llama-3.1-8B", "meta-llama/Llama-3.1-8B"),
+        ("unsloth/gemma-4-31B-it-bnb-4bit", None),
+        ("google/gemma-4-31B", None),
+    ],
+)
+def test_a_model_is_found_by_names_that_are_its_own(asked: str, found: str | None) -> None:
+    """In any case, by a former name and as a copy under another owner; a name with more or less in
+    it is another model, which has neighbours."""
+    row = CATALOG.model(asked)
+
+    assert (row and row.name) == found
+    assert CATALOG.nearest_models(asked)
+
+
 def test_every_zone_lies_in_a_known_region() -> None:
     """Zones and regions are spelt alike, and prices are for regions."""
     assert {region_of(zone) for zone, _ in CATALOG.zones} <= set(REGIONS)

@@ -23,7 +23,7 @@ from tpuflex.planning.weights import weight_bytes
 
 HERE = Source(where="a test", date=dt.date(2026, 11, 22))
 #: What a checkpoint cannot say of itself: where the row comes from, and what others saw.
-_NOT_IN_A_CHECKPOINT = {"source", "note", "gated", "license", "seen", "max_context"}
+_NOT_IN_A_CHECKPOINT = {"former_names", "source", "note", "gated", "license", "seen", "max_context"}
 
 
 def tensors_of(checkpoint: PublishedCheckpoint) -> tuple[Tensor, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -40,7 +39,7 @@ def options(requirements: Requirements, *names: str) -> tuple[Option, ...]:
 @settings(max_examples=60, deadline=None)
 def test_the_order(names: set[str], requirements: Requirements) -> None:
     """What does not fit is never above what fits, and what exceeds the budget never above what
-    keeps it; at the same rank so far, a sequence that is held never costs more than below."""
+    keeps it; what holds the load costs more only where it answers sooner."""
     ranked = options(requirements, *sorted(names))
     fits = [option.fit for option in ranked]
     budgets = [option.budget for option in ranked if option.fit == "fits"]
@@ -48,15 +47,15 @@ def test_the_order(names: set[str], requirements: Requirements) -> None:
     assert fits == sorted(fits, key=["fits", "does_not_fit", "not_known"].index)
     assert budgets == sorted(budgets, key=["within", "not_asked", "not_known", "over"].index)
     for option in ranked:
-        within = option.per_hour.value is not None and (
-            requirements.budget is None or option.per_hour.value <= requirements.budget
-        )
-        assert (option.budget in ("within", "not_asked")) == (within or requirements.budget is None)
+        total = option.total.value
         assert (option.limits is not None) == (option.fit == "fits")
         assert bool(option.obstacle) == (option.fit != "fits")
-    for better, worse in pairwise(ranked):
-        if better.rank[:-3] == worse.rank[:-3]:
-            assert better.rank[-3] <= worse.rank[-3]
+        if option.fit == "fits" and total is not None and requirements.budget is not None:
+            assert (option.budget == "within") == (total <= requirements.budget)
+        if option.limits is not None and option.stacks.value is not None:
+            held = int(option.limits.sequences.value or 0)
+            assert option.stacks.value * held >= requirements.load.concurrency
+            assert (option.stacks.value - 1) * held < requirements.load.concurrency
 
 
 @given(requirements=REQUIREMENTS)
@@ -87,6 +86,25 @@ def test_the_cheapest_region_wins() -> None:
 
     assert best.per_hour.value == Decimal("0.99") * best.request.accelerator.chips
     assert best.zones == ("europe-west4-a",)
+
+
+def test_many_users_take_many_stacks() -> None:
+    """Where no stack holds the load, an option is as many as do, and costs as much; the price of
+    generated tokens stays that of one."""
+    requirements = Requirements(
+        load=Load(context=16_384, concurrency=1024), budget=Decimal("20.00")
+    )
+    ranked = options(requirements, "google/gemma-4-E2B-it")
+    best = next(option for option in ranked if option.total.value is not None)
+
+    assert best.request.accelerator.name == "v6e-1"
+    assert (best.stacks.value, best.total.value) == (15, 15 * Decimal("1.35"))
+    assert best.budget == "over"
+    assert best.limits is not None
+    assert best.limits.decode.value is not None
+    assert best.limits.usd_per_million_generated.value == pytest.approx(
+        Decimal(1_350_000) / (Decimal(best.limits.decode.value) * 3600), abs=Decimal("0.0001")
+    )
 
 
 def test_evidence_does_not_outweigh_a_price() -> None:

@@ -24,6 +24,7 @@ SETTABLE = (
     "labels",
     "lifecycle",
     "logging",
+    "retentionPolicy",
     "rpo",
     "softDeletePolicy",
     "storageClass",
@@ -37,11 +38,12 @@ REFUSED = (
     "hierarchicalNamespace",
     "ipFilter",
     "objectRetention",
-    "retentionPolicy",
 )
 MULTI_REGIONS = ("ASIA", "EU", "US")
 DUAL_REGIONS = ("ASIA1", "EUR4", "EUR5", "EUR7", "EUR8", "NAM4")
 DEFAULT_SOFT_DELETE_S = 604_800
+#: 100 years (https://docs.cloud.google.com/storage/docs/bucket-lock).
+_LONGEST_RETENTION_S = 3_155_760_000
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*[a-z0-9]")
 
@@ -75,6 +77,11 @@ class Bucket:
         """Bindings for allUsers and allAuthenticatedUsers are refused."""
         iam = child(self.settings, "iamConfiguration")
         return text(iam, "publicAccessPrevention") == "enforced"
+
+    @property
+    def retention_s(self) -> int:
+        """Seconds for which an object can be neither deleted nor replaced; 0 without a policy."""
+        return int(number(child(self.settings, "retentionPolicy"), "retentionPeriod"))
 
     def to_json(self) -> JsonObject:
         """For the store."""
@@ -212,7 +219,21 @@ class Buckets:
             "retentionDurationSeconds": str(seconds),
             "effectiveTime": old["effectiveTime"] if same else now,
         }
+        if kept.pop("retentionPolicy", None):
+            kept["retentionPolicy"] = _retention_policy(body, before, now)
         return kept
+
+
+def _retention_policy(body: JsonObject, before: JsonObject, now: str) -> JsonObject:
+    seconds = int(number(child(body, "retentionPolicy"), "retentionPeriod"))
+    if not 0 < seconds <= _LONGEST_RETENTION_S:
+        raise invalid("The retention period must be between 1 second and 100 years.")
+    old = child(before, "retentionPolicy")
+    same = old.get("retentionPeriod") == str(seconds)
+    return {
+        "retentionPeriod": str(seconds),
+        "effectiveTime": old["effectiveTime"] if same else now,
+    }
 
 
 def _iam_configuration(sent: JsonObject, bucket: Bucket) -> JsonObject:

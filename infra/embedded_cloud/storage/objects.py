@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from embedded_cloud.clock import Clock, parse_rfc3339, rfc3339_millis
+from embedded_cloud.clock import Clock, parse_rfc3339, rfc3339, rfc3339_millis
 from embedded_cloud.json_types import JsonObject, child, flag, number, text
+from embedded_cloud.storage import buckets
+from embedded_cloud.storage.buckets import Bucket
 from embedded_cloud.storage.content import ContentFiles, Digest
 from embedded_cloud.storage.errors import Preconditions, forbidden, invalid, object_not_found
 from embedded_cloud.store import Store
@@ -181,13 +183,13 @@ class Objects:
         """Make ``content`` the live generation of ``name``. The caller has checked the conditions.
 
         Raises:
-            CloudError: 400, the name is not allowed; 403, the live object is held.
+            CloudError: 400, the name is not allowed; 403, the live object is held or retained.
         """
         check_name(name)
         now = self._clock.now()
         live = self.find(bucket, name)
         if live:
-            check_not_held(live)
+            self._check_removable(live)
         created = StoredObject(
             bucket=bucket,
             name=name,
@@ -209,9 +211,9 @@ class Objects:
         """Delete a live object: for good, or into a noncurrent generation when versioned.
 
         Raises:
-            CloudError: 403, the object is held.
+            CloudError: 403, the object is held or retained.
         """
-        check_not_held(live)
+        self._check_removable(live)
         if versioned and live.deleted is None:
             self._put(replace(live, deleted=self._clock.now()))
             return
@@ -240,17 +242,25 @@ class Objects:
         """Names of the content of all generations."""
         return {text(value, "content") for _, value in self._store.list(COLLECTION)}
 
+    def _check_removable(self, stored: StoredObject) -> None:
+        """Raises CloudError 403 when a hold or the bucket's retention policy keeps ``stored``."""
+        if flag(stored.settable, "temporaryHold") or flag(stored.settable, "eventBasedHold"):
+            raise forbidden(
+                f"Object '{stored.bucket}/{stored.name}' is under active hold and cannot be "
+                "deleted, overwritten or archived until the hold is removed."
+            )
+        value = self._store.get(buckets.COLLECTION, stored.bucket)
+        retained = Bucket.from_json(value).retention_s if value else 0
+        until = stored.created + retained
+        if self._clock.now() < until:
+            # Seen: sitespeedio/sitespeed.io#2749 on GitHub.
+            raise forbidden(
+                f"Object '{stored.bucket}/{stored.name}' is subject to bucket's retention policy "
+                f"and cannot be deleted, overwritten or archived until {rfc3339(until)}"
+            )
+
     def _put(self, each: StoredObject) -> None:
         self._store.put(COLLECTION, each.key, each.to_json())
-
-
-def check_not_held(live: StoredObject) -> None:
-    """Raises CloudError 403 when a hold forbids deleting or overwriting ``live``."""
-    if flag(live.settable, "temporaryHold") or flag(live.settable, "eventBasedHold"):
-        raise forbidden(
-            f"Object '{live.bucket}/{live.name}' is under active hold and cannot be "
-            "deleted, overwritten or archived until the hold is removed."
-        )
 
 
 def check_name(name: str) -> None:

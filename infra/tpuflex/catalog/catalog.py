@@ -113,8 +113,29 @@ class Catalog:
         return self.prices.get((generation, region, kind))
 
     def model(self, name: str) -> Model | None:
-        """The model called ``name``, or None; most models are not in the catalog."""
-        return self.models.get(name)
+        """The model called ``name``, or None; most models are not in the catalog.
+
+        A name is found in any case, as the Hub finds it, by a former name, and as that of a copy:
+        a repository of the same name by another owner. Compare :attr:`Model.name` to tell.
+        """
+        exact = self.models.get(name)
+        if exact is not None:
+            return exact
+        owner, _, bare = name.casefold().rpartition("/")
+        known = [
+            (row, *known.casefold().rpartition("/")[::2])
+            for row in self.models.values()
+            for known in (row.name, *row.former_names)
+        ]
+        same = [row for row, whose, what in known if (whose, what) == (owner, bare)]
+        copied = [row for row, _, what in known if what == bare]
+        return next(iter((*same, *copied)), None)
+
+    def nearest_models(self, name: str, count: int = 3) -> tuple[str, ...]:
+        """Models that ``name`` may be a misspelling of, best first; may be empty."""
+        names = {known.casefold(): known for known in self.models}
+        close = difflib.get_close_matches(name.casefold(), names, n=count, cutoff=0.4)
+        return tuple(names[one] for one in close)
 
     def image(self, digest: str) -> Image | None:
         """The image with ``digest`` (``sha256:…``), or None."""

@@ -172,6 +172,8 @@ class Model(Sourced):
 
     name: Name
     """Hugging Face id."""
+    former_names: tuple[Name, ...] = ()
+    """Ids under which the publisher had it before, which the Hub leads here."""
     family: Family
     """Architecture."""
     implementation: Implementation

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
 from tpuflex.errors import NotFoundError
@@ -13,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def known_model(catalog: Catalog, name: str) -> Model:
-    """The row of the model called ``name``.
+    """The row of the model called ``name``, or of the one that it is a former name or a copy of.
 
     Raises:
         NotFoundError: there is none; names the nearest.
     """
     row = catalog.model(name)
     if row is None:
-        near = difflib.get_close_matches(name, catalog.models, n=3, cutoff=0.4)
+        near = catalog.nearest_models(name)
         hint = f"Did you mean {' or '.join(near)}? " if near else ""
         raise NotFoundError(
             f"The model {name!r} is not in the catalog.",

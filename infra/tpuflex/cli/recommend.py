@@ -13,7 +13,7 @@ from tpuflex.cli.options import FiniteRange, as_json, pass_invocation, verbose
 @click.command(
     cls=ExampleCommand,
     examples=(
-        "tpuflex recommend --model google/gemma-4-31B-it --context 16384 --budget 6",
+        "tpuflex recommend --model google/gemma-4-31B-it --context 16384 --concurrency 8",
         "tpuflex recommend --scenario list",
     ),
 )
@@ -58,7 +58,7 @@ def recommend(
     ttft: float | None,
     budget: str | None,
     scenario: str | None,
-) -> None:
+) -> int:
     """Rank chips for a model and a load, with price, limits and evidence.
 
     Every figure names its source. Fit is computed by the memory planner; limits are ceilings that
@@ -66,7 +66,11 @@ def recommend(
     known is said to be not known. --scenario fills in what a published decision matrix says, and
     other options override it; for some scenarios tpuflex is not the answer, and it says what is.
 
-    Exit code 4 if a model or scenario is not known.
+    A stack is one slice of one host: where it holds fewer sequences than are wanted, the price is
+    that of as many stacks as hold all of them.
+
+    Exit code 5 if nothing fits, or nothing within the budget; 4 if that is not known, or a model or
+    scenario is not.
     """
     from tpuflex.cli.steps.recommend import Asked, run_recommend
 
@@ -78,4 +82,4 @@ def recommend(
         budget=budget,
         scenario=scenario,
     )
-    run_recommend(invocation, asked)
+    return run_recommend(invocation, asked)

@@ -26,7 +26,7 @@ _FIRST_TOKEN = {
     "not_asked": "-",
 }
 _HEADER = (
-    *("", "MODEL", "CHIPS", "KV CACHE", "HOLDS"),
+    *("", "MODEL", "CHIPS", "KV CACHE", "HOLDS", "STACKS"),
     *("PER HOUR", "BUDGET", "FIRST TOKEN", "SEEN"),
 )
 _BUDGET = {"within": "within", "over": "OVER", "not_known": "not known", "not_asked": "-"}
@@ -100,6 +100,8 @@ def show_options(
     output.heading(_question(requirements))
     fitting = [option for option in options if option.fit == "fits"]
     shown = fitting if output.verbose else fitting[:_SHOWN]
+    for line in _summary(requirements, options, fitting):
+        output.result(line)
     if shown:
         output.table(
             _HEADER,
@@ -124,6 +126,44 @@ def _question(requirements: Requirements) -> str:
     return f"Options for {', '.join(parts)}"
 
 
+def _summary(
+    requirements: Requirements, options: tuple[Option, ...], fitting: list[Option]
+) -> Iterator[str]:
+    """The answer in a sentence where the first row of the table is not all of it."""
+    if not fitting:
+        judged = any(option.fit == "does_not_fit" for option in options)
+        yield "Nothing fits. What each lacks:" if judged else "Nothing can be judged:"
+        return
+    best = fitting[0]
+    request, limits = best.request, best.limits
+    if requirements.budget is not None and best.budget != "within":
+        cheapest = min(fitting, key=lambda option: _price(option.total))
+        yield (
+            f"Nothing that holds {request.max_num_seqs:,} at once is known to be within"
+            f" {dollars(requirements.budget)} per hour: the least that is known is"
+            f" {dollars(cheapest.total.value)}, {_stacks(cheapest)}."
+        )
+    elif limits is not None and best.stacks.value != 1:
+        yield (
+            f"Take {_stacks(best)}, and share the requests between them: one holds"
+            f" {limits.sequences.value:g} of {request.max_num_seqs:,} sequences of"
+            f" {request.max_model_len:,} tokens."
+        )
+        alone = [option for option in fitting if option.stacks.value == 1]
+        if alone:
+            one = min(alone, key=lambda option: _price(option.total))
+            yield f"One stack holds all of them: {one.name}, {dollars(one.total.value)} per hour."
+
+
+def _price(figure: Figure) -> float:
+    return float("inf") if figure.value is None else float(figure.value)
+
+
+def _stacks(option: Option) -> str:
+    number = option.stacks.value or 1
+    return f"{number:,} {'stack' if number == 1 else 'stacks'} of {option.name}"
+
+
 def _row(place: int, option: Option, sources: SourceList) -> tuple[str, ...]:
     request, limits = option.request, option.limits
     sequences = None if limits is None else limits.sequences
@@ -139,7 +179,8 @@ def _row(place: int, option: Option, sources: SourceList) -> tuple[str, ...]:
         request.accelerator.name,
         request.kv_cache_dtype,
         held,
-        _with_sources(dollars(option.per_hour.value), option.per_hour, sources),
+        "-" if option.stacks.value is None else f"{option.stacks.value:,}",
+        _with_sources(dollars(option.total.value), option.total, sources),
         _BUDGET[option.budget],
         f"{_FIRST_TOKEN[option.first_token.verdict]}"
         f" {sources.references(option.first_token.sources)}".strip(),
@@ -171,7 +212,7 @@ def _show_best(output: Output, option: Option, sources: SourceList) -> None:
 def _best(option: Option, sources: SourceList) -> Iterator[tuple[str, str]]:
     limits, first_token = option.limits, option.first_token
     yield "zones", ", ".join(option.zones) or "none known to accept it"
-    yield "price", _explained(dollars(option.per_hour.value), option.per_hour, sources)
+    yield "price", _explained(dollars(option.total.value), option.total, sources)
     if first_token.text:
         references = sources.references(first_token.sources)
         yield "first token", f"{_FIRST_TOKEN[first_token.verdict]}: {first_token.text} {references}"
@@ -188,6 +229,8 @@ def _best(option: Option, sources: SourceList) -> Iterator[tuple[str, str]]:
             yield name, _explained(value, figure, sources)
         least = limits.usd_per_million
         yield "per million", _explained(dollars(least.value), least, sources)
+        generated = limits.usd_per_million_generated
+        yield "generated", _explained(dollars(generated.value), generated, sources)
     yield (
         "seen",
         "\n".join(

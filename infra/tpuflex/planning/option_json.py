@@ -42,6 +42,8 @@ def option_json(option: Option) -> dict[str, object]:
         "fit": option.fit,
         "obstacle": option.obstacle,
         "usd_per_hour": option.per_hour.to_json(),
+        "stacks": option.stacks.to_json(),
+        "total_usd_per_hour": option.total.to_json(),
         "budget": option.budget,
         "first_token": {
             "verdict": first_token.verdict,
@@ -58,6 +60,7 @@ def option_json(option: Option) -> dict[str, object]:
             "arithmetic_ceiling": limits.arithmetic.to_json(),
             "decode_ceiling": limits.decode.to_json(),
             "least_usd_per_million": limits.usd_per_million.to_json(),
+            "least_usd_per_million_generated": limits.usd_per_million_generated.to_json(),
         },
         "seen": {
             "text": option.seen.text,

@@ -1,8 +1,9 @@
 """Which chips for a model and a load: options with fit, price, limits and evidence, ranked.
 
-The order is decided by the first of these in which two options differ: whether it fits, the budget,
-the time to the first token, whether the cache holds all wanted sequences, the price of each one
-that it holds, what was seen. Each option says all of them in one line.
+A stack is one slice of one host. Where its KV cache holds fewer sequences than are wanted, an
+option is as many stacks as hold them all, at the price of all of them. The order is decided by the
+first of these in which two options differ: whether it fits, the budget, the time to the first
+token, the price of the stacks, their number, what was seen. Each option says all of them in one line.
 """
 
 from __future__ import annotations
@@ -11,18 +12,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from math import floor
 from typing import TYPE_CHECKING, Literal
 
 from tpuflex.catalog.rows import Source
 from tpuflex.catalog.zones import region_of
 from tpuflex.planning.evidence import Evidence, evidence
-from tpuflex.planning.figure import Figure
+from tpuflex.planning.figure import Figure, ceiling
 from tpuflex.planning.first_token import FirstToken, Load, judge_first_token
 from tpuflex.planning.memory import MemoryPlan, plan_memory
 from tpuflex.planning.request import CacheType, MemoryRequest, NotPlannable
 from tpuflex.planning.stack_cost import hourly
 from tpuflex.planning.throughput import bandwidth_ceiling
-from tpuflex.planning.token_cost import token_prices
+from tpuflex.planning.token_cost import generated_price, token_prices
 
 if TYPE_CHECKING:
     from tpuflex.catalog.catalog import Catalog
@@ -36,8 +38,8 @@ ORDER = (
     "whether it fits",
     "the budget",
     "the time to the first token",
-    "whether the cache holds all sequences",
-    "the price of each sequence that it holds",
+    "the price of the stacks that hold all sequences",
+    "their number",
     "what was seen",
 )
 #: Tokens in one step that options are planned with; the largest bucket that is compiled.
@@ -80,6 +82,7 @@ class Limits:
         decode: output tokens per second at peak arithmetic and bandwidth, with as many of the
             wanted sequences as the cache holds, each of full length.
         usd_per_million: US dollars per million tokens at the arithmetic ceiling: no less.
+        usd_per_million_generated: US dollars per million output tokens at the decoding ceiling.
     """
 
     cached_tokens: Figure
@@ -87,6 +90,7 @@ class Limits:
     arithmetic: Figure
     decode: Figure
     usd_per_million: Figure
+    usd_per_million_generated: Figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +101,11 @@ class Option:
         request: what would be served.
         plan: its memory; why there is none where it cannot be planned.
         zones: zones of one region that are documented or were seen to accept such requests.
-        per_hour: price of the chips.
+        per_hour: price of the chips of one stack.
+        stacks: stacks that hold all wanted sequences at full length.
+        total: price of the chips of all of them.
         fit: whether it can be served.
-        budget: whether the price is within the budget.
+        budget: whether the price of all stacks is within the budget.
         first_token: what is known of the time to the first token.
         seen: what was seen.
         limits: what it holds and reaches at most; None where it does not fit.
@@ -110,6 +116,8 @@ class Option:
     plan: MemoryPlan | NotPlannable
     zones: tuple[str, ...]
     per_hour: Figure
+    stacks: Figure
+    total: Figure
     fit: Fit
     budget: BudgetVerdict
     first_token: FirstToken
@@ -125,22 +133,14 @@ class Option:
         return f"{request.model.name} on {request.accelerator.name}{cache}"
 
     @property
-    def held(self) -> float:
-        """How many of the wanted sequences the cache holds at full length."""
-        if not isinstance(self.plan, MemoryPlan):
-            return 0.0
-        return min(self.plan.full_length_sequences, self.request.max_num_seqs)
-
-    @property
     def rank(self) -> tuple[float, ...]:
         """Place in the order, lowest first: see :data:`ORDER`."""
-        price, held = self.per_hour.value, self.held
         return (
             _FIT_ORDER[self.fit],
             _BUDGET_ORDER[self.budget],
             _FIRST_TOKEN_ORDER[self.first_token.verdict],
-            0 if held == self.request.max_num_seqs else 1,
-            float("inf") if price is None or not held else float(price) / held,
+            _or_infinity(self.total.value),
+            _or_infinity(self.stacks.value),
             self.seen.level,
             self.request.accelerator.chips,
         )
@@ -204,13 +204,17 @@ def _option(
     )
     plan = plan_memory(request, catalog.accelerators.values())
     zones, per_hour = cheapest_region(accelerator, catalog)
+    stacks = _stacks(request, plan)
+    total = _total(stacks, per_hour)
     return Option(
         request=request,
         plan=plan,
         zones=zones,
         per_hour=per_hour,
+        stacks=stacks,
+        total=total,
         fit=_fit(plan),
-        budget=_budget(per_hour, requirements.budget),
+        budget=_budget(total, requirements.budget),
         first_token=judge_first_token(model, accelerator, requirements.load, requirements.ttft),
         seen=evidence(model, accelerator),
         limits=_limits(request, plan, requirements.load, per_hour),
@@ -224,12 +228,29 @@ def _fit(plan: MemoryPlan | NotPlannable) -> Fit:
     return "fits" if plan.fits else "does_not_fit"
 
 
-def _budget(per_hour: Figure, budget: Decimal | None) -> BudgetVerdict:
+def _stacks(request: MemoryRequest, plan: MemoryPlan | NotPlannable) -> Figure:
+    if not isinstance(plan, MemoryPlan) or not plan.fits:
+        return Figure(None, "stacks", "one stack does not serve it")
+    held = int(plan.full_length_sequences)
+    words = f"{request.max_num_seqs:,} sequences, of which one stack holds {held:,} at full length"
+    sources = (request.model.source, request.accelerator.source, _PLANNER)
+    return Figure(ceiling(request.max_num_seqs, held), "stacks", words, sources)
+
+
+def _total(stacks: Figure, per_hour: Figure) -> Figure:
+    if stacks.value is None or per_hour.value is None:
+        return Figure(None, per_hour.unit, per_hour.basis, per_hour.sources)
+    amount = stacks.value * Decimal(per_hour.value)
+    words = f"{stacks.value:,} x ({per_hour.basis})" if stacks.value > 1 else per_hour.basis
+    return Figure(amount, per_hour.unit, words, per_hour.sources)
+
+
+def _budget(total: Figure, budget: Decimal | None) -> BudgetVerdict:
     if budget is None:
         return "not_asked"
-    if per_hour.value is None:
+    if total.value is None:
         return "not_known"
-    return "within" if per_hour.value <= budget else "over"
+    return "within" if total.value <= budget else "over"
 
 
 def cheapest_region(accelerator: Accelerator, catalog: Catalog) -> tuple[tuple[str, ...], Figure]:
@@ -260,17 +281,19 @@ def _limits(
     model, accelerator = request.model, request.accelerator
     sources = (model.source, accelerator.source)
     tokens = token_prices(accelerator, model, per_hour)
+    decode = bandwidth_ceiling(request, plan.full_length_sequences)
     return Limits(
         cached_tokens=Figure(plan.cached_tokens, "tokens", "memory planner", (*sources, _PLANNER)),
         sequences=Figure(
-            round(plan.full_length_sequences, 2),
+            floor(plan.full_length_sequences * 100) / 100,
             "sequences",
             f"memory planner: {load.context:,} tokens each",
             (*sources, _PLANNER),
         ),
         arithmetic=tokens.ceiling,
-        decode=bandwidth_ceiling(request, plan.full_length_sequences),
+        decode=decode,
         usd_per_million=tokens.least,
+        usd_per_million_generated=generated_price(per_hour, decode),
     )
 
 

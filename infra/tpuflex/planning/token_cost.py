@@ -70,6 +70,17 @@ def usd_per_million(per_hour: Decimal, throughput: Throughput) -> Decimal:
     return per_hour * _MILLION / (rate * 3600)
 
 
+def generated_price(per_hour: Figure, decode: Figure) -> Figure:
+    """US dollars per million generated tokens at the rate of ``decode``, busy all the time: no
+    less, where ``decode`` is a ceiling and no token is guessed ahead."""
+    known = distinct((*per_hour.sources, *decode.sources))
+    if per_hour.value is None or not decode.value:
+        return Figure(None, _PER_MILLION, "the price or the ceiling is not known", known)
+    amount = usd_per_million(Decimal(per_hour.value), Throughput(float(decode.value)))
+    words = "generated tokens at the decoding ceiling, busy all the time"
+    return Figure(_rounded(amount), _PER_MILLION, words, known)
+
+
 def token_prices(
     accelerator: Accelerator,
     model: Model | None,

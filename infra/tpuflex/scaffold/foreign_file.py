@@ -86,8 +86,8 @@ _TEMPLATE: Mapping[str, Rule] = {
         otherwise="vLLM serves its metrics at /metrics and nowhere else",
     ),
     "inference.monitoring.health_check_interval_sec": refused(
-        "nothing asks the server for its health once it is READY",
-        "`tpuflex status` looks when it is called; a load balancer may ask /health.",
+        "the host asks the server every 5 seconds, and that cannot be set",
+        "A load balancer may ask /health as often as it likes.",
     ),
     "inference.monitoring.log_level": _level,
 }

@@ -10,7 +10,7 @@ import click
 
 from tpuflex.cli.catalog_lookup import known_model
 from tpuflex.cli.recommendation import show_elsewhere, show_options, show_scenario, show_scenarios
-from tpuflex.errors import NotFoundError
+from tpuflex.errors import NotFoundError, SettingsError
 from tpuflex.planning.anchors import published
 from tpuflex.planning.figure import SourceList, with_source_table
 from tpuflex.planning.first_token import Load
@@ -38,8 +38,12 @@ class Asked:
     scenario: str | None
 
 
-def run_recommend(invocation: Invocation, asked: Asked) -> None:
+def run_recommend(invocation: Invocation, asked: Asked) -> int:
     """Rank the options for what was asked, and show them.
+
+    Returns:
+        the exit code: 5 where nothing fits or nothing that fits is within the budget, 4 where that
+        is not known.
 
     Raises:
         click.UsageError: what was typed says too little, or contradicts itself.
@@ -50,16 +54,21 @@ def run_recommend(invocation: Invocation, asked: Asked) -> None:
     if asked.scenario == _LIST:
         invocation.output.document([scenario_json(row) for row in SCENARIOS])
         show_scenarios(invocation.output, SCENARIOS)
-        return
+        return 0
     row = _scenario(asked.scenario)
     if row is not None and row.elsewhere is not None and not asked.models:
         _answer_elsewhere(invocation, row, row.elsewhere, asked)
-        return
+        return 0
     catalog = invocation.catalog
     requirements = _requirements(asked, row)
     models = [known_model(catalog, name) for name in asked.models or (row.models if row else ())]
     _refuse_too_long(models, requirements)
-    _show(invocation, row, requirements, recommend(models, requirements, catalog))
+    options = recommend(dict.fromkeys(models), requirements, catalog)
+    _show(invocation, row, requirements, options)
+    best = options[0]
+    if best.fit == "does_not_fit" or best.budget == "over":
+        return SettingsError.exit_code
+    return NotFoundError.exit_code if "not_known" in (best.fit, best.budget) else 0
 
 
 def _refuse_unused(asked: Asked) -> None:
