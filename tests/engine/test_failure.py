@@ -341,6 +341,24 @@ def test_a_firewall_rule_of_somebody_else_is_named_with_its_remedy() -> None:
     assert failure("up", [Note("error", FOREIGN_RULE, "n")], "").hint == AGAIN_UP
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "googleapi: Error 403: Object 'b/model.safetensors' is subject to bucket's retention policy"
+        " and cannot be deleted, overwritten or archived until 2026-12-01T00:00:00Z, forbidden",
+        "Bucket 'b' contains objects that have not met the retention period yet and cannot be"
+        " deleted.",
+    ],
+)
+def test_a_bucket_that_is_retained_is_no_missing_permission(text: str) -> None:
+    """What a retention policy keeps, `down` deletes later: no role would help."""
+    error = failure("destroy", [Note("error", text, "weights")], "")
+
+    assert isinstance(error, IncompleteTeardownError)
+    assert error.hint.startswith("Run `tpuflex down` again after that time.")
+    assert "--clear-retention-period" in error.hint
+
+
 def test_b2_an_api_that_is_off_is_somebodys_permission_to_give() -> None:
     """Google's words for an API that is not enabled, from pulumi-gcp, end with exit code 6."""
     text = "Error 403: Cloud DNS API has not been used in project 1 before, accessNotConfigured"

@@ -84,6 +84,9 @@ _GONE = re.compile(r"googleapi: Error 404: ")
 #: was answered too late for the state.
 _EXISTS = re.compile(r"Error 409: (?:.*already ?exists|.*you already own it)", re.IGNORECASE)
 
+#: Google's and pulumi-gcp's words for objects that a bucket's retention policy or a hold keeps
+#: (terraform-provider-google, ``resource_storage_bucket.go``, ``resourceStorageBucketDelete``).
+_RETAINED = re.compile(r"retention (?:policy|period)|under active hold")
 #: A refusal to delete the slice.
 _SLICE = re.compile(r"\bDELETE \S+/queuedResources/|\btpu\.nodes\.delete\b")
 _STILL_BILLED = "The slice is still there, and still billed."
@@ -182,6 +185,12 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
     text = "\n".join(map(str, problems))
     if _BUCKET_TAKEN.search(text):
         return AlreadyExistsError(text, status=409, hint=another_name())
+    if operation == "destroy" and _RETAINED.search(text):
+        return IncompleteTeardownError(
+            text,
+            hint="Run `tpuflex down` again after that time. A retention policy that is not locked"
+            " ends with `gcloud storage buckets update gs://BUCKET --clear-retention-period`.",
+        )
     code = deciding(problem.code for problem in problems)
     if operation == "destroy" and code is Code.NOT_GONE:
         return IncompleteTeardownError(

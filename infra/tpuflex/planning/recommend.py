@@ -3,7 +3,8 @@
 A stack is one slice of one host. Where its KV cache holds fewer sequences than are wanted, an
 option is as many stacks as hold them all, at the price of all of them. The order is decided by the
 first of these in which two options differ: whether it fits, the budget, the time to the first
-token, the price of the stacks, their number, what was seen. Each option says all of them in one line.
+token, the price of the stacks, their number, what was seen. Each option says all of them in one
+line.
 """
 
 from __future__ import annotations
@@ -240,7 +241,7 @@ def _stacks(request: MemoryRequest, plan: MemoryPlan | NotPlannable) -> Figure:
 def _total(stacks: Figure, per_hour: Figure) -> Figure:
     if stacks.value is None or per_hour.value is None:
         return Figure(None, per_hour.unit, per_hour.basis, per_hour.sources)
-    amount = stacks.value * Decimal(per_hour.value)
+    amount = int(stacks.value) * Decimal(per_hour.value)
     words = f"{stacks.value:,} x ({per_hour.basis})" if stacks.value > 1 else per_hour.basis
     return Figure(amount, per_hour.unit, words, per_hour.sources)
 
