@@ -123,6 +123,19 @@ def test_labels_are_patched_one_by_one(zone: Api) -> None:
     assert refusal(refused) == (400, "invalid")
 
 
+def test_a_network_has_googles_link(net: Api) -> None:
+    """Whatever address the request named it by: the published plugin sends back what it reads, and
+    puts an address of its own before a link that is not https."""
+    url = f"{net.url}/compute/v1/projects/{PROJECT}/global/networks/net-1"
+    body = PRIVATE | {"privateVisibilityConfig": {"networks": [{"networkUrl": url}]}}
+    assert net.call("POST", ZONES, body=body).status_code == 200
+
+    (network,) = net.call("GET", ZONE).json()["privateVisibilityConfig"]["networks"]
+    assert network["networkUrl"] == (
+        f"https://www.googleapis.com/compute/v1/projects/{PROJECT}/global/networks/net-1"
+    )
+
+
 def test_the_published_plugins_update_sends_the_whole_zone(zone: Api) -> None:
     """PUT with what a GET gave; what only Cloud DNS sets stays as it is."""
     before = zone.call("GET", ZONE).json()

@@ -39,6 +39,13 @@ def test_names_have_the_projects_number(pool: Api) -> None:
     )
 
 
+def test_the_published_plugin_finds_no_attestation_rules(pool: Api) -> None:
+    """It asks for them whenever it reads a pool, and fails where they cannot be listed."""
+    answer = pool.call("GET", f"{POOLS}/deploys:listAttestationRules")
+
+    assert (answer.status_code, answer.json()) == (200, {})
+
+
 def test_what_is_deleted_keeps_its_id_for_thirty_days(pool: Api, cloud: EmbeddedCloud) -> None:
     """It is shown as deleted, cannot be made anew, and can be restored until then; a pool takes its
     providers along, which are restored by themselves."""

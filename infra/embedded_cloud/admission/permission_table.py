@@ -167,7 +167,11 @@ _PREDEFINED_ROLES: Rows = {"get": ""}
 # https://docs.cloud.google.com/iam/docs/workload-identity-federation-principal-identifiers, and the
 # permissions of roles/iam.workloadIdentityPoolAdmin
 _POOL_VERBS = ("create", "list", "get", "delete", "undelete")
-_POOLS: Rows = {**{verb: verb for verb in _POOL_VERBS}, "patch": "update"}
+_POOLS: Rows = {
+    **{verb: verb for verb in _POOL_VERBS},
+    "patch": "update",
+    "listAttestationRules": "get",  # a guess: Google names no permission for it
+}
 
 # https://docs.cloud.google.com/kms/docs/reference/permissions-and-roles
 _KEYS: Rows = {

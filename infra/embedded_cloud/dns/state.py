@@ -229,12 +229,18 @@ class Zones:
         return [value for _, value in self._store.list(CHANGES, f"{project}/{zone}/")]
 
     def _check_networks(self, asked: JsonObject) -> None:
-        """Raises CloudError 400 for a network that is not named by its link, or is not there."""
+        """Name the networks of ``asked`` by Google's links, whatever address was called:
+        pulumi-gcp takes a link that begins with anything but ``https`` for a mere name.
+
+        Raises:
+            CloudError: 400, a network is not named by its link, or is not there.
+        """
         for network in children(child(asked, "privateVisibilityConfig"), "networks"):
             url = text(network, "networkUrl")
             link = _NETWORK_LINK.fullmatch(url)
             if link is None or self._store.get("compute/networks", link[1]) is None:
                 raise invalid("entity.managedZone.privateVisibilityConfig.networks", url)
+            network["networkUrl"] = f"https://www.googleapis.com/compute/v1/{link[1]}"
 
     def _remember(
         self,

@@ -182,7 +182,7 @@ class PoolHandlers:
             f"{kind}.{verb}": handler
             for kind in (pools, f"{pools}.providers")
             for verb, handler in by_verb.items()
-        }
+        } | {f"{pools}.listAttestationRules": self.list_attestation_rules}
 
     def create(self, call: Call) -> Reply:
         """POST …/workloadIdentityPools, …/providers."""
@@ -204,6 +204,12 @@ class PoolHandlers:
         deleted = call.query.get("showDeleted", "").lower() == "true"
         found = self._pools.all(self._parent(call), deleted=deleted)
         return _PAGING.resources(call, field, found)
+
+    def list_attestation_rules(self, call: Call) -> Reply:
+        """GET …/{pool}:listAttestationRules: there are none, because none can be made here.
+        pulumi-gcp asks whenever it reads a pool."""
+        self._pools.require(self._name(call))
+        return Reply(body={})
 
     def patch(self, call: Call) -> Reply:
         """PATCH …: only what updateMask names changes."""
