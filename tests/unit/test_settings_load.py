@@ -113,6 +113,16 @@ config:
     ]
 
 
+@pytest.mark.parametrize("text", ["encryptionsalt: v1:x\n", "config:\n  aws:region: eu-west-1\n"])
+def test_the_stack_file_of_another_program_is_none_of_ours(tmp_path: Path, text: str) -> None:
+    """What says nothing of tpuflex is no stack of it: the keys that it lacks are no help."""
+    file = tmp_path / "Pulumi.dev.yaml"
+    file.write_text(text)
+
+    with pytest.raises(NotFoundError, match="not a stack file of tpuflex"):
+        load_stack_file(file)
+
+
 def test_an_empty_file_says_what_to_write(tmp_path: Path) -> None:
     """Each required section is named with its content."""
     lines = refused(write(tmp_path, ""))

@@ -117,7 +117,8 @@ def load_stack_file(
         opener: opens what the file names of Pulumi ESC; called only if it names some.
 
     Raises:
-        NotFoundError: there is no such file; names the stacks in its directory.
+        NotFoundError: there is no such file, which names the stacks in its directory; or the file
+            says nothing of tpuflex, such as that of a program that has it as a library.
         SettingsError: the file is wrong; holds every finding.
     """
     source = path.name
@@ -135,6 +136,13 @@ def load_stack_file(
         if findings and not sections:
             # The keys stand in the wrong place: reporting each of them as missing is no help.
             raise SettingsError(source, tuple(findings))
+        if document.value not in (None, {"config": None}, {"config": {}}) and not sections:
+            raise NotFoundError(
+                f"{source} is not a stack file of tpuflex: it has no key that begins with"
+                f" {NAMESPACE}",
+                hint="A program with tpuflex as a library is deployed by Pulumi's own commands."
+                " Keys and their meaning: docs/settings.md",
+            )
         settings = _parse(
             sections,
             source,
