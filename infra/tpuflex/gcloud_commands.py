@@ -339,6 +339,12 @@ def no_requester_pays(url: str) -> GcloudCommand:
     return GcloudCommand(("gcloud", "storage", "buckets", "update", url, "--no-requester-pays"))
 
 
+def end_retention(url: str) -> GcloudCommand:
+    """End the retention policy of the bucket ``gs://BUCKET``, which may not be locked."""
+    words = ("gcloud", "storage", "buckets", "update", url)
+    return GcloudCommand((*words, "--clear-retention-period"))
+
+
 def grant_on_bucket(url: str, role: str, member: str) -> GcloudCommand:
     """Grant ``role`` on the bucket ``gs://BUCKET`` to ``member``."""
     words = ("gcloud", "storage", "buckets", "add-iam-policy-binding", url)

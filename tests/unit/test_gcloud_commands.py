@@ -42,6 +42,7 @@ MADE = (
     gcloud_commands.make_private("gs://acme-models"),
     gcloud_commands.remove_bucket("gs://acme-models"),
     gcloud_commands.no_requester_pays("gs://acme-models"),
+    gcloud_commands.end_retention("gs://acme-models"),
     gcloud_commands.grant_on_bucket("gs://acme-models", "roles/storage.objectUser", "user:a@b.com"),
     gcloud_commands.grant("my-project-id", "roles/tpu.admin", "user:you@example.com"),
     gcloud_commands.grant_on_secret("my-project-id", "s", "roles/viewer", "user:you@example.com"),

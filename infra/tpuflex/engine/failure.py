@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
+from tpuflex import gcloud_commands
 from tpuflex.both_ends import both_ends_of_lines
 from tpuflex.codes import Code, deciding
 from tpuflex.engine.events import Note
@@ -84,9 +85,12 @@ _GONE = re.compile(r"googleapi: Error 404: ")
 #: was answered too late for the state.
 _EXISTS = re.compile(r"Error 409: (?:.*already ?exists|.*you already own it)", re.IGNORECASE)
 
-#: Google's and pulumi-gcp's words for objects that a bucket's retention policy or a hold keeps
+#: Google's and pulumi-gcp's words for objects that a bucket's retention policy keeps
 #: (terraform-provider-google, ``resource_storage_bucket.go``, ``resourceStorageBucketDelete``).
-_RETAINED = re.compile(r"retention (?:policy|period)|under active hold")
+_RETAINED = re.compile(
+    r"(?:Object|Bucket) '(?P<bucket>[^/']+)[^']*' (?:is subject to bucket's retention policy"
+    r"|contains objects that have not met the retention period)"
+)
 #: A refusal to delete the slice.
 _SLICE = re.compile(r"\bDELETE \S+/queuedResources/|\btpu\.nodes\.delete\b")
 _STILL_BILLED = "The slice is still there, and still billed."
@@ -185,11 +189,12 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
     text = "\n".join(map(str, problems))
     if _BUCKET_TAKEN.search(text):
         return AlreadyExistsError(text, status=409, hint=another_name())
-    if operation == "destroy" and _RETAINED.search(text):
+    if operation == "destroy" and (retained := _RETAINED.search(text)) is not None:
+        command = gcloud_commands.end_retention(f"gs://{retained['bucket']}")
         return IncompleteTeardownError(
             text,
-            hint="Run `tpuflex down` again after that time. A retention policy that is not locked"
-            " ends with `gcloud storage buckets update gs://BUCKET --clear-retention-period`.",
+            hint="Run `tpuflex down` again after that time. To end the policy before, unless it is"
+            f" locked: {command}",
         )
     code = deciding(problem.code for problem in problems)
     if operation == "destroy" and code is Code.NOT_GONE:
