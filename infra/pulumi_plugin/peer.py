@@ -132,6 +132,13 @@ def require_owner(connection: ConnectedSocket, *, within: float) -> None:
         time.sleep(_ACCEPT_PAUSE)
 
 
+def ends_here(connection: ConnectedSocket) -> bool:
+    """Whether the other end of ``connection`` is on this machine, by whatever name it was called:
+    on loopback, or at the address that this end has, too."""
+    theirs, ours = _end(connection.getpeername()), _end(connection.getsockname())
+    return ipaddress.ip_address(theirs[0]).is_loopback or theirs[0] == ours[0]
+
+
 def listens(port: int, *, within: float) -> bool | None:
     """Whether a process of this process's user listens on a loopback port.
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Mapping
+from pathlib import Path
 
 import pulumi
 from pulumi_gcp import compute, dns, projects, secretmanager, serviceaccount, storage
@@ -12,8 +14,9 @@ from tpuflex.boot.metadata import startup_script
 from tpuflex.by_class import load_by_class
 from tpuflex.components.endpoint import VllmEndpoint
 from tpuflex.components.endpoint_args import Preparation, StateSeen, VllmEndpointArgs
-from tpuflex.errors import SettingsError
+from tpuflex.errors import AccessError, SettingsError
 from tpuflex.naming import ENDPOINT_NAME, Names
+from tpuflex.project import open_project
 from tpuflex.settings.load import load_pulumi_config
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.rules import warnings
@@ -65,12 +68,14 @@ def main() -> None:
     """Deploy what the running program's stack file describes.
 
     Raises:
-        pulumi.RunError: the stack file is wrong, or the environment points to another cloud.
+        pulumi.RunError: the stack file is wrong, others could change the project, or the
+            environment points to another cloud.
     """
     load()
     try:
+        open_project(Path(), os.environ)
         settings = load_pulumi_config(pulumi.Config("tpuflex"))
-    except SettingsError as error:
+    except (AccessError, SettingsError) as error:
         raise pulumi.RunError(str(error)) from error
     deploy(settings, project=pulumi.get_project(), stack=pulumi.get_stack())
 

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import difflib
 import shlex
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tpuflex.catalog import USER_FILE
 from tpuflex.errors import Finding, NotFoundError, SettingsError
-from tpuflex.trusted_files import (
-    Distrust,
-    distrust,
-    distrust_within,
-    require_all_trusted,
-    require_trusted,
-)
+from tpuflex.trusted_files import require_own
 
 PULUMI_FILE = "Pulumi.yaml"
-#: The import packages that a command consists of.
-_PACKAGES = ("tpuflex", "embedded_cloud", "pulumi_plugin")
 HOME_VARIABLE = "TPUFLEX_HOME"
 STACK_VARIABLE = "TPUFLEX_STACK"
 DEFAULT_STACK = "dev"
@@ -116,7 +107,7 @@ def open_project(start: Path, environ: Mapping[str, str]) -> Project:
 
     Raises:
         NotFoundError: no ``Pulumi.yaml`` at ``start`` or above it.
-        AccessError: others could change what is run from the project.
+        AccessError: others could change the project.
         SettingsError: ``Pulumi.yaml`` cannot be read as a project file.
     """
     root = project_root(start)
@@ -127,81 +118,39 @@ def open_project(start: Path, environ: Mapping[str, str]) -> Project:
             hint="Change to the project's directory, name it (tpuflex -C DIRECTORY …), or make one:"
             " tpuflex init",
         )
-    installed = tuple(_distrusted_installation(environ))
-    known = [found for place in (root, file) if (found := distrust(place, environ)) is not None]
-    if known:  # before its contents say anything
-        require_all_trusted([*known, *installed], (root, *_installation()))
+    require_own_project(root, environ)  # before its contents say anything
     document = _read_project_file(file)
     project = Project(
         name=str(document["name"]),
         root=root,
         stacks=stack_directory(root, document),
-        home=trusted_home(root, environ),
+        home=home(root, environ),
         backend=_backend(document),
     )
-    stack_files = project.stacks.glob("Pulumi.*.yaml")
-    places = (project.stacks, *stack_files, root / USER_FILE, *_run_from(root, document))
-    spoilt = [found for place in places if (found := distrust(place, environ)) is not None]
-    require_all_trusted([*spoilt, *installed], (root, *_installation()))
+    stack_files = sorted(project.stacks.glob("Pulumi.*.yaml"))
+    require_own((project.stacks, *stack_files, root / USER_FILE), environ)
     return project
 
 
-def _installation() -> tuple[Path, ...]:
-    """What this command consists of: the sources of its packages, and its virtual environment."""
-    sources = Path(__file__).parents[1]
-    packages = tuple(sources / name for name in _PACKAGES)
-    return packages if sys.prefix == sys.base_prefix else (*packages, Path(sys.prefix))
+def require_own_project(root: Path, environ: Mapping[str, str]) -> None:
+    """Refuse a project that others could change. Of its state directory the entries are not looked
+    at one by one: commands of this user have made them.
 
-
-def _distrusted_installation(environ: Mapping[str, str]) -> Iterator[Distrust]:
-    """Why others could change this command. Of the environment's packages only what site-packages
-    holds is looked at: whatever made them writable made it writable, too."""
-    for tree in _installation():
-        if (found := distrust(tree, environ)) is not None:
-            yield found
-    for name in _PACKAGES:
-        yield from distrust_within(Path(__file__).parents[1] / name, environ)
-    if sys.prefix != sys.base_prefix:
-        environment = Path(sys.prefix)
-        places = [environment, environment / "bin", environment / "lib"]
-        for library in environment.glob("lib/python*"):
-            places += [library, library / "site-packages"]
-        for place in places:
-            yield from distrust_within(place, environ, recursive=False)
-
-
-def trusted_home(root: Path, environ: Mapping[str, str]) -> Path:
-    """:func:`home`, if nobody else could change what is run from it.
+    Args:
+        root: its directory; without Pulumi.yaml in it there is only a state directory to look at.
+        environ: names the state directory, and perhaps a user to trust.
 
     Raises:
-        AccessError: others could.
+        AccessError: they could change its directory, its Pulumi.yaml or its state directory.
     """
-    place = home(root, environ)
-    for part in (place, place / "engine"):
-        require_trusted(part, "the state directory", environ)
-    return place
+    file = root / PULUMI_FILE
+    require_own((*((root, file) if file.is_file() else ()), home(root, environ)), environ)
 
 
 def _backend(document: Mapping[str, object]) -> str:
     section = document.get("backend")
     url = section.get("url") if isinstance(section, dict) else None
     return str(url) if url else ""
-
-
-def _run_from(root: Path, document: Mapping[str, object]) -> Iterator[Path]:
-    """Where the engine runs programs from, as ``Pulumi.yaml`` says."""
-    yield root / str(document.get("main") or "")
-    runtime = document.get("runtime")
-    options = runtime.get("options") if isinstance(runtime, dict) else None
-    virtualenv = options.get("virtualenv") if isinstance(options, dict) else None
-    if virtualenv:
-        yield root / str(virtualenv) / "bin"
-    plugins = document.get("plugins")
-    for kind in plugins.values() if isinstance(plugins, dict) else ():
-        for plugin in kind if isinstance(kind, list) else ():
-            if isinstance(plugin, dict) and plugin.get("path"):
-                folder = root / str(plugin["path"])
-                yield from (folder, *folder.glob("pulumi-*"))
 
 
 def _read_project_file(file: Path) -> dict[str, object]:

@@ -52,6 +52,16 @@ def changes(stacks: Path, ref: str = "main") -> list[StackChange]:
     return list(BaseCommit(opened(stacks), ref, ENVIRON).changes())
 
 
+def test_no_program_of_a_repository_is_run(stacks: Path, tmp_path: Path) -> None:
+    """What `.git/config` and the hooks name is left alone."""
+    canary, program = tmp_path / "ran", tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch {canary}\n")
+    program.chmod(0o755)
+    git(stacks, "config", "core.fsmonitor", str(program))
+    assert changes(stacks) == []
+    assert not canary.exists()
+
+
 def test_each_kind_of_change(stacks: Path) -> None:
     """Added, changed and deleted stack files, committed or not, and nothing else."""
     dev = (stacks / "Pulumi.dev.yaml").read_text()

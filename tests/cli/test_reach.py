@@ -6,6 +6,7 @@ emulated IAP in tests/acceptance/gcloud/test_iap_gcloud.py.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -17,7 +18,8 @@ import psutil
 import pytest
 
 from tests.cli.samples import status
-from tests.cli.typing import NOON, Captured
+from tests.cli.typing import NOON, Captured, TypeIn
+from tpuflex.cli import cloud as cli_cloud
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.invocation import Invocation
@@ -179,6 +181,30 @@ def test_ask_says_why_there_is_no_tunnel(
 
     assert raised.value.exit_code == code
     assert raised.value.hint.endswith(f"gcloud said: {fails}")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [(b"What is\n2 + 2?\n", ""), (b" \n", "question is empty"), (b"\xff", "input is no text")],
+)
+def test_a_question_from_standard_input(
+    given: bytes,
+    said: str,
+    google: OpenStack,
+    type_in: TypeIn,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every user of the machine could read it on the command line."""
+    asked = list[Question]()
+    monkeypatch.setattr(cli_cloud, "connect_running", lambda *_: Cloud(google, {}))
+    monkeypatch.setattr(ask_steps, "run_ask", lambda _i, _c, question, **_: asked.append(question))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given), "utf-8"))
+
+    typed = type_in("ask", "-")
+
+    assert typed.code == (2 if said else 0)
+    assert said in typed.err
+    assert [question.text for question in asked] == ([] if said else ["What is\n2 + 2?"])
 
 
 def test_an_endpoint_that_is_named_needs_no_tunnel(

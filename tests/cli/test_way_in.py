@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from pydantic import JsonValue
 
 from tests.cli.samples import status
 from tests.cli.typing import Captured, TypeIn
+from tests.security.strangers import STRANGER, needs_second_uid
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.invocation import Invocation
@@ -72,13 +75,15 @@ class Logs:
         return answer
 
 
-def stand_in(directory: Path, components: str) -> dict[str, str]:
-    """An environment with a gcloud that repeats its words, then ends with 5."""
+def stand_in(directory: Path, components: str, then: str = "") -> dict[str, str]:
+    """An environment with a gcloud that repeats its words, does what ``then`` says, and ends with
+    5."""
     program = directory / "gcloud"
     program.write_text(
         f"#!{sys.executable}\nimport sys\n"
         f"if sys.argv[1] == 'version':\n    print('{components}')\n    sys.exit()\n"
-        "print('\\x1b[2J' + ' '.join(sys.argv[1:]), flush=True)\nsys.exit(5)\n"
+        "print('\\x1b[2J' + ' '.join(sys.argv[1:]), flush=True)\n"
+        f"{then}\nsys.exit(5)\n"
     )
     program.chmod(0o755)
     return {"PATH": str(directory)}
@@ -247,7 +252,59 @@ def test_ssh_and_tunnel_on_google(
         f"{SSH} --command cat -- -o ExitOnForwardFailure=yes -o ControlPath=none "
         "-o ServerAliveInterval=15 -o ServerAliveCountMax=3 -L 127.0.0.1:9000:10.0.0.2:8000\n"
     ) in shown.out
-    assert "tpuflex ask --stack tpu --endpoint http://127.0.0.1:9000/v1 …\n" in shown.err
+    assert "tpuflex ask" not in shown.err
+
+
+#: A tunnel that holds for one connection.
+LISTENS = """
+import os, socket
+port = int(sys.argv[-1].split(":")[1])
+os.setuid({uid})
+with socket.create_server(("127.0.0.1", port)) as server:
+    server.accept()[0].recv(1)
+"""
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def test_a_tunnel_is_said_to_be_there_when_it_is(
+    tmp_path: Path, invocation: Invocation, google: OpenStack, capfd: Captured
+) -> None:
+    """Who asks through it earlier would send the key to whoever listens there."""
+    port = _free_port()
+    cloud = Cloud(google, stand_in(tmp_path, ALPHA, LISTENS.format(uid=os.getuid())))
+
+    with pytest.raises(SystemExit):
+        run_tunnel(invocation, cloud, port)
+
+    line = f"tpuflex ask --stack tpu --endpoint http://127.0.0.1:{port}/v1 …\n"
+    assert capfd.readouterr().err.endswith(line)
+
+
+@needs_second_uid
+def test_a_tunnel_of_another_user(
+    tmp_path: Path, invocation: Invocation, google: OpenStack, capfd: Captured
+) -> None:
+    """Whoever takes the port first has no question sent there."""
+    cloud = Cloud(google, stand_in(tmp_path, ALPHA, LISTENS.format(uid=STRANGER)))
+
+    with pytest.raises(AccessError, match="No tunnel: port"):
+        run_tunnel(invocation, cloud, _free_port())
+
+    assert "tpuflex ask" not in capfd.readouterr().err
+
+
+def test_a_port_that_is_taken(invocation: Invocation, google: OpenStack) -> None:
+    """What listens there already would be taken for the tunnel."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(ConflictError, match=f"Port {port} of .*already in use") as caught:
+            run_tunnel(invocation, Cloud(google, {}), port)
+
+    assert caught.value.hint == "Choose another: tpuflex tunnel --stack tpu --port PORT"
 
 
 @pytest.mark.parametrize(

@@ -1,31 +1,33 @@
-"""P3: nothing is run that others could have put there."""
+"""P3: a project that others could change is refused on every way in; what is made is private."""
 
 from __future__ import annotations
 
 import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pulumi
 import pytest
 
+from embedded_cloud.private_files import private_directory
+from pulumi_plugin import user_namespace
 from tests.security.strangers import STRANGER, needs_second_uid
-from tpuflex import trusted_files, trusted_users
-from tpuflex.cli.cloud import connect
+from tpuflex import program, trusted_files
+from tpuflex.cli.cloud_environment import google_environment
+from tpuflex.cli.completion import VARIABLE, answer_shell
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.main import run
-from tpuflex.engine.find import cached_engine, search
+from tpuflex.cli.main import run, tpuflex
+from tpuflex.engine.find import cached_engine
 from tpuflex.errors import AccessError
-from tpuflex.project import open_project, trusted_home
-from tpuflex.trusted_files import distrust, trusted_path
-from tpuflex.trusted_users import TRUSTED_UID_VARIABLE
+from tpuflex.project import open_project
+from tpuflex.provider import main as provider
+from tpuflex.trusted_files import TRUSTED_UID_VARIABLE, child_environment, require_own
 
-_PROJECT = """\
-name: demo
-runtime: {name: python, options: {virtualenv: .venv}}
-main: infra/
-stackConfigDir: stacks
-plugins: {providers: [{name: demo, path: ./plugin}]}
-"""
+_PROJECT = "name: demo\nruntime: python\nmain: infra/\nstackConfigDir: stacks\n"
+_GROUP = 54_321
 Spoil = Callable[[Path], None]
 
 
@@ -38,123 +40,161 @@ def _everybodys(path: Path) -> None:
 
 
 def _a_groups(path: Path) -> None:
-    os.chown(path, -1, 54_321)
+    os.chown(path, -1, _GROUP)
     path.chmod(path.stat().st_mode | 0o020)
-
-
-_SPOILT = [_theirs, _everybodys, _a_groups]
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project with everything that is run from it."""
+    """A project with everything that is looked at, and more."""
     root = tmp_path / "project"
-    for folder in (".venv/bin", "infra", "stacks", "plugin", ".tpuflex/engine"):
+    for folder in ("infra", "stacks", ".tpuflex/engine"):
         (root / folder).mkdir(parents=True)
     (root / "Pulumi.yaml").write_text(_PROJECT)
-    for name in ("stacks/Pulumi.dev.yaml", "plugin/pulumi-resource-demo"):
+    for name in ("stacks/Pulumi.dev.yaml", "catalog.yaml"):
         (root / name).touch()
+    for place in (root, *root.rglob("*")):
+        place.chmod(0o755)
     return root
 
 
-def _engine(path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("#!/bin/sh\necho v3.256.0\n")
-    path.chmod(0o755)
-    return path
-
-
 @needs_second_uid
-@pytest.mark.parametrize("spoil", _SPOILT)
+@pytest.mark.parametrize("spoil", [_theirs, _everybodys, _a_groups])
 @pytest.mark.parametrize(
-    "place",
-    [
-        *(".", "..", "Pulumi.yaml", "stacks", "stacks/Pulumi.dev.yaml", "infra"),
-        *(".venv", ".venv/bin", "plugin", "plugin/pulumi-resource-demo"),
-        *(".tpuflex", ".tpuflex/engine"),
-    ],
+    "place", [".", "Pulumi.yaml", "stacks", "stacks/Pulumi.dev.yaml", "catalog.yaml", ".tpuflex"]
 )
 def test_a_project_that_others_may_change_is_refused(
     project: Path, place: str, spoil: Spoil
 ) -> None:
-    """S4: its root, what is run from it, its state directory, and the directories above."""
+    """S4: its root, the files that are read, its state directory."""
     assert open_project(project / "infra", {}).root == project
     spoil((project / place).resolve())
-    with pytest.raises(AccessError, match="Refused to run anything") as caught:
+    with pytest.raises(AccessError, match=re.escape(f"Refused to use {project / place}: ")) as no:
         open_project(project / "infra", {})
-    assert str((project / place).resolve()) in caught.value.message
-    assert caught.value.hint
+    assert no.value.hint
+
+
+def _command(*words: str) -> Callable[[], object]:
+    return lambda: run(list(words), Invocation(environ={"PATH": ""}))
 
 
 @needs_second_uid
-def test_a_planted_project_runs_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "way",
+    [
+        *(_command("preview"), _command("engine", "--install"), _command("emulator", "start")),
+        *(_command("memory"), lambda: provider.main([]), program.main),
+    ],
+)
+def test_nothing_of_a_planted_project_is_run(
+    way: Callable[[], object],
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """S4: nothing is run of a project that another user has put into a directory above, such as
-    /tmp."""
-    shared = tmp_path / "shared"
-    shared.mkdir()
-    shared.chmod(0o1777)
-    planted = _engine(cached_engine(shared / ".tpuflex"))
-    canary = tmp_path / "ran"
-    planted.write_text(f"#!/bin/sh\necho v3.256.0\ntouch {canary}\n")
-    (shared / "Pulumi.yaml").write_text(_PROJECT)
-    for path in (*shared.rglob("*"), shared / "Pulumi.yaml"):
-        os.chown(path, STRANGER, STRANGER)
-    mine = shared / "mine"
-    mine.mkdir()
-    monkeypatch.chdir(mine)
-    for words in (["preview"], ["engine"], ["engine", "--install"], ["emulator", "start"]):
-        invocation = Invocation(environ={"PATH": ""})
-        assert run(words, invocation) == AccessError.exit_code, words
-        assert "Refused to run anything" in capsys.readouterr().err
+    """S4: another user has put it, with an engine, above the working directory: commands, the
+    provider and the program of a plain `pulumi up` refuse it alike."""
+    canary = project / "ran"
+    engine = cached_engine(project / ".tpuflex")
+    engine.parent.mkdir()
+    engine.write_text(f"#!/bin/sh\necho v3.256.0\ntouch {canary}\n")
+    engine.chmod(0o755)
+    for path in (project, *project.rglob("*")):
+        _theirs(path)
+    (project / "mine").mkdir()
+    monkeypatch.chdir(project / "mine")
+    try:
+        code = way()
+    except (SystemExit, pulumi.RunError) as error:
+        code, said = AccessError.exit_code, str(error)
+    else:
+        said = capsys.readouterr().err
+    assert code == AccessError.exit_code
+    assert "Refused to use" in said
     assert not canary.exists()
 
 
-@needs_second_uid
-@pytest.mark.parametrize("spoil", _SPOILT)
-def test_a_chosen_state_directory_is_looked_at_too(tmp_path: Path, spoil: Spoil) -> None:
-    """S4: TPUFLEX_HOME, also through a symbolic link, and if it is not there yet."""
-    chosen, link, shared = tmp_path / "chosen", tmp_path / "link", tmp_path / "shared"
-    chosen.mkdir()
-    link.symlink_to(chosen)
-    environ = {"TPUFLEX_HOME": str(link)}
-    assert trusted_home(tmp_path, environ) == chosen
-    spoil(chosen)
-    with pytest.raises(AccessError):
-        trusted_home(tmp_path, environ)
-    shared.mkdir()
-    shared.chmod(0o1777)
-    with pytest.raises(AccessError) as caught:
-        trusted_home(tmp_path, {"TPUFLEX_HOME": str(shared / "new")})
-    assert caught.value.hint == f"Run: mkdir -m 700 {shared / 'new'}"
+def _stacks_of_others(project: Path) -> None:
+    _everybodys(project / "stacks")
+
+
+def _aliases(project: Path) -> None:
+    """Some hundred bytes that stand for 10,000,000,000 values."""
+    lines = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 11)]
+    text = "name: demo\na0: &a0 [x]\n" + "".join(lines) + "stackConfigDir: *a10\n"
+    (project / "Pulumi.yaml").write_text(text)
+
+
+@pytest.mark.parametrize("change", [_stacks_of_others, _aliases])
+def test_tab_offers_nothing_of_what_no_command_would_read(
+    change: Callable[[Path], None],
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """P3: of a project that others may change, or whose file stands for more than memory holds."""
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("COMP_WORDS", "tpuflex up -s ")
+    monkeypatch.setenv("COMP_CWORD", "3")
+    monkeypatch.setenv(VARIABLE, "bash_complete")
+    answer_shell(tpuflex)
+    assert capsys.readouterr().out == "plain,dev\n"
+    change(project)
+    answer_shell(tpuflex)
+    assert capsys.readouterr().out.strip() == ""
+
+
+def test_one_command_mends_all(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S4: an error counts what it found, and the command that it names mends that."""
+    monkeypatch.setattr(trusted_files, "_is_own_group", lambda *_: False)
+    places = [project / "stacks", project / "stacks/Pulumi.dev.yaml", project / "catalog.yaml"]
+    places[0].chmod(0o775)
+    places[1].chmod(0o646)
+    places[2].chmod(0o666)
+    with pytest.raises(AccessError, match=r"by its group\. So can 2 more\.") as caught:
+        open_project(project, {})
+    command = caught.value.hint.removeprefix("Run: ")
+    assert command == f"chmod go-w {' '.join(map(str, places))}"
+    subprocess.run(["/bin/sh", "-c", command], check=True)
+    assert open_project(project, {}).root == project
 
 
 @needs_second_uid
-def test_what_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """S4: below a sticky directory; with umask 002 and a group of one's own; another owner whom
-    the user names."""
-    shared = tmp_path / "shared"
-    shared.mkdir()
-    shared.chmod(0o1777)
-    mine = shared / "mine"
-    mine.mkdir()
-    assert distrust(mine, {}) is None
-    mine.chmod(0o775)
-    os.chown(mine, -1, 54_321)
-    assert distrust(mine, {}) is not None
-    monkeypatch.setattr(trusted_files, "is_own_group", lambda *_: True)
-    assert distrust(mine, {}) is None
+def test_a_state_directory_elsewhere(project: Path) -> None:
+    """S4: where TPUFLEX_HOME or a link in the project leads is judged, and a missing one is ours to
+    make."""
+    elsewhere = project.parent / "elsewhere"
+    environ = {"TPUFLEX_HOME": str(elsewhere)}
+    assert open_project(project, environ).home == elsewhere
+    elsewhere.mkdir()
+    (project / ".tpuflex/engine").rmdir()
+    (project / ".tpuflex").rmdir()
+    (project / ".tpuflex").symlink_to(elsewhere)
+    assert open_project(project, {}).root == project
+    _theirs(elsewhere)
+    for named in (environ, {}):
+        with pytest.raises(AccessError, match="Refused to use"):
+            open_project(project, named)
+
+
+@needs_second_uid
+def test_what_passes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S4: a group of one's own, as with umask 002, unless an access control list adds others;
+    another owner whom the user names."""
+    _a_groups(project)
+    monkeypatch.setattr(trusted_files, "_is_own_group", lambda *_: True)
+    require_own([project], {})
     monkeypatch.setattr(trusted_files, "_has_list", lambda _: True)
-    assert distrust(mine, {}) is not None
-    mine.chmod(0o755)
-    os.chown(mine, 54_321, 54_321)
-    found = distrust(mine, {})
-    assert found is not None
-    assert f"{TRUSTED_UID_VARIABLE}=54321" in found.remedy
-    assert distrust(mine, {TRUSTED_UID_VARIABLE: "54321"}) is None
+    with pytest.raises(AccessError, match="by its group"):
+        require_own([project], {})
+    project.chmod(0o755)
+    os.chown(project, _GROUP, _GROUP)
+    with pytest.raises(AccessError, match=f"belongs to uid {_GROUP}") as caught:
+        require_own([project], {})
+    assert f"{TRUSTED_UID_VARIABLE}={_GROUP}" in caught.value.hint
+    require_own([project], {TRUSTED_UID_VARIABLE: str(_GROUP)})
     with pytest.raises(AccessError, match="no user id"):
-        distrust(mine, {TRUSTED_UID_VARIABLE: "me"})
+        require_own([project], {TRUSTED_UID_VARIABLE: "me"})
 
 
 def test_whose_group_it_is() -> None:
@@ -163,74 +203,85 @@ def test_whose_group_it_is() -> None:
     import pwd
 
     me, root = os.geteuid(), pwd.getpwuid(0)
-    assert trusted_users.is_own_group(root.pw_gid, frozenset({0, me})) or me != 0
-    assert not trusted_users.is_own_group(54_321, frozenset({0, me}))
+    assert trusted_files._is_own_group(root.pw_gid, frozenset({0, me})) or me != 0
+    assert not trusted_files._is_own_group(_GROUP, frozenset({0, me}))
     others = [g.gr_gid for g in grp.getgrall() if set(g.gr_mem) - {root.pw_name}]
-    assert not any(trusted_users.is_own_group(gid, frozenset({0})) for gid in others)
+    assert not any(trusted_files._is_own_group(gid, frozenset({0})) for gid in others)
 
 
 @needs_second_uid
-def test_a_link_of_another_user_is_one_too(tmp_path: Path) -> None:
-    """S4: another user's link to a directory of ours is refused, because it may point elsewhere
-    tomorrow; a link to itself is followed only so far."""
-    target, link, circle = tmp_path / "target", tmp_path / "link", tmp_path / "circle"
-    target.mkdir()
-    link.symlink_to(target)
-    assert distrust(link / "x", {}) is None
-    os.chown(link, STRANGER, STRANGER, follow_symlinks=False)
-    found = distrust(link / "x", {})
-    assert found is not None
-    assert found.place == link
-    circle.symlink_to(circle)
-    distrust(circle / "x", {})
+def test_a_uid_of_several_users_is_not_trusted(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S4: in a user namespace every user whom it does not map has the overflow uid: it is nobody's
+    own, and cannot be named, nor is that advised."""
+    few = project / "few"
+    few.write_text("         0       1000          1\n")
+    monkeypatch.setattr(user_namespace, "_UID_MAP", few)
+    overflow = user_namespace.overflow_uid()
+    os.chown(project, overflow, overflow)
+    monkeypatch.setattr(os, "geteuid", lambda: overflow)
+    with pytest.raises(AccessError, match="namespace") as caught:
+        require_own([project], {TRUSTED_UID_VARIABLE: str(overflow)})
+    assert TRUSTED_UID_VARIABLE not in caught.value.hint
 
 
-@needs_second_uid
-@pytest.mark.parametrize("spoil", _SPOILT)
-def test_no_engine_on_path_that_others_may_change(tmp_path: Path, spoil: Spoil) -> None:
-    """S4: the candidate is refused with the reason, and not even asked for its version."""
-    canary = tmp_path / "ran"
-    engine = _engine(tmp_path / "bin" / "pulumi")
-    engine.write_text(f"#!/bin/sh\necho v3.256.0\ntouch {canary}\n")
-    environ = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
-    spoil(tmp_path / "bin")
-    found = search(tmp_path / "home", environ)
-    assert found.engine is None
-    assert found.candidates[0].reason.startswith("not run: ")
-    assert str(tmp_path / "bin") in found.candidates[0].reason
-    assert not canary.exists()
+@pytest.mark.parametrize("umask", [0o000, 0o002, 0o022, 0o077])
+def test_what_is_made_is_private_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    """S4: a new state directory and its backend are 0700, and the next command takes them."""
+    before = os.umask(umask)
+    try:
+        home = tmp_path / "a" / "home"
+        google_environment({"HOME": str(tmp_path)}, home)
+        private_directory(tmp_path / "b" / "home" / "emulator")
+    finally:
+        os.umask(before)
+    made = [home.parent, home, home / "backend", *(tmp_path / "b").rglob("*"), tmp_path / "b"]
+    assert {oct(place.stat().st_mode & 0o777) for place in made} == {"0o700"}
+    require_own(made, {})
 
 
-@needs_second_uid
-@pytest.mark.parametrize("spoil", _SPOILT)
-def test_the_engine_finds_no_program_of_others(tmp_path: Path, spoil: Spoil) -> None:
-    """S4: it runs language hosts, plugins and interpreters from PATH: without the directories that
-    others may write to, relative ones and empty entries (the current directory)."""
-    good, bad = tmp_path / "good", tmp_path / "bad"
-    good.mkdir()
-    bad.mkdir()
-    spoil(bad)
-    path, left_out = trusted_path({"PATH": f"{bad}:{good}::bin:/nonexistent/bin"})
-    assert path == f"{good}:/nonexistent/bin"
-    assert [entry.split(":")[0] for entry in left_out] == [str(bad), "bin"]
+def test_no_python_of_ours_looks_into_the_current_directory() -> None:
+    """S4: whoever owns that directory would say what `-m venv` or `import torch` is."""
+    root = Path(__file__).parents[2]
+    sources = [
+        *(root / "infra").rglob("*.py"),
+        *(root / "benchmarks").rglob("*.py"),
+        root / "infra" / "plugin" / "pulumi-resource-tpuflex",
+        root / "Makefile",
+    ]
+    # The start of a Python, and a module or program for it: with -P, -I, or an environment that
+    # says so. `python3 -m vllm…` is what an image runs, in a directory of the container's own.
+    starts = re.compile(
+        r"(sys\.executable|str\((?:self\.|run\.)?python\)|\[python|\"\$python\"|/python|\(PYTHON\))"
+        r"[\"',\s*]*(?P<option>-[A-Za-z])\b"
+    )
+    found = [
+        (source.name, match[0], match["option"])
+        for source in sources
+        for match in starts.finditer(source.read_text("utf-8"))
+        if not match.string[: match.start()].endswith("PYTHONSAFEPATH=1 $")
+    ]
+    assert len(found) >= 15
+    assert [entry for entry in found if entry[2] not in ("-P", "-I")] == []
 
 
-@needs_second_uid
-@pytest.mark.parametrize("place", [".pulumi", ".pulumi/plugins"])
-def test_no_plugin_of_others(tmp_path: Path, place: str) -> None:
-    """S4: the gcp plugin that holds the credentials is run from PULUMI_HOME."""
-    (tmp_path / ".pulumi" / "plugins").mkdir(parents=True)
-    _theirs(tmp_path / place)
-    project = _PROJECT.replace(" plugins", "")
-    (tmp_path / "Pulumi.yaml").write_text(project.partition("plugins:")[0])
-    (tmp_path / "infra").mkdir()
-    (tmp_path / ".venv").mkdir()
-    stacks = tmp_path / "stacks"
-    stacks.mkdir()
-    source = Path(__file__).parents[2] / "stacks" / "Pulumi.gemma-4-e4b-v6e-1.yaml"
-    text = source.read_text().replace("my-project-id", "shop-project")
-    (stacks / "Pulumi.dev.yaml").write_text(text)
-    environ = {"HOME": str(tmp_path), "PATH": "", "GOOGLE_OAUTH_ACCESS_TOKEN": "x"}
-    invocation = Invocation(environ=environ, directory=tmp_path)
-    with pytest.raises(AccessError, match="Pulumi's directory"):
-        connect(invocation, invocation.open_stack())
+def test_a_child_gets_no_token_for_the_hub_and_no_module_of_the_current_directory(
+    tmp_path: Path,
+) -> None:
+    """S4: engines, plugins, git and pip have no use for the one, and must not find the other."""
+    given = {"HF_TOKEN": "hf_x", "HUGGING_FACE_HUB_TOKEN": "hf_x", "HF_ENDPOINT": "https://m.test"}
+    environ = child_environment({**os.environ, **given})
+    assert "hf_x" not in environ.values()
+    assert environ["HF_ENDPOINT"] == "https://m.test"
+    (tmp_path / "venv.py").write_text("print('planted')\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "venv", "--help"],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert "planted" not in done.stdout

@@ -50,7 +50,6 @@ RANKS: dict[str, int] = {
     "project": 3,
     "only_maker": 2,
     "trusted_files": 2,
-    "trusted_users": 2,
     "catalog": 1,
     "planning": 1,
     "settings": 1,
@@ -70,14 +69,12 @@ RANKS: dict[str, int] = {
     "": 0,
 }
 
-#: The command line and the program are one rank: the command line runs the program. Who may own a
-#: place is half of who may change it, and a lock lies where nobody else may; reading a file is half
-#: of loading settings.
+#: The command line and the program are one rank: the command line runs the program. A lock lies
+#: where nobody else may write; reading a file is half of loading settings.
 ALLOWED_SIDEWAYS = {
     ("cli", "program"),
     ("__main__", "cli"),
     ("only_maker", "trusted_files"),
-    ("trusted_files", "trusted_users"),
     ("settings.load", "settings.read"),
 }
 

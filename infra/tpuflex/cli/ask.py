@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from tpuflex.cli.examples import ExampleCommand
@@ -15,6 +17,7 @@ from tpuflex.cli.options import FiniteRange, as_json, no_tunnel, pass_invocation
         'tpuflex ask "In one sentence, what is the capital of France?"',
         'tpuflex --stack prod ask "Hello" --json  # answer and figures, for a script',
         'tpuflex ask "Hello" --endpoint http://127.0.0.1:8000  # through a tunnel that is open',
+        "tpuflex ask - < question.txt",
     ),
 )
 @click.argument("question")
@@ -37,6 +40,9 @@ def ask(
 ) -> None:
     """Ask the endpoint one question and stream the answer.
 
+    Every user of this machine can read a command line, and the question with it: with - as the
+    question, it is read from standard input.
+
     The API key is fetched from Secret Manager. Time to first token and tokens per second go
     to standard error.
 
@@ -50,5 +56,15 @@ def ask(
 
     stack = invocation.open_stack(deploying=False)
     model, url = stack.settings.model.name, endpoint.rstrip("/")
-    asked = Question(url, model, question, max_tokens, temperature)
+    asked = Question(url, model, _read(question), max_tokens, temperature)
     run_ask(invocation, connect_running(invocation, stack), asked, tunnel=not no_tunnel)
+
+
+def _read(question: str) -> str:
+    try:
+        text = sys.stdin.read().strip() if question == "-" else question
+    except UnicodeDecodeError as error:
+        raise click.UsageError("The question on standard input is no text.") from error
+    if not text:
+        raise click.UsageError("The question is empty.")
+    return text

@@ -15,9 +15,12 @@ from tpuflex.project import PULUMI_FILE, Project
 from tpuflex.settings.model import NAMESPACE
 from tpuflex.settings.read import project_directory, read_document, read_project_config
 from tpuflex.settings.stack_document import config_of
+from tpuflex.trusted_files import child_environment
 
 #: Seconds for one command of Git on a repository that is there already.
 _WITHIN_S = 60
+#: No program that a repository's configuration names is run, here and by :data:`_DIFF`.
+_NO_PROGRAMS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 
 
 def ask_git(root: Path, environ: Mapping[str, str], *arguments: str) -> str | None:
@@ -28,8 +31,8 @@ def ask_git(root: Path, environ: Mapping[str, str], *arguments: str) -> str | No
     """
     try:
         done = subprocess.run(
-            ["git", "-C", str(root), *arguments],
-            env={**environ, "LC_ALL": "C"},
+            ["git", "-C", str(root), *_NO_PROGRAMS, *arguments],
+            env={**child_environment(environ), "LC_ALL": "C"},
             capture_output=True,
             text=True,
             errors="surrogateescape",
@@ -48,7 +51,6 @@ def ask_git(root: Path, environ: Mapping[str, str], *arguments: str) -> str | No
 _ENVIRONMENT = f"{NAMESPACE}serving.env."
 #: In place of what Pulumi encrypted.
 _ENCRYPTED = "(encrypted)"
-#: No program that a repository's configuration names is run.
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--relative", "-z")
 
 

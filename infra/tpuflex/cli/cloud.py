@@ -29,7 +29,6 @@ from tpuflex.cli.stack import OpenStack
 from tpuflex.engine.gcp_plugin import (
     callers_stand_in,
     find_gcp_plugin,
-    pulumi_home,
     with_gcp_plugin,
 )
 from tpuflex.engine.own_provider import with_own_provider
@@ -46,7 +45,6 @@ from tpuflex.gcp.settling import Settling
 from tpuflex.gcp.timing import Timing
 from tpuflex.gcp.transport import Transport
 from tpuflex.naming import library_names
-from tpuflex.trusted_files import child_environment, require_trusted, trusted_path
 
 if TYPE_CHECKING:
     from tpuflex.gcp.weights import WeightsBucket
@@ -234,7 +232,7 @@ class Cloud:
     @cached_property
     def seen_states(self) -> SeenStates:
         """The ids of the states that this home has seen."""
-        return SeenStates(self.stack.own_files, self.stack.project.name, self.environ)
+        return SeenStates(self.stack.own_files, self.stack.project.name)
 
     def recorded_zones(self) -> tuple[str, ...]:
         """The zones where the stack's state has its slice."""
@@ -269,15 +267,12 @@ def google_cloud(invocation: Invocation, stack: OpenStack) -> Cloud:
     """The cloud of ``stack``, which is on Google; whether there are credentials is not looked at.
 
     Raises:
-        AccessError: others could change Pulumi's plugins.
         SettingsError: what should be the gcp plugin is none.
     """
     environ = google_environment(
         invocation.environ, stack.project.home, backend=stack.project.backend
     )
-    for part in (pulumi_home(environ), pulumi_home(environ) / "plugins"):
-        require_trusted(part, "Pulumi's directory", environ)
-    environ = _with_trusted_path(invocation, environ)
+    environ = with_own_provider(environ)
     if (plugin := find_gcp_plugin(environ)) is not None:
         environ = with_gcp_plugin(environ, plugin, stack.project.home)
         invocation.output.progress(f"gcp plugin: {plugin}.")
@@ -320,18 +315,10 @@ def _embedded_cloud(invocation: Invocation, stack: OpenStack, *, start: bool) ->
         )
     # Its clock can be moved and sped up, so run times and times left are read from it.
     invocation.now = daemon.now
-    environ = _with_trusted_path(invocation, environ)
+    environ = with_own_provider(environ)
     if plugin is not None:
         environ = with_gcp_plugin(environ, plugin, stack.project.home)
         environ = with_quota_project(environ, stack.settings.project)
         if start and not stand_in:
             invocation.output.progress(f"gcp plugin: {plugin}, in place of the stand-in.")
     return Cloud(stack, environ, invocation.environ.get(HUB_TOKEN_VARIABLE, ""))
-
-
-def _with_trusted_path(invocation: Invocation, environ: Mapping[str, str]) -> dict[str, str]:
-    """``environ`` for the engine, which runs plugins and interpreters that it finds on PATH."""
-    environ = with_own_provider(environ)
-    for entry in trusted_path(environ)[1]:
-        invocation.output.progress(f"Left out of PATH: {entry}.")
-    return child_environment(environ)

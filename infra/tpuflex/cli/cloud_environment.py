@@ -11,7 +11,7 @@ from tpuflex.cli.stack import OpenStack
 from tpuflex.engine.gcp_plugin import pulumi_home
 from tpuflex.errors import EmulatorError
 from tpuflex.gcp.credentials import QUOTA_PROJECT_VARIABLE
-from tpuflex.trusted_files import own_directory
+from tpuflex.trusted_files import child_environment, own_directory
 
 #: Set by `tpuflex emulator env`: the shell points at the embedded cloud.
 _EMBEDDED_MARK = "TPUFLEX_EMULATOR"
@@ -36,7 +36,7 @@ def google_environment(
         variables["PULUMI_BACKEND_URL"] = f"file://{directory}"
         if "PULUMI_CONFIG_PASSPHRASE_FILE" not in variables:
             variables.setdefault("PULUMI_CONFIG_PASSPHRASE", "")
-    return {**variables, "PULUMI_SKIP_UPDATE_CHECK": "true"}
+    return child_environment({**variables, "PULUMI_SKIP_UPDATE_CHECK": "true"})
 
 
 def _from_emulator(key: str, environ: Mapping[str, str]) -> bool:
@@ -102,4 +102,5 @@ def embedded_environment(
     # A Hub that the user names serves a stack here, too; a rehearsal calls nothing outside.
     if not stack.rehearsed and (hub := environ.get(ENDPOINT_VARIABLE)):
         variables[ENDPOINT_VARIABLE] = hub
-    return {**kept, **variables, CREDENTIALS_VARIABLE: kind, "TPUFLEX_HOME": str(home)}
+    own = {CREDENTIALS_VARIABLE: kind, "TPUFLEX_HOME": str(home)}
+    return child_environment({**kept, **variables, **own})

@@ -100,14 +100,16 @@ class Invocation:
 
     @cached_property
     def home(self) -> Path:
-        """The state directory.
+        """The state directory, of the project if there is one.
 
         Raises:
-            AccessError: others could change what is run from it.
+            AccessError: others could change it, or the project.
         """
-        from tpuflex.project import project_root, trusted_home
+        from tpuflex.project import home, project_root, require_own_project
 
-        return trusted_home(project_root(self.directory), self.environ)
+        root = project_root(self.directory)
+        require_own_project(root, self.environ)
+        return home(root, self.environ)
 
     def open_stack(self, *, deploying: bool = True, by_catalog: bool = False) -> OpenStack:
         """Read the stack file; commands that do not deploy it read one that cannot be deployed.

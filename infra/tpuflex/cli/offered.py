@@ -1,13 +1,14 @@
 """The values that the shell offers on TAB: stacks, templates, and names of the catalog.
 
 Somebody waits for a key, so nothing is imported that takes long, no stack file is read and no cloud
-is asked. Nothing is checked either: what is completed is not run yet. Only names that mean nothing
-to a shell are offered: it puts them on the command line as they stand, and the files of a checkout
-may be somebody else's.
+is asked. Nothing is checked either, but whether others could change the project: what is completed
+is not run yet. Only names that mean nothing to a shell are offered: it puts them on the command
+line as they stand, and the files of a checkout may have come from somebody else.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -20,25 +21,22 @@ from tpuflex.catalog import USER_FILE
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from tpuflex.project import Project
+
 #: As click calls it: with the context, the parameter, and what has been typed of the value.
 Offer = Callable[[click.Context, click.Parameter, str], "list[CompletionItem[str]]"]
 Row = Mapping[str, Any]
 
 #: A name that no shell reads anything into; Pulumi allows stacks no others.
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
-#: Characters of a project's own files that are read.
-_LONGEST = 128 * 1024
 
 
 def stacks(
     ctx: click.Context, _parameter: click.Parameter, typed: str
 ) -> list[CompletionItem[str]]:
     """The project's stacks."""
-    from tpuflex.project import PULUMI_FILE, stack_names_in
-
-    root = _root(ctx)
-    folder = _own_document(root / PULUMI_FILE).get("stackConfigDir")
-    return offered(((name, "") for name in stack_names_in(root / str(folder or ""))), typed)
+    project = _project(ctx)
+    return offered(((name, "") for name in (project.stack_names() if project else ())), typed)
 
 
 def templates(
@@ -93,7 +91,7 @@ _COLUMNS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 def _named(ctx: click.Context, kind: str) -> Iterator[tuple[str, str]]:
     from tpuflex.catalog.packaged import packaged_rows
 
-    documents: list[Row] = [packaged_rows(f"{kind}.yaml"), _own_document(_root(ctx) / USER_FILE)]
+    documents: list[Row] = [packaged_rows(f"{kind}.yaml"), _own_rows(ctx)]
     name, about = _COLUMNS[kind]
     for document in documents:
         found = document.get(kind)
@@ -117,19 +115,28 @@ def offered(named: Iterable[tuple[str, str]], typed: str) -> list[CompletionItem
     ]
 
 
-def _root(ctx: click.Context) -> Path:
-    from tpuflex.project import project_root
-
-    return project_root(ctx.find_root().params.get("project_dir") or Path())
-
-
-def _own_document(file: Path) -> Row:
-    """A file of the project; empty if there is none, or it is no mapping."""
-    import yaml
+def _project(ctx: click.Context) -> Project | None:
+    """The project; None if there is none that a command would open."""
+    from tpuflex.errors import TpuflexError
+    from tpuflex.project import open_project
 
     try:
-        with file.open(encoding="utf-8") as text:
-            document = yaml.safe_load(text.read(_LONGEST))
-    except (OSError, ValueError, yaml.YAMLError):
+        return open_project(ctx.find_root().params.get("project_dir") or Path(), os.environ)
+    except TpuflexError:
+        return None
+
+
+def _own_rows(ctx: click.Context) -> Row:
+    """The project's catalog.yaml; empty if there is none, or it is no mapping."""
+    import yaml
+
+    from tpuflex.settings.stack_yaml import LONGEST, read_yaml
+
+    if (project := _project(ctx)) is None:
+        return {}
+    try:
+        with (project.root / USER_FILE).open(encoding="utf-8") as text:
+            document = read_yaml(text.read(LONGEST + 1)).value
+    except (OSError, ValueError, yaml.YAMLError):  # of which RefusedYamlError is the second
         return {}
     return document if isinstance(document, dict) else {}

@@ -12,12 +12,12 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from tpuflex.errors import AccessError, EngineError
+from tpuflex.errors import EngineError
 from tpuflex.naming import digest, is_state_id
-from tpuflex.trusted_files import distrust, own_directory, write_private
+from tpuflex.trusted_files import own_directory, write_private
 
 _DIRECTORY = "state-ids"
 
@@ -29,12 +29,10 @@ class SeenStates:
     Attributes:
         home: state directory of tpuflex.
         project: Pulumi project.
-        environ: may name a user to trust (:data:`~tpuflex.trusted_users.TRUSTED_UID_VARIABLE`).
     """
 
     home: Path
     project: str
-    environ: Mapping[str, str] = field(default_factory=dict)
 
     def remember(self, stack: str, ids: Iterable[str]) -> None:
         """Note that ``ids`` are those of states of ``stack``."""
@@ -52,15 +50,9 @@ class SeenStates:
 
         Raises:
             EngineError: a file is damaged.
-            AccessError: others could have put a file there.
         """
         found: defaultdict[str, set[str]] = defaultdict(set)
         for file in sorted(self._directory.glob("*.json")):
-            if found_out := distrust(file, self.environ):
-                raise AccessError(
-                    f"{found_out}; {file.name} says whose resources are ours to delete.",
-                    hint=found_out.remedy,
-                )
             entry = _read(file)
             if entry["project"] == self.project:
                 found[entry["stack"]].add(entry["id"])

@@ -1,9 +1,8 @@
 """Which Pulumi engine runs: from PATH, our cache, or a build from its Go module.
 
-Looking (:func:`search`) installs nothing; :func:`ensure` makes sure that there is an engine. None
-is run that others could have put there, and only what is known by its checksum is fetched: the
-SDK's own download, a script from pulumi.com that is run as it comes, is not used
-(docs/security.md).
+Looking (:func:`search`) installs nothing; :func:`ensure` makes sure that there is an engine. Only
+what is known by its checksum is fetched: the SDK's own download, a script from pulumi.com that is
+run as it comes, is not used (docs/security.md).
 """
 
 from __future__ import annotations
@@ -20,13 +19,7 @@ from tpuflex.engine.build import ENGINE_VERSION, MINIMUM_ENGINE
 from tpuflex.engine.toolchain import MINIMUM_GO, find_go, parse_version, show_version
 from tpuflex.errors import EngineError
 from tpuflex.only_maker import only_maker
-from tpuflex.trusted_files import (
-    child_environment,
-    distrust,
-    own_directory,
-    require_trusted,
-    trusted_path,
-)
+from tpuflex.trusted_files import child_environment, own_directory
 
 WAYS_OUT = (
     f"Install Pulumi {show_version(MINIMUM_ENGINE)} or newer so that `pulumi` is on PATH "
@@ -119,11 +112,6 @@ def ensure(
     found = search(home, environ)
     if found.engine is not None:
         return found.engine
-    # What was built there once is neither run nor replaced where others may do so, too.
-    require_trusted(cached_engine(home), "the engine's directory", environ)
-    for candidate in found.candidates:
-        if candidate.reason.startswith(_NOT_RUN):
-            progress(f"{candidate.location} is {candidate.reason}")
     waits = "Another process is installing the engine; waiting for it …"
     # Of any version: they are built in one directory.
     with only_maker(home / "engine" / "build", lambda: progress(waits)):
@@ -166,19 +154,13 @@ def _install(
 
 
 Look = tuple[Engine | None, Candidate]
-#: What the reason for an engine that is not to be trusted begins with.
-_NOT_RUN = "not run: "
 
 
 def _on_path(home: Path, environ: Mapping[str, str]) -> Look:
     del home
-    # One that is refused is named only where there is no other.
-    places = (trusted_path(environ)[0], environ.get("PATH", ""))
-    found = next((place for path in places if (place := shutil.which("pulumi", path=path))), None)
+    found = shutil.which("pulumi", path=environ.get("PATH", ""))
     if found is None:
         return None, Candidate("path", "pulumi", "", False, "not on PATH")
-    if (why := distrust(Path(found), environ)) is not None:
-        return None, Candidate("path", found, "", False, f"{_NOT_RUN}{why}")
     version = _asked_version(Path(found), environ)
     if version is None:
         return None, Candidate("path", found, "", False, "`pulumi version` does not answer")
@@ -192,11 +174,10 @@ def _on_path(home: Path, environ: Mapping[str, str]) -> Look:
 
 
 def _cached(home: Path, environ: Mapping[str, str]) -> Look:
+    del environ
     path = cached_engine(home)
     if not os.access(path, os.X_OK):
         return None, Candidate("cache", str(path), "", False, "not built yet")
-    if (why := distrust(path, environ)) is not None:
-        return None, Candidate("cache", str(path), "", False, f"{_NOT_RUN}{why}")
     return Engine(path, ENGINE_VERSION, "cache"), Candidate(
         "cache", str(path), ENGINE_VERSION, True, "built here earlier"
     )

@@ -17,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tpuflex.errors import Finding, SettingsError
-from tpuflex.trusted_files import own_directory, require_trusted, trusted_path, write_private
+from tpuflex.trusted_files import own_directory, write_private
 
 #: Names the plugin's executable, or :data:`STAND_IN`.
 VARIABLE = "TPUFLEX_GCP_PLUGIN"
@@ -27,7 +27,6 @@ STAND_IN = "stand-in"
 _EXECUTABLE = "pulumi-resource-gcp"
 #: With it the engine runs no plugin that is on PATH (sdk/go/common/env of pulumi/pulumi, v3.256).
 _NO_AMBIENT = "PULUMI_IGNORE_AMBIENT_PLUGINS"
-_WHAT = "the gcp plugin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,6 @@ def find_gcp_plugin(environ: Mapping[str, str]) -> GcpPlugin | None:
 
     Raises:
         SettingsError: what it names is no executable file.
-        AccessError: others could change the plugin.
     """
     named = environ.get(VARIABLE, "")
     if named == STAND_IN:
@@ -79,11 +77,10 @@ def find_gcp_plugin(environ: Mapping[str, str]) -> GcpPlugin | None:
             finding = Finding(VARIABLE, f"{named} is no executable file", remedy)
             raise SettingsError("the environment", (finding,))
     else:
-        found = shutil.which(_EXECUTABLE, path=trusted_path(environ)[0])
+        found = shutil.which(_EXECUTABLE, path=environ.get("PATH", ""))
         if found is None or environ.get(_NO_AMBIENT):
             return None
-        path = Path(found)
-    require_trusted(path, _WHAT, environ)
+        path = Path(found).absolute()
     return GcpPlugin(path, named=bool(named))
 
 
@@ -93,9 +90,6 @@ def callers_stand_in(home: Path) -> GcpPlugin:
 
     Args:
         home: state directory of tpuflex, where its executable is written.
-
-    Raises:
-        AccessError: others could change it.
     """
     directory = home / "gcp-stand-in"
     own_directory(directory)
@@ -115,9 +109,6 @@ def with_gcp_plugin(environ: Mapping[str, str], plugin: GcpPlugin, home: Path) -
         environ: the environment.
         plugin: the plugin.
         home: state directory of tpuflex.
-
-    Raises:
-        AccessError: others could change that directory.
     """
     directory = home / "gcp-plugin"
     own_directory(directory)
@@ -126,7 +117,6 @@ def with_gcp_plugin(environ: Mapping[str, str], plugin: GcpPlugin, home: Path) -
         if link.is_symlink() or link.exists():
             link.unlink()
         link.symlink_to(plugin.path)
-    require_trusted(link, _WHAT, environ)
     rest = [entry for entry in environ.get("PATH", "").split(os.pathsep) if entry != str(directory)]
     kept = {key: value for key, value in environ.items() if key != _NO_AMBIENT}
     return {**kept, "PATH": os.pathsep.join((str(directory), *rest))}

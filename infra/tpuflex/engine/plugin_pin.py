@@ -30,14 +30,9 @@ from tpuflex.engine.gcp_plugin import (
     gcp_plugin_release,
 )
 from tpuflex.errors import AccessError, EngineError, Finding, SettingsError
-from tpuflex.trusted_files import (
-    child_environment,
-    own_directory,
-    require_trusted,
-    write_private,
-)
+from tpuflex.trusted_files import child_environment, own_directory, write_private
 
-#: Beside Pulumi.yaml; like it, it may not be written to by others.
+#: Beside Pulumi.yaml.
 PIN_FILE = "gcp-plugin.sha256"
 
 _LINE = re.compile(r"(?P<sha256>[0-9a-f]{64}) [ *](?P<file>\S+)")
@@ -76,14 +71,13 @@ def require_pinned_plugin(
 
     Raises:
         SettingsError: the pin cannot be read, or says nothing of this machine and version.
-        AccessError: others may write the pin, or another plugin would be run than that one.
+        AccessError: another plugin would be run than that one.
         EngineError: it cannot be fetched, or is not what is pinned.
     """
     if not os.path.lexists(root / PIN_FILE):  # a link that leads nowhere is a pin that is wrong
         return
     if not (root / PIN_FILE).exists():
         raise _wrong("is a link that leads to no file", "Mend the link, or remove it.")
-    require_trusted(root / PIN_FILE, "the gcp plugin that is pinned by", environ)
     pinned = _pinned(root / PIN_FILE)
     if (other := find_gcp_plugin(environ)) is not None:
         raise AccessError(

@@ -1,7 +1,7 @@
-"""HTTP connections to this user's own processes on loopback, and to nobody else's.
+"""HTTP connections that on this machine end at this user's own processes, and at nobody else's.
 
-When the embedded cloud dies, its port is free for every user of the machine, and whoever takes it
-would be sent the token with the next request.
+When the embedded cloud dies, or a tunnel ends, its port is free for every user of the machine, and
+whoever takes it would be sent the token, or the key, with the next request.
 """
 
 from __future__ import annotations
@@ -12,16 +12,24 @@ from requests.adapters import HTTPAdapter
 from urllib3 import HTTPConnectionPool
 from urllib3.connection import HTTPConnection
 
-from pulumi_plugin.peer import require_owner
+from pulumi_plugin.peer import ends_here, require_owner
+from tpuflex.errors import AccessError
 
-#: Seconds for the embedded cloud to accept a connection; a busy one takes milliseconds.
+#: Seconds for a process of this machine to accept a connection; a busy one takes milliseconds.
 _ACCEPTED_WITHIN = 10.0
 
 
 class _OwnersConnection(HTTPConnection):
     def connect(self) -> None:
         super().connect()
-        require_owner(self.sock, within=_ACCEPTED_WITHIN)
+        if not ends_here(self.sock):
+            return
+        try:
+            require_owner(self.sock, within=_ACCEPTED_WITHIN)
+        except ConnectionRefusedError as error:
+            raise AccessError(
+                f"Nothing was sent to http://{self.host}:{self.port}: {str(error).rstrip('.')}."
+            ) from error
 
 
 class _OwnersPool(HTTPConnectionPool):
@@ -29,8 +37,8 @@ class _OwnersPool(HTTPConnectionPool):
 
 
 class OwnersAdapter(HTTPAdapter):
-    """Sends plain HTTP requests over connections that a process of this user has accepted; any
-    other is a `requests.ConnectionError`, before anything is sent."""
+    """Sends plain HTTP requests. To a process of this machine it does over connections that one of
+    this user has accepted; another user's is an AccessError, before anything is sent."""
 
     def init_poolmanager(self, *arguments: Any, **options: Any) -> None:
         """Make the pools of connections."""

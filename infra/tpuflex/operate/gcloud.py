@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tpuflex.both_ends import both_ends
 from tpuflex.errors import TpuflexError
+from tpuflex.trusted_files import child_environment
 
 INSTALL_PAGE = "https://cloud.google.com/sdk/docs/install"
 #: Seconds for gcloud to say its version; a cold start on a slow disk takes ten.
@@ -46,7 +47,7 @@ def find_gcloud(environ: Mapping[str, str], *, within: float = _VERSION_WITHIN_S
     try:
         asked = subprocess.run(
             [program, "version", "--format=json"],
-            env=dict(environ),
+            env=child_environment(environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

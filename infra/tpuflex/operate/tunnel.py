@@ -72,16 +72,27 @@ def _await_listening(
     process: subprocess.Popen[bytes], port: int, said: IO[bytes], project: str, within: float
 ) -> None:
     deadline = time.monotonic() + within
-    while True:
-        own = listens(port, within=1.0)
-        if own:
-            return
+
+    def ended() -> bool:
+        return process.poll() is not None or is_hopeless(_words(said))
+
+    if not await_own_port(port, lambda: ended() or time.monotonic() > deadline):
+        raise tunnel_failure(_words(said), project, after="" if ended() else f"{within:.0f} s")
+
+
+def await_own_port(port: int, given_up: Callable[[], bool]) -> bool:
+    """Wait until a process of this user listens on a local port; False if it is given up before.
+
+    Raises:
+        AccessError: another user listens there.
+    """
+    while (own := listens(port, within=1.0)) is not True:
         if own is False:
             raise AccessError(f"No tunnel: port {port} of this machine. {refusal()}")
-        ended = process.poll() is not None or is_hopeless(_words(said))
-        if ended or time.monotonic() > deadline:
-            raise tunnel_failure(_words(said), project, after="" if ended else f"{within:.0f} s")
+        if given_up():
+            return False
         time.sleep(_LOOK_EVERY_S)
+    return True
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -11,13 +11,16 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pulumi_plugin.log import EngineLog
 from pulumi_plugin.protocol import provider_pb2
 from pulumi_plugin.serve import end_on_signal, run, start
+from tpuflex.errors import AccessError
 from tpuflex.gcp.timing import Timing
 from tpuflex.naming import VLLM_ENDPOINT
+from tpuflex.project import project_root, require_own_project
 from tpuflex.provider.configuration import DRAIN_VARIABLE, Configuration, endpoints
 from tpuflex.provider.servicer import Connect, Servicer
 
@@ -31,7 +34,15 @@ _GRACE = 2.0
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve until told to stop, or until the engine that started this process is gone."""
+    """Serve until told to stop, or until the engine that started this process is gone.
+
+    Raises:
+        SystemExit: others could change the project that the engine works in.
+    """
+    try:
+        require_own_project(project_root(Path()), os.environ)
+    except AccessError as error:
+        raise SystemExit(f"{error}") from error
     words = list(sys.argv[1:] if arguments is None else arguments)
     address = next((word for word in words if not word.startswith("-")), "")
     # Read before the port is printed: from then on the engine may be killed at any moment.

@@ -13,7 +13,8 @@ from tpuflex.catalog.rows import Accelerator, CatalogRows, Image, Model, Price, 
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.errors import Finding
 from tpuflex.settings.findings import UNKNOWN, did_you_mean, findings_of, without_explained
-from tpuflex.settings.plain import JsonValue, join, shown
+from tpuflex.settings.plain import JsonValue, shown
+from tpuflex.settings.stack_yaml import join
 from tpuflex.startup.served import release
 
 #: The class of the rows of each kind, and the fields that tell one row from another.

@@ -17,9 +17,10 @@ from tpuflex.errors import Finding
 from tpuflex.settings.base import REFUSED, Remedy
 from tpuflex.settings.extra_args import unknown_setting
 from tpuflex.settings.model import NAMESPACE, SliceSettings, StackSettings
-from tpuflex.settings.plain import join, shown
+from tpuflex.settings.plain import shown
 from tpuflex.settings.schema import descriptions
 from tpuflex.settings.serving import ServingFlags
+from tpuflex.settings.stack_yaml import join
 
 UNKNOWN = "unknown key"
 MISSING = "is missing"

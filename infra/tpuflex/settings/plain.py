@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from tpuflex.catalog.catalog import Catalog
 from tpuflex.errors import Finding
+from tpuflex.settings.stack_yaml import join
 
 JsonValue: TypeAlias = "str | int | float | bool | list[JsonValue] | dict[str, JsonValue] | None"
 
@@ -88,11 +89,6 @@ class _Reader:
     def _refuse(self, key: str, problem: str, remedy: str) -> JsonValue:
         self.findings.append(Finding(key, problem, remedy))
         return None
-
-
-def join(key: str, name: str) -> str:
-    """``key.name``; the namespace ``tpuflex:`` takes no dot."""
-    return f"{key}{name}" if key.endswith(":") else f"{key}.{name}"
 
 
 def _scalar_problem(value: object) -> tuple[str, str] | None:

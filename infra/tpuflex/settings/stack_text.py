@@ -13,7 +13,8 @@ import yaml
 from pulumi_plugin.printable import printable
 from tpuflex.errors import SettingsError
 from tpuflex.settings.model import NAMESPACE
-from tpuflex.settings.plain import JsonValue, join, make_plain
+from tpuflex.settings.plain import JsonValue, make_plain
+from tpuflex.settings.stack_yaml import join
 
 #: For the passphrase `tpuflex-embedded`, which everybody knows: the engine wants a salt in the
 #: file of each stack, and writes one if there is none. Nothing in a stack is secret.

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 import yaml
 
 from tpuflex.errors import Finding
-from tpuflex.settings.plain import join
 
 _DEEPEST = 32
 #: Characters of a file. The stack files that come with the project have 2,000; the parser, which
@@ -51,6 +50,11 @@ class Document:
     value: object
     lines: dict[str, int] = field(default_factory=dict)
     repeated: tuple[Finding, ...] = ()
+
+
+def join(key: str, name: str) -> str:
+    """``key.name``; the namespace ``tpuflex:`` takes no dot."""
+    return f"{key}{name}" if key.endswith(":") else f"{key}.{name}"
 
 
 def read_yaml(text: str) -> Document:

@@ -163,12 +163,3 @@ def test_s15_a_plugin_on_path_is_not_run_instead(release: Release) -> None:
 
     with pytest.raises(AccessError, match=r"found on PATH.* would be run instead"):
         release.require()
-
-
-def test_s15_a_pin_that_others_may_write_is_refused(release: Release) -> None:
-    """P3: they would say what is run with the Google credentials."""
-    release.pin("5a" * 32)
-    (release.root / PIN_FILE).chmod(0o666)
-
-    with pytest.raises(AccessError, match="can be written to by every user"):
-        release.require()

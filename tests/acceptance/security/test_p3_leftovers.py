@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pulumi
 import pytest
-import requests
 
 from embedded_cloud import daemon
 from embedded_cloud.access import read_token
@@ -26,10 +26,14 @@ from embedded_cloud.private_files import private_directory, read_own
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import Api, flex_start
 from tests.security.strangers import STRANGER, needs_second_uid, start_as_stranger
+from tests.unit.stack_sections import sections
+from tpuflex.cli.steps.ask import session
 from tpuflex.components.cloud import require_matching_cloud
-from tpuflex.errors import EmulatorError
+from tpuflex.errors import AccessError, EmulatorError
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.session import authorized_session
+from tpuflex.operate.ask import Question, ask
+from tpuflex.settings.load import parse
 from tpuflex.trusted_files import write_private
 
 _AT_ONCE: Any = {"admission_s": 0, "grant_after_s": 0, "provisioning_s": 0}
@@ -46,12 +50,12 @@ def serve(server):
         if address == own.getsockname():
             return
         taken.append(connection)
-server = socket.create_server(("127.0.0.1", 0))
+server = socket.create_server((sys.argv[1], 0))
 print(server.getsockname()[1], flush=True)
 serving = threading.Thread(target=serve, args=(server,))
 serving.start()
 sys.stdin.readline()
-own.connect(server.getsockname())
+own.connect(("127.0.0.1", server.getsockname()[1]))
 serving.join()
 heard = b""
 for connection in taken:
@@ -66,9 +70,9 @@ print(json.dumps(heard.decode()))
 
 
 @contextmanager
-def _listening_stranger() -> Iterator[tuple[int, Callable[[], str]]]:
+def _listening_stranger(address: str = "127.0.0.1") -> Iterator[tuple[int, Callable[[], str]]]:
     """A port that another user listens on, and what was sent to it in the end."""
-    with start_as_stranger(_LISTENER) as process:
+    with start_as_stranger(_LISTENER, address) as process:
         assert process.stdout is not None
         port = int(process.stdout.readline())
 
@@ -167,9 +171,26 @@ def test_no_client_sends_its_token_to_whoever_took_the_port(tmp_path: Path) -> N
         endpoints = Endpoints.from_environ(environ)
         with (
             authorized_session(endpoints, environ) as session,
-            pytest.raises(requests.ConnectionError),
+            pytest.raises(AccessError, match="is another user's"),
         ):
             session.get(f"{endpoints.tpu}/v2/x", timeout=60)
+        assert heard() == ""
+
+
+@needs_second_uid
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.0.0.9", "127.1", "localhost", "0", "[::ffff:127.0.0.1]"]
+)
+def test_no_key_goes_to_a_stranger_of_this_machine(host: str) -> None:
+    """S8: whatever cloud the stack is on, and however the end of a tunnel is called."""
+    settings = parse(sections({"cloud": "google"}), "test")
+    cloud: Any = SimpleNamespace(stack=SimpleNamespace(settings=settings))
+    with _listening_stranger("") as (port, heard):
+        endpoint = f"http://{host}:{port}/v1"
+        question = Question(endpoint, "tiny", "Anybody there?")
+        connections = session(cloud, endpoint)
+        with pytest.raises(AccessError, match="is another user's"):
+            ask(question, "canary", show=print, now=time.monotonic, session=connections)
         assert heard() == ""
 
 

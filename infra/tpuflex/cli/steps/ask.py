@@ -51,7 +51,7 @@ def run_ask(
         question = replace(
             question, endpoint=found.url, reach=reach(cloud, status, through=found.through)
         )
-        _ask(invocation, question, key, session(cloud, found.url, through=found.through))
+        _ask(invocation, question, key, session(cloud, found.url))
 
 
 def _ask(
@@ -115,14 +115,14 @@ def api_key(cloud: Cloud) -> str:
     return value.strip().partition("\n")[0].strip()
 
 
-def session(cloud: Cloud, endpoint: str, *, through: Route = Route.DIRECT) -> requests.Session:
+def session(cloud: Cloud, endpoint: str) -> requests.Session:
     """Connections to ``endpoint``: over TLS, to the holder of the stack's certificate alone, whose
-    fingerprint is the same at both ends of a tunnel.
+    fingerprint is the same at both ends of a tunnel; else, on this machine, to a process of this
+    user alone, since every user can listen where an emulated host, or a tunnel, should.
 
     Args:
         cloud: the stack's cloud.
         endpoint: base URL, of a tunnel's local end where there is one.
-        through: whether it is a tunnel that we have opened.
 
     Raises:
         UsageError: the stack has a certificate, and the key would be sent in clear.
@@ -130,9 +130,7 @@ def session(cloud: Cloud, endpoint: str, *, through: Route = Route.DIRECT) -> re
     """
     if TLS_CERTIFICATE not in cloud.stack.settings.secrets.roles:
         plain = direct_session()
-        if cloud.stack.embedded or through is Route.IAP:
-            # Every user of this machine can listen where an emulated host, or our tunnel, should.
-            plain.mount("http://", OwnersAdapter())
+        plain.mount("http://", OwnersAdapter())
         return plain
     if not endpoint.startswith("https://"):
         raise click.UsageError(

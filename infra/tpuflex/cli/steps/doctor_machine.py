@@ -19,7 +19,6 @@ from tpuflex.operate.doctor.check import Check, Group
 from tpuflex.operate.doctor.reading import attempt
 from tpuflex.operate.doctor.side_by_side import Examination
 from tpuflex.operate.gcloud import find_gcloud
-from tpuflex.trusted_files import require_trusted
 
 if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
@@ -56,17 +55,8 @@ def machine_examinations(invocation: Invocation, stack: OpenStack | None) -> lis
 
 
 def _engine(invocation: Invocation) -> Engine | None:
-    """The engine that `up` would run.
-
-    Raises:
-        AccessError: the one that was built here could have been changed by others.
-    """
-    found = search(invocation.home, invocation.environ).engine
-    if found is None:
-        require_trusted(
-            cached_engine(invocation.home), "the engine's directory", invocation.environ
-        )
-    return found
+    """The engine that `up` would run."""
+    return search(invocation.home, invocation.environ).engine
 
 
 def _engine_check(invocation: Invocation) -> Check:

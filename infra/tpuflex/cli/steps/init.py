@@ -45,7 +45,7 @@ from tpuflex.settings.read import load_catalog
 from tpuflex.settings.rules import warnings
 from tpuflex.settings.schema import schema_text
 from tpuflex.settings.weights_source import LocalDirectory
-from tpuflex.trusted_files import require_trusted
+from tpuflex.trusted_files import require_own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +174,7 @@ def _accept_refusals(invocation: Invocation, stack: NewStack) -> None:
 
 def _write(invocation: Invocation, place: Place, stack: NewStack, name: str) -> tuple[Path, ...]:
     place.root.mkdir(parents=True, exist_ok=True)
-    require_trusted(place.root, "the project", invocation.environ)
+    require_own((place.root,), invocation.environ)
     stack_file = place.stacks / f"Pulumi.{name}.yaml"
     texts = project_files(place.name) if place.new else {}
     if (place.root / IGNORE_FILE).exists():

@@ -109,7 +109,7 @@ class LibraryEngine(EngineWork):
     @cached_property
     def seen_states(self) -> SeenStates:
         """The ids of the library's states that this home has seen."""
-        return SeenStates(self.cloud.stack.own_files, LIBRARY_PROJECT, self.cloud.environ)
+        return SeenStates(self.cloud.stack.own_files, LIBRARY_PROJECT)
 
     @contextmanager
     def alone(self) -> Iterator[None]:

@@ -127,7 +127,7 @@ def health(invocation: Invocation, cloud: Cloud, status: SliceStatus, *, tunnel:
     try:
         with reached(invocation, cloud, status, tunnel=tunnel, within=_TUNNEL_WITHIN_S) as found:
             way = found.through
-            connections = session(cloud, found.url, through=way)
+            connections = session(cloud, found.url)
             return ask_health(found.url, connections, through=way, now=time.monotonic)
     except TpuflexError as error:
         return Health(None, why=" ".join((error.message, error.hint)).strip())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
 import subprocess
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
 from tpuflex.gcloud_commands import GcloudCommand, held_tunnel, install, ssh
 from tpuflex.operate.gcloud import INSTALL_PAGE, find_gcloud
 from tpuflex.operate.status import slice_status
+from tpuflex.operate.tunnel import await_own_port
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -80,7 +82,13 @@ def run_tunnel(invocation: Invocation, cloud: Cloud, local_port: int | None) -> 
     local = local_port or port
     url = settings.url("127.0.0.1", port=local)
     ask = for_stack("tpuflex ask", name)
-    invocation.output.progress(f"Until Ctrl-C: {ask} --endpoint {url} …")
+    try:
+        socket.create_server(("127.0.0.1", local)).close()
+    except OSError as error:
+        raise ConflictError(
+            f"Port {local} of this machine cannot be used: {error.strerror}.",
+            hint=for_stack("Choose another: tpuflex tunnel", name) + " --port PORT",
+        ) from error
     command = held_tunnel(status.node, local_port=local, address=status.address, port=port)
     words = require_gcloud(command, cloud.environ)
     invocation.output.progress(f"$ {command}")
@@ -90,7 +98,14 @@ def run_tunnel(invocation: Invocation, cloud: Cloud, local_port: int | None) -> 
         with subprocess.Popen(
             words, env=way_in_environment(cloud), stdin=subprocess.PIPE
         ) as process:
-            process.wait()
+            try:
+                # Said only now: until then another user could listen there, and be sent the key.
+                if await_own_port(local, lambda: process.poll() is not None):
+                    invocation.output.progress(f"Until Ctrl-C: {ask} --endpoint {url} …")
+                process.wait()
+            except TpuflexError:
+                process.terminate()
+                raise
         return process.returncode
 
     raise SystemExit(kept_up(hold, cloud, invocation))
