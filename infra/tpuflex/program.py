@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pulumi
+from pulumi.runtime.settings import get_root_directory
 from pulumi_gcp import compute, dns, projects, secretmanager, serviceaccount, storage
 
 from tpuflex.boot.metadata import startup_script
@@ -73,7 +74,7 @@ def main() -> None:
     """
     load()
     try:
-        open_project(Path(), os.environ)
+        open_project(Path(get_root_directory() or ""), os.environ)
         settings = load_pulumi_config(pulumi.Config("tpuflex"))
     except (AccessError, SettingsError) as error:
         raise pulumi.RunError(str(error)) from error
