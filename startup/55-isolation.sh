@@ -14,13 +14,23 @@ run_server() {
         run_privileged 'the stack file says serving.isolation: none'
     elif run_isolated; then
         set_isolation isolated
-    else
+    elif isolation_failed; then
         fall_back "$(tail --bytes=300 "$STATE_DIR/run.problem")"
+    else
+        fail_to_start
     fi
 }
 
+# isolation_failed: whether what the host lacks for an isolated container is why there is none: its
+# devices or its network. Rights are no remedy for a port in use, or for an image without Bash.
+isolation_failed() {
+    grep -Eiq '/dev/(vfio|accel)|network|namespace|iptables' "$STATE_DIR/run.problem" &&
+        ! grep -Eiq 'address already in use|port is already allocated' "$STATE_DIR/run.problem"
+}
+
 # fall_back WHY: nobody has shown yet that every image serves without privileges on every TPU. So
-# unless the stack file forbids it, a server that cannot gets them: once, and said openly.
+# unless the stack file forbids it, a server that may not use its chips gets them: once, and said
+# openly. No other failure leads here: it would be a way to all rights on the host.
 fall_back() {
     [[ $(setting container.isolation) == preferred ]] ||
         fail isolation "the server cannot run isolated: $1. Write serving.isolation: none in the \
@@ -33,8 +43,12 @@ stack file to give it all rights on the host"
 
 run_privileged() {
     run_container "$(<"$STATE_DIR/address")" --network host --privileged ||
-        fail container "docker cannot start the container: $(tail --bytes=600 "$STATE_DIR/run.problem")"
+        fail_to_start
     set_isolation "privileged: $1"
+}
+
+fail_to_start() {
+    fail container "docker cannot start the container: $(tail --bytes=600 "$STATE_DIR/run.problem")"
 }
 
 # run_isolated: with docker's options for a container that has nothing but its devices; 1, with the
@@ -52,7 +66,10 @@ run_isolated() {
         printf 'there is no TPU device in /dev/vfio or /dev/accel*' >"$STATE_DIR/run.problem"
         return 1
     fi
-    close_network 2>"$STATE_DIR/run.problem" || return 1
+    if ! close_network 2>"$STATE_DIR/run.problem"; then
+        printf 'the network of the container cannot be closed' >>"$STATE_DIR/run.problem"
+        return 1
+    fi
     tpu_environment
     while IFS= read -r path; do
         environment+=(--env "$path")

@@ -41,44 +41,28 @@ require_container() {
         fi
         ;;
     esac
-    local lines
-    if is_isolated && [[ $(setting container.isolation) == preferred ]]; then
-        fall_back "the server died with status $code: $(last_lines 1)"
+    local lines kind='' remedy='' cause=''
+    { read -r kind && read -r remedy && read -r cause; } <<<"$(server_log failure)" || true
+    if [[ $kind == device ]] && is_isolated; then
+        fall_back "the server died with status $code: $cause"
         return 0
     fi
+    # A process that has written behind the end of what it has mapped: 128 + SIGBUS.
+    [[ $code != 135 || -n $kind ]] || kind='shared memory' remedy='raise tpuflex:serving.shm_size'
     lines=$(last_lines)
     docker stop "$(setting container.name)" >/dev/null 2>&1 || true
-    fail container-died "the server died with status $code$(shm_remedy "$code" "$lines"): $lines"
-}
-
-# shm_remedy CODE LINES: what helps a server that may have filled its /dev/shm: it cannot write there
-# any more, or ends by SIGBUS (128 + 7) where it has mapped more than there is.
-shm_remedy() {
-    if [[ $1 == 135 || $2 == *'No space left on device'* ]]; then
-        printf ' (is its /dev/shm of %s full? raise tpuflex:serving.shm_size in the stack file)' \
-            "$(setting container.shm_size)"
-    fi
+    fail container-died "the server died with status $code${kind:+ of its $kind ($remedy)}: $lines"
 }
 
 # last_lines [COUNT]: the end of the container's log, without secrets, short enough for a guest
 # attribute.
 last_lines() {
-    docker logs --tail 60 "$(setting container.name)" 2>&1 |
-        python3 -IS -c '
-import os
-import sys
+    server_log "${1:-15}" || printf 'its log cannot be read'
+}
 
-directory, count = sys.argv[1], int(sys.argv[2])
-text = sys.stdin.buffer.read().decode("utf-8", "replace")
-for name in os.listdir(directory):
-    with open(os.path.join(directory, name), encoding="utf-8", errors="replace") as file:
-        secrets = file.read().split()
-    for secret in secrets:
-        text = text.replace(secret, "[removed]")
-lines = [line.strip()[:300] for line in text.splitlines() if line.strip()]
-# The cause, if the log names one, is worth more than what comes after it.
-causes = [line for line in lines if "error:" in line.lower() or "Error: " in line]
-shown = causes[-1:] if count == 1 and causes else lines[-count:]
-print("\n".join(shown)[-3000:])
-' "$SECRETS_DIR" "${1:-15}" || printf 'its log cannot be read'
+# server_log WHAT: what server_log.py makes of the container's log.
+server_log() {
+    python_source server_log >"$STATE_DIR/server_log.py"
+    docker logs --tail 1000 "$(setting container.name)" 2>&1 |
+        timeout 60 python3 -IS "$STATE_DIR/server_log.py" "$SECRETS_DIR" "$1"
 }

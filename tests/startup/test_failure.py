@@ -79,8 +79,7 @@ def test_container_that_dies_is_noticed_early(host: StartupHost) -> None:
     assert "ValueError: no such flag" in error
     assert API_KEY not in error
     assert len(host.docker_calls("stop")) == 1
-    # Once isolated, once with all rights.
-    assert len(host.docker_calls("run")) == 2
+    assert len(host.docker_calls("run")) == 1
     assert host.cloud.asked("GET /health") < 18
 
 

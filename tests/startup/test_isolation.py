@@ -5,11 +5,15 @@ from __future__ import annotations
 import ipaddress
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.startup.cloud import FILES
 from tests.startup.host import StartupHost
+from tpuflex.startup.server_log import failure, last_lines, server_lines
+
+LOGS = Path(__file__).with_name("server_logs")
 
 TPU_ENV = """ACCELERATOR_TYPE: 'v6e-8'
 CHIPS_PER_HOST_BOUNDS: '2,4,1'
@@ -106,23 +110,83 @@ def test_libtpu_need_not_ask_the_metadata_server(isolated: StartupHost) -> None:
     assert not list(isolated.directory.rglob("injected"))
 
 
-def test_a_server_that_dies_isolated_runs_privileged_once_and_says_so(host: StartupHost) -> None:
-    """S13: the fall back is reported with its reason, and happens exactly once."""
+#: What libtpu says where it may not use a chip: of reports, and of its own text.
+REFUSED_DEVICES = (
+    "RuntimeError: Unable to initialize backend 'tpu': UNKNOWN: TPU initialization failed:"
+    " open(/dev/vfio/0): Operation not permitted: Operation not permitted;"
+    " Couldn't open iommu group /dev/vfio/0",
+    "RuntimeError: Bad StatusOr access: UNKNOWN: TPU initialization failed: open(/dev/accel0):"
+    " Operation not permitted: Operation not permitted; Couldn't open device: /dev/accel0",
+    "RuntimeError: TPU initialization failed: Couldn't mmap: Resource temporarily unavailable.",
+    "RuntimeError: UNKNOWN: TPU initialization failed: Failed to connect to [::]:8353",
+)
+#: More rights mend neither a chip that another process holds, nor what fails before that.
+OTHER_FAILURES = (
+    "RuntimeError: TPU initialization failed: open(/dev/vfio/0): Device or resource busy: Device or"
+    " resource busy; Couldn't open iommu group /dev/vfio/0",
+    "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error",
+    'INFO: 10.0.0.9:1 - "GET /open(/dev/vfio/0):%20Operation not permitted HTTP/1.1" 401',
+    f"api_server.py: error: unrecognized arguments: --x\n{REFUSED_DEVICES[0]}",
+    "Killed",
+)
+
+
+def dies_of(host: StartupHost, words: str) -> None:
+    """Let the container of ``host`` die with ``words`` in its log until it is replaced."""
     crashes = host.mark("crashes")
-    (host.directory / "container.log").write_text("RuntimeError: Couldn't open iommu group\n")
-    host.command(
-        "docker",
-        (host.directory / "bin" / "docker").read_text().replace("rm) ", f"rm) rm -f {crashes}; "),
-    )
+    (host.directory / "container.log").write_text(f"(EngineCore pid=7) {words}\n")
+    docker = host.directory / "bin" / "docker"
+    host.command("docker", docker.read_text().replace("rm) ", f"rm) rm -f {crashes}; "))
+
+
+@pytest.mark.parametrize("words", REFUSED_DEVICES)
+def test_a_server_that_may_not_use_its_chips_runs_privileged_once(
+    host: StartupHost, words: str
+) -> None:
+    """S13: the fall back is reported with its reason, and happens exactly once."""
+    dies_of(host, words)
     assert host.run().status == 0
     first, second = runs(host)
     assert "--privileged" not in first
     assert "--privileged" in second
     assert values(second, "--network") == ["host"]
     assert second[second.index("--host") + 1] == "127.0.0.1"
-    assert host.cloud.last("isolation").startswith("privileged: the server died")
-    assert "iommu group" in host.cloud.last("isolation")
+    assert host.cloud.last("isolation") == f"privileged: the server died with status 2: {words}"
     assert "with all rights on the host" in host.cloud.details()
+
+
+@pytest.mark.parametrize("words", OTHER_FAILURES)
+def test_no_other_failure_gives_a_server_more_rights(host: StartupHost, words: str) -> None:
+    """S13: a server that dies of something else is never started privileged."""
+    dies_of(host, words)
+    assert host.run().status != 0
+    (words_of_run,) = runs(host)
+    assert "--privileged" not in words_of_run
+    assert host.cloud.last("isolation") == "isolated"
+    assert host.cloud.last("error").startswith("container-died: the server died with status 2")
+
+
+@pytest.mark.parametrize("log", sorted(LOGS.glob("*.log")), ids=lambda log: log.stem)
+def test_a_failure_is_reported_by_its_kind(log: Path, tmp_path: Path) -> None:
+    """Logs of the real vLLM 0.32.0 on a CPU: arguments, configuration, weights and tokenizer."""
+    lines = server_lines(log.read_text(), tmp_path)
+    found = failure(lines)
+    assert found is not None
+    kind, _, cause = found
+    assert kind == log.stem.partition("-")[0]
+    assert last_lines(lines, 15).count(cause[:60]) == 1
+    assert last_lines(lines, 1) == cause
+
+
+def test_the_kind_of_a_failure_stands_before_its_log(host: StartupHost) -> None:
+    """The error names the kind, what helps, and the cause that is far above the last lines."""
+    words = (LOGS / "weights-shard-missing.log").read_text() + "    more of a traceback\n" * 30
+    dies_of(host, words)
+    assert host.run().status != 0
+    assert host.cloud.last("error").startswith(
+        "container-died: the server died with status 2 of its weights (push all weights of the"
+        " model that config.json describes): FileNotFoundError: Weight files referenced in index"
+    )
 
 
 @pytest.mark.parametrize("cause", ["devices", "iptables"])
@@ -138,6 +202,22 @@ def test_what_the_host_cannot_do_is_said(host: StartupHost, cause: str) -> None:
     assert host.cloud.last("isolation").startswith("privileged: ")
 
 
+@pytest.mark.parametrize(
+    "problem", ["Bind for 10.0.0.2:8000 failed: port is already allocated", "exec: no /bin/bash"]
+)
+def test_a_container_that_docker_cannot_start_gets_no_rights(
+    host: StartupHost, problem: str
+) -> None:
+    """S13: what docker refuses for another reason than devices and network is reported as that."""
+    docker = (host.directory / "bin" / "docker").read_text()
+    refuse = f"run)\n    echo '{problem}' >&2\n    exit 125\n"
+    host.command("docker", docker.replace("run)\n", refuse))
+    assert host.run().status != 0
+    (words,) = runs(host)
+    assert "--privileged" not in words
+    assert host.cloud.last("error") == f"container: docker cannot start the container: {problem}"
+
+
 @pytest.mark.parametrize("cause", ["devices", "iptables", "crashes"])
 def test_required_isolation_never_ends_in_privileges(host: StartupHost, cause: str) -> None:
     """S13: with isolation: required, a server that cannot run isolated does not run."""
@@ -147,8 +227,9 @@ def test_required_isolation_never_ends_in_privileges(host: StartupHost, cause: s
     elif cause == "iptables":
         host.mark("iptables-broken")
     else:
-        host.mark("crashes")
+        dies_of(host, REFUSED_DEVICES[0])
     assert host.run().status != 0
+    assert host.cloud.last("error").startswith("isolation: the server cannot run isolated: ")
     assert not [words for words in runs(host) if "--privileged" in words]
     assert "READY" not in host.cloud.phases()
 

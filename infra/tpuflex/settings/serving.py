@@ -143,9 +143,12 @@ EnvironmentName = Annotated[str, Field(pattern=r"^[A-Z_][A-Z0-9_]*$")]
 Isolation = Literal["required", "preferred", "none"]
 #: How long the programs are kept that were compiled for the chips.
 CompileCache = Literal["bucket", "host", "none"]
-#: Where hosts get the image from.
-#: Variables that name the directory in which they are kept, vLLM's and JAX's own.
-COMPILE_CACHE_VARIABLES = ("VLLM_XLA_CACHE_PATH", "JAX_COMPILATION_CACHE_DIR")
+#: Variables that name the directory in which they are kept, of vLLM, JAX and vllm-torchtpu.
+COMPILE_CACHE_VARIABLES = (
+    "VLLM_XLA_CACHE_PATH",
+    "JAX_COMPILATION_CACHE_DIR",
+    "TORCH_TPU_TIER3_COMPILATION_CACHE_ROOT",
+)
 #: Method of speculative decoding that loads a Python class.
 CODE_METHOD = "custom_class"
 
@@ -283,8 +286,8 @@ class ServingSettings(Frozen):
     """Shared memory of the container."""
     isolation: Isolation = "preferred"
     """What the container gets of its host: `required`, only the TPU devices and the port of the
-    endpoint; `preferred`, the same, but a server that cannot start so is started again with all
-    rights on the host, which `status` then shows; `none`, all rights from the start."""
+    endpoint; `preferred`, the same, but a server that may not use its chips so is started again
+    with all rights on the host, which `status` then shows; `none`, all rights from the start."""
     compile_cache: CompileCache | None = None
     """How long the programs are kept that were compiled for the chips, which takes 20 minutes for a
     large model: `bucket`, in the endpoint's bucket for 90 days or until `down`, so that the next

@@ -69,15 +69,15 @@ def test_image_that_cannot_be_pulled(host: StartupHost) -> None:
 
 
 def test_shared_memory_that_is_full(host: StartupHost) -> None:
-    """A server without space is reported with the size of its /dev/shm, and the setting."""
+    """A server whose /dev/shm is full is reported with the setting of its size."""
     host.mark("crashes")
     host.cloud.health = False
     words = "OSError: [Errno 28] No space left on device: '/psm_1'\n"
     (host.directory / "container.log").write_text(words)
     error = failed(host)
     assert error.startswith(
-        "container-died: the server died with status 2 (is its /dev/shm of 1g full? raise"
-        " tpuflex:serving.shm_size in the stack file): OSError: [Errno 28] No space left"
+        "container-died: the server died with status 2 of its shared memory (raise"
+        " tpuflex:serving.shm_size): OSError: [Errno 28] No space left"
     )
 
 

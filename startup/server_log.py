@@ -1,0 +1,110 @@
+"""What a server that has died says of itself: the end of its log, and which kind of failure it is.
+
+Run by the startup script with the log on standard input. ``server_log.py DIRECTORY COUNT`` prints
+the last lines without the secrets in DIRECTORY, after the cause if that stands further up;
+``server_log.py DIRECTORY failure`` prints the kind of the failure, what helps, and the cause, each
+on a line, and nothing for a failure that is none of those below.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+#: Kind, words of the log, what helps. The words are those of vLLM 0.32.0 and of the libraries with
+#: which it loads a model.
+_KINDS = (
+    (
+        "arguments",
+        r"api_server\.py: error: |KeyError: .*invalid tool call parser"
+        r"|KeyError: .*Reasoning parser .* not found",
+        "change tpuflex:serving.flags or extra_args",
+    ),
+    (
+        "tokenizer",
+        r"Error: .*(?:instantiate the backend tokenizer|load tokenizer)",
+        "push weights with the model's tokenizer",
+    ),
+    (
+        "weights",
+        r"SafetensorError|Error: Weight files referenced in index but missing"
+        r"|Cannot find any model weights|not initialized from checkpoint"
+        r"|Error: There is no module or parameter",
+        "push all weights of the model that config.json describes",
+    ),
+    ("shared memory", r"No space left on device", "raise tpuflex:serving.shm_size"),
+    (
+        "memory",
+        r"RESOURCE_EXHAUSTED|KV cache is needed|No available memory for the cache blocks",
+        "see `tpuflex memory`",
+    ),
+    (
+        "configuration",
+        r"validation errors? for \w*Config\b",
+        "change tpuflex:serving.flags, or the model's config.json",
+    ),
+    # The only kind that more rights on the host mend: libtpu may not open a chip, or not ask for
+    # what describes it. Its words are from reports (pytorch/xla issues 8735 and 9604, google/gvisor
+    # 10923) and in libtpu 0.0.48. It is last because the others occur before a chip is touched. A
+    # chip that another process holds is no such failure.
+    (
+        "device",
+        r"(?:/dev/(?:vfio/|accel)|Couldn't mmap|Couldn't open vfio container)(?!.*resource busy).*"
+        r"(?:not permitted|Permission denied|No such file|No such device|Cannot allocate"
+        r"|temporarily unavailable)"
+        r"|TPU initialization failed: Failed to connect to \[::\]"
+        r"|Failed to get TPU metadata|No TPU Platform available",
+        "tpuflex:serving.isolation: none gives the server all rights on the host",
+    ),
+)
+#: What uvicorn logs of any client's question, with words of that client's choice.
+_OF_CLIENTS = re.compile(r' - "[^ ]+ .* HTTP/[\d.]+" \d{3}|without completing handshake')
+#: A line of vLLM's log begins with the process, the time and the place.
+_PREFIX = re.compile(r"^\(\w+[^)]*\) ?(?:[A-Z]+ [\d-]+ [\d:]+ \[[\w.]+:\d+\] ?)?")
+_LINE_CHARACTERS, _CHARACTERS = 300, 3000
+
+
+def server_lines(text: str, directory: Path) -> list[str]:
+    """What the server itself wrote, line by line, without secrets."""
+    for file in directory.iterdir():
+        for secret in file.read_text(encoding="utf-8", errors="replace").split():
+            text = text.replace(secret, "[removed]")
+    lines = [line.strip() for line in text.splitlines()]
+    return [line for line in lines if line and not _OF_CLIENTS.search(line)]
+
+
+def failure(lines: list[str]) -> tuple[str, str, str] | None:
+    """Kind, remedy and cause of what ``lines`` end with; None if it is of no known kind."""
+    for kind, words, remedy in _KINDS:
+        for number, line in enumerate(lines):
+            if re.search(words, line):
+                # Pydantic says below that line which value is wrong.
+                said = lines[number : number + 3] if kind == "configuration" else [line]
+                return kind, remedy, _PREFIX.sub("", " ".join(said))[:_LINE_CHARACTERS]
+    return None
+
+
+def last_lines(lines: list[str], count: int) -> str:
+    """The last lines after the cause; of one line the cause alone, if there is one."""
+    found = failure(lines)
+    causes = [found[2]] if found else [line for line in lines if "error:" in line.lower()][-1:]
+    last = lines[-count:]
+    if count == 1:
+        last = causes or last
+    elif found and not any(found[2].startswith(_PREFIX.sub("", line)[:99]) for line in last):
+        last = causes + last
+    return "\n".join(line[:_LINE_CHARACTERS] for line in last)[-_CHARACTERS:]
+
+
+def main() -> None:
+    """See above."""
+    directory, what = sys.argv[1:]
+    text = sys.stdin.buffer.read().decode("utf-8", "replace")
+    lines = server_lines(text, Path(directory))
+    said = "\n".join(failure(lines) or ()) if what == "failure" else last_lines(lines, int(what))
+    sys.stdout.write(said)
+
+
+if __name__ == "__main__":
+    main()
