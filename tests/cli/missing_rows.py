@@ -134,7 +134,7 @@ def capacity_rows() -> Iterator[Row]:
     )
     yield Row(
         "runtime version in the zone",
-        lambda doctor: doctor.change("slice", runtime_version="v2-alpha-tpuv7"),
+        lambda doctor: doctor.change("slice", runtime_version="v2-alpha-tpuv6e-2"),
         f"v6e-1 in {ZONE}",
         FAILED,
         "tpuflex:slice.runtime_version",

@@ -149,10 +149,15 @@ def test_a_variable_that_vllm_does_not_know_is_warned_about() -> None:
 
 
 def test_rows_are_about_settings() -> None:
-    """Each row about values names settings that exist."""
-    for rule in flag_rules().values:
-        for path in (rule.key, *rule.when, *rule.absent):
-            assert path.partition(".")[0] in ServingFlags.model_fields
+    """Each row about values names settings that exist, or flags that extra_args may hold."""
+    accepted = {name for name, rule in flag_rules().by_name.items() if rule.accepted}
+    known = {*ServingFlags.model_fields, *(name.replace("-", "_") for name in accepted)}
+    for value in flag_rules().values:
+        for path in (value.key, *value.when, *value.absent):
+            assert path.partition(".")[0] in known
+    for limit in flag_rules().limits:
+        for path in (limit.key, limit.bound, *limit.when):
+            assert path.partition(".")[0] in known
 
 
 def test_the_interface_is_dated() -> None:

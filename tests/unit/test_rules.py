@@ -58,6 +58,13 @@ REFUSED = [
     ("slice.zones", ["nowhere"], "tpuflex:slice.zones[0]", "such as us-east5-a"),
     ("slice.timeouts", {"first_report": 5}, "timeouts.first_report", "its unit, such as 10m."),
     ("slice.give_up_after", 5, "tpuflex:slice.give_up_after", "its unit, such as 4h or 90m."),
+    (
+        "slice.runtime_version",
+        "v2-alpha-tpuv5-lite",
+        "tpuflex:slice.runtime_version",
+        "v2-alpha-tpuv6e",
+    ),
+    ("slice.runtime_version", "v2-alpha-tpuv6", "tpuflex:slice.runtime_version", "tpuv6e"),
     ("serving.warmup", "soon", "tpuflex:serving.warmup", "its unit, such as 45s."),
     ("serving.warmup", "11m", "tpuflex:serving.warmup", "such as 45s, or 0s"),
     ("slice.timeouts", {"ready": "45s"}, "tpuflex:slice.timeouts.ready", "1m or more"),
@@ -159,6 +166,8 @@ ACCEPTED = [
     {},
     {"slice.zones": ["us-east9-a"]},
     {"slice.max_run_duration": "10m"},
+    {"slice.runtime_version": "v2-alpha-tpuv6e"},
+    {"slice.runtime_version": "tpu-ubuntu2204-base"},
     {"serving.warmup": "4m59s", "slice.timeouts": {"ready": "5m"}},
     {"slice.max_run_duration": "7d"},
     {"slice.drain_margin": "3h56m59s"},
@@ -204,9 +213,11 @@ def test_accepted(changes: dict[str, object]) -> None:
 EXCLUSIVE = [
     (
         "async_scheduling",
-        {"async_scheduling": True, "speculative_config": {"method": "ngram"}},
+        {
+            "async_scheduling": True,
+            "speculative_config": {"method": "ngram", "num_speculative_tokens": 3},
+        },
     ),
-    ("max_num_batched_tokens", {"max_num_batched_tokens": 8, "max_num_seqs": 16}),
 ]
 
 

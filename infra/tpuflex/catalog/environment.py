@@ -68,6 +68,8 @@ REFUSED: tuple[Refused, ...] = (
     Refused("TRITON_[A-Z_]*(MANAGER|DIR|HOME)", "loads a Python class or compiled programs"),
     Refused("TORCHINDUCTOR_[A-Z_]*DIR", "loads compiled programs"),
     Refused("JAX_COMPILATION_CACHE_DIR|VLLM_XLA_CACHE_PATH", "loads compiled programs", _LOCAL),
+    # The same of vllm-torchtpu 0.29.0: its docs/user_guide/compilation_cache.md.
+    Refused("TORCH_TPU_[A-Z0-9_]*CACHE_ROOT|VLLM_CACHE_ROOT", "loads compiled programs", _LOCAL),
     Refused("HF_MODULES_CACHE|HF_HOME", "names a directory that code is loaded from"),
     Refused("HF_HUB_OFFLINE|TRANSFORMERS_OFFLINE", "loads what nobody checked", _ON),
     # Leads traffic elsewhere.

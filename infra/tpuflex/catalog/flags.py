@@ -17,6 +17,10 @@ from pydantic import Field, model_validator
 
 from tpuflex.catalog.packaged import packaged_data, packaged_rows
 from tpuflex.catalog.rows import Row, Source, Sourced, Text
+from tpuflex.startup.served import release
+
+#: As pydantic names them: at least, more than, at most, less than.
+Bound = Literal["ge", "gt", "le", "lt"]
 
 
 class KnownFlag(Row):
@@ -30,6 +34,8 @@ class KnownFlag(Row):
     """How the parser reads a value; None if it takes none."""
     choices: tuple[str, ...] = ()
     """The only values that the parser takes; empty if it takes any."""
+    bounds: dict[Bound, float] = {}
+    """What vLLM's configuration wants of a number."""
 
     @property
     def name(self) -> str:
@@ -38,12 +44,24 @@ class KnownFlag(Row):
 
 
 class Variable(Row):
-    """An environment variable of the TPU backend."""
+    """An environment variable of vLLM, or of its TPU backend."""
 
     type: Literal["bool", "int", "float", "int_list", "choice", "choices", "text"]
-    """How the backend reads it; it ends at a value that it cannot read."""
+    """How it is read; the server ends at a value that it cannot read."""
     choices: tuple[str, ...] = ()
     """The only words that it takes; empty if it takes any."""
+    any_case: bool = False
+    """Whether these words are taken in upper and in lower case."""
+
+
+class ClosedLists(Row):
+    """What one version of vLLM looks up in its own tables."""
+
+    vllm_version: str
+    """vLLM's version."""
+    names: dict[str, tuple[str, ...]]
+    """The names that it has, by the dotted path of the value below the flags; the keys that a
+    document may have, by its own path."""
 
 
 class VllmInterface(Row):
@@ -56,8 +74,10 @@ class VllmInterface(Row):
     date: str
     """When it was read."""
     flags: tuple[KnownFlag, ...]
-    vllm_variables: tuple[str, ...]
-    """Names of vLLM's own environment variables."""
+    closed_lists: tuple[ClosedLists, ...]
+    """Names that the server looks up, by version, the oldest first."""
+    vllm_variables: dict[str, Variable]
+    """vLLM's own environment variables."""
     tpu_variables: dict[str, Variable]
     """The backend's environment variables."""
 
@@ -67,6 +87,12 @@ class VllmInterface(Row):
         return {
             name[2:]: flag for flag in self.flags for name in flag.names if name.startswith("--")
         }
+
+    def lists_of(self, version: str) -> ClosedLists | None:
+        """The names that vLLM ``version`` has at most: those of the first version that was read and
+        is not older. None if all are older."""
+        least = release(version)
+        return next((row for row in self.closed_lists if release(row.vllm_version) >= least), None)
 
 
 class FlagRule(Sourced):
@@ -82,6 +108,8 @@ class FlagRule(Sourced):
     """What to write instead."""
     values: Text | None = None
     """Regular expression of the values that are accepted."""
+    bounds: dict[Bound, float] = {}
+    """What a number has to be beside the bounds that vLLM checks."""
 
     @model_validator(mode="after")
     def _is_one_of_both(self) -> FlagRule:
@@ -98,7 +126,7 @@ class ValueRule(Sourced):
     when: dict[str, Text] = Field(min_length=1)
     """Regular expression of the whole value as text, by its dotted path below the flags."""
     absent: tuple[Text, ...] = ()
-    """Flags that are not set."""
+    """Dotted paths of what is not set."""
     cloud: Literal["google", "embedded"] | None = None
     """The cloud that the rule is about; None for both."""
     model: Text | None = None
@@ -121,9 +149,37 @@ class ValueRule(Sourced):
         return (
             self.cloud in (None, cloud)
             and (self.model is None or re.fullmatch(self.model, model) is not None)
-            and not any(name in flags for name in self.absent)
-            and all(_fits(flags, path, wanted) for path, wanted in self.when.items())
+            and all(value_at(flags, path) is None for path in self.absent)
+            and _fit(flags, self.when)
         )
+
+
+class LimitRule(Sourced):
+    """A number that another one bounds; vLLM refuses to start beyond."""
+
+    key: Text
+    """Dotted path of the number."""
+    at_least: Text | None = None
+    """Path of the least that it may be."""
+    at_most: Text | None = None
+    """Path of the most that it may be."""
+    when: dict[str, Text] = {}
+    """As of a :class:`ValueRule`."""
+
+    @property
+    def bound(self) -> str:
+        """Path of the other number."""
+        return self.at_least or self.at_most or ""
+
+    @model_validator(mode="after")
+    def _has_one_bound(self) -> LimitRule:
+        if (self.at_least is None) == (self.at_most is None):
+            raise ValueError(f"a rule about {self.key} must have one bound")
+        return self
+
+    def applies(self, flags: Mapping[str, object]) -> bool:
+        """Whether ``flags`` are among those that the rule is about."""
+        return _fit(flags, self.when)
 
 
 class FlagRules(Row):
@@ -133,6 +189,7 @@ class FlagRules(Row):
     """Named once for the rows that refer to them."""
     flags: tuple[FlagRule, ...]
     values: tuple[ValueRule, ...]
+    limits: tuple[LimitRule, ...]
 
     @property
     def by_name(self) -> dict[str, FlagRule]:
@@ -170,11 +227,18 @@ def plain_name(flag: str) -> str:
     return flag.removeprefix("--").replace("_", "-")
 
 
-def _fits(flags: Mapping[str, object], path: str, wanted: str) -> bool:
+def value_at(flags: Mapping[str, object], path: str) -> object:
+    """The value at a dotted ``path`` below ``flags``; None if there is none."""
     value: object = flags
     for name in path.split("."):
-        if not isinstance(value, Mapping) or value.get(name) is None:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _fit(flags: Mapping[str, object], when: Mapping[str, str]) -> bool:
+    for path, wanted in when.items():
+        value = value_at(flags, path)
+        text = value if isinstance(value, str) else json.dumps(value)
+        if value is None or re.fullmatch(wanted, text, re.DOTALL) is None:
             return False
-        value = value[name]
-    text = value if isinstance(value, str) else json.dumps(value)
-    return re.fullmatch(wanted, text, re.DOTALL) is not None
+    return True

@@ -8,11 +8,20 @@ takes; so no word can become another flag, and none can contradict a setting.
 from __future__ import annotations
 
 import difflib
+import operator
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tpuflex.catalog.flags import KnownFlag, known_flags, plain_name, rule_of, vllm_interface
+from tpuflex.catalog.flags import (
+    Bound,
+    FlagRule,
+    KnownFlag,
+    known_flags,
+    plain_name,
+    rule_of,
+    vllm_interface,
+)
 from tpuflex.errors import Finding
 from tpuflex.settings.plain import shown
 from tpuflex.settings.serving import ServingFlags
@@ -23,6 +32,13 @@ _FLAG = re.compile(r"--[A-Za-z0-9][A-Za-z0-9_-]*")
 _NUMBER = re.compile(r"-?\d{1,18}")
 _DECIMAL = re.compile(r"-?\d{1,18}(\.\d{1,18})?")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+#: How a bound is held, and said.
+_COMPARED: dict[Bound, tuple[Callable[[float, float], bool], str]] = {
+    "ge": (operator.ge, "not below"),
+    "gt": (operator.gt, "above"),
+    "le": (operator.le, "not above"),
+    "lt": (operator.lt, "below"),
+}
 #: The least and the most values of a flag.
 _COUNTS = {"none": (0, 0), "one": (1, 1), "optional": (0, 1), "many": (1, 64)}
 
@@ -58,6 +74,20 @@ def extra_args_findings(arguments: Sequence[str]) -> Iterator[Finding]:
             seen.add(name)
         if found is not None:
             yield found
+
+
+def further_flags(arguments: Sequence[str]) -> dict[str, object]:
+    """The known flags in ``arguments`` by their names with underscores: a number, a text, or
+    whether a switch is on."""
+    found: dict[str, object] = {}
+    for use in _uses(arguments):
+        flag = known_flags().get(plain_name(use.word))
+        if flag is not None:
+            value: object = use.values[0] if use.values else not use.word.startswith("--no-")
+            if flag.type == "int" and isinstance(value, str) and _NUMBER.fullmatch(value):
+                value = int(value)
+            found[flag.name.replace("-", "_")] = value
+    return found
 
 
 def _uses(arguments: Sequence[str]) -> Iterator[_Use]:
@@ -98,7 +128,7 @@ def _problem(use: _Use) -> Finding | None:
         return Finding(use.key, *_not_looked_at(use.word))
     if rule.refused is not None or flag is None:
         return Finding(use.key, f"{use.word} {rule.refused}", rule.remedy)
-    return _values(use, flag, rule.values)
+    return _values(use, flag, rule)
 
 
 def _setting(flag: KnownFlag | None, name: str) -> str | None:
@@ -141,7 +171,7 @@ def _no_such_flag(word: str, name: str) -> tuple[str, str]:
     )
 
 
-def _values(use: _Use, flag: KnownFlag, pattern: str | None) -> Finding | None:
+def _values(use: _Use, flag: KnownFlag, rule: FlagRule) -> Finding | None:
     count = len(use.values)
     least, most = _COUNTS[flag.values]
     if not least <= count <= most:
@@ -151,23 +181,29 @@ def _values(use: _Use, flag: KnownFlag, pattern: str | None) -> Finding | None:
         problem = f"{use.word} takes {takes}, and has {count or 'none'}"
         return Finding(use.key, problem, "Write each as a member of its own, after the flag.")
     for value in use.values:
-        expected = _unexpected(value, flag, pattern)
+        expected = _unexpected(value, flag, rule)
         if expected is not None:
             problem = f"{shown(value)} is no value of {use.word}"
             return Finding(use.key, problem, f"Write {expected}.")
     return None
 
 
-def _unexpected(value: str, flag: KnownFlag, pattern: str | None) -> str | None:
+def _unexpected(value: str, flag: KnownFlag, rule: FlagRule) -> str | None:
     """What to write instead of ``value``; None if it is fine."""
-    if pattern is not None:
+    if (pattern := rule.values) is not None:
         known = re.fullmatch(r"[\w-]+(\|[\w-]+)+", pattern)
         choices = pattern.replace("|", ", ") if known else f"what fits {pattern}"
         return None if re.fullmatch(pattern, value) else choices
     if flag.choices:
         return None if value in flag.choices else ", ".join(flag.choices)
-    if flag.type == "int":
-        return None if _NUMBER.fullmatch(value) else "a whole number"
-    if flag.type == "float":
-        return None if _DECIMAL.fullmatch(value) else "a number"
+    if flag.type in ("int", "float"):
+        form, what = (_NUMBER, "a whole number") if flag.type == "int" else (_DECIMAL, "a number")
+        bounds = {**flag.bounds, **rule.bounds}
+        fine = form.fullmatch(value) and all(
+            _COMPARED[name][0](float(value), bound) for name, bound in bounds.items()
+        )
+        limits = " and ".join(
+            f"{_COMPARED[name][1]} {bound:.15g}" for name, bound in bounds.items()
+        )
+        return None if fine else f"{what} {limits}".rstrip()
     return None if _WORD.fullmatch(value) else "a plain word"

@@ -6,6 +6,7 @@ likely wrong, but for the user to decide.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -185,6 +186,21 @@ def _runtime(catalog: Catalog, slice_: SliceSettings) -> Iterator[Finding]:
             f"is missing, and the catalog's row of {row.name} gives none",
             "Write the TPU software version, such as v2-alpha-tpuv6e, here or in the row.",
         )
+    if row is None or row.runtime_version is None or slice_.runtime_version is None:
+        return
+    chosen, right = (_chips(name) for name in (slice_.runtime_version, row.runtime_version))
+    if chosen and right and chosen != right:
+        yield Finding(
+            "tpuflex:slice.runtime_version",
+            f"{slice_.runtime_version} is not for the chips of {row.name}",
+            f"Write {row.runtime_version}, or remove it.",
+        )
+
+
+def _chips(runtime_version: str) -> str | None:
+    """The chips in the name ``runtime_version``, such as 5lite in v2-alpha-tpuv5-lite, if any."""
+    found = re.search(r"tpu-?(?:vm-)?v?(\d+[a-z]*(?:-lite(?:pod)?)?)(?![0-9a-z])", runtime_version)
+    return found[1].replace("-", "").removesuffix("pod") if found else None
 
 
 def _all_warnings(settings: StackSettings) -> Iterator[Finding]:

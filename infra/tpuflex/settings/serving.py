@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, NonNegativeInt
 
 from tpuflex.duration import Duration, format_duration
 from tpuflex.planning.hub_config import rope_parts
@@ -228,7 +228,8 @@ class ServingFlags(Frozen):
     of the model's."""
     override_generation_config: SamplingDefaults | None = None
     """Sampling defaults that replace those, such as temperature."""
-    limit_mm_per_prompt: dict[str, int] | None = None
+    limit_mm_per_prompt: dict[Literal["image", "video", "audio"], NonNegativeInt] | None = None
+    """How many of each a request may hold."""
     enable_prefix_caching: bool | None = None
     enable_chunked_prefill: bool | None = None
     async_scheduling: bool | None = None
@@ -248,7 +249,9 @@ class ServingFlags(Frozen):
     """Arguments of the chat template for requests that give none, such as enable_thinking."""
     enable_auto_tool_choice: bool | None = None
     tool_call_parser: FlagName | None = None
+    """One of vLLM's own, such as gemma4."""
     reasoning_parser: FlagName | None = None
+    """One of vLLM's own, such as gemma4."""
     shutdown_timeout: int | None = Field(default=None, ge=0)
     """Seconds that running requests get on SIGTERM before they are aborted."""
 

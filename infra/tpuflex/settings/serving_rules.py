@@ -1,4 +1,4 @@
-"""Rules about the serving container: flags that exclude each other, image, parallelism."""
+"""Rules about the serving container: environment, image, parallelism, media."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from tpuflex.catalog.environment import refusals
-from tpuflex.catalog.flags import ValueRule, Variable, flag_rules, vllm_interface
+from tpuflex.catalog.flags import Variable, vllm_interface
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.duration import format_duration
 from tpuflex.errors import Finding
@@ -22,6 +22,7 @@ from tpuflex.settings.serving import (
     ServingSettings,
     is_import_path,
 )
+from tpuflex.settings.vllm_refusals import vllm_findings, vllm_warnings
 from tpuflex.startup.served import release
 
 _SERVING = "tpuflex:serving"
@@ -34,16 +35,11 @@ def serving_findings(draft: Draft) -> Iterator[Finding]:
     """What is wrong with the serving section, by itself and together with cloud and slice."""
     if draft.serving is None:
         return
-    yield from _flags(draft.serving.flags)
-    yield from (
-        Finding(f"{_SERVING}.flags.{rule.key}", rule.refused, rule.remedy)
-        for rule in _rules_that_hold(draft)
-        if rule.refused is not None
-    )
+    yield from _speculation(draft.serving.flags)
+    yield from vllm_findings(draft)
     yield from extra_args_findings(draft.serving.extra_args)
     yield from environment_findings(draft.serving.env)
-    if draft.cloud == "google":
-        yield from tpu_environment_findings(draft.serving.env)
+    yield from unreadable_environment(draft.serving.env, on_tpu=draft.cloud == "google")
     yield from _compile_cache(draft.serving)
     yield from _warmup(draft, draft.serving)
     yield from media_findings(draft, draft.serving)
@@ -53,25 +49,13 @@ def serving_findings(draft: Draft) -> Iterator[Finding]:
 
 def serving_warnings(draft: Draft) -> Iterator[Finding]:
     """What about the serving section is likely wrong, but serves."""
-    yield from (
-        Finding(f"{_SERVING}.flags.{rule.key}", rule.warned, rule.remedy)
-        for rule in _rules_that_hold(draft)
-        if rule.warned is not None
-    )
+    yield from vllm_warnings(draft)
     if draft.serving is not None:
         yield from environment_warnings(draft.serving.env)
         yield from image_warnings(draft, draft.serving)
 
 
-def _rules_that_hold(draft: Draft) -> Iterator[ValueRule]:
-    if draft.serving is None:
-        return
-    flags = draft.serving.flags.model_dump(exclude_none=True)
-    name = draft.model.name if draft.model is not None else ""
-    yield from (rule for rule in flag_rules().values if rule.holds(flags, draft.cloud, name))
-
-
-def _flags(flags: ServingFlags) -> Iterator[Finding]:
+def _speculation(flags: ServingFlags) -> Iterator[Finding]:
     key = f"{_SERVING}.flags"
     speculative = flags.speculative_config or {}
     method, draft = speculative.get("method"), speculative.get("model")
@@ -86,13 +70,6 @@ def _flags(flags: ServingFlags) -> Iterator[Finding]:
             f"{key}.speculative_config",
             f"names the model {draft} on the Hub, from which the server can download nothing",
             "Write a method that needs no other model, such as ngram.",
-        )
-    batched, sequences = flags.max_num_batched_tokens, flags.max_num_seqs
-    if batched is not None and sequences is not None and batched < sequences:
-        yield Finding(
-            f"{key}.max_num_batched_tokens",
-            f"{batched} is less than max_num_seqs ({sequences}), and vLLM refuses to start",
-            f"Write {sequences} or more.",
         )
 
 
@@ -329,16 +306,19 @@ def environment_findings(environment: Mapping[str, str]) -> Iterator[Finding]:
             yield Finding(key, "has a line break", "Write the value on one line.")
 
 
-def tpu_environment_findings(environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Values that the TPU backend cannot read, at which the server ends."""
-    known = vllm_interface().tpu_variables
+def unreadable_environment(environment: Mapping[str, str], *, on_tpu: bool) -> Iterator[Finding]:
+    """Values that vLLM, or its TPU backend, cannot read, at which the server ends."""
+    interface = vllm_interface()
+    readers = {"vLLM": interface.vllm_variables}
+    if on_tpu:
+        readers["vLLM's TPU backend"] = interface.tpu_variables
     for name, value in environment.items():
-        if name in known and (expected := _expected(known[name], value)):
-            yield Finding(
-                f"{_ENV}.{name}",
-                "has a value at which vLLM's TPU backend ends when it starts",
-                f"Write {expected}.",
-            )
+        for reader, known in readers.items():
+            if name in known and (expected := _expected(known[name], value)):
+                yield Finding(
+                    f"{_ENV}.{name}", f"has a value at which {reader} ends", f"Write {expected}."
+                )
+                break
 
 
 def environment_warnings(environment: Mapping[str, str]) -> Iterator[Finding]:
@@ -359,7 +339,8 @@ def _expected(variable: Variable, value: str) -> str | None:
     """What to write instead of ``value``; None if the backend can read it."""
     if variable.choices:
         words = value.split(",") if variable.type == "choices" else [value]
-        fine = all(word in variable.choices for word in words)
+        fold = str.lower if variable.any_case else str
+        fine = {fold(word) for word in words} <= {fold(choice) for choice in variable.choices}
         return None if fine else ", ".join(filter(None, variable.choices))
     pattern, example = _FORMS[variable.type]
     return None if re.fullmatch(pattern, value) else example

@@ -14,7 +14,13 @@ import pytest
 
 from embedded_cloud.images import embedded_image, installed_image
 from tpuflex.boot.config import boot_config, serving_args
-from tpuflex.catalog.flags import KnownFlag, flag_rules, known_flags, vllm_interface
+from tpuflex.catalog.flags import (
+    KnownFlag,
+    VllmInterface,
+    flag_rules,
+    known_flags,
+    vllm_interface,
+)
 from tpuflex.naming import Names
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.serving import ServingFlags
@@ -30,9 +36,11 @@ pytestmark = [
     ),
 ]
 
-#: Reads a list of command lines, and writes for each whether the parser takes it, and why not.
+#: Reads a list of command lines, and writes for each whether the parser takes it, and why not;
+#: then what contributing/vllm_flags.py makes of this vLLM, the names in its tables, and which
+#: values each variable can read.
 _PROGRAM = """
-import contextlib, io, json, os, sys
+import contextlib, importlib.util, io, json, os, sys, typing
 result = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 from vllm.entrypoints.launchers.cli_args import make_arg_parser
@@ -48,10 +56,50 @@ for arguments in json.load(sys.stdin):
         said.append("")
     except SystemExit:
         said.append(errors.getvalue().strip().splitlines()[-1])
-names = [action.option_strings for action in parser._actions if action.option_strings]
-variables = sorted(vllm.envs.environment_variables)
-json.dump([said, vllm.version.__version__, names, variables], result)
+spec = importlib.util.spec_from_file_location("vllm_flags", sys.argv[1])
+script = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(script)
+from vllm.config.speculative import SpeculativeConfig, SpeculativeMethod
+from vllm.model_executor.layers.quantization import QUANTIZATION_METHODS
+from vllm.reasoning import ReasoningParserManager
+from vllm.tool_parsers import ToolParserManager
+names = {
+    "tool_call_parser": ToolParserManager.list_registered(),
+    "reasoning_parser": ReasoningParserManager.list_registered(),
+    "quantization": QUANTIZATION_METHODS,
+    "speculative_config": [
+        name for name, field in SpeculativeConfig.__dataclass_fields__.items() if field.init
+    ],
+    "speculative_config.method": typing.get_args(SpeculativeMethod),
+}
+readable = {}
+for name, read in vllm.envs.environment_variables.items():
+    before = os.environ.get(name)
+    for value in ("7", "0.5", "no-such-word"):
+        os.environ[name] = value
+        try:
+            read()
+        except Exception:
+            continue
+        readable.setdefault(name, []).append(value)
+    os.environ.pop(name) if before is None else os.environ.__setitem__(name, before)
+json.dump({
+    "said": said,
+    "version": vllm.version.__version__,
+    "flags": script.parser_flags(),
+    "variables": script.vllm_variables(),
+    "names": {path: sorted(each) for path, each in names.items()},
+    "readable": readable,
+}, result)
 """
+#: What a variable of a type can read of the values that the program tries.
+_READABLE = {
+    "int": ["7"],
+    "float": ["7", "0.5"],
+    "text": ["7", "0.5", "no-such-word"],
+    "choice": [],
+    "choices": [],
+}
 
 #: A value of each setting that takes something else than a number or a switch.
 _VALUES: dict[str, Any] = {
@@ -74,11 +122,11 @@ _VALUES: dict[str, Any] = {
 }
 
 
-def answers(lines: Sequence[Sequence[str]]) -> tuple[list[str], str, list[list[str]], list[str]]:
-    """What the parser says of each command line; vLLM's version, flags and variables."""
+def answers(lines: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """What the program says of this vLLM, and of each command line."""
     assert IMAGE is not None
     done = subprocess.run(
-        [str(IMAGE.python), "-P", "-c", _PROGRAM],
+        [str(IMAGE.python), "-P", "-c", _PROGRAM, str(ROOT / "contributing" / "vllm_flags.py")],
         input=json.dumps([list(line) for line in lines]),
         env={
             **os.environ,
@@ -92,8 +140,8 @@ def answers(lines: Sequence[Sequence[str]]) -> tuple[list[str], str, list[list[s
         timeout=240,
         check=True,
     )
-    said, version, names, variables = json.loads(done.stdout)
-    return said, version, names, variables
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
 
 
 def flag_lines() -> dict[str, tuple[str, ...]]:
@@ -127,7 +175,8 @@ def _values(flag: KnownFlag, pattern: str | None) -> tuple[str, ...]:
 
 
 def test_the_parser_takes_what_we_pass() -> None:
-    """Every setting, every accepted further flag, and the arguments of every stack are taken."""
+    """Every setting, every accepted further flag, and the arguments of every stack are taken; and
+    what the catalog says of this vLLM is what it is."""
     lines = {**flag_lines(), **extra_lines()}
     for path in STACKS:
         settings = load_stack_file(path, deploying=False).settings
@@ -137,11 +186,29 @@ def test_the_parser_takes_what_we_pass() -> None:
     removed = [name for name in removed if name not in known_flags()]
 
     refusals = [(f"--{name}", "1") for name in removed]
-    said, version, names, variables = answers([*lines.values(), *refusals])
+    answer = answers([*lines.values(), *refusals])
+    said = answer["said"]
 
     assert {what: text for what, text in zip(lines, said, strict=False) if text} == {}
     assert all("unrecognized arguments" in text for text in said[len(lines) :])
-    # The data file is this version's.
-    assert vllm_interface().vllm_version in version
-    assert sorted(names) == sorted(list(flag.names) for flag in vllm_interface().flags)
-    assert variables == list(vllm_interface().vllm_variables)
+    # The data file is this version's, made by the script from this vLLM.
+    interface = vllm_interface()
+    assert interface.vllm_version in answer["version"]
+    made = VllmInterface.model_validate(
+        {**interface.model_dump(), "flags": answer["flags"], "vllm_variables": answer["variables"]}
+    )
+    assert made == interface
+    lists = interface.lists_of(interface.vllm_version)
+    assert lists is not None
+    assert {path: sorted(names) for path, names in lists.names.items()} == answer["names"]
+    # Each variable reads what its row says. These are set by tpuflex itself, or documents.
+    differ = {
+        name
+        for name, row in interface.vllm_variables.items()
+        if answer["readable"].get(name, []) != _READABLE[row.type]
+    }
+    assert differ == {
+        "VLLM_PORT",
+        "VLLM_HUMMING_INPUT_QUANT_CONFIG",
+        "VLLM_HUMMING_ONLINE_QUANT_CONFIG",
+    }
