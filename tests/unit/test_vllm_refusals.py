@@ -78,7 +78,8 @@ def test_a_version_has_at_most_the_names_of_the_next_that_was_read(
     assert vllm_interface().lists_of("0.33.0") is None
 
 
-#: Further flags, settings -> where the finding is, and a part of it.
+#: Further flags, settings -> where the finding is, and a part of it. The real vLLM is asked about
+#: them in tests/acceptance/vllm/test_vllm_parser.py.
 TOGETHER: list[tuple[list[str], dict[str, object], str, str]] = [
     (
         [],

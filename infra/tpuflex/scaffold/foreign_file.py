@@ -254,7 +254,10 @@ def _refuse_members(found: Translation, model: str) -> None:
         kept = dict(value)
         for member, content in value.items():
             for rule in flag_rules().values:
-                if rule.refused and rule.holds({flag: {member: content}}, "google", model):
+                # What is wrong only without another member is judged among all of them.
+                if rule.absent or not rule.refused:
+                    continue
+                if rule.holds({flag: {member: content}}, "google", model):
                     kept.pop(member, None)
                     name = f"{found.origins[key]} {member}"
                     found.refused.append(Finding(name, rule.refused, rule.remedy))

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from embedded_cloud.images import embedded_image, installed_image
+from tests.checkpoints import smollm2
+from tests.unit.test_vllm_refusals import TOGETHER
 from tpuflex.boot.config import boot_config, serving_args
 from tpuflex.catalog.flags import (
     KnownFlag,
@@ -122,11 +124,11 @@ _VALUES: dict[str, Any] = {
 }
 
 
-def answers(lines: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """What the program says of this vLLM, and of each command line."""
+def answers(lines: Sequence[Sequence[str]], program: str, argument: str) -> Any:
+    """What ``program`` says of this vLLM, and of each command line."""
     assert IMAGE is not None
     done = subprocess.run(
-        [str(IMAGE.python), "-P", "-c", _PROGRAM, str(ROOT / "contributing" / "vllm_flags.py")],
+        [str(IMAGE.python), "-P", "-c", program, argument],
         input=json.dumps([list(line) for line in lines]),
         env={
             **os.environ,
@@ -140,8 +142,7 @@ def answers(lines: Sequence[Sequence[str]]) -> dict[str, Any]:
         timeout=240,
         check=True,
     )
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    return json.loads(done.stdout)
 
 
 def flag_lines() -> dict[str, tuple[str, ...]]:
@@ -186,7 +187,8 @@ def test_the_parser_takes_what_we_pass() -> None:
     removed = [name for name in removed if name not in known_flags()]
 
     refusals = [(f"--{name}", "1") for name in removed]
-    answer = answers([*lines.values(), *refusals])
+    script = str(ROOT / "contributing" / "vllm_flags.py")
+    answer = answers([*lines.values(), *refusals], _PROGRAM, script)
     said = answer["said"]
 
     assert {what: text for what, text in zip(lines, said, strict=False) if text} == {}
@@ -212,3 +214,45 @@ def test_the_parser_takes_what_we_pass() -> None:
         "VLLM_HUMMING_INPUT_QUANT_CONFIG",
         "VLLM_HUMMING_ONLINE_QUANT_CONFIG",
     }
+
+
+#: Reads a list of command lines, and writes at what the engine's configuration ends for each.
+_ENGINE = """
+import json, os, sys
+result = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.entrypoints.launchers.cli_args import make_arg_parser, validate_parsed_serve_args
+from vllm.usage.usage_lib import UsageContext
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+parser = make_arg_parser(FlexibleArgumentParser())
+said = []
+for arguments in json.load(sys.stdin):
+    try:
+        chosen = parser.parse_args(["--model", sys.argv[1], *arguments])
+        validate_parsed_serve_args(chosen)
+        AsyncEngineArgs.from_cli_args(chosen).create_engine_config(UsageContext.OPENAI_API_SERVER)
+        said.append("")
+    except Exception as error:
+        said.append(str(error))
+json.dump([said], result)
+"""
+#: Flags at which the server ends later than that, or a model with images only.
+_LATER = {"--seed", "--tokenizer-mode", "--mm-shm-cache-max-object-size-mb"}
+
+
+def test_vllm_itself_refuses_what_is_refused(tmp_path: Path) -> None:
+    """Each row about limits and flags that exclude each other is one at which vLLM ends; so is a
+    model without experts that are to be spread."""
+    model = smollm2().write(tmp_path / "model")
+    lines = [
+        (*serving_args(ServingFlags.model_validate(flags), 1), *arguments)
+        for arguments, flags, _, _ in TOGETHER
+        if "load_format" not in flags and not _LATER.intersection(arguments)
+    ]
+
+    said, *_ = answers([(), *lines, ("--enable-expert-parallel",)], _ENGINE, str(model))
+
+    assert said[0] == ""
+    assert [line for line, text in zip(lines, said[1:], strict=False) if not text] == []
+    assert "Number of experts" in said[-1]
