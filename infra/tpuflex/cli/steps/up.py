@@ -93,6 +93,8 @@ def run_up(
         require_allowed(plan.policy)
     before = slice_before(cloud)
     if plan.plan.changes:
+        if approval.digest:
+            stack_run.preparation.require_known_push()
         if asks_for_chips(plan.plan):
             require_ready(cloud, skipped_checks)
             _warn_of_quota(invocation, cloud, plan)
