@@ -242,7 +242,7 @@ class PolicyError(TpuflexError):
 
 
 class PlanChangedError(TpuflexError):
-    """The plan is not the one that was approved; nothing was changed."""
+    """What would be done is not in the plan that was approved."""
 
     exit_code = 12
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tpuflex.codes import Code, deciding, split_code, with_code
-from tpuflex.engine.events import Note
-from tpuflex.engine.failure import ProgramFailures, failure, without_traceback
+from tpuflex.engine.events import Note, Step
+from tpuflex.engine.failure import (
+    ProgramFailures,
+    failure,
+    less_than_planned,
+    without_traceback,
+)
 from tpuflex.errors import (
     AccessError,
     AlreadyExistsError,
@@ -16,6 +21,7 @@ from tpuflex.errors import (
     EngineError,
     IncompleteTeardownError,
     NotFoundError,
+    PlanChangedError,
     QuotaError,
     SettingsError,
     TpuflexError,
@@ -302,6 +308,58 @@ class TestProgramFailures:
             await failures.guard_async(prepare)()
 
         assert [type(found) for found in failures.errors] == [CapacityError]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "said"),
+    [
+        (
+            "error: create is not allowed by the plan: no steps were expected for this resource",
+            "allow-ssh",
+            "create of allow-ssh",
+        ),
+        (
+            "error: replace is not allowed by the plan: this resource is constrained to same",
+            "vllm",
+            "replace of vllm",
+        ),
+        (
+            "error: delete is not allowed by the plan: this resource is constrained to same",
+            "tpuflex-dev",
+            "a deletion",
+        ),
+        (
+            "error: resource urn:pulumi:dev::p::t::vllm violates plan: properties changed: =~a[b]",
+            "vllm",
+            "one of vllm with other inputs",
+        ),
+    ],
+)
+def test_a_step_that_was_not_planned(text: str, name: str, said: str) -> None:
+    """What the engine refuses because its plan does not have it is named, without its values; the
+    complaint about it is not taken for a plan that was done in part."""
+    notes = [Note("error", text, name), Note("error", "update failed")]
+
+    error = failure("up", notes, "")
+
+    assert isinstance(error, PlanChangedError)
+    assert error.message.endswith(f"the first step that was not in the plan: {said}.")
+    assert not less_than_planned(notes, [])
+
+
+def test_less_than_was_planned() -> None:
+    """A replacement that turned out not to be needed is no failure; one that was not come to is,
+    and is not named beside what kept the engine from it."""
+    left = Note("error", "expected resource operations for urn:x but none were seen", "x")
+    full = Note("error", "There is no more capacity in the zone", "vllm")
+    same = Step("same", "", "x", "urn:x")
+
+    assert less_than_planned([left, Note("error", "update failed")], [same])
+    assert not less_than_planned([left], [])
+    assert not less_than_planned([left], [Step("create-replacement", "", "x", "urn:x")])
+    assert not less_than_planned([left, full], [same])
+    assert not less_than_planned([], [same])
+    assert failure("up", [left, full], "").message == failure("up", [full], "").message
 
 
 def test_crash_of_the_program() -> None:

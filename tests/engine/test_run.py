@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pulumi
 import pytest
+import yaml
 
 from embedded_cloud.json_types import JsonObject
 from tests.engine.embedded import Embedded
@@ -14,7 +17,7 @@ from tpuflex.engine.commands import Target
 from tpuflex.engine.events import Finished, Note, Progress
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.run import EngineRun
-from tpuflex.errors import CapacityError, EngineError, NotFoundError, WeightsError
+from tpuflex.errors import CapacityError, EngineError, NotFoundError, PlanChangedError, WeightsError
 from tpuflex.program import deploy
 
 pytestmark = [
@@ -144,3 +147,68 @@ def test_teardown_of_what_is_all_protected(embedded: Embedded) -> None:
 
     assert [step.name for step in planned.changes] == []
     assert any(resource.get("protect") for resource in run.resources())
+
+
+def edited(embedded: Embedded, section: str, **values: object) -> None:
+    """Change settings of the stack file."""
+    file = embedded.root / "stacks" / "Pulumi.dev.yaml"
+    document = yaml.safe_load(file.read_text())
+    document["config"].setdefault(f"tpuflex:{section}", {}).update(values)
+    file.write_text(yaml.safe_dump(document))
+
+
+def planned(embedded: Embedded) -> None:
+    """Plan what the stack file says, and run that plan."""
+    run = stack_run(embedded)
+    run.up(plan=run.preview(save=True))
+    assert run.preview().changes == ()
+
+
+def test_a_plan_that_is_run(embedded: Embedded) -> None:
+    """Held to its plan, the engine does all of it: a creation, a change in place, and a replacement
+    in either order."""
+    planned(embedded)
+    edited(embedded, "network", allowed_cidrs=["192.0.2.0/24"])
+    edited(embedded, "slice", rerun="monday")
+    planned(embedded)
+    edited(embedded, "slice", rerun="tuesday", replace="delete_first")
+    planned(embedded)
+
+
+def test_a_plan_of_more_than_is_needed(embedded: Embedded) -> None:
+    """A replacement that a preview has to expect, and that is not needed once all is known, is left
+    out, and that is no failure."""
+    run = stack_run(embedded)
+    run.up()
+    plan = run.preview(save=True)
+    saved = json.loads(plan.saved)
+    (slice_,) = (urn for urn in saved["resourcePlans"] if "tpu:QueuedResource::" in urn)
+    saved["resourcePlans"][slice_]["steps"] = ["create-replacement", "replace", "delete-replaced"]
+
+    run.up(plan=replace(plan, saved=json.dumps(saved).encode()))
+
+    assert len(embedded.cloud.cloud.inventory()["tpu"]["queuedResources"]) == 1
+
+
+def test_a_plan_that_was_overtaken(embedded: Embedded) -> None:
+    """A firewall is planned, and before that is run somebody else deletes the slice, or starts
+    another: nothing is bought or deleted, and the error names the slice."""
+    run = stack_run(embedded)
+    run.up()
+    edited(embedded, "network", allowed_cidrs=["192.0.2.0/24"])
+    plan, mine = run.preview(save=True), embedded.settings
+
+    def program() -> None:
+        deploy(mine, project="tpuflex", stack="dev", environ=embedded.environ)
+
+    def is_refused() -> None:
+        there = embedded.cloud.cloud.inventory().get("tpu")
+        with pytest.raises(PlanChangedError, match="not in the plan: one of vllm with other"):
+            stack_run(embedded, program).up(plan=plan)
+        assert embedded.cloud.cloud.inventory().get("tpu") == there
+
+    run.destroy(targets=("**tpuflex:tpu:QueuedResource::*",))
+    is_refused()
+    edited(embedded, "slice", rerun="theirs")
+    stack_run(embedded).up()
+    is_refused()

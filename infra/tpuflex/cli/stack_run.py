@@ -104,7 +104,7 @@ class StackRun(EngineWork):
         # Loading the program's classes takes as long as starting the engine: do both at once.
         self.load()
         cost = run_cost(self._stack.settings)
-        preview = self.outlasting(self.engine.preview)
+        preview = self.outlasting(lambda: self.engine.preview(save=not reader))
         require_home_can_move(preview)
         require_first_versions(self._stack, preview)
         self.preparation.before = _weights_before(preview)
@@ -123,14 +123,15 @@ class StackRun(EngineWork):
             check_source(self._stack)
         return plan
 
-    def up(self, changes: int) -> None:
-        """Bring the stack up.
+    def up(self, plan: EnginePlan) -> None:
+        """Bring the stack up as ``plan`` has it.
 
         Raises:
+            PlanChangedError: it would take a step that ``plan`` does not have.
             TpuflexError: the program, a provider or the engine failed, or Ctrl-C.
         """
-        with self.live(changes, frozenset(self._shown)):
-            self.outlasting(self.engine.up)
+        with self.live(len(plan.resources), frozenset(self._shown)):
+            self.outlasting(lambda: self.engine.up(plan=plan))
 
     def up_part(self, targets: tuple[str, ...]) -> None:
         """Create a part of the stack.

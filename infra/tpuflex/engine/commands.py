@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuflex.engine.events import Note, Progress, progress_of
-from tpuflex.engine.failure import UNREADABLE, ProgramFailures, failure
+from tpuflex.engine.events import Note, Progress, Step, progress_of
+from tpuflex.engine.failure import UNREADABLE, ProgramFailures, failure, less_than_planned
 from tpuflex.engine.find import Engine
 from tpuflex.engine.own_provider import is_own_provider_notice
 from tpuflex.engine.state_files import damage, has_state
@@ -82,6 +82,11 @@ class EngineCommands:
     @property
     def cancelled(self) -> bool:
         return self._process.cancelled.is_set()
+
+    def did_less_than_planned(self, steps: Iterable[Step]) -> bool:
+        """Whether the last operation, which took ``steps``, failed only because not all of its plan
+        was needed."""
+        return not self.cancelled and less_than_planned(self._notes, steps)
 
     def select(self, *, create: bool = True) -> Stack:
         """The stack in the backend; made there if ``create``.

@@ -73,18 +73,24 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class EnginePlan:
-    """What an operation would do, step by step."""
+    """What an operation would do, step by step.
+
+    Attributes:
+        steps: one per resource.
+        saved: the plan as the engine saves it and can be held to it; empty if it was not asked for.
+    """
 
     steps: tuple[Step, ...]
+    saved: bytes = field(default=b"", repr=False)
 
     @classmethod
-    def of(cls, steps: Iterable[Step]) -> EnginePlan:
+    def of(cls, steps: Iterable[Step], saved: bytes = b"") -> EnginePlan:
         """One step per resource: a replacement's parts (create, delete) count as `replace`, with
         the inputs of what is made and not of what is deleted."""
         parts: dict[str, list[Step]] = {}
         for step in steps:
             parts.setdefault(step.urn, []).append(step)
-        return cls(tuple(map(_merged, parts.values())))
+        return cls(tuple(map(_merged, parts.values())), saved)
 
     @property
     def changes(self) -> tuple[Step, ...]:

@@ -15,7 +15,7 @@ from typing import ParamSpec, TypeVar
 from tpuflex import gcloud_commands
 from tpuflex.both_ends import both_ends_of_lines
 from tpuflex.codes import Code, deciding
-from tpuflex.engine.events import Note
+from tpuflex.engine.events import Note, Step
 from tpuflex.engine.network_use import foreign_rules_advice
 from tpuflex.errors import (
     AccessError,
@@ -26,6 +26,7 @@ from tpuflex.errors import (
     EngineError,
     IncompleteTeardownError,
     NotFoundError,
+    PlanChangedError,
     QuotaError,
     ServiceDisabledError,
     TpuflexError,
@@ -69,6 +70,13 @@ _REMOVED = re.compile(r"no stack named '([^']+)' found")
 #: (https://cloud.google.com/storage/docs/json_api/v1/status-codes#409-conflict).
 _BUCKET_TAKEN = re.compile(r"bucket name(?: \S+)? is not available")
 _RECOVER = "An earlier run was killed. Repair its state first: tpuflex recover"
+#: What the engine says of a step, or an input, that is not in the plan which it is held to (its
+#: ``pkg/resource/deploy/step_generator.go``), and of a resource with steps in that plan to which it
+#: did not come, or which were not needed (``deployment_executor.go`` there).
+_UNPLANNED = re.compile(r"\bis not allowed by the plan\b|\bviolates plan\b")
+_LEFT_OUT = re.compile(
+    r"^(?:error: )?expected resource operations for (?P<urn>\S+) but none were seen$"
+)
 #: What the engine says when a plugin has died under it, and what that had printed.
 _DIED = re.compile(
     r"Detected that \S*?(?P<plugin>[^\s/]+) exited prematurely(?:[\s\S]*?streams of the plugin:)?"
@@ -101,6 +109,20 @@ _NO_SUMMARY = "summary event never found"
 def nothing_to_do(error: RuntimeError) -> bool:
     """Whether an operation "failed" only because everything was excluded from it."""
     return _NO_SUMMARY in str(error)
+
+
+def less_than_planned(notes: Iterable[Note], steps: Iterable[Step]) -> bool:
+    """Whether an update "failed" only because not all of its plan was needed: resources that were
+    to be replaced were kept, or changed in place.
+
+    Args:
+        notes: every message of the run.
+        steps: every step that it took.
+    """
+    notes = list(notes)
+    missed = {found["urn"] for note in notes if (found := _LEFT_OUT.match(note.text))}
+    kept = {step.urn for step in steps if step.operation in ("same", "update")}
+    return bool(missed) and missed <= kept and not any(_problems(notes))
 
 
 class ProgramFailures:
@@ -183,6 +205,15 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
             f"The Pulumi program failed: {crash['error']}",
             hint="That is a bug. `tpuflex -v …` shows the whole of it.",
         )
+    unplanned = next((p for p in problems if _UNPLANNED.search(p.text)), None)
+    if unplanned is not None:
+        return PlanChangedError(
+            "The stack's state, its files or the cloud have changed since it was planned. The"
+            " engine stopped before the first step that was not in the plan:"
+            f" {_step_of(unplanned)}.",
+            hint="What was in the plan may be done in part. Run `tpuflex up` again for the plan as"
+            " it is now; with --expect, have that approved first.",
+        )
     died = next((match for p in problems if (match := _DIED.search(p.text))), None)
     if died is not None:
         return _death(operation, died["plugin"], died["printed"].strip())
@@ -243,6 +274,15 @@ def _death(operation: str, plugin: str, printed: str) -> EngineError:
     )
 
 
+def _step_of(problem: _Problem) -> str:
+    """The step that was not in the plan. The engine does not say what it would delete, and quotes
+    the values of inputs."""
+    refused = re.match(r"(\S+) is not allowed by the plan", problem.text)
+    if refused is None:
+        return f"one of {problem.name} with other inputs"
+    return "a deletion" if refused[1].startswith("delete") else f"{refused[1]} of {problem.name}"
+
+
 def without_traceback(text: str) -> str:
     """``text`` with each Python traceback reduced to its last line, the error itself."""
     return _TRACEBACK.sub("", text)
@@ -274,7 +314,7 @@ class _Problem:
 def _problems(notes: Iterable[Note]) -> Iterable[_Problem]:
     seen = set()
     for note in notes:
-        if note.severity != "error" or _ECHOES.match(note.text):
+        if note.severity != "error" or _ECHOES.match(note.text) or _LEFT_OUT.match(note.text):
             continue
         text = _WRAPPER.sub("", without_traceback(note.text).strip())
         text = _LOGGED.sub("", text.removeprefix("error: ").strip())

@@ -1,9 +1,8 @@
 """The digest of a plan: the same for two plans that would do the same. Pure.
 
-What was approved is compared with what would run before anything is created. Pulumi's own update
-plans are checked while an update runs, so a difference stops one that has begun
-(https://www.pulumi.com/docs/iac/guides/basics/update-plans/).
-"""
+What was approved, perhaps on another machine, is compared with what would run before anything is
+created. While it runs, the engine holds it to the plan that was compared
+(:meth:`tpuflex.engine.run.EngineRun.up`)."""
 
 from __future__ import annotations
 

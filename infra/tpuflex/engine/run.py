@@ -46,17 +46,21 @@ class EngineRun:
     def cancelled(self) -> bool:
         return self._commands.cancelled
 
-    def preview(self) -> EnginePlan:
+    def preview(self, *, save: bool = False) -> EnginePlan:
         """What ``up`` would do.
+
+        Args:
+            save: whether an ``up`` is to be held to it. What is secret is encrypted for that.
 
         Raises:
             TpuflexError: the program or the engine failed.
         """
         planned = _StepCollector(self._commands.on_event)
         stack = self._commands.select()
-        with self._commands.operation("preview"):
-            stack.preview(parallel=PARALLEL, color="never", on_event=planned)
-        return EnginePlan.of(planned.steps)
+        with NamedTemporaryFile(suffix=".json") as file, self._commands.operation("preview"):
+            plan = file.name if save else None
+            stack.preview(parallel=PARALLEL, color="never", plan=plan, on_event=planned)
+            return EnginePlan.of(planned.steps, _of_steps_alone(file.read()))
 
     def preview_destroy(self, *, keep_protected: bool = False) -> EnginePlan:
         """What ``destroy`` would delete.
@@ -84,24 +88,36 @@ class EngineRun:
                     raise
         return EnginePlan.of(planned.steps)
 
-    def up(self, targets: tuple[str, ...] = ()) -> None:
+    def up(self, targets: tuple[str, ...] = (), *, plan: EnginePlan | None = None) -> None:
         """Bring the stack to what the program says.
 
         Args:
             targets: URNs, ``*`` and ``**`` allowed, of what alone is to be touched.
+            plan: a saved one; the engine runs no step that it does not have.
 
         Raises:
+            PlanChangedError: there is a step that ``plan`` does not have.
             TpuflexError: the program, a provider or the engine failed, or Ctrl-C.
         """
+        from pulumi.automation import CommandError
+
+        done = _StepCollector(self._commands.on_event)
         stack = self._commands.select()
-        with self._commands.operation("up"):
-            stack.up(
-                parallel=PARALLEL,
-                color="never",
-                suppress_outputs=True,
-                target=list(targets) or None,
-                on_event=self._commands.on_event,
-            )
+        with NamedTemporaryFile(suffix=".json") as file, self._commands.operation("up"):
+            file.write(plan.saved if plan else b"")
+            file.flush()
+            try:
+                stack.up(
+                    parallel=PARALLEL,
+                    color="never",
+                    suppress_outputs=True,
+                    target=list(targets) or None,
+                    plan=file.name if plan else None,
+                    on_event=done,
+                )
+            except CommandError:
+                if not self._commands.did_less_than_planned(done.steps):
+                    raise
 
     def refresh(self, targets: tuple[str, ...] = ()) -> None:
         """Bring the state in line with the cloud.
@@ -206,6 +222,27 @@ class EngineRun:
         """Remove the empty stack from the backend; its stack file stays."""
         with self._commands.operation("stack rm"):
             self._commands.run("stack", "rm", self._stack, "--yes", "--preserve-config")
+
+
+def _of_steps_alone(saved: bytes) -> bytes:
+    """The plan that the engine ``saved``, without what it says beside steps and inputs. Outputs
+    follow from both, the cloud may change them meanwhile, and the engine fails over them without a
+    word, after all is done (https://github.com/pulumi/pulumi/issues/16670). What a property depends
+    on is not known in a preview that awaits nothing."""
+    from pulumi.runtime.rpc import UNKNOWN
+
+    if not saved:
+        return b""
+    plan = json.loads(saved)
+    for each in plan["resourcePlans"].values():
+        if (goal := each.get("goal")) is not None:
+            goal.pop("propertyDependencies", None)
+            said = goal["outputDiff"]
+            new = said.get("adds") or {}
+            kept = (each.get("state") or {}).keys() - new.keys()
+            unknown = {"adds": dict.fromkeys(new, UNKNOWN), "updates": dict.fromkeys(kept, UNKNOWN)}
+            goal["outputDiff"] = {**said, **unknown}
+    return json.dumps(plan).encode()
 
 
 class _StepCollector:

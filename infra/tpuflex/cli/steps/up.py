@@ -103,7 +103,7 @@ def run_up(
         if not invocation.yes:
             output.confirm("Go ahead?")
         _fetch(invocation, cloud, plan)
-        stack_run.up(len(plan.plan.resources))
+        stack_run.up(plan.plan)
     else:
         output.progress("No changes: everything is as the stack file says.")
         if plan.run_over:
