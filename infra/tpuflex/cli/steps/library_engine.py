@@ -136,7 +136,7 @@ class LibraryEngine(EngineWork):
 
     def preview(self) -> EnginePlan:
         """What :meth:`up` would do."""
-        return self.outlasting(self.engine.preview)
+        return self.outlasting(lambda: self.engine.preview(save=True))
 
     def settle(self) -> None:
         """Have the state know what a killed run has made.
@@ -170,13 +170,14 @@ class LibraryEngine(EngineWork):
         return found.taken
 
     def up(self, plan: EnginePlan) -> None:
-        """Bring the library to what the program says.
+        """Bring the library to what the program says, as ``plan`` has it.
 
         Raises:
+            PlanChangedError: it would take a step that ``plan`` does not have.
             TpuflexError: the engine failed, or Ctrl-C.
         """
         with self.live(len(plan.changes)):
-            self.outlasting(self.engine.up)
+            self.outlasting(lambda: self.engine.up(plan=plan))
         self.state()
 
     def destroy(self) -> None:
