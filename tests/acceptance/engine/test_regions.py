@@ -80,7 +80,7 @@ def test_the_second_region_has_capacity(
     plan = run.plan()
     seen = foresee(run.preparation, plan.plan)
     run.preparation.check()
-    run.up(len(plan.plan.resources))
+    run.up(plan.plan)
     outputs = run.engine.outputs()
     again = run.plan()
 
