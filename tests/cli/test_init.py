@@ -70,6 +70,7 @@ class TestNewProject:
                 "stacks/Pulumi.dev.yaml",
             ],
             "as_is": [],
+            "accelerators": [],
             "refused": [],
             "warnings": [],
             "next": [
@@ -413,11 +414,12 @@ class TestFrom:
         assert files(project) == before
 
     def test_what_does_not_fit(self, project: Path, type_in: TypeIn) -> None:
-        """The template as it was published asks for more cache than its chips have: that is refused
-        together with the keys that cannot be honoured, and nothing is written."""
+        """More cache than the chips have is refused together with the keys that cannot be honoured,
+        and nothing is written."""
         before = files(project)
 
-        typed = type_in("init", *GOOGLE, "--from", str(FOREIGN / "inference.yaml"))
+        whole = ("--set", "serving.flags.max_model_len=262144")
+        typed = type_in("init", *GOOGLE, *whole, "--from", str(FOREIGN / "inference.yaml"))
 
         assert typed.code == 5
         assert "tpuflex:serving.flags.max_model_len: one sequence of 262,144 tokens" in typed.err
@@ -434,6 +436,112 @@ class TestFrom:
         assert typed.code == 0, typed.err
         assert "Make the stack without these keys?" in typed.err
         assert stack_file(project, "gemma-4-31b-it-v6e-4").is_file()
+
+    def test_a_context_that_nothing_names(self, project: Path, type_in: TypeIn) -> None:
+        """Where the model's own does not fit, the longest that does is written and named."""
+        words = ("--yes", "--json", "--from", str(FOREIGN / "inference.yaml"))
+        typed = type_in("init", *GOOGLE, *words)
+
+        assert typed.code == 0, typed.err
+        text = stack_file(project, "gemma-4-31b-it-v6e-4").read_text()
+        assert "max_model_len: 67328" in text
+        assert "# Refused: --max-model-len: nothing names it" in text
+
+    def test_the_cheapest_that_fits(self, type_in: TypeIn, tmp_path: Path) -> None:
+        """The first type that holds all that the file says is chosen; the others are named with
+        price, and with what would have to change."""
+        words = ("--yes", "--json", "--from", str(FOREIGN / "values.yaml"))
+        typed = type_in("init", *GOOGLE, *words)
+
+        assert typed.code == 0, typed.err
+        cheapest, chosen, dearest = typed.document["accelerators"]
+        assert (cheapest["name"], cheapest["usd_per_hour"]) == ("v6e-1", 1.35)
+        assert any("max_model_len 107776" in each for each in cheapest["holds"])
+        assert (chosen["name"], chosen["chosen"]) == ("v6e-4", True)
+        assert (dearest["name"], dearest["chosen"]) == ("v6e-8", False)
+
+        file = tmp_path / "serve.sh"
+        file.write_text("vllm serve meta-llama/Llama-3.1-8B --max-model-len 8k")
+        typed = type_in("init", *GOOGLE, "--stack", "b", "--yes", "--from", str(file))
+        assert typed.code == 0, typed.err
+        assert "v6e-1 ($1.35/h, chosen): " in typed.out
+        assert "v6e-4 ($5.40/h): " in typed.out
+
+    @pytest.mark.parametrize(
+        ("command", "problem"),
+        [
+            ("vllm serve some/model", "nobody knows how large some/model is"),
+            (
+                "vllm serve google/gemma-4-31B-it --max-model-len 256K -tp 1",
+                "Nothing of it fits v6e-1, v6e-4, v6e-8.",
+            ),
+        ],
+    )
+    def test_chips_are_not_guessed(
+        self, project: Path, type_in: TypeIn, tmp_path: Path, command: str, problem: str
+    ) -> None:
+        """A model of unknown size, or one that fits on nothing, gets no chips by default."""
+        before = files(project)
+        file = tmp_path / "serve.sh"
+        file.write_text(command)
+
+        typed = type_in("init", *GOOGLE, "--yes", "--from", str(file))
+
+        assert typed.code == 5
+        assert problem in typed.err
+        assert files(project) == before
+
+    def test_a_variable_that_nothing_sets(
+        self,
+        project: Path,
+        type_in: TypeIn,
+        tmp_path: Path,
+        answer: Callable[..., None],
+    ) -> None:
+        """It is an error that says how to give it, taken from the environment, or asked for; what
+        an option says anyway is not."""
+        file = tmp_path / "serve.sh"
+        file.write_text("vllm serve $MODEL \\\n  --max-model-len 8k --max-num-seqs $SEQS\n")
+        where = ("--accelerator", "v6e-1", "--zone", "us-east5-a")
+        model = ("--model", "google/gemma-4-E4B-it")
+        words = ("init", *GOOGLE, *where, *model, "--from", str(file))
+
+        typed = type_in(*words, "--yes")
+        assert typed.code == 2
+        assert (
+            "Give SEQS=VALUE before the command: nothing in serve.sh:1 sets it for --max-num-seqs."
+            in typed.err
+        )
+        assert "MODEL" not in typed.err
+
+        assert type_in(*words, "--stack", "a", "--yes", SEQS="16").code == 0
+        assert "max_num_seqs: 16" in stack_file(project, "a").read_text()
+
+        answer("8")
+        typed = type_in(*words, "--stack", "b")
+        assert typed.code == 0, typed.err
+        assert "$SEQS, which serve.sh:1 has at --max-num-seqs: " in typed.err
+        assert "max_num_seqs: 8" in stack_file(project, "b").read_text()
+
+    def test_what_is_left_out_is_named(self, type_in: TypeIn, tmp_path: Path) -> None:
+        """Keys of one kind together, with the reason; and nobody has to agree."""
+        file = tmp_path / "serve.sh"
+        file.write_text(
+            "docker run --rm -it -e HF_HOME=/x -e HF_HUB_OFFLINE=1 vllm/vllm-tpu:nightly"
+            " --model google/gemma-4-E4B-it --max-model-len 8k"
+        )
+
+        words = ("--accelerator", "v6e-1", "--zone", "us-east5-a", "--from", str(file))
+        typed = type_in("init", *GOOGLE, *words)
+
+        assert typed.code == 0, typed.err
+        assert (
+            "Left out: -e HF_HOME, -e HF_HUB_OFFLINE: the server reads its weights from the stack's"
+            " bucket, and downloads nothing.\n" in typed.err
+        )
+        assert (
+            "Left out: docker run --rm, docker run -it: tpuflex starts the container" in typed.err
+        )
 
     def test_what_is_wrong_in_our_terms(self, type_in: TypeIn, tmp_path: Path) -> None:
         """A finding about a value from the file names the file's key, too."""

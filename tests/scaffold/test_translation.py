@@ -28,6 +28,7 @@ def shown(found: Translation) -> str:
     lines = [f"{found.origins[key]} -> {key}: {value!r}" for key, value in found.settings.items()]
     lines += [f"as is: {each}" for each in found.as_is]
     lines += [f"refused: {each}" for each in found.refused]
+    lines += [f"unset: ${each.variable} at {each.key}" for each in found.unset]
     return "\n".join(lines) + "\n"
 
 
@@ -46,7 +47,13 @@ def test_no_key_is_lost(name: str) -> None:
         key for key in leaves(yaml.safe_load((FOREIGN / name).read_text())) if key != "args"
     }
 
-    assert {key for key in said if not key.startswith("args: ")} == expected
+    said = {key for key in said if not key.startswith("args: ")}
+    assert {
+        key for key in expected if not any(f"{key}.".startswith(f"{each}.") for each in said)
+    } == set()
+    assert {
+        key for key in said if not any(f"{each}.".startswith(f"{key}.") for each in expected)
+    } == set()
     assert "is not a key that tpuflex knows" not in shown(found)
 
 
@@ -158,12 +165,18 @@ def test_command_lines(command: str, expected: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("command", "problem"),
     [
-        ("python serve.py", "not with `vllm serve`"),
+        ("python serve.py; ls", "has no `vllm serve`.*: it has python, ls"),
         ("vllm serve a/b extra", "where a flag is expected"),
-        ("vllm serve 'a/b", "cannot be split into words"),
+        ("vllm serve 'a/b", "' has no end"),
+        ("echo\nvllm serve ${A", r"line 2: \{ has no end"),
         ("docker run --frob img serve a/b", "--frob"),
-        ("docker run -e", "ends after -e"),
-        ("docker run --rm", "names no image"),
+        ("docker run --name vllm -e", "ends after -e"),
+        ("docker run --name vllm", "names no image"),
+        ("docker run nginx", "no `docker run` of vLLM: it has docker"),
+        ("vllm serve a/b &\nvllm serve c/d", r"starts 2 servers \(lines 1, 2\)"),
+        ("echo 'vllm serve a/b'", "it has echo"),
+        ("A=xxxxxxxxxxxxxxxx\n" + "A=$A$A\n" * 40, "longer than"),
+        ("vllm serve " + "${a:-" * 5000 + "}" * 5000, "nested too deeply"),
     ],
 )
 def test_what_is_no_command(command: str, problem: str) -> None:
@@ -176,7 +189,6 @@ def test_what_is_no_command(command: str, problem: str) -> None:
     ("command", "key", "reason"),
     [
         ("vllm serve a/b --max-model-len auto", "--max-model-len", "memory is planned before"),
-        ("vllm serve a/b -O3", "-O", "which a TPU does not use"),
         ("vllm serve a/b --served-model-name x y", "--served-model-name", "under its own name"),
         ("vllm serve a/b -cc.mode=3", "--compilation-config", "may name Python classes"),
     ],
@@ -259,11 +271,16 @@ def test_many_flags_are_judged_once_each(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 def test_secrets_are_refused_and_not_repeated(tmp_path: Path) -> None:
     """A key in the environment or a flag is refused by name; its value is nowhere."""
-    command = "docker run -e HF_TOKEN=hf_abcdefgh img@sha256:00 serve a/b --api-key sk-abcdefgh"
+    command = (
+        "docker run -e HF_TOKEN=hf_abcdefgh -e VLLM_API_KEY=sk-abcdefgh img@sha256:00 serve a/b"
+        " --api-key sk-abcdefgh --hf-token hf_abcdefgh"
+    )
 
     text = shown(translated_file(file_with(tmp_path, command)))
 
-    assert "refused: -e HF_TOKEN: " in text
+    assert "as is: -e HF_TOKEN: " in text
+    assert "as is: --hf-token: " in text
+    assert "refused: -e VLLM_API_KEY: " in text
     assert "refused: --api-key: " in text
     assert "abcdefgh" not in text
 
@@ -280,7 +297,16 @@ def test_one_setting_twice() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "hello", "- 1\n- 2", "inference: x", "a: 1", "inference: {a: &x [*x]}", "args: {a: 1}"],
+    [
+        "",
+        "hello",
+        "- 1\n- 2",
+        "a: {{ .b }}\nc",
+        "inference: x",
+        "a: 1",
+        "inference: {a: &x [*x]}",
+        "args: {a: 1}",
+    ],
 )
 def test_files_of_no_known_format(tmp_path: Path, text: str) -> None:
     """They are refused with the formats that are read, or by key."""

@@ -123,6 +123,29 @@ def test_the_stack_file_of_another_program_is_none_of_ours(tmp_path: Path, text:
         load_stack_file(file)
 
 
+@pytest.mark.parametrize(
+    ("flag", "remedy"),
+    [
+        ("enable_reasoning", "reasoning_parser in tpuflex:serving.flags turns reasoning on"),
+        ("device", "the image is made for the chips"),
+        ("num_scheduler_steps", "vLLM has one scheduler"),
+        ("rope_scaling", "Write hf_overrides in tpuflex:serving.flags"),
+        ("enable_prompt_caching", "Did you mean enable_prefix_caching?"),
+        ("enable_something", "Remove it."),
+    ],
+)
+def test_flags_that_vllm_does_not_have(flag: str, remedy: str) -> None:
+    """One that it once had is explained, and a letter or two apart is no other flag."""
+    changed = sections()
+    changed["serving"] = {"image": TPU_IMAGE, "flags": {flag: True}}
+
+    with pytest.raises(SettingsError) as caught:
+        parse(changed, "a file")
+
+    (finding,) = caught.value.findings
+    assert remedy in finding.remedy
+
+
 def test_an_empty_file_says_what_to_write(tmp_path: Path) -> None:
     """Each required section is named with its content."""
     lines = refused(write(tmp_path, ""))

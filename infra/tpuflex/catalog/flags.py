@@ -106,6 +106,8 @@ class FlagRule(Sourced):
     """What it would do, after its name."""
     remedy: Text = "Remove it."
     """What to write instead."""
+    unneeded: Text | None = None
+    """Why a server of tpuflex does the same without it; None if it does not."""
     values: Text | None = None
     """Regular expression of the values that are accepted."""
     bounds: dict[Bound, float] = {}

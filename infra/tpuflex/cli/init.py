@@ -40,8 +40,9 @@ from tpuflex.cli.options import as_json, assume_yes, pass_invocation, stack_name
     "source",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Begin with another tool's configuration: YAML with `inference:`, Helm-style values, or a"
-    " `vllm serve` command. Every key is mapped, or refused by name.",
+    help="Begin with what starts vLLM elsewhere: a command or script with `vllm serve` or `docker"
+    " run`, a manifest of Kubernetes, a file of Compose, a task of dstack or SkyPilot, Helm-style"
+    " values, or YAML with `inference:`. What is not carried over is named.",
 )
 @click.option("--project", metavar="ID", help="Google Cloud project.")
 @click.option(
@@ -100,8 +101,11 @@ def init(
     stack is checked as `up` checks it before anything is written, and no file is ever changed.
 
     What is not given is asked; --yes takes what has a default, and goes on without those keys of
-    --from that are refused. Exit codes: 5 if the stack would be wrong, 2 if something is missing
-    and there is no terminal to ask on.
+    --from that are refused. A variable that the file of --from leaves open is asked for, or set
+    before the command: TP=4 tpuflex init --from serve.sh.
+
+    Exit codes: 5 if the stack would be wrong, 2 if something is missing and there is no terminal to
+    ask on.
     """
     from tpuflex.cli.steps.init import InitOptions, run_init
 

@@ -12,19 +12,41 @@ import yaml
 from tpuflex.catalog.flags import flag_rules
 from tpuflex.errors import Finding, NotFoundError, SettingsError
 from tpuflex.request.limits import ZONE_PATTERN
+from tpuflex.scaffold.container import CHIPS, image
 from tpuflex.scaffold.google_stack import ANY_IMAGE, ANY_PROJECT
 from tpuflex.scaffold.sections import put
-from tpuflex.scaffold.serve_command import add_container_command, is_command, translated_command
+from tpuflex.scaffold.serve_command import (
+    add_container_command,
+    is_command,
+    is_flags,
+    translated_command,
+    translated_flags,
+)
+from tpuflex.scaffold.shell_script import without_gaps
 from tpuflex.scaffold.translation import (
     AsIs,
     Refused,
     Rule,
     Sets,
     Translation,
+    as_is,
     only,
     refused,
     sets,
     translated,
+)
+from tpuflex.scaffold.workload import (
+    MORE,
+    ONE,
+    SCALING,
+    add_compose,
+    add_dstack,
+    add_kubernetes,
+    add_skypilot,
+    is_compose,
+    is_dstack,
+    is_kubernetes,
+    is_skypilot,
 )
 from tpuflex.settings.load import parse
 from tpuflex.settings.stack_yaml import LONGEST, RefusedYamlError, read_yaml
@@ -96,27 +118,11 @@ _TEMPLATE: Mapping[str, Rule] = {
 ARGUMENTS = "args"
 COMMAND = "command"
 
-_ONE = "a stack is one server"
-_MORE = "Make a stack for each, with a load balancer in front."
-_CHIPS = (
-    "a TPU slice has whole hosts, with all of their processors, memory and chips",
-    "Choose the slice: --accelerator.",
-)
-_SCALING = ("the number of servers follows no load: a stack is one server", _MORE)
 _MONITORING = (
     "vLLM's own metrics are at /metrics, under its names (vllm:kv_cache_usage_perc, "
     "vllm:num_requests_waiting, vllm:time_to_first_token_seconds …)",
     "Collect them from there: tpuflex:secrets.metrics_key_version makes a key for that.",
 )
-
-
-def _repository(value: object) -> Refused:
-    return Refused(
-        f"{value} is an image for other hardware, or not pinned by its digest"
-        if isinstance(value, str)
-        else "is not the name of an image",
-        "vllm/vllm-tpu is taken, by digest; another: --set serving.image=REPOSITORY@sha256:…",
-    )
 
 
 def _enabled(because: str, otherwise: tuple[str, str]) -> Rule:
@@ -130,44 +136,35 @@ def _metrics_enabled(value: object) -> AsIs | Refused:
 
 
 _HELM: Mapping[str, Rule] = {
-    "replicaCount": only(1, because=_ONE, otherwise=_ONE, remedy=_MORE),
-    "image.repository": _repository,
-    "image.tag": refused(
-        "a tag can be moved under a running stack", "An image is named by digest."
-    ),
-    "image.pullPolicy": only(
-        "IfNotPresent",
-        because="a host pulls the image once",
-        otherwise="a host pulls its image once, when it boots",
-    ),
-    "resources.limits.nvidia.com/gpu": refused("there are no GPUs in a TPU slice", _CHIPS[1]),
-    "resources.requests.nvidia.com/gpu": refused("there are no GPUs in a TPU slice", _CHIPS[1]),
-    "resources.requests.cpu": refused(*_CHIPS),
-    "resources.requests.memory": refused(*_CHIPS),
-    "resources.limits.cpu": refused(*_CHIPS),
-    "resources.limits.memory": refused(*_CHIPS),
-    "autoscaling.enabled": _enabled("nothing is scaled", _SCALING),
-    "autoscaling.minReplicas": refused(*_SCALING),
-    "autoscaling.maxReplicas": refused(*_SCALING),
-    "autoscaling.targetGPUUtilization": refused(*_SCALING),
-    "autoscaling.targetQueueDepth": refused(*_SCALING),
+    "replicaCount": only(1, because=ONE, otherwise=ONE, remedy=MORE),
+    "image.repository": image,
+    "image.tag": as_is("an image is named by its digest"),
+    "image.pullPolicy": as_is("a host pulls its image once, when it boots"),
+    "resources": lambda _value: CHIPS,
+    "autoscaling.enabled": _enabled("nothing is scaled", SCALING),
+    "autoscaling.minReplicas": refused(*SCALING),
+    "autoscaling.maxReplicas": refused(*SCALING),
+    "autoscaling.targetGPUUtilization": refused(*SCALING),
+    "autoscaling.targetQueueDepth": refused(*SCALING),
     "monitoring.enabled": _metrics_enabled,
     "monitoring.exporter": refused("dcgm and its like read GPUs", _MONITORING[1]),
     "monitoring.metrics": refused(*_MONITORING),
 }
 
 
-def translated_values(document: Mapping[str, object]) -> Translation:
+def translated_values(document: Mapping[str, object], given: Mapping[str, str]) -> Translation:
     """What the values say, the container's command and arguments among them."""
-    image = document.get("image")
-    image = dict(image) if isinstance(image, Mapping) else image
+    if isinstance(document.get("image"), str):
+        document = {**document, "image": {"repository": document["image"]}}
+    named = document.get("image")
+    named = dict(named) if isinstance(named, Mapping) else named
     rest = {key: value for key, value in document.items() if key not in (ARGUMENTS, COMMAND)}
     words: dict[str, object] = {}
-    if isinstance(image, dict):
-        rest["image"] = image
-        if COMMAND in image:
-            words[f"image.{COMMAND}"] = image.pop(COMMAND)
-            if not image:
+    if isinstance(named, dict):
+        rest["image"] = named
+        if COMMAND in named:
+            words[f"image.{COMMAND}"] = named.pop(COMMAND)
+            if not named:
                 del rest["image"]
     words |= {key: document[key] for key in (COMMAND, ARGUMENTS) if key in document}
     found = translated(rest, _HELM)
@@ -178,13 +175,14 @@ def translated_values(document: Mapping[str, object]) -> Translation:
         else:
             found.add(key, Refused("is not a list of words", "Write each word in quotes."))
     if command:
-        add_container_command(found, command, f"{next(reversed(words))}: ")
+        add_container_command(found, command, f"{next(reversed(words))}: ", given)
     return found
 
 
 _FORMATS = (
-    "It may be YAML with `inference:` at the top, Helm-style values with `args:` or `image:`, or a "
-    "`vllm serve` command line."
+    "It may be a command line or a script with `vllm serve` or `docker run`; a manifest of"
+    " Kubernetes, a file of Compose, a task of dstack or SkyPilot; Helm-style values with `args:`"
+    " or `image:`; flags as `vllm serve --config` reads them; or YAML with `inference:` at the top."
 )
 #: A stack in which nothing stands in the way of a single flag or variable.
 _NEUTRAL: Mapping[str, object] = {
@@ -194,15 +192,20 @@ _NEUTRAL: Mapping[str, object] = {
     "model": {"name": "any/model"},
     "serving": {"image": ANY_IMAGE},
 }
+#: What stands between the documents of a YAML file.
+_SEPARATOR = re.compile(r"^---(?:[ \t].*)?$", re.MULTILINE)
 _JUDGED = ("serving.flags.", "serving.env.")
 
 
-def translated_file(path: Path, *, model: str | None = None) -> Translation:
+def translated_file(
+    path: Path, *, model: str | None = None, given: Mapping[str, str] | None = None
+) -> Translation:
     """What the file at ``path`` says, in settings of ours.
 
     Args:
         path: the file.
         model: what will be served instead of the file's model.
+        given: variables that the file's commands may name.
 
     Raises:
         NotFoundError: there is no such file.
@@ -218,31 +221,67 @@ def translated_file(path: Path, *, model: str | None = None) -> Translation:
         raise _unreadable(source, f"cannot be read ({type(error).__name__})") from error
     if len(text) > LONGEST:
         raise _unreadable(source, f"is longer than {LONGEST} characters")
-    found = _translated(source, text)
-    if not (found.origins or found.as_is or found.refused):
+    found = _translated(source, without_gaps(text), given or {})
+    if not (found.origins or found.as_is or found.refused or found.unset):
         raise _unreadable(source, "says nothing")
     _refuse_members(found, model or str(found.settings.get("model.name", "")))
     _refuse_impossible(found)
     return found
 
 
-def _translated(source: str, text: str) -> Translation:
+def _translated(source: str, text: str, given: Mapping[str, str]) -> Translation:
+    """What ``text`` says; which format it has, its structure tells."""
     try:
-        document = read_yaml(text)
+        documents = [read_yaml(part) for part in _SEPARATOR.split(text)]
     except (yaml.YAMLError, RefusedYamlError) as error:
-        if is_command(text):
-            return translated_command(text)
-        raise _unreadable(source, "is neither YAML nor a command") from error
-    if document.repeated:
-        raise SettingsError(source, document.repeated)
-    value = document.value
-    if isinstance(value, str) and is_command(text):
-        return translated_command(text)
-    if isinstance(value, dict) and isinstance(value.get("inference"), dict):
+        if "{{" in text and not is_command(text):
+            problem = "is a template of Helm, and says nothing before `helm template` renders it"
+            raise _unreadable(source, problem) from error
+        return _translated_script(source, text, given)
+    values = [each.value for each in documents if each.value is not None]
+    if not values:
+        raise _unreadable(source, "says nothing")
+    if not all(_is_section(value) for value in values):
+        return _translated_script(source, text, given)
+    if repeated := tuple(finding for each in documents for finding in each.repeated):
+        raise SettingsError(source, repeated)
+    if is_kubernetes(values):
+        return add_kubernetes(values, given)
+    value = values[0] if isinstance(values[0], dict) else {}
+    if len(values) == 1 and isinstance(value.get("inference"), dict):
         return translated(value, _TEMPLATE)
-    if isinstance(value, dict) and value.keys() & {"args", "command", "image", "replicaCount"}:
-        return translated_values(value)
-    raise _unreadable(source, "is of no format that tpuflex reads")
+    for is_format, add in (
+        (is_compose, add_compose),
+        (is_dstack, add_dstack),
+        (is_skypilot, add_skypilot),
+        (_is_helm, translated_values),
+        (is_flags, translated_flags),
+    ):
+        if len(values) == 1 and is_format(value):
+            return add(value, given)
+    keys = ", ".join(str(key)[:40] for key in [*value][:8])
+    raise _unreadable(source, f"is of no format that tpuflex reads: it has {keys}")
+
+
+def _is_section(value: object) -> bool:
+    """Whether ``value`` is keys and values, and no line of a script that YAML takes for them."""
+    return isinstance(value, dict) and all(re.fullmatch(r"[\w./-]+", str(key)) for key in value)
+
+
+def _is_helm(value: Mapping[str, object]) -> bool:
+    return bool(value.keys() & {"args", "command", "image", "replicaCount"})
+
+
+def _translated_script(source: str, text: str, given: Mapping[str, str]) -> Translation:
+    try:
+        return translated_command(text, given)
+    except SettingsError as error:
+        if is_command(text):
+            raise
+        found = "; ".join(each.problem for each in error.findings)
+        raise _unreadable(
+            source, f"is neither YAML nor a script that starts vLLM: it {found}"
+        ) from error
 
 
 def _refuse_members(found: Translation, model: str) -> None:

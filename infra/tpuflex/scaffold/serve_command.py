@@ -1,16 +1,29 @@
-"""A ``vllm serve`` command line, alone or in ``docker run``, word by word."""
+"""A server's command line, as `vllm serve`, its older module or `docker run` have it.
+
+A command is words; :mod:`tpuflex.scaffold.shell_script` makes words of a script, and the tasks of
+other tools hold some of them as lists.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 
 import yaml
 
-from tpuflex.catalog.flags import known_flags, plain_name
+from tpuflex.catalog.flags import known_flags, plain_name, rule_of
 from tpuflex.errors import Finding, SettingsError
+from tpuflex.scaffold.container import (
+    NO_COMMANDS,
+    image,
+    shared_memory,
+    variable,
+)
+from tpuflex.scaffold.shell_script import Command, Script, gaps, read_script, readable
 from tpuflex.scaffold.translation import AsIs, Refused, Rule, Sets, Translation, refused
 from tpuflex.settings.extra_args import extra_args_findings
 from tpuflex.settings.serving import ServingFlags
@@ -31,115 +44,327 @@ _SHORT = {
 _LARGE = ("max_model_len", "max_num_batched_tokens")
 _LARGE_NUMBER = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)([kmgt])|(\d{1,15})([KMGT])")
 _THOUSANDS = "kmgt"
+#: `image=4,audio=1`, as vLLM took limits before they were a document.
+_LIMITS = re.compile(r"\w+[=:]\d{1,9}(,\w+[=:]\d{1,9})*")
+#: vLLM's other names of data types.
+_ALIASES = {"half": "float16", "float": "float32"}
 #: The module that `vllm serve` stands for, as older commands start it.
 _MODULE = "vllm.entrypoints.openai.api_server"
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+
+
+def _model(value: object) -> Sets | AsIs:
+    if isinstance(value, str) and re.match(r"[/.~]|\w+://", value):
+        return AsIs(
+            f"{readable(value)[:60]} is where that server had the weights: --model NAME names the"
+            " model, --weights DIR its directory on this machine"
+        )
+    return Sets("model.name", value)
+
+
 #: Flags that are no flags of a stack file.
 _OWN_FLAGS: Mapping[str, Rule] = {
-    "model": lambda value: Sets("model.name", value),
+    "model": _model,
     "port": lambda value: Sets("serving.port", value),
-    "host": refused("the server listens where its host lets clients in"),
     "served_model_name": refused("the model is served under its own name, tpuflex:model.name"),
     "api_key": refused("it is a secret, and `tpuflex up` makes one", "Remove it from that file."),
-    "download_dir": refused("the weights come from the stack's bucket"),
 }
+#: Of these it makes no difference what the value is.
+_WHATEVER = _OWN_FLAGS.keys() - {"model", "port"}
 #: Options of `docker run` that take a word of their own.
 _WITH_VALUE = re.compile(
-    r"-[evpuwl]|--(env|volume|publish|name|network|net|shm-size|restart|ipc|gpus|runtime|entrypoint"
-    r"|mount|device|user|workdir|hostname|memory|cpus|ulimit|label|env-file)"
+    r"-[acehlmpuvw]|--(add-host|annotation|attach|cap-add|cap-drop|cgroup[a-z-]*|cidfile"
+    r"|cpu-[a-z-]+|cpus|cpuset-[a-z]+|device[a-z-]*|dns[a-z-]*|domainname|entrypoint|env|env-file"
+    r"|expose|gpus|group-add|health-[a-z-]+|hostname|ip6?|ipc|isolation|label|label-file|link"
+    r"|log-driver|log-opt|mac-address|memory|memory-[a-z-]+|mount|name|net|network|net[a-z]*-alias"
+    r"|oom-score-adj|pid|pids-limit|platform|publish|pull|restart|runtime|security-opt|shm-size"
+    r"|stop-[a-z]+|storage-opt|sysctl|tmpfs|ulimit|user|userns|uts|volume|volume-driver"
+    r"|volumes-from|workdir)"
 )
 _ENVIRONMENT = ("-e", "--env")
 #: One-letter switches of `docker run` may stand together, as in `-it`.
-_SWITCHES = re.compile(r"-[dit]+|--(detach|interactive|tty|rm|privileged|init)")
-_CONTAINER = Refused("tpuflex starts the container itself, with what it needs and no more")
-_SIZE = re.compile(r"(\d+)([mg])b?", re.IGNORECASE)
-_SECRET = Refused(
-    "is filled in by a command when it is started, and the host runs no commands of yours",
-    "Write its value, unless it is a secret: none of yours reaches the container.",
+_SWITCHES = re.compile(
+    r"-[ditPq]+|--(detach|init|interactive|no-healthcheck|oom-kill-disable|privileged|publish-all"
+    r"|quiet|read-only|rm|sig-proxy|tty)"
 )
-#: Numbers of lines, as in a listing that was copied.
-_NUMBERED = re.compile(r"^\s*\d+\s{1,3}(?=\S)|^\s*\d+\s+")
-#: What a shell would run to fill in a value: one word, whatever is in it.
-_SUBSTITUTION = re.compile(r"\$\([^()]*\)|`[^`]*`")
-_FILLED_IN = "$(…)"
+_OURS = AsIs("tpuflex starts the container itself, with what it needs and no more")
 _FLAG = re.compile(r"--?[A-Za-z]")
-_STEP = re.compile(r"\s(?:&&|;)\s")
+#: What follows `vllm serve`: flags, perhaps behind the model.
+FLAGS_ALONE = re.compile(r"(?!\S*sh\s)(?:\S*[/\ue000]\S*\s+|\S*[/\ue000]\S*$)?(?:-|$)")
+_SHELLS = ("bash", "sh", "zsh", "dash", "ash")
+#: Text in which a server is started, as `bash -c` and `tmux` take it.
+_INNER = re.compile(rf"\bvllm\s+(?:\\\s+)?serve\b|-m\s+{re.escape(_MODULE)}\b")
+#: Programs that only speak of a command.
+_SPEAKING = re.compile(r"echo|printf|pkill|pgrep|grep|kill|trap|alias|log")
+#: Programs that change nothing for a server that is started after them.
+_HARMLESS = re.compile(
+    rf"{_SPEAKING.pattern}|set|cd|source|\.|mkdir|sleep|wait|true|:|ulimit|exit|unset|test|\["
+    r"|shift|return|date|pwd|ls|pushd|popd|read|cat|rm|touch|which|command|curl|exec|tail|free"
+    r"|nproc|nvidia-smi|sysctl|module|conda|mamba|micromamba|deactivate|uv|hf|huggingface-cli"
+    r"|docker|podman|kubectl"
+)
+#: Programs through which a server is started, and which change nothing for it.
+_STARTERS = re.compile(r"sudo|nohup|exec|time|env|nice|setsid|command|uv|bash|sh|python3?(\.\d+)?")
+_VLLM_ALONE = re.compile(
+    r"(sudo )?((\S*python3?(\.\d+)? -m )?pip3?|uv pip) install( -\S+)*"
+    r"( (vllm|vllm-tpu)(\[[\w,]+\])?([=<>~!]=?[\w.*,<>=]+)?)+( -\S+)*"
+)
 
 
-def translated_command(text: str) -> Translation:
-    """What the command in ``text`` says.
+def add_script(
+    found: Translation,
+    text: str,
+    given: Mapping[str, str],
+    prefix: str = "",
+    line: int | None = None,
+) -> Translation:
+    """Take in the script ``text``, which starts one server.
+
+    Args:
+        found: what is known of the configuration so far.
+        text: the script.
+        given: the environment that it is started in.
+        prefix: what stands before the names of its findings.
+        line: the file's line of all of it; None if the text is the file.
 
     Raises:
-        SettingsError: it is no command line, or starts no vLLM.
+        SettingsError: it is no script, or starts no server, or several.
     """
-    found = Translation()
-    words = _words(_one_line(text))
-    if words[:1] == ["sudo"]:
-        words = words[1:]
-    contained = words[:2] == ["docker", "run"]
-    if contained:
-        words = _docker_run(found, words[2:])
-    if len(words) == 3 and words[0].rpartition("/")[2] in ("bash", "sh") and words[1] == "-c":
-        words = _last_step(found, words[2])
-        contained = False
-    if contained:
-        add_container_command(found, words, "")
-    else:
-        add_serve_command(found, words, "")
+    script = read_script(text, given)
+    servers = [each for each in script.commands if _starts_server(each.words)]
+    if len(servers) != 1:
+        raise _not_one_server(script, servers)
+    (server,) = servers
+    place = script.commands.index(server)
+    contained = _docker_run_at(server.words) is not None
+    for name, content in script.exported.items():
+        outcome = variable(name, content, exported=True)
+        # A variable that stands in the command has said what it says, and no other reaches a
+        # container by itself.
+        if not contained and (isinstance(outcome, Sets) or name not in script.used):
+            found.add(f"{prefix}export {name}", outcome)
+    _add_others(found, script.commands[:place], prefix)
+    for target in server.dropped:
+        found.add(f"{prefix}{target}", AsIs("`tpuflex logs` shows what the server writes"))
+    server = replace(server, line=server.line if line is None else line)
+    _add_server(found, server, {**given, **script.exported}, prefix)
+    after = dict.fromkeys(readable(each.words[0]) for each in script.commands[place + 1 :])
+    if names := [name for name in after if not _HARMLESS.fullmatch(name)]:
+        reason = "runs beside the server, and the container starts the server alone"
+        found.add(f"{prefix}{', '.join(names)}", AsIs(reason))
     return found
+
+
+def translated_command(text: str, given: Mapping[str, str] | None = None) -> Translation:
+    """What the command, or the script, in ``text`` says; see :func:`add_script`."""
+    return add_script(Translation(), text, given or {})
 
 
 def is_command(text: str) -> bool:
     """Whether ``text`` looks like a command that starts vLLM."""
-    pattern = rf"\bvllm\s+serve\b|\bdocker\s+run\b|-m\s+{re.escape(_MODULE)}\b"
-    return re.search(pattern, text) is not None
+    return _INNER.search(text) is not None or re.search(r"\bdocker\s+run\b", text) is not None
 
 
-def add_container_command(found: Translation, words: Sequence[str], prefix: str) -> None:
-    """Take in a container's command, which may be flags alone: its image then starts vLLM.
+def is_flags(value: Mapping[str, object]) -> bool:
+    """Whether ``value`` is what `vllm serve --config` reads: flags and their values."""
+    return all(plain_name(f"--{key}") in {*known_flags(), "model"} for key in value)
+
+
+def translated_flags(document: Mapping[str, object], _given: Mapping[str, str]) -> Translation:
+    """What such flags say."""
+    words: list[str] = []
+    for key, value in document.items():
+        if value is False:
+            words.append(f"--no-{key}")
+        elif isinstance(value, list):
+            words += [f"--{key}", *map(str, value)]
+        else:
+            written = json.dumps(value) if isinstance(value, dict) else str(value)
+            words += [f"--{key}"] if value is True else [f"--{key}={written}"]
+    found = Translation()
+    _add_flags(found, words, "")
+    return found
+
+
+def add_container_command(
+    found: Translation,
+    words: Sequence[str],
+    prefix: str,
+    given: Mapping[str, str] | None = None,
+    line: int = 0,
+) -> None:
+    """Take in a container's command, which may be what follows `vllm serve` alone: its image then
+    starts vLLM. ``given`` is the container's environment.
 
     Raises:
         SettingsError: it is no such command.
     """
-    alone = bool(words) and words[0].startswith("-")
-    add_serve_command(found, ["serve", *words] if alone else words, prefix)
+    words = [part for word in words for part in _flag_and_value(word)]
+    if _is_shell(words):
+        add_script(found, words[-1], given or {}, prefix, line)
+    elif _starts_server(words):
+        _add_server(found, Command(tuple(words), {}, (), line), given or {}, prefix)
+    elif words[:1] == ["serve"] or FLAGS_ALONE.match(" ".join(words)):
+        _add_flags(found, words[1:] if words[:1] == ["serve"] else words, prefix, line)
+    else:
+        shown = readable(" ".join(words[:2]))
+        raise _no_command(f"starts with {shown[:60]!r}, not with `vllm serve`")
 
 
-def add_serve_command(found: Translation, words: Sequence[str], prefix: str) -> None:
-    """Take in ``vllm serve MODEL --flag …``; ``vllm`` may be missing, variables may stand before
-    it, and the older ``python3 -m vllm.entrypoints.openai.api_server`` is the same."""
+def _not_one_server(script: Script, servers: Sequence[Command]) -> SettingsError:
+    if servers:
+        lines = ", ".join(str(each.line) for each in servers)
+        return _no_command(
+            f"starts {len(servers)} servers (lines {lines}), and a stack is one",
+            "Write the command of one of them into a file of its own.",
+        )
+    others = [*dict.fromkeys(readable(each.words[0])[:40] for each in script.commands)]
+    some = f": it has {', '.join(others[:8])}" if others else ""
+    return _no_command(
+        f"has no `vllm serve`, no `python -m {_MODULE}` and no `docker run` of vLLM{some}"
+    )
+
+
+def _add_others(found: Translation, commands: Sequence[Command], prefix: str) -> None:
+    """Refuse what runs before the server, unless the server is the same without it."""
+    for command in commands:
+        words = " ".join(readable(" ".join(command.words)).split())
+        program = command.words[0].rpartition("/")[2]
+        if program == "sudo" and len(command.words) > 1:
+            program = command.words[1]
+        if _VLLM_ALONE.fullmatch(words):
+            found.add(f"{prefix}{words[:80]}", AsIs("the image has vLLM"))
+        elif not _HARMLESS.fullmatch(program) or words.startswith("uv pip install"):
+            found.add(f"{prefix}{words[:80]}", NO_COMMANDS)
+
+
+def _is_shell(words: Sequence[str]) -> bool:
+    """Whether ``words`` are a shell with a script as its last word."""
+    return (
+        len(words) > 2
+        and words[0].rpartition("/")[2] in _SHELLS
+        and all(word.startswith("-") for word in words[1:-1])
+        and "c" in words[-2]
+    )
+
+
+def _starts_server(words: Sequence[str]) -> bool:
+    if not words or _SPEAKING.fullmatch(words[0].rpartition("/")[2]):
+        return False
+    return (
+        _server_at(words) is not None
+        or any(_INNER.search(word) for word in words)
+        or ((run := _docker_run_at(words)) is not None and _runs_vllm(words[run:]))
+    )
+
+
+def _server_at(words: Sequence[str]) -> int | None:
+    """Where the server's own words begin: after `vllm serve`, or the older module."""
+    for place in range(1, len(words)):
+        before, word = words[place - 1].rpartition("/")[2], words[place]
+        if (before == "vllm" and word == "serve") or (before == "-m" and word == _MODULE):
+            return place + 1
+    return None
+
+
+def _docker_run_at(words: Sequence[str]) -> int | None:
+    for place in range(1, len(words)):
+        if words[place] == "run" and words[place - 1] in ("docker", "podman", "nerdctl"):
+            return place + 1
+    return None
+
+
+def _runs_vllm(words: Sequence[str]) -> bool:
+    """Whether the image of ``words``, the options of `docker run` and what follows, is vLLM's, or
+    flags of a server follow it."""
+    return any("vllm" in word or word in ("serve", "--model") for word in words)
+
+
+def _add_server(
+    found: Translation, command: Command, given: Mapping[str, str], prefix: str
+) -> None:
+    """Take in one command that starts a server, whatever it is started through."""
+    words = list(command.words)
+    for name, content in command.variables.items():
+        found.add(f"{prefix}{name}", variable(name, content))
+    run = _docker_run_at(words)
+    if run is not None:
+        words = _docker_run(found, words[run:], given, prefix)
+        add_container_command(found, words, prefix, given, command.line)
+        return
+    server = _server_at(words)
+    inner = next((word for word in words if _INNER.search(word)), "")
+    before = words[: server - 2] if server else words[: words.index(inner)]
+    others = [word for word in before if not _ASSIGNMENT.fullmatch(word)]
+    if others and not _STARTERS.fullmatch(others[0].rpartition("/")[2]):
+        found.add(f"{prefix}{readable(' '.join(others))[:60].strip()}", _OURS)
+    if server is None:
+        # An option and its value in one word: --command='vllm serve …'.
+        add_script(found, re.sub(r"\A--?[\w-]+=", "", inner), given, prefix, command.line)
+        return
+    for word in before:
+        if match := _ASSIGNMENT.fullmatch(word):
+            found.add(f"{prefix}{match[1]}", variable(match[1], match[2]))
+    _add_flags(found, words[server:], prefix, command.line)
+
+
+def _add_flags(found: Translation, words: Sequence[str], prefix: str, line: int = 0) -> None:
+    """Take in ``MODEL --flag …``."""
     rest = list(words)
-    while rest and (match := _ASSIGNMENT.fullmatch(rest[0])):
-        found.add(f"{prefix}{match[1]}", _variable(match[1], match[2]))
-        rest.pop(0)
-    if re.fullmatch(r"(.*/)?python3?(\.\d+)?", rest[0] if rest else "") and rest[1:3] == [
-        "-m",
-        _MODULE,
-    ]:
-        rest = ["serve", *rest[3:]]
-    rest = rest[1:] if rest[:1] == ["vllm"] else rest
-    if rest[:1] != ["serve"]:
-        shown = " ".join(words[:2]) or "nothing"
-        raise _no_command(f"starts with {shown!r}, not with `vllm serve`")
-    rest = rest[1:]
     if rest and not rest[0].startswith("-"):
-        found.add(f"{prefix}MODEL", Sets("model.name", rest.pop(0)))
+        _add(found, f"{prefix}MODEL", "model", [rest.pop(0)], line)
     further: list[str] = []
     members: dict[str, dict[str, object]] = {}
     for flag, values in _flags(rest):
         name = _name(flag)
         name, _, member = name.partition(".")
-        if member:
+        if not flag:
+            found.unset_in(f"{prefix}further flags", "", values, line)
+        elif member:
             members.setdefault(name, {})[member] = _value(name, values)
         elif name not in _OWN_FLAGS and (words_of := _without_setting(name, values)):
             further += words_of
-            found.as_is.append(Finding(f"{prefix}{flag}", "is passed on in serving.extra_args"))
         else:
-            found.add(f"{prefix}{flag}", _outcome(name, values))
+            _add(found, f"{prefix}{flag}", name, values, line)
     for name, table in members.items():
         found.add(f"{prefix}--{name.replace('_', '-')}", _flag(name, table))
     if further:
         found.add(f"{prefix}further flags", Sets("serving.extra_args", further))
+
+
+def _add(found: Translation, key: str, name: str, values: Sequence[str], line: int) -> None:
+    """Take in one flag, unless its value is only known where it is started."""
+    rule = rule_of(name.removeprefix("no_"))
+    unknown = [each for value in values for each in gaps(value)]
+    if rule is not None and rule.unneeded is not None:
+        found.add(key, AsIs(rule.unneeded))
+    elif name.startswith("no_enable_") and rule is not None and rule.refused is not None:
+        found.add(key, AsIs("it is off"))
+    elif not unknown or name in _WHATEVER:
+        found.add(key, _outcome(name, values))
+    elif name == "tensor_parallel_size" and any(map(_counts_chips, unknown)):
+        found.add(key, AsIs("all chips of the slice share each layer by default"))
+    elif any(not re.fullmatch(r"\$\w+", each) for each in unknown):
+        found.add(
+            key,
+            Refused(
+                f"{readable(' '.join(values))} is filled in where it is started",
+                "Write its value there.",
+            ),
+        )
+    else:
+        setting = _outcome(name, values)
+        found.unset_in(key, setting.key if isinstance(setting, Sets) else "", values, line)
+
+
+def _counts_chips(text: str) -> bool:
+    """Whether the gap ``text`` is the number of devices of the machine that it runs on."""
+    return (
+        re.fullmatch(
+            r"\$(SKYPILOT_NUM_GPUS_PER_NODE|DSTACK_GPUS_(NUM|PER_NODE)|\(nvidia-smi .*)", text
+        )
+        is not None
+    )
 
 
 def _name(flag: str) -> str:
@@ -153,11 +378,18 @@ def _outcome(name: str, values: Sequence[str]) -> Sets | AsIs | Refused:
     value = _value(name, values)
     if name in _OWN_FLAGS:
         return _OWN_FLAGS[name](value)
+    if name in ("pipeline_parallel_size", "data_parallel_size") and value == 1:
+        return AsIs("is vLLM's default")
     if name == "max_model_len" and value in ("auto", -1):
         return Refused(
             "asks vLLM to choose the length when it starts, and memory is planned before",
             "Write a number of tokens.",
         )
+    if name == "dtype" and value in _ALIASES:
+        value = _ALIASES[str(value)]
+    if name == "limit_mm_per_prompt" and isinstance(value, str) and _LIMITS.fullmatch(value):
+        pairs = (re.split("[=:]", each) for each in value.split(","))
+        value = {kind: int(number) for kind, number in pairs}
     return _flag(name, value)
 
 
@@ -170,23 +402,40 @@ def _without_setting(name: str, values: Sequence[str]) -> list[str]:
 
 
 def _flags(words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """Each flag with its values: what follows `=`, or the next word, or several where vLLM's
-    parser takes several."""
+    """Each flag with its values: what follows `=`, or as many words as vLLM's parser takes. A word
+    that stands for further flags, which nothing tells, comes as the value of no flag."""
     rest = list(words)
     while rest:
         word = rest.pop(0)
+        if gaps(word) == (readable(word),):
+            yield "", [word]
+            continue
         if not word.startswith("-"):
-            raise _no_command(f"has the word {word[:40]!r} where a flag is expected")
+            raise _no_command(f"has the word {readable(word)[:40]!r} where a flag is expected")
         if level := re.fullmatch(r"-O=?(\d+)", word):
             yield "-O", [level[1]]
             continue
         flag, equals, value = word.partition("=")
         known = known_flags().get(plain_name(f"--{_name(flag)}"))
-        most = len(rest) if known is not None and known.values == "many" else 1
+        count = known.values if known is not None else "one"
+        most = {"none": 0, "many": len(rest)}.get(count, 1)
         values = [value] if equals else []
         while not equals and rest and len(values) < most and not _FLAG.match(rest[0]):
             values.append(rest.pop(0))
         yield flag, values
+
+
+def _flag_and_value(word: str) -> list[str]:
+    """The parts of ``word``, a member of a list, that holds a flag and its value."""
+    match = re.fullmatch(r"(--?[\w.-]+)\s+(\S.*)", word.strip(), re.DOTALL)
+    if match is None:
+        return [word]
+    if match[2][0] in "{[":
+        return [match[1], match[2]]
+    try:
+        return shlex.split(word)
+    except ValueError:
+        return [match[1], match[2]]
 
 
 def _value(name: str, words: Sequence[str]) -> object:
@@ -220,80 +469,44 @@ def _plain_value(text: str) -> object:
     return value if isinstance(value, int | float | dict | list) else text
 
 
-def _docker_run(found: Translation, words: Sequence[str]) -> list[str]:
+def _docker_run(
+    found: Translation, words: Sequence[str], given: Mapping[str, str], prefix: str
+) -> list[str]:
     """Take in the options of ``docker run`` and the image; returns the container's command."""
     rest = list(words)
+    entrypoint: list[str] = []
     while rest and rest[0].startswith("-"):
         option, equals, value = rest.pop(0).partition("=")
         if _WITH_VALUE.fullmatch(option) and not equals:
             if not rest:
                 raise _no_command(f"ends after {option}")
             value = rest.pop(0)
+        elif not equals and re.fullmatch(r"-[a-z].+", option) and _WITH_VALUE.fullmatch(option[:2]):
+            option, value = option[:2], option[2:]  # -p8000:8000
         elif not (_WITH_VALUE.fullmatch(option) or _SWITCHES.fullmatch(option)):
             raise _no_command(f"has an option of docker that tpuflex does not know, {option[:40]}")
         if option in _ENVIRONMENT:
             name, equals, content = value.partition("=")
-            found.add(f"{option} {name}", _variable(name, content) if equals else _SECRET)
+            # Without a value, docker takes the one of the shell.
+            known = content if equals else given.get(name)
+            found.add(f"{prefix}{option} {name}", variable(name, known))
+        elif option == "--env-file":
+            found.add(f"{prefix}{option}", NO_FILE)
         elif option == "--shm-size":
-            found.add(option, _shared_memory(value))
+            found.add(f"{prefix}{option}", shared_memory(value))
+        elif option == "--entrypoint":
+            entrypoint = value.split()
         else:
-            found.add(f"docker run {option}", _CONTAINER)
+            found.add(f"{prefix}docker run {readable(f'{option} {value}').strip()[:60]}", _OURS)
     if not rest:
         raise _no_command("names no image")
-    found.add("image", _image(rest.pop(0)))
-    return rest
+    found.add(f"{prefix}image", image(rest.pop(0)))
+    return [*entrypoint, *rest]
 
 
-def _variable(name: str, content: str) -> Sets | Refused:
-    if _FILLED_IN in content or content.startswith("$"):
-        return _SECRET
-    return Sets(f"serving.env.{name}", content)
+NO_FILE = Refused("names a file, which is not read", "Write its variables in the file of --from.")
 
 
-def _shared_memory(value: str) -> Sets | Refused:
-    match = _SIZE.fullmatch(value)
-    if match is None:
-        return Refused(f"{value[:40]!r} is no size", "Write one such as 10g.")
-    return Sets("serving.shm_size", f"{match[1]}{match[2].lower()}")
-
-
-def _image(reference: str) -> Sets | AsIs | Refused:
-    if "@sha256:" in reference:
-        return Sets("serving.image", reference)
-    return Refused(
-        f"{reference} is not pinned by its digest, so it can change under a running stack",
-        "vllm/vllm-tpu is taken, by digest; another: --set serving.image=REPOSITORY@sha256:…",
-    )
-
-
-def _last_step(found: Translation, script: str) -> list[str]:
-    """The last command of a script; what runs before it is refused."""
-    *before, last = _STEP.split(script)
-    for step in before:
-        found.add(
-            " ".join(step.split())[:80],
-            Refused(
-                "the container starts the server and nothing else, and installs nothing: its hosts"
-                " reach Google only, and its image is pinned"
-            ),
-        )
-    return _words(last)
-
-
-def _one_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    if lines and all(_NUMBERED.match(line) for line in lines):
-        lines = [_NUMBERED.sub("", line) for line in lines]
-    return re.sub(r"\\\s*\n\s*", " ", "\n".join(line.rstrip() for line in lines)).strip()
-
-
-def _words(text: str) -> list[str]:
-    try:
-        return shlex.split(_SUBSTITUTION.sub(_FILLED_IN, text))
-    except ValueError as error:
-        raise _no_command(f"cannot be split into words ({error})") from error
-
-
-def _no_command(problem: str) -> SettingsError:
-    remedy = "Write one command: vllm serve MODEL --flag value …"
-    return SettingsError("the command line", (Finding("command", problem, remedy),))
+def _no_command(problem: str, remedy: str = "") -> SettingsError:
+    remedy = remedy or "Write one command: vllm serve MODEL --flag value …"
+    return SettingsError("The command line", (Finding("command", problem, remedy),))

@@ -6,11 +6,12 @@ setting, nothing because it is so anyway, or a refusal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tpuflex.errors import Finding
+from tpuflex.scaffold.shell_script import gaps
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,23 @@ class Refused:
     remedy: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Unset:
+    """A variable that nothing sets, where its value is needed.
+
+    Attributes:
+        variable: its name.
+        key: the foreign key that it stands at.
+        setting: the setting that it would become; empty if that cannot be told.
+        line: line of the file; 0 if the file is no script.
+    """
+
+    variable: str
+    key: str
+    setting: str
+    line: int
+
+
 Rule: TypeAlias = Callable[[object], "Sets | AsIs | Refused"]
 
 
@@ -62,12 +80,14 @@ class Translation:
         origins: the foreign key that each setting comes from.
         as_is: foreign keys that need no setting, each with the reason.
         refused: foreign keys that cannot be honoured, each with the reason.
+        unset: uses of variables that nothing sets.
     """
 
     settings: dict[str, object] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
     as_is: list[Finding] = field(default_factory=list)
     refused: list[Finding] = field(default_factory=list)
+    unset: list[Unset] = field(default_factory=list)
 
     def add(self, key: str, outcome: Sets | AsIs | Refused) -> None:
         """Take in what a rule said of the foreign ``key``."""
@@ -84,10 +104,21 @@ class Translation:
             case Refused(reason, remedy):
                 self.refused.append(Finding(key, reason, remedy))
 
+    def unset_in(self, key: str, setting: str, values: Iterable[str], line: int) -> None:
+        """Take in that variables in ``values`` at the foreign ``key`` are set by nothing."""
+        for value in values:
+            for name in gaps(value):
+                self.unset.append(Unset(name.removeprefix("$"), key, setting, line))
+
 
 def sets(key: str) -> Rule:
     """The value becomes the setting ``key`` as it is."""
     return lambda value: Sets(key, value)
+
+
+def as_is(reason: str) -> Rule:
+    """Whatever the value is, it needs no setting."""
+    return lambda _value: AsIs(reason)
 
 
 def refused(reason: str, remedy: str = "") -> Rule:
@@ -106,12 +137,19 @@ def only(*values: object, because: str, otherwise: str, remedy: str = "") -> Rul
     return rule
 
 
-def translated(document: Mapping[str, object], rules: Mapping[str, Rule]) -> Translation:
-    """The values of ``document``, each by the rule of its dotted key."""
+def translated(
+    document: Mapping[str, object],
+    rules: Mapping[str, Rule],
+    *,
+    otherwise: AsIs | Refused | None = None,
+) -> Translation:
+    """The values of ``document``, each by the rule of its dotted key; a member without a rule is
+    ``otherwise``, or, without that, refused."""
     found = Translation()
-    for key, value in _values(document, "", rules):
+    values = document.items() if otherwise is not None else _values(document, "", rules)
+    for key, value in values:
         rule = rules.get(key)
-        found.add(key, rule(value) if rule is not None else _UNKNOWN)
+        found.add(key, rule(value) if rule is not None else otherwise or _UNKNOWN)
     return found
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
 
 from embedded_cloud.daemon import missing_packages
+from pulumi_plugin.printable import printable
 from tpuflex.catalog.catalog import Catalog
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.steps.new_stack import NewStack, new_stack
 from tpuflex.cli.steps.questions import Questions
-from tpuflex.cli.steps.stack_options import StackOptions
+from tpuflex.cli.steps.stack_options import StackOptions, choices
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.gcloud_commands import enable_services, log_in
 from tpuflex.operate.model_source import directory_of
@@ -88,7 +89,8 @@ def run_init(invocation: Invocation, options: InitOptions) -> None:
     """
     place = _place(invocation, options)
     catalog = load_catalog(place.root)
-    stack = new_stack(options, catalog, Questions(defaults=invocation.yes))
+    questions = Questions(defaults=invocation.yes)
+    stack = new_stack(options, catalog, questions, invocation.environ)
     name = _stack_name(invocation, stack)
     settings = _checked(stack, catalog, name)
     _accept_refusals(invocation, stack)
@@ -198,6 +200,7 @@ def _report(
     output = invocation.output
     found = stack.translation
     files = [str(file.relative_to(place.root)) for file in written]
+    chips = list(choices(settings)) if settings.cloud == "google" else []
     warned = tuple(warnings(settings))
     following = list(_next(place, name, settings, invocation.environ))
     output.document(
@@ -208,6 +211,7 @@ def _report(
             "written": files,
             "as_is": [each.to_json() for each in (found.as_is if found is not None else ())],
             "refused": [each.to_json() for each in (found.refused if found is not None else ())],
+            "accelerators": [asdict(each) for each in chips],
             "warnings": [each.to_json() for each in warned],
             "next": following,
         }
@@ -216,13 +220,27 @@ def _report(
     output.result(f"New {what} in {place.root}:")
     for file in files:
         output.result(f"  {file}")
+    for reason, keys in _by_reason(found.as_is if found is not None else ()).items():
+        output.progress(printable(f"Left out: {', '.join(keys)}: {reason}."))
     for finding in warned:
         output.progress(f"Warning: {finding}")
     if place.new and IGNORE_FILE not in files:
         output.progress(f"Add .tpuflex/ to {IGNORE_FILE}, which was there already.")
+    if chips:
+        output.result("Accelerator types for the same (--accelerator):")
+    for each in chips:
+        output.result(f"  {each}")
     output.result("Next:")
     for command in following:
         output.result(f"  {command}")
+
+
+def _by_reason(findings: Iterable[Finding]) -> dict[str, list[str]]:
+    """Keys of ``findings`` by what is said of them."""
+    keys: dict[str, list[str]] = {}
+    for finding in findings:
+        keys.setdefault(finding.problem, []).append(finding.key)
+    return keys
 
 
 def _next(

@@ -15,12 +15,19 @@ import yaml
 from tpuflex.catalog.catalog import Catalog
 from tpuflex.catalog.zones import region_of
 from tpuflex.cli.steps.questions import Questions
-from tpuflex.cli.steps.stack_options import StackOptions, google_stack, image_of, text_at
+from tpuflex.cli.steps.stack_options import (
+    StackOptions,
+    google_stack,
+    image_of,
+    longest_context,
+    text_at,
+)
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.naming import slug
 from tpuflex.scaffold.foreign_file import translated_file
 from tpuflex.scaffold.google_stack import (
     COMMENTS,
+    GoogleStack,
     first_flags,
     google_sections,
     weights_directory,
@@ -32,9 +39,10 @@ from tpuflex.settings.stack_text import stack_text
 from tpuflex.settings.stack_yaml import RefusedYamlError, read_yaml
 
 if TYPE_CHECKING:
-    from tpuflex.scaffold.translation import Translation
+    from tpuflex.scaffold.translation import Translation, Unset
 
 _WIDTH = 96
+_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|KEY", re.IGNORECASE)
 _REGISTRY = re.compile(r"^[a-z0-9-]+(?=-docker\.pkg\.dev/)")
 
 
@@ -73,8 +81,11 @@ class NewStack:
         return stack_text(self.sections, self.heading, comments=comments, schema=schema)
 
 
-def new_stack(options: StackOptions, catalog: Catalog, questions: Questions) -> NewStack:
-    """The stack that ``options`` and answers describe.
+def new_stack(
+    options: StackOptions, catalog: Catalog, questions: Questions, environ: Mapping[str, str]
+) -> NewStack:
+    """The stack that ``options`` and answers describe; ``environ`` holds variables that the file of
+    ``--from`` may name.
 
     Raises:
         click.UsageError: options contradict each other, or something is missing.
@@ -88,7 +99,8 @@ def new_stack(options: StackOptions, catalog: Catalog, questions: Questions) -> 
     else:
         cloud = _cloud(options, questions)
         if options.source is not None:
-            stack = _from_file(options, options.source, cloud, catalog, questions)
+            found = _read_file(options, options.source, questions, environ)
+            stack = _from_file(options, options.source, found, cloud, catalog, questions)
         elif cloud == "google":
             stack = _on_google(options, catalog, questions)
         else:
@@ -140,10 +152,40 @@ def _from_template(options: StackOptions, shipped: ShippedStack, questions: Ques
     return stack
 
 
+def _read_file(
+    options: StackOptions, source: Path, questions: Questions, environ: Mapping[str, str]
+) -> Translation:
+    """What the file of ``--from`` says, with answers for the variables that nothing sets.
+
+    Raises:
+        click.UsageError: there is such a variable, and nobody to ask.
+    """
+    # A secret of this shell has no place in a stack file.
+    given = {name: value for name, value in environ.items() if not _SECRET.search(name)}
+    found = translated_file(source, model=options.model, given=given)
+    said = {change.partition("=")[0].removeprefix("tpuflex:") for change in options.changes}
+    said |= {"model.name"} if options.model else set()
+    if missing := {each.variable: each for each in found.unset if each.setting not in said}:
+        answers = {name: _value_of(use, source, questions) for name, use in missing.items()}
+        questions.require()
+        found = translated_file(source, model=options.model, given=given | answers)
+    return found
+
+
+def _value_of(use: Unset, source: Path, questions: Questions) -> str:
+    where = f"{source.name}:{use.line}" if use.line else source.name
+    option = f"{use.variable}=VALUE before the command: nothing in {where} sets it for {use.key}"
+    return questions.ask(option, None, f"${use.variable}, which {where} has at {use.key}")
+
+
 def _from_file(
-    options: StackOptions, source: Path, cloud: str, catalog: Catalog, questions: Questions
+    options: StackOptions,
+    source: Path,
+    found: Translation,
+    cloud: str,
+    catalog: Catalog,
+    questions: Questions,
 ) -> NewStack:
-    found = translated_file(source, model=options.model)
     _require_model(options, source, found)
     if cloud == "embedded":
         sections = shipped_stack(EMBEDDED).sections
@@ -151,6 +193,7 @@ def _from_file(
         found.settings.pop("serving.image", None)
     else:
         target = google_stack(options, found.settings, catalog, questions)
+        _bound_context(options, found, target, catalog)
         sections = google_sections(target, image_of(options, found.settings, target, catalog))
     for key, value in found.settings.items():
         put(sections, key, value)
@@ -161,6 +204,21 @@ def _from_file(
     stack = NewStack(sections, heading, proposed_name=name, translation=found)
     _apply_options(stack, options)
     return stack
+
+
+def _bound_context(
+    options: StackOptions, found: Translation, target: GoogleStack, catalog: Catalog
+) -> None:
+    """Take the longest context that fits, where the file names none and the model's own, which vLLM
+    would take, does not fit."""
+    if any(change.startswith("serving.flags.max_model_len=") for change in options.changes):
+        return
+    length = longest_context(target, found.settings, catalog)
+    if length is not None:
+        where = f"{target.model} on {target.accelerator_type}"
+        problem = f"nothing names it, and the whole context of {where} does not fit"
+        found.refused.append(Finding("--max-model-len", problem, f"{length} is written."))
+        found.settings["serving.flags.max_model_len"] = length
 
 
 def _require_model(options: StackOptions, source: Path, found: Translation) -> None:
@@ -174,7 +232,8 @@ def _require_model(options: StackOptions, source: Path, found: Translation) -> N
         return
     problem = "names no model that tpuflex could read, and no other takes its place"
     missing = Finding(source.name, problem, "Name it: --model NAME.")
-    raise SettingsError("The file of --from", (missing, *found.refused))
+    places = [each for each in found.as_is if each.key.endswith(("MODEL", "--model"))]
+    raise SettingsError("The file of --from", (missing, *places, *found.refused))
 
 
 def _on_google(options: StackOptions, catalog: Catalog, questions: Questions) -> NewStack:
