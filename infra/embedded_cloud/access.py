@@ -20,7 +20,6 @@ from enum import StrEnum
 from pathlib import Path
 
 from embedded_cloud.errors import CloudError, permission_denied, unauthenticated
-from embedded_cloud.private_files import read_own
 from tpuflex.errors import EmulatorError
 from tpuflex.trusted_files import write_private
 
@@ -169,11 +168,11 @@ def read_token(state_dir: Path) -> str:
     """The token of the embedded cloud of ``state_dir``.
 
     Raises:
-        EmulatorError: there is none: the embedded cloud never ran there; or others know it.
+        EmulatorError: there is none: the embedded cloud never ran there.
     """
     path = state_dir / TOKEN_FILE
     try:
-        return read_own(path, secret=True)
+        return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise EmulatorError(

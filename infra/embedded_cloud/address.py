@@ -6,7 +6,6 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from embedded_cloud.private_files import read_own
 from tpuflex.trusted_files import write_private
 
 ADDRESS_FILE = "address.json"
@@ -47,7 +46,7 @@ def write_address(state_dir: Path, address: Address) -> None:
 def read_address(state_dir: Path) -> Address | None:
     """What ``state_dir`` records, running or not; ``None`` if nothing legible of ours."""
     try:
-        document = json.loads(read_own(state_dir / ADDRESS_FILE, secret=False))
+        document = json.loads((state_dir / ADDRESS_FILE).read_text("utf-8"))
         return Address(**document)
     except (OSError, ValueError, TypeError):
         return None

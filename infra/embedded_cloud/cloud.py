@@ -22,7 +22,6 @@ from embedded_cloud.iamcredentials import service as iamcredentials
 from embedded_cloud.json_types import JsonObject, JsonValue, child, children, number, string_map
 from embedded_cloud.oslogin import services as oslogin_services
 from embedded_cloud.pipeline import Pipeline
-from embedded_cloud.private_files import private_directory
 from embedded_cloud.routing import Context, Service
 from embedded_cloud.store import Store
 from embedded_cloud.strictness import StrictnessBook
@@ -31,6 +30,7 @@ from embedded_cloud.tokens.identities import Identities
 from embedded_cloud.tpu.capacity import CapacityBook
 from embedded_cloud.tpu.routes import services as tpu_services
 from embedded_cloud.tpu.state import TpuState
+from tpuflex.trusted_files import own_directory
 
 if TYPE_CHECKING:
     from embedded_cloud.faults.injector import FaultInjector
@@ -84,8 +84,8 @@ class Cloud:
         store: Store | None = None,
         token: str = "",
     ) -> None:
-        # Payloads of secrets are in it.
-        private_directory(state_dir)
+        own_directory(state_dir)
+        state_dir.chmod(0o700)  # also one that was there: payloads of secrets are in it
         self.state_dir = state_dir
         self.base_url = ""
         self.store = store or Store(state_dir / "store.sqlite")

@@ -24,10 +24,9 @@ from embedded_cloud import control_client
 from embedded_cloud.address import ADDRESS_FILE, Address, read_address
 from embedded_cloud.environment import DEFAULT_PORT
 from embedded_cloud.json_types import JsonObject
-from embedded_cloud.private_files import private_directory
 from pulumi_plugin.peer import listens
 from tpuflex.errors import EmulatorError
-from tpuflex.trusted_files import child_environment
+from tpuflex.trusted_files import child_environment, own_directory
 
 #: What this version serves, as the health answer names it.
 SERVICES = frozenset(
@@ -119,7 +118,7 @@ def start(
             f"the embedded cloud needs {' and '.join(missing)}, and tpuflex was installed without",
             hint="Install it with them: pip install 'tpuflex[embedded]'",
         )
-    private_directory(state_dir)
+    own_directory(state_dir)
     command = [sys.executable, "-P", "-m", "embedded_cloud.process"]
     command += ["--state-dir", str(state_dir.resolve()), "--port", str(port)]
     if capacity is not None:

@@ -23,11 +23,10 @@ from embedded_cloud.clock import SystemClock, rfc3339
 from embedded_cloud.cloud import Cloud
 from embedded_cloud.errors import CloudError
 from embedded_cloud.hosts.processes import read_record, same_process
-from embedded_cloud.private_files import private_directory
 from embedded_cloud.server import serving
 from embedded_cloud.tpu.capacity import Capacity
 from tpuflex.errors import EmulatorError
-from tpuflex.trusted_files import write_private
+from tpuflex.trusted_files import own_directory, write_private
 
 _log = logging.getLogger(__name__)
 
@@ -214,7 +213,7 @@ def _capacity(document: str) -> Capacity:
 @contextlib.contextmanager
 def _only_one(state_dir: Path) -> Iterator[None]:
     """Lock the state directory; the kernel releases it however this process ends."""
-    private_directory(state_dir)
+    own_directory(state_dir)
     with (state_dir / "lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -28,10 +28,9 @@ from embedded_cloud.hosts.ssh_server import host_key, key_purpose, public_text
 from embedded_cloud.iap.relay import Relay, Targets
 from embedded_cloud.oslogin import LoginProfiles
 from embedded_cloud.peer import owners_door
-from embedded_cloud.private_files import private_directory
 from embedded_cloud.tpu.state import TpuState
 from pulumi_plugin.peer import is_own_connection
-from tpuflex.trusted_files import write_private
+from tpuflex.trusted_files import own_directory, write_private
 
 #: Its file, which gcloud is told to trust, below the emulator's state directory.
 CERTIFICATE = "iap/certificate.pem"
@@ -43,7 +42,7 @@ _SKEW = datetime.timedelta(days=1)
 def server_context(state_dir: Path, name: str, now: datetime.datetime) -> ssl.SSLContext:
     """TLS for a server called ``name``, with a certificate of its own that is made anew: only a
     client that is told of it takes it for that server."""
-    private_directory(state_dir / "iap")
+    own_directory(state_dir / "iap")
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     certificate = (

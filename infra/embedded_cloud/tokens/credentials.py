@@ -10,10 +10,9 @@ from pathlib import Path
 from embedded_cloud.access import Caller, Principal
 from embedded_cloud.errors import invalid_argument
 from embedded_cloud.json_types import JsonObject, text
-from embedded_cloud.private_files import private_directory
 from embedded_cloud.store import Store
 from embedded_cloud.tokens.identities import CLIENT_ID, USER_ACCOUNT, Identities, audience, deployer
-from tpuflex.trusted_files import write_private
+from tpuflex.trusted_files import own_directory, write_private
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +170,7 @@ class Credentials:
             self.issue(kind, text(record, "project"))
 
     def _write(self, kind: str, project: str) -> Path:
-        private_directory(self._directory)
+        own_directory(self._directory)
         subject = self._directory / _SUBJECT_FILE
         write_private(subject, self._identities.subject_token)
         issue = Issue(
