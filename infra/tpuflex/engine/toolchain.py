@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tpuflex.trusted_files import child_environment
+
 #: The Go version that the engine's modules ask for (the `go` line of `lock/go.mod`).
 MINIMUM_GO = (1, 25, 11)
 
@@ -63,7 +65,7 @@ def _go_version(go: Path, environ: Mapping[str, str]) -> str:
     stated = go.resolve().parent.parent / "VERSION"
     if stated.is_file():
         return stated.read_text("utf-8", errors="replace").partition("\n")[0]
-    local = {**environ, "GOTOOLCHAIN": "local"}
+    local = {**child_environment(environ), "GOTOOLCHAIN": "local"}
     try:
         answer = subprocess.run(
             [go, "version"], env=local, capture_output=True, text=True, timeout=30, check=True
