@@ -74,10 +74,8 @@ def own_directory(path: Path) -> None:
     for directory in (*reversed(path.parents), path):
         try:
             directory.mkdir(mode=0o700)
-        except FileExistsError:
-            continue
-        except OSError:
-            if not directory.is_dir():  # one that is there may lie where nothing can be made
+        except OSError:  # also of one that is there, where nothing can be made
+            if not directory.is_dir():
                 raise
 
 

@@ -260,8 +260,8 @@ class TestEmulator:
 
         typed = type_in("emulator", "start")
 
-        assert typed.code == 9
-        assert f"{project / '.tpuflex' / 'emulator'}: it is no directory" in typed.err
+        assert typed.code == 1
+        assert typed.err == f"Error: File exists: {project / '.tpuflex' / 'emulator'}\n"
 
     def test_port_in_use(self, type_in: TypeIn) -> None:
         """The error names a port that is in use."""
