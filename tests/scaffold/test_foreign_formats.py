@@ -46,6 +46,7 @@ SCRIPTS = {
     "  vllm/vllm-openai:latest --model a/b --max-num-seqs 8",
     "docker with a shell": "docker run --rm --entrypoint bash vllm/vllm-tpu:nightly -lc "
     "'exec vllm serve a/b --max-num-seqs 8'",
+    "PowerShell": "docker run `\n  --rm `\n  vllm/vllm-openai `\n  --model a/b --max-num-seqs 8",
     "flags in a file": "model: a/b\nmax-num-seqs: 8\nhost: 0.0.0.0\n",
 }
 DEPLOYMENT = """
@@ -127,6 +128,17 @@ TASKS = {
       vllm serve $MODEL --max-num-seqs 8 \\
         --tensor-parallel-size $SKYPILOT_NUM_GPUS_PER_NODE 2>&1 | tee log
 """,
+    "the production stack": """
+    servingEngineSpec:
+      modelSpec:
+        - name: m
+          repository: vllm/vllm-openai
+          tag: latest
+          modelURL: a/b
+          replicaCount: 1
+          requestGPU: 1
+          vllmConfig: {v1: 1, maxNumSeqs: 8, extraArgs: [--disable-log-requests]}
+""",
     "values with a shell": 'command: ["/bin/sh", "-c", "vllm serve a/b --max-num-seqs 8"]',
 }
 
@@ -189,6 +201,8 @@ def test_chips(tmp_path: Path, text: str, accelerator: str) -> None:
             "services: {a: {image: vllm/vllm-tpu}, b: {image: vllm/vllm-tpu}}",
             r"start 2 servers \(a, b\)",
         ),
+        ("servingEngineSpec: {modelSpec: [{}, {}]}", "names 2 models"),
+        ("vllm serve a/b \\\n  -tp 4\n  --dtype auto", "--dtype in line 3, on its own"),
         ("a: 1\nb: 2", "is of no format that tpuflex reads: it has a, b"),
         ("image: {{ .Values.image }}\nargs: {{- x }}", "a template of Helm"),
     ],
@@ -256,6 +270,7 @@ def test_variables_that_make_no_difference(tmp_path: Path, command: str) -> None
         ("--pipeline-parallel-size 1", "vLLM's default"),
         ("--host 0.0.0.0", "listens on the host's own address"),
         ("--no-enable-log-requests", "it is off"),
+        ("--served-model-name a/b", "the model's own"),
     ],
 )
 def test_flags_that_make_no_difference(tmp_path: Path, flag: str, reason: str) -> None:
@@ -312,6 +327,25 @@ def test_variables_of_the_shell(tmp_path: Path) -> None:
 
     assert found.settings["serving.env.VLLM_HTTP_TIMEOUT_KEEP_ALIVE"] == "9"
     assert [str(each) for each in found.as_is] == ["export MY_DIR: vLLM does not read it."]
+
+
+@pytest.mark.parametrize("option", ["-e VLLM_X=1", "-eVLLM_X=1", "--env=VLLM_X=1", "-e VLLM_X"])
+def test_variables_of_a_container(tmp_path: Path, option: str) -> None:
+    """All spellings of docker; without a value it is the shell's, and a secret is refused."""
+    command = f"docker run {option} -e WANDB_KEY=xyz vllm/vllm-tpu:nightly a/b"
+    found = translate(tmp_path, command, {"VLLM_X": "1"})
+
+    assert found.settings == {"model.name": "a/b", "serving.env.VLLM_X": "1"}
+    assert [each.key for each in found.refused] == ["-e WANDB_KEY"]
+
+
+def test_flags_that_vllm_does_not_take(tmp_path: Path) -> None:
+    """A flag that it does not have, and a value that may not be passed on, are refused as such."""
+    found = translate(tmp_path, "vllm serve a/b --foo 3 --uvicorn-log-level debug")
+
+    first, second = found.refused
+    assert first.problem.endswith('has no flag "--foo" and would not start')
+    assert second.problem == '"debug" is no value of --uvicorn-log-level'
 
 
 def test_a_directory_is_no_model(tmp_path: Path) -> None:

@@ -264,7 +264,9 @@ def test_many_flags_are_judged_once_each(monkeypatch: pytest.MonkeyPatch, tmp_pa
         return problems(settings)
 
     monkeypatch.setattr(foreign_file, "_problems", counted)
-    translated_file(file_with(tmp_path, "vllm serve m --x-a 1 --x-b 2 --x-c 3"))
+    translated_file(
+        file_with(tmp_path, "vllm serve m --block-size 1 --max-num-seqs 2 --seed 3 --dtype x")
+    )
 
     assert sorted(judged) == [1, 1, 1, 3]
 

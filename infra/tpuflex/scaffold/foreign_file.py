@@ -41,10 +41,12 @@ from tpuflex.scaffold.workload import (
     SCALING,
     add_compose,
     add_dstack,
+    add_engine_values,
     add_kubernetes,
     add_skypilot,
     is_compose,
     is_dstack,
+    is_engine_values,
     is_kubernetes,
     is_skypilot,
 )
@@ -237,6 +239,8 @@ def _translated(source: str, text: str, given: Mapping[str, str]) -> Translation
         if "{{" in text and not is_command(text):
             problem = "is a template of Helm, and says nothing before `helm template` renders it"
             raise _unreadable(source, problem) from error
+        if source.endswith((".yaml", ".yml")) and not text.startswith("#!"):
+            raise _unreadable(source, f"is not YAML ({_place(error)})") from error
         return _translated_script(source, text, given)
     values = [each.value for each in documents if each.value is not None]
     if not values:
@@ -254,6 +258,7 @@ def _translated(source: str, text: str, given: Mapping[str, str]) -> Translation
         (is_compose, add_compose),
         (is_dstack, add_dstack),
         (is_skypilot, add_skypilot),
+        (is_engine_values, add_engine_values),
         (_is_helm, translated_values),
         (is_flags, translated_flags),
     ):
@@ -261,6 +266,13 @@ def _translated(source: str, text: str, given: Mapping[str, str]) -> Translation
             return add(value, given)
     keys = ", ".join(str(key)[:40] for key in [*value][:8])
     raise _unreadable(source, f"is of no format that tpuflex reads: it has {keys}")
+
+
+def _place(error: yaml.YAMLError | RefusedYamlError) -> str:
+    if isinstance(error, RefusedYamlError):
+        return error.problem
+    mark = getattr(error, "problem_mark", None)
+    return f"line {mark.line + 1}" if mark is not None else "it cannot be parsed"
 
 
 def _is_section(value: object) -> bool:

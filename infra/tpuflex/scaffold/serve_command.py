@@ -46,6 +46,9 @@ _LARGE_NUMBER = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)([kmgt])|(\d{1,15})([KMGT]
 _THOUSANDS = "kmgt"
 #: `image=4,audio=1`, as vLLM took limits before they were a document.
 _LIMITS = re.compile(r"\w+[=:]\d{1,9}(,\w+[=:]\d{1,9})*")
+#: Flags without a setting whose default changes nothing.
+_DEFAULTS = {"pipeline_parallel_size": 1, "data_parallel_size": 1}
+_FLAGS = "serving.flags."
 #: vLLM's other names of data types.
 _ALIASES = {"half": "float16", "float": "float32"}
 #: The module that `vllm serve` stands for, as older commands start it.
@@ -148,7 +151,11 @@ def add_script(
         found.add(f"{prefix}{target}", AsIs("`tpuflex logs` shows what the server writes"))
     server = replace(server, line=server.line if line is None else line)
     _add_server(found, server, {**given, **script.exported}, prefix)
-    after = dict.fromkeys(readable(each.words[0]) for each in script.commands[place + 1 :])
+    behind = script.commands[place + 1 :]
+    if lost := next((each for each in behind if each.words[0].startswith("--")), None):
+        problem = f"has {readable(lost.words[0])[:40]} in line {lost.line}, on its own"
+        raise _no_command(problem, "End the line before it with \\.")
+    after = dict.fromkeys(readable(each.words[0]) for each in behind)
     if names := [name for name in after if not _HARMLESS.fullmatch(name)]:
         reason = "runs beside the server, and the container starts the server alone"
         found.add(f"{prefix}{', '.join(names)}", AsIs(reason))
@@ -172,18 +179,23 @@ def is_flags(value: Mapping[str, object]) -> bool:
 
 def translated_flags(document: Mapping[str, object], _given: Mapping[str, str]) -> Translation:
     """What such flags say."""
+    found = Translation()
+    _add_flags(found, flag_words(document), "")
+    return found
+
+
+def flag_words(flags: Mapping[str, object]) -> list[str]:
+    """``flags`` as words of a command line."""
     words: list[str] = []
-    for key, value in document.items():
-        if value is False:
-            words.append(f"--no-{key}")
+    for key, value in flags.items():
+        if isinstance(value, bool):
+            words.append(f"--{key}" if value else f"--no-{key}")
         elif isinstance(value, list):
             words += [f"--{key}", *map(str, value)]
         else:
             written = json.dumps(value) if isinstance(value, dict) else str(value)
-            words += [f"--{key}"] if value is True else [f"--{key}={written}"]
-    found = Translation()
-    _add_flags(found, words, "")
-    return found
+            words.append(f"--{key}={written}")
+    return words
 
 
 def add_container_command(
@@ -311,7 +323,8 @@ def _add_server(
 def _add_flags(found: Translation, words: Sequence[str], prefix: str, line: int = 0) -> None:
     """Take in ``MODEL --flag …``."""
     rest = list(words)
-    if rest and not rest[0].startswith("-"):
+    model = rest[0] if rest and not rest[0].startswith("-") else None
+    if model is not None:
         _add(found, f"{prefix}MODEL", "model", [rest.pop(0)], line)
     further: list[str] = []
     members: dict[str, dict[str, object]] = {}
@@ -322,49 +335,64 @@ def _add_flags(found: Translation, words: Sequence[str], prefix: str, line: int 
             found.unset_in(f"{prefix}further flags", "", values, line)
         elif member:
             members.setdefault(name, {})[member] = _value(name, values)
-        elif name not in _OWN_FLAGS and (words_of := _without_setting(name, values)):
-            further += words_of
+        elif name in ("served_model_name", "tokenizer") and values == [model]:
+            found.add(f"{prefix}{flag}", AsIs("it is the model's own"))
         else:
-            _add(found, f"{prefix}{flag}", name, values, line)
+            further += _add(found, f"{prefix}{flag}", name, values, line)
     for name, table in members.items():
         found.add(f"{prefix}--{name.replace('_', '-')}", _flag(name, table))
     if further:
         found.add(f"{prefix}further flags", Sets("serving.extra_args", further))
 
 
-def _add(found: Translation, key: str, name: str, values: Sequence[str], line: int) -> None:
-    """Take in one flag, unless its value is only known where it is started."""
+def _add(
+    found: Translation, key: str, name: str, values: Sequence[str], line: int
+) -> Sequence[str]:
+    """Take in one flag, unless its value is only known where it is started; returns the words of
+    one that has no setting and is passed on."""
     rule = rule_of(name.removeprefix("no_"))
     unknown = [each for value in values for each in gaps(value)]
     if rule is not None and rule.unneeded is not None:
         found.add(key, AsIs(rule.unneeded))
     elif name.startswith("no_enable_") and rule is not None and rule.refused is not None:
         found.add(key, AsIs("it is off"))
-    elif not unknown or name in _WHATEVER:
-        found.add(key, _outcome(name, values))
     elif name == "tensor_parallel_size" and any(map(_counts_chips, unknown)):
         found.add(key, AsIs("all chips of the slice share each layer by default"))
+    elif not unknown or name in _WHATEVER:
+        if name in _OWN_FLAGS or _is_setting(name):
+            found.add(key, _outcome(name, values))
+            return ()
+        words = [f"--{name.replace('_', '-')}", *values]
+        problem = next(extra_args_findings(words), None)
+        if problem is None:
+            return words
+        found.add(key, Refused(problem.problem, problem.remedy))
     elif any(not re.fullmatch(r"\$\w+", each) for each in unknown):
-        found.add(
-            key,
-            Refused(
-                f"{readable(' '.join(values))} is filled in where it is started",
-                "Write its value there.",
-            ),
-        )
+        filled = readable(" ".join(values))
+        found.add(key, Refused(f"{filled} is filled in where it is started", "Write its value."))
     else:
         setting = _outcome(name, values)
         found.unset_in(key, setting.key if isinstance(setting, Sets) else "", values, line)
+    return ()
+
+
+def _is_setting(name: str) -> bool:
+    """Whether the flag has a setting of its own, or becomes one."""
+    return (
+        name in _DEFAULTS or _flag(name, True).key.removeprefix(_FLAGS) in ServingFlags.model_fields
+    )
+
+
+#: What other tools set to the number of devices, or what counts them.
+_DEVICES = re.compile(
+    r"\$(SKYPILOT_NUM_GPUS_PER_NODE|DSTACK_GPUS_(NUM|PER_NODE)|SLURM_GPUS_(ON|PER)_NODE"
+    r"|\(nvidia-smi .*)"
+)
 
 
 def _counts_chips(text: str) -> bool:
     """Whether the gap ``text`` is the number of devices of the machine that it runs on."""
-    return (
-        re.fullmatch(
-            r"\$(SKYPILOT_NUM_GPUS_PER_NODE|DSTACK_GPUS_(NUM|PER_NODE)|\(nvidia-smi .*)", text
-        )
-        is not None
-    )
+    return _DEVICES.fullmatch(text) is not None
 
 
 def _name(flag: str) -> str:
@@ -378,7 +406,7 @@ def _outcome(name: str, values: Sequence[str]) -> Sets | AsIs | Refused:
     value = _value(name, values)
     if name in _OWN_FLAGS:
         return _OWN_FLAGS[name](value)
-    if name in ("pipeline_parallel_size", "data_parallel_size") and value == 1:
+    if name in _DEFAULTS and value == _DEFAULTS[name]:
         return AsIs("is vLLM's default")
     if name == "max_model_len" and value in ("auto", -1):
         return Refused(
@@ -391,14 +419,6 @@ def _outcome(name: str, values: Sequence[str]) -> Sets | AsIs | Refused:
         pairs = (re.split("[=:]", each) for each in value.split(","))
         value = {kind: int(number) for kind, number in pairs}
     return _flag(name, value)
-
-
-def _without_setting(name: str, values: Sequence[str]) -> list[str]:
-    """The words of a flag that can be passed on as it is; none if it is a setting, or refused."""
-    if _flag(name, True).key.removeprefix("serving.flags.") in ServingFlags.model_fields:
-        return []
-    words = [f"--{name.replace('_', '-')}", *values]
-    return [] if any(extra_args_findings(words)) else words
 
 
 def _flags(words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
@@ -455,8 +475,8 @@ def _value(name: str, words: Sequence[str]) -> object:
 def _flag(name: str, value: object) -> Sets:
     known = ServingFlags.model_fields
     if name not in known and name.startswith("no_") and name[3:] in known and value is True:
-        return Sets(f"serving.flags.{name[3:]}", False)
-    return Sets(f"serving.flags.{name}", value)
+        return Sets(f"{_FLAGS}{name[3:]}", False)
+    return Sets(f"{_FLAGS}{name}", value)
 
 
 def _plain_value(text: str) -> object:
@@ -476,13 +496,14 @@ def _docker_run(
     rest = list(words)
     entrypoint: list[str] = []
     while rest and rest[0].startswith("-"):
-        option, equals, value = rest.pop(0).partition("=")
+        word = rest.pop(0)
+        option, equals, value = word.partition("=")
         if _WITH_VALUE.fullmatch(option) and not equals:
             if not rest:
                 raise _no_command(f"ends after {option}")
             value = rest.pop(0)
-        elif not equals and re.fullmatch(r"-[a-z].+", option) and _WITH_VALUE.fullmatch(option[:2]):
-            option, value = option[:2], option[2:]  # -p8000:8000
+        elif _WITH_VALUE.fullmatch(word[:2]):
+            option, value = word[:2], word[2:].removeprefix("=")  # -p8000:8000
         elif not (_WITH_VALUE.fullmatch(option) or _SWITCHES.fullmatch(option)):
             raise _no_command(f"has an option of docker that tpuflex does not know, {option[:40]}")
         if option in _ENVIRONMENT:

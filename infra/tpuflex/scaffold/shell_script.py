@@ -27,9 +27,9 @@ _PARAMETER = re.compile(
     re.DOTALL,
 )
 #: A line goes on after `\`, also where a copy has left blanks or a comment behind it, and over
-#: lines that are comments alone, if flags follow.
+#: lines that are comments alone, if flags follow; in the shells of Windows after a backtick or `^`.
 _CONTINUED = re.compile(
-    r"\\[ \t]*(?:[ \t]#[^\n]*)?\n(?:(?:[ \t]*#[^\n]*\n)+(?=[ \t]*-))?|\\[ \t]*\Z"
+    r"\\[ \t]*(?:[ \t]#[^\n]*)?\n(?:(?:[ \t]*#[^\n]*\n)+(?=[ \t]*-))?|\\[ \t]*\Z|[`^]\n"
 )
 #: Numbers of lines, as in a listing that was copied.
 _NUMBERED = re.compile(r"^\s*\d+\s{1,3}(?=\S)|^\s*\d+\s+")
@@ -472,7 +472,7 @@ class _Reader:
             raise self._unended("`")
         program = re.match(r"\s*([\w./-]*)", self._text[at + 1 : last])
         self._at = last + 1
-        return gap(f"$({program[1] if program else ''} …)")
+        return gap(f"$({f'{program[1]} ' if program and program[1] else ''}…)")
 
     def _closing(self, at: int, opening: str, closing: str) -> int:
         """Where the bracket at ``at`` is closed."""

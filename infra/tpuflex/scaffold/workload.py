@@ -21,6 +21,7 @@ from tpuflex.scaffold.serve_command import (
     NO_FILE,
     add_container_command,
     add_script,
+    flag_words,
 )
 from tpuflex.scaffold.shell_script import expanded, gap, read_script
 from tpuflex.scaffold.translation import (
@@ -85,9 +86,8 @@ _DSTACK: Mapping[str, Rule] = {
     "ports": _ENDPOINT,
     "auth": only(True, because="the endpoint wants a key", otherwise="the endpoint wants a key"),
     "model": as_is("the endpoint serves the API of OpenAI"),
-    "resources": lambda value: accelerator(
-        (value.get("gpu") or value.get("tpu")) if isinstance(value, dict) else value
-    ),
+    "resources.gpu": accelerator,
+    "resources.tpu": accelerator,
     "replicas": _REPLICAS,
     "nodes": _REPLICAS,
     "scaling": refused(*SCALING),
@@ -97,9 +97,7 @@ _DSTACK: Mapping[str, Rule] = {
     "repos": _FILES,
 }
 _SKYPILOT: Mapping[str, Rule] = {
-    "resources": lambda value: accelerator(
-        value.get("accelerators") if isinstance(value, dict) else value
-    ),
+    "resources.accelerators": accelerator,
     "num_nodes": _REPLICAS,
     "service": lambda value: _sky_service(value),
     "workdir": _FILES,
@@ -116,8 +114,7 @@ def _sky_service(value: object) -> AsIs | Refused:
 
 def add_dstack(task: Mapping[str, object], given: Mapping[str, str]) -> Translation:
     """What a task of dstack says."""
-    rest = {key: each for key, each in task.items() if key not in ("env", "commands", "entrypoint")}
-    found = translated(rest, _DSTACK, otherwise=_WHERE)
+    found = translated(_members(task, ("env", "commands")), _DSTACK, otherwise=_WHERE)
     lines = task.get("commands")
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
         raise _no_server("commands", "is not a list of commands")
@@ -128,8 +125,7 @@ def add_dstack(task: Mapping[str, object], given: Mapping[str, str]) -> Translat
 
 def add_skypilot(task: Mapping[str, object], given: Mapping[str, str]) -> Translation:
     """What a task of SkyPilot says."""
-    apart = ("run", "setup", "envs", "secrets")
-    rest = {key: each for key, each in task.items() if key not in apart}
+    rest = _members(task, ("run", "setup", "envs", "secrets"))
     found = translated(rest, _SKYPILOT, otherwise=_WHERE)
     environment = {
         name: value for section in ("envs", "secrets") for name, value in _pairs(task.get(section))
@@ -138,6 +134,16 @@ def add_skypilot(task: Mapping[str, object], given: Mapping[str, str]) -> Transl
     text = f"{setup if isinstance(setup, str) else ''}\n{task['run']}"
     _add_task(found, text, environment, given, "run: ")
     return found
+
+
+def _members(task: Mapping[str, object], apart: Sequence[str]) -> dict[str, object]:
+    """Members of a task but for those that stand ``apart``; those of its resources one by one."""
+    resources = task.get("resources")
+    rest = {key: each for key, each in task.items() if key not in apart}
+    if isinstance(resources, dict):
+        del rest["resources"]
+        rest |= {f"resources.{key}": each for key, each in resources.items()}
+    return rest
 
 
 def _add_task(
@@ -230,6 +236,50 @@ def _compose_words(value: object, given: Mapping[str, str]) -> list[str]:
         script = read_script(value.replace("\n", " "), given)
         return [*script.commands[0].words] if script.commands else []
     return [expanded(str(each), given) for each in value] if isinstance(value, list) else []
+
+
+# Values of vLLM's production stack
+
+_ENGINE: Mapping[str, Rule] = {
+    "repository": image,
+    "tag": as_is("an image is named by its digest"),
+    "replicaCount": _REPLICAS,
+    "requestGPU": _chips,
+    "requestGPUType": _chips,
+    "requestCPU": _chips,
+    "requestMemory": _chips,
+    "shmSize": shared_memory,
+    "hf_token": as_is("the server reads its weights from the stack's bucket, and needs no token"),
+    "pvcStorage": _WEIGHTS,
+}
+
+
+def is_engine_values(value: object) -> bool:
+    """Whether ``value`` are values of the chart of vLLM's production stack."""
+    return isinstance(_member(value, "servingEngineSpec", "modelSpec"), list)
+
+
+def add_engine_values(values: Mapping[str, object], _given: Mapping[str, str]) -> Translation:
+    """What the one model in such values says."""
+    models = _listed(_member(values, "servingEngineSpec", "modelSpec"))
+    spec = models[0] if len(models) == 1 else None
+    if not isinstance(spec, dict):
+        raise _no_server("modelSpec", f"names {len(models)} models, and a stack is one server")
+    apart = ("modelURL", "vllmConfig", "env")
+    rest = {key: each for key, each in spec.items() if key not in apart}
+    found = translated(rest, _ENGINE, otherwise=_WHERE)
+    _environment(found, {}, dict(_pairs(spec.get("env"))), "env ")
+    config = spec.get("vllmConfig")
+    config = dict(config) if isinstance(config, dict) else {}
+    further = [str(word) for word in _listed(config.pop("extraArgs", None))]
+    if "v1" in config:
+        found.add("vllmConfig.v1", variable("VLLM_USE_V1", str(config.pop("v1"))))
+    flags = {
+        re.sub(r"[A-Z]", lambda each: f"-{each[0].lower()}", key): config[key] for key in config
+    }
+    words = flag_words({"model": spec.get("modelURL", ""), **flags})
+    add_container_command(found, [*words, *further], "vllmConfig: ")
+    return found
 
 
 # Kubernetes

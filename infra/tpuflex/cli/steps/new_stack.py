@@ -24,6 +24,7 @@ from tpuflex.cli.steps.stack_options import (
 )
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.naming import slug
+from tpuflex.scaffold.container import is_secret
 from tpuflex.scaffold.foreign_file import translated_file
 from tpuflex.scaffold.google_stack import (
     COMMENTS,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from tpuflex.scaffold.translation import Translation, Unset
 
 _WIDTH = 96
-_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|KEY", re.IGNORECASE)
 _REGISTRY = re.compile(r"^[a-z0-9-]+(?=-docker\.pkg\.dev/)")
 
 
@@ -161,7 +161,7 @@ def _read_file(
         click.UsageError: there is such a variable, and nobody to ask.
     """
     # A secret of this shell has no place in a stack file.
-    given = {name: value for name, value in environ.items() if not _SECRET.search(name)}
+    given = {name: value for name, value in environ.items() if not is_secret(name)}
     found = translated_file(source, model=options.model, given=given)
     said = {change.partition("=")[0].removeprefix("tpuflex:") for change in options.changes}
     said |= {"model.name"} if options.model else set()
