@@ -70,6 +70,44 @@ def write_safetensors(path: Path, tensors: Mapping[str, tuple[str, Shape]]) -> N
         file.truncate(file.tell() + size)
 
 
+def llama_70b(**config: Any) -> PublishedCheckpoint:
+    """meta-llama/Llama-3.3-70B-Instruct, with ``config`` in its config.json."""
+    shape = {
+        "architectures": ["LlamaForCausalLM"],
+        "hidden_size": 8192,
+        "intermediate_size": 28672,
+        "max_position_embeddings": 131072,
+        "model_type": "llama",
+        "num_attention_heads": 64,
+        "num_hidden_layers": 80,
+        "num_key_value_heads": 8,
+        "rope_scaling": {"factor": 8.0, "rope_type": "llama3"},
+        "tie_word_embeddings": False,
+        "torch_dtype": "bfloat16",
+        "vocab_size": 128256,
+    }
+    layer: dict[str, Shape] = {
+        "self_attn.q_proj.weight": (8192, 8192),
+        "self_attn.k_proj.weight": (1024, 8192),
+        "self_attn.v_proj.weight": (1024, 8192),
+        "self_attn.o_proj.weight": (8192, 8192),
+        "mlp.gate_proj.weight": (28672, 8192),
+        "mlp.up_proj.weight": (28672, 8192),
+        "mlp.down_proj.weight": (8192, 28672),
+        "input_layernorm.weight": (8192,),
+        "post_attention_layernorm.weight": (8192,),
+    }
+    shapes: dict[str, Shape] = {
+        "model.embed_tokens.weight": (128256, 8192),
+        "lm_head.weight": (128256, 8192),
+        "model.norm.weight": (8192,),
+    }
+    for number in range(80):
+        shapes |= {f"model.layers.{number}.{name}": shape for name, shape in layer.items()}
+    name = "meta-llama/Llama-3.3-70B-Instruct"
+    return PublishedCheckpoint(name, {**shape, **config}, _bf16(shapes))
+
+
 def smollm2(layers: int = 30, vocabulary: int = 49152) -> PublishedCheckpoint:
     """HuggingFaceTB/SmolLM2-135M-Instruct, or one with less of it."""
     config = {

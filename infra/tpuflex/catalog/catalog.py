@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tpuflex.catalog.packaged import packaged_rows
 from tpuflex.catalog.rows import (
@@ -24,6 +24,9 @@ from tpuflex.catalog.rows import (
     Zone,
 )
 
+if TYPE_CHECKING:
+    from tpuflex.planning.checkpoint import Checkpoint
+
 _Row = TypeVar("_Row", bound=Sourced)
 
 
@@ -38,6 +41,8 @@ class Catalog:
         prices: prices by TPU generation, region and kind.
         models: models by Hugging Face id.
         images: images by digest.
+        checkpoint: what the files of a stack's model say of it; None where nothing is known of
+            them.
     """
 
     own: CatalogRows
@@ -46,6 +51,7 @@ class Catalog:
     prices: Mapping[tuple[str, str, PriceKind], Price]
     models: Mapping[str, Model]
     images: Mapping[str, Image]
+    checkpoint: Checkpoint | None = None
 
     @classmethod
     def of(cls, rows: CatalogRows, own: CatalogRows | None = None) -> Catalog:
@@ -136,6 +142,18 @@ class Catalog:
         names = {known.casefold(): known for known in self.models}
         close = difflib.get_close_matches(name.casefold(), names, n=count, cutoff=0.4)
         return tuple(names[one] for one in close)
+
+    def served(self, name: str) -> Model | None:
+        """The row of a stack's model, called ``name``: by its files, or by its name where nothing
+        is known of them; None where there is none."""
+        return self.model(name) if self.checkpoint is None else self.checkpoint.row
+
+    def by_files(self, checkpoint: Checkpoint) -> Catalog:
+        """This catalog for a stack of whose model's files ``checkpoint`` is known. Its row goes
+        along with the user's own, so that whoever makes the catalog again has it, too."""
+        rows = () if checkpoint.row is None else (checkpoint.row,)
+        own = merged(self.own, CatalogRows(models=rows))
+        return replace(self, own=own, checkpoint=checkpoint)
 
     def image(self, digest: str) -> Image | None:
         """The image with ``digest`` (``sha256:…``), or None."""

@@ -111,26 +111,32 @@ class Invocation:
         require_own_project(root, self.environ)
         return home(root, self.environ)
 
-    def open_stack(self, *, deploying: bool = True, by_catalog: bool = False) -> OpenStack:
+    def open_stack(
+        self, *, deploying: bool = True, by_catalog: bool = False, files_later: bool = False
+    ) -> OpenStack:
         """Read the stack file; commands that do not deploy it read one that cannot be deployed.
 
         Args:
             deploying: as for :func:`tpuflex.settings.load.load_stack_file`.
             by_catalog: whether the command's answer comes from the catalog, so that a wrong row
                 is an error all the same.
+            files_later: whether the command reads files of the model that are elsewhere.
 
         Raises:
             NotFoundError: no project, or no such stack.
             SettingsError: the stack file is wrong.
         """
+        from tpuflex.cli.known_files import reader_of
         from tpuflex.cli.stack import open_stack
 
+        planned = deploying or by_catalog
         stack = open_stack(
             self.project,
             self.stack,
             deploying=deploying,
             rehearsing=self.rehearsing,
             opener=partial(self.opened_config, self.stack),
+            files=reader_of(self.project.root, later=files_later) if planned else None,
         )
         if by_catalog:
             stack.check_catalog()

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
+from tpuflex.cli.known_files import files_text
 from tpuflex.cli.memory_text import memory_document, memory_line
 from tpuflex.cli.output import Output
 from tpuflex.cli.secrets_anew import anew_texts, made_anew
@@ -98,6 +99,7 @@ class StackPlan:
             "usd_per_hour": number(self.cost.per_hour),
             "usd_maximum": number(self.cost.maximum),
             "memory": planned_memory(settings),
+            "files": None if (found := settings.catalog.checkpoint) is None else found.where,
             "network": network and {"network": network.network, "subnetwork": network.subnetwork},
             "bucket": bucket and bucket.url,
             "egress": settings.network.egress,
@@ -136,6 +138,8 @@ class StackPlan:
         yield "runs", f"at most {duration} from the moment it is granted, then it is deleted"
         yield "price", price_text(self.cost)
         yield "memory", memory_line(plan_stack(settings))
+        if files := files_text(self.stack):
+            yield "files", files
         if (network := settings.brought_network) is not None:
             yield "network", f"yours, and kept: {network.subnetwork}"
         if (bucket := settings.model.weights.brought) is not None:

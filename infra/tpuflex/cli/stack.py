@@ -9,7 +9,7 @@ from tpuflex.cli.rehearsal import Rehearsal
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.project import Project
-from tpuflex.settings.load import Opener, load_stack_file
+from tpuflex.settings.load import FilesReader, Opener, load_stack_file
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.opened import OpenedConfig, refuse_environments
 
@@ -32,6 +32,7 @@ class OpenStack:
         settings: its content.
         set_aside: as of :class:`tpuflex.settings.load.LoadedStack`.
         rehearsing: whether the command runs in a rehearsal.
+        files_unread: why nothing is known of the files of its model, where they were looked for.
     """
 
     project: Project
@@ -40,6 +41,7 @@ class OpenStack:
     settings: StackSettings
     set_aside: tuple[Finding, ...] = ()
     rehearsing: bool = False
+    files_unread: str = ""
 
     @property
     def names(self) -> Names:
@@ -104,6 +106,7 @@ def open_stack(
     deploying: bool = True,
     rehearsing: bool = False,
     opener: Opener | None = None,
+    files: FilesReader | None = None,
 ) -> OpenStack:
     """Read the stack file of ``stack``.
 
@@ -114,6 +117,7 @@ def open_stack(
         deploying: as for :func:`load_stack_file`.
         rehearsing: whether the command runs in a rehearsal.
         opener: as for :func:`load_stack_file`; not called in a rehearsal.
+        files: as for :func:`load_stack_file`.
 
     Raises:
         NotFoundError: there is no such stack file.
@@ -126,7 +130,11 @@ def open_stack(
         raise refuse_environments(file.name, "a rehearsal asks nothing of Pulumi Cloud")
 
     loaded = load_stack_file(
-        file, root=root, deploying=deploying, opener=closed if rehearsing else opener
+        file,
+        root=root,
+        deploying=deploying,
+        opener=closed if rehearsing else opener,
+        files=files,
     )
     if loaded.opened and loaded.settings.cloud == "embedded":
         why = "a stack on the embedded cloud has its state in files, where Pulumi opens none"

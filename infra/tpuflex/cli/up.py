@@ -106,15 +106,16 @@ def up(
       deletion_protection: true  a slice that serves is neither deleted nor replaced
     """
     from tpuflex.cli.cloud import connect
+    from tpuflex.cli.known_files import planned_by_files
     from tpuflex.cli.steps.approved import Approval
     from tpuflex.cli.steps.policy import require_present_waivers
     from tpuflex.cli.steps.up import run_up
 
-    stack = invocation.open_stack()
+    stack = invocation.open_stack(files_later=True)
     require_present_waivers(invocation, stack)
     run_up(
         invocation,
-        connect(invocation, stack),
+        planned_by_files(connect(invocation, stack)),
         accept_weights or None,
         missing_allowed=allow_missing_weights,
         skipped_checks=skipped_checks,

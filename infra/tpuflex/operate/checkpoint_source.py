@@ -17,6 +17,7 @@ from tpuflex.catalog.rows import Source
 from tpuflex.errors import NotFoundError, WeightsError
 from tpuflex.operate.checkpoint_files import CheckpointFiles, DirectoryFiles
 from tpuflex.planning.checkpoint import Checkpoint, describe
+from tpuflex.planning.hub_config import QUANTIZATION_KEYS
 from tpuflex.planning.safetensors_header import (
     LENGTH_BYTES,
     MAX_HEADER_BYTES,
@@ -32,6 +33,7 @@ CONFIG = "config.json"
 #: (vLLM, model_loader/weight_utils.py, filter_duplicate_safetensors_files).
 INDEX = "model.safetensors.index.json"
 _WEIGHTS = ".safetensors"
+_MODELOPT = "hf_quant_config.json"
 #: A config.json has a few kB; those of quantised models list every module.
 _MAX_CONFIG_BYTES = 8 * 2**20
 _MAX_INDEX_BYTES = 32 * 2**20
@@ -69,32 +71,62 @@ def read_checkpoint(
         progress: called with the headers that are read and their number.
 
     Raises:
-        UnknownModelError: how much memory its architecture takes is not known.
         WeightsError: it is damaged, hostile, or no checkpoint.
         NotFoundError: there is nothing at ``source``.
         AccessError: the caller may not read it.
     """
     files = _files(source, environ)
-    place = str(source)
     alone = isinstance(source, Path) and source.is_file()
-    config_name = source.name if isinstance(source, Path) and alone else CONFIG
-    where = place if alone else f"{place}/{CONFIG}"
-    sizes = files.sizes()
+    return read_files(
+        files,
+        str(source.parent if alone and isinstance(source, Path) else source),
+        name=name or _model_name(source),
+        today=today,
+        config_name=source.name if alone and isinstance(source, Path) else CONFIG,
+        progress=progress,
+    )
+
+
+def read_files(
+    files: CheckpointFiles,
+    place: str,
+    *,
+    name: str,
+    today: dt.date,
+    config_name: str = CONFIG,
+    progress: Progress = _unwatched,
+) -> Checkpoint:
+    """What ``files`` say of their model.
+
+    Args:
+        files: those of a checkpoint.
+        place: where they are.
+        name: what to call the model.
+        today: date of the row that is made.
+        config_name: the file that is the checkpoint's config.json.
+        progress: called with the headers that are read and their number.
+
+    Raises:
+        WeightsError: it is damaged, hostile, or no checkpoint.
+        TpuflexError: what reading them raises.
+    """
+    where, sizes = f"{place}/{config_name}", files.sizes()
     if config_name not in sizes:
         raise WeightsError(
             f"{place} is not a checkpoint: it holds no {CONFIG}",
             hint=f"Name the place that holds {CONFIG} and the *{_WEIGHTS} files.",
         )
     config = json_object(_whole(files, config_name, sizes, _MAX_CONFIG_BYTES, where), where)
+    if _MODELOPT in sizes and not any(config.get(key) for key in QUANTIZATION_KEYS):
+        # So ModelOpt wrote it before 0.31 (vLLM, transformers_utils/config.py, get_config).
+        said = f"{place}/{_MODELOPT}"
+        config["quantization_config"] = json_object(
+            _whole(files, _MODELOPT, sizes, _MAX_CONFIG_BYTES, said), said
+        )
     names = _weight_files(files, sizes, place)
     tensors = _tensors(files, sizes, names, place, progress) if names else None
-    return describe(
-        config,
-        tensors,
-        name=name or _model_name(source),
-        source=Source(where=place[:600], date=today),
-        where=where,
-    )
+    source = Source(where=place[:600], date=today)
+    return describe(config, tensors, name=name, source=source, where=where)
 
 
 def check_headers(files: CheckpointFiles, place: str) -> None:

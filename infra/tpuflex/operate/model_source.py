@@ -6,6 +6,7 @@ converted once into ``<home>/models/``.
 from __future__ import annotations
 
 import collections
+import datetime as dt
 import hashlib
 import os
 import re
@@ -15,15 +16,20 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from tpuflex.both_ends import both_ends
 from tpuflex.errors import Finding, SettingsError, WeightsError
 from tpuflex.naming import slug
 from tpuflex.only_maker import only_maker
 from tpuflex.operate.checkpoint_files import DirectoryFiles
-from tpuflex.operate.checkpoint_source import check_headers
+from tpuflex.operate.checkpoint_source import check_headers, read_checkpoint
+from tpuflex.planning.checkpoint import Checkpoint
 from tpuflex.settings.weights_source import SOURCE_KEY, LocalDirectory, PackagedModel
 from tpuflex.trusted_files import child_environment
+
+if TYPE_CHECKING:
+    from tpuflex.settings.model import ModelSettings
 
 #: OWNER/NAME (https://huggingface.co/docs/huggingface_hub/package_reference/utilities, repo ids).
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
@@ -43,6 +49,27 @@ def packaged_directory(model: PackagedModel) -> str:
 def directory_of(source: LocalDirectory, project_root: Path) -> Path:
     """The directory that ``source`` is in the project in ``project_root``; it may not be there."""
     return project_root / Path(source.path).expanduser()
+
+
+def checkpoint_here(project_root: Path, model: ModelSettings) -> Checkpoint | None:
+    """What the files of ``model`` say of it, if its source is a directory on this machine; where
+    they cannot be read, why. None where nothing is known of them here.
+
+    Args:
+        project_root: the directory that a relative path starts from.
+        model: a stack's model.
+    """
+    source = model.weights.source
+    if not isinstance(source, LocalDirectory):
+        return None
+    directory = directory_of(source, project_root)
+    if not directory.is_dir():
+        return None
+    today = dt.datetime.now(dt.UTC).date()
+    try:
+        return read_checkpoint(directory, environ={}, today=today, name=model.name)
+    except WeightsError as error:
+        return Checkpoint(str(directory), None, unknown=error)
 
 
 def check_directory(source: LocalDirectory, project_root: Path, model: str = "") -> None:

@@ -107,7 +107,7 @@ COVERED_VALUES: Mapping[str, tuple[JsonValue, ...]] = {
 #: applied once more.
 _SCALED = {"su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling"}
 #: Keys of config.json that hold objects read here.
-_QUANTIZATION_KEYS = ("quantization_config", "compression_config")
+QUANTIZATION_KEYS = ("quantization_config", "compression_config")
 _FULL = "full_attention"
 
 Size = Annotated[int, Field(ge=1, le=2**31)]
@@ -262,7 +262,7 @@ def quantization_of(document: dict[str, JsonValue], where: str) -> str | None:
     """
     text = document.get("text_config")
     for owner, path in ((document, ""), (text, "text_config")):
-        for name in _QUANTIZATION_KEYS:
+        for name in QUANTIZATION_KEYS:
             if isinstance(owner, dict) and owner.get(name) is not None:
                 return _method(_object(owner, name, where), where, _path(path, name))
     return None

@@ -91,13 +91,16 @@ def _concerns(request: CpuMemoryRequest, sequences: float) -> Iterator[Remark]:
 
 def memory_request(settings: StackSettings) -> MemoryRequest | CpuMemoryRequest | NotPlannable:
     """What ``settings`` ask of memory, or why it cannot be planned."""
-    model = settings.catalog.model(settings.model.name)
+    catalog = settings.catalog
+    if catalog.checkpoint is not None and catalog.checkpoint.unknown is not None:
+        return NotPlannable(catalog.checkpoint.unknown.message)
+    model = catalog.served(settings.model.name)
     if model is None:
         return NotPlannable(
             f"{settings.model.name} is not in the catalog: add its row, or plan it with "
             "`tpuflex memory --model-dir`"
         )
-    accelerator = settings.catalog.accelerator(settings.slice.accelerator_type)
+    accelerator = catalog.accelerator(settings.slice.accelerator_type)
     if accelerator is None:
         return NotPlannable(f"{settings.slice.accelerator_type} is not in the catalog")
     flags = {

@@ -10,9 +10,9 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -30,7 +30,7 @@ from tpuflex.settings.findings import (
     moved,
     without_explained,
 )
-from tpuflex.settings.model import NAMESPACE, Draft, StackSettings
+from tpuflex.settings.model import NAMESPACE, Draft, ModelSettings, StackSettings
 from tpuflex.settings.opened import OpenedConfig, names_environments, refuse_environments
 from tpuflex.settings.plain import JsonValue, make_plain
 from tpuflex.settings.project_config import PROJECT_FILE, ProjectConfig, section
@@ -53,10 +53,14 @@ from tpuflex.settings.stack_document import (
 if TYPE_CHECKING:
     import pulumi
 
+    from tpuflex.planning.checkpoint import Checkpoint
     from tpuflex.settings.stack_yaml import Document
 
 #: Asks the engine for a stack's whole configuration.
 Opener = Callable[[], OpenedConfig]
+#: Reads what the files of a model say of it; gives None where nothing is known of them, and
+#: ``"later"`` where they are read later, so that nothing is planned by the model's name yet.
+FilesReader: TypeAlias = "Callable[[ModelSettings], Checkpoint | Literal['later'] | None]"
 _STACK_FILE = re.compile(r"Pulumi\.(.+)\.yaml")
 _CATALOG_KEY = re.compile(rf"({re.escape(USER_FILE)}|{NAMESPACE}catalog)([:.\[]|$)")
 
@@ -104,6 +108,7 @@ def load_stack_file(
     root: Path | None = None,
     deploying: bool = True,
     opener: Opener | None = None,
+    files: FilesReader | None = None,
 ) -> LoadedStack:
     """Read and check ``Pulumi.<stack>.yaml``, with what its Pulumi.yaml says for every stack, and
     the catalog.yaml beside that.
@@ -115,6 +120,7 @@ def load_stack_file(
         deploying: whether it is to be deployed. What only forbids that is no reason to keep
             somebody from looking at what was deployed earlier, or from taking it down.
         opener: opens what the file names of Pulumi ESC; called only if it names some.
+        files: reads the files of the model.
 
     Raises:
         NotFoundError: there is no such file, which names the stacks in its directory; or the file
@@ -149,6 +155,7 @@ def load_stack_file(
             findings,
             set_aside=None if deploying else set_aside,
             shared=(rows, in_catalog),
+            files=files,
         )
     except SettingsError as error:
         raise SettingsError(source, tuple(map(written.place, error.findings))) from None
@@ -195,12 +202,15 @@ def _written(
     return _Written(sections, findings, place)
 
 
-def load_pulumi_config(config: pulumi.Config) -> StackSettings:
+def load_pulumi_config(
+    config: pulumi.Config, files: Callable[[Path, ModelSettings], Checkpoint | None] | None = None
+) -> StackSettings:
     """Read and check the configuration that the engine gives to the running program, with the
     catalog.yaml beside its Pulumi.yaml.
 
     Args:
         config: the configuration of the namespace ``tpuflex``.
+        files: reads the files of the model of a project in a directory.
 
     Raises:
         SettingsError: it is wrong; holds every finding.
@@ -221,21 +231,25 @@ def load_pulumi_config(config: pulumi.Config) -> StackSettings:
         "the stack's configuration",
         findings,
         shared=catalog_rows(root),
+        files=partial(files, root or Path()) if files is not None else None,
     )
 
 
-def parse(mapping: Mapping[str, object], source: str) -> StackSettings:
+def parse(
+    mapping: Mapping[str, object], source: str, files: FilesReader | None = None
+) -> StackSettings:
     """Check a mapping of sections, with the keys of a stack file without ``tpuflex:``.
 
     Args:
         mapping: ``cloud``, ``project``, ``slice``, ``model``, ``serving`` and so on; values as
             in the stack file, or settings objects.
         source: the mapping's name in the error.
+        files: reads the files of the model.
 
     Raises:
         SettingsError: it is wrong; holds every finding.
     """
-    return _parse(mapping, source)
+    return _parse(mapping, source, files=files)
 
 
 def _parse(
@@ -245,6 +259,7 @@ def _parse(
     *,
     set_aside: list[Finding] | None = None,
     shared: tuple[CatalogRows, list[Finding]] = (CatalogRows(), []),
+    files: FilesReader | None = None,
 ) -> StackSettings:
     """The settings in ``mapping``.
 
@@ -254,7 +269,8 @@ def _parse(
         earlier: what was found wrong before.
         set_aside: None for settings to deploy. Else they are read as far as looking at what runs,
             and taking it down, need them, and what is wrong with the catalog is put here.
-        shared: the catalog's rows for all stacks, and what is wrong with them."""
+        shared: the catalog's rows for all stacks, and what is wrong with them.
+        files: as for :func:`parse`."""
     plain, not_plain = make_plain(mapping, NAMESPACE)
     sections = plain if isinstance(plain, dict) else {}
     refused = {section(finding.key).removeprefix(NAMESPACE) for finding in not_plain}
@@ -288,8 +304,13 @@ def _parse(
             findings.append(Finding(key, MISSING, f"Write {key}.{' ' if about else ''}{about}"))
         elif not field.is_required():
             values[name] = field.get_default(call_default_factory=True)
+    model = values.get("model")
+    found = files(model) if files is not None and isinstance(model, ModelSettings) else None
+    if found is not None and found != "later":
+        values["catalog"] = catalog.by_files(found)
     if findings or deploying:
-        findings += check_draft(Draft(**values))  # type: ignore[arg-type]
+        draft = Draft(**values)  # type: ignore[arg-type]
+        findings += check_draft(draft, planned=found != "later")
     if findings:
         raise SettingsError(source, tuple(in_order(without_explained(findings))))
     return StackSettings.model_validate(values)

@@ -38,9 +38,14 @@ def check(settings: StackSettings) -> tuple[Finding, ...]:
     return check_draft(Draft.of(settings))
 
 
-def check_draft(draft: Draft) -> tuple[Finding, ...]:
-    """Everything that forbids deploying, in the sections of ``draft`` that could be read."""
-    return tuple(_all_findings(draft))
+def check_draft(draft: Draft, *, planned: bool = True) -> tuple[Finding, ...]:
+    """Everything that forbids deploying, in the sections of ``draft`` that could be read.
+
+    Args:
+        draft: the sections.
+        planned: whether its memory is planned, or is so later.
+    """
+    return tuple(_all_findings(draft, planned=planned))
 
 
 def warnings(settings: StackSettings) -> tuple[Finding, ...]:
@@ -48,7 +53,7 @@ def warnings(settings: StackSettings) -> tuple[Finding, ...]:
     return tuple(_all_warnings(settings))
 
 
-def _all_findings(draft: Draft) -> Iterator[Finding]:
+def _all_findings(draft: Draft, *, planned: bool) -> Iterator[Finding]:
     if draft.cloud == "google" and draft.project == PLACEHOLDER_PROJECT:
         yield Finding(
             "tpuflex:project",
@@ -74,7 +79,8 @@ def _all_findings(draft: Draft) -> Iterator[Finding]:
     yield from serving
     # What is wrong by itself cannot be planned: one finding about it is enough.
     wrong = {finding.key for finding in serving}
-    yield from (finding for finding in memory_findings(draft) if finding.key not in wrong)
+    if planned:
+        yield from (finding for finding in memory_findings(draft) if finding.key not in wrong)
 
 
 def _zones(slice_: SliceSettings) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tpuflex.cli.base import BaseCommit, StackChange, key_changes
 from tpuflex.cli.before_chips import foresee
 from tpuflex.cli.cloud import Cloud, connect
+from tpuflex.cli.known_files import planned_by_files
 from tpuflex.cli.plan import StackPlan
 from tpuflex.cli.preview_markdown import failure_markdown, preview_markdown
 from tpuflex.cli.preview_report import (
@@ -111,7 +112,7 @@ def _write(invocation: Invocation, options: PreviewOptions, text: str) -> None:
 
 def _report(invocation: Invocation, options: PreviewOptions) -> PreviewReport:
     if not options.base:
-        return _planned(invocation, invocation.open_stack(), None)
+        return _planned(invocation, invocation.open_stack(files_later=True), None)
     project = invocation.project
     commit = BaseCommit(project, options.base, invocation.environ)
     change = commit.change_of(invocation.stack)
@@ -120,7 +121,7 @@ def _report(invocation: Invocation, options: PreviewOptions) -> PreviewReport:
         before = commit.export(Path(directory), name)
         if change.change == "deleted" and before is not None:
             return _left_behind(invocation, before, change, options.base)
-        stack = invocation.open_stack()
+        stack = invocation.open_stack(files_later=True)
         return _planned(invocation, stack, _base(options.base, change, before, stack))
 
 
@@ -137,7 +138,8 @@ def _base(ref: str, change: StackChange, before: Path | None, after: OpenStack) 
 
 def _planned(invocation: Invocation, stack: OpenStack, base: Base | None) -> PreviewReport:
     require_present_waivers(invocation, stack)
-    cloud = connect(invocation, stack)
+    cloud = planned_by_files(connect(invocation, stack))
+    stack = cloud.stack
     with plan_only(invocation, cloud) as stack_run:
         plan = stack_run.plan(reader=True)
         require_free_names(cloud, stack_run, plan.plan, invocation.output.progress)

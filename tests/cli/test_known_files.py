@@ -1,0 +1,199 @@
+"""A stack is planned by the files of its model, wherever they are, and by its name without them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.checkpoints import PublishedCheckpoint, llama_70b, smollm2
+from tests.cli.typing import NOON
+from tests.unit.stack_sections import sections
+from tpuflex.cli.cloud import Cloud
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.known_files import files_text, planned_by_files
+from tpuflex.cli.stack import OpenStack
+from tpuflex.errors import SettingsError
+from tpuflex.gcp.storage_client import storage_bucket
+from tpuflex.planning.memory import MemoryPlan
+from tpuflex.planning.stack import plan_stack
+from tpuflex.settings.rules import warnings
+from tpuflex.settings.weights_source import parse_source
+
+EIGHT = "meta-llama/Llama-3.1-8B-Instruct"
+
+
+def write_stack(project: Path, **changes: object) -> Invocation:
+    """A stack file for an 8B model on one chip, with ``changes`` by dotted key, `__` for the dot;
+    the invocation that opens it."""
+    named = {key.replace("__", "."): value for key, value in changes.items()}
+    found = sections({"model.name": EIGHT, "slice.accelerator_type": "v6e-1", **named})
+    document = {"config": {f"tpuflex:{key}": value for key, value in found.items()}}
+    (project / "stacks" / "Pulumi.prod.yaml").write_text(yaml.safe_dump(document))
+    return Invocation(environ={}, now=lambda: NOON, directory=project, chosen_stack="prod")
+
+
+@pytest.fixture
+def open_with(project: Path) -> Callable[..., OpenStack]:
+    """Opens that stack with these files in the directory that is its source."""
+
+    def opened(files: PublishedCheckpoint, **changes: object) -> OpenStack:
+        files.write(project / "model")
+        return write_stack(project, model__weights__source="model", **changes).open_stack()
+
+    return opened
+
+
+def test_a_larger_model_in_the_directory_does_not_fit(
+    open_with: Callable[..., OpenStack],
+) -> None:
+    """What the directory holds counts, not what the stack file calls it: 131 GiB on one chip."""
+    with pytest.raises(SettingsError) as refused:
+        open_with(llama_70b())
+
+    (finding,) = refused.value.findings
+    assert finding.key == "tpuflex:slice.accelerator_type"
+    assert "take 131.42 GiB of each chip of v6e-1" in finding.problem
+
+
+def test_what_fits_is_planned_by_the_files_and_says_what_is_other(
+    open_with: Callable[..., OpenStack],
+) -> None:
+    """A smaller model than the name says is planned as it is, with a warning that names both."""
+    stack = open_with(smollm2())
+
+    plan = plan_stack(stack.settings)
+    assert isinstance(plan, MemoryPlan)
+    assert plan.weight_bytes == 269_030_016
+    directory = stack.project.root / "model"
+    assert files_text(stack) == f"those of {directory}"
+    (warned,) = (each for each in warnings(stack.settings) if each.key == "tpuflex:model.name")
+    assert f"the files of {directory} are not the {EIGHT} that is known" in warned.problem
+    assert "layers 30, not 32; hidden size 576, not 4096" in warned.problem
+
+
+def quantized(method: str, **config: Any) -> PublishedCheckpoint:
+    """A small model whose config.json says how it is quantised."""
+    found = smollm2()
+    said = {"quantization_config": {"quant_method": method}}
+    return replace(found, config={**found.config, **said, **config})
+
+
+@pytest.mark.parametrize(
+    ("files", "flag", "key", "problem"),
+    [
+        (quantized("bitsandbytes"), None, "model.weights", "are quantized by bitsandbytes, which"),
+        (quantized("gptq"), None, "model.weights", "are quantized by auto_gptq, which"),
+        (
+            quantized("bitsandbytes", architectures=["MistralForCausalLM"]),
+            None,
+            "model.weights",
+            "are quantized by bitsandbytes, which",
+        ),
+        (
+            quantized("compressed-tensors"),
+            "fp8",
+            "serving.flags.quantization",
+            "and the weights are quantized by compressed-tensors",
+        ),
+        (
+            smollm2(),
+            "compressed-tensors",
+            "serving.flags.quantization",
+            "and the weights are not quantized",
+        ),
+    ],
+)
+def test_what_the_files_are_quantised_by_is_refused_as_the_flag_is(
+    open_with: Callable[..., OpenStack],
+    files: PublishedCheckpoint,
+    flag: str | None,
+    key: str,
+    problem: str,
+) -> None:
+    """Files that the server could not read are refused when the stack file is opened, and so is a
+    flag that says something else than they do; no remedy takes weights away."""
+    flags = {"max_model_len": 4096, **({"quantization": flag} if flag else {})}
+
+    with pytest.raises(SettingsError) as refused:
+        open_with(files, serving__flags=flags)
+
+    (finding,) = refused.value.findings
+    assert finding.key == f"tpuflex:{key}"
+    assert problem in finding.problem
+    assert "delete" not in finding.remedy.lower()
+
+
+@pytest.mark.parametrize("method", ["compressed-tensors", "fp8"])
+def test_quantised_files_that_can_be_read_are_planned_by_their_bytes(
+    open_with: Callable[..., OpenStack], method: str
+) -> None:
+    """The flag of the same name may stand beside them."""
+    flags = {"max_model_len": 4096, "quantization": method}
+
+    plan = plan_stack(open_with(quantized(method), serving__flags=flags).settings)
+
+    assert isinstance(plan, MemoryPlan)
+    assert plan.weight_bytes == 269_030_016
+
+
+def test_files_that_are_no_whole_model_are_not_planned_by_the_name(
+    open_with: Callable[..., OpenStack],
+) -> None:
+    """Where the output head is missing the plan says so, and nothing is counted."""
+    whole = llama_70b()
+    tensors = {name: each for name, each in whole.tensors.items() if name != "lm_head.weight"}
+
+    stack = open_with(replace(whole, tensors=tensors))
+
+    (warned,) = (each for each in warnings(stack.settings) if each.key == "tpuflex:model.name")
+    assert "have no lm_head.weight" in warned.problem
+
+
+def put(cloud: Cloud, bucket: str, prefix: str, files: Path) -> None:
+    """Upload ``files`` to a bucket of ``cloud``."""
+    made = storage_bucket(bucket, project=cloud.stack.settings.project, environ=cloud.environ)
+    if not made.exists():
+        made.create(location="us-east5")
+    for file in files.iterdir():
+        made.blob(f"{prefix}/{file.name}").upload_from_filename(str(file))
+
+
+def with_model(cloud: Cloud, name: str, source: str | None) -> Cloud:
+    """``cloud`` with a stack that serves ``name`` from ``source``."""
+    settings = cloud.stack.settings
+    weights = settings.model.weights.model_copy(
+        update={"source": None if source is None else parse_source(source)}
+    )
+    model = settings.model.model_copy(update={"name": name, "weights": weights})
+    changed = settings.model_copy(update={"model": model})
+    return replace(cloud, stack=replace(cloud.stack, settings=changed))
+
+
+def test_a_model_in_a_bucket_is_planned_by_its_headers(cloud: Cloud, tmp_path: Path) -> None:
+    """What `gs://` names is read before the plan, and no more of it than its headers."""
+    put(cloud, "acme-models", "team/small", smollm2(layers=2).write(tmp_path / "small", shards=2))
+    asked = with_model(cloud, "HuggingFaceTB/SmolLM2-135M-Instruct", "gs://acme-models/team/small")
+
+    stack = planned_by_files(asked).stack
+
+    assert files_text(stack) == "those of gs://acme-models/team/small"
+    assert stack.settings.catalog.served("").layers == 2  # type: ignore[union-attr]
+
+
+def test_without_files_the_plan_is_by_the_name_and_says_so(cloud: Cloud) -> None:
+    """Where nothing is pushed, or a source cannot be asked, that is no failure."""
+    name = "HuggingFaceTB/SmolLM2-135M-Instruct"
+    nothing = planned_by_files(with_model(cloud, name, None)).stack
+    nowhere = planned_by_files(with_model(cloud, name, "gs://acme-nowhere/model")).stack
+
+    assert files_text(nothing) == (
+        "not known (nothing is pushed, and the stack names no source): planned by what is known of"
+        " the model's name. `tpuflex memory --model-dir DIR` plans by files"
+    )
+    assert "not known (gs://acme-nowhere does not exist" in files_text(nowhere)
+    assert isinstance(plan_stack(nowhere.settings), MemoryPlan)
