@@ -17,7 +17,7 @@ from tpuflex.components.endpoint import VllmEndpoint
 from tpuflex.components.endpoint_args import Preparation, StateSeen, VllmEndpointArgs
 from tpuflex.errors import AccessError, SettingsError
 from tpuflex.naming import ENDPOINT_NAME, Names
-from tpuflex.operate.model_source import checkpoint_here
+from tpuflex.operate.model_source import files_here
 from tpuflex.project import open_project
 from tpuflex.settings.load import load_pulumi_config
 from tpuflex.settings.model import StackSettings
@@ -76,7 +76,7 @@ def main() -> None:
     load()
     try:
         open_project(Path(get_root_directory() or ""), os.environ)
-        settings = load_pulumi_config(pulumi.Config("tpuflex"), checkpoint_here)
+        settings = load_pulumi_config(pulumi.Config("tpuflex"), files_here)
     except (AccessError, SettingsError) as error:
         raise pulumi.RunError(str(error)) from error
     deploy(settings, project=pulumi.get_project(), stack=pulumi.get_stack())

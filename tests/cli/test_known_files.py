@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.checkpoints import PublishedCheckpoint, llama_70b, smollm2
-from tests.cli.typing import NOON
+from tests.cli.typing import NOON, TypeIn
 from tests.unit.stack_sections import sections
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
@@ -197,3 +197,32 @@ def test_without_files_the_plan_is_by_the_name_and_says_so(cloud: Cloud) -> None
     )
     assert "not known (gs://acme-nowhere does not exist" in files_text(nowhere)
     assert isinstance(plan_stack(nowhere.settings), MemoryPlan)
+
+
+@pytest.fixture
+def other_model(project: Path, type_in: TypeIn) -> TypeIn:
+    """Types commands in a project where what is called an 8B is a 70B."""
+    llama_70b().write(project / "model")
+    write_stack(project, model__weights__source="model")
+    return type_in
+
+
+def test_memory_recommend_and_init_read_the_files_too(other_model: TypeIn, project: Path) -> None:
+    """None of them takes the name's word for what is in the directory."""
+    load = ("--context", "8192", "--concurrency", "1", "--json")
+    named = ("--model", EIGHT, "--weights", "model", "--zone", "us-east5-a")
+    new = (*named, "--cloud", "google", "--project", "acme-serving", "--run", "4h")
+
+    planned = other_model("memory", "-s", "prod", "--json")
+    ranked = other_model("recommend", "--model-dir", str(project / "model"), *load)
+    made = other_model("init", "--yes", "-s", "new", "--accelerator", "v6e-1", *new)
+    proposed = other_model("init", "--yes", "-s", "new", *new)
+
+    assert (planned.code, planned.document["fits"]) == (5, False)
+    assert planned.document["weight_bytes"] == 141_107_412_992
+    assert ranked.document["options"][0]["accelerator_type"] == "v6e-8"
+    assert made.code == 5
+    assert "take 131.42 GiB of each chip of v6e-1" in made.err
+    assert proposed.code == 0
+    text = (project / "stacks" / "Pulumi.new.yaml").read_text()
+    assert "accelerator_type: v6e-8" in text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import NotFoundError, SettingsError, TpuflexError, WeightsError
 from tpuflex.operate.checkpoint_source import read_files
-from tpuflex.operate.model_source import checkpoint_here
+from tpuflex.operate.model_source import files_here
 from tpuflex.planning.checkpoint import Checkpoint
 from tpuflex.settings.rules import check
 from tpuflex.settings.weights_source import GsUrl, HubSource
@@ -32,8 +32,10 @@ def reader_of(project_root: Path, *, later: bool) -> FilesReader:
         later: whether :func:`planned_by_files` follows, which reads those elsewhere.
     """
 
+    here = files_here(project_root)
+
     def read(model: ModelSettings) -> Checkpoint | Literal["later"] | None:
-        found = checkpoint_here(project_root, model)
+        found = here(model)
         elsewhere = isinstance(model.weights.source, HubSource | GsUrl)
         return "later" if found is None and later and elsewhere else found
 

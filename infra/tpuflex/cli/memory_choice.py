@@ -97,8 +97,11 @@ class Server:
         )
 
 
-def planned(invocation: Invocation, choice: MemoryChoice) -> MemoryPlan | NotPlannable:
-    """The memory plan of what was chosen, or why there is none.
+def planned(
+    invocation: Invocation, choice: MemoryChoice
+) -> tuple[MemoryPlan | NotPlannable, Checkpoint | None]:
+    """The memory plan of what was chosen, or why there is none; and the files that it is by, if not
+    by a model's name.
 
     Raises:
         NotFoundError: there is no such stack, model or accelerator type.
@@ -110,8 +113,10 @@ def planned(invocation: Invocation, choice: MemoryChoice) -> MemoryPlan | NotPla
         stack = invocation.open_stack(deploying=False, by_catalog=True)
     if choice.checkpoint is not None:
         checkpoint = checkpoint_of(invocation, choice.checkpoint, stack)
+    elif stack is not None and choice.model is None:
+        checkpoint = stack.settings.catalog.checkpoint
     server = Server(invocation.catalog) if stack is None else Server.of_stack(stack.settings)
-    return plan_server(server.chosen(choice), checkpoint)
+    return plan_server(server.chosen(choice), checkpoint), checkpoint
 
 
 def checkpoint_place(text: str) -> Path | GsUrl:

@@ -26,6 +26,13 @@ from tpuflex.cli.options import FiniteRange, as_json, pass_invocation, verbose
     help="Hugging Face id; may be repeated.",
 )
 @click.option(
+    "--model-dir",
+    "directories",
+    metavar="DIR",
+    multiple=True,
+    help="A checkpoint, ranked by its files: a directory, or gs://BUCKET/PREFIX; may be repeated.",
+)
+@click.option(
     "--context",
     type=click.IntRange(1, 10_000_000),
     metavar="TOKENS",
@@ -53,6 +60,7 @@ from tpuflex.cli.options import FiniteRange, as_json, pass_invocation, verbose
 def recommend(
     invocation: Invocation,
     models: tuple[str, ...],
+    directories: tuple[str, ...],
     context: int | None,
     concurrency: int | None,
     ttft: float | None,
@@ -76,6 +84,7 @@ def recommend(
 
     asked = Asked(
         models=models,
+        directories=directories,
         context=context,
         concurrency=concurrency,
         ttft=ttft,

@@ -25,7 +25,7 @@ from tpuflex.only_maker import only_maker
 from tpuflex.operate.checkpoint_files import DirectoryFiles
 from tpuflex.operate.checkpoint_source import check_headers, read_checkpoint
 from tpuflex.planning.checkpoint import Checkpoint
-from tpuflex.settings.weights_source import SOURCE_KEY, LocalDirectory, PackagedModel
+from tpuflex.settings.weights_source import SOURCE_KEY, LocalDirectory, PackagedModel, Source
 from tpuflex.trusted_files import child_environment
 
 if TYPE_CHECKING:
@@ -51,15 +51,15 @@ def directory_of(source: LocalDirectory, project_root: Path) -> Path:
     return project_root / Path(source.path).expanduser()
 
 
-def checkpoint_here(project_root: Path, model: ModelSettings) -> Checkpoint | None:
-    """What the files of ``model`` say of it, if its source is a directory on this machine; where
-    they cannot be read, why. None where nothing is known of them here.
+def checkpoint_here(project_root: Path, model: str, source: Source | None) -> Checkpoint | None:
+    """What the files of a model say of it, if they are in a directory on this machine; where they
+    cannot be read, why. None where nothing is known of them here.
 
     Args:
         project_root: the directory that a relative path starts from.
-        model: a stack's model.
+        model: the model's name.
+        source: where its weights come from.
     """
-    source = model.weights.source
     if not isinstance(source, LocalDirectory):
         return None
     directory = directory_of(source, project_root)
@@ -67,9 +67,15 @@ def checkpoint_here(project_root: Path, model: ModelSettings) -> Checkpoint | No
         return None
     today = dt.datetime.now(dt.UTC).date()
     try:
-        return read_checkpoint(directory, environ={}, today=today, name=model.name)
+        return read_checkpoint(directory, environ={}, today=today, name=model)
     except WeightsError as error:
         return Checkpoint(str(directory), None, unknown=error)
+
+
+def files_here(project_root: Path) -> Callable[[ModelSettings], Checkpoint | None]:
+    """Reads the files of a stack's model of the project in ``project_root`` that are on this
+    machine, as :func:`checkpoint_here` does."""
+    return lambda model: checkpoint_here(project_root, model.name, model.weights.source)
 
 
 def check_directory(source: LocalDirectory, project_root: Path, model: str = "") -> None:

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -203,14 +203,14 @@ def _written(
 
 
 def load_pulumi_config(
-    config: pulumi.Config, files: Callable[[Path, ModelSettings], Checkpoint | None] | None = None
+    config: pulumi.Config, files: Callable[[Path], FilesReader] | None = None
 ) -> StackSettings:
     """Read and check the configuration that the engine gives to the running program, with the
     catalog.yaml beside its Pulumi.yaml.
 
     Args:
         config: the configuration of the namespace ``tpuflex``.
-        files: reads the files of the model of a project in a directory.
+        files: gives what reads the files of the model of the project in a directory.
 
     Raises:
         SettingsError: it is wrong; holds every finding.
@@ -231,7 +231,7 @@ def load_pulumi_config(
         "the stack's configuration",
         findings,
         shared=catalog_rows(root),
-        files=partial(files, root or Path()) if files is not None else None,
+        files=files(root or Path()) if files is not None else None,
     )
 
 

@@ -19,7 +19,7 @@ from tpuflex.cli.steps.questions import Questions
 from tpuflex.cli.steps.stack_options import StackOptions, choices
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.gcloud_commands import enable_services, log_in
-from tpuflex.operate.model_source import directory_of
+from tpuflex.operate.model_source import checkpoint_here, directory_of, files_here
 from tpuflex.project import (
     DEFAULT_STACK,
     PULUMI_FILE,
@@ -88,11 +88,11 @@ def run_init(invocation: Invocation, options: InitOptions) -> None:
         TpuflexError: a file is in the way; nothing is written.
     """
     place = _place(invocation, options)
-    catalog = load_catalog(place.root)
+    catalog = _with_weights(load_catalog(place.root), place.root, options)
     questions = Questions(defaults=invocation.yes)
     stack = new_stack(options, catalog, questions, invocation.environ)
     name = _stack_name(invocation, stack)
-    settings = _checked(stack, catalog, name)
+    settings = _checked(stack, catalog, name, place.root)
     _accept_refusals(invocation, stack)
     written = _write(invocation, place, stack, name)
     _report(invocation, place, stack, name, settings, written)
@@ -127,7 +127,16 @@ def _stack_name(invocation: Invocation, stack: NewStack) -> str:
     return name
 
 
-def _checked(stack: NewStack, catalog: Catalog, name: str) -> StackSettings:
+def _with_weights(catalog: Catalog, root: Path, options: InitOptions) -> Catalog:
+    """``catalog`` with what the files say of the model, where options name both: chips and flags
+    are proposed by them."""
+    if options.model is None or options.weights is None:
+        return catalog
+    found = checkpoint_here(root, options.model, LocalDirectory(options.weights))
+    return catalog if found is None else catalog.by_files(found)
+
+
+def _checked(stack: NewStack, catalog: Catalog, name: str, root: Path) -> StackSettings:
     """The settings of the stack, checked as `up` checks them.
 
     Raises:
@@ -135,7 +144,7 @@ def _checked(stack: NewStack, catalog: Catalog, name: str) -> StackSettings:
     """
     source = f"The new stack {name}"
     try:
-        return parse({"catalog": catalog.own, **stack.sections}, source)
+        return parse({"catalog": catalog.own, **stack.sections}, source, files_here(root))
     except SettingsError as error:
         found = stack.translation
         origins = found.origins if found is not None else {}

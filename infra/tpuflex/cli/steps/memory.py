@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 #: Sentences are wrapped at this column.
 _COLUMNS = 96
+_BY_NAME = (
+    "By what is known of the model's name: its files were not read. `tpuflex memory --model-dir"
+    " DIR` reads them."
+)
 
 
 def run_memory(invocation: Invocation, choice: MemoryChoice) -> int:
@@ -39,11 +43,15 @@ def run_memory(invocation: Invocation, choice: MemoryChoice) -> int:
         NotFoundError: the stack, the model or the accelerator type is not known, or something that
             the plan needs.
     """
-    plan = planned(invocation, choice)
+    plan, files = planned(invocation, choice)
     if isinstance(plan, NotPlannable):
         raise NotFoundError(f"There is no memory plan: {plan.reason}.")
     invocation.output.document(memory_document(plan))
     _show(invocation, plan)
+    if choice.model is None:
+        invocation.output.result(
+            fill(_BY_NAME if files is None else f"By the files of {files.where}.", _COLUMNS)
+        )
     return 0 if plan.fits else SettingsError.exit_code
 
 

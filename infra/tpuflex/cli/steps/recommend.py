@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tpuflex.cli.catalog_lookup import known_model
+from tpuflex.cli.memory_choice import checkpoint_of, checkpoint_place
 from tpuflex.cli.recommendation import show_elsewhere, show_options, show_scenario, show_scenarios
 from tpuflex.errors import NotFoundError, SettingsError
 from tpuflex.planning.anchors import published
@@ -31,11 +32,17 @@ class Asked:
     """What was typed; see ``tpuflex recommend --help``."""
 
     models: tuple[str, ...]
+    directories: tuple[str, ...]
     context: int | None
     concurrency: int | None
     ttft: float | None
     budget: str | None
     scenario: str | None
+
+    @property
+    def names_models(self) -> bool:
+        """Whether it says what to serve."""
+        return bool(self.models or self.directories)
 
 
 def run_recommend(invocation: Invocation, asked: Asked) -> int:
@@ -48,6 +55,7 @@ def run_recommend(invocation: Invocation, asked: Asked) -> int:
     Raises:
         click.UsageError: what was typed says too little, or contradicts itself.
         NotFoundError: the model or the scenario is not known.
+        WeightsError: a checkpoint is damaged, or of an architecture that nobody has described.
         SettingsError: a row of the user's catalog is wrong.
     """
     _refuse_unused(asked)
@@ -56,12 +64,16 @@ def run_recommend(invocation: Invocation, asked: Asked) -> int:
         show_scenarios(invocation.output, SCENARIOS)
         return 0
     row = _scenario(asked.scenario)
-    if row is not None and row.elsewhere is not None and not asked.models:
+    if row is not None and row.elsewhere is not None and not asked.names_models:
         _answer_elsewhere(invocation, row, row.elsewhere, asked)
         return 0
     catalog = invocation.catalog
     requirements = _requirements(asked, row)
-    models = [known_model(catalog, name) for name in asked.models or (row.models if row else ())]
+    names = asked.models if asked.names_models or row is None else row.models
+    models = [known_model(catalog, name) for name in names]
+    models += [
+        checkpoint_of(invocation, checkpoint_place(each)).model for each in asked.directories
+    ]
     _refuse_too_long(models, requirements)
     options = recommend(dict.fromkeys(models), requirements, catalog)
     _show(invocation, row, requirements, options)
@@ -77,7 +89,7 @@ def _refuse_unused(asked: Asked) -> None:
     Raises:
         click.UsageError: there is one.
     """
-    others = (asked.models, asked.context, asked.concurrency, asked.ttft, asked.budget)
+    others = (asked.names_models, asked.context, asked.concurrency, asked.ttft, asked.budget)
     if asked.scenario == _LIST and any(others):
         raise click.UsageError("`--scenario list` lists the scenarios and takes nothing else.")
 
@@ -161,7 +173,7 @@ def _requirements(asked: Asked, row: Scenario | None) -> Requirements:
     missing = [
         option
         for option, value in (
-            ("--model", asked.models or (row and row.models)),
+            ("--model", asked.names_models or (row and row.models)),
             ("--context", context),
             ("--concurrency", concurrency),
         )
