@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue, ValidationError
 
 from tpuflex.catalog.rows import Modality, Model, Source, StoredBytes
-from tpuflex.errors import WeightsError
+from tpuflex.errors import UnknownModelError, WeightsError
 from tpuflex.planning.hub_config import (
     HubConfig,
     VisionConfig,
@@ -252,7 +252,7 @@ def _row(config: HubConfig, name: str, source: Source, where: str) -> Model:
     mixed = family == "qwen3_moe" or text.enable_moe_block
     wide = text.use_double_wide_mlp and text.num_kv_shared_layers > 0
     if not mixed and text.intermediate_size is None:
-        raise WeightsError(f"{where}: intermediate_size is missing")
+        raise UnknownModelError(f"{where}: intermediate_size is missing")
     values = {
         "name": name,
         "family": family,

@@ -429,7 +429,10 @@ def _validated(kind: type[PartT], values: dict[str, JsonValue], where: str, key:
             f"{_path(key, *map(str, each['loc']))}: {each['msg']}"
             for each in error.errors(include_url=False, include_context=False)
         ]
-        raise WeightsError(f"{where}: {'; '.join(problems[:5])}") from error
+        # A server has a default for what is left out; what it is, is not known here.
+        left_out = all(each["type"] == "missing" for each in error.errors())
+        kind_of_error = UnknownModelError if left_out else WeightsError
+        raise kind_of_error(f"{where}: {'; '.join(problems[:5])}") from error
 
 
 def _path(*parts: str) -> str:
