@@ -149,11 +149,8 @@ class Catalog:
         return self.model(name) if self.checkpoint is None else self.checkpoint.row
 
     def by_files(self, checkpoint: Checkpoint) -> Catalog:
-        """This catalog for a stack of whose model's files ``checkpoint`` is known. Its row goes
-        along with the user's own, so that whoever makes the catalog again has it, too."""
-        rows = () if checkpoint.row is None else (checkpoint.row,)
-        own = merged(self.own, CatalogRows(models=rows))
-        return replace(self, own=own, checkpoint=checkpoint)
+        """This catalog for a stack of whose model's files ``checkpoint`` is known."""
+        return replace(self, checkpoint=checkpoint)
 
     def image(self, digest: str) -> Image | None:
         """The image with ``digest`` (``sha256:…``), or None."""

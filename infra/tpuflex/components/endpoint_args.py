@@ -11,6 +11,7 @@ import pulumi
 from tpuflex.catalog.rows import CatalogRows
 from tpuflex.components.given import Given
 from tpuflex.naming import Names
+from tpuflex.planning.checkpoint import Checkpoint
 from tpuflex.settings.encryption import EncryptionSettings
 from tpuflex.settings.identity import IdentitySettings
 from tpuflex.settings.model import (
@@ -83,6 +84,10 @@ class VllmEndpointArgs:
     """Whether a preview does without reading `kms_key`, for somebody who may not read it. An update
     always does."""
 
+    checkpoint: Checkpoint | None
+    """What the files of the model say of it, by which its memory is then planned; by default it is
+    planned by its name."""
+
     def __init__(
         self,
         *,
@@ -103,6 +108,7 @@ class VllmEndpointArgs:
         state_seen: StateSeen | None = None,
         environ: Mapping[str, str] | None = None,
         key_unread: bool = False,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         """Check the sections.
 
@@ -127,7 +133,8 @@ class VllmEndpointArgs:
             "catalog": catalog,
         }
         sections |= {name: value for name, value in optional.items() if value is not None}
-        self.given = Given(sections)
+        self.checkpoint = checkpoint
+        self.given = Given(sections, checkpoint)
         self.settings = self.given.settings
         self.names = names
         self.prepare = prepare

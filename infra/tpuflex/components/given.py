@@ -17,6 +17,7 @@ from tpuflex.components.known_later import (
     with_values,
 )
 from tpuflex.errors import Finding, SettingsError
+from tpuflex.planning.checkpoint import Checkpoint
 from tpuflex.settings.load import parse
 from tpuflex.settings.model import StackSettings
 
@@ -35,14 +36,17 @@ class Given:
 
     settings: StackSettings
 
-    def __init__(self, sections: Mapping[str, object]) -> None:
-        """Check what is known.
+    def __init__(
+        self, sections: Mapping[str, object], checkpoint: Checkpoint | None = None
+    ) -> None:
+        """Check what is known; of the model's files that is ``checkpoint``.
 
         Raises:
             pulumi.RunError: it is wrong, or an output stands where none can; lists every finding.
         """
         self._sections, later = split(sections)
-        self.settings = _parsed(self._sections)
+        self._checkpoint = checkpoint
+        self.settings = self._parsed(self._sections)
         self._later = {key: _open(key, value) for key, value in later.items()}
         self._known: dict[tuple[str, ...], pulumi.Output[StackSettings]] = {}
 
@@ -71,10 +75,16 @@ class Given:
         values = {key: then(self.known(key), _reader(key)) for key in self._later}
         return with_values(shown, values)
 
+    def _parsed(self, sections: Mapping[str, object]) -> StackSettings:
+        try:
+            return parse(sections, _SOURCE, lambda _: self._checkpoint)
+        except SettingsError as error:
+            raise pulumi.RunError(str(error)) from error
+
     def _checked(self, values: Mapping[str, object]) -> StackSettings:
         if empty := empty_findings(values):
             raise _refusal(*empty)
-        settings = _parsed(with_values(self._sections, values))
+        settings = self._parsed(with_values(self._sections, values))
         if unplanned := unplanned_findings(self.settings, settings):
             raise _refusal(*unplanned)
         return settings
@@ -105,13 +115,6 @@ def _open(key: str, value: object) -> pulumi.Output[Any]:
         return whole
 
     return pulumi.Output.from_input(opened())
-
-
-def _parsed(sections: Mapping[str, object]) -> StackSettings:
-    try:
-        return parse(sections, _SOURCE)
-    except SettingsError as error:
-        raise pulumi.RunError(str(error)) from error
 
 
 def _refusal(*findings: Finding) -> pulumi.RunError:

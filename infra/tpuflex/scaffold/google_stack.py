@@ -74,7 +74,7 @@ def weights_directory(model: str) -> str:
 
 def first_flags(model: str, catalog: Catalog) -> dict[str, object]:
     """Flags to begin with for ``model``."""
-    row = catalog.served(model)
+    row = catalog.model(model)
     flags: dict[str, object] = {
         "dtype": "bfloat16",
         "gpu_memory_utilization": 0.9,

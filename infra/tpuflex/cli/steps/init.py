@@ -13,6 +13,7 @@ import click
 from embedded_cloud.daemon import missing_packages
 from pulumi_plugin.printable import printable
 from tpuflex.catalog.catalog import Catalog
+from tpuflex.catalog.rows import CatalogRows
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.steps.new_stack import NewStack, new_stack
 from tpuflex.cli.steps.questions import Questions
@@ -88,9 +89,10 @@ def run_init(invocation: Invocation, options: InitOptions) -> None:
         TpuflexError: a file is in the way; nothing is written.
     """
     place = _place(invocation, options)
-    catalog = _with_weights(load_catalog(place.root), place.root, options)
+    catalog = load_catalog(place.root)
     questions = Questions(defaults=invocation.yes)
-    stack = new_stack(options, catalog, questions, invocation.environ)
+    proposing = _with_weights(catalog, place.root, options)
+    stack = new_stack(options, proposing, questions, invocation.environ)
     name = _stack_name(invocation, stack)
     settings = _checked(stack, catalog, name, place.root)
     _accept_refusals(invocation, stack)
@@ -128,12 +130,13 @@ def _stack_name(invocation: Invocation, stack: NewStack) -> str:
 
 
 def _with_weights(catalog: Catalog, root: Path, options: InitOptions) -> Catalog:
-    """``catalog`` with what the files say of the model, where options name both: chips and flags
-    are proposed by them."""
+    """``catalog`` with the row of the model as its files have it, where options name both: chips
+    and flags are proposed by them."""
     if options.model is None or options.weights is None:
         return catalog
     found = checkpoint_here(root, options.model, LocalDirectory(options.weights))
-    return catalog if found is None else catalog.by_files(found)
+    rows = () if found is None or found.row is None else (found.row,)
+    return catalog.extended(CatalogRows(models=rows)) if rows else catalog
 
 
 def _checked(stack: NewStack, catalog: Catalog, name: str, root: Path) -> StackSettings:
