@@ -7,18 +7,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pulumi
 import pytest
 import yaml
 
 from tests.checkpoints import PublishedCheckpoint, llama_70b, smollm2
 from tests.cli.typing import NOON, TypeIn
 from tests.unit.stack_sections import sections
+from tpuflex.catalog.rows import Source
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.known_files import files_text, planned_by_files
 from tpuflex.cli.stack import OpenStack
+from tpuflex.components.given import Given
 from tpuflex.errors import SettingsError
 from tpuflex.gcp.storage_client import storage_bucket
+from tpuflex.planning.checkpoint import describe
 from tpuflex.planning.memory import MemoryPlan
 from tpuflex.planning.stack import plan_stack
 from tpuflex.settings.rules import warnings
@@ -128,6 +132,26 @@ def test_what_the_files_are_quantised_by_is_refused_as_the_flag_is(
     assert "delete" not in finding.remedy.lower()
 
 
+def test_every_command_refuses_files_that_the_server_could_not_read(
+    project: Path, type_in: TypeIn
+) -> None:
+    """`memory`, `recommend` and `init` say what `up` would, with its exit code."""
+    quantized("bitsandbytes").write(project / "model")
+    where, chips = str(project / "model"), ("--accelerator", "v6e-1")
+    load = ("--context", "4096", "--concurrency", "1")
+    new = ("--model", EIGHT, "--weights", "model", "--cloud", "google", "--project", "acme-serving")
+
+    for words in (
+        ("memory", "--model-dir", where, *chips, "--max-model-len", "4096"),
+        ("memory", "--config", f"{where}/config.json", *chips, "--max-model-len", "4096"),
+        ("recommend", "--model-dir", where, *load, "--verbose"),
+        ("init", "--yes", "-s", "new", "--zone", "us-east5-a", "--run", "4h", *chips, *new),
+    ):
+        typed = type_in(*words)
+        assert typed.code == 5, words
+        assert "are quantized by bitsandbytes, which" in " ".join(f"{typed.out}{typed.err}".split())
+
+
 @pytest.mark.parametrize("method", ["compressed-tensors", "fp8"])
 def test_quantised_files_that_can_be_read_are_planned_by_their_bytes(
     open_with: Callable[..., OpenStack], method: str
@@ -226,3 +250,26 @@ def test_memory_recommend_and_init_read_the_files_too(other_model: TypeIn, proje
     assert proposed.code == 0
     text = (project / "stacks" / "Pulumi.new.yaml").read_text()
     assert "accelerator_type: v6e-8" in text
+
+
+def test_the_component_plans_by_the_files_that_it_is_told_of() -> None:
+    """What the command line has read takes the place of the name's row there, too, and is no input:
+    another day's row of the same files changes nothing."""
+    large = sections(
+        {
+            "model.name": "google/gemma-4-31B-it",
+            "slice.accelerator_type": "v6e-1",
+            "serving.flags.max_model_len": 4096,
+        }
+    )
+    small = describe(
+        smollm2().config,
+        None,
+        name="google/gemma-4-31B-it",
+        source=Source(where="a directory", date=NOON.date()),
+        where="config.json",
+    )
+
+    with pytest.raises(pulumi.RunError, match="take 58"):
+        Given(large)
+    assert "catalog" not in Given(large, small).inputs()
