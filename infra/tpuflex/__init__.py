@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tpuflex import tpu
     from tpuflex.components.endpoint import VllmEndpoint
     from tpuflex.components.endpoint_args import VllmEndpointArgs
     from tpuflex.naming import Names
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Names", "Provider", "VllmEndpoint", "VllmEndpointArgs", "__version__"]
+__all__ = ["Names", "Provider", "VllmEndpoint", "VllmEndpointArgs", "__version__", "tpu"]
 
 _MODULES = {
     "Names": "tpuflex.naming",

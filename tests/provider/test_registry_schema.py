@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, get_args, get_origin
 
 import pulumi
@@ -11,6 +11,7 @@ import pytest
 import yaml
 from pydantic.alias_generators import to_camel
 
+import tpuflex
 from pulumi_plugin.values import Properties
 from tests.provider.fakes import INPUTS as BASE
 from tests.request.inputs import OTHER
@@ -30,24 +31,28 @@ RESOURCE: dict[str, Any] = SCHEMA["resources"][QUEUED_RESOURCE]
 ENUMS = {token: type_ for token, type_ in SCHEMA["types"].items() if "enum" in type_}
 
 
-def test_the_python_package_is_the_one_that_pip_installs() -> None:
+def test_an_sdk_for_python_is_installed_beside_the_library() -> None:
+    """`pulumi package add` in a Python project makes one: it overwrites no package of ours."""
+    name = SCHEMA["language"]["python"]["packageName"]
+
+    assert name == "pulumi_tpuflex"
+    assert find_spec(name) is None
+
+
+def test_the_library_has_what_an_sdk_for_python_would_have() -> None:
     """Every resource, type of inputs and enumeration is where Pulumi's generator says it is: what
     `pulumi import` prints finds it."""
-    package = import_module(SCHEMA["language"]["python"]["packageName"])
+    modules = {"index": tpuflex, "tpu": tpuflex.tpu}
     for token, resource in SCHEMA["resources"].items():
         _, module, name = token.split(":")
-        if resource.get("isComponent"):
-            # Written by hand, with arguments of its own; nothing imports a component.
-            assert module == "index"
-            assert issubclass(getattr(package, name), pulumi.ComponentResource)
-            continue
-        assert issubclass(getattr(getattr(package, module), name), pulumi.CustomResource)
-    assert issubclass(package.Provider, pulumi.ProviderResource)
+        kind = pulumi.ComponentResource if resource.get("isComponent") else pulumi.CustomResource
+        assert issubclass(getattr(modules[module], name), kind)
+    assert issubclass(tpuflex.Provider, pulumi.ProviderResource)
     for token, type_ in ENUMS.items():
         _, module, name = token.split(":")
         if module == "index":
             continue  # of the component, which takes sections as they are in a stack file
-        members = getattr(getattr(package, module), name)
+        members = getattr(modules[module], name)
         assert [member.value for member in members] == [item["value"] for item in type_["enum"]]
 
 

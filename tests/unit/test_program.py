@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import inspect
 import logging
 import subprocess
 import sys
@@ -83,9 +85,16 @@ def test_the_top_level_is_light() -> None:
 
 
 def test_the_public_names_are_there() -> None:
-    """Every documented name of the top level exists, and no other."""
+    """Every documented name of the top level exists, for type checkers too, and no other."""
     import tpuflex
 
+    (seen,) = [
+        node
+        for node in ast.parse(inspect.getsource(tpuflex)).body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
+    imported = {node.name for node in ast.walk(seen) if isinstance(node, ast.alias)}
+    assert imported | {"__version__"} == set(tpuflex.__all__)
     assert tpuflex.__all__ == sorted(tpuflex.__all__)
     assert all(getattr(tpuflex, name) is not None for name in tpuflex.__all__)
     with pytest.raises(AttributeError, match="VllmEndpont"):

@@ -32,12 +32,12 @@ FILLED = frozenset({"queuedResourceId", "project", "labels"})
 #: Inputs that nothing in the cloud tells.
 _NOT_READ = frozenset(key for key, row in ROWS.items() if not row.at)
 _KEYWORDS = ("category/cloud", "kind/native", "tpu", "vllm")
-#: By the name and in the version of what pip installs, which has the Python classes. Elsewhere
 #: `pulumi package add` makes an SDK, which `respectSchemaVersion` gives the version that the engine
-#: then asks the plugin for; without a scope of its own npm's would be Pulumi's.
+#: then asks the plugin for; without a scope of its own npm's would be Pulumi's. Python has this
+#: library: an SDK of its name would be installed over it, and over the plugin.
 _LANGUAGES: JsonObject = {
     "python": {
-        "packageName": PACKAGE,
+        "packageName": f"pulumi_{PACKAGE}",
         "respectSchemaVersion": True,
         "pyproject": {"enabled": True},
     },

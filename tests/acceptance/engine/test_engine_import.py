@@ -17,7 +17,7 @@ import pytest
 from tests.acceptance.plain_pulumi import PlainPulumi, plain_pulumi
 from tests.goldens.golden_texts import GOLDENS, assert_golden
 from tests.provider.deployment import CUT_SHORT, NAME, PROJECT, Rig, command, live, outputs
-from tpuflex.naming import QUEUED_RESOURCE
+from tpuflex.naming import LABEL_STATE, QUEUED_RESOURCE
 from tpuflex.provider import examples
 from tpuflex.tpu import Provider, QueuedResource
 
@@ -33,6 +33,7 @@ IMPORT = ("import", "--stack=dev", "--yes", "--protect=false", QUEUED_RESOURCE, 
 def unmanaged(rig: Rig) -> Iterator[PlainPulumi]:
     """The engine's command line, whose stack knows nothing of the slice that there is."""
     rig.args["boot_disk"] = {"disk_size_gb": 200}
+    rig.args["labels"] = {"team": "search", LABEL_STATE: "0123456789abcdef0123"}
     rig.up()
     command(rig, "state", "delete", "--force", "--all")
     workspace = rig.stack.workspace
@@ -44,15 +45,17 @@ def unmanaged(rig: Rig) -> Iterator[PlainPulumi]:
 
 
 def printed_program() -> None:
-    """Run what was printed, as it is."""
-    runpy.run_path(str(GOLDENS / PRINTED))
+    """Run what was printed, with the library in the place of the SDK that Pulumi would generate."""
+    printed = (GOLDENS / PRINTED).read_text("utf-8")
+    program = printed.replace("import pulumi_tpuflex as tpuflex\n", "import tpuflex\n")
+    assert program != printed
+    exec(compile(program, PRINTED, "exec"), {})  # noqa: S102 - a golden of ours
 
 
 @pytest.mark.pulumi_feature("imported program")
-def test_the_printed_program_runs_as_it_is(rig: Rig, unmanaged: PlainPulumi) -> None:
-    """It imports a module that there is, with names that there are, and says all that the slice
-    is: the next `up` changes nothing of it. Import and refresh write one shape: no empty list of
-    tags comes up between them."""
+def test_the_printed_program_runs_with_the_library(rig: Rig, unmanaged: PlainPulumi) -> None:
+    """Its names are the library's, and it says all that the slice is: the next `up` changes nothing
+    of it. Import and refresh write one shape: no empty list of tags comes up between them."""
     unmanaged(*IMPORT, "--generate-code=false")
     imported = rig.resource()
     unmanaged("refresh", "--stack=dev", "--yes", "--skip-preview", "--expect-no-changes")
