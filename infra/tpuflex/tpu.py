@@ -357,8 +357,8 @@ class NodeStatus(_Output):
     """Google's word for its health, while there is such a node."""
 
     drifted: Sequence[str] | None = pulumi.property("drifted", default=None)
-    """Of several nodes: inputs of the request in which this one differs from the others. The next
-    `pulumi up` makes them equal."""
+    """Inputs of the request in which this node differs: of several from the others, of one node
+    `labels`, if it has lost one that says whose it is. The next `pulumi up` puts them right."""
 
 
 @_output

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pulumi
 import pytest
+from pulumi.automation import CommandError
 
 from tests.provider.deployment import CUT_SHORT, NAME, Rig, command, outputs, until, urn
+from tpuflex.naming import QUEUED_RESOURCE
 
 pytestmark = CUT_SHORT
 
@@ -65,24 +67,15 @@ def test_label_changes_in_place(rig: Rig) -> None:
 
 
 @pytest.mark.usefixtures("served")
-def test_state_is_adopted_after_it_was_lost(rig: Rig) -> None:
-    """A request that the state forgot is found again by name, owner and spec: no second POST."""
-    rig.up()
-    command(rig, "state", "delete", "--force", urn(rig))
-    assert rig.resource() is None
-
-    rig.up()
-
-    assert outputs(rig)["lifecycle"] == "active"
-    assert len(rig.calls("POST")) == 1
-
-
 @pytest.mark.pulumi_feature("import: ours")
 @pytest.mark.usefixtures("served")
 def test_import_by_name_then_no_changes(rig: Rig) -> None:
-    """A slice that exists is taken into the state by its full name, and fits the program."""
+    """A slice that the state has lost is refused, as another clone's would be, and comes back by
+    the import that is named then: it fits the program."""
     rig.up()
     command(rig, "state", "delete", "--force", urn(rig))
+    with pytest.raises(CommandError, match=f"pulumi import {QUEUED_RESOURCE} NAME {NAME}"):
+        rig.up()
     rig.opts = pulumi.ResourceOptions(import_=NAME)
 
     assert rig.up().summary.resource_changes == {"same": 2, "import": 1}

@@ -22,7 +22,12 @@ from tests.provider.fakes import (
     sequence,
 )
 from tests.request.inputs import filled
+from tpuflex.naming import LABEL_SPEC, Names
+from tpuflex.provider.operations import update
 from tpuflex.provider.patch import node_patch, patch
+from tpuflex.provider.planning import plan
+from tpuflex.provider.read import read
+from tpuflex.request.body import spec_hash
 from tpuflex.request.diff import diff
 from tpuflex.request.model import Node, QueuedResource
 from tpuflex.request.name import RequestName
@@ -100,6 +105,31 @@ def test_what_was_written_since_the_look_stays() -> None:
     (sent,) = [request for request in script.sent if request.method == "PATCH"]
     assert sent.body is not None
     assert sent.body["metadata"] == {"note": "2", "ssh-keys": KEYS}
+
+
+@pytest.mark.parametrize("mark", Names("shop", "dev", "slice").labels("0123456789abcdef0123"))
+def test_a_mark_that_a_node_has_lost_is_put_back(mark: str) -> None:
+    """The request still says whose it is, and so does the state: the next update writes it."""
+    marks = Names("shop", "dev", "slice").labels("0123456789abcdef0123")
+    asked = {**INPUTS, "labels": marks}
+    labels = {key: value for key, value in marks.items() if key != mark}
+    call, script, _ = scripted(
+        Cloud(
+            request=sequence(queued("ACTIVE", args(labels=marks))),
+            node=sequence(node(of=args(labels=marks), labels={**labels})),
+        )
+    )
+
+    found = read(call, NAME, asked, {})
+    assert found is not None
+    assert found.inputs["labels"] == marks
+    planned = plan(found.inputs, asked, found.outputs, 1.8e9).diff
+    update(call, NAME, found.inputs, asked, found.outputs, timeout=0)
+
+    assert list(planned.changes) == ["nodes"]
+    (sent,) = [sent for sent in script.sent if sent.method == "PATCH"]
+    assert sent.body is not None
+    assert sent.body["labels"] == {**marks, LABEL_SPEC: spec_hash(args(labels=marks))}
 
 
 def test_what_is_not_whole_is_not_patched() -> None:

@@ -175,7 +175,7 @@ def refusal(args: RequestArgs, seen: Snapshot, judged: Verdict) -> AlreadyExists
     if judged is Verdict.REFUSE_FOREIGN:
         return AlreadyExistsError(
             f"{seen.name} belongs to {seen.owner}",
-            hint=remedy(args.labels, seen.labels),
+            hint=remedy(args.labels, seen.name, seen.labels),
             code=Code.NAME_TAKEN,
         )
     return AlreadyExistsError(

@@ -204,8 +204,8 @@ def _steering(old: Properties, new: Properties) -> dict[str, Change]:
 
 
 def _uneven(outputs: Properties) -> dict[str, Change]:
-    """Nodes that differ from one another, whatever the inputs say: a run that was to change them
-    all was interrupted."""
+    """Nodes that differ from one another, whatever the inputs say, because a run that was to change
+    them all was interrupted; or that have lost a label which says whose they are."""
     nodes = outputs.get("nodes")
     each = nodes if isinstance(nodes, list) else []
     if any(isinstance(node, dict) and node.get("drifted") for node in each):

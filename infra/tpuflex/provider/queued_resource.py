@@ -24,6 +24,7 @@ from tpuflex.provider.operations import create, delete_resource, read, update
 from tpuflex.provider.planning import plan
 from tpuflex.provider.read import labels_of
 from tpuflex.provider.replacements import Replacements
+from tpuflex.provider.state_id import drawn
 from tpuflex.request.check import failures, input_properties, parse, with_defaults
 from tpuflex.request.fields import INPUTS
 from tpuflex.request.name import RequestName, ids_of
@@ -93,7 +94,7 @@ def _outcome(seen: Snapshot, inputs: Properties) -> str:
     # A first preview does not know the state's id, which is one of the marks.
     known, labels = not has_unknown(inputs.get("labels")), labels_of(inputs)
     if known and not seen.belongs_to(labels):
-        return f"{REFUSES}: it belongs to {seen.owner}. {remedy(labels, seen.labels)}"
+        return f"{REFUSES}: it belongs to {seen.owner}. {remedy(labels, seen.name, seen.labels)}"
     if seen.queued_resource is None or is_settled(seen.state):
         return CLEARS
     return ADOPTS
@@ -214,6 +215,8 @@ class QueuedResources:
             project=self._project,
             id_for=lambda prefix: self._generations.id_for(request.urn, prefix, present),
             before=before,
+            state_id=(not before and self._replacements.state_id(request.urn))
+            or drawn(request.randomSeed),
         )
         secret = secret_keys(request.news)
         refused = failures(filled, before=before, now=self._now(), secrets=secret) + nameless

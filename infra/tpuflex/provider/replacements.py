@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pulumi_plugin.values import Properties, Value
 from tpuflex.codes import Code
 from tpuflex.errors import ConflictError
-from tpuflex.naming import generation_id, generation_of
+from tpuflex.naming import LABEL_STATE, generation_id, generation_of
 from tpuflex.provider.call import Call, UnreadyError
 from tpuflex.provider.generations import PASSED_OVER, requests_of
 from tpuflex.provider.read import labels_of
@@ -84,6 +84,12 @@ class Replacements:
         with self._lock:
             held = requests_of(self._inputs.get(urn, {}))
             return (held | {*self._serving.get(urn, ())}) - requests_of(inputs)
+
+    def state_id(self, urn: str) -> str:
+        """The id of the state that made what this state holds under ``urn``; empty if none did, or
+        that is not known."""
+        with self._lock:
+            return labels_of(self._inputs.get(urn, {})).get(LABEL_STATE, "")
 
     @contextmanager
     def proving(self) -> Iterator[None]:

@@ -6,6 +6,7 @@ cloud. `pulumi import tpuflex:tpu:StateId NAME ID` puts a given one into a state
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 
 from google.protobuf.empty_pb2 import Empty
@@ -22,6 +23,12 @@ from tpuflex.naming import STATE_ID_BYTES, is_state_id
 def new_state_id() -> str:
     """20 lower-case hex digits that nobody else has."""
     return secrets.token_hex(STATE_ID_BYTES)
+
+
+def drawn(seed: bytes) -> str:
+    """The id for what no :class:`StateIds` marks: the ``seed`` of a check is random, and the same
+    in the update that follows a saved plan. A new id without one."""
+    return hashlib.sha256(seed).hexdigest()[: 2 * STATE_ID_BYTES] if seed else new_state_id()
 
 
 class StateIds:

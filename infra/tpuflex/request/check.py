@@ -15,8 +15,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
-from pulumi_plugin.values import UNKNOWN, Properties, Value, has_unknown
-from tpuflex.naming import LABEL_OWNER, Names, generation_id
+from pulumi_plugin.values import UNKNOWN, Properties, has_unknown
+from tpuflex.naming import LABEL_OWNER, LABEL_PROJECT, LABEL_STATE, Names, generation_id
 from tpuflex.request import rules
 from tpuflex.request.fields import DEFAULTS, MAPS, PROVIDER_ONLY, ROWS, RequestArgs
 from tpuflex.request.rows import Input, object_type, rows
@@ -38,6 +38,7 @@ def with_defaults(
     project: str | None,
     id_for: Callable[[str], str] = first_generation,
     before: Properties | None = None,
+    state_id: str = "",
 ) -> Properties:
     """``inputs`` and, for what they leave out, a value made from the URN or the provider.
 
@@ -51,6 +52,7 @@ def with_defaults(
         project: the provider's project.
         id_for: makes the id from its prefix where the program gives none.
         before: inputs as they are in the state; none for what replaces it.
+        state_id: marks what this state makes, where nothing else says so.
     """
     names, before = _names(urn), before or {}
     labels = inputs.get("labels", {})
@@ -63,20 +65,22 @@ def with_defaults(
         prefix = filled.setdefault("queuedResourceIdPrefix", series)
         filled["queuedResourceId"] = id_for(prefix) if isinstance(prefix, str) else UNKNOWN
     if isinstance(labels, dict):
-        # An import may have found another's labels: they are this program's only if it says so.
-        imported = not PROVIDER_ONLY & before.keys()
-        lasting_marks = None if imported else before.get("labels")
-        owned = _marks(names, lasting_marks) if LABEL_OWNER not in labels else {}
-        filled["labels"] = {**owned, **labels}
+        marks = _marks({**names.labels(state_id)}, before)
+        if LABEL_OWNER in labels:  # the program's own; only which state it is, it may not know
+            marks = {key: value for key, value in marks.items() if key == LABEL_STATE}
+        filled["labels"] = {**marks, **labels}
     return filled
 
 
-def _marks(names: Names, before: Value) -> Properties:
-    """The labels that say whose it is: those that it has; made of its names if it has none."""
-    made: Properties = {**names.labels()}
-    if not isinstance(before, dict) or LABEL_OWNER not in before:
+def _marks(made: Properties, before: Properties) -> Properties:
+    """The labels that say whose it is: those that it has; ``made`` if it has none."""
+    labels = before.get("labels")
+    if not isinstance(labels, dict) or LABEL_OWNER not in labels:
         return made
-    return {key: before[key] for key in made if key in before}
+    imported = not PROVIDER_ONLY & before.keys()
+    if imported and any(labels.get(key) != made[key] for key in (LABEL_OWNER, LABEL_PROJECT)):
+        return made  # another's: they are this program's only if it says so
+    return {key: labels[key] for key in made if key in labels}
 
 
 def parse(inputs: Mapping[str, object]) -> RequestArgs:

@@ -111,8 +111,8 @@ class NodeStatus(Group):
     """Internal IP address of each of its hosts."""
 
     drifted: tuple[str, ...] | None = None
-    """Of several nodes: inputs of the request in which this one differs from the others. The next
-    `pulumi up` makes them equal."""
+    """Inputs of the request in which this node differs: of several from the others, of one node
+    `labels`, if it has lost one that says whose it is. The next `pulumi up` puts them right."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,11 +151,10 @@ def _entries(before: Properties, found: list[Properties]) -> Properties:
 
 
 def _drifted(given: Properties, known: Properties, nodes: Nodes) -> dict[str, tuple[str, ...]]:
-    """By node, in which inputs it differs from ``given``. One node never does: its own are given;
-    of several, some may have been patched before a run was killed, and the first one's are given.
-    Entries of maps that are only in ``known`` count, too: they may be what was taken away."""
-    if not nodes.several:
-        return {}
+    """By node, in which inputs it differs from ``given``. One node only does in its marks, which
+    are given as the request has them; of several, some may have been patched before a run was
+    killed, and the first one's are given. Entries of maps that are only in ``known`` count, too:
+    they may be what was taken away."""
     basis = {**given, **known}
     each = {node.id: _patchable(basis, node) for node in nodes.found}
     found = {

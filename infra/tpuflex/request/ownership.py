@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from pulumi_plugin.values import Properties
 from tpuflex.errors import TpuflexError
-from tpuflex.naming import LABEL_OWNER, LABEL_PROJECT, LABEL_STACK, LABEL_STATE
+from tpuflex.naming import LABEL_OWNER, LABEL_PROJECT, LABEL_STACK, LABEL_STATE, QUEUED_RESOURCE
 from tpuflex.request.name import RequestName
 from tpuflex.request.outcomes import OTHER_STATE, TABLE, Condition
 
@@ -54,7 +54,7 @@ class Records:
 
 
 #: The labels that say whose a request is.
-MARKS = (LABEL_OWNER, LABEL_PROJECT, LABEL_STATE)
+MARKS = (LABEL_OWNER, LABEL_PROJECT, LABEL_STACK, LABEL_STATE)
 #: Of what no state knows.
 NO_RECORDS = Records()
 
@@ -84,7 +84,11 @@ def described(labels: Mapping[str, str]) -> str:
     )
 
 
-def remedy(asked: Mapping[str, str], found: Mapping[str, str]) -> str:
-    """What somebody can do who meets the labels ``found`` under a name of theirs."""
-    ours = asked.get(LABEL_OWNER) == found.get(LABEL_OWNER)
-    return OTHER_STATE if ours else TABLE[Condition.FOREIGN].up.text
+def remedy(asked: Mapping[str, str], name: RequestName, found: Mapping[str, str]) -> str:
+    """What somebody can do who meets the labels ``found`` under ``name``, a name of theirs."""
+    if asked.get(LABEL_OWNER) != found.get(LABEL_OWNER):
+        return TABLE[Condition.FOREIGN].up.text
+    return (
+        f"{OTHER_STATE} A slice of your own program comes back into its state with"
+        f" `pulumi import {QUEUED_RESOURCE} NAME {name}`."
+    )
