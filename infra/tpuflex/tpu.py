@@ -1086,8 +1086,22 @@ class StateId(pulumi.CustomResource):
     value: pulumi.Output[str] = pulumi.property("value")
     """The id: 20 lower-case hex digits."""
 
-    def __init__(self, resource_name: str, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("tpuflex:tpu:StateId", resource_name, {"value": None}, _versioned(opts))
+    def __init__(
+        self,
+        resource_name: str,
+        *,
+        names: pulumi.Input[Mapping[str, pulumi.Input[str]]] | None = None,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """
+        Args:
+            resource_name: Logical name.
+            names: The `project`, `stack` and `name` that names in the cloud are made of. A check
+                with others than the state has is refused: all of that would be replaced.
+            opts: Resource options.
+        """
+        given = {"names": names, "value": None}
+        super().__init__("tpuflex:tpu:StateId", resource_name, given, _versioned(opts))
 
 
 @_output

@@ -62,12 +62,33 @@ def test_an_import_of_anything_else_is_refused(id_: str) -> None:
         TYPE.read(provider_pb2.ReadRequest(urn=URN, id=id_))
 
 
-def test_it_has_no_inputs() -> None:
-    """Whatever is given is refused, and nothing ever changes."""
-    answer = TYPE.check(provider_pb2.CheckRequest(urn=URN, news=encode({"value": GIVEN})))
-    difference = TYPE.diff(provider_pb2.DiffRequest(urn=URN, id=GIVEN))
+NAMED = {"project": "shop", "stack": "dev", "name": "chat"}
 
-    assert [failure.property for failure in answer.failures] == ["value"]
+
+@pytest.mark.parametrize(
+    ("news", "olds", "refused"),
+    [
+        ({"value": GIVEN}, {}, "there is no such input"),
+        ({"names": {"project": "shop"}}, {}, "it has project, stack and name"),
+        ({"names": {**NAMED, "name": "new"}}, {"names": NAMED}, 'Names("shop", "dev", "chat")'),
+        ({"names": {**NAMED, "stack": "prod"}}, {"names": NAMED}, 'Names("shop", "dev", "chat")'),
+        ({"names": {**NAMED, "project": "b"}}, {"names": NAMED}, 'Names("shop", "dev", "chat")'),
+        ({"names": NAMED}, {"names": NAMED}, ""),
+        ({"names": NAMED}, {}, ""),
+        ({}, {"names": NAMED}, ""),
+        ({}, {}, ""),
+    ],
+)
+def test_an_endpoint_keeps_the_names_that_its_state_has(
+    news: dict[str, Any], olds: dict[str, Any], refused: str
+) -> None:
+    """Whatever it, its stack and its project are called now: others are refused before anything is
+    replaced, with the line that keeps them. A state that does not know them takes those given."""
+    answer = TYPE.check(provider_pb2.CheckRequest(urn=URN, news=encode(news), olds=encode(olds)))
+    difference = TYPE.diff(provider_pb2.DiffRequest(urn=URN, id=GIVEN, news=encode(news)))
+
+    assert [refused in failure.reason for failure in answer.failures] == [True] * bool(refused)
+    assert decode(answer.inputs) == news
     assert difference.changes == provider_pb2.DiffResponse.DIFF_NONE
 
 

@@ -124,7 +124,7 @@ def python_classes() -> str:
     ]
     parts.append(_provider_class(schema["provider"]))
     parts += [_inputs_class(resource), _resource_class(resource)]
-    parts.append(_bare_class(STATE_ID, schema["resources"][STATE_ID]))
+    parts.append(_plain_class(STATE_ID, schema["resources"][STATE_ID]))
     for token, function in schema["functions"].items():
         parts += function_texts(token, function)
     return "\n\n".join(parts)
@@ -230,15 +230,20 @@ def _resource_class(resource: Schema) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _bare_class(token: str, resource: Schema) -> str:
-    """The class of a resource that has no inputs."""
-    unset = ", ".join(f'"{wire}": None' for wire in resource["properties"])
+def _plain_class(token: str, resource: Schema) -> str:
+    """The class of a resource whose inputs are all optional, and no outputs."""
+    inputs = resource["inputProperties"]
+    given = [f'"{wire}": {to_snake(wire)}' for wire in inputs]
+    given += [f'"{wire}": None' for wire in resource["properties"]]
+    types = {
+        wire: f"pulumi.Input[{input_type(kind)}] | None = None" for wire, kind in inputs.items()
+    }
     lines = [
         *_outputs(token.rpartition(":")[2], resource, {*resource["required"]}),
         "",
-        "    def __init__(self, resource_name: str, opts: pulumi.ResourceOptions | None = None)"
-        " -> None:",
-        f'        super().__init__("{token}", resource_name, {{{unset}}}, _versioned(opts))',
+        *_constructor(types, inputs),
+        f"        given = {{{', '.join(given)}}}",
+        f'        super().__init__("{token}", resource_name, given, _versioned(opts))',
     ]
     return "\n".join(lines) + "\n"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -55,41 +55,6 @@ def own_gcp_provider(name: str, settings: StackSettings, parent: pulumi.Resource
         zone=next(each for each in settings.slice.zones if region_of(each) == settings.region),
         opts=pulumi.ResourceOptions(parent=parent),
     )
-
-
-def require_kept_names(
-    given: Names | None, made: Names, aliases: Iterable[pulumi.Input[pulumi.Alias | str]]
-) -> None:
-    """Check that an alias keeps what it is there to keep."""
-    for before in () if given is not None else _before(made, aliases):
-        if before.prefix != made.prefix:
-            words = [before.project, before.stack, before.name]
-            words += [before.bucket_suffix] if before.bucket_suffix else []
-            arguments = ", ".join(f'"{word}"' for word in words)
-            raise pulumi.RunError(
-                f'{made.name}: it has an alias of "{before.name}" in stack {before.stack} of'
-                f" {before.project}, but without names= everything of it is called"
-                f" {made.prefix}-… from now on: the slice, the network, the bucket with its"
-                " weights and the secrets would be replaced. Nothing was changed.\nWrite"
-                f" names=tpuflex.Names({arguments}) in its VllmEndpointArgs (in another language,"
-                " the same in its input `names`), and everything stays; or remove the alias, and"
-                " another endpoint is made in its place."
-            )
-
-
-def _before(made: Names, aliases: Iterable[pulumi.Input[pulumi.Alias | str]]) -> Iterator[Names]:
-    """The names that belong to ``aliases``, as far as they are known now."""
-    for alias in aliases:
-        if isinstance(alias, str):
-            # urn:pulumi:STACK::PROJECT::TYPE::NAME (https://www.pulumi.com/docs/iac/concepts/resources/names/#urns)
-            stack, project, _, name = [*alias.split("::", 3), "", "", ""][:4]
-            if name:
-                stack = stack.removeprefix("urn:pulumi:")
-                yield replace(made, project=project, stack=stack, name=name)
-        elif isinstance(alias, pulumi.Alias):
-            # What an alias leaves out is an Ellipsis.
-            parts = {key: getattr(alias, key) for key in ("project", "stack", "name")}
-            yield replace(made, **{k: v for k, v in parts.items() if isinstance(v, str)})
 
 
 #: What is wrong with an endpoint that nobody prepares and that pins no weights.
@@ -148,17 +113,18 @@ class VllmEndpoint(pulumi.ComponentResource):
         if args.prepare is None and settings.model.weights.manifest_sha256 is None:
             raise pulumi.RunError(_NO_HASH)
         suffix = settings.model.weights.bucket_suffix or ""
-        made = Names(pulumi.get_project(), pulumi.get_stack(), name, suffix)
-        require_kept_names(args.names, made, (opts and opts.aliases) or ())
         super().__init__(VLLM_ENDPOINT, name, given.inputs(), opts)
-        names = args.names or made
+        names = args.names or Names(pulumi.get_project(), pulumi.get_stack(), name)
+        names = replace(names, bucket_suffix=names.bucket_suffix or suffix)
         # Typed here, like the network: by a type of the class, the SDK would read the input of the
         # same name.
         self.model: str = settings.model.name
         self.cost = run_cost(settings)
 
         tpu = pulumi.ResourceOptions(parent=self, provider=self._tpu_provider(name, args))
-        self.state_id = _announced(StateId(f"{name}-state", tpu).value, args.state_seen)
+        made_as = {"project": names.project, "stack": names.stack, "name": names.name}
+        state = StateId(f"{name}-state", names=made_as, opts=tpu)
+        self.state_id = _announced(state.value, args.state_seen)
         prerequisites = Prerequisites(
             name,
             given,

@@ -106,7 +106,7 @@ def deploy_library(
     """
     require_matching_cloud(cloud, environ)
     tpu = Provider("tpu", project=project, embedded=runs_embedded(cloud, environ))
-    state = StateId(f"{LIBRARY_NAME}-state", pulumi.ResourceOptions(provider=tpu))
+    state = StateId(f"{LIBRARY_NAME}-state", opts=pulumi.ResourceOptions(provider=tpu))
     provider = gcp.Provider("gcp", project=project)
     WeightsLibrary(
         LIBRARY_NAME,

@@ -34,10 +34,8 @@ OF_ANOTHER = "{name} is the request of {urn}: the next generation is taken"
 Holder = Callable[[set[RequestName]], tuple[RequestName, str] | None]
 
 RENAMED = (
-    "its ids begin with {after} now, not with {before}: that alone replaces it. A renamed"
-    " VllmEndpoint, or one whose stack was renamed, keeps it with the names that it had,"
-    " names=tpuflex.Names(PROJECT, STACK, NAME); a QueuedResource keeps it with"
-    ' queued_resource_id_prefix="{before}"'
+    "its ids begin with {after} now, not with {before}: that alone replaces it, and"
+    ' queued_resource_id_prefix="{before}" keeps it'
 )
 
 

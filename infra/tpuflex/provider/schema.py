@@ -113,6 +113,14 @@ _STATE_ID_SCHEMA: JsonObject = {
         " clone of the same project and stack has another one. Nothing is asked of any cloud. An"
         " import puts a given id into a state."
     ),
+    "inputProperties": {
+        "names": {
+            "type": "object",
+            "additionalProperties": STRING,
+            "description": "The `project`, `stack` and `name` that names in the cloud are made of."
+            " A check with others than the state has is refused: all of that would be replaced.",
+        }
+    },
     "properties": {"value": {**STRING, "description": "The id: 20 lower-case hex digits."}},
     "required": ["value"],
 }

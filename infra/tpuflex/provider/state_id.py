@@ -15,7 +15,7 @@ from google.protobuf.struct_pb2 import Struct
 from pulumi_plugin.protocol import provider_pb2
 from pulumi_plugin.replies import check_failures
 from pulumi_plugin.values import UNKNOWN
-from pulumi_plugin.wire import encode
+from pulumi_plugin.wire import decode, encode
 from tpuflex.errors import TpuflexError
 from tpuflex.naming import STATE_ID_BYTES, is_state_id
 
@@ -31,13 +31,31 @@ def drawn(seed: bytes) -> str:
     return hashlib.sha256(seed).hexdigest()[: 2 * STATE_ID_BYTES] if seed else new_state_id()
 
 
+#: The input that says what the names in the cloud are made of.
+NAMES = "names"
+_PARTS = {"project", "stack", "name"}
+_RENAMED = (
+    "the state has {name} in stack {stack} of project {project}, which is called otherwise now: its"
+    " slice, network, bucket with the weights and secrets would be replaced. Nothing was changed."
+    ' Write names=tpuflex.Names("{project}", "{stack}", "{name}") into its VllmEndpointArgs (in'
+    " another language, the same into its input `names`), and everything stays; a stack of the"
+    " tpuflex command needs the name that it had"
+)
+
+
 class StateIds:
-    """The type `tpuflex:tpu:StateId`. It has no inputs, so nothing about it ever changes."""
+    """The type `tpuflex:tpu:StateId`. What it has never changes, so nothing about it does."""
 
     def check(self, request: provider_pb2.CheckRequest) -> provider_pb2.CheckResponse:
-        """Refuse whatever is given."""
-        given = [(key, "there is no such input") for key in request.news.fields]
-        return provider_pb2.CheckResponse(failures=check_failures(given), inputs=request.news)
+        """Refuse unknown inputs, and other names than the state has."""
+        given, before = decode(request.news), decode(request.olds).get(NAMES)
+        refused = [(key, "there is no such input") for key in given if key != NAMES]
+        names = given.get(NAMES, before)
+        if names is not None and not (isinstance(names, dict) and names.keys() == _PARTS):
+            refused.append((NAMES, "it has project, stack and name"))
+        elif isinstance(before, dict) and names != before:
+            refused.append((NAMES, _RENAMED.format(**before)))
+        return provider_pb2.CheckResponse(failures=check_failures(refused), inputs=request.news)
 
     def diff(self, _request: provider_pb2.DiffRequest) -> provider_pb2.DiffResponse:
         """No difference."""
@@ -62,7 +80,7 @@ class StateIds:
                 hint="It is the value of the label tpuflex-state: 20 digits and letters a to f.",
             )
         return provider_pb2.ReadResponse(
-            id=request.id, inputs=Struct(), properties=_properties(request.id)
+            id=request.id, inputs=request.inputs, properties=_properties(request.id)
         )
 
     def update(self, request: provider_pb2.UpdateRequest) -> provider_pb2.UpdateResponse:
