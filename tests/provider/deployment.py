@@ -136,7 +136,8 @@ class Rig:
         def ahead(stop: threading.Event) -> Timing:
             return replace(Timing.real(stop), wall=lambda: time.time() + offset)
 
-        servicer = Servicer(EngineLog(), connector(self.cloud.environ()), ahead)
+        environ = self.cloud.environ()
+        servicer = Servicer(EngineLog(), connector(environ), ahead, environ=environ)
         plugin = start(servicer, threads=50)
         try:
             with self.attached(plugin.port):

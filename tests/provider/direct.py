@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,10 +61,13 @@ class Provider:
     time: FakeTime = field(default_factory=FakeTime)
     log: Log = field(default_factory=Log)
     connected: list[Configuration] = field(default_factory=list)
+    environ: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         self.script = Script(self.time, self.cloud)
-        self.servicer = Servicer(self.log, self._connect, lambda _: self.time.timing())
+        self.servicer = Servicer(
+            self.log, self._connect, lambda _: self.time.timing(), environ=self.environ
+        )
 
     def _connect(self, configured: Configuration, _: Timing) -> TpuClient:
         self.connected.append(configured)

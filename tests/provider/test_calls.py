@@ -10,6 +10,7 @@ from google.protobuf.empty_pb2 import Empty
 from pulumi_plugin.protocol import plugin_pb2, provider_pb2
 from pulumi_plugin.values import UNKNOWN
 from pulumi_plugin.wire import decode, encode, secret_keys
+from tests.loopback import overrides
 from tests.provider.direct import CallFailedError, Provider
 from tests.provider.fakes import (
     INPUTS,
@@ -129,6 +130,29 @@ def test_wrong_configuration_is_refused_by_key(provider: Provider) -> None:
         ("project", "it must be the id of a Google Cloud project"),
         ("embedded", "it must be true or false"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("embedded", "environ", "refused"),
+    [
+        ("false", overrides("http://127.0.0.1:1"), "point to this machine"),
+        (True, {}, "point to Google"),
+        (False, {}, ""),
+        (UNKNOWN, {}, ""),
+        (None, overrides("http://127.0.0.1:1"), ""),
+    ],
+)
+def test_the_wrong_cloud_is_refused_before_a_state_has_it(
+    embedded: Any, environ: dict[str, str], refused: str
+) -> None:
+    """Every later command would configure the provider that the state has, and fail."""
+    provider = Provider(environ=environ)
+    urn = "urn:pulumi:dev::shop::pulumi:providers:tpuflex::default"
+    request = provider_pb2.CheckRequest(urn=urn, news=encode({"embedded": embedded}))
+
+    failures = provider.call("CheckConfig", request).failures
+
+    assert [refused in found.reason for found in failures] == [True] * bool(refused)
 
 
 @pytest.mark.parametrize(

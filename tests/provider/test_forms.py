@@ -130,7 +130,8 @@ def test_what_is_no_moment_is_refused(text: str) -> None:
             False,
             LOOPBACK,
             "this stack runs on Google Cloud, but the API endpoints point to this machine",
-            "Unset the CLOUDSDK_API_ENDPOINT_OVERRIDES_* variables.",
+            "Unset the CLOUDSDK_API_ENDPOINT_OVERRIDES_* variables; for the embedded cloud set the"
+            " provider's embedded to true.",
         ),
     ],
 )

@@ -49,7 +49,8 @@ def failures(inputs: Properties) -> list[tuple[str, str]]:
     project = inputs.get("project")
     if isinstance(project, (int, float, bool, list, dict)):
         found.append(("project", "it must be the id of a Google Cloud project"))
-    if inputs.get("embedded") is not None and _flag(inputs["embedded"]) is None:
+    embedded = inputs.get("embedded")
+    if embedded is not None and not has_unknown(embedded) and _flag(embedded) is None:
         found.append(("embedded", "it must be true or false"))
     return found
 
@@ -71,6 +72,19 @@ def unknown_keys(urn: str, inputs: Properties) -> list[tuple[str, str]]:
         unknown = [key for key in unknown if not ours and key not in StackSettings.model_fields]
     known = " and ".join(KEYS)
     return [(key, f"there is no such key: the provider has {known}") for key in unknown]
+
+
+def wrong_cloud(inputs: Properties, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Whether ``environ`` points to another cloud than the provider may talk to, as (key, reason).
+
+    Raises:
+        SettingsError: an endpoint override is not usable.
+    """
+    try:
+        endpoints(configuration(inputs), environ)
+    except AccessError as error:
+        return [("embedded", f"{error.message}. {error.hint}")]
+    return []
 
 
 def configuration(inputs: Properties) -> Configuration:
@@ -108,7 +122,8 @@ def endpoints(configured: Configuration, environ: Mapping[str, str]) -> Endpoint
     if configured.embedded is False and found.embedded:
         raise AccessError(
             "this stack runs on Google Cloud, but the API endpoints point to this machine",
-            hint="Unset the CLOUDSDK_API_ENDPOINT_OVERRIDES_* variables.",
+            hint="Unset the CLOUDSDK_API_ENDPOINT_OVERRIDES_* variables; for the embedded cloud set"
+            " the provider's embedded to true.",
         )
     return found
 

@@ -56,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         timing,
         {VLLM_ENDPOINT: _construct},
         drains=os.environ.get(DRAIN_VARIABLE) != "0",
+        environ=os.environ,
     )
     plugin = start(servicer, threads=_THREADS)
     threading.Thread(target=_load, daemon=True).start()

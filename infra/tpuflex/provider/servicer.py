@@ -123,8 +123,10 @@ class Servicer(Plugin):
         components: Mapping[str, Construct] | None = None,
         *,
         drains: bool = True,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(__version__, _schema, log)
+        self._environ = environ
         self._connect = connect
         self._components = components or {}
         self._drains = drains
@@ -193,6 +195,9 @@ class Servicer(Plugin):
     ) -> provider_pb2.CheckResponse:
         given = decode(request.news)
         refused = configuration.failures(given) + configuration.unknown_keys(request.urn, given)
+        if self._environ is not None:
+            # Here, before the state has it: every later command would configure a provider with it.
+            refused += configuration.wrong_cloud(given, self._environ)
         answer = provider_pb2.CheckResponse(failures=check_failures(refused))
         for key in (*configuration.KEYS, "version"):
             if key in request.news.fields:

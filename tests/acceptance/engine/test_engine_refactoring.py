@@ -98,15 +98,20 @@ def test_p3_a_program_may_take_the_first_address_of_what_waits(rig: Rig) -> None
 
 @pytest.mark.pulumi_feature("another provider configuration")
 def test_p4_a_changed_provider_is_told_of_its_change(rig: Rig) -> None:
-    """P4: a provider that may talk to Google only refuses the embedded cloud from the next command
-    on, not only in a new stack."""
+    """P4: a provider that may talk to Google only is refused on the embedded cloud, not only in a
+    new stack, and before the state has it: the commands after it work."""
     rig.up()
+    before = rig.embedded
     rig.embedded, rig.args["description"] = False, "other"
 
     with pytest.raises(CommandError, match="this stack runs on Google Cloud"):
         rig.up()
     assert names(rig) == [NAME]
     assert not rig.calls("PATCH", "nodes")
+    rig.embedded = before
+    rig.refresh()
+    rig.up()
+    assert len(rig.calls("PATCH", "nodes")) == 1
 
 
 @pytest.mark.pulumi_feature("import: made by hand")
