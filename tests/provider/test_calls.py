@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from tests.provider.direct import CallFailedError, Provider
 from tests.provider.fakes import (
     INPUTS,
     NAME,
+    Cloud,
     args,
     missing,
     node,
@@ -178,6 +180,39 @@ def test_keys_that_mean_nothing_are_refused(
 
     assert [found.property for found in failures] == refused
     assert all("project and embedded" in found.reason for found in failures)
+
+
+@pytest.mark.parametrize(("checked", "said"), [(False, True), (True, False)])
+def test_a_diff_before_the_check_is_of_what_is_deleted_first(
+    provider: Provider, checked: bool, said: bool
+) -> None:
+    """The engine asks what a resource that is deleted before it is replaced takes along: from its
+    own check on, what is unknown is only not known yet."""
+    olds = encode({**STATE, "lifecycle": "active"})
+    news = encode({**INPUTS, **DEFAULTS, "network": UNKNOWN})
+    if checked:
+        checking = provider_pb2.CheckRequest(urn=URN, news=news, olds=encode(STATE))
+        provider.call("Check", checking)
+
+    answer = provider.call("Diff", provider_pb2.DiffRequest(urn=URN, id=NAME, olds=olds, news=news))
+
+    assert "network" in answer.replaces
+    warnings = [text for _, text, _, warning in provider.log.lines if warning]
+    assert any("its network is deleted before it is replaced" in text for text in warnings) is said
+
+
+def test_protection_of_what_is_tainted_names_the_way_back() -> None:
+    """Protection cannot be switched off first where every `up` replaces."""
+    there = Cloud(request=sequence(queued("ACTIVE")), node=sequence(node()))
+    provider = Provider(there)
+    olds, news = ({**INPUTS, **more} for more in ({"deletionProtection": True}, {}))
+    held = provider_pb2.CheckRequest(urn=URN, news=encode(news), olds=encode(olds))
+    provider.call("Check", held)
+    inputs = encode({**news, "queuedResourceId": "slice-g2"})
+    request = provider_pb2.CreateRequest(urn=URN, properties=inputs, preview=True)
+
+    with pytest.raises(CallFailedError, match=f"pulumi state untaint '{re.escape(URN)}'"):
+        provider.call("Create", request)
 
 
 def test_check_uses_the_providers_project_and_the_old_id(provider: Provider) -> None:

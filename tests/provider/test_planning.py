@@ -203,6 +203,24 @@ def test_deleting_first_is_said_before() -> None:
     assert not plan(inputs(), inputs(rerun="again"), state(), END).diff.delete_before_replace
 
 
+def test_what_goes_before_its_network_is_said_and_refused_if_protected() -> None:
+    """A subnetwork that is deleted before it is replaced takes what is in it along, although
+    `replace` says otherwise."""
+    kept, wanted = inputs(subnetwork="a"), inputs(subnetwork=UNKNOWN)
+    protected = {**kept, "deletionProtection": True}
+
+    found = plan(kept, wanted, state(), END - 14400, goes_first=True)
+
+    (note,) = found.notes
+    assert note.warning
+    assert "its subnetwork is deleted before it is replaced" in note.text
+    assert "nothing serves until" in note.text
+    with pytest.raises(ConflictError, match="not replaced for subnetwork"):
+        plan(protected, wanted, state(), END - 14400, goes_first=True)
+    assert plan(protected, wanted, state(), END - 14400).notes == ()
+    assert plan(kept, wanted, state(lifecycle="ended"), END - 14400, goes_first=True).notes == ()
+
+
 def test_a_drain_that_was_begun_is_called_off() -> None:
     """A deletion that was stopped has asked the hosts to drain: an `up`, which keeps them, has
     something to change."""

@@ -78,7 +78,9 @@ class Plan:
     permitted: bool = False
 
 
-def plan(old: Properties, new: Properties, outputs: Properties, now: float) -> Plan:
+def plan(
+    old: Properties, new: Properties, outputs: Properties, now: float, *, goes_first: bool = False
+) -> Plan:
     """What it takes to get from the inputs ``old`` to the inputs ``new``.
 
     Args:
@@ -86,6 +88,8 @@ def plan(old: Properties, new: Properties, outputs: Properties, now: float) -> P
         new: inputs now; may hold unknown values.
         outputs: what the state says.
         now: seconds since the epoch.
+        goes_first: whether what is unknown belongs to resources that are deleted before they are
+            replaced: what is replaced for them is deleted before that.
 
     Raises:
         ConflictError: it would replace what is protected.
@@ -117,20 +121,25 @@ def plan(old: Properties, new: Properties, outputs: Properties, now: float) -> P
     if new.get("replace") == "delete_first":
         found = replace(found, delete_before_replace=True)
     complete = with_next_generation(replace(found, changes=changes), new)
-    if complete.replaces and where is Lifecycle.ACTIVE and new.get("replace") == "delete_first":
-        notes.append(PlanNote(_away(outputs), warning=True))
+    reasons = [path for path, change in changes.items() if change.replaces]
+    unknown = [path for path in reasons if has_unknown(new.get(_input(path)))]
+    if complete.replaces and where is Lifecycle.ACTIVE:
+        if goes_first and unknown:
+            why = f"its {' and '.join(unknown)} is deleted before it is replaced"
+            notes.append(PlanNote(_away(outputs, why), warning=True))
+        elif new.get("replace") == "delete_first":
+            notes.append(PlanNote(_away(outputs, "replace is delete_first"), warning=True))
     if where is Lifecycle.ENDED and not complete.replaces:
         notes.append(_over(new, outputs, now))
-    reasons = [path for path, change in changes.items() if change.replaces]
     renews = renewal is not None and reasons == [renewal.property]
-    certain = [path for path in reasons if not has_unknown(new.get(_input(path)))]
+    certain = [path for path in reasons if goes_first or path not in unknown]
     if certain and not renews and not serving:
         refuse_replacement(old, outputs, certain)
     permitted = renews or (bool(reasons) and (not certain or bool(serving)))
     return Plan(with_next_generation(complete, new), tuple(notes), permitted)
 
 
-def _away(outputs: Properties) -> str:
+def _away(outputs: Properties, why: str) -> str:
     """Says that nothing serves meanwhile, and for how long at least, as far as the state tells."""
     times = [parse_time(outputs.get(key)) for key in ("createTime", "activeTime")]
     asked, made = times
@@ -140,8 +149,8 @@ def _away(outputs: Properties) -> str:
         else ""
     )
     return (
-        "replace is delete_first: it is drained and deleted before capacity is asked for again, and"
-        f" nothing serves until that is granted{took} and its host has booted"
+        f"{why}: this is drained and deleted before capacity is asked for again, and nothing serves"
+        f" until that is granted{took} and its host has booted"
     )
 
 

@@ -242,13 +242,20 @@ class QueuedResources:
         """What the next `up` does about changed inputs, time and the cloud."""
         olds = decode(request.olds)
         old = inputs_of(decode(request.old_inputs) or olds)
-        planned = plan(old, decode(request.news), olds, self._timing.wall())
+        news = decode(request.news)
+        # Of what a run replaces by deleting it first, the engine asks for a diff of all that uses
+        # it, with unknown values, before it checks any of that (`calculateDependentReplacements` of
+        # pulumi/pulumi v3.256.0).
+        first = not self._replacements.is_checked(request.urn) and any(
+            map(has_unknown, news.values())
+        )
+        planned = plan(old, news, olds, self._timing.wall(), goes_first=first)
         self._replacements.shown(request.urn, old, olds)
         self._replacements.planned(request.urn, permitted=planned.permitted)
         if not planned.diff.replaces:
             self._replacements.keeps(request.urn, request.id)
         # Refresh and destroy ask for a diff, too, but plan nothing.
-        for note in planned.notes if request.urn in self._planned else ():
+        for note in planned.notes if first or request.urn in self._planned else ():
             self._log.write(request.urn, with_code(note.text, note.code), warning=note.warning)
         return diff_response(planned.diff)
 

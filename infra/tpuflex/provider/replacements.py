@@ -112,6 +112,11 @@ class Replacements:
             self._kept.pop(urn, None)
             (self._checked.discard if anew else self._checked.add)(urn)
 
+    def is_checked(self, urn: str) -> bool:
+        """Whether this run has checked the inputs of what the state holds under ``urn``."""
+        with self._lock:
+            return urn in self._checked
+
     def keeps(self, urn: str, id_: str, *, made: bool = False) -> None:
         """Record that the state goes on with ``id_`` under ``urn``: this run has ``made`` it, or
         the diff does not replace it. A destroy, which asks for diffs, too, checks no inputs."""
@@ -238,7 +243,7 @@ class Replacements:
             return
         call = connect()
         if before.get("deletionProtection") is True and not permitted:
-            _refuse_protected(_held(call, before, wanted))
+            _refuse_protected(_held(call, before, wanted), urn)
         for seen in self._older(call, urn, before, wanted):
             raise ConflictError(
                 f"{seen.name}, made at {seen.created}, is older than what it would replace: a state"
@@ -277,11 +282,12 @@ def _sorted(names: Iterable[RequestName]) -> list[RequestName]:
     return sorted(names, key=str)
 
 
-def _refuse_protected(held: Iterable[Snapshot]) -> None:
+def _refuse_protected(held: Iterable[Snapshot], urn: str) -> None:
     for seen in held:
         if seen.lifecycle is Lifecycle.ACTIVE:
             raise ConflictError(
                 f"{seen.name} is ACTIVE and {PROTECTED.text}: it is not replaced on demand",
-                hint=UNPROTECT,
+                hint=f"{UNPROTECT} If it is tainted, any `up` replaces it: before all that, type"
+                f" `pulumi state untaint '{urn}'`.",
                 code=Code.PROTECTED,
             )
