@@ -126,6 +126,27 @@ def test_a_stack_of_an_earlier_version_gets_the_closed_network(workplace: Workpl
     assert workplace.kinds() == set()
 
 
+def test_another_range_takes_the_slice_along_as_the_plan_says(workplace: Workplace) -> None:
+    """The engine deletes what is in the subnetwork before that: the preview says that nothing
+    serves meanwhile, and refuses it for a protected slice, before anything is deleted."""
+    workplace.edit("slice", "deletion_protection", True)
+    stack = workplace.stack(main)
+    stack.up()
+    made = workplace.cloud.cloud.inventory()
+    workplace.edit("network", "subnetwork_cidr", "10.7.0.0/20")
+
+    for command in (stack.preview, stack.up):
+        with pytest.raises(automation.CommandError, match="it is not replaced for subnetwork"):
+            command()
+    assert workplace.cloud.cloud.inventory() == made
+    workplace.edit("network", "subnetwork_cidr", "10.128.0.0/20")
+    workplace.edit("slice", "deletion_protection", False)
+    stack.up()
+    workplace.edit("network", "subnetwork_cidr", "10.7.0.0/20")
+    assert "its subnetwork is deleted before it is replaced" in stack.preview().stdout
+    stack.destroy()
+
+
 def test_failed_preparation_requests_no_chips(workplace: Workplace) -> None:
     """The bucket exists, the slice does not, and the next up continues from there."""
     settings = load_stack_file(DEV).settings
