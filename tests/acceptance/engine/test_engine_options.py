@@ -104,7 +104,7 @@ def held_by_another(rig: Rig) -> None:
         opts=pulumi.ResourceOptions(
             provider=provider,
             ignore_changes=["accelerator_type"],
-            deleted_with=StateId("holder", pulumi.ResourceOptions(provider=provider)),
+            deleted_with=StateId("holder", opts=pulumi.ResourceOptions(provider=provider)),
         ),
     )
 
