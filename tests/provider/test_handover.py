@@ -251,8 +251,8 @@ def test_giving_up_the_next_one_is_not_advised_by_what_ends_both() -> None:
         raise UnreadyError("not active", snapshot=call.look(NEW), hint=GO_ON)
 
     assert waits.value.hint == (
-        f"{OLD} serves on, and only the next slice waits: run `up` again to go on waiting. `down`"
-        " would delete both."
+        f"{OLD} serves on, and only the next slice waits: run `up` again to go on waiting."
+        " `down` or `destroy` would delete both."
     )
 
 

@@ -46,8 +46,8 @@ _FOR_TWO = (
 )
 #: Said where the next slice is only waited for, in the place of what is said of a first one.
 _WAITS_ON = (
-    "{} serves on, and only the next slice waits: run `up` again to go on waiting. `down` would"
-    " delete both."
+    "{} serves on, and only the next slice waits: run `up` again to go on waiting. `down` or"
+    " `destroy` would delete both."
 )
 
 

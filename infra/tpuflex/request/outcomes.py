@@ -105,7 +105,8 @@ _ABSENT = NotFoundError.exit_code
 #: The state agrees with the cloud, or nothing is to be done: no word about the slice.
 _SILENT = Outcome("")
 _GO_ON = Outcome(
-    "It stays in the cloud and in the state: run `up` again to keep waiting, `down` to give it up.",
+    "It stays in the cloud and in the state: run `up` again to keep waiting, `down` or `destroy` to"
+    " give it up.",
     _WAIT,
 )
 #: Said when a run is over and nobody asked for another one: with what to do for a new run, and
@@ -188,7 +189,7 @@ TABLE: Mapping[Condition, Row] = {
         Outcome("the node is deleted, and capacity is requested again"),
         Outcome(
             "its queued resource was deleted outside of Pulumi and the node is still billed;"
-            " `up` replaces it, `down` deletes it"
+            " `up` replaces it, `down` or `destroy` deletes it"
         ),
         Outcome("the node is deleted: nothing is billed any more"),
         Outcome(
