@@ -391,6 +391,28 @@ class TestLibraryUse:
             "lifecycle": "active",
         }
 
+    def test_what_it_was_called_by_is_kept(self, embedded_environ: dict[str, str]) -> None:
+        """With the bucket's suffix of now; the state keeps what the names are made of."""
+        given = embedded({"model.weights.bucket_suffix": "abcdef"})
+        names = tpuflex.Names("shop", "dev", "old")
+
+        def program() -> None:
+            tpuflex.VllmEndpoint(
+                "chat",
+                tpuflex.VllmEndpointArgs(**given, names=names, environ=embedded_environ),
+            )
+
+        plan = run_program(program, project="acme", stack="prod")
+
+        assert plan.inputs["tpuflex:tpu:QueuedResource chat"]["queuedResourceIdPrefix"] == (
+            "shop-dev-old"
+        )
+        made_as = {"project": "shop", "stack": "dev", "name": "old"}
+        assert plan.inputs["tpuflex:tpu:StateId chat-state"]["names"] == made_as
+        (bucket,) = [i for name, i in plan.inputs.items() if ":Bucket " in name]
+        assert bucket["name"].startswith("shop-dev-old-weights-")
+        assert bucket["name"].endswith("-abcdef")
+
     def test_rows_of_the_catalog_decide(self, embedded_environ: dict[str, str]) -> None:
         """A row of the caller's own names the runtime of the request."""
         row = builtin().accelerators["v6e-1"].model_copy(update={"runtime_version": "v3-beta"})
