@@ -12,7 +12,7 @@ from requests.adapters import HTTPAdapter
 from urllib3 import HTTPConnectionPool
 from urllib3.connection import HTTPConnection
 
-from pulumi_plugin.peer import ends_here, require_owner
+from pulumi_plugin.peer import ends_here, is_told, require_owner
 from tpuflex.errors import AccessError
 
 #: Seconds for a process of this machine to accept a connection; a busy one takes milliseconds.
@@ -28,7 +28,8 @@ class _OwnersConnection(HTTPConnection):
             require_owner(self.sock, within=_ACCEPTED_WITHIN)
         except ConnectionRefusedError as error:
             raise AccessError(
-                f"Nothing was sent to http://{self.host}:{self.port}: {str(error).rstrip('.')}."
+                f"Nothing was sent to http://{self.host}:{self.port}: {str(error).rstrip('.')}.",
+                hint="Use another port: whoever listens there could read it." if is_told() else "",
             ) from error
 
 
