@@ -190,6 +190,7 @@ def test_what_is_no_command(command: str, problem: str) -> None:
     [
         ("vllm serve a/b --max-model-len auto", "--max-model-len", "memory is planned before"),
         ("vllm serve a/b --served-model-name x y", "--served-model-name", "under its own name"),
+        ("vllm serve a/b --dtype '{a: 1}'", "--dtype", "is not one of the choices"),
         ("vllm serve a/b -cc.mode=3", "--compilation-config", "may name Python classes"),
     ],
 )
@@ -352,7 +353,29 @@ _MARKUP = (
     "\x00",
     "!!python/name:os.system",
 )
-_WORDS = st.sampled_from((*_COMMAND, *_MARKUP, "a/b"))
+_SHELL = (
+    *(
+        "$A",
+        "${A:-",
+        "${A[@]}",
+        "}",
+        "$(",
+        "$((",
+        "`",
+        '"$@"',
+        "A=(",
+        "A+=(",
+        "A=$A$A",
+        "export A=1",
+    ),
+    *("(", ")", "{", "if", "fi", "for i in", "do", "done", "case a in", "esac", ";;", "[[", "]]"),
+    *(">", "2>&1", "<<E", "E\n", "|", "&", ";", "#", "eval", "\ue000", "\ue001"),
+)
+_TASK = (
+    *("services:\n a:\n  ", "type: service\n", "run: |\n ", "commands:\n - ", "image: vllm\n"),
+    *("apiVersion: v1\nkind: Pod\n", "containers:\n - args: [", "]\n", "env:\n - ", "---\n"),
+)
+_WORDS = st.sampled_from((*_COMMAND, *_MARKUP, *_SHELL, *_TASK, "a/b"))
 
 
 @given(words=st.lists(_WORDS | st.text(max_size=12), max_size=15))

@@ -413,8 +413,8 @@ def _outcome(name: str, values: Sequence[str]) -> Sets | AsIs | Refused:
             "asks vLLM to choose the length when it starts, and memory is planned before",
             "Write a number of tokens.",
         )
-    if name == "dtype" and value in _ALIASES:
-        value = _ALIASES[str(value)]
+    if name == "dtype" and isinstance(value, str):
+        value = _ALIASES.get(value, value)
     if name == "limit_mm_per_prompt" and isinstance(value, str) and _LIMITS.fullmatch(value):
         pairs = (re.split("[=:]", each) for each in value.split(","))
         value = {kind: int(number) for kind, number in pairs}
