@@ -50,11 +50,12 @@ _KINDS = (
     # chip that another process holds is no such failure.
     (
         "device",
-        r"(?:/dev/(?:vfio/|accel)|Couldn't mmap|Couldn't open vfio container)(?!.*resource busy).*"
-        r"(?:not permitted|Permission denied|No such file|No such device|Cannot allocate"
-        r"|temporarily unavailable)"
+        r"^(?!.*resource busy).*(?:"
+        r"(?:/dev/(?:vfio/|accel)|Couldn't mmap).*(?:not permitted|Permission denied|No such file"
+        r"|No such device|Cannot allocate|temporarily unavailable)"
+        r"|Could(?:n't| not) (?:open|wrap fd for|populate|construct|parse) (?:iommu.group|vfio)"
         r"|TPU initialization failed: Failed to connect to \[::\]"
-        r"|Failed to get TPU metadata|No TPU Platform available",
+        r"|Failed to get TPU metadata|No TPU Platform available)",
         "tpuflex:serving.isolation: none gives the server all rights on the host",
     ),
 )

@@ -117,6 +117,7 @@ REFUSED_DEVICES = (
     " Couldn't open iommu group /dev/vfio/0",
     "RuntimeError: Bad StatusOr access: UNKNOWN: TPU initialization failed: open(/dev/accel0):"
     " Operation not permitted: Operation not permitted; Couldn't open device: /dev/accel0",
+    "RuntimeError: TPU initialization failed: Couldn't wrap fd for vfio container: Bad descriptor",
     "RuntimeError: TPU initialization failed: Couldn't mmap: Resource temporarily unavailable.",
     "RuntimeError: UNKNOWN: TPU initialization failed: Failed to connect to [::]:8353",
 )
@@ -140,10 +141,24 @@ def dies_of(host: StartupHost, words: str) -> None:
 
 
 @pytest.mark.parametrize("words", REFUSED_DEVICES)
-def test_a_server_that_may_not_use_its_chips_runs_privileged_once(
-    host: StartupHost, words: str
-) -> None:
+def test_chips_that_may_not_be_used_are_recognised(words: str, tmp_path: Path) -> None:
+    """S13: by libtpu's words, behind what vLLM writes before them."""
+    lines = server_lines(f"(EngineCore pid=7) ERROR 11-28 10:00:00 [core.py:1] {words}\n", tmp_path)
+    found = failure(lines)
+    assert found is not None
+    assert (found[0], found[2]) == ("device", words)
+
+
+@pytest.mark.parametrize("words", OTHER_FAILURES)
+def test_no_other_failure_is_taken_for_that(words: str, tmp_path: Path) -> None:
+    """S13: neither is what a client has written into the log."""
+    found = failure(server_lines(words, tmp_path))
+    assert found is None or found[0] != "device"
+
+
+def test_a_server_that_may_not_use_its_chips_runs_privileged_once(host: StartupHost) -> None:
     """S13: the fall back is reported with its reason, and happens exactly once."""
+    words = REFUSED_DEVICES[0]
     dies_of(host, words)
     assert host.run().status == 0
     first, second = runs(host)
@@ -155,13 +170,12 @@ def test_a_server_that_may_not_use_its_chips_runs_privileged_once(
     assert "with all rights on the host" in host.cloud.details()
 
 
-@pytest.mark.parametrize("words", OTHER_FAILURES)
-def test_no_other_failure_gives_a_server_more_rights(host: StartupHost, words: str) -> None:
+def test_no_other_failure_gives_a_server_more_rights(host: StartupHost) -> None:
     """S13: a server that dies of something else is never started privileged."""
-    dies_of(host, words)
+    dies_of(host, OTHER_FAILURES[0])
     assert host.run().status != 0
-    (words_of_run,) = runs(host)
-    assert "--privileged" not in words_of_run
+    (words,) = runs(host)
+    assert "--privileged" not in words
     assert host.cloud.last("isolation") == "isolated"
     assert host.cloud.last("error").startswith("container-died: the server died with status 2")
 

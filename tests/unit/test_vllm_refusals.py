@@ -193,6 +193,30 @@ def test_media_that_may_not_be_split_fit_into_a_batch(flags: dict[str, object], 
         assert [item.key for item in found] == keys
 
 
+@pytest.mark.parametrize(
+    ("quantization", "key", "text"),
+    [
+        ("int8.yaml", "", "has no qwix.rules"),
+        ({"qwix": {"rule": []}}, "", "has no qwix.rules"),
+        ([{"weight_dtype": "int8"}], "[0].weight_dtype", "Did you mean weight_qtype?"),
+        ([{}, {"weight_qtype": "float8_e4m3f"}], "[1].weight_qtype", "float8_e4m3fn?"),
+        ([{"act_qtype": "bfloat16"}], "[0].act_qtype", "float8_e4m3fn, float8_e5m2, int8"),
+        ([{"module_path": "*attn*"}], "[0].module_path", "no regular expression"),
+    ],
+)
+def test_rules_of_qwix_that_cannot_be_read(quantization: object, key: str, text: str) -> None:
+    """The TPU backend ends at them, after the weights are on the host; a CPU ignores them."""
+    if isinstance(quantization, list):
+        quantization, key = {"qwix": {"rules": quantization}}, f".qwix.rules{key}"
+    changes = {"serving.flags.additional_config": {"quantization": quantization}}
+
+    (found,) = findings(sections(changes))
+
+    assert found.key == f"tpuflex:serving.flags.additional_config.quantization{key}"
+    assert text in str(found)
+    assert findings(embedded(changes)) == ()
+
+
 def test_gemma_3_is_not_served_in_float16() -> None:
     """vLLM lists the models whose numbers overflow there."""
     changes = {"serving.flags.dtype": "float16", "slice.accelerator_type": "v6e-1"}

@@ -30,6 +30,21 @@ _MAX_NUM_SEQS = {"google": 256, "embedded": 128}
 #: Tokens of the largest image and video of Gemma 4: a video has 32 frames
 #: (`get_mm_max_tokens_per_item` of `vllm/model_executor/models/gemma4_mm.py`, 0.32.0).
 _GEMMA_4_ITEMS = {"image": 280, "video": 2496}
+#: Keys and types of a rule of Qwix (`QuantizationRule` of `qwix/_src/qconfig.py`, `numerics.py`;
+#: 0.1.2, which tpu-inference 0.29.0 to 0.32.0 install).
+_QWIX_KEYS = (
+    "module_path",
+    "op_names",
+    "weight_qtype",
+    "act_qtype",
+    "tile_size",
+    "act_static_scale",
+    "weight_calibration_method",
+    "act_calibration_method",
+    "act_batch_axes",
+)
+_QWIX_TYPES = ("float8_e4m3fn", "float8_e5m2", "int8", "int4", "nf4", "float4_e2m1fn")
+_QWIX_RARE_TYPES = re.compile(r"u?int[2-8]|float8_e(3m4|4m3|4m3b11fnuz|4m3fnuz|5m2fnuz|8m0fnu)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +82,8 @@ def vllm_findings(draft: Draft) -> Iterator[Finding]:
     yield from _limits(given)
     yield from _experts(draft, given)
     yield from _media(draft, given)
+    if draft.cloud == "google":
+        yield from _qwix(value_at(given.flags, "additional_config.quantization"))
 
 
 def vllm_warnings(draft: Draft) -> Iterator[Finding]:
@@ -192,3 +209,37 @@ def _media(draft: Draft, given: _Given) -> Iterator[Finding]:
             " disable_chunked_mm_input keeps in one batch, and vLLM refuses to start",
             f"Write {_GEMMA_4_ITEMS[largest]} or more, or {largest}: 0 in limit_mm_per_prompt.",
         )
+
+
+def _qwix(quantization: object) -> Iterator[Finding]:
+    """Rules by which the TPU backend quantizes weights when it has loaded them."""
+    key = f"{_FLAGS}.additional_config.quantization"
+    if quantization is None:
+        return
+    rules = value_at({"quantization": quantization}, "quantization.qwix.rules")
+    if not isinstance(rules, list | tuple) or not all(isinstance(rule, dict) for rule in rules):
+        remedy = 'Write {qwix: {rules: [{module_path: ".*", weight_qtype: float8_e4m3fn}]}}.'
+        yield Finding(key, "has no qwix.rules, at which vLLM's TPU backend ends", remedy)
+        return
+    for index, rule in enumerate(rules):
+        for name, value in rule.items():
+            where = f"{key}.qwix.rules[{index}].{name}"
+            if name not in _QWIX_KEYS:
+                yield Finding(where, "a rule of Qwix has no such key", _one_of(name, _QWIX_KEYS))
+            elif name == "module_path" and not _is_pattern(value):
+                yield Finding(where, "is no regular expression", 'Write one such as ".*attn.*".')
+            elif name.endswith("_qtype") and not _is_qwix_type(value):
+                remedy = _one_of(str(value), _QWIX_TYPES)
+                yield Finding(where, f"Qwix cannot quantize to {str(value)[:40]}", remedy)
+
+
+def _is_qwix_type(value: object) -> bool:
+    known = isinstance(value, str) and (value in _QWIX_TYPES or _QWIX_RARE_TYPES.fullmatch(value))
+    return value is None or bool(known)
+
+
+def _is_pattern(value: object) -> bool:
+    try:
+        return isinstance(value, str) and bool(re.compile(value))
+    except re.error:
+        return False
