@@ -29,6 +29,9 @@ umask 077
 export STATE_DIR="${TPUFLEX_ROOT:-}/run/tpuflex"
 export MEMORY_DIR="$STATE_DIR/memory"
 export SECRETS_DIR="$MEMORY_DIR/secrets"
+# The key with which the host asks its own server, made at each boot: a server that somebody has broken
+# into reads whatever it is sent, and this key opens nothing but that server.
+export HOST_KEY="$SECRETS_DIR/host-key"
 export LOG_DIR="${TPUFLEX_ROOT:-}/var/log/tpuflex"
 # The header that authorizes requests to Google: in memory, mode 0600, never on a command line.
 export AUTHORIZATION="$MEMORY_DIR/authorization"

@@ -13,7 +13,7 @@ fetch_secrets() {
     chmod 0700 "$SECRETS_DIR"
     # What an earlier configuration named is needed no more.
     for file in "$SECRETS_DIR"/*; do
-        [[ " ${roles[*]} " == *" ${file##*/} "* ]] || rm -f "$file"
+        [[ " ${roles[*]} ${HOST_KEY##*/} " == *" ${file##*/} "* ]] || rm -f "$file"
     done
     for ((index = 0; index < ${#roles[@]}; index++)); do
         fetch_secret "${roles[index]}" "${versions[index]}"
@@ -69,7 +69,7 @@ with open(answer, encoding="utf-8") as file:
 os.unlink(answer)
 if role != "tls-certificate":
     keys = [key.strip() for key in value.splitlines() if key.strip()]
-    # They become HTTP headers. Clients may have a key each; the first one is tpuflex's own.
+    # They become HTTP headers. Clients may have a key each.
     if not keys or not all(33 <= byte < 127 for key in keys for byte in key):
         sys.exit("its value is empty or has spaces or characters that are not ASCII")
     value = b"\n".join(keys)

@@ -25,9 +25,14 @@ prepare_tls() {
 }
 
 # server_get PATH FILE [CURL OPTION...]: ask our server; over TLS, only one that has our key. Its
-# certificate names what clients call it, which is not the address that we know.
+# certificate names what clients call it, which is not the address that we know. FILE is in memory: it
+# ends after 1 MiB, however much the server sends.
 server_get() {
     local -a tls=()
     ! has_tls || tls=(--insecure --pinnedpubkey "sha256//$(<"$TLS_PIN")")
-    http_get "$(server_url)$1" "$2" "${tls[@]}" "${@:3}"
+    (
+        trap '' XFSZ
+        ulimit -S -f 1024
+        http_get "$(server_url)$1" "$2" "${tls[@]}" "${@:3}"
+    )
 }

@@ -4,7 +4,8 @@
 set -Eeuo pipefail
 
 # What stands between the clients and the server: guard.py, the digests of the keys that it lets
-# pass, and the entry point; and full_collections.py. The container gets no client's key.
+# pass, and the entry point; and full_collections.py. The container gets no client's key, and the host
+# shows it none: it has a key of its own.
 export GUARD_DIR="$STATE_DIR/guard"
 
 write_guard() {
@@ -15,7 +16,15 @@ write_guard() {
     write_entrypoint
 }
 
+# make_host_key: kept for this boot, because with another one the server that runs would be replaced.
+make_host_key() {
+    [[ ! -s $HOST_KEY ]] || return 0
+    python3 -IS -c 'import secrets; print(secrets.token_urlsafe(32))' >"$HOST_KEY.new"
+    mv -f "$HOST_KEY.new" "$HOST_KEY"
+}
+
 write_digests() {
+    make_host_key
     python3 -IS - "$SECRETS_DIR" "$GUARD_DIR/keys.json" <<'PYTHON'
 import hashlib
 import json
@@ -24,12 +33,13 @@ import sys
 
 directory, target = sys.argv[1:]
 document = {}
-for name, role in {"full": "api-key", "metrics": "metrics-key"}.items():
-    path = os.path.join(directory, role)
+for name, roles in {"full": ("api-key", "host-key"), "metrics": ("metrics-key",)}.items():
     keys = []
-    if os.path.exists(path):
-        with open(path, "rb") as file:
-            keys = file.read().split()
+    for role in roles:
+        path = os.path.join(directory, role)
+        if os.path.exists(path):
+            with open(path, "rb") as file:
+                keys += file.read().split()
     document[name] = [hashlib.sha256(key).hexdigest() for key in keys]
 with open(target, "w", encoding="ascii") as file:
     json.dump(document, file)

@@ -27,9 +27,9 @@ PYTHON
     fi
 }
 
-# write_key HEADER-FILE: the header with the endpoint's own key, for curl.
+# write_key HEADER-FILE: the header with the host's own key, for curl.
 write_key() {
-    { printf 'Authorization: Bearer ' && head --lines=1 "$SECRETS_DIR/api-key"; } >"$1"
+    { printf 'Authorization: Bearer ' && cat "$HOST_KEY"; } >"$1"
 }
 
 # complete_somehow ANSWER HEADER-FILE: print the HTTP status of one short completion, of a chat if the
@@ -80,8 +80,7 @@ require_closed() {
     local refused
     python_source routes >"$STATE_DIR/routes.py"
     if ! refused=$(python3 -IS "$STATE_DIR/routes.py" "$(server_url)" "$TLS_DIR/certificate.pem" \
-        <"$SECRETS_DIR/api-key" \
-        2>"$STATE_DIR/routes.problem"); then
+        <"$HOST_KEY" 2>"$STATE_DIR/routes.problem"); then
         fail server-open "$(tail --lines=1 "$STATE_DIR/routes.problem")"
     fi
     detail "$refused"

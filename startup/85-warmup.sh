@@ -39,7 +39,7 @@ import warmup
 warmup.main()
 ' "$STATE_DIR" "$(server_url)" "$TLS_DIR/certificate.pem" "$(setting serving.model_name)" \
         "$(setting serving.max_num_batched_tokens)" "$(setting serving.max_num_seqs)" "$1" \
-        <"$SECRETS_DIR/api-key" 2>"$STATE_DIR/warmup.problem"
+        <"$HOST_KEY" 2>"$STATE_DIR/warmup.problem"
 }
 
 # require_serving SAID: what serves one more completion serves; what dies of a longer prompt would die

@@ -1,8 +1,8 @@
 """Ask a server on every route that it has whether it answers without the key: none may.
 
-Run by the startup script before READY: ``routes.py URL CERTIFICATE``, with the key on standard
-input; an https URL needs the file with the server's certificate. Prints how many questions were
-refused; ends with a message if one was answered, or if the routes cannot be found out.
+Run by the startup script before READY: ``routes.py URL CERTIFICATE``, with the host's key on
+standard input; an https URL needs the file with the server's certificate. Prints how many questions
+were refused; ends with a message if one was answered, or if the routes cannot be found out.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import signal
 import ssl
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
 
@@ -50,12 +51,38 @@ _UPGRADE = {
 }
 
 
+class _PinnedConnection(http.client.HTTPSConnection):
+    """A connection to the one server that shows a certificate; any other is sent nothing."""
+
+    def __init__(self, host: str, port: int | None, seconds: float, certificate: str) -> None:
+        context = ssl.create_default_context(cafile=certificate)
+        # It names what clients call the server.
+        context.check_hostname = False
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        super().__init__(host, port, timeout=seconds, context=context)
+        # The file may go on with authorities, which have signed other certificates, too.
+        pem = Path(certificate).read_text(encoding="ascii", errors="replace")
+        first, end, _ = pem.partition("-----END CERTIFICATE-----")
+        self._certificate = ssl.PEM_cert_to_DER_cert(first + end)
+
+    def connect(self) -> None:
+        """Connect.
+
+        Raises:
+            OSError: there is no connection, or the server shows another certificate.
+        """
+        super().connect()
+        if self.sock.getpeercert(binary_form=True) != self._certificate:
+            self.close()
+            raise OSError("the server shows another certificate than the stack's")
+
+
 class Server:
     """One server, asked over one connection as long as it keeps it open.
 
     Args:
         url: its address.
-        certificate: file with the certificate that it shows; empty without TLS.
+        certificate: file with the certificate that it shows, the first one; empty without TLS.
         seconds: how long it may be silent.
     """
 
@@ -63,12 +90,8 @@ class Server:
         parts = urlsplit(url)
         host = parts.hostname or ""
         if parts.scheme == "https":
-            context = ssl.create_default_context(cafile=certificate)
-            # It names what clients call the server. Whoever has its key is the server.
-            context.check_hostname = False
-            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-            self._connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-                host, parts.port, timeout=seconds, context=context
+            self._connection: http.client.HTTPConnection = _PinnedConnection(
+                host, parts.port, seconds, certificate
             )
         else:
             self._connection = http.client.HTTPConnection(host, parts.port, timeout=seconds)

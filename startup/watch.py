@@ -180,7 +180,7 @@ def main() -> int:
     clock = Clock(environment("TPUFLEX_SLEEP"))
     metadata = Metadata(metadata_url, directory / "asked", int(reports), clock.machine)
     docker = Docker(fields["container.name"])
-    key = directory / "memory" / "secrets" / "api-key"
+    key = directory / "memory" / "secrets" / "host-key"
     Watch(
         clock=clock,
         metadata=metadata,

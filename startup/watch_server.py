@@ -32,7 +32,7 @@ class ModelServer:
     Args:
         url: its address.
         certificate: file with its certificate.
-        key: file with the endpoint's keys, of which the first one counts.
+        key: file with the host's own key.
         model: the name that it serves under.
     """
 
@@ -61,7 +61,7 @@ class ModelServer:
     def _ask(self, method: str, path: str, seconds: float, document: object = None) -> str | None:
         """The text of an answer with status 200 that was whole in time; None otherwise."""
         try:
-            key = self._key.read_text(encoding="utf-8").splitlines()[0]
+            key = self._key.read_text(encoding="ascii").strip()
             headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
             content = None if document is None else json.dumps(document).encode()
             connection = Connection(self._url, self._certificate, seconds)

@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
+from embedded_cloud.docker import shim
 from embedded_cloud.docker.commands import Docker
 from embedded_cloud.docker.containers import Containers, DockerError
 from embedded_cloud.docker.shim import open_door
@@ -25,6 +26,14 @@ from tests.embedded_cloud.api import eventually
 
 IMAGE = embedded_image()
 RUN = ["run", "-d", "--network", "host"]
+RIGHTS = ["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
+BRIDGED = ["run", "-d", "--network", "bridge0", "--name", "box", *RIGHTS]
+
+with_namespaces = pytest.mark.skipif(
+    subprocess.run([sys.executable, shim.__file__], capture_output=True, check=False).returncode
+    != 0,
+    reason="this system lets its user make no network namespace",
+)
 
 
 class Host:
@@ -254,6 +263,23 @@ def test_container_that_does_not_start_says_why(
     assert host.inspect()["State"]["Status"] == "created"
     host.docker("rm", "box")
     assert list((host.containers.host / "containers").iterdir()) == []
+
+
+@with_namespaces
+def test_a_published_port_that_is_taken_is_refused(host: Host) -> None:
+    """As docker does: a container that is said to run is the one that answers on its port."""
+    host.containers.host.mkdir(exist_ok=True)
+    host.docker("network", "create", "bridge0")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        run = [*BRIDGED, "--publish", f"127.0.0.1:{port}:8000", "--entrypoint", "/bin/sh", IMAGE]
+        with pytest.raises(DockerError, match=f"Bind for 127.0.0.1:{port} failed"):
+            host.docker(*run, "-c", "sleep 60")
+    assert host.inspect()["State"]["Status"] == "created"
+    host.docker("restart", "box")
+    assert host.inspect()["State"]["Status"] == "running"
+    with pytest.raises(OSError, match="in use"):
+        socket.create_server(("127.0.0.1", port))
 
 
 def test_name_is_taken_until_removed(host: Host) -> None:

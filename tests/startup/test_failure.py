@@ -83,6 +83,15 @@ def test_container_that_dies_is_noticed_early(host: StartupHost) -> None:
     assert host.cloud.asked("GET /health") < 18
 
 
+def test_who_answers_in_place_of_a_dead_container_is_shown_no_key(host: StartupHost) -> None:
+    """On the host's address somebody else may listen: `/health` counts beside a container that
+    runs, and nothing else is asked before."""
+    host.mark("crashes")
+    host.cloud.answers["/health"] = [200] * 1000
+    assert failed(host).startswith("container-died: ")
+    assert host.cloud.asked("GET /version") == 0
+
+
 def test_unexpected_failure_is_reported_with_its_command(host: StartupHost) -> None:
     """An unexpected failure of a command ends the boot and is reported with phase, line, function
     and the command as it is written: what its variables hold may be a secret."""

@@ -45,6 +45,20 @@ def test_ready_means_that_a_completion_was_served(booted: Booted) -> None:
     assert '"model": "tiny"' in completions[0]
 
 
+def test_the_server_is_shown_no_clients_key(booted: Booted) -> None:
+    """All that the host asks its server before READY, it asks with a key of its own, which a host
+    has for one boot."""
+    host, _ = booted
+    own = host.memory("secrets", "host-key").read_text().strip()
+    assert API_KEY not in host.cloud.shown
+    # The others are those that no server may take.
+    digests = json.loads((host.root / "run/tpuflex/guard/keys.json").read_text())["full"]
+    taken = {key for key in host.cloud.shown if hashlib.sha256(key.encode()).hexdigest() in digests}
+    assert taken == {own}
+    assert len(own) >= 43
+    assert stat.S_IMODE(host.memory("secrets", "host-key").stat().st_mode) == 0o600
+
+
 def test_container_gets_every_value_as_one_word(booted: Booted) -> None:
     """Values of the configuration reach docker unchanged, whatever a shell would make of them."""
     host, _ = booted
@@ -155,8 +169,9 @@ def test_container_gets_digests_of_the_keys(host: StartupHost) -> None:
     run = host.run()
     assert run.status == 0, run.output
     keys = json.loads((host.root / "run" / "tpuflex" / "guard" / "keys.json").read_text())
+    own = host.memory("secrets", "host-key").read_text().strip()
     assert keys == {
-        "full": [hashlib.sha256(key.encode()).hexdigest() for key in (API_KEY, "second-key")],
+        "full": [hashlib.sha256(key.encode()).hexdigest() for key in (API_KEY, "second-key", own)],
         "metrics": [hashlib.sha256(b"metrics-key-1").hexdigest()],
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -113,7 +114,13 @@ def require_namespaces() -> None:
         )
 
 
-def in_own_network(container: Container) -> list[str]:
-    """The command that runs ``container``'s command in a network of its own."""
-    published = [word for port in container.ports for word in ("--publish", port)]
-    return [*_SHIM, *published, *container.command]
+def in_own_network(container: Container, doors: Sequence[tuple[socket.socket, int]]) -> list[str]:
+    """The command that runs ``container``'s command in a network of its own.
+
+    Args:
+        container: it.
+        doors: the listeners of its published ports, which that command inherits, and the ports
+            inside.
+    """
+    given = [f"--door={listener.fileno()}:{inside}" for listener, inside in doors]
+    return [*_SHIM, *given, *container.command]

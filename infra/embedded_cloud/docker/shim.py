@@ -1,8 +1,8 @@
 """``python shim.py OPTIONS COMMAND…``: the first process of a container with a network of its own.
 
 It enters a new network namespace (network_namespaces(7)), in which there is a loopback device and
-nothing else: no route leads to another machine, to the host, or to its metadata server. Each
-published port is opened on the host before that; what arrives there is passed on to the same
+nothing else: no route leads to another machine, to the host, or to its metadata server. It inherits
+the listener of each published port, opened on the host; what arrives there is passed on to the
 container's port inside, as docker's userland proxy does.
 
 A user who is not root enters a user namespace too, which some systems forbid. What the container
@@ -75,7 +75,11 @@ def drop_rights() -> None:
 
 
 def open_door(published: str) -> tuple[socket.socket, int]:
-    """The listener for ``ADDRESS:PORT:PORT-INSIDE``, and the port inside."""
+    """The listener for ``ADDRESS:PORT:PORT-INSIDE``, and the port inside.
+
+    Raises:
+        OSError: somebody else listens there.
+    """
     address, outside, inside = published.split(":")
     listener = socket.create_server((address, int(outside)))
     # What it accepts inherits that. asyncio sees to it only where a socket names its protocol, as
@@ -123,10 +127,11 @@ async def run(command: Sequence[str], doors: Sequence[tuple[socket.socket, int]]
 def main(arguments: Sequence[str]) -> int:
     """Run a command in a network of its own; 125 where that cannot be done."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--publish", action="append", default=[])
+    parser.add_argument("--door", action="append", default=[], metavar="DESCRIPTOR:PORT-INSIDE")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args(arguments)
-    doors = [open_door(published) for published in options.publish]
+    given = [map(int, door.split(":")) for door in options.door]
+    doors = [(socket.socket(fileno=descriptor), inside) for descriptor, inside in given]
     try:
         enter_network()
     except OSError as error:

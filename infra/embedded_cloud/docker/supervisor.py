@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -19,8 +20,10 @@ from types import FrameType
 
 import psutil
 
+from embedded_cloud.docker.arguments import HOST_NETWORK
 from embedded_cloud.docker.containers import Container, Containers
 from embedded_cloud.docker.networks import in_own_network
+from embedded_cloud.docker.shim import open_door
 
 #: As docker's: the delay doubles from 100 ms to a minute, and is reset after 10 s of life.
 FIRST_DELAY, LONGEST_DELAY, HEALTHY_AFTER = 0.1, 60.0, 10.0
@@ -66,10 +69,18 @@ class Supervisor:
 
     def _run_once(self) -> int:
         container = self._container
-        with self._containers.log(container.name).open("ab") as log:
+        with contextlib.ExitStack() as opened:
+            log = opened.enter_context(self._containers.log(container.name).open("ab"))
+            doors = _doors(container)
+            for listener, _ in doors:
+                opened.enter_context(listener)
+            command = container.command
+            if container.network != HOST_NETWORK:
+                command = in_own_network(container, doors)
             try:
                 self._child = subprocess.Popen(
-                    [*container.within, *_command(container)],
+                    [*container.within, *command],
+                    pass_fds=[listener.fileno() for listener, _ in doors],
                     cwd=self._containers.files(container.name),
                     env=container.environment,
                     stdin=subprocess.DEVNULL,
@@ -89,8 +100,18 @@ class Supervisor:
         return code if code >= 0 else 128 - code
 
 
-def _command(container: Container) -> list[str]:
-    return container.command if container.network == "host" else in_own_network(container)
+def _doors(container: Container) -> list[tuple[socket.socket, int]]:
+    """The listeners of ``container``'s published ports, and its ports: a container that is said to
+    run has them, so that nobody else answers in its place.
+
+    Raises:
+        SystemExit: one is taken.
+    """
+    try:
+        return [open_door(published) for published in container.ports]
+    except OSError as error:
+        ports = ", ".join(published.rpartition(":")[0] for published in container.ports)
+        raise SystemExit(f"Bind for {ports} failed: {error.strerror}") from None
 
 
 def _end_orphans() -> None:
