@@ -136,9 +136,9 @@ def test_an_endpoint_of_another_language(
 def test_what_cannot_be_made_is_told_and_makes_nothing(
     embedded: Embedded, shop: PlainPulumi, program: Program
 ) -> None:
-    """Wrong, secret and unknown inputs, an alias that keeps nothing and a component that is not
-    there: a sentence each, by the path of the property, no traceback, no value of a secret. Two
-    that are right are made at the same time, each with its own options."""
+    """Wrong, secret and unknown inputs and a component that is not there: a sentence each, by the
+    path of the property, no traceback, no value of a secret. Two that are right are made at the
+    same time, each with its own options."""
 
     def refused(run: Callable[[], None]) -> str:
         program.run = run
@@ -166,12 +166,6 @@ def test_what_cannot_be_made_is_told_and_makes_nothing(
     assert "project: the value is not known before the update" in kept
     assert "model.name: the value is a secret" in kept
     assert CANARY not in kept
-
-    def under_another_name() -> None:
-        old = pulumi.ResourceOptions(aliases=[pulumi.Alias(name="old")])
-        Remote("chat", embedded_sections(), old)
-
-    assert 'tpuflex.Names("shop", "dev", "old")' in refused(under_another_name)
     assert embedded.remaining() == []
 
     def two() -> None:
