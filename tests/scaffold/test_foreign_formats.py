@@ -36,6 +36,8 @@ SCRIPTS = {
     "a default": "vllm serve ${1:-a/b} --max-num-seqs ${SEQS:-8}",
     "variables": "M=a/b\nexport SEQS='8'\nvllm serve $M --max-num-seqs ${SEQS} \"$@\"",
     "an array": 'ARGS=(\n  --max-num-seqs 8 # few\n)\nvllm serve a/b "${ARGS[@]}"',
+    "an array that grows": 'A=(a/b)\nA+=(--max-num-seqs)\nA+=(8)\nvllm serve "${A[@]}"',
+    "a text that grows": "A=a/b\nA+=' --max-num-seqs'\nvllm serve $A 8",
     "words in a variable": "ARGS='--max-num-seqs 8'\nvllm serve a/b $ARGS",
     "conditions": 'if [[ -z "$X" && a < b ]]; then\n  echo no; exit 1\nfi\n'
     "case $1 in a|b) echo;; *) ;; esac\nfor i in 1 2; do echo $i; done\n"
@@ -363,6 +365,10 @@ def test_what_else_runs_is_refused(tmp_path: Path) -> None:
         "pip install git+https://x/y",
         "python patch.py",
     ]
+
+    command = "wandb login abcd\nrun --token=abcd x\nsource env.sh\nconda install x\nvllm serve a/b"
+    keys = [each.key for each in translate(tmp_path, command).refused]
+    assert keys == ["wandb login", "run --token", "source env.sh", "conda install x"]
 
     pod = translate(
         tmp_path, f"{POD}          args: [a/b]\n        - {{name: proxy, image: envoy}}\n"

@@ -91,6 +91,7 @@ _SWITCHES = re.compile(
     r"|quiet|read-only|rm|sig-proxy|tty)"
 )
 _OURS = AsIs("tpuflex starts the container itself, with what it needs and no more")
+NO_FILE = Refused("names a file, which is not read", "Write its variables in the file of --from.")
 _FLAG = re.compile(r"--?[A-Za-z]")
 #: What follows `vllm serve`: flags, perhaps behind the model.
 FLAGS_ALONE = re.compile(r"(?!\S*sh\s)(?:\S*[/\ue000]\S*\s+|\S*[/\ue000]\S*$)?(?:-|$)")
@@ -108,6 +109,10 @@ _HARMLESS = re.compile(
 )
 #: Programs through which a server is started, and which change nothing for it.
 _STARTERS = re.compile(r"sudo|nohup|exec|time|env|nice|setsid|command|uv|bash|sh|python3?(\.\d+)?")
+#: Files that set up a shell, and no server.
+_PROFILE = re.compile(r"activate|bashrc|profile|conda\.sh|/etc/")
+_INSTALLS = re.compile(r"uv (pip install|add|sync)|(conda|mamba|micromamba) (install|update)")
+_SECRET = re.compile(r"login|token|key|password|secret|authorization", re.IGNORECASE)
 _VLLM_ALONE = re.compile(
     r"(sudo )?((\S*python3?(\.\d+)? -m )?pip3?|uv pip) install( -\S+)*"
     r"( (vllm|vllm-tpu)(\[[\w,]+\])?([=<>~!]=?[\w.*,<>=]+)?)+( -\S+)*"
@@ -245,9 +250,19 @@ def _add_others(found: Translation, commands: Sequence[Command], prefix: str) ->
         if program == "sudo" and len(command.words) > 1:
             program = command.words[1]
         if _VLLM_ALONE.fullmatch(words):
-            found.add(f"{prefix}{words[:80]}", AsIs("the image has vLLM"))
-        elif not _HARMLESS.fullmatch(program) or words.startswith("uv pip install"):
-            found.add(f"{prefix}{words[:80]}", NO_COMMANDS)
+            found.add(f"{prefix}{_shown(command.words)}", AsIs("the image has vLLM"))
+        elif program in ("source", ".") and not _PROFILE.search(words):
+            found.add(f"{prefix}{_shown(command.words)}", NO_FILE)
+        elif not _HARMLESS.fullmatch(program) or _INSTALLS.match(words):
+            found.add(f"{prefix}{_shown(command.words)}", NO_COMMANDS)
+
+
+def _shown(words: Sequence[str]) -> str:
+    """How ``words`` begin, up to a word behind which a secret may stand."""
+    secret = (place for place, word in enumerate(words) if _SECRET.search(word))
+    end = next(secret, len(words)) + 1
+    begin = [*words[: end - 1], *(word.partition("=")[0] for word in words[end - 1 : end])]
+    return " ".join(readable(" ".join(begin)).split())[:80].strip()
 
 
 def _is_shell(words: Sequence[str]) -> bool:
@@ -309,7 +324,7 @@ def _add_server(
     before = words[: server - 2] if server else words[: words.index(inner)]
     others = [word for word in before if not _ASSIGNMENT.fullmatch(word)]
     if others and not _STARTERS.fullmatch(others[0].rpartition("/")[2]):
-        found.add(f"{prefix}{readable(' '.join(others))[:60].strip()}", _OURS)
+        found.add(f"{prefix}{_shown(others)}", _OURS)
     if server is None:
         # An option and its value in one word: --command='vllm serve …'.
         add_script(found, re.sub(r"\A--?[\w-]+=", "", inner), given, prefix, command.line)
@@ -523,9 +538,6 @@ def _docker_run(
         raise _no_command("names no image")
     found.add(f"{prefix}image", image(rest.pop(0)))
     return [*entrypoint, *rest]
-
-
-NO_FILE = Refused("names a file, which is not read", "Write its variables in the file of --from.")
 
 
 def _no_command(problem: str, remedy: str = "") -> SettingsError:

@@ -179,7 +179,7 @@ class _Reader:
             for name, value in own.items():
                 self._set(name, value)
         if declaring == "export":
-            for name in {*own, *(word for word in words[1:] if _NAME.fullmatch(word))}:
+            for name in (*own, *(word for word in words[1:] if _NAME.fullmatch(word))):
                 known = self._values.get(name)
                 self.script.exported[name] = gap(f"${name}") if known is None else " ".join(known)
         elif words and not declaring:
@@ -273,17 +273,16 @@ class _Reader:
 
     def _assigned(self, name: str, *, add: bool) -> list[str]:
         """The value behind `NAME=`."""
-        if self._text[self._at : self._at + 1] == "(":
+        array = self._text[self._at : self._at + 1] == "("
+        if array:
             self._at += 1
             value = self._array()
         else:
             value = self._word(split=False) or [""]
-        if not add:
-            return value
-        before = self._values.get(name, [])
+        before = self._values.get(name, []) if add else []
         if before is None:
             return [gap(f"${name}")]
-        return before + value if len(value) != 1 or len(before) != 1 else [before[0] + value[0]]
+        return before + value if array else [*before[:-1], "".join(before[-1:]) + value[0]]
 
     def _array(self) -> list[str]:
         items: list[str] = []
