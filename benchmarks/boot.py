@@ -33,6 +33,7 @@ from typing import NamedTuple
 from embedded_cloud.server import EmbeddedCloud
 from tpuflex.boot.metadata import startup_script
 from tpuflex.catalog.weight_formats import allowed_patterns
+from tpuflex.gcp.checkpoint_directory import LocalModel, directory_sizes
 from tpuflex.gcp.weights import weights_bucket
 
 BUCKET, PROJECT = "boot-benchmark", "tpuflex-embedded"
@@ -99,8 +100,9 @@ def make(directory: Path, size: int, shards: int) -> None:
 def push(cloud: EmbeddedCloud, source: Path, prefix: str) -> Pushed:
     """``source`` in the embedded cloud."""
     bucket = weights_bucket(BUCKET, project=PROJECT, environ=cloud.environ())
+    model = LocalModel(source, tuple(directory_sizes(source)))
     report = bucket.push(
-        source, prefix, model="m", revision="1", progress=lambda _done, _total: None
+        model, prefix, model="m", revision="1", progress=lambda _done, _total: None
     )
     names = tuple(file.path for file in report.manifest.files)
     return Pushed(source, prefix, report.manifest.sha256, names)

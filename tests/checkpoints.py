@@ -14,6 +14,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from tpuflex.gcp.checkpoint_directory import LocalModel, directory_sizes
+
 Shape = tuple[int, ...]
 Tensors = dict[str, tuple[str, Shape]]
 
@@ -49,6 +51,20 @@ class PublishedCheckpoint:
             index_file = directory / "model.safetensors.index.json"
             index_file.write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
         return directory
+
+
+def everything_in(directory: Path) -> LocalModel:
+    """All files of ``directory``, as if they were a model."""
+    return LocalModel(directory, tuple(directory_sizes(directory)))
+
+
+def tiny(directory: Path, what: str = "one") -> Path:
+    """Write a model of some hundred bytes that is whole, another one for each ``what``."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "config.json").write_text(json.dumps({"model_type": "llama", "what": what}))
+    (directory / "tokenizer.json").write_text(json.dumps({"version": "1.0"}))
+    write_safetensors(directory / "model.safetensors", {what: ("BF16", (16, 16))})
+    return directory
 
 
 def header_of(tensors: Mapping[str, tuple[str, Shape]]) -> tuple[dict[str, Any], int]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from embedded_cloud.json_types import JsonValue
+from tests.checkpoints import everything_in, tiny
 from tests.cli.examined import DIGEST, MIRROR, PROJECT, Doctor, quota
 from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.prepare_weights import remember
@@ -283,9 +284,7 @@ def _misspelt(doctor: Doctor) -> None:
 
 
 def _damaged(doctor: Doctor) -> None:
-    folder = doctor.stack.project.root / "damaged"
-    folder.mkdir()
-    (folder / "config.json").write_text("{}")
+    folder = tiny(doctor.stack.project.root / "damaged")
     (folder / "model.safetensors").write_bytes(b"123456789")
     _weights(doctor, source=LocalDirectory("./damaged"))
 
@@ -316,14 +315,11 @@ def _weights(doctor: Doctor, **values: Any) -> None:
 def _pushed(doctor: Doctor, *, trusted: bool) -> None:
     """Put weights into the stack's bucket, as if from here or by somebody else."""
     cloud, model = doctor.cloud, doctor.stack.settings.model
-    folder = doctor.stack.project.root / "pushed"
-    folder.mkdir(exist_ok=True)
-    (folder / "config.json").write_text("{}")
-    (folder / "model.safetensors").write_bytes(b"0" * 64)
+    folder = tiny(doctor.stack.project.root / "pushed")
     doctor.call("POST", "storage/v1/b?project=tpuflex-dev", {"name": cloud.bucket})
     bucket = weights_bucket(cloud.bucket, project="tpuflex-dev", environ=cloud.environ)
     report = bucket.push(
-        folder,
+        everything_in(folder),
         weights_prefix(model),
         model=model.name,
         revision=model.weights.revision,

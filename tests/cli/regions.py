@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,14 +44,6 @@ def two_regions(project: Path, tmp_path: Path) -> Iterator[Doctor]:
         found.change("slice", zones=("us-east5-a", "europe-west4-a"))
         found.change("network", subnetwork_cidrs={"europe-west4": "10.128.16.0/20"})
         yield found
-
-
-def tiny_checkpoint(directory: Path) -> Path:
-    """Weights of a few bytes in a new ``directory``."""
-    directory.mkdir()
-    (directory / "config.json").write_text(json.dumps({"model_type": "llama"}))
-    (directory / "model.safetensors").write_bytes(b"weights" * 64)
-    return directory
 
 
 def prefix_of(doctor: Doctor) -> str:

@@ -21,7 +21,7 @@ from tpuflex.gcp.credentials import Credential, Kind
 from tpuflex.gcp.held_permissions import Held
 from tpuflex.gcp.required_apis import GoogleApi
 from tpuflex.gcp.transport import JsonObject
-from tpuflex.gcp.weights_report import WeightsCheck, WeightsProblem
+from tpuflex.gcp.weights_report import WeightsCheck
 from tpuflex.operate.doctor import (
     account,
     capacity,
@@ -41,6 +41,7 @@ from tpuflex.operate.doctor.policies import OrgPolicy
 from tpuflex.operate.doctor.reading import Unread
 from tpuflex.operate.gcloud import Gcloud
 from tpuflex.operate.weights_choice import Choice
+from tpuflex.planning.model_files import WeightsProblem
 from tpuflex.project import open_project
 from tpuflex.roles.roles import Command, When, roles
 from tpuflex.settings.model import StackSettings

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +11,12 @@ from typing import Any
 import pytest
 
 from embedded_cloud.admission.permission_table import needs_of
+from tests.checkpoints import everything_in, tiny
 from tests.cli.examined import Doctor, healthy, quota
 from tests.cli.regions import make_library
 from tests.cli.samples import status, step
 from tests.cli.typing import NOON, Captured
-from tests.engine.libraries import checkpoint, manifest_of
+from tests.engine.libraries import manifest_of
 from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.before_chips import Foreseen, foresee
 from tpuflex.cli.cloud import Cloud
@@ -30,7 +30,7 @@ from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps import hand_over
 from tpuflex.cli.steps.preview import show
 from tpuflex.engine.events import EnginePlan
-from tpuflex.errors import AccessError, ConflictError, NotFoundError, SettingsError, WeightsError
+from tpuflex.errors import AccessError, ConflictError, NotFoundError, WeightsError
 from tpuflex.naming import QUEUED_RESOURCE, library_names
 from tpuflex.planning.cost import run_cost
 from tpuflex.roles.roles import roles
@@ -85,18 +85,9 @@ def history(doctor: Doctor) -> list[dict[str, Any]]:
 
 def push(doctor: Doctor, directory: Path) -> str:
     """`weights push` into the library's bucket at home."""
-    return push_weights(doctor.cloud, directory, quiet(), lambda: False).manifest.sha256
-
-
-def served(directory: Path, what: str = "one") -> Path:
-    """A checkpoint that a server could read, other ones for each ``what``."""
-    checkpoint(directory, what)
-    content = what.encode() * 8
-    tensor = {"dtype": "U8", "shape": [len(content)], "data_offsets": [0, len(content)]}
-    header = json.dumps({"w": tensor}).encode()
-    file = struct.pack("<Q", len(header)) + header + content
-    (directory / "model.safetensors").write_bytes(file)
-    return directory
+    return push_weights(
+        doctor.cloud, everything_in(directory), quiet(), lambda: False
+    ).manifest.sha256
 
 
 def remove(doctor: Doctor, bucket: str, name: str) -> None:
@@ -137,10 +128,10 @@ def test_weights_are_looked_for_in_each_region(doctor: Doctor, tmp_path: Path) -
     said with its cost, and so is what is damaged there."""
     make_library(doctor)
     nothing = foreseen(doctor)
-    push(doctor, checkpoint(tmp_path / "tiny"))
+    push(doctor, tiny(tmp_path / "tiny"))
     copied = foreseen(doctor)
     (far,) = doctor.cloud.further_regions()
-    push_weights(far, tmp_path / "tiny", quiet(), lambda: False)
+    push_weights(far, everything_in(tmp_path / "tiny"), quiet(), lambda: False)
     nothing_left = foreseen(doctor)
     prefix = weights_prefix(doctor.stack.settings.model)
     remove(doctor, FAR, f"{prefix}/model.safetensors")
@@ -166,7 +157,7 @@ def test_weights_are_looked_for_in_each_region(doctor: Doctor, tmp_path: Path) -
 def test_a_source_is_named_and_not_asked(doctor: Doctor, project: Path) -> None:
     """What `up` would push from there, and where it is copied then."""
     make_library(doctor)
-    served(project / "tiny")
+    tiny(project / "tiny")
     weights = doctor.stack.settings.model.weights.model_copy(
         update={"source": LocalDirectory("./tiny")}
     )
@@ -188,7 +179,7 @@ def test_a_source_is_named_and_not_asked(doctor: Doctor, project: Path) -> None:
     refused = "; `up --expect` refuses that unless they are pinned, or pushed before"
     assert first == f"weights: ./tiny is pushed to {place}{refused}"
     assert f"once they are pushed, they are copied from gs://{NEAR} to gs://{FAR}" in later
-    assert mended.does[1].startswith(f"weights: {place} does not match its manifest (model.safet")
+    assert mended.does[1].startswith(f"weights: {place} cannot be served as it is (model.safetens")
     assert mended.does[1].endswith("./tiny is pushed there again")
     assert "is compared with ./tiny: it is served if it is the same" in compared.does[1]
     assert pushed.refuses == mended.refuses == compared.refuses == ()
@@ -224,7 +215,7 @@ def test_an_approved_plan_names_the_weights_that_it_pushes(
     else:
         with pytest.raises(WeightsError, match="does not say which weights that are"):
             require_known_push(doctor)
-    push(doctor, checkpoint(tmp_path / "set"))
+    push(doctor, tiny(tmp_path / "set"))
     require_known_push(doctor)
     pinned = weights.model_copy(update={"manifest_sha256": "0" * 64})
     doctor.change("model", weights=pinned)
@@ -249,8 +240,8 @@ def test_other_weights_under_a_new_pin(doctor: Doctor, project: Path, tmp_path: 
     """`up` would refuse to replace what others may serve, at home and in a further region: both are
     foreseen, and refused before anything is sent."""
     make_library(doctor)
-    push(doctor, checkpoint(tmp_path / "tiny"))
-    sha256 = pin(doctor, served(project / "other", "two"), "./other")
+    push(doctor, tiny(tmp_path / "tiny"))
+    sha256 = pin(doctor, tiny(project / "other", "two"), "./other")
     at_home = foreseen(doctor)
     with pytest.raises(ConflictError, match="holds other weights already") as refused:
         push(doctor, project / "other")
@@ -286,8 +277,8 @@ def test_a_source_that_is_not_here(doctor: Doctor, project: Path) -> None:
     missing = "the source of the weights: the directory ./nowhere is not on this machine"
     assert (seen["./nowhere"].refuses, seen["./nowhere"].unchecked) == ((), (missing,))
     (error,) = seen["./empty"].refuses
-    assert isinstance(error, SettingsError)
-    assert "holds no config.json" in error.message
+    assert isinstance(error, WeightsError)
+    assert "config.json: missing" in error.message
     assert seen["./empty"].unchecked == ()
 
 
@@ -304,7 +295,7 @@ def test_what_a_reader_may_not_read_is_not_checked(
 ) -> None:
     """A job that may only read is told what it could not look at, and why; it does not fail."""
     make_library(doctor)
-    push(doctor, checkpoint(tmp_path / "tiny"))
+    push(doctor, tiny(tmp_path / "tiny"))
     doctor.change("secrets", tls_certificate_version=1)
     doctor.call(
         "POST",
@@ -324,7 +315,7 @@ def test_the_preview_role_may_read_all_of_it(doctor: Doctor, tmp_path: Path) -> 
     """A CI preview with the role that `tpuflex bootstrap` gives it leaves nothing unchecked, of a
     stack with a TLS certificate in Secret Manager."""
     make_library(doctor)
-    push(doctor, checkpoint(tmp_path / "tiny"))
+    push(doctor, tiny(tmp_path / "tiny"))
     doctor.change("secrets", tls_certificate_version=1)
     before = len(history(doctor))
 

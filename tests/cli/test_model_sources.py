@@ -91,16 +91,20 @@ def test_a_model_of_the_hub(type_in: TypeIn, project: Path, hub: Path) -> None:
     )
     assert re.fullmatch(
         rf"weights: 4 files, 6 MB, of hf://{MODEL}@{COMMIT}, two at a time through"
-        rf" {models}/fetching-[0-9a-f]+; left out, as no data formats: \.gitattributes,"
-        r" original/consolidated\.pth, pytorch_model\.bin",
+        rf" {models}/fetching-[0-9a-f]+",
         second,
     )
+    left_out = (
+        "weights: left out, as no part of what is served: original/consolidated.pth,"
+        " pytorch_model.bin\n"
+    )
+    assert typed.err.splitlines(keepends=True)[2] == left_out
     assert re.fullmatch(r"manifest_sha256: [0-9a-f]{64}\n", typed.out)
     assert list(models.iterdir()) == []
 
     write_source(project, f"hf://{MODEL}@{COMMIT}")
     again = type_in("weights", "hash", "-s", "dev", HF_TOKEN=TOKEN)
-    assert (again.code, again.out, again.err) == (0, typed.out, "")
+    assert (again.code, again.out, again.err) == (0, typed.out, left_out)
 
 
 def test_a_hub_that_limits_requests(type_in: TypeIn, project: Path, hub: Path) -> None:
@@ -159,9 +163,11 @@ def test_a_model_in_a_bucket(type_in: TypeIn, project: Path) -> None:
     assert (typed.code, typed.out, typed.err) == (
         7,
         "",
-        f"Error: {PLACE}/pickles holds no config.json, which vLLM on TPU loads\n"
-        "Name the prefix below which config.json and the *.safetensors files lie:"
-        " gs://BUCKET/PREFIX.\n",
+        f"Error: {PLACE}/pickles cannot be served:\n  config.json: missing\n"
+        "  *.safetensors: missing, and vLLM on TPU loads no other weights\n"
+        "  pytorch_model.bin: a pickle, which runs code while it is read\n"
+        "Upload what is missing or damaged again, or name the prefix below which config.json and"
+        " the *.safetensors files lie: gs://BUCKET/PREFIX.\n",
     )
     kept = json.loads((GOLDENS / "dev.boot.json").read_text())["weights"]
     own = f"gs://{kept['bucket']}/{kept['prefix']}"
@@ -176,12 +182,16 @@ def test_a_model_in_a_bucket(type_in: TypeIn, project: Path) -> None:
     assert typed.code == 0
     assert re.fullmatch(
         rf"weights: 3 files, \d+ MB, of {PLACE}, two at a time through"
-        rf" {project}/\.tpuflex/models/fetching-[0-9a-f]+; left out, as no data formats:"
-        r" pytorch_model\.bin, pickles/",
+        rf" {project}/\.tpuflex/models/fetching-[0-9a-f]+",
         typed.err.splitlines()[0],
     )
+    left_out = (
+        "weights: left out, as no part of what is served: pickles/pytorch_model.bin,"
+        " pytorch_model.bin\n"
+    )
+    assert typed.err.splitlines(keepends=True)[1] == left_out
     again = type_in("weights", "hash", "-s", "dev")
-    assert (again.code, again.out, again.err) == (0, typed.out, "")
+    assert (again.code, again.out, again.err) == (0, typed.out, left_out)
 
 
 IN_SECRET = "hf_of-the-secret"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from tests.checkpoints import tiny
 from tests.cli.typing import Captured
 from tpuflex.boot.manifest import Manifest, WeightsFile, manifest
 from tpuflex.boot.places import weights_prefix
@@ -19,10 +21,12 @@ from tpuflex.cli.prepare import EndpointPreparation, _lost_texts
 from tpuflex.cli.stack import OpenStack, open_stack
 from tpuflex.errors import NotFoundError, SettingsError, WeightsError
 from tpuflex.gcp import weights
+from tpuflex.gcp.checkpoint_directory import LocalModel
 from tpuflex.gcp.weights import Check
-from tpuflex.gcp.weights_report import FoundManifest, PushReport, WeightsCheck, WeightsProblem
+from tpuflex.gcp.weights_report import FoundManifest, PushReport, WeightsCheck
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.weights_choice import Weights
+from tpuflex.planning.model_files import ServerNeeds, WeightsProblem
 from tpuflex.project import open_project
 from tpuflex.settings.model import WeightsSettings
 
@@ -54,14 +58,16 @@ class Bucket:
         assert prefix == self.prefix
         return None if self.there is None else FoundManifest(self.there.sha256, self.there)
 
-    def verify(self, prefix: str, _extra: tuple[str, ...]) -> WeightsCheck:
+    def verify(self, prefix: str, _needs: ServerNeeds) -> WeightsCheck:
         assert prefix == self.prefix
         assert self.there is not None
         return WeightsCheck(self.there.sha256, self.there, self.problems)
 
-    def push(self, directory: Path, prefix: str, *, check: Check, **_details: object) -> PushReport:
+    def push(
+        self, origin: LocalModel, prefix: str, *, check: Check, **_details: object
+    ) -> PushReport:
         check(self.local, self.find(prefix))
-        self.pushed.append(directory)
+        self.pushed.append(origin.directory)
         self.there = self.local
         return PushReport(self.local, ("shard",), (), 1_000_000, 0.5)
 
@@ -92,8 +98,7 @@ def case(project: Path, **weights: object) -> Case:
     model = stack.settings.model.model_copy(update={"weights": settings})
     stack = replace(stack, settings=stack.settings.model_copy(update={"model": model}))
     if settings.source is not None:
-        (project / "model").mkdir()
-        (project / "model" / "config.json").write_text("{}")
+        tiny(project / "model")
     return on(stack)
 
 
@@ -178,8 +183,7 @@ def test_m2_a_source_that_is_not_there_ends_an_up_before_anything_is_made(projec
     stack.bucket.there = None
     vars(stack.preparation.cloud)["own_bucket"] = lambda: True
     stack.preparation.check()
-    (project / "model" / "config.json").unlink()
-    (project / "model").rmdir()
+    shutil.rmtree(project / "model")
 
     with pytest.raises((WeightsError, SettingsError), match="model"):
         stack.preparation.check()
@@ -220,7 +224,7 @@ def test_a_truncated_file_is_pushed_again(project: Path) -> None:
     assert stack.ready() == OURS.sha256
     assert stack.bucket.pushed == [project / "model"]
     assert stack.said == [
-        "  warning  shard in the bucket does not match the manifest (size)",
+        "  warning  the set in the bucket cannot be served: shard: size",
         "  pushed   weights: 1 file, 1.0 MB in 0.5 s",
     ]
 
@@ -231,7 +235,7 @@ def test_a_truncated_file_without_a_source_requests_no_chips(project: Path) -> N
     planned(stack, OURS)
     stack.bucket.problems = (TRUNCATED,)
 
-    with pytest.raises(WeightsError, match="does not match its manifest") as caught:
+    with pytest.raises(WeightsError, match="cannot be served") as caught:
         stack.ready()
 
     assert caught.value.hint == "Run: tpuflex weights push DIRECTORY --stack dev"

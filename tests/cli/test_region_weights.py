@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.checkpoints import everything_in, tiny
 from tests.cli.examined import PROJECT, Doctor
 from tests.cli.regions import (
     FAR,
@@ -20,7 +21,6 @@ from tests.cli.regions import (
     prefix_of,
     push,
     remove,
-    tiny_checkpoint,
     two_regions,
     typed,
 )
@@ -56,7 +56,7 @@ def doctor(project: Path, tmp_path: Path) -> Iterator[Doctor]:
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
     """Weights of a few bytes."""
-    return tiny_checkpoint(tmp_path / "tiny")
+    return tiny(tmp_path / "tiny")
 
 
 def said(capsys: Captured) -> Any:
@@ -91,7 +91,7 @@ def test_a_push_fills_every_region(doctor: Doctor, checkpoint: Path, capsys: Cap
     third = json.loads(shown.out)
 
     place = {"region": "europe-west4", "bucket": FAR}
-    files = ["config.json", "model.safetensors"]
+    files = ["config.json", "model.safetensors", "tokenizer.json"]
     assert (first["sent"], first["copies"]) == (files, [{**place, "copied": files}])
     assert texts.keys() == listed(doctor, HOME).keys()
     assert (second["sent"], second["copies"]) == ([], [{**place, "copied": []}])
@@ -174,10 +174,9 @@ def test_other_weights_in_a_region_are_found_before_the_upload(
 ) -> None:
     """Nothing pins these, and a push that the other region then refuses would have been for
     nothing."""
-    other = tiny_checkpoint(tmp_path / "other")
-    (other / "model.safetensors").write_bytes(b"others")
+    other = tiny(tmp_path / "other", "others")
     (far,) = doctor.cloud.further_regions()
-    push_weights(far, other, typed().output, lambda: False)
+    push_weights(far, everything_in(other), typed().output, lambda: False)
     there = listed(doctor, FAR)
 
     with pytest.raises(ConflictError, match=f"gs://{FAR}/.* holds other weights already") as caught:
@@ -385,7 +384,7 @@ def test_rights_in_one_region_alone_remove_nothing(
 def pushed(project: Path, tmp_path: Path) -> Iterator[Doctor]:
     """A stack in two regions, whose weights were pushed from here and lie in both."""
     with two_regions(project, tmp_path) as found:
-        push(found, tiny_checkpoint(tmp_path / "tiny"))
+        push(found, tiny(tmp_path / "tiny"))
         yield found
 
 
@@ -416,13 +415,15 @@ def empty(pushed: Doctor, *buckets: str) -> None:
 
 def colleague_pushes(pushed: Doctor, directory: Path, bucket: str) -> str:
     """Somebody pushes other weights of the same name from a home of their own; their hash."""
-    directory.mkdir(exist_ok=True)
-    (directory / "config.json").write_text("{}")
-    (directory / "model.safetensors").write_bytes(b"of a colleague")
+    tiny(directory, "of a colleague")
     there = weights_bucket(bucket, project="tpuflex-dev", environ=pushed.cloud.environ)
     name = pushed.stack.settings.model.name
     report = there.push(
-        directory, prefix_of(pushed), model=name, revision="1", progress=lambda _done, _total: None
+        everything_in(directory),
+        prefix_of(pushed),
+        model=name,
+        revision="1",
+        progress=lambda _done, _total: None,
     )
     return report.manifest.sha256
 

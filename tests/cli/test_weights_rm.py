@@ -18,7 +18,8 @@ from tpuflex.cli.steps.weights_verdicts import Verdict, Wanted, judge
 from tpuflex.cli.steps.weights_verify import run_verify
 from tpuflex.cli.weights_uses import User, Uses
 from tpuflex.errors import WeightsError
-from tpuflex.gcp.weights_report import StoredWeights, WeightsCheck, WeightsProblem
+from tpuflex.gcp.weights_report import StoredWeights, WeightsCheck
+from tpuflex.planning.model_files import WeightsProblem
 
 NOW = dt.datetime(2026, 11, 23, 12, tzinfo=dt.UTC)
 LONG_AGO = NOW - dt.timedelta(days=40)

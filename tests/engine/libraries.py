@@ -16,6 +16,7 @@ import requests
 import yaml
 
 from embedded_cloud.access import Caller, Principal
+from tests.checkpoints import everything_in
 from tests.engine.embedded import Embedded
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
@@ -35,18 +36,10 @@ MODEL = "acme/tiny"
 BUCKET = library_names(PROJECT).bucket(PROJECT, "us-east5")
 
 
-def checkpoint(directory: Path, what: str = "one") -> Path:
-    """A checkpoint of a few bytes, other ones for each ``what``."""
-    directory.mkdir(parents=True)
-    (directory / "config.json").write_text(json.dumps({"model_type": "llama", "what": what}))
-    (directory / "model.safetensors").write_bytes(f"weights of {what}".encode() * 64)
-    return directory
-
-
 def manifest_of(directory: Path, model: str, revision: str = "1") -> str:
     """The hash of the manifest that a push of ``directory`` writes."""
     with ThreadPoolExecutor() as pool:
-        return local_manifest(directory, pool, model=model, revision=revision).sha256
+        return local_manifest(everything_in(directory), pool, model=model, revision=revision).sha256
 
 
 def write_stack(

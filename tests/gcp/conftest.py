@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from embedded_cloud.server import EmbeddedCloud
+from tests.checkpoints import everything_in
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.secrets import SecretClient
 from tpuflex.gcp.session import authorized_session
@@ -32,7 +33,7 @@ def push(
 ) -> PushReport:
     """Push as the command line does."""
     how = {"model": "tiny", "revision": "1", "progress": nobody_looks, **changes}
-    return bucket.push(directory, prefix, **how)
+    return bucket.push(everything_in(directory), prefix, **how)
 
 
 @dataclass(frozen=True)

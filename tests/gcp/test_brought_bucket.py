@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.checkpoints import everything_in
 from tpuflex.errors import AccessError, AlreadyExistsError, ConflictError, NotFoundError
 from tpuflex.gcp.brought_bucket import (
     PUSHES,
@@ -16,7 +17,8 @@ from tpuflex.gcp.brought_bucket import (
     require_pushable,
 )
 from tpuflex.gcp.weights import WeightsBucket, weights_bucket
-from tpuflex.gcp.weights_report import PushReport, WeightsProblem
+from tpuflex.gcp.weights_report import PushReport
+from tpuflex.planning.model_files import WeightsProblem
 from tpuflex.settings.bucket import BroughtBucket
 
 if TYPE_CHECKING:
@@ -34,7 +36,11 @@ def mine(clients: Clients) -> WeightsBucket:
 def push(clients: Clients, directory: Path) -> PushReport:
     """Push as the command line does."""
     return mine(clients).push(
-        directory, PREFIX, model="tiny", revision="1", progress=lambda _done, _total: None
+        everything_in(directory),
+        PREFIX,
+        model="tiny",
+        revision="1",
+        progress=lambda _done, _total: None,
     )
 
 
@@ -77,8 +83,7 @@ def test_what_others_have_written_is_left(clients: Clients, checkpoint: Path, na
         f" replace: {name}. Nothing was sent."
     )
     assert caught.value.hint == (
-        "Write another prefix to tpuflex:model.weights.bucket, or another revision; or have"
-        " whoever put them there remove them."
+        "Write another prefix to tpuflex:model.weights.bucket, or another revision."
     )
     assert everything(clients) == before
 

@@ -1,61 +1,105 @@
-"""Which files of a directory are a checkpoint's."""
+"""Which files of a directory are a checkpoint's own."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tpuflex.errors import WeightsError
-from tpuflex.gcp.checkpoint_directory import checkpoint_files, open_file
+from tpuflex.gcp.checkpoint_directory import (
+    directory_sizes,
+    model_directory,
+    open_file,
+    require_own_files,
+)
+
+SHARED = "3b" + "0" * 62
 
 
 @pytest.fixture
 def snapshot(tmp_path: Path) -> Path:
-    """A snapshot of a Hugging Face cache: links into the blobs beside it."""
-    model = tmp_path / "models--org--tiny"
+    """A snapshot of a cache of huggingface_hub: links into the blobs of the model, one of which
+    leads on to those that all models share."""
+    model = tmp_path / "hub" / "models--org--tiny"
     snapshot = model / "snapshots" / "abc"
     (snapshot / "nested").mkdir(parents=True)
+    (model / "refs").mkdir()
+    (model / "refs" / "main").write_text("abc")
     (model / "blobs").mkdir()
     (model / "blobs" / "one").write_text("{}")
-    (model / "blobs" / "two").write_bytes(b"tensors")
+    store = model.parent / "blobs" / SHARED[:2]
+    store.mkdir(parents=True)
+    (store / SHARED).write_bytes(b"tensors")
+    (store.parent / ".huggingface-shared-blobs").write_text("1\n")
+    (model / "blobs" / "two").symlink_to(f"../../blobs/3b/{SHARED}")
     (snapshot / "config.json").symlink_to("../../blobs/one")
     (snapshot / "nested" / "m.safetensors").symlink_to("../../../blobs/two")
     return snapshot
 
 
 def test_the_blobs_of_a_cache_are_its_files(snapshot: Path) -> None:
-    """A snapshot of a Hugging Face cache can be pushed as it is."""
-    assert checkpoint_files(snapshot) == ("config.json", "nested/m.safetensors")
+    """A snapshot in a cache of huggingface_hub can be pushed as it is."""
+    sizes = directory_sizes(snapshot)
+    assert sizes == {"config.json": 2, "nested/m.safetensors": 7}
+    require_own_files(snapshot, sizes)
     with open_file(snapshot, "nested/m.safetensors") as file:
         assert file.read() == b"tensors"
+
+
+def test_the_folder_of_a_model_is_its_snapshot(snapshot: Path) -> None:
+    """The folder that huggingface_hub makes for a model stands for the snapshot of its main branch;
+    of a cache, or without that branch, what to name is said."""
+    model = snapshot.parents[1]
+    assert model_directory(model) == model_directory(snapshot) == snapshot
+    for cache in (model.parent, model.parents[1]):
+        with pytest.raises(WeightsError, match="is a cache of huggingface_hub") as caught:
+            model_directory(cache)
+        assert str(model) in caught.value.hint
+    (model / "refs" / "main").unlink()
+    with pytest.raises(WeightsError, match="without a snapshot of main") as caught:
+        model_directory(model)
+    assert str(snapshot) in caught.value.hint
 
 
 @pytest.mark.parametrize(
     "target", ["../../refs/main", "../other/secret", "../../blobs/../refs/main"]
 )
 def test_only_the_blobs_are(snapshot: Path, target: str) -> None:
-    """S14: what lies elsewhere in the cache, in another snapshot too, is not this snapshot's."""
-    (snapshot.parents[1] / "refs").mkdir()
-    (snapshot.parents[1] / "refs" / "main").write_text("abc")
+    """What lies elsewhere in the cache, in another snapshot too, is not this snapshot's; nobody is
+    told to remove it."""
     (snapshot.parent / "other").mkdir()
     (snapshot.parent / "other" / "secret").write_text("secret")
     (snapshot / "stray.json").symlink_to(target)
 
-    with pytest.raises(WeightsError, match=r"'stray\.json' is a link to a file elsewhere"):
-        checkpoint_files(snapshot)
+    with pytest.raises(WeightsError, match=r"stray\.json: a link to a file elsewhere") as caught:
+        require_own_files(snapshot, ["stray.json"])
+    assert f"cp -rL {snapshot} abc-copy" in caught.value.hint
+    assert "emove" not in caught.value.hint
 
 
 def test_blobs_that_lead_elsewhere_are_not_its_files(snapshot: Path, tmp_path: Path) -> None:
-    """S14: a link in the place of the blobs, or in them, opens no other directory."""
+    """A link in the place of a blob opens no other directory, nor does a folder that has not the
+    mark of huggingface_hub's shared blobs."""
     (tmp_path / "secret").write_text("secret")
-    blob = snapshot.parents[1] / "blobs" / "two"
+    (snapshot.parents[2] / "blobs" / ".huggingface-shared-blobs").unlink()
+    with pytest.raises(WeightsError, match=r"m\.safetensors: a link to a file elsewhere"):
+        require_own_files(snapshot, ["nested/m.safetensors"])
+    blob = snapshot.parents[1] / "blobs" / "one"
     blob.unlink()
     blob.symlink_to(tmp_path / "secret")
+    with pytest.raises(WeightsError, match=r"config\.json: a link to a file elsewhere"):
+        require_own_files(snapshot, ["config.json"])
 
-    with pytest.raises(WeightsError, match=r"m\.safetensors' is a link to a file elsewhere"):
-        checkpoint_files(snapshot)
+
+def test_what_leads_nowhere_is_told(snapshot: Path) -> None:
+    """A download that broke off leaves links to nothing."""
+    shutil.rmtree(snapshot.parents[2] / "blobs")
+    assert directory_sizes(snapshot)["nested/m.safetensors"] == -1
+    with pytest.raises(WeightsError, match="leads nowhere"):
+        require_own_files(snapshot, ["nested/m.safetensors"])
 
 
 def test_links_within_the_directory_are_files(tmp_path: Path) -> None:
@@ -63,26 +107,23 @@ def test_links_within_the_directory_are_files(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "again.json").symlink_to("config.json")
 
-    assert checkpoint_files(tmp_path) == ("again.json", "config.json")
+    require_own_files(tmp_path, directory_sizes(tmp_path))
 
 
 def test_what_changes_after_it_was_listed_is_not_opened(tmp_path: Path) -> None:
-    """S14: a file that becomes a link or a pipe after the look is refused, without waiting."""
-    directory = tmp_path / "checkpoint"
-    directory.mkdir()
-    (directory / "config.json").write_text("{}")
-    (directory / "m.json").write_text("{}")
-    assert "m.json" in checkpoint_files(directory)
-    (directory / "m.json").unlink()
+    """A file that becomes a link or a pipe after the look is refused, without waiting."""
+    (tmp_path / "m.json").write_text("{}")
+    require_own_files(tmp_path, ["m.json"])
+    (tmp_path / "m.json").unlink()
 
-    (directory / "m.json").symlink_to("/etc/passwd")
+    (tmp_path / "m.json").symlink_to("/etc/passwd")
     with pytest.raises(WeightsError, match="elsewhere"):
-        open_file(directory, "m.json")
+        open_file(tmp_path, "m.json")
 
-    (directory / "m.json").unlink()
-    os.mkfifo(directory / "m.json")
+    (tmp_path / "m.json").unlink()
+    os.mkfifo(tmp_path / "m.json")
     with pytest.raises(WeightsError, match="not a regular file"):
-        open_file(directory, "m.json")
+        open_file(tmp_path, "m.json")
 
 
 def test_hidden_links_stay_at_home(tmp_path: Path) -> None:
@@ -91,4 +132,4 @@ def test_hidden_links_stay_at_home(tmp_path: Path) -> None:
     (tmp_path / ".cache").symlink_to("/etc")
     (tmp_path / ".netrc").symlink_to("/etc/passwd")
 
-    assert checkpoint_files(tmp_path) == ("config.json",)
+    assert directory_sizes(tmp_path) == {"config.json": 2}

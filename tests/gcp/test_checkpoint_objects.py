@@ -133,7 +133,7 @@ def test_an_empty_file_is_refused(clients: Clients, checkpoint: GsUrl, tmp_path:
     (tmp_path / "empty").touch()
     upload(clients, f"{checkpoint.prefix}/model-00002-of-00002.safetensors", tmp_path / "empty")
 
-    with pytest.raises(WeightsError, match="it has 0 bytes"):
+    with pytest.raises(WeightsError, match="empty"):
         read_checkpoint(checkpoint, environ=clients.environ, today=TODAY)
 
 

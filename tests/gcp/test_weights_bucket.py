@@ -12,8 +12,8 @@ import pytest
 from embedded_cloud.json_types import JsonValue
 from tests.gcp.conftest import PREFIX, push
 from tpuflex.boot.manifest import PART_BYTES
-from tpuflex.errors import AccessError, NotFoundError, WeightsError
-from tpuflex.gcp.weights_report import WeightsProblem
+from tpuflex.errors import AccessError, NotFoundError
+from tpuflex.planning.model_files import WeightsProblem
 
 if TYPE_CHECKING:
     from tests.gcp.conftest import Clients
@@ -202,15 +202,6 @@ def test_hidden_files_stay_at_home(clients: Clients, checkpoint: Path) -> None:
     (checkpoint / ".cache" / "lock").touch()
     push(clients.bucket(), checkpoint)
     assert not [name for name in names(clients) if name.startswith(".")]
-
-
-def test_directory_without_a_model_is_refused(clients: Clients, tmp_path: Path) -> None:
-    """A directory that is missing or holds no config.json is refused before anything is sent."""
-    with pytest.raises(WeightsError, match="is not a directory"):
-        push(clients.bucket(), tmp_path / "nothing")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(WeightsError, match=r"config\.json"):
-        push(clients.bucket(), tmp_path / "empty")
 
 
 def test_missing_bucket_names_the_remedy(clients: Clients, checkpoint: Path) -> None:

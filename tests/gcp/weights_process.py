@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+from tests.checkpoints import everything_in
 from tpuflex.gcp.weights import WeightsBucket, weights_bucket
 from tpuflex.gcp.weights_copy import copy_set
 from tpuflex.gcp.weights_removal import planned_removal, remove
@@ -21,7 +22,11 @@ if __name__ == "__main__":
     bucket = bucket_of(name, project)
     if what == "push":
         bucket.push(
-            Path(more[0]), prefix, model="tiny", revision="1", progress=lambda _done, _all: None
+            everything_in(Path(more[0])),
+            prefix,
+            model="tiny",
+            revision="1",
+            progress=lambda _done, _all: None,
         )
     elif what == "copy":
         there = bucket.contents(prefix)

@@ -16,6 +16,7 @@ from tpuflex.errors import ConflictError, NotFoundError, WeightsError
 from tpuflex.gcp.checkpoint_objects import checkpoint_objects
 from tpuflex.gcp.storage_client import storage_bucket
 from tpuflex.operate.bucket_models import Listing, list_model
+from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.settings.weights_source import GsUrl
 
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ def bucket(cloud: EmbeddedCloud) -> Bucket:
 def listing(cloud: EmbeddedCloud, place: GsUrl = PLACE) -> Listing:
     """What would be fetched of ``place``."""
     return list_model(
-        checkpoint_objects(place.bucket, place.prefix, environ=dict(cloud.environ())), place
+        checkpoint_objects(place.bucket, place.prefix, environ=dict(cloud.environ())),
+        place,
+        ServerNeeds(),
     )
 
 
@@ -68,18 +71,18 @@ def test_what_serving_needs_is_listed(cloud: EmbeddedCloud) -> None:
         "tokenizer.json",
         "tokenizer.model",
     ]
-    assert found.left_out == (".gitattributes", "pytorch_model.bin", "original/")
+    assert found.left_out == ("original/config.json", "pytorch_model.bin")
     assert all(file.generation and len(file.crc32c) == 8 for file in found.files)
 
 
 @pytest.mark.parametrize(
     ("place", "error", "text"),
     [
-        (GsUrl("acme-models", "team"), NotFoundError, "gs://acme-models/team/ holds no files"),
+        (GsUrl("acme-models", "tea"), NotFoundError, "gs://acme-models/tea/ holds no files"),
         (
             GsUrl("acme-models", "team/tiny/original"),
             WeightsError,
-            "gs://acme-models/team/tiny/original holds no *.safetensors, which vLLM on TPU loads",
+            "gs://acme-models/team/tiny/original cannot be served:\n  *.safetensors: missing",
         ),
         (GsUrl("nobodys-models", "tiny"), NotFoundError, "gs://nobodys-models does not exist"),
     ],

@@ -128,7 +128,7 @@ def test_no_link_out_by_the_index(directory: Path) -> None:
     document = {"weight_map": {"model.norm.weight": "../secret.safetensors"}}
     (directory / INDEX).write_text(json.dumps(document))
 
-    with pytest.raises(WeightsError, match=r"it does not hold \.\./secret\.safetensors"):
+    with pytest.raises(WeightsError, match=r"\.\./secret\.safetensors: missing"):
         read(directory)
 
 
@@ -141,9 +141,7 @@ def test_no_link_out_by_the_index(directory: Path) -> None:
         ("config.json", '{"a": 1e400}', "config.json is not JSON that can be read"),
         ("config.json", " " * (8 * 2**20 + 1), "was not read: it has 8388609 bytes"),
         (INDEX, "{}", f"{INDEX} is damaged: it has no weight_map"),
-        (INDEX, '{"weight_map": {"a": ["b"]}}', "it does not hold ['b']"),
-        (INDEX, '{"weight_map": {"a": "x.safetensors"}}', "it does not hold x.safetensors"),
-        ("model-00001-of-00003.safetensors", "", "is no safetensors file: it has 0 bytes"),
+        ("model-00001-of-00003.safetensors", "", "model-00001-of-00003.safetensors: empty"),
         ("model-00001-of-00003.safetensors", "x" * 100, "its header would have"),
     ],
 )

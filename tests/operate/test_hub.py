@@ -25,12 +25,14 @@ from tpuflex.errors import (
     UnauthenticatedError,
     WeightsError,
 )
-from tpuflex.operate.hub.client import HubClient
-from tpuflex.operate.hub.snapshot import HubFile, choose_files
+from tpuflex.operate.hub.client import HubClient, http_client
+from tpuflex.operate.hub.snapshot import HubFile, ListedFiles, choose_files
+from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.settings.weights_source import HubSource
 
 SHARD = "model-00001-of-00002.safetensors"
 MAIN = HubSource(MODEL, "")
+NEEDS = ServerNeeds()
 
 
 @pytest.fixture
@@ -50,22 +52,22 @@ def client(cloud: EmbeddedCloud, token: str = "", waited: list[float] | None = N
 def fetch(client: HubClient, directory: Path, path: str = SHARD) -> Path:
     """Fetch a file of the model, with nobody looking."""
     directory.mkdir(exist_ok=True)
-    return client.fetch(client.snapshot(MAIN), path, directory, lambda _: None)
+    return client.fetch(client.snapshot(MAIN, NEEDS), path, directory, lambda _: None)
 
 
 def test_what_serving_needs_is_listed(cloud: EmbeddedCloud) -> None:
     """With size and sum, at the commit that the branch is now; the rest is named."""
-    snapshot = client(cloud).snapshot(MAIN)
+    snapshot = client(cloud).snapshot(MAIN, NEEDS)
     assert [file.path for file in snapshot.files] == [
         "config.json",
         SHARD,
         "model-00002-of-00002.safetensors",
         "tokenizer.json",
     ]
-    assert snapshot.left_out == (".gitattributes", "original/consolidated.pth", "pytorch_model.bin")
+    assert snapshot.left_out == ("original/consolidated.pth", "pytorch_model.bin")
     assert snapshot.source == f"hf://{MODEL}@{snapshot.commit}"
-    assert client(cloud).snapshot(HubSource(MODEL, snapshot.commit)) == snapshot
-    more = client(cloud).snapshot(MAIN, ("*.bin",))
+    assert client(cloud).snapshot(HubSource(MODEL, snapshot.commit), NEEDS) == snapshot
+    more = client(cloud).snapshot(MAIN, ServerNeeds(extra_files=("*.bin",)))
     assert "pytorch_model.bin" in {file.path for file in more.files}
 
 
@@ -93,7 +95,7 @@ def test_refusals(
     (cloud.state_dir / "hub" / MODEL / ".gated").write_text(TOKEN)
 
     with pytest.raises(error) as caught:
-        client(cloud, token).snapshot(source)
+        client(cloud, token).snapshot(source, NEEDS)
 
     assert text in str(caught.value)
     assert hint in caught.value.hint
@@ -118,7 +120,7 @@ def test_a_token_opens_a_gated_model(
 def test_what_comes_is_told(cloud: EmbeddedCloud, tmp_path: Path) -> None:
     """Each byte once; whoever is told may stop it."""
     hub, came = client(cloud), list[int]()
-    hub.fetch(hub.snapshot(MAIN), SHARD, tmp_path, came.append)
+    hub.fetch(hub.snapshot(MAIN, NEEDS), SHARD, tmp_path, came.append)
     assert sum(came) == len(safetensors())
 
     def stop(count: int) -> None:
@@ -126,21 +128,20 @@ def test_what_comes_is_told(cloud: EmbeddedCloud, tmp_path: Path) -> None:
             raise InterruptedByUser("Stopped.")
 
     with pytest.raises(InterruptedByUser):
-        hub.fetch(hub.snapshot(MAIN), "model-00002-of-00002.safetensors", tmp_path, stop)
+        hub.fetch(hub.snapshot(MAIN, NEEDS), "model-00002-of-00002.safetensors", tmp_path, stop)
     assert not list(tmp_path.rglob("*.incomplete"))
 
 
-@pytest.fixture
-def answers() -> Iterator[list[httpx2.Response]]:
-    """What the Hub answers to the next calls, in order; the last one for ever."""
-    queue: list[httpx2.Response] = []
+def answering(*answers: httpx2.Response, waited: list[float] | None = None) -> HubClient:
+    """A client of a Hub that gives ``answers`` to the next calls; the last one for ever."""
+    queue = list(answers)
 
     def answer(_request: httpx2.Request) -> httpx2.Response:
         return queue.pop(0) if len(queue) > 1 else queue[0]
 
-    set_client_factory(lambda: httpx2.Client(transport=httpx2.MockTransport(answer)))
-    yield queue
-    set_client_factory(partial(httpx2.Client, follow_redirects=True))
+    timing = pauses([] if waited is None else waited)
+    transport = httpx2.MockTransport(answer)
+    return HubClient("https://hub.test", lambda: TOKEN, timing, lambda: http_client(transport))
 
 
 LIMITED = {"ratelimit": '"api";r=0;t=55'}
@@ -159,7 +160,6 @@ LIMITED = {"ratelimit": '"api";r=0;t=55'}
     ],
 )  # fmt: skip
 def test_waits_are_bounded(
-    answers: list[httpx2.Response],
     status: int,
     headers: dict[str, str],
     waits: list[float],
@@ -170,10 +170,10 @@ def test_waits_are_bounded(
     minutes; what it says cannot act on a terminal."""
     waited: list[float] = []
     request = httpx2.Request("GET", "https://hub.test/api/models/acme/tiny")
-    answers.append(httpx2.Response(status, headers=headers, request=request))
+    refusal = httpx2.Response(status, headers=headers, request=request)
 
     with pytest.raises(error, match=text) as caught:
-        HubClient("https://hub.test", lambda: TOKEN, pauses(waited)).snapshot(MAIN)
+        answering(refusal, waited=waited).snapshot(MAIN, NEEDS)
 
     assert waited == waits
     assert TOKEN not in str(caught.value)
@@ -184,9 +184,7 @@ def test_waits_are_bounded(
     ("sha", "source"),
     [("1" * 40, HubSource(MODEL, "2" * 40)), ("../../../elsewhere", MAIN), (None, MAIN)],
 )
-def test_a_commit_that_was_not_asked_for(
-    answers: list[httpx2.Response], sha: str | None, source: HubSource
-) -> None:
+def test_a_commit_that_was_not_asked_for(sha: str | None, source: HubSource) -> None:
     """Another commit than the pinned one is refused, and so is what is no commit: a directory
     is named after it."""
     request = httpx2.Request("GET", "https://hub.test/api/models/acme/tiny")
@@ -194,12 +192,12 @@ def test_a_commit_that_was_not_asked_for(
         {"rfilename": name, "size": 1, "blobId": "0" * 40}
         for name in ("config.json", "x.safetensors")
     ]
-    answers.append(
-        httpx2.Response(200, json={"id": MODEL, "sha": sha, "siblings": files}, request=request)
+    listing = httpx2.Response(
+        200, json={"id": MODEL, "sha": sha, "siblings": files}, request=request
     )
 
     with pytest.raises(WeightsError, match="commit"):
-        HubClient("https://hub.test", str, pauses([])).snapshot(source)
+        answering(listing).snapshot(source, NEEDS)
 
 
 def test_a_hub_that_fails_meanwhile_is_asked_again(
@@ -210,7 +208,7 @@ def test_a_hub_that_fails_meanwhile_is_asked_again(
     monkeypatch.setattr(_http, "time", SimpleNamespace(sleep=lambda _: None))
     waited: list[float] = []
     hub = client(cloud, waited=waited)
-    snapshot = hub.snapshot(MAIN)
+    snapshot = hub.snapshot(MAIN, NEEDS)
     limited = cloud.state_dir / "hub" / MODEL / ".limited"
 
     def unlimited(seconds: float) -> bool:
@@ -233,7 +231,7 @@ def test_a_hub_that_fails_meanwhile_is_asked_again(
 def test_no_token_crosses_the_network_in_clear() -> None:
     """A mirror without TLS gets no token, and is not asked at all."""
     with pytest.raises(AccessError, match="in clear"):
-        HubClient("http://mirror.test", lambda: TOKEN, pauses([])).snapshot(MAIN)
+        HubClient("http://mirror.test", lambda: TOKEN, pauses([])).snapshot(MAIN, NEEDS)
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
@@ -254,24 +252,24 @@ def test_a_hub_on_this_machine_is_asked_without_a_proxy(
     assert "proxy.test" in str(vars(other._pool))  # type: ignore[attr-defined]
 
 
-SAFE = HubFile("model.safetensors", 1, "0" * 64, "0" * 40)
-CONFIG = HubFile("config.json", 1, "", "0" * 40)
+SAFE = HubFile("model.safetensors", 1000, "0" * 64, "0" * 40)
+CONFIG = HubFile("config.json", 2, "", "0" * 40)
+TOKENIZER = HubFile("tokenizer.json", 2, "", "0" * 40)
 
 
 @pytest.mark.parametrize(
-    ("files", "text"),
+    ("file", "text"),
     [
-        ((CONFIG,), r"no \*\.safetensors"),
-        ((SAFE,), "no config.json"),
-        ((CONFIG, SAFE, HubFile("../x.json", 1, "", "0" * 40)), "no path in it"),
-        ((CONFIG, SAFE, HubFile("/etc/x.json", 1, "", "0" * 40)), "no path in it"),
-        ((CONFIG, SAFE, HubFile("a\nb.json", 1, "", "0" * 40)), "no path in it"),
-        ((CONFIG, SAFE, HubFile("x.json", -1, "", "0" * 40)), "without a size"),
-        ((CONFIG, SAFE, HubFile("x.json", 10**400, "", "0" * 40)), "without a size"),
-        ((CONFIG, SAFE, HubFile("x.json", 1, "", "")), "without a size"),
+        (HubFile("../x.json", 1, "", "0" * 40), "no path in it"),
+        (HubFile("/etc/x.json", 1, "", "0" * 40), "no path in it"),
+        (HubFile("a\nb.json", 1, "", "0" * 40), "no path in it"),
+        (HubFile("x.json", -1, "", "0" * 40), "without a size"),
+        (HubFile("x.json", 10**400, "", "0" * 40), "without a size"),
+        (HubFile("x.json", 1, "", ""), "without a size"),
     ],
 )
-def test_a_listing_that_cannot_be(files: tuple[HubFile, ...], text: str) -> None:
+def test_a_listing_that_cannot_be(file: HubFile, text: str) -> None:
     """What a server says of its files is checked before a path is made of it."""
+    listed = ListedFiles((CONFIG, SAFE, TOKENIZER, file), lambda *_: b"{}")
     with pytest.raises(WeightsError, match=text):
-        choose_files("a/b", "0" * 40, files)
+        choose_files("a/b", "0" * 40, listed, NEEDS)

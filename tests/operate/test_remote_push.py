@@ -13,6 +13,7 @@ from huggingface_hub import constants
 
 from embedded_cloud.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
+from tests.checkpoints import everything_in
 from tests.full_disk import full_from
 from tests.hub_models import MODEL, pauses, put_model, safetensors
 from tpuflex.boot.manifest import Manifest, WeightsFile
@@ -25,12 +26,14 @@ from tpuflex.gcp.weights_report import FoundManifest, PushReport
 from tpuflex.only_maker import only_maker
 from tpuflex.operate.bucket_models import bucket_model
 from tpuflex.operate.hub.client import HubClient, hub_model
+from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.settings.weights_source import GsUrl, HubSource
 
 if TYPE_CHECKING:
     from google.cloud.storage import Bucket  # type: ignore[import-untyped]
 
 PREFIX = "models/tiny/1"
+NEEDS = ServerNeeds()
 PLACE = GsUrl("acme-models", "team/tiny")
 SHARDS = tuple(f"model-0000{number}-of-00003.safetensors" for number in (1, 2, 3))
 FILES = {"config.json", "tokenizer.json", *SHARDS}
@@ -69,13 +72,13 @@ def bucket(cloud: EmbeddedCloud) -> Bucket:
 def of_hub(cloud: EmbeddedCloud, home: Path) -> RemoteModel:
     """The model of the Hub as it is now."""
     client = HubClient(f"{cloud.url}/huggingface", str, pauses([]))
-    return hub_model(client, HubSource(MODEL), (), home, FetchedFiles(home))
+    return hub_model(client, HubSource(MODEL), NEEDS, home, FetchedFiles(home))
 
 
 def of_bucket(cloud: EmbeddedCloud, home: Path) -> RemoteModel:
     """The model in a bucket as it is now."""
     objects = checkpoint_objects(PLACE.bucket, PLACE.prefix, environ=dict(cloud.environ()))
-    return bucket_model(objects, PLACE, (), home, FetchedFiles(home))
+    return bucket_model(objects, PLACE, NEEDS, home, FetchedFiles(home))
 
 
 Origin = Callable[[EmbeddedCloud, Path], RemoteModel]
@@ -146,7 +149,11 @@ def test_two_files_at_a_time_are_here(cloud: EmbeddedCloud, tmp_path: Path, orig
         (directory / name).write_bytes(content)
     made_bucket = made(cloud, "other")
     same = WeightsBucket(made_bucket).push(
-        directory, PREFIX, model="tiny", revision="1", progress=lambda _done, _total: None
+        everything_in(directory),
+        PREFIX,
+        model="tiny",
+        revision="1",
+        progress=lambda _done, _total: None,
     )
     assert report.manifest == same.manifest == verified(cloud)
     (found,) = WeightsBucket(bucket(cloud)).list()

@@ -254,7 +254,11 @@ WARNED = [
     ({"slice.zones": ["us-east9-a"]}, "tpuflex:slice.zones[0]", "us-east5-a"),
     ({"slice.zones": ["us-central1-b"]}, "tpuflex:slice.zones[0]", "refused"),
     ({"slice.zones": ["us-east5-c"]}, "tpuflex:slice.zones[0]", "not tried"),
-    ({"serving.flags.trust_remote_code": True}, "trust_remote_code", "code"),
+    (
+        {"serving.flags.trust_remote_code": True, "model.weights.extra_files": ["modeling_*.py"]},
+        "trust_remote_code",
+        "code that comes with the model",
+    ),
     ({"slice.renew_before": "8m"}, "slice.renew_before", "closed before its next run is due"),
     ({"slice.renew_before": "1h", "slice.on_run_end": "accept"}, "on_run_end", "no effect"),
     ({"slice.renew_before": "1h", "slice.on_run_end": "delete"}, "on_run_end", "no effect"),

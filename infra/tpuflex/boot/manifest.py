@@ -20,12 +20,8 @@ from urllib.parse import quote
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from pulumi_plugin.printable import is_printable, printable
-from tpuflex.boot.manifest_document import (
-    MANIFEST_NAME,
-    PART_BYTES,
-    FileEntry,
-    manifest_document,
-)
+from tpuflex.boot.manifest_document import PART_BYTES, FileEntry, manifest_document
+from tpuflex.catalog.weight_formats import MANIFEST_NAME
 
 __all__ = ["MANIFEST_NAME", "PART_BYTES"]
 

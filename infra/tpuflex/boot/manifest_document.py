@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-MANIFEST_NAME = "MANIFEST.json"
 #: Metadata of the manifest's object: the source, with its commit, that the weights came from.
 SOURCE_METADATA = "tpuflex-source"
 #: Bytes of a part: few enough that a stream which dies costs little, many enough that asking for

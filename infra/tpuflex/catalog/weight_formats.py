@@ -1,8 +1,8 @@
 """Which files a set of weights may consist of: data that a server reads, and nothing that it runs.
 
 What a checkpoint may hold beside data is code (`*.py`, run with `trust_remote_code`) and pickles
-(`*.bin`, `*.pt`), which run code while they are read. Both are refused on push, on verify and on
-the host, unless the stack file names them. Pure.
+(`*.bin`, `*.pt`), which run code while they are read. Both are left out of a push, and refused on
+verify and on the host, unless the stack file names them. Pure.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from datetime import date
 from fnmatch import fnmatchcase
 
 from tpuflex.catalog.rows import Source
+
+#: Names what a set of weights consists of; no file of a model.
+MANIFEST_NAME = "MANIFEST.json"
 
 
 def _read(where: str) -> Source:
@@ -46,18 +49,23 @@ class Format:
 
 
 #: What may be pushed and served. README, licence and pictures are data that no server reads.
+#: Exact names, or endings: a name may not go on behind what says that it is data.
 DATA_FORMATS: tuple[Format, ...] = (
     Format("*.safetensors", "tensors", _SAFETENSORS),
     Format("*.json", "configuration, tokenizer, index of the shards", _TRANSFORMERS),
     Format("*.jinja", "chat template, rendered in a sandbox", _CHAT),
     Format("*.txt", "vocabulary, merges, texts", _TRANSFORMERS),
-    Format("tokenizer.model*", "SentencePiece tokenizer, also Mistral's", _MISTRAL),
+    Format("tokenizer.model", "SentencePiece tokenizer", _TRANSFORMERS),
+    *(
+        Format(f"tokenizer.model.{version}", "a tokenizer of Mistral's", _MISTRAL)
+        for version in ("v[0-9]", "v[0-9][0-9]", "v[0-9]m[0-9]", "v[0-9][0-9]m[0-9]")
+    ),
     Format("spiece.model", "SentencePiece tokenizer", _TRANSFORMERS),
     Format("sentencepiece*.model", "SentencePiece tokenizer", _TRANSFORMERS),
     Format("*.tiktoken", "byte pair ranks", _TIKTOKEN),
     *(
         Format(pattern, "documents", _CARD)
-        for pattern in ("*.md", "LICENSE*", "LICENCE*", "NOTICE*", "USE_POLICY*", "*.pdf")
+        for pattern in ("*.md", "LICENSE", "LICENCE", "NOTICE", "USE_POLICY", "*.pdf")
     ),
     *(
         Format(pattern, "pictures of a model card", _CARD)
@@ -88,15 +96,3 @@ def fits(path: str, patterns: Iterable[str]) -> bool:
     """
     name = path.rpartition("/")[2]
     return any(fnmatchcase(path if "/" in each else name, each) for each in patterns)
-
-
-def refused_files(paths: Iterable[str], extra: Iterable[str] = ()) -> tuple[str, ...]:
-    """Those of ``paths`` that are no data format and that ``extra`` does not name, each with the
-    reason if there is a known one."""
-    patterns = allowed_patterns(extra)
-    return tuple(_with_reason(path) for path in paths if not fits(path, patterns))
-
-
-def _with_reason(path: str) -> str:
-    known = next((each for each in REFUSED_FORMATS if fits(path, (each.pattern,))), None)
-    return path if known is None else f"{path} ({known.holds})"

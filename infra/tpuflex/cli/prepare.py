@@ -21,7 +21,7 @@ from tpuflex.cli.prepare_secrets import (
 from tpuflex.cli.prepare_weights import (
     Say,
     check_source,
-    check_source_here,
+    check_source_reading,
     checked,
     files_text,
     push_weights,
@@ -49,6 +49,7 @@ from tpuflex.operate.weights_choice import (
     refuse_other_word,
     unknown,
 )
+from tpuflex.planning.model_files import left_out_text
 from tpuflex.settings.weights_source import always_the_same
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ class EndpointPreparation:
 
         Args:
             reading: whether by somebody who only reads, and perhaps on another machine than `up`:
-                no value of a secret is read, and the Hub is not asked.
+                no value of a secret is read.
         """
         cloud = self.cloud
         from_source: list[str] = []
@@ -154,12 +155,13 @@ class EndpointPreparation:
             from_source.extend(filter(None, (found.from_source,)))
             return (*found.lines, *from_source) if reading else found.lines
 
-        def source() -> None:
+        def source() -> Iterable[str]:
             if reading:
-                check_source_here(cloud.stack)
-                return
+                left_out = check_source_reading(cloud)
+                return [f"weights: {left_out_text(left_out)}"] if left_out else []
             check_source(cloud.stack, cloud)
             require_shared(cloud, pushes=True)
+            return []
 
         yield Look("the secrets that are yours", lambda: check_brought(cloud))
         certificate = require_certificate if reading else check_certificate
@@ -219,7 +221,7 @@ class EndpointPreparation:
         problems = checked(cloud, weights).problems
         if not problems:
             return Foretold(lines)
-        wrong = f"does not match its manifest ({problems[0].path}: {problems[0].problem})"
+        wrong = f"cannot be served as it is ({problems[0]})"
         require_source(weights, problems)
         again = f"{source} is pushed there again{refused}"
         return Foretold(lines, f"weights: {weights.place} {wrong}; {again}")
@@ -291,10 +293,7 @@ class EndpointPreparation:
                 note_weights_use(self.cloud, self.say)
                 return weights.found
             for problem in problems:
-                self.say(
-                    f"  warning  {problem.path} in the bucket does not match the manifest "
-                    f"({problem.problem})"
-                )
+                self.say(f"  warning  the set in the bucket cannot be served: {problem}")
             require_source(weights, problems)
         if choice is Choice.AWAIT:
             self.say(f"  warning  {weights.place} holds no weights: the host will wait for them")

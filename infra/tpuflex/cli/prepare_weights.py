@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.shared_weights import require_none_other, require_same_everywhere
 from tpuflex.cli.source_access import hub_client, objects_at
 from tpuflex.errors import ApiError, Finding, InterruptedByUser, SettingsError, WeightsError
+from tpuflex.gcp.checkpoint_directory import LocalModel
+from tpuflex.naming import HF_TOKEN
 from tpuflex.operate.pushed_weights import PushedWeights
-from tpuflex.operate.serving_files import left_out_text
 from tpuflex.operate.weights_choice import not_the_source
+from tpuflex.planning.model_files import ServerNeeds, left_out_text
 from tpuflex.settings.weights_source import (
     SOURCE_KEY,
     GsUrl,
@@ -22,6 +23,8 @@ from tpuflex.settings.weights_source import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tpuflex.boot.manifest import Manifest
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.output import Output
@@ -32,9 +35,9 @@ if TYPE_CHECKING:
         FoundManifest,
         PushReport,
         WeightsCheck,
-        WeightsProblem,
     )
     from tpuflex.operate.weights_choice import Weights
+    from tpuflex.planning.model_files import WeightsProblem
     from tpuflex.settings.weights_source import RemoteSource, Source
 
 Say = Callable[[str], None]
@@ -59,8 +62,8 @@ def checked(cloud: Cloud, weights: Weights) -> WeightsCheck:
         WeightsError: they were changed meanwhile.
         TpuflexError: they cannot be looked at.
     """
-    model = cloud.stack.settings.model
-    check = cloud.weights.verify(weights_prefix(model), model.weights.extra_files)
+    settings = cloud.stack.settings
+    check = cloud.weights.verify(weights_prefix(settings.model), ServerNeeds.of(settings))
     if check.sha256 != weights.found:
         raise WeightsError(
             f"The manifest in {weights.place} was changed a moment ago.",
@@ -78,17 +81,16 @@ def require_source(weights: Weights, problems: Sequence[WeightsProblem]) -> None
     """
     if not weights.source:
         raise WeightsError(
-            f"{weights.place} does not match its manifest ({problems[0].path}:"
-            f" {problems[0].problem}), and the stack names no source.",
+            f"{weights.place} cannot be served ({problems[0]}), and the stack names no source.",
             hint=f"Run: tpuflex weights push DIRECTORY --stack {weights.stack}",
         )
 
 
 def weights_origin(
     stack: OpenStack, source: Source, say: Say, connect: Callable[[], Cloud]
-) -> Path | RemoteModel:
-    """What a push of ``source`` pushes: a directory, converted if necessary; or a model elsewhere
-    as it is listed now, of which nothing has come yet.
+) -> LocalModel | RemoteModel:
+    """What a push of ``source`` pushes: the model in a directory, converted if necessary; or one
+    elsewhere as it is listed now, of which nothing has come yet.
 
     Args:
         stack: the stack.
@@ -97,17 +99,19 @@ def weights_origin(
         connect: gives the stack's cloud, when it is needed.
 
     Raises:
-        SettingsError: the source holds no checkpoint.
-        WeightsError: it cannot be read, or holds nothing that could be served.
+        SettingsError: the source is a directory that does not exist.
+        WeightsError: it cannot be read, or could not be served.
         NotFoundError, AccessError, ApiError: the Hub or the bucket does not have it, or does not
             give it.
     """
-    from tpuflex.operate.model_source import checkpoint_directory, converted_model
+    from tpuflex.operate.model_source import converted_model, local_model, model_in
 
-    project = stack.project
+    project, needs = stack.project, ServerNeeds.of(stack.settings)
     match source:
         case LocalDirectory():
-            return checkpoint_directory(source, project.root)
+            local = model_in(source, project.root, needs, stack.settings.model.name)
+            say_left_out(local.left_out, say)
+            return local
         case PackagedModel():
             from embedded_cloud.image_installation import ensure_image
             from embedded_cloud.images import embedded_image
@@ -116,7 +120,8 @@ def weights_origin(
             def python() -> Path:
                 return ensure_image(embedded_image(), project.home, say).python
 
-            return converted_model(source, home=project.home, python=python, say=say)
+            made = converted_model(source, home=project.home, python=python, say=say)
+            return local_model(made, needs)
         case HubSource() | GsUrl():
             remote = _remote_model(connect(), source)
             if isinstance(source, HubSource) and not source.pinned:
@@ -128,69 +133,94 @@ def weights_origin(
                 say(
                     f"weights: {files_text(len(remote.files))}, {remote.total_bytes / 1e6:.0f} MB,"
                     f" of {remote.source}, two at a time through {remote.directory}"
-                    f"{left_out_text(remote.left_out)}"
                 )
+            say_left_out(remote.left_out, say)
             return remote
+
+
+def named_model(stack: OpenStack, directory: Path, say: Say) -> LocalModel:
+    """The model in the ``directory`` that the command line names.
+
+    Raises:
+        WeightsError: it holds no model, or one that is incomplete or damaged.
+    """
+    from tpuflex.operate.model_source import local_model
+
+    local = local_model(directory, ServerNeeds.of(stack.settings))
+    say_left_out(local.left_out, say)
+    return local
+
+
+def say_left_out(paths: Collection[str], say: Say) -> None:
+    """Say which files of a source are not pushed, if there are any."""
+    if paths:
+        say(f"weights: {left_out_text(paths)}")
 
 
 def _remote_model(cloud: Cloud, source: RemoteSource) -> RemoteModel:
     from tpuflex.gcp.remote_model import FetchedFiles
 
     stack = cloud.stack
-    extra, home = stack.settings.model.weights.extra_files, stack.project.home
+    needs, home = ServerNeeds.of(stack.settings), stack.project.home
     fetched = FetchedFiles(stack.own_files)
     if isinstance(source, HubSource):
         from tpuflex.operate.hub.client import hub_model
 
-        return hub_model(hub_client(cloud), source, extra, home, fetched)
+        return hub_model(hub_client(cloud), source, needs, home, fetched)
     from tpuflex.operate.bucket_models import bucket_model
 
     require_elsewhere(cloud, source)
-    return bucket_model(objects_at(cloud, source), source, extra, home, fetched)
+    return bucket_model(objects_at(cloud, source), source, needs, home, fetched)
 
 
-def check_source(stack: OpenStack, cloud: Cloud | None = None) -> None:
-    """Check that the stack's ``weights.source`` exists, without fetching anything.
+def check_source(stack: OpenStack, cloud: Cloud | None = None) -> tuple[str, ...]:
+    """Check that a server can load the stack's ``weights.source``, as far as that is known without
+    fetching it; what of it would not be pushed.
 
     Args:
         stack: the stack.
         cloud: its cloud; without it, the Hub or a bucket is not asked for a model of it.
 
     Raises:
-        SettingsError: the directory holds no checkpoint.
-        WeightsError: what it holds is damaged, or nothing that could be served.
+        SettingsError: the directory does not exist.
+        WeightsError: it holds no model, or one that is incomplete or damaged.
         NotFoundError, AccessError, ApiError: the Hub or the bucket does not have it, or does not
             give it.
     """
-    from tpuflex.operate.model_source import check_directory
+    from tpuflex.operate.model_source import model_in
 
-    model = stack.settings.model
-    extra = model.weights.extra_files
+    model, needs = stack.settings.model, ServerNeeds.of(stack.settings)
     match model.weights.source:
         case LocalDirectory() as source:
-            check_directory(source, stack.project.root, model.name)
+            return model_in(source, stack.project.root, needs, model.name).left_out
         case HubSource() as source if cloud is not None:
-            hub_client(cloud).snapshot(source, extra)
+            return hub_client(cloud).snapshot(source, needs).left_out
         case GsUrl() as source if cloud is not None:
             from tpuflex.operate.bucket_models import list_model
 
             require_elsewhere(cloud, source)
-            list_model(objects_at(cloud, source), source, extra)
+            return list_model(objects_at(cloud, source), source, needs).left_out
+    return ()
 
 
-def check_source_here(stack: OpenStack) -> None:
-    """Check the stack's ``weights.source``, as far as it is on this machine.
+def check_source_reading(cloud: Cloud) -> tuple[str, ...]:
+    """The same for somebody who reads no value of a secret, and perhaps on another machine than
+    `up` runs on.
 
     Raises:
-        ApiError: that cannot be told: `up` may run where it is.
-        SettingsError, WeightsError: as :func:`check_source`.
+        ApiError: that cannot be told.
+        TpuflexError: as :func:`check_source`.
     """
     from tpuflex.operate.model_source import directory_of
 
+    stack = cloud.stack
     source, root = stack.settings.model.weights.source, stack.project.root
     if isinstance(source, LocalDirectory) and not directory_of(source, root).exists():
         raise ApiError(f"the directory {source} is not on this machine")
-    check_source(stack)
+    secret = HF_TOKEN in stack.settings.secrets.roles and not cloud.hub_token.strip()
+    if isinstance(source, HubSource) and secret:
+        raise ApiError(f"{source} is not asked for: the token is a secret, which is not read")
+    return check_source(stack, cloud)
 
 
 def require_elsewhere(cloud: Cloud, place: GsUrl) -> None:
@@ -214,7 +244,7 @@ def files_text(count: int) -> str:
 
 def push_weights(
     cloud: Cloud,
-    origin: Path | RemoteModel,
+    origin: LocalModel | RemoteModel,
     output: Output,
     cancelled: Callable[[], bool],
     check: Check | None = None,
@@ -226,7 +256,7 @@ def push_weights(
 
     Args:
         cloud: the stack's cloud.
-        origin: the checkpoint, or a model elsewhere.
+        origin: the model in a directory, or one elsewhere.
         output: shows the progress.
         cancelled: whether the user pressed Ctrl-C.
         check: called before anything is sent, or, of a model elsewhere, before the manifest is
@@ -236,8 +266,7 @@ def push_weights(
         again: send every file, whatever the bucket holds.
 
     Raises:
-        WeightsError: the directory holds no weights, a file cannot be read, or they are not the
-            pinned ones.
+        WeightsError: a file cannot be read, or they are not the pinned weights.
         NotFoundError: there is no bucket yet.
         AlreadyExistsError: the bucket is somebody else's.
         ConflictError: other weights are there already, in a bucket that outlives the stack; or what
@@ -254,7 +283,7 @@ def push_weights(
         nonlocal replaced
         if pinned not in (None, wanted.sha256):
             # Of a model elsewhere, where no set is, the hash is known once its files are there.
-            unsent = isinstance(origin, Path) or found is not None
+            unsent = isinstance(origin, LocalModel) or found is not None
             outcome = "Nothing was sent." if unsent else _NO_MANIFEST
             raise not_the_source(place, pinned=str(pinned), local=wanted.sha256, outcome=outcome)
         if check is not None:
@@ -270,14 +299,13 @@ def push_weights(
                 raise InterruptedByUser("Stopped while the weights were being pushed.")
             show(done, total)
 
-        if isinstance(origin, Path):
+        if isinstance(origin, LocalModel):
             report = cloud.weights.push(
                 origin,
                 prefix,
                 model=model.name,
                 revision=model.weights.revision,
                 progress=progress,
-                extra_files=model.weights.extra_files,
                 check=allowed,
                 again=again,
                 used=used,

@@ -10,6 +10,7 @@ from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.prepare_weights import remember
 from tpuflex.cli.shared_weights import require_same
 from tpuflex.errors import InterruptedByUser
+from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.planning.transfer_cost import transfer_text
 
 if TYPE_CHECKING:
@@ -27,19 +28,19 @@ class RegionSet:
     Attributes:
         prefix: where it is in each bucket.
         sha256: SHA-256 of its manifest.
-        extra_files: shell patterns of files that are allowed beside the data formats.
+        needs: what the server reads.
     """
 
     prefix: str
     sha256: str
-    extra_files: tuple[str, ...]
+    needs: ServerNeeds
 
 
 def weights_set(cloud: Cloud, sha256: str) -> RegionSet:
     """The weights of the stack of ``cloud``, with the manifest ``sha256``. That they are missing
     somebody may have allowed."""
-    model = cloud.stack.settings.model
-    return RegionSet(weights_prefix(model), sha256, model.weights.extra_files)
+    settings = cloud.stack.settings
+    return RegionSet(weights_prefix(settings.model), sha256, ServerNeeds.of(settings))
 
 
 def filling_texts(
@@ -74,7 +75,7 @@ def filling_text(
     require_same(near, wanted.sha256, found)
     damage = ""
     if found is not None and found.manifest is not None:
-        check = near.weights.verify(wanted.prefix, wanted.extra_files)
+        check = near.weights.verify(wanted.prefix, wanted.needs)
         damage = _damage_text(near, wanted, check)
         if not again:
             wrong = {each.path for each in check.problems}
@@ -156,7 +157,7 @@ def fill_regions(
         # Before a copy, which may be killed when all of it is there.
         remember(near, wanted.sha256)
         if found is not None and found.manifest is not None:
-            check = near.weights.verify(prefix, wanted.extra_files)
+            check = near.weights.verify(prefix, wanted.needs)
             damage = _damage_text(near, wanted, check)
             if not damage and not again:
                 continue

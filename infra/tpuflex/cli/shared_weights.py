@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.manifest_document import MANIFEST_NAME
+from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.stack_library import in_library, require_library
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError

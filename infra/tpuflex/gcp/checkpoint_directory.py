@@ -2,46 +2,101 @@
 
 A downloaded checkpoint is foreign: a symbolic link in it may point to any file that the user can
 read, which a push would publish. So what is opened is a regular file within the directory; the
-links of a Hugging Face cache, into the ``blobs`` beside its snapshots, are the one exception.
+links of a snapshot in the cache of huggingface_hub, into the cache's blobs, are the one exception.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.errors import WeightsError
+from tpuflex.planning.model_files import CONFIG, WeightsProblem, not_servable
 
-#: So many wrong files are named in one error.
+#: What huggingface_hub names the folder of a model in its cache
+#: (https://huggingface.co/docs/huggingface_hub/guides/manage-cache).
+_CACHED = "models--"
+#: So many folders are named in one error.
 _NAMED = 10
-_HINT = "Name the directory that holds config.json and the *.safetensors files."
 
 
-def checkpoint_files(directory: Path) -> tuple[str, ...]:
-    """The paths below ``directory`` of all its files, with forward slashes, sorted; hidden ones
-    are left out, they are caches and version control.
+@dataclass(frozen=True, slots=True)
+class LocalModel:
+    """A model in a directory.
+
+    Attributes:
+        directory: the directory.
+        files: what of it is pushed, by path with forward slashes, sorted.
+        left_out: what is not.
+    """
+
+    directory: Path
+    files: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+
+
+def model_directory(directory: Path) -> Path:
+    """Where the files are of the model that ``directory`` names: there, or, for a model's folder in
+    the cache of huggingface_hub, in its snapshot of `main`.
 
     Raises:
-        WeightsError: there is no such directory, it holds no checkpoint or cannot be read, or
-            something in it is no regular file of its own.
+        WeightsError: it is that cache, or a folder in it without such a snapshot.
+    """
+    if (directory / CONFIG).exists():
+        return directory
+    if directory.name.startswith(_CACHED) and (directory / "snapshots").is_dir():
+        return _main_snapshot(directory)
+    models = [
+        path
+        for root in (directory, directory / "hub")
+        for path in sorted(root.glob(f"{_CACHED}*"))
+        if (path / "snapshots").is_dir()
+    ]
+    if models:
+        raise WeightsError(
+            f"{directory} is a cache of huggingface_hub, and not the model in it",
+            hint=f"Name the folder of a model: {_named(models)}.",
+        )
+    return directory
+
+
+def directory_sizes(directory: Path) -> dict[str, int]:
+    """Bytes of each file below ``directory``, by path with forward slashes; hidden ones are left
+    out, they are caches and version control. What leads nowhere, or is no regular file, has -1.
+
+    Raises:
+        WeightsError: there is no such directory, or it cannot be read.
     """
     if not directory.is_dir():
-        raise WeightsError(f"{directory} is not a directory", hint=_HINT)
-    names = sorted(_names(directory))
-    if not any(name.rpartition("/")[2] == "config.json" for name in names):
-        raise WeightsError(f"{directory} is not a checkpoint: it holds no config.json", hint=_HINT)
-    problems = [problem for name in names if (problem := _problem(directory, name))]
-    if problems:
-        more = f"\n  and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
         raise WeightsError(
-            f"{directory} holds what cannot be pushed:\n  " + "\n  ".join(problems[:_NAMED]) + more,
-            hint="Remove it, or put a copy of what you mean in its place. Nothing was sent.",
+            f"{directory} is not a directory",
+            hint=f"Name the directory that holds {CONFIG} and the *.safetensors files.",
         )
-    return tuple(names)
+    return {name: _size(directory / name) for name in sorted(_names(directory))}
+
+
+def require_own_files(directory: Path, names: Collection[str]) -> None:
+    """Check that all of ``names`` are regular files of ``directory``.
+
+    Raises:
+        WeightsError: one is a link to elsewhere, which a push would publish, or leads nowhere.
+    """
+    found = [
+        WeightsProblem(name, problem) for name in names if (problem := _problem(directory, name))
+    ]
+    if found:
+        copy = shlex.join(("cp", "-rL", str(directory), f"{directory.name}-copy"))
+        raise not_servable(
+            str(directory),
+            found,
+            f"If the links lead to files of this model, copy it with them, `{copy}`, and name the"
+            " copy; if one leads nowhere, download the model again. Nothing was sent.",
+        )
 
 
 def open_file(directory: Path, name: str) -> BinaryIO:
@@ -53,7 +108,10 @@ def open_file(directory: Path, name: str) -> BinaryIO:
     """
     problem = _problem(directory, name)
     if problem:
-        raise WeightsError(f"{directory}: {problem}", hint="Leave the directory alone.")
+        raise WeightsError(
+            f"{directory}: {name} is {problem}",
+            hint="Run it again once nothing changes the directory.",
+        )
     # What it was a moment ago it may not be now: no link is followed, and a pipe does not block.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     file = os.fdopen(os.open(os.path.realpath(directory / name), flags), "rb")
@@ -61,6 +119,29 @@ def open_file(directory: Path, name: str) -> BinaryIO:
         file.close()
         raise WeightsError(f"{directory}: {name} is not a regular file any more")
     return file
+
+
+def _main_snapshot(directory: Path) -> Path:
+    """The snapshot of `main` of the model whose folder in the cache is ``directory``."""
+    from huggingface_hub import try_to_load_from_cache
+
+    repository = directory.name.removeprefix(_CACHED).replace("--", "/")
+    try:
+        found = try_to_load_from_cache(repository, CONFIG, cache_dir=directory.parent)
+    except ValueError:  # no name that the Hub gives
+        found = None
+    if isinstance(found, str):
+        return Path(found).parent
+    raise WeightsError(
+        f"{directory} is a model's folder in the cache of huggingface_hub, without a snapshot of"
+        f" main that holds {CONFIG}",
+        hint=f"Name one of its snapshots: {_named(sorted((directory / 'snapshots').iterdir()))}.",
+    )
+
+
+def _named(places: Collection[Path]) -> str:
+    more = f" or one of {len(places) - _NAMED} more" if len(places) > _NAMED else ""
+    return ", ".join(map(str, list(places)[:_NAMED])) + more
 
 
 def _names(directory: Path) -> Iterator[str]:
@@ -74,8 +155,16 @@ def _names(directory: Path) -> Iterator[str]:
         folders[:] = [name for name in folders if not name.startswith(".")]
         links = [name for name in folders if Path(folder, name).is_symlink()]
         for name in (*files, *links):
-            if not name.startswith(".") and name != MANIFEST_NAME:
+            if not name.startswith("."):
                 yield (where / name).as_posix()
+
+
+def _size(path: Path) -> int:
+    try:
+        found = path.stat()
+    except OSError:
+        return -1
+    return found.st_size if stat.S_ISREG(found.st_mode) else -1
 
 
 def _problem(directory: Path, name: str) -> str:
@@ -85,19 +174,23 @@ def _problem(directory: Path, name: str) -> str:
         real = Path(os.path.realpath(path, strict=True))
         mode = real.stat().st_mode
     except OSError as error:
-        return f"{name!r} leads nowhere ({error.strerror})"
+        return f"a link that leads nowhere ({error.strerror})"
     if stat.S_ISDIR(mode):
-        return f"{name!r} is a link to a directory ({real})"
+        return f"a link to a directory ({real})"
     if not any(real.is_relative_to(place) for place in _places(directory)):
-        return f"{name!r} is a link to a file elsewhere ({real})"
-    return "" if stat.S_ISREG(mode) else f"{name!r} is not a regular file"
+        return f"a link to a file elsewhere ({real})"
+    return "" if stat.S_ISREG(mode) else "not a regular file"
 
 
-def _places(directory: Path) -> tuple[Path, ...]:
-    """Where the files of ``directory`` may lie: in it, and for a snapshot of a Hugging Face cache
-    in the blobs beside the snapshots.
-
-    https://huggingface.co/docs/huggingface_hub/guides/manage-cache
-    """
+def _places(directory: Path) -> Iterator[Path]:
+    """Where the files of ``directory`` may lie: in it, and for a snapshot in a cache of
+    huggingface_hub in the blobs of the model, and in those that all models of the cache share
+    (its ``utils/_shared_blobs.py``)."""
     root = directory.resolve()
-    return (root, root.parent.parent / "blobs") if root.parent.name == "snapshots" else (root,)
+    yield root
+    model = root.parent.parent
+    if root.parent.name == "snapshots":
+        yield model / "blobs"
+        shared = model.parent / "blobs"
+        if model.name.startswith(_CACHED) and (shared / ".huggingface-shared-blobs").is_file():
+            yield shared

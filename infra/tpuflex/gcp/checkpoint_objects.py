@@ -39,17 +39,12 @@ class CheckpointObject:
 
 
 class CheckpointObjects:
-    """The objects directly below one prefix of a bucket, as they were when they were listed.
+    """The objects below one prefix of a bucket, as they were when they were listed.
 
     Args:
         bucket: the bucket; made by :func:`checkpoint_objects` outside of tests.
         prefix: where the checkpoint is, without a slash at the end; empty for the whole bucket.
-
-    Attributes:
-        nested: folders below the prefix, which are not looked into, as of the last listing.
     """
-
-    nested: tuple[str, ...] = ()
 
     def __init__(self, bucket: Bucket, prefix: str) -> None:
         self._bucket = bucket
@@ -71,14 +66,10 @@ class CheckpointObjects:
         with self._translated():
             found = self._bucket.list_blobs(
                 prefix=self._prefix or None,
-                delimiter="/",
                 max_results=MAX_FILES + 1,
                 timeout=_TIMEOUT,
             )
             self._blobs = {str(blob.name).removeprefix(self._prefix): blob for blob in found}
-            self.nested = tuple(
-                sorted(str(name).removeprefix(self._prefix) for name in found.prefixes)
-            )
         if not self._blobs:
             raise NotFoundError(
                 f"gs://{self._bucket.name}/{self._prefix} holds no files",

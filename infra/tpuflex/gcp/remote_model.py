@@ -125,7 +125,7 @@ class RemoteModel:
         wrong: what is told of a content that is not the listed one.
         home: tpuflex's state directory.
         fetched: the sums of what has come to this home.
-        left_out: paths that are there and are not fetched, because they are no data formats.
+        left_out: paths that are there and are not fetched.
 
     Attributes:
         source, files, left_out: as given.

@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import partial
-from pathlib import Path
 from threading import Event, Lock
 from typing import TYPE_CHECKING
 
@@ -44,14 +43,15 @@ from tpuflex.gcp.weights_report import (
     PushReport,
     StoredWeights,
     WeightsCheck,
-    WeightsProblem,
 )
 from tpuflex.gcp.weights_usage import last_used, note_source
 from tpuflex.gcp.weights_writing import SetWriting, same
+from tpuflex.planning.model_files import ServerNeeds, WeightsProblem, model_files
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]
 
+    from tpuflex.gcp.checkpoint_directory import LocalModel
     from tpuflex.gcp.remote_model import RemoteFile, RemoteModel
     from tpuflex.gcp.settling import Settling
     from tpuflex.gcp.timing import Timing
@@ -90,28 +90,26 @@ class WeightsBucket:
 
     def push(
         self,
-        directory: Path,
+        origin: LocalModel,
         prefix: str,
         *,
         model: str,
         revision: str,
         progress: Progress,
-        extra_files: tuple[str, ...] = (),
         check: Check = _unchecked,
         again: bool = False,
         used: dt.date | None = None,
         parallelism: int = PARALLELISM,
     ) -> PushReport:
-        """Upload ``directory`` to ``prefix``, then write its manifest.
+        """Upload ``origin`` to ``prefix``, then write its manifest.
 
         Args:
-            directory: the checkpoint, with its files as a server expects them.
+            origin: the model in a directory.
             prefix: where it goes, without a slash at the end.
             model: name under which the model is served.
             revision: names this set of weights.
             progress: called with the bytes that are there and the total; from several threads,
                 one at a time.
-            extra_files: shell patterns of files to push beside the data formats.
             check: called with the manifest to write and the one that is there, before anything is
                 sent; raises what forbids it.
             again: send every file, whatever the bucket holds: who may write there can give altered
@@ -120,8 +118,7 @@ class WeightsBucket:
             parallelism: files sent at a time.
 
         Raises:
-            WeightsError: the directory holds no files, one cannot be read, is no data format or
-                is a link out of it.
+            WeightsError: a file cannot be read, or is a link out of the directory.
             NotFoundError: there is no such bucket.
             AccessError: the caller may not write to it.
             ConflictError: another push to the same prefix is under way; or something of others
@@ -129,13 +126,7 @@ class WeightsBucket:
         """
         began = self._now()
         with ThreadPoolExecutor(max_workers=parallelism) as pool:
-            wanted = local_manifest(
-                directory,
-                pool,
-                model=model,
-                revision=revision,
-                extra_files=extra_files,
-            )
+            wanted = local_manifest(origin, pool, model=model, revision=revision)
             with self._translated():
                 present = self._objects(prefix)
                 old = self._read(present.get(MANIFEST_NAME))
@@ -150,7 +141,7 @@ class WeightsBucket:
                 if send or old is None or old.sha256 != wanted.sha256:
                     writing = SetWriting(self._bucket, prefix, self._mark)
                     writing.begin(present, wanted)
-                    send_one = partial(writing.send, directory, tally.add)
+                    send_one = partial(writing.send, origin.directory, tally.add)
                     writing.bring(pool, send, present, send_one)
                     writing.finish(wanted, "", used)
         return _report(wanted, {file.path for file in send}, self._now() - began)
@@ -289,14 +280,15 @@ class WeightsBucket:
             found = self._read(objects.get(MANIFEST_NAME))
         return SetObjects(self._bucket, prefix, objects, found, self._brought is not None)
 
-    def verify(self, prefix: str, extra_files: tuple[str, ...] = ()) -> WeightsCheck:
+    def verify(self, prefix: str, needs: ServerNeeds | None = None) -> WeightsCheck:
         """Compare what is at ``prefix`` with its manifest, by size and by the checksum that
         Cloud Storage keeps; nothing is downloaded. What the manifest does not name is no damage:
         no host reads it.
 
         Args:
             prefix: where the weights are, without a slash at the end.
-            extra_files: shell patterns of files that are allowed beside the data formats.
+            needs: what the server reads, which the manifest has to name; by default only data
+                formats are looked for.
 
         Raises:
             NotFoundError: there is no manifest, or no such bucket.
@@ -313,7 +305,7 @@ class WeightsBucket:
                 hint="Run: tpuflex weights push",
             )
         problems = []
-        patterns = allowed_patterns(extra_files)
+        patterns = allowed_patterns(needs.extra_files if needs is not None else ())
         for file in found.manifest.files:
             blob = present.pop(file.path, None)
             if not fits(file.path, patterns):
@@ -324,6 +316,9 @@ class WeightsBucket:
                 problems.append(WeightsProblem(file.path, "size"))
             elif blob.crc32c != file.crc32c:
                 problems.append(WeightsProblem(file.path, "checksum"))
+        if needs is not None:
+            sizes = {file.path: file.size for file in found.manifest.files}
+            problems += model_files(sizes, needs).problems
         return WeightsCheck(found.sha256, found.manifest, tuple(problems), tuple(sorted(present)))
 
     @property

@@ -17,9 +17,8 @@ from pydantic import ValidationError
 
 from tpuflex.boot.manifest import MAX_FILES, MAX_PARTS, PART_BYTES, Manifest, WeightsFile, manifest
 from tpuflex.boot.manifest_document import FileSums
-from tpuflex.catalog.weight_formats import refused_files
 from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError, WeightsError
-from tpuflex.gcp.checkpoint_directory import checkpoint_files, open_file
+from tpuflex.gcp.checkpoint_directory import LocalModel, open_file
 from tpuflex.gcp.rpc_errors import requester_is_to_pay, requester_pays
 from tpuflex.request.causes import Cause, remedy, unpaid
 
@@ -31,35 +30,20 @@ _BLOCK = 4 * 1024 * 1024
 Progress = Callable[[int, int], None]
 
 
-def local_manifest(
-    directory: Path,
-    pool: Executor,
-    *,
-    model: str,
-    revision: str,
-    extra_files: tuple[str, ...] = (),
-) -> Manifest:
-    """The manifest that a push of ``directory`` writes; reads every file, sends nothing.
+def local_manifest(origin: LocalModel, pool: Executor, *, model: str, revision: str) -> Manifest:
+    """The manifest that a push of ``origin`` writes; reads every file, sends nothing.
 
     Args:
-        directory: the checkpoint.
+        origin: the model in a directory.
         pool: reads several files at a time.
         model: name under which the model is served.
         revision: names this set of weights.
-        extra_files: shell patterns of files that are allowed beside the data formats.
 
     Raises:
-        WeightsError: the directory is no checkpoint, one of its files cannot be read, is no data
-            format or no file of its own, or there are too many.
+        WeightsError: one of the files cannot be read, or is no file of the directory's own, or
+            there are too many.
     """
-    names = checkpoint_files(directory)
-    refused = refused_files(names, extra_files)
-    if refused:
-        raise WeightsError(
-            f"{directory} holds files that are no data formats:\n  " + "\n  ".join(refused),
-            hint="Remove them. What the server cannot do without, allow in the stack file by a "
-            'pattern, such as tpuflex:model.weights.extra_files: ["modeling_*.py"].',
-        )
+    directory, names = origin.directory, origin.files
     files: tuple[WeightsFile, ...] = ()
     try:
         files = tuple(pool.map(lambda name: _checksums(directory, name), names))

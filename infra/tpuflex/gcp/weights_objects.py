@@ -57,8 +57,7 @@ def require_replaceable(
     raise ConflictError(
         f"{place} holds files that no push has written, and that a push would replace:"
         f" {', '.join(foreign[:_NAMED])}{more}. Nothing was sent.",
-        hint="Write another prefix to tpuflex:model.weights.bucket, or another revision; or have"
-        " whoever put them there remove them.",
+        hint="Write another prefix to tpuflex:model.weights.bucket, or another revision.",
     )
 
 

@@ -6,6 +6,7 @@ import datetime as dt
 from dataclasses import dataclass
 
 from tpuflex.boot.manifest import Manifest
+from tpuflex.planning.model_files import WeightsProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class WeightsCheck:
     Attributes:
         sha256: SHA-256 of the manifest in hex.
         manifest: the manifest.
-        problems: where the bucket does not match it.
+        problems: where the bucket does not match it, or a server could not load what it names.
         beside: files below the same prefix that it does not name, which no host reads: what a push
             of other weights has left, or somebody else has put there.
     """
@@ -92,16 +93,3 @@ class StoredWeights:
     def complete(self) -> bool:
         """Whether all is there that its manifest names."""
         return self.manifest is not None and not self.wrong
-
-
-@dataclass(frozen=True, slots=True)
-class WeightsProblem:
-    """Where a bucket does not match its manifest.
-
-    Attributes:
-        path: file below the prefix.
-        problem: ``missing``, ``size``, ``checksum`` or ``no data format``.
-    """
-
-    path: str
-    problem: str

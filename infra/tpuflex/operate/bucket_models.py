@@ -11,8 +11,8 @@ from pulumi_plugin.printable import printable
 from tpuflex.errors import WeightsError
 from tpuflex.gcp.checkpoint_objects import CheckpointObject, CheckpointObjects
 from tpuflex.gcp.remote_model import Arrived, FetchedFiles, RemoteFile, RemoteModel
-from tpuflex.operate.checkpoint_source import check_headers
-from tpuflex.operate.serving_files import serving_files
+from tpuflex.operate.checkpoint_source import whole_model
+from tpuflex.planning.model_files import ServerNeeds, require_paths
 from tpuflex.settings.weights_source import GsUrl
 
 #: Bytes of one request: large enough for its latency not to count, small enough to show progress.
@@ -26,7 +26,7 @@ class Listing:
     Attributes:
         source: the place.
         files: what is fetched, by name.
-        left_out: names that are not, because they are no data formats, and folders.
+        left_out: names that are not.
     """
 
     source: GsUrl
@@ -34,40 +34,46 @@ class Listing:
     left_out: tuple[str, ...]
 
 
-def list_model(objects: CheckpointObjects, source: GsUrl, extra: Iterable[str] = ()) -> Listing:
+def list_model(objects: CheckpointObjects, source: GsUrl, needs: ServerNeeds) -> Listing:
     """What would be fetched of ``source``, as it is now; its headers are read.
 
     Args:
         objects: what is there.
         source: the place.
-        extra: shell patterns of files to take beside the data formats.
+        needs: what the server reads.
 
     Raises:
         NotFoundError, AccessError, ApiError: as :meth:`CheckpointObjects.listed`.
-        WeightsError: nothing at the place could be served, or it is damaged.
+        WeightsError: it holds no model, or one that is incomplete or damaged.
     """
-    found = {file.name: file for file in objects.listed()}
-    names, left_out = serving_files(
-        str(source),
-        # A folder may have an object of its own, with the prefix as its name.
-        (name for name in found if name),
-        extra,
-        hint="Name the prefix below which config.json and the *.safetensors files lie:"
-        " gs://BUCKET/PREFIX.",
-    )
-    files = tuple(found[name] for name in names)
-    for file in files:
-        _require_checkable(file, source)
-    listing = Listing(source, files, (*left_out, *objects.nested))
+    # A folder may have an object of its own, with the prefix or a slash at the end of its name.
+    found = {file.name: file for file in objects.listed() if not _is_folder(file.name)}
+    require_paths(found, str(source))
+
+    def check(names: Iterable[str]) -> None:
+        for name in names:
+            _require_checkable(found[name], source)
+
     # Before tens of gigabytes are fetched; somebody may still be uploading them.
-    check_headers(_Listed(objects, listing), str(source))
-    return listing
+    model = whole_model(
+        _Listed(objects, found),
+        str(source),
+        needs,
+        hint="Upload what is missing or damaged again, or name the prefix below which config.json"
+        " and the *.safetensors files lie: gs://BUCKET/PREFIX.",
+        check=check,
+    )
+    return Listing(source, tuple(found[name] for name in model.taken), model.left_out)
+
+
+def _is_folder(name: str) -> bool:
+    return not name or name.endswith("/")
 
 
 def bucket_model(
     objects: CheckpointObjects,
     source: GsUrl,
-    extra: Iterable[str],
+    needs: ServerNeeds,
     home: Path,
     fetched: FetchedFiles,
 ) -> RemoteModel:
@@ -76,17 +82,18 @@ def bucket_model(
     Args:
         objects: what is there.
         source: the place.
-        extra: shell patterns of files to take beside the data formats.
+        needs: what the server reads.
         home: where its files lie for a while.
         fetched: what came to this home before.
 
     Raises:
         TpuflexError: as :func:`list_model`.
     """
-    listing = list_model(objects, source, extra)
+    listing = list_model(objects, source, needs)
 
     def fetch(file: RemoteFile, directory: Path, arrived: Arrived) -> Path:
         place = directory / file.path
+        place.parent.mkdir(parents=True, exist_ok=True)
         # A buffer would be written once more where it is closed, and fail there, too.
         with place.open("wb", buffering=0) as content:
             for at in range(0, file.size, _RANGE):
@@ -115,8 +122,8 @@ def bucket_model(
 class _Listed:
     """The files of a listing, as a checkpoint's."""
 
-    def __init__(self, objects: CheckpointObjects, listing: Listing) -> None:
-        self._sizes = {file.name: file.size for file in listing.files}
+    def __init__(self, objects: CheckpointObjects, files: Mapping[str, CheckpointObject]) -> None:
+        self._sizes = {name: file.size for name, file in files.items()}
         self.read = objects.read
 
     def sizes(self) -> Mapping[str, int]:

@@ -8,10 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tpuflex.errors import WeightsError
-from tpuflex.gcp.checkpoint_directory import open_file
-
-#: Endings of the names of files that are of interest.
-_READ = (".json", ".safetensors")
+from tpuflex.gcp.checkpoint_directory import directory_sizes, open_file
 
 
 class CheckpointFiles(Protocol):
@@ -25,7 +22,7 @@ class CheckpointFiles(Protocol):
 
 
 class DirectoryFiles:
-    """The JSON and safetensors files directly in a directory.
+    """The files below a directory.
 
     Args:
         directory: the directory.
@@ -40,15 +37,14 @@ class DirectoryFiles:
         """Bytes of each file, by its name.
 
         Raises:
-            WeightsError: the directory or a file cannot be read, or a file is a link to elsewhere
-                or no regular file.
+            WeightsError: the directory cannot be read, or the one file is a link to elsewhere or
+                no regular file.
         """
+        if not self._only:
+            return directory_sizes(self._directory)
         try:
-            if self._only:
-                return {self._only: self._size(self._only)}
-            names = [path.name for path in self._directory.iterdir()]
-            read = [name for name in names if name.endswith(_READ) and not name.startswith(".")]
-            return {name: self._size(name) for name in read}
+            with open_file(self._directory, self._only) as file:
+                return {self._only: os.fstat(file.fileno()).st_size}
         except OSError as error:
             raise WeightsError(f"{error.filename} cannot be read: {error.strerror}") from error
 
@@ -65,7 +61,3 @@ class DirectoryFiles:
         except OSError as error:
             path = self._directory / name
             raise WeightsError(f"{path} cannot be read: {error.strerror}") from error
-
-    def _size(self, name: str) -> int:
-        with open_file(self._directory, name) as file:
-            return os.fstat(file.fileno()).st_size

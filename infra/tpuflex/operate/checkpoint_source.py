@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,6 +18,15 @@ from tpuflex.errors import NotFoundError, WeightsError
 from tpuflex.operate.checkpoint_files import CheckpointFiles, DirectoryFiles
 from tpuflex.planning.checkpoint import Checkpoint, describe
 from tpuflex.planning.hub_config import QUANTIZATION_KEYS
+from tpuflex.planning.model_files import (
+    CONFIG,
+    SAFETENSORS,
+    ModelFiles,
+    ServerNeeds,
+    index_of,
+    model_files,
+    not_servable,
+)
 from tpuflex.planning.safetensors_header import (
     LENGTH_BYTES,
     MAX_HEADER_BYTES,
@@ -28,11 +37,6 @@ from tpuflex.planning.safetensors_header import (
 from tpuflex.planning.strict_json import json_object
 from tpuflex.settings.weights_source import GsUrl
 
-CONFIG = "config.json"
-#: Which tensor is in which file; what it does not name, the server does not load
-#: (vLLM, model_loader/weight_utils.py, filter_duplicate_safetensors_files).
-INDEX = "model.safetensors.index.json"
-_WEIGHTS = ".safetensors"
 _MODELOPT = "hf_quant_config.json"
 #: A config.json has a few kB; those of quantised models list every module.
 _MAX_CONFIG_BYTES = 8 * 2**20
@@ -114,7 +118,7 @@ def read_files(
     if config_name not in sizes:
         raise WeightsError(
             f"{place} is not a checkpoint: it holds no {CONFIG}",
-            hint=f"Name the place that holds {CONFIG} and the *{_WEIGHTS} files.",
+            hint=f"Name the place that holds {CONFIG} and the *{SAFETENSORS} files.",
         )
     config = json_object(_whole(files, config_name, sizes, _MAX_CONFIG_BYTES, where), where)
     if _MODELOPT in sizes and not any(config.get(key) for key in QUANTIZATION_KEYS):
@@ -123,31 +127,47 @@ def read_files(
         config["quantization_config"] = json_object(
             _whole(files, _MODELOPT, sizes, _MAX_CONFIG_BYTES, said), said
         )
-    names = _weight_files(files, sizes, place)
+    names = _loaded(files, sizes, place)
     tensors = _tensors(files, sizes, names, place, progress) if names else None
     source = Source(where=place[:600], date=today)
     return describe(config, tensors, name=name, source=source, where=where)
 
 
-def check_headers(files: CheckpointFiles, place: str) -> None:
-    """Check that the config.json and the safetensors headers among ``files`` can be read, whatever
-    the architecture is: no server could load others.
+def whole_model(
+    files: CheckpointFiles,
+    place: str,
+    needs: ServerNeeds,
+    *,
+    hint: str,
+    check: Callable[[Collection[str]], None],
+    headers: bool = True,
+) -> ModelFiles:
+    """Which of ``files`` are the model, if a server can load it. The same for every place: what is
+    there is known by its names and sizes, its index and its config.json.
 
     Args:
-        files: those of a checkpoint.
+        files: all of a place.
         place: where they are, for errors.
+        needs: what the server reads.
+        hint: what to do if they cannot be served.
+        check: called with those that are taken; raises what the place has against one.
+        headers: whether the safetensors headers are read, too.
 
     Raises:
-        WeightsError: it is damaged, hostile, incomplete, or no checkpoint.
-        TpuflexError: what reading them raises.
+        WeightsError: it is incomplete, damaged, hostile, or no model.
+        TpuflexError: what reading it raises.
     """
     sizes = files.sizes()
-    if CONFIG not in sizes:
-        raise WeightsError(f"{place} is not a checkpoint: it holds no {CONFIG}")
-    where = f"{place}/{CONFIG}"
-    json_object(_whole(files, CONFIG, sizes, _MAX_CONFIG_BYTES, where), where)
-    if names := _weight_files(files, sizes, place):
-        _tensors(files, sizes, names, place, _unwatched)
+    where, config = f"{place}/{CONFIG}", None
+    if sizes.get(CONFIG):
+        config = json_object(_whole(files, CONFIG, sizes, _MAX_CONFIG_BYTES, where), where)
+    indexed = _indexed(files, sizes, place, needs)
+    found = model_files(sizes, needs, indexed=indexed, config=config)
+    check(found.taken)
+    found.require(place, hint)
+    if headers:
+        _tensors(files, sizes, list(found.weights), place, _unwatched)
+    return found
 
 
 def _files(source: Path | GsUrl, environ: Mapping[str, str]) -> CheckpointFiles:
@@ -162,32 +182,37 @@ def _files(source: Path | GsUrl, environ: Mapping[str, str]) -> CheckpointFiles:
         return DirectoryFiles(source.parent, only=source.name)
     raise NotFoundError(
         f"{source} is neither a directory nor a file",
-        hint=f"Name a directory that holds {CONFIG} and the *{_WEIGHTS} files, or a {CONFIG}.",
+        hint=f"Name a directory that holds {CONFIG} and the *{SAFETENSORS} files, or a {CONFIG}.",
     )
 
 
-def _weight_files(files: CheckpointFiles, sizes: Mapping[str, int], place: str) -> list[str]:
-    """The files whose tensors are loaded: those of the index, without an index all."""
-    present = sorted(name for name in sizes if _is_weights(name))
-    if len(present) > _MAX_FILES:
-        raise WeightsError(f"{place} holds {len(present)} *{_WEIGHTS} files, more than are read")
-    if INDEX not in sizes:
-        return present
-    where = f"{place}/{INDEX}"
-    index = json_object(_whole(files, INDEX, sizes, _MAX_INDEX_BYTES, where), where)
-    weight_map = index.get("weight_map")
+def _loaded(files: CheckpointFiles, sizes: Mapping[str, int], place: str) -> list[str]:
+    """The files whose tensors are loaded; empty where there are none."""
+    needs = ServerNeeds()
+    found = model_files(sizes, needs, indexed=_indexed(files, sizes, place, needs))
+    wrong = [
+        each
+        for each in found.problems
+        if each.path in found.weights or (each.problem == "missing" and found.weights)
+    ]
+    if wrong:
+        raise not_servable(place, wrong, "Download the checkpoint again.")
+    return list(found.weights)
+
+
+def _indexed(
+    files: CheckpointFiles, sizes: Mapping[str, int], place: str, needs: ServerNeeds
+) -> set[str] | None:
+    """The files that the index names; None if there is none."""
+    index = index_of(sizes, needs)
+    if not sizes.get(index):
+        return None
+    where = f"{place}/{index}"
+    document = json_object(_whole(files, index, sizes, _MAX_INDEX_BYTES, where), where)
+    weight_map = document.get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise WeightsError(f"{where} is damaged: it has no weight_map")
-    named = {str(name) for name in weight_map.values()}
-    missing = sorted(named - set(present))
-    if missing:
-        others = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-        raise WeightsError(
-            f"{place} is incomplete: it does not hold {', '.join(missing[:5])[:300]}{others}, which"
-            f" {INDEX} names",
-            hint="Download the checkpoint again.",
-        )
-    return sorted(named)
+    return {str(name) for name in weight_map.values()}
 
 
 def _tensors(
@@ -198,6 +223,8 @@ def _tensors(
     progress: Progress,
 ) -> tuple[Tensor, ...]:
     """The tensors of all files, each once."""
+    if len(names) > _MAX_FILES:
+        raise WeightsError(f"{place} holds {len(names)} *{SAFETENSORS} files, more than are read")
     found: dict[str, Tensor] = {}
     with ThreadPoolExecutor(max_workers=_PARALLELISM) as pool:
         starts = pool.map(lambda name: files.read(name, 0, LENGTH_BYTES), names)
@@ -234,10 +261,6 @@ def _whole(
             f"{where} was not read: it has {sizes[name]} bytes, more than the {limit} that are read"
         )
     return files.read(name, 0, limit)
-
-
-def _is_weights(name: str) -> bool:
-    return name.endswith(_WEIGHTS) and not name.startswith(".")
 
 
 def _model_name(source: Path | GsUrl) -> str:

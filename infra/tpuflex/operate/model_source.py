@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING
 
 from tpuflex.both_ends import both_ends
 from tpuflex.errors import Finding, SettingsError, WeightsError
+from tpuflex.gcp.checkpoint_directory import LocalModel, model_directory, require_own_files
 from tpuflex.naming import slug
 from tpuflex.only_maker import only_maker
 from tpuflex.operate.checkpoint_files import DirectoryFiles
-from tpuflex.operate.checkpoint_source import check_headers, read_checkpoint
+from tpuflex.operate.checkpoint_source import read_checkpoint, whole_model
 from tpuflex.planning.checkpoint import Checkpoint
+from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.settings.weights_source import SOURCE_KEY, LocalDirectory, PackagedModel, Source
 from tpuflex.trusted_files import child_environment
 
@@ -33,6 +35,10 @@ if TYPE_CHECKING:
 
 #: OWNER/NAME (https://huggingface.co/docs/huggingface_hub/package_reference/utilities, repo ids).
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+_DOWNLOAD = (
+    "Download what is missing or damaged again (`git lfs pull` in a clone), or name the directory"
+    " that holds config.json and the *.safetensors files."
+)
 _CONVERTER = Path(__file__).with_name("gguf_checkpoint.py")
 
 Say = Callable[[str], None]
@@ -67,7 +73,8 @@ def checkpoint_here(project_root: Path, model: str, source: Source | None) -> Ch
         return None
     today = dt.datetime.now(dt.UTC).date()
     try:
-        return read_checkpoint(directory, environ={}, today=today, name=model)
+        found = model_directory(directory)
+        return read_checkpoint(found, environ={}, today=today, name=model)
     except WeightsError as error:
         return Checkpoint(str(directory), None, unknown=error)
 
@@ -78,24 +85,51 @@ def files_here(project_root: Path) -> Callable[[ModelSettings], Checkpoint | Non
     return lambda model: checkpoint_here(project_root, model.name, model.weights.source)
 
 
-def check_directory(source: LocalDirectory, project_root: Path, model: str = "") -> None:
-    """Check that ``source`` holds a checkpoint.
+def local_model(directory: Path, needs: ServerNeeds, hint: str = "") -> LocalModel:
+    """The model in ``directory``, if a server can load it.
+
+    Args:
+        directory: where it is; also a model's folder in the cache of huggingface_hub.
+        needs: what the server reads.
+        hint: what to do if it cannot be served.
+
+    Raises:
+        WeightsError: the directory holds no model, or one that is incomplete or damaged.
+    """
+    place = model_directory(directory)
+    found = whole_model(
+        DirectoryFiles(place),
+        str(place),
+        needs,
+        hint=hint or _DOWNLOAD,
+        check=lambda names: require_own_files(place, names),
+    )
+    return LocalModel(place, found.taken, found.left_out)
+
+
+def model_in(
+    source: LocalDirectory, project_root: Path, needs: ServerNeeds, model: str = ""
+) -> LocalModel:
+    """The model that ``source`` is in the project in ``project_root``.
 
     Args:
         source: the directory.
         project_root: the directory that a relative path starts from.
+        needs: what the server reads.
         model: the model's name; the hint says how to fetch one of the Hub.
 
     Raises:
-        SettingsError: it holds none.
-        WeightsError: what it holds is damaged.
+        SettingsError: there is no such directory.
+        WeightsError: it holds no model, or one that is incomplete or damaged.
     """
-    try:
-        found = checkpoint_directory(source, project_root, _fetching(model, source.path))
-        check_headers(DirectoryFiles(found), str(found))
-    except WeightsError as error:
-        error.hint = error.hint or f"Download it again, or change {SOURCE_KEY}."
-        raise
+    directory, fetching = directory_of(source, project_root), _fetching(model, source.path)
+    if not directory.is_dir():
+        raise _wrong(
+            f"the directory {directory} does not exist",
+            "Name the directory that holds config.json and the *.safetensors files.",
+            fetching,
+        )
+    return local_model(directory, needs, fetching)
 
 
 def converted_model(
@@ -134,23 +168,6 @@ def _fetching(model: str, directory: str) -> str:
         f"{shlex.join(('hf', 'download', model, '--local-dir', directory))}\n"
         "(in the project's directory; `pip install huggingface_hub` brings hf)"
     )
-
-
-def checkpoint_directory(source: LocalDirectory, project_root: Path, hint: str = "") -> Path:
-    """The directory that ``source`` is in the project in ``project_root``.
-
-    Raises:
-        SettingsError: it holds no checkpoint; what to do is ``hint``.
-    """
-    directory = directory_of(source, project_root)
-    if not (directory / "config.json").is_file():
-        problem = "holds no config.json" if directory.is_dir() else "does not exist"
-        raise _wrong(
-            f"the directory {directory} {problem}",
-            "Name the directory that holds config.json and the *.safetensors files.",
-            hint,
-        )
-    return directory
 
 
 def _make(model: PackagedModel, directory: Path, python: Path, say: Say) -> None:

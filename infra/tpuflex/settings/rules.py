@@ -68,6 +68,7 @@ def _all_findings(draft: Draft, *, planned: bool) -> Iterator[Finding]:
         yield from _runtime(draft.catalog, draft.slice)
     if draft.model is not None:
         yield from _bucket(draft.model)
+    yield from _code(draft)
     yield from region_findings(draft)
     yield from network_findings(draft)
     yield from identity_findings(draft)
@@ -81,6 +82,19 @@ def _all_findings(draft: Draft, *, planned: bool) -> Iterator[Finding]:
     wrong = {finding.key for finding in serving}
     if planned:
         yield from (finding for finding in memory_findings(draft) if finding.key not in wrong)
+
+
+def _code(draft: Draft) -> Iterator[Finding]:
+    """Code of the model that is to run, and is not among its files."""
+    if draft.serving is None or not draft.serving.flags.trust_remote_code or draft.model is None:
+        return
+    if not any(each.endswith((".py", "*")) for each in draft.model.weights.extra_files):
+        yield Finding(
+            "tpuflex:serving.flags.trust_remote_code",
+            "true, but no Python file of the model is served: only data formats are, and what"
+            " tpuflex:model.weights.extra_files names",
+            'Remove it, or name the code there, such as ["configuration_*.py", "modeling_*.py"].',
+        )
 
 
 def _zones(slice_: SliceSettings) -> Iterator[Finding]:

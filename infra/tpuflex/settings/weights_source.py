@@ -24,9 +24,11 @@ _HUB = re.compile(
     r"(?:@(?P<revision>(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9_./-]{0,127}))?"
 )
 #: A name of a bucket (https://cloud.google.com/storage/docs/buckets#naming), and what the names of
-#: the model's objects begin with.
+#: the model's objects begin with: letters, digits, and signs that mean nothing in a URL, a shell
+#: pattern or an IAM condition (https://cloud.google.com/storage/docs/objects#naming).
 _PLACE = re.compile(
-    r"gs://(?P<bucket>[a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:/(?P<prefix>[^\s?#*\[\]]*))?"
+    r"gs://(?P<bucket>(?!goog)(?!.*(?:\.\.|\.-|-\.))[a-z0-9][a-z0-9._-]{1,220}[a-z0-9])"
+    r"(?:/(?P<prefix>(?!/|\.{1,2}(?:/|$))(?:[\w.+=@,~-]|/(?!/|\.{1,2}(?:/|$))){0,1000}))?"
 )
 _PACKAGE = re.compile(
     r"pypi://(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[A-Za-z0-9.+!_-]+)"
@@ -146,7 +148,8 @@ def parse_source(text: str) -> Source:
     if text.startswith("gs:"):
         if (place := GsUrl.parse(text)) is None:
             raise refusal(
-                f"{text!r} does not name a place in Cloud Storage", "Write gs://BUCKET/PREFIX."
+                f"{text!r} does not name a place in Cloud Storage",
+                "Write gs://BUCKET/PREFIX, with letters, digits and any of _ . + = @ , ~ - / only.",
             )
         return place
     if "://" in text:

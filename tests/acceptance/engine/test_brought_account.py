@@ -15,13 +15,13 @@ from embedded_cloud import daemon
 from embedded_cloud.access import Caller, Principal, read_token
 from reliability.rig import StackRig
 from tests.acceptance.killed import stack_run
+from tests.checkpoints import everything_in, tiny
 from tests.engine.embedded import Embedded
 from tests.engine.libraries import (
     BUCKET,
     PROJECT,
     bucket_of,
     call,
-    checkpoint,
     command,
     manifest_of,
     write_stack,
@@ -77,13 +77,13 @@ def test_two_stacks_share_an_account_that_stays(
     account itself: `down` names that as kept."""
     before = made_account(embedded)
     run_library_up(*command(embedded), ())
-    directory = checkpoint(tmp_path / "tiny")
+    directory = tiny(tmp_path / "tiny")
     pinned = {"manifest_sha256": manifest_of(directory, MODEL)}
     for stack in ("one", "two"):
         write_stack(embedded, stack, MODEL, pinned, compile_cache="none")
         write(embedded, stack, identity={"service_account": EMAIL}, manage_apis=False)
     invocation, cloud = command(embedded, "one")
-    push_weights(cloud, directory, invocation.output, lambda: False)
+    push_weights(cloud, everything_in(directory), invocation.output, lambda: False)
     policy = f"storage/v1/b/{BUCKET}/iam?optionsRequestedPolicyVersion=3"
     document = call(embedded, "GET", policy).json()
     document["bindings"].append({"role": VIEWER, "members": ["user:ada@example.com"]})

@@ -10,8 +10,9 @@ import pytest
 import yaml
 
 from tests.acceptance.killed import stack_run
+from tests.checkpoints import everything_in, tiny
 from tests.engine.embedded import Embedded
-from tests.engine.libraries import call, checkpoint, command, manifest_of, write_stack
+from tests.engine.libraries import call, command, manifest_of, write_stack
 from tpuflex.cli.prepare_weights import push_weights
 from tpuflex.cli.stack_run import StackRun
 from tpuflex.cli.steps.down import run_down
@@ -68,7 +69,7 @@ def pushed(embedded: Embedded, stack: str, directory: Path) -> Any:
     """`tpuflex weights push DIRECTORY`."""
     invocation, cloud = command(embedded, stack)
     ensure_bucket(invocation, cloud)
-    return push_weights(cloud, directory, invocation.output, lambda: False)
+    return push_weights(cloud, everything_in(directory), invocation.output, lambda: False)
 
 
 def test_two_stacks_serve_from_it_and_it_stays(
@@ -78,7 +79,7 @@ def test_two_stacks_serve_from_it_and_it_stays(
     right to read its model there and makes nothing else; a second look finds nothing to change, and
     policy nothing to say; the teardown takes the right away, leaves bucket and weights, and names
     both with the command that deletes the weights."""
-    directory = checkpoint(tmp_path / "tiny")
+    directory = tiny(tmp_path / "tiny")
     pin = manifest_of(directory, MODEL)
     for name in ("one", "two"):
         write(embedded, name, manifest_sha256=pin)

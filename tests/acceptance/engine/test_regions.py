@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.checkpoints import everything_in, tiny
 from tests.engine.embedded import Embedded
 from tests.engine.libraries import (
     PROJECT,
     bucket_of,
     call,
-    checkpoint,
     command,
     manifest_of,
     write_stack,
@@ -67,12 +67,12 @@ def test_the_second_region_has_capacity(
     region. To go back to one region takes nothing away that is at home but the slice. `down` leaves
     nothing in any region but the library, and with
     --purge-weights no set in it."""
-    directory = checkpoint(tmp_path / "tiny")
+    directory = tiny(tmp_path / "tiny")
     weights = {"manifest_sha256": manifest_of(directory, MODEL)}
     write_regions(embedded, weights, "us-east5", "europe-west4")
     invocation, cloud = command(embedded, "two")
     ensure_bucket(invocation, cloud)
-    push_weights(cloud, directory, invocation.output, lambda: False)
+    push_weights(cloud, everything_in(directory), invocation.output, lambda: False)
     before = listed(embedded, FAR)
     quick = {"admission_s": 0.0, "grant_after_s": 0.0, "provisioning_s": 0.1, "deleting_s": 0.1}
     embedded.set_capacity({**quick, "zones": {"us-east5-a": {**quick, "never": True}}})

@@ -10,6 +10,7 @@ import pytest
 
 from tests.acceptance.killed import stack_run
 from tests.acceptance.security.test_p4_two_clones import mutations
+from tests.checkpoints import tiny
 from tests.engine.embedded import Embedded
 from tests.engine.libraries import (
     BUCKET,
@@ -18,7 +19,6 @@ from tests.engine.libraries import (
     Captured,
     bucket_of,
     call,
-    checkpoint,
     command,
     library_down,
     library_status,
@@ -103,7 +103,7 @@ def test_two_stacks_share_it_and_one_goes(
     model may read them and nothing else of the library; one endpoint goes down and names what stays
     and its price, and the other's weights verify as before. Neither library nor weights are deleted
     under an endpoint unasked; the last one takes the weights along, if it is told to."""
-    directory = checkpoint(tmp_path / "tiny")
+    directory = tiny(tmp_path / "tiny")
     weights = {"manifest_sha256": manifest_of(directory, MODEL)}
     for name in ("one", "two"):
         write_stack(embedded, name, MODEL, weights, compile_cache="host")
@@ -219,7 +219,7 @@ def test_hosts_read_their_own_model_and_nothing_else(
     names = {"one": MODEL, "two": "acme/other"}
     library_up(embedded, capsys)
     for stack, model in names.items():
-        directory = checkpoint(tmp_path / stack, stack)
+        directory = tiny(tmp_path / stack, stack)
         write_stack(
             embedded,
             stack,
@@ -255,9 +255,9 @@ def test_other_weights_replace_none_that_others_serve(
     how to name them; under another revision they lie beside."""
     write_stack(embedded, "one", MODEL, {})
     library_up(embedded, capsys)
-    pushed(embedded, "one", checkpoint(tmp_path / "tiny"))
+    pushed(embedded, "one", tiny(tmp_path / "tiny"))
     before = bucket_of(embedded), mutations(embedded)
-    tuned = checkpoint(tmp_path / "tuned", "tuned")
+    tuned = tiny(tmp_path / "tuned", "tuned")
     with pytest.raises(ConflictError, match="holds other weights") as refused:
         pushed(embedded, "one", tuned)
     after = bucket_of(embedded), mutations(embedded)

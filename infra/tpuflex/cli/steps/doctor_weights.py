@@ -26,6 +26,7 @@ from tpuflex.operate.doctor.reading import attempt
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.status import slice_status
 from tpuflex.operate.weights_choice import Choice, Trust, Weights, choose
+from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.request.states import Lifecycle
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def stored_weights_check(cloud: Cloud, manager: Api, storage: Api) -> Check:
             cloud.bucket, project=project, environ=cloud.environ, brought=brought
         )
         try:
-            return bucket.verify(prefix, model.weights.extra_files)
+            return bucket.verify(prefix, ServerNeeds.of(stack.settings))
         except NotFoundError:
             return None
 
@@ -115,7 +116,7 @@ def _active(cloud: Cloud) -> bool:
     return status.lifecycle is Lifecycle.ACTIVE
 
 
-def _error(look: Callable[[], None]) -> TpuflexError | None:
+def _error(look: Callable[[], object]) -> TpuflexError | None:
     try:
         look()
     except TpuflexError as error:

@@ -10,6 +10,7 @@ from tpuflex.cli.prepare_weights import (
     check_source,
     checked,
     files_text,
+    named_model,
     push_weights,
     require_source,
     weights_origin,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
     from tpuflex.cli.output import Output
+    from tpuflex.gcp.checkpoint_directory import LocalModel
     from tpuflex.gcp.remote_model import RemoteModel
 
 
@@ -52,10 +54,10 @@ def run_push(invocation: Invocation, cloud: Cloud, directory: Path | None, *, ag
         TpuflexError: the Hub, the engine or the cloud refused.
     """
     output, source = invocation.output, cloud.stack.settings.model.weights.source
-    origin: Path | RemoteModel
+    origin: LocalModel | RemoteModel
     if directory is not None:
+        origin = named_model(cloud.stack, directory, output.progress)
         ensure_bucket(invocation, cloud)
-        origin = directory
     elif source is not None:
         check_source(cloud.stack, cloud)
         ensure_bucket(invocation, cloud)

@@ -6,9 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuflex.cli.prepare_weights import weights_origin
+from tpuflex.cli.prepare_weights import named_model, weights_origin
 from tpuflex.cli.shared_weights import is_shared, require_shared
 from tpuflex.cli.stack_library import has_programs_key, in_library
+from tpuflex.gcp.checkpoint_directory import LocalModel
 from tpuflex.gcp.required_apis import LIBRARY_APIS
 
 if TYPE_CHECKING:
@@ -77,22 +78,23 @@ def local_weights(
         connect: gives the stack's cloud, when it is needed.
 
     Raises:
-        WeightsError: it is no checkpoint, or cannot be read.
+        WeightsError: it holds no model, one that is incomplete or damaged, or cannot be read.
         TpuflexError: a model elsewhere cannot be fetched.
     """
     from tpuflex.gcp.weights_files import Tally, local_manifest
 
     model = stack.settings.model
     name, revision = model.name, model.weights.revision
-    origin: Path | RemoteModel | None = directory
-    if origin is None and model.weights.source is not None:
+    origin: LocalModel | RemoteModel
+    if directory is not None:
+        origin = named_model(stack, directory, output.progress)
+    elif model.weights.source is not None:
         origin = weights_origin(stack, model.weights.source, output.progress, connect)
-    if origin is None:
+    else:
         return None
-    if isinstance(origin, Path):
-        extra = model.weights.extra_files
+    if isinstance(origin, LocalModel):
         with ThreadPoolExecutor() as pool:
-            return local_manifest(origin, pool, model=name, revision=revision, extra_files=extra)
+            return local_manifest(origin, pool, model=name, revision=revision)
     if origin.summed:
         return origin.manifest(lambda _: None, model=name, revision=revision)
     with output.transfer("  fetching weights") as show:

@@ -14,6 +14,7 @@ from tpuflex.cli.steps.weights import local_weights
 from tpuflex.errors import NotFoundError, TpuflexError, WeightsError
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.weights_choice import PIN_KEY
+from tpuflex.planning.model_files import ServerNeeds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,10 +92,11 @@ def run_verify(cloud: Cloud, directory: Path | None, output: Output) -> None:
 
 
 def _looked(cloud: Cloud) -> _Looked:
-    model = cloud.stack.settings.model
-    prefix = weights_prefix(model)
+    settings = cloud.stack.settings
+    prefix = weights_prefix(settings.model)
     try:
-        return _Looked(cloud, cloud.weights.verify(prefix, model.weights.extra_files), {}, None)
+        check = cloud.weights.verify(prefix, ServerNeeds.of(settings))
+        return _Looked(cloud, check, {}, None)
     except NotFoundError as error:
         hint = f"To bring them, run: tpuflex weights push --stack {cloud.stack.name}"
         where = f"{cloud.weights_region}: " if cloud.weights_region else ""

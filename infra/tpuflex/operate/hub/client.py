@@ -6,12 +6,14 @@ and goes into the header of a request and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
-from urllib.request import getproxies
+
+import httpx2
 
 from pulumi_plugin.printable import printable
 from tpuflex.errors import AccessError, TpuflexError, WeightsError
@@ -20,12 +22,15 @@ from tpuflex.gcp.timing import Timing
 from tpuflex.operate.hub.refusals import (
     LONGEST_WAIT,
     cause_of,
+    compressed,
     limited,
     passing,
     retry_after,
+    too_much,
     translated,
 )
-from tpuflex.operate.hub.snapshot import HubFile, Snapshot, choose_files
+from tpuflex.operate.hub.snapshot import HubFile, ListedFiles, Snapshot, choose_files
+from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.settings.weights_source import HubSource
 
 #: How often a request is made that brings nothing.
@@ -34,20 +39,66 @@ _TIMEOUT = 30.0
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 _Answer = TypeVar("_Answer")
+#: How many bytes an answer may have: a listing of 10,000 files has three million. A download has
+#: those of its file, and a refusal or a redirection some more.
+_MOST: ContextVar[int] = ContextVar("_MOST", default=32 * 2**20)
+_LEAST_BOUND = 2**16
 
 
-def _around_proxies() -> None:
-    """Have huggingface_hub reach this machine itself, and all else as its own client does.
+class _Bounded(httpx2.SyncByteStream):
+    """The body of an answer, which ends with an error where it is longer than it may be."""
 
-    httpx asks the proxy of the environment for ``localhost``, too
-    (https://www.python-httpx.org/environment_variables/): a token would cross the network in clear.
+    def __init__(self, stream: httpx2.SyncByteStream, host: str, most: int) -> None:
+        self._stream = stream
+        self._host = host
+        self._most = most
+
+    def __iter__(self) -> Iterator[bytes]:
+        came = 0
+        for block in self._stream:
+            came += len(block)
+            if came > self._most:
+                raise too_much(self._host, self._most)
+            yield block
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._stream.close()
+
+
+def http_client(transport: httpx2.BaseTransport | None = None) -> httpx2.Client:
+    """What huggingface_hub makes requests with: answers are bounded in size, and are refused if
+    they are compressed, as nobody knows what they become. This machine itself is reached around
+    proxies: httpx asks the proxy of the environment for ``localhost``, too
+    (https://www.python-httpx.org/environment_variables/), and a token would cross the network in
+    clear.
+
+    Args:
+        transport: how requests are sent; by default over the network.
     """
-    import httpx2
-    from huggingface_hub import set_client_factory
+    from huggingface_hub import errors, is_offline_mode
+
+    def online(_request: httpx2.Request) -> None:
+        if is_offline_mode():
+            raise errors.OfflineModeIsEnabled
+
+    def bound(response: httpx2.Response) -> None:
+        encoding = response.headers.get("Content-Encoding", "identity")
+        if encoding != "identity":
+            raise compressed(response.url.host, encoding)
+        if isinstance(response.stream, httpx2.SyncByteStream):
+            response.stream = _Bounded(response.stream, response.url.host, _MOST.get())
 
     hosts = (f"[{name}]" if ":" in name else name for name in _LOOPBACK)
-    direct = {f"all://{host}": httpx2.HTTPTransport() for host in hosts}
-    set_client_factory(lambda: httpx2.Client(mounts=direct, follow_redirects=True, timeout=None))
+    direct = {} if transport else {f"all://{host}": httpx2.HTTPTransport() for host in hosts}
+    return httpx2.Client(
+        mounts=direct,
+        transport=transport,
+        headers={"Accept-Encoding": "identity"},
+        event_hooks={"request": [online], "response": [bound]},
+        follow_redirects=True,
+        timeout=None,
+    )
 
 
 class HubClient:
@@ -58,14 +109,22 @@ class HubClient:
             https://huggingface.co.
         token: gives the token to send, empty for none; called once, when it is needed.
         timing: clock and sleep for waits.
+        client: makes what requests are sent with.
     """
 
-    def __init__(self, endpoint: str, token: Callable[[], str], timing: Timing) -> None:
+    def __init__(
+        self,
+        endpoint: str,
+        token: Callable[[], str],
+        timing: Timing,
+        client: Callable[[], httpx2.Client] = http_client,
+    ) -> None:
+        from huggingface_hub import set_client_factory
+
         self._endpoint = endpoint or None
         self._read_token = token
         self._timing = timing
-        if getproxies() and urlsplit(endpoint).hostname in _LOOPBACK:
-            _around_proxies()
+        set_client_factory(client)
 
     @cached_property
     def _token(self) -> str | bool:
@@ -87,17 +146,17 @@ class HubClient:
             )
         return token or False
 
-    def snapshot(self, source: HubSource, extra_files: tuple[str, ...] = ()) -> Snapshot:
+    def snapshot(self, source: HubSource, needs: ServerNeeds) -> Snapshot:
         """The files of ``source``, and the commit that its revision is now.
 
         Args:
             source: the model.
-            extra_files: shell patterns of files to take beside the data formats.
+            needs: what the server reads.
 
         Raises:
             NotFoundError: there is no such model or revision.
             AccessError: it is gated or private, and the token is none or not enough.
-            WeightsError: it holds nothing that could be served.
+            WeightsError: it is not what could be served.
             ApiError: the Hub cannot be reached, or limits requests.
         """
         from huggingface_hub import HfApi
@@ -119,7 +178,7 @@ class HubClient:
                 )
             # What a gated model holds everybody may list; only this asks for leave to read it.
             api.auth_check(source.repository)
-            files = (
+            files = [
                 HubFile(
                     path=one.rfilename,
                     size=-1 if one.size is None else one.size,
@@ -127,8 +186,10 @@ class HubClient:
                     git_id=one.blob_id or "",
                 )
                 for one in info.siblings or ()
-            )
-            return choose_files(source.repository, str(info.sha), files, extra_files)
+            ]
+            commit = str(info.sha)
+            read = partial(self._read, source.repository, commit)
+            return choose_files(source.repository, commit, ListedFiles(files, read), needs)
 
         return self._patiently(ask, where, source.repository)
 
@@ -168,9 +229,12 @@ class HubClient:
                 arrived(int(n or 0))
                 return False
 
+        size = next(file.size for file in snapshot.files if file.path == path)
+
         def ask() -> Path:
             nonlocal came
             came = 0
+            most = _MOST.set(max(size, _LEAST_BOUND))
             try:
                 place = hf_hub_download(
                     snapshot.repository,
@@ -187,11 +251,29 @@ class HubClient:
             except BaseException:
                 arrived(-came)
                 raise
+            finally:
+                _MOST.reset(most)
             return Path(place)
 
         # All that passes but a limit huggingface_hub itself has asked past by then.
         where = f"{snapshot.source}, {path}"
         return self._patiently(ask, where, snapshot.repository, limited)
+
+    def _read(self, repository: str, commit: str, path: str, start: int, length: int) -> bytes:
+        """``length`` bytes (fewer at the end of the file) from ``start`` of a file of a model."""
+        from huggingface_hub import get_session, hf_hub_url
+        from huggingface_hub.utils import build_hf_headers, hf_raise_for_status
+
+        url = hf_hub_url(repository, path, revision=commit, endpoint=self._endpoint)
+        headers = build_hf_headers(token=self._token, library_name="tpuflex")
+        headers["Range"] = f"bytes={start}-{start + length - 1}"
+        most = _MOST.set(max(length, _LEAST_BOUND))
+        try:
+            response = get_session().get(url, headers=headers, timeout=_TIMEOUT)
+        finally:
+            _MOST.reset(most)
+        hf_raise_for_status(response)
+        return response.content[:length]
 
     def _pause(self, error: Exception, attempt: int) -> bool:
         """Wait before another attempt after ``error``; False if there is none to be made.
@@ -234,7 +316,7 @@ class HubClient:
 def hub_model(
     client: HubClient,
     source: HubSource,
-    extra_files: tuple[str, ...],
+    needs: ServerNeeds,
     home: Path,
     fetched: FetchedFiles,
 ) -> RemoteModel:
@@ -243,14 +325,14 @@ def hub_model(
     Args:
         client: the Hub.
         source: the model.
-        extra_files: shell patterns of files to take beside the data formats.
+        needs: what the server reads.
         home: where its files lie for a while.
         fetched: what came to this home before.
 
     Raises:
         NotFoundError, AccessError, WeightsError, ApiError: as :meth:`HubClient.snapshot`.
     """
-    snapshot = client.snapshot(source, extra_files)
+    snapshot = client.snapshot(source, needs)
 
     def fetch(file: RemoteFile, directory: Path, arrived: Arrived) -> Path:
         return client.fetch(snapshot, file.path, directory, arrived)

@@ -35,6 +35,8 @@ _ADVICE = (
     " `tpuflex secrets put hf-token`."
 )
 
+_NOT_THE_HUB = "Look at HF_ENDPOINT and at proxies: the Hub does not answer so."
+
 
 def translated(error: Exception, where: str, repository: str, *, with_token: bool) -> TpuflexError:
     """What ``error``, raised by huggingface_hub, means.
@@ -93,6 +95,19 @@ def translated(error: Exception, where: str, repository: str, *, with_token: boo
                 hint="Check the network and HF_ENDPOINT, then run it again: it goes on where it"
                 " stopped.",
             )
+
+
+def compressed(host: str, encoding: str) -> WeightsError:
+    """The error for an answer that is compressed, though that was not asked for."""
+    return WeightsError(
+        f"{host} answers compressed ({printable(encoding[:40])}), which was not asked for",
+        hint=_NOT_THE_HUB,
+    )
+
+
+def too_much(host: str, most: int) -> WeightsError:
+    """The error for an answer of more than ``most`` bytes."""
+    return WeightsError(f"{host} answers with more than {most} bytes", hint=_NOT_THE_HUB)
 
 
 def cause_of(error: Exception) -> Exception:

@@ -1,14 +1,15 @@
-"""A model's files at one commit of the Hub, and which of them are fetched. Pure."""
+"""A model's files at one commit of the Hub, and which of them are fetched."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from pulumi_plugin.printable import printable
 from tpuflex.errors import WeightsError
-from tpuflex.operate.serving_files import serving_files
+from tpuflex.operate.checkpoint_source import whole_model
+from tpuflex.planning.model_files import ServerNeeds, require_paths
 
 #: Of one file: no object is larger (https://cloud.google.com/storage/quotas#objects).
 MOST_BYTES = 5 * 2**40
@@ -42,7 +43,7 @@ class Snapshot:
         repository: OWNER/NAME.
         commit: the commit, 40 hex digits.
         files: what is fetched, by path.
-        left_out: paths that are not, because they are no data formats.
+        left_out: paths that are not.
     """
 
     repository: str
@@ -56,36 +57,58 @@ class Snapshot:
         return f"hf://{self.repository}@{self.commit}"
 
 
-def choose_files(
-    repository: str, commit: str, files: Iterable[HubFile], extra: Iterable[str] = ()
-) -> Snapshot:
-    """What is fetched of ``files``: data formats and what ``extra`` names; nothing hidden.
+class ListedFiles:
+    """What the Hub lists of a repository, as the files of a checkpoint.
+
+    Args:
+        files: everything that it lists.
+        read: reads a part of one.
+    """
+
+    def __init__(self, files: Iterable[HubFile], read: Callable[[str, int, int], bytes]) -> None:
+        self._files = {file.path: file for file in files}
+        self.read = read
+
+    def __getitem__(self, path: str) -> HubFile:
+        return self._files[path]
+
+    def sizes(self) -> Mapping[str, int]:
+        """Bytes of each file, by its path."""
+        return {path: file.size for path, file in self._files.items()}
+
+
+def choose_files(repository: str, commit: str, files: ListedFiles, needs: ServerNeeds) -> Snapshot:
+    """What is fetched of ``files``, if a server can load it: known before a tensor is fetched.
 
     Args:
         repository: OWNER/NAME.
         commit: the commit.
-        files: everything that the Hub lists.
-        extra: shell patterns of files that the stack file allows.
+        files: everything that the Hub lists; of them config.json and the index are read.
+        needs: what the server reads.
 
     Raises:
-        WeightsError: a path or sum is none, or nothing in it could be served.
+        WeightsError: a path or sum is none, or it could not be served.
     """
     where = f"hf://{repository}@{commit}"
     # It becomes the name of a directory here.
     if not _SHA1.fullmatch(commit):
         raise WeightsError(f"the Hub names {printable(commit)} as a commit of {repository}")
-    by_path = {file.path: file for file in files}
-    names, left_out = serving_files(
+    require_paths(files.sizes(), where)
+
+    def check(names: Iterable[str]) -> None:
+        for name in names:
+            _require_sum(files[name], where)
+
+    found = whole_model(
+        files,
         where,
-        by_path,
-        extra,
-        hint="Many models are there more than once: look for the repository with safetensors"
-        " (not GGUF, not a LoRA adapter alone).",
+        needs,
+        hint="Choose another commit, or look for the repository with all of it as safetensors: many"
+        " models are there more than once (not GGUF, not a LoRA adapter alone).",
+        check=check,
+        headers=False,
     )
-    chosen = tuple(by_path[name] for name in names)
-    for file in chosen:
-        _require_sum(file, where)
-    return Snapshot(repository, commit, chosen, tuple(left_out))
+    return Snapshot(repository, commit, tuple(files[name] for name in found.taken), found.left_out)
 
 
 def _require_sum(file: HubFile, where: str) -> None:
