@@ -1,7 +1,7 @@
 """What `up` would do, or refuse, before it requests chips, looked for by somebody who only reads.
 
-Nothing is changed, no value of a secret is read, and the Hub is not asked. What the caller may not
-read is told, and is no failure: `up` may be run by somebody else.
+Nothing is changed, and no value of a secret is read. What the caller may not read is told, and is
+no failure: `up` may be run by somebody else.
 """
 
 from __future__ import annotations
