@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 
 import httpx2
@@ -250,6 +254,44 @@ def test_a_hub_on_this_machine_is_asked_without_a_proxy(
         set_client_factory(partial(httpx2.Client, follow_redirects=True))
     assert "proxy.test" not in str(vars(way._pool))  # type: ignore[attr-defined]
     assert "proxy.test" in str(vars(other._pool))  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def flood() -> Iterator[str]:
+    """The address of a server whose answers have no end of zeros; compressed if it is asked for a
+    model called `gzip`."""
+
+    class Flood(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            compressor = zlib.compressobj(wbits=31) if "gzip" in self.path else None
+            self.send_response(200)
+            if compressor is not None:
+                self.send_header("Content-Encoding", "gzip")
+            self.end_headers()
+            zeros = b"0" * 2**20
+            with suppress(OSError):  # nobody listens any more
+                while True:
+                    block = zeros if compressor is None else compressor.compress(zeros)
+                    self.wfile.write(block)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Flood) as server:
+        server.daemon_threads = True
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("acme/plain", "answers with more than 33554432 bytes"), ("acme/gzip", "compressed .*gzip")],
+)
+def test_an_answer_without_end(flood: str, name: str, text: str) -> None:
+    """No more is read than a listing can have, and nothing is unpacked."""
+    with pytest.raises(WeightsError, match=text):
+        HubClient(flood, str, pauses([])).snapshot(HubSource(name), NEEDS)
 
 
 SAFE = HubFile("model.safetensors", 1000, "0" * 64, "0" * 40)

