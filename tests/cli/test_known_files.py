@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,13 +18,14 @@ from tests.unit.stack_sections import sections
 from tpuflex.catalog.rows import Source
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.known_files import files_text, planned_by_files
+from tpuflex.cli.known_files import files_text, known_by_source, planned_by_files
 from tpuflex.cli.stack import OpenStack
 from tpuflex.components.given import Given
-from tpuflex.errors import SettingsError
+from tpuflex.errors import SettingsError, WeightsError
 from tpuflex.gcp.storage_client import storage_bucket
 from tpuflex.planning.checkpoint import describe
 from tpuflex.planning.memory import MemoryPlan
+from tpuflex.planning.request import NotPlannable
 from tpuflex.planning.stack import plan_stack
 from tpuflex.settings.rules import warnings
 from tpuflex.settings.weights_source import parse_source
@@ -207,6 +209,59 @@ def test_a_model_in_a_bucket_is_planned_by_its_headers(cloud: Cloud, tmp_path: P
 
     assert files_text(stack) == "those of gs://acme-models/team/small"
     assert stack.settings.catalog.served("").layers == 2  # type: ignore[union-attr]
+
+
+@pytest.fixture
+def hub(cloud: Cloud, tmp_path: Path) -> Path:
+    """Where the small Hub of ``cloud`` has its models."""
+    del cloud
+    return tmp_path / "emulator" / "hub"
+
+
+def test_a_model_of_the_hub_is_planned_by_its_headers(cloud: Cloud, hub: Path) -> None:
+    """What `hf://` names is read in ranges before the plan, with its commit; where it is gated and
+    there is no token, it is not known, and no failure."""
+    directory = smollm2(layers=2).write(hub / "acme" / "small", shards=2)
+    asked = with_model(cloud, "HuggingFaceTB/SmolLM2-135M-Instruct", "hf://acme/small")
+
+    seen = planned_by_files(asked, reading=True).stack
+    (directory / ".gated").write_text("hf_token")
+    gated = planned_by_files(asked, reading=True).stack
+
+    assert re.fullmatch("those of hf://acme/small@[0-9a-f]{40}", files_text(seen))
+    assert seen.settings.catalog.served("").layers == 2  # type: ignore[union-attr]
+    assert "is gated, and there is no token for the Hub): planned" in files_text(gated)
+
+
+@pytest.mark.parametrize("tensor", ["model.layers.1.mlp.up_proj.weight", "model.norm.weight"])
+def test_a_model_of_the_hub_that_is_none_is_refused_before_chips(
+    cloud: Cloud, hub: Path, tensor: str
+) -> None:
+    """`up` refuses what lacks tensors before a byte of it is fetched; a preview says it."""
+    whole = smollm2(layers=2)
+    tensors = {name: each for name, each in whole.tensors.items() if name != tensor}
+    replace(whole, tensors=tensors).write(hub / "acme" / "small")
+    asked = with_model(cloud, "HuggingFaceTB/SmolLM2-135M-Instruct", "hf://acme/small")
+
+    with pytest.raises(WeightsError, match="headers of the safetensors files have"):
+        planned_by_files(asked)
+    seen = planned_by_files(asked, reading=True).stack
+    assert isinstance(plan_stack(seen.settings), NotPlannable)
+
+
+def test_a_push_refuses_what_the_server_could_not_read(
+    cloud: Cloud, tmp_path: Path, hub: Path
+) -> None:
+    """Of a directory and of the Hub, before a bucket is made or a byte is sent."""
+    quantized("gptq").write(tmp_path / "here")
+    quantized("gptq").write(hub / "acme" / "small")
+    google = with_model(cloud, "acme/small", "hf://acme/small")
+    settings = google.stack.settings.model_copy(update={"cloud": "google"})
+    google = replace(google, stack=replace(google.stack, settings=settings))
+
+    for directory in (tmp_path / "here", None):
+        with pytest.raises(SettingsError, match="are quantized by auto_gptq, which"):
+            known_by_source(google, directory)
 
 
 def test_without_files_the_plan_is_by_the_name_and_says_so(cloud: Cloud) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from embedded_cloud.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
-from tests.checkpoints import everything_in, write_safetensors
+from tests.checkpoints import everything_in, smollm2, write_safetensors
 from tests.hub_models import pauses
 from tpuflex.errors import WeightsError
 from tpuflex.gcp.checkpoint_objects import checkpoint_objects
@@ -128,6 +128,14 @@ def without_an_index(directory: Path) -> None:
     (directory / SHARDS[0]).unlink()
 
 
+def only_an_adapter(directory: Path) -> None:
+    """What PEFT writes, beside the tokenizer."""
+    for name in (*SHARDS, INDEX, "config.json"):
+        (directory / name).unlink()
+    (directory / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+    write_safetensors(directory / "adapter_model.safetensors", {"lora_A": ("BF16", (8, 64))})
+
+
 NO_WEIGHTS = "*.safetensors: missing, and vLLM on TPU loads no other weights"
 
 
@@ -152,6 +160,14 @@ NO_WEIGHTS = "*.safetensors: missing, and vLLM on TPU loads no other weights"
                 "config.json: missing",
                 NO_WEIGHTS,
                 "tiny/config.json: in a folder, where a server does not look for config.json",
+            ],
+        ),
+        (
+            only_an_adapter,
+            {},
+            [
+                "adapter_config.json: an adapter, and no model: merge it into its base model, and"
+                " take that"
             ],
         ),
         (
@@ -231,3 +247,13 @@ def test_what_is_no_part_of_it(cloud: EmbeddedCloud, directory: Path, look: Look
     assert look(cloud, directory, ServerNeeds()) == (MODEL, beside)
     with_code = ServerNeeds(extra_files=("modeling_*.py",), own_code=True)
     assert look(cloud, directory, with_code)[0] == {*MODEL, "modeling_tiny.py"}
+
+
+@pytest.mark.parametrize("look", [named, source, bucket])
+def test_tensors_of_another_model(cloud: EmbeddedCloud, directory: Path, look: Look) -> None:
+    """A config.json that does not describe the tensors is refused where the headers are read: of
+    the Hub that is before a plan is shown."""
+    (directory / "config.json").write_text(json.dumps(smollm2(layers=1).config))
+
+    with pytest.raises(WeightsError, match=r"config\.json describes an embedding table of"):
+        look(cloud, directory, ServerNeeds())

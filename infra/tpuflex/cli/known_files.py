@@ -7,12 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from tpuflex.boot.places import weights_prefix
+from tpuflex.cli.source_access import hasty_hub_client, hub_token, objects_at
 from tpuflex.errors import NotFoundError, SettingsError, TpuflexError, WeightsError
 from tpuflex.operate.checkpoint_source import read_files
-from tpuflex.operate.model_source import files_here
+from tpuflex.operate.model_source import checkpoint_here, files_here
 from tpuflex.planning.checkpoint import Checkpoint
+from tpuflex.settings.memory_rules import quantization_findings
 from tpuflex.settings.rules import check
-from tpuflex.settings.weights_source import GsUrl, HubSource
+from tpuflex.settings.weights_source import GsUrl, HubSource, LocalDirectory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,24 +44,59 @@ def reader_of(project_root: Path, *, later: bool) -> FilesReader:
     return read
 
 
-def planned_by_files(cloud: Cloud) -> Cloud:
+def planned_by_files(cloud: Cloud, *, reading: bool = False) -> Cloud:
     """``cloud`` with its stack planned by the files of its model, wherever they are; by the model's
     name where they cannot be read, which then says why.
 
+    Args:
+        cloud: the stack's cloud.
+        reading: whether for somebody who reads no value of a secret.
+
     Raises:
         SettingsError: planned so, it cannot be served; lists every finding.
+        WeightsError: the source is no whole model, and nothing is pushed.
     """
     stack = cloud.stack
     settings, unread = stack.settings, ""
     if settings.catalog.checkpoint is not None:
         return cloud
     try:
-        settings = with_checkpoint(settings, _elsewhere(cloud))
+        found = _pushed(cloud) or _of_source(cloud, reading=reading)
+        settings = with_checkpoint(settings, found)
+    except WeightsError:
+        raise
     except TpuflexError as error:
         unread = error.message.rstrip(".")
     if findings := check(settings):
         raise SettingsError(stack.file.name, findings)
     return replace(cloud, stack=replace(stack, settings=settings, files_unread=unread))
+
+
+def known_by_source(cloud: Cloud, directory: Path | None = None) -> Cloud:
+    """``cloud`` with its stack known by the files that a push of it takes.
+
+    Args:
+        cloud: the stack's cloud.
+        directory: the checkpoint; None for what the stack file names.
+
+    Raises:
+        SettingsError: the server could not read them.
+        TpuflexError: they cannot be read.
+    """
+    stack = cloud.stack
+    model = stack.settings.model
+    source = model.weights.source
+    if directory is not None:
+        source = LocalDirectory(str(directory.absolute()))
+    found = checkpoint_here(stack.project.root, model.name, source)
+    if found is None and isinstance(source, HubSource | GsUrl):
+        found = _of_source(cloud, reading=False)
+    if found is None:
+        return cloud
+    settings = with_checkpoint(stack.settings, found)
+    if findings := tuple(quantization_findings(settings)):
+        raise SettingsError(stack.file.name, findings, hint="Nothing was sent.")
+    return replace(cloud, stack=replace(stack, settings=settings))
 
 
 def with_checkpoint(settings: StackSettings, found: Checkpoint) -> StackSettings:
@@ -81,21 +118,8 @@ def files_text(stack: OpenStack) -> str:
     )
 
 
-def _elsewhere(cloud: Cloud) -> Checkpoint:
-    """What the files of the stack's model say of it: those that are pushed, else its source.
-
-    Raises:
-        TpuflexError: there are none, or they cannot be read.
-    """
-    files, where = _pushed(cloud) or _of_source(cloud)
-    try:
-        name, today = cloud.stack.settings.model.name, cloud.now().date()
-        return read_files(files, where, name=name, today=today)
-    except WeightsError as error:
-        return Checkpoint(where, None, unknown=error)
-
-
-def _pushed(cloud: Cloud) -> tuple[CheckpointFiles, str] | None:
+def _pushed(cloud: Cloud) -> Checkpoint | None:
+    """What is pushed says of itself; of a damaged set, why that is not known. None for none."""
     from tpuflex.gcp.checkpoint_objects import CheckpointObjects
     from tpuflex.gcp.storage_client import storage_bucket
 
@@ -105,14 +129,42 @@ def _pushed(cloud: Cloud) -> tuple[CheckpointFiles, str] | None:
     if found is None or found.manifest is None:
         return None
     bucket = storage_bucket(cloud.bucket, project=settings.project, environ=cloud.environ)
-    return CheckpointObjects(bucket, prefix), f"gs://{cloud.bucket}/{prefix}"
+    where = f"gs://{cloud.bucket}/{prefix}"
+    try:
+        return _read(cloud, CheckpointObjects(bucket, prefix), where)
+    except WeightsError as error:
+        return Checkpoint(where, None, unknown=error)
 
 
-def _of_source(cloud: Cloud) -> tuple[CheckpointFiles, str]:
-    from tpuflex.cli.source_access import objects_at
+def _of_source(cloud: Cloud, *, reading: bool) -> Checkpoint:
+    """What the source of the weights, where none are pushed, says of itself; for somebody who is
+    ``reading`` also where it is no whole model.
 
+    Raises:
+        WeightsError: it is none.
+        TpuflexError: there is none, or it cannot be read.
+    """
     source = cloud.stack.settings.model.weights.source
-    if isinstance(source, GsUrl):
-        return objects_at(cloud, source), str(source)
+    try:
+        match source:
+            case GsUrl():
+                return _read(cloud, objects_at(cloud, source), str(source))
+            case HubSource():
+                token = cloud.hub_token if reading else hub_token(cloud)
+                return hasty_hub_client(cloud.environ, token).reading(
+                    source,
+                    lambda files, commit: _read(
+                        cloud, files, str(HubSource(source.repository, commit))
+                    ),
+                )
+    except WeightsError as error:
+        if not reading:
+            raise
+        return Checkpoint(str(source), None, unknown=error)
     what = "the stack names no source" if source is None else f"{source} cannot be looked into"
     raise NotFoundError(f"nothing is pushed, and {what}")
+
+
+def _read(cloud: Cloud, files: CheckpointFiles, where: str) -> Checkpoint:
+    name, today = cloud.stack.settings.model.name, cloud.now().date()
+    return read_files(files, where, name=name, today=today)

@@ -32,8 +32,8 @@ _AT_LEAST_1 = click.IntRange(min=1)
 @click.option(
     "--model-dir",
     metavar="DIR",
-    help="A checkpoint instead of the stack's model: a directory, or gs://BUCKET/PREFIX. Only its "
-    "configuration and the headers of its safetensors files are read.",
+    help="A checkpoint instead of the stack's model: a directory, gs://BUCKET/PREFIX, or "
+    "hf://OWNER/NAME. Only its configuration and the headers of its safetensors files are read.",
 )
 @click.option(
     "--config",

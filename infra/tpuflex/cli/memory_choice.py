@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.catalog_lookup import known_accelerator, known_model
+from tpuflex.cli.source_access import TOKEN_VARIABLE, hasty_hub_client
 from tpuflex.errors import WeightsError
 from tpuflex.planning.request import NotPlannable
 from tpuflex.planning.stack import plan_request, server_request
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from tpuflex.planning.checkpoint import Checkpoint
     from tpuflex.planning.memory import MemoryPlan
     from tpuflex.settings.model import StackSettings
-    from tpuflex.settings.weights_source import GsUrl
+    from tpuflex.settings.weights_source import GsUrl, HubSource
 
 #: Files between two lines of progress.
 _REPORTED = 50
@@ -31,13 +32,14 @@ class MemoryChoice:
 
     Attributes:
         model: name of a model of the catalog.
-        checkpoint: a directory, a config.json, or a place in Cloud Storage to read the model from.
+        checkpoint: a directory, a config.json, a place in Cloud Storage, or a model of the Hub to
+            read the model from.
         accelerator: accelerator type.
         flags: flags of vLLM that decide memory, by their names in the stack file.
     """
 
     model: str | None
-    checkpoint: Path | GsUrl | None
+    checkpoint: Path | GsUrl | HubSource | None
     accelerator: str | None
     flags: Mapping[str, object]
 
@@ -119,46 +121,59 @@ def planned(
     return plan_server(server.chosen(choice), checkpoint), checkpoint
 
 
-def checkpoint_place(text: str) -> Path | GsUrl:
-    """The directory, or the place in Cloud Storage, that ``text`` names.
+def checkpoint_place(text: str) -> Path | GsUrl | HubSource:
+    """The directory, the place in Cloud Storage, or the model of the Hub that ``text`` names.
 
     Raises:
         WeightsError: it is a URL of something else.
     """
     if "://" not in text:
         return Path(text)
-    from tpuflex.settings.weights_source import GsUrl
+    from tpuflex.settings.weights_source import GsUrl, HubSource
 
-    if (place := GsUrl.parse(text)) is None:
+    if (place := GsUrl.parse(text) or HubSource.parse(text)) is None:
         raise WeightsError(
-            f"{text[:200]!r} names no place in Cloud Storage", hint="Write gs://BUCKET/PREFIX."
+            f"{text[:200]!r} names no checkpoint that can be read",
+            hint="Write a directory, gs://BUCKET/PREFIX, or hf://OWNER/NAME.",
         )
     return place
 
 
 def checkpoint_of(
-    invocation: Invocation, source: Path | GsUrl, stack: OpenStack | None = None
+    invocation: Invocation, source: Path | GsUrl | HubSource, stack: OpenStack | None = None
 ) -> Checkpoint:
     """What the checkpoint at ``source`` says of itself; a bucket is one of the cloud that ``stack``
-    runs on, or of the one that the environment names.
+    runs on, or of the one that the environment names, and so is the Hub.
 
     Raises:
         TpuflexError: as :func:`tpuflex.operate.checkpoint_source.read_checkpoint` has it.
     """
-    from tpuflex.operate.checkpoint_source import read_checkpoint
+    from tpuflex.operate.checkpoint_source import read_checkpoint, read_files
+    from tpuflex.settings.weights_source import HubSource
 
     def progress(done: int, total: int) -> None:
         if done % _REPORTED == 0 and done < total:
             invocation.output.progress(f"{done} of {total} files' headers were read")
 
-    environ = invocation.environ
+    environ, today = invocation.environ, invocation.now().date()
     if stack is not None and stack.embedded and not isinstance(source, Path):
         from tpuflex.cli.cloud import connect_running
 
         environ = connect_running(invocation, stack).environ
-    return read_checkpoint(
-        source, environ=environ, today=invocation.now().date(), progress=progress
-    )
+    if isinstance(source, HubSource):
+        client = hasty_hub_client(environ, invocation.environ.get(TOKEN_VARIABLE, ""))
+        name = source.repository
+        return client.reading(
+            source,
+            lambda files, commit: read_files(
+                files,
+                str(HubSource(name, commit)),
+                name=name,
+                today=today,
+                progress=progress,
+            ),
+        )
+    return read_checkpoint(source, environ=environ, today=today, progress=progress)
 
 
 def plan_server(server: Server, checkpoint: Checkpoint | None = None) -> MemoryPlan | NotPlannable:

@@ -30,7 +30,8 @@ from tpuflex.cli.options import FiniteRange, as_json, pass_invocation, verbose
     "directories",
     metavar="DIR",
     multiple=True,
-    help="A checkpoint, ranked by its files: a directory, or gs://BUCKET/PREFIX; may be repeated.",
+    help="A checkpoint, ranked by its files: a directory, gs://BUCKET/PREFIX, or hf://OWNER/NAME;"
+    " may be repeated.",
 )
 @click.option(
     "--context",

@@ -3,12 +3,17 @@ token; a bucket."""
 
 from __future__ import annotations
 
+import random
+import time
 from typing import TYPE_CHECKING
 
 from tpuflex.errors import ConflictError, NotFoundError, ServiceDisabledError
+from tpuflex.gcp.timing import Timing, steady
 from tpuflex.naming import HF_TOKEN
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from tpuflex.cli.cloud import Cloud
     from tpuflex.gcp.checkpoint_objects import CheckpointObjects
     from tpuflex.operate.hub.client import HubClient
@@ -29,10 +34,18 @@ def objects_at(cloud: Cloud, place: GsUrl) -> CheckpointObjects:
 
 def hub_client(cloud: Cloud) -> HubClient:
     """A client of the Hub, as the stack of ``cloud`` reaches it."""
+    return _client(cloud.environ, lambda: hub_token(cloud), cloud.timing)
+
+
+def hasty_hub_client(environ: Mapping[str, str], token: str) -> HubClient:
+    """A client of the Hub that asks once, for what can be done without."""
+    return _client(environ, lambda: token, Timing(steady, time.time, lambda _: True, random.random))
+
+
+def _client(environ: Mapping[str, str], token: Callable[[], str], timing: Timing) -> HubClient:
     from tpuflex.operate.hub.client import HubClient
 
-    endpoint = cloud.environ.get(ENDPOINT_VARIABLE, "").rstrip("/")
-    return HubClient(endpoint, lambda: hub_token(cloud), cloud.timing)
+    return HubClient(environ.get(ENDPOINT_VARIABLE, "").rstrip("/"), token, timing)
 
 
 def hub_token(cloud: Cloud) -> str:

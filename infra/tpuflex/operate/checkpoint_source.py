@@ -16,7 +16,7 @@ from pathlib import Path
 from tpuflex.catalog.rows import Source
 from tpuflex.errors import NotFoundError, WeightsError
 from tpuflex.operate.checkpoint_files import CheckpointFiles, DirectoryFiles
-from tpuflex.planning.checkpoint import Checkpoint, describe
+from tpuflex.planning.checkpoint import Checkpoint, check_model, describe
 from tpuflex.planning.hub_config import QUANTIZATION_KEYS
 from tpuflex.planning.model_files import (
     CONFIG,
@@ -166,7 +166,9 @@ def whole_model(
     check(found.taken)
     found.require(place, hint)
     if headers:
-        _tensors(files, sizes, list(found.weights), place, _unwatched)
+        tensors = _tensors(files, sizes, list(found.weights), place, _unwatched)
+        if config is not None and needs.by_transformers(found.weights):
+            check_model(config, tensors, where)
     return found
 
 

@@ -7,6 +7,7 @@ figure computed from either would be wrong.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -243,6 +244,19 @@ def describe(
         dtype=_stored_dtype(loaded) or parsed.dtype,
         weight_bytes=weight_bytes,
     )
+
+
+def check_model(config: dict[str, JsonValue], tensors: Sequence[Tensor], where: str) -> None:
+    """Check that ``config`` and ``tensors`` are a whole model, as far as rules for its architecture
+    are known.
+
+    Raises:
+        WeightsError: they are none.
+    """
+    nowhere = Source(where=where[:600], date=dt.date.min)
+    found = describe(config, tensors, name="model", source=nowhere, where=where)
+    if found.unknown is not None and not isinstance(found.unknown, UnknownModelError):
+        raise found.unknown
 
 
 def _row(config: HubConfig, name: str, source: Source, where: str) -> Model:

@@ -35,6 +35,8 @@ SAFETENSORS = ".safetensors"
 CHAT_TEMPLATE_KEY = "tpuflex:serving.flags.chat_template"
 
 _SINGLE = "model.safetensors"
+#: What PEFT writes.
+_ADAPTER, _ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 #: Mistral's own format of the same weights.
 _CONSOLIDATED = "consolidated"
 _CONSOLIDATED_INDEX = "consolidated.safetensors.index.json"
@@ -107,6 +109,11 @@ class ServerNeeds:
                 or "architectures" in (flags.hf_overrides or {})
             ),
         )
+
+    def by_transformers(self, weights: Collection[str]) -> bool:
+        """Whether the tensors in ``weights`` have the names that transformers has of them."""
+        own = (*_SHARDED, "mistral", "dummy")
+        return self.load_format not in own and not _is_mistral([*weights], self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +190,15 @@ def model_files(
         config: the content of config.json, if it was read.
     """
     weights = _weights(sizes, needs, indexed)
+    adapter = _ADAPTER in sizes and {*weights} <= {_ADAPTER_WEIGHTS}
     shown = sorted(path for path in sizes if not _is_hidden(path))
     taken = {path: sizes[path] for path in shown if _is_taken(path, weights, needs)}
     left_out = tuple(path for path in shown if path not in taken)
     wanted = {*weights, *(_numbered(weights) if indexed is None else ())}
-    if CONFIG in taken and (weights or needs.load_format == "dummy"):
+    if adapter:
+        merge = "an adapter, and no model: merge it into its base model, and take that"
+        problems = [WeightsProblem(_ADAPTER, merge)]
+    elif CONFIG in taken and (weights or needs.load_format == "dummy"):
         problems = [
             *(_missing(name) for name in sorted(wanted - taken.keys())),
             *_stubs(taken, weights),

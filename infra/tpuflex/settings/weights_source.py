@@ -68,6 +68,12 @@ class HubSource:
         """Whether the revision is a commit, which always means the same files."""
         return _COMMIT.fullmatch(self.revision) is not None
 
+    @classmethod
+    def parse(cls, text: str) -> HubSource | None:
+        """The model that ``text`` names; None if it names none."""
+        found = _HUB.fullmatch(text)
+        return None if found is None else cls(found["repository"], found["revision"] or "")
+
     def __str__(self) -> str:
         return f"hf://{self.repository}" + (f"@{self.revision}" if self.revision else "")
 
@@ -139,12 +145,12 @@ def parse_source(text: str) -> Source:
     if text.startswith("pypi:"):
         return _package(text)
     if text.startswith("hf:"):
-        if (found := _HUB.fullmatch(text)) is None:
+        if (model := HubSource.parse(text)) is None:
             raise refusal(
                 f"{text!r} does not name a model of the Hugging Face Hub",
                 "Write hf://OWNER/NAME@COMMIT, with the 40 digits of a commit, or a branch or tag.",
             )
-        return HubSource(found["repository"], found["revision"] or "")
+        return model
     if text.startswith("gs:"):
         if (place := GsUrl.parse(text)) is None:
             raise refusal(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tpuflex.cli.invocation import Invocation
     from tpuflex.planning.memory import MemoryPlan
-    from tpuflex.settings.weights_source import GsUrl
+    from tpuflex.settings.weights_source import GsUrl, HubSource
 
 #: Sentences are wrapped at this column.
 _COLUMNS = 96
@@ -55,7 +55,7 @@ def run_memory(invocation: Invocation, choice: MemoryChoice) -> int:
     return 0 if plan.fits else SettingsError.exit_code
 
 
-def show_row(invocation: Invocation, checkpoint: Path | GsUrl) -> int:
+def show_row(invocation: Invocation, checkpoint: Path | GsUrl | HubSource) -> int:
     """Print the row of the catalog that ``checkpoint`` makes.
 
     Returns:

@@ -138,7 +138,7 @@ def _base(ref: str, change: StackChange, before: Path | None, after: OpenStack) 
 
 def _planned(invocation: Invocation, stack: OpenStack, base: Base | None) -> PreviewReport:
     require_present_waivers(invocation, stack)
-    cloud = planned_by_files(connect(invocation, stack))
+    cloud = planned_by_files(connect(invocation, stack), reading=True)
     stack = cloud.stack
     with plan_only(invocation, cloud) as stack_run:
         plan = stack_run.plan(reader=True)

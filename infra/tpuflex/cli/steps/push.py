@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
+from tpuflex.cli.known_files import known_by_source
 from tpuflex.cli.prepare_weights import (
     check_source,
     checked,
@@ -49,6 +50,7 @@ def run_push(invocation: Invocation, cloud: Cloud, directory: Path | None, *, ag
         NotFoundError: there is neither a directory nor a source, and nothing to fill regions from.
         WeightsError: nothing says that those in the bucket are the right ones; or the directory
             holds none, or other ones than the stack file pins.
+        SettingsError: the server could not read them.
         ConflictError: other weights are there already, in a bucket that outlives the stack.
         InterruptedByUser: the user did not agree.
         TpuflexError: the Hub, the engine or the cloud refused.
@@ -57,9 +59,11 @@ def run_push(invocation: Invocation, cloud: Cloud, directory: Path | None, *, ag
     origin: LocalModel | RemoteModel
     if directory is not None:
         origin = named_model(cloud.stack, directory, output.progress)
+        cloud = known_by_source(cloud, directory)
         ensure_bucket(invocation, cloud)
     elif source is not None:
         check_source(cloud.stack, cloud)
+        cloud = known_by_source(cloud)
         ensure_bucket(invocation, cloud)
         origin = weights_origin(cloud.stack, source, output.progress, lambda: cloud)
     else:

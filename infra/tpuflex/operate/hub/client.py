@@ -154,17 +154,29 @@ class HubClient:
             needs: what the server reads.
 
         Raises:
+            WeightsError: it is not what could be served.
+            TpuflexError: as :meth:`reading`.
+        """
+        return self.reading(
+            source, lambda files, commit: choose_files(source.repository, commit, files, needs)
+        )
+
+    def reading(self, source: HubSource, use: Callable[[ListedFiles, str], _Answer]) -> _Answer:
+        """What ``use`` makes of the files of ``source``, and the commit that its revision is now.
+
+        Raises:
             NotFoundError: there is no such model or revision.
             AccessError: it is gated or private, and the token is none or not enough.
-            WeightsError: it is not what could be served.
+            WeightsError: the Hub gives another commit.
             ApiError: the Hub cannot be reached, or limits requests.
+            TpuflexError: what ``use`` raises.
         """
         from huggingface_hub import HfApi
 
         api = HfApi(endpoint=self._endpoint, token=self._token)
         where = f"hf://{source.repository}@{source.revision or 'main'}"
 
-        def ask() -> Snapshot:
+        def ask() -> _Answer:
             info = api.model_info(
                 source.repository,
                 revision=source.revision or None,
@@ -189,7 +201,7 @@ class HubClient:
             ]
             commit = str(info.sha)
             read = partial(self._read, source.repository, commit)
-            return choose_files(source.repository, commit, ListedFiles(files, read), needs)
+            return use(ListedFiles(files, read), commit)
 
         return self._patiently(ask, where, source.repository)
 
