@@ -12,9 +12,10 @@ import pulumi
 import pytest
 import yaml
 
-from tests.checkpoints import PublishedCheckpoint, llama_70b, smollm2
+from tests.checkpoints import PublishedCheckpoint, everything_in, llama_70b, smollm2
 from tests.cli.typing import NOON, TypeIn
 from tests.unit.stack_sections import sections
+from tpuflex.boot.places import weights_prefix
 from tpuflex.catalog.rows import Source
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
@@ -208,6 +209,30 @@ def test_a_model_in_a_bucket_is_planned_by_its_headers(cloud: Cloud, tmp_path: P
     stack = planned_by_files(asked).stack
 
     assert files_text(stack) == "those of gs://acme-models/team/small"
+    assert stack.settings.catalog.served("").layers == 2  # type: ignore[union-attr]
+
+
+def test_what_is_pushed_comes_before_its_source(cloud: Cloud, tmp_path: Path) -> None:
+    """The set in the stack's bucket is what hosts read, whatever the source holds by now."""
+    name = "HuggingFaceTB/SmolLM2-135M-Instruct"
+    asked = with_model(cloud, name, "gs://acme-models/team/small")
+    put(cloud, "acme-models", "team/small", smollm2(layers=3).write(tmp_path / "source"))
+    bucket = storage_bucket(
+        asked.bucket, project=cloud.stack.settings.project, environ=cloud.environ
+    )
+    bucket.labels = cloud.stack.names.labels("state")
+    bucket.create(location="us-east5")
+    asked.weights.push(
+        everything_in(smollm2(layers=2).write(tmp_path / "pushed")),
+        weights_prefix(asked.stack.settings.model),
+        model=name,
+        revision="1",
+        progress=lambda _done, _total: None,
+    )
+
+    stack = planned_by_files(asked).stack
+
+    assert files_text(stack).startswith(f"those of gs://{asked.bucket}/models/")
     assert stack.settings.catalog.served("").layers == 2  # type: ignore[union-attr]
 
 

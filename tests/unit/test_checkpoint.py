@@ -383,6 +383,16 @@ def test_the_method_of_quantization_has_the_name_that_vllm_has_of_it(
     assert found == [method, method, method]
 
 
+def test_a_method_of_one_type_of_model_has_that_types_name() -> None:
+    """What gpt-oss calls mxfp4 is a method of its own, which the TPU back-end reads."""
+    said = {"quantization_config": {"quant_method": "mxfp4"}}
+
+    ours = described(changed(smollm2(), model_type="gpt_oss", **said), headers=False)
+    others = described(changed(smollm2(), **said), headers=False)
+
+    assert (ours.quantization, others.quantization) == ("gpt_oss_mxfp4", "mxfp4")
+
+
 @pytest.mark.parametrize(
     ("config", "tokens"),
     [

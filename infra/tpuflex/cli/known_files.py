@@ -58,15 +58,14 @@ def planned_by_files(cloud: Cloud, *, reading: bool = False) -> Cloud:
     """
     stack = cloud.stack
     settings, unread = stack.settings, ""
-    if settings.catalog.checkpoint is not None:
-        return cloud
+    here = settings.catalog.checkpoint
     try:
-        found = _pushed(cloud) or _of_source(cloud, reading=reading)
-        settings = with_checkpoint(settings, found)
+        found = _pushed(cloud) or here or _of_source(cloud, reading=reading)
+        settings = _with(settings, found)
     except WeightsError:
         raise
     except TpuflexError as error:
-        unread = error.message.rstrip(".")
+        unread = "" if here else error.message.rstrip(".")
     if findings := check(settings):
         raise SettingsError(stack.file.name, findings)
     return replace(cloud, stack=replace(stack, settings=settings, files_unread=unread))
@@ -93,15 +92,10 @@ def known_by_source(cloud: Cloud, directory: Path | None = None) -> Cloud:
         found = _of_source(cloud, reading=False)
     if found is None:
         return cloud
-    settings = with_checkpoint(stack.settings, found)
+    settings = _with(stack.settings, found)
     if findings := tuple(quantization_findings(settings)):
         raise SettingsError(stack.file.name, findings, hint="Nothing was sent.")
     return replace(cloud, stack=replace(stack, settings=settings))
-
-
-def with_checkpoint(settings: StackSettings, found: Checkpoint) -> StackSettings:
-    """``settings`` with what is known of the files of their model."""
-    return settings.model_copy(update={"catalog": settings.catalog.by_files(found)})
 
 
 def files_text(stack: OpenStack) -> str:
@@ -116,6 +110,11 @@ def files_text(stack: OpenStack) -> str:
         f"not known ({stack.files_unread}): planned by what is known of the"
         " model's name. `tpuflex memory --model-dir DIR` plans by files"
     )
+
+
+def _with(settings: StackSettings, found: Checkpoint) -> StackSettings:
+    """``settings`` with what is known of the files of their model."""
+    return settings.model_copy(update={"catalog": settings.catalog.by_files(found)})
 
 
 def _pushed(cloud: Cloud) -> Checkpoint | None:

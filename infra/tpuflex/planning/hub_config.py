@@ -186,6 +186,11 @@ _METHODS = {
     "gptq": "auto_gptq",
     "compressed_tensors": "compressed-tensors",
 }
+#: The same of one type of model.
+_METHODS_OF = {
+    ("gpt_oss", "mxfp4"): "gpt_oss_mxfp4",
+    ("deepseek_v4", "fp8"): "deepseek_v4_fp8",
+}
 #: ModelOpt's methods by what the names of its algorithms hold; plain FP8 is `modelopt`.
 _MODELOPT = {"FP4": "modelopt_fp4", "MXFP8": "modelopt_mxfp8", "MIXED": "modelopt_mixed"}
 
@@ -264,7 +269,8 @@ def quantization_of(document: dict[str, JsonValue], where: str) -> str | None:
     for owner, path in ((document, ""), (text, "text_config")):
         for name in QUANTIZATION_KEYS:
             if isinstance(owner, dict) and owner.get(name) is not None:
-                return _method(_object(owner, name, where), where, _path(path, name))
+                found = _method(_object(owner, name, where), where, _path(path, name))
+                return _METHODS_OF.get((str(document.get("model_type")), found), found)
     return None
 
 
@@ -272,10 +278,10 @@ def _method(found: dict[str, JsonValue], where: str, key: str) -> str:
     producer, inner = found.get("producer"), found.get("quantization")
     algorithm = (inner if isinstance(inner, dict) else found).get("quant_algo")
     by_modelopt = isinstance(producer, dict) and producer.get("name") == "modelopt"
-    if by_modelopt:
-        found = {"quant_method": "modelopt", **found}
+    if by_modelopt and algorithm is not None:
+        found = {**found, "quant_method": "modelopt"}
     method = _validated(_Quantization, found, where, key).quant_method.lower()
-    if method == "modelopt" and isinstance(algorithm, str):
+    if method.startswith("modelopt") and isinstance(algorithm, str):
         return next((name for part, name in _MODELOPT.items() if part in algorithm.upper()), method)
     return _METHODS.get(method, method)
 

@@ -12,6 +12,23 @@ from tpuflex.planning.request import NotPlannable
 from tpuflex.planning.stack import plan_stack
 from tpuflex.settings.model import NAMESPACE, Draft, StackSettings
 
+_WEIGHTS = f"{NAMESPACE}model.weights"
+#: What of two rows is compared: what makes a model another one, or an answer another length.
+_COMPARED = (
+    "family",
+    "layers",
+    "hidden_size",
+    "intermediate_size",
+    "attention_heads",
+    "kv_heads",
+    "head_dim",
+    "vocab_size",
+    "tied_embeddings",
+    "experts",
+    "quantization",
+    "max_context",
+)
+
 
 def memory_findings(draft: Draft) -> Iterator[Finding]:
     """What would not start, or never serve a sequence of full length, each with the nearest that
@@ -81,24 +98,6 @@ def _other_model(settings: StackSettings) -> Iterator[Finding]:
             f" are: {'; '.join(differing)}",
             "Write another name, unless these are the weights that you mean.",
         )
-
-
-_WEIGHTS = f"{NAMESPACE}model.weights"
-#: What of two rows is compared: what makes a model another one, or an answer another length.
-_COMPARED = (
-    "family",
-    "layers",
-    "hidden_size",
-    "intermediate_size",
-    "attention_heads",
-    "kv_heads",
-    "head_dim",
-    "vocab_size",
-    "tied_embeddings",
-    "experts",
-    "quantization",
-    "max_context",
-)
 
 
 def _findings(remarks: Iterable[Remark]) -> Iterator[Finding]:
