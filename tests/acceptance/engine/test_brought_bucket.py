@@ -102,10 +102,13 @@ def test_two_stacks_serve_from_it_and_it_stays(
     run_down(invocation, cloud, dry_run=False)
     down = json.loads(capsys.readouterr().out)
 
-    assert [len(each.sent) for each in (first, second)] == [2, 0]
+    assert [len(each.sent) for each in (first, second)] == [3, 0]
     assert sorted(before) == [
         f"{PREFIX}/{name}"
-        for name in ("MANIFEST.json", "config.json", "model.safetensors", "notes.txt")
+        for name in (
+            *("MANIFEST.json", "config.json", "model.safetensors", "notes.txt"),
+            "tokenizer.json",
+        )
     ]
     assert [(each["role"], each["condition"]["expression"]) for each in bound] == [
         (

@@ -55,12 +55,12 @@ SHOWN: dict[str, dict[str, str]] = {
     },
     "docs/how-to/weights.md": {
         "tpuflex --stack chat weights push": "Pushed … files (…\nmanifest_sha256: …",
-        "tpuflex --stack chat weights ls": "models/google-gemma-4-e4b-it/1  2 … complete",
+        "tpuflex --stack chat weights ls": "models/google-gemma-4-e4b-it/1  3 … complete",
         "tpuflex --stack chat weights verify": "models/google-gemma-4-e4b-it/1 matches its",
         "tpuflex --stack chat secrets put hf-token": "Added version 1 of hf-token.",
         "tpuflex --stack chat weights hash": "manifest_sha256: …",
         "tpuflex --stack chat weights rm models/google-gemma-4-e4b-it/1 --dry-run": (
-            "To be removed from gs://…\n…2 files and the manifest…\nNothing was changed (--dry"
+            "To be removed from gs://…\n…3 files and the manifest…\nNothing was changed (--dry"
         ),
         "tpuflex --stack chat weights rm --unfinished --yes": "There is nothing to remove.",
         "tpuflex --stack chat weights rm --unused-for 30 --yes": (
@@ -71,8 +71,8 @@ SHOWN: dict[str, dict[str, str]] = {
     },
     "docs/how-to/library.md": {
         "tpuflex --stack chat library up": "  us-east5  gs://tpuflex-library-…",
-        "tpuflex --stack chat weights push": "Pushed 2 files (…\nmanifest_sha256: …",
-        "tpuflex --stack chat weights ls": "models/google-gemma-4-e4b-it/tuned-2  2 … complete",
+        "tpuflex --stack chat weights push": "Pushed 3 files (…\nmanifest_sha256: …",
+        "tpuflex --stack chat weights ls": "models/google-gemma-4-e4b-it/tuned-2  3 … complete",
         "tpuflex --stack chat library status": (
             "The library of tpuflex-dev\nus-east5 … less than $0.01 a month …tpuflex-library-…\n"
             "us-east5  google/gemma-4-E4B-it  tuned-2"

@@ -12,9 +12,10 @@ import yaml
 
 from embedded_cloud import daemon
 from tests.acceptance.plain_pulumi import plain_pulumi
+from tests.checkpoints import tiny
 from tests.docs.typed_pages import PLAIN, untyped
 from tests.engine.embedded import ROOT, write_project
-from tests.engine.readme_shell import Shell, commands, write_weights
+from tests.engine.readme_shell import Shell, commands
 from tpuflex.engine.find import Engine
 from tpuflex.program import main
 
@@ -29,7 +30,7 @@ _AGREED = {"pulumi up --stack dev": " --yes --skip-preview"}
 def clone(tmp_path: Path, pulumi_engine: Engine) -> Iterator[Shell]:
     """A fresh clone with small weights, beside an embedded cloud whose hosts run nothing."""
     root = write_project(tmp_path / "clone")
-    write_weights(root / "weights")
+    tiny(root / "weights")
     tools = tmp_path / "bin"
     tools.mkdir(mode=0o700)
     (tools / "pulumi").symlink_to(pulumi_engine.path)

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from embedded_cloud.stand_in.server import ANSWER
+from tests.checkpoints import tiny
 from tests.docs.typed_pages import GOOGLE, untyped
-from tests.engine.readme_shell import Shell, commands, rehearsed, write_weights
+from tests.engine.readme_shell import Shell, commands, rehearsed
 from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.rehearsal import NOTICE
 from tpuflex.engine.find import Engine
@@ -114,7 +115,7 @@ def test_the_google_part_of_the_readme(clone: Shell) -> None:
     that it is a rehearsal; nothing is left, and no file of the real stack is written."""
     home, file = clone.root / ".tpuflex", clone.root / "stacks" / "Pulumi.first-proof.yaml"
     before = file.read_bytes()
-    write_weights(clone.root / "models" / "gemma-4-E4B-it")
+    tiny(clone.root / "models" / "gemma-4-E4B-it")
     *prepare, bring_up = commands("For a stack on Google you need")
     assert [line for line in prepare if line.startswith(FETCHING)]
     for line in prepare:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.acceptance.security.test_p4_two_clones import command, engine, mutations, the_id
 from tests.acceptance.security.test_p4_two_homes import second_home
+from tests.checkpoints import tiny
 from tests.engine.conftest import embedded, pulumi_engine
 from tests.engine.embedded import Embedded
 from tpuflex.cli.cloud import Cloud
@@ -61,9 +62,7 @@ def test_a_second_home_writes_nothing(embedded: Embedded, tmp_path: Path, typed:
     new state does not begin in the middle of another's endpoint."""
     engine(embedded).up()
     colleague = second_home(embedded, tmp_path / "colleague")
-    model = tmp_path / "model"
-    model.mkdir()
-    (model / "config.json").write_text("{}")
+    model = tiny(tmp_path / "model")
     before = mutations(embedded)
 
     told = {

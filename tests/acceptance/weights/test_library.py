@@ -149,7 +149,7 @@ def test_two_stacks_share_it_and_one_goes(
     library_down(embedded, capsys)
 
     assert unasked is None
-    assert [len(each.sent) for each in (first, second)] == [2, 0]
+    assert [len(each.sent) for each in (first, second)] == [3, 0]
     assert [each["name"] for each in buckets] == [BUCKET]
     assert [(each["model"], each["revision"]) for each in shown["models"]] == [(MODEL, "1")]
     assert [each["in_use"] for each in shown["models"]] == [True]
