@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests
 
-from embedded_cloud.access import issue_token, read_token
+from embedded_cloud.access import read_token
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import TOKEN, Api, error_of, flex_start
 from tpuflex.errors import EmulatorError
@@ -34,18 +34,6 @@ def test_every_start_has_a_token_of_its_own(tmp_path: Path) -> None:
     with EmbeddedCloud(tmp_path / "a") as again:
         assert again.token == path.read_text() != before
         assert Api(again.url, token=before).tpu("GET", "nodes").status_code == 401
-
-
-@pytest.mark.parametrize("mode", [0o644, 0o640, 0o602])
-def test_a_token_that_others_may_know_is_not_used(tmp_path: Path, mode: int) -> None:
-    """S8: one that others can read or write is no secret, or not ours; the next start's is."""
-    issue_token(tmp_path)
-    (tmp_path / "token").chmod(mode)
-    with pytest.raises(EmulatorError, match="token"):
-        read_token(tmp_path)
-    token = issue_token(tmp_path)
-    assert token == read_token(tmp_path)
-    assert stat.S_IMODE((tmp_path / "token").stat().st_mode) == 0o600
 
 
 def test_there_is_no_token_where_no_cloud_ever_ran(tmp_path: Path) -> None:
