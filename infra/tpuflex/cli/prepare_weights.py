@@ -233,7 +233,7 @@ def require_elsewhere(cloud: Cloud, place: GsUrl) -> None:
     kept = weights_prefix(cloud.stack.settings.model)
     if place.bucket in cloud.buckets.values() and place.prefix == kept:
         problem = f"it is {place}, where the stack keeps its weights"
-        remedy = "Name where they come from, or remove it."
+        remedy = "Name where they come from, or leave the key out."
         raise SettingsError(cloud.stack.file.name, (Finding(SOURCE_KEY, problem, remedy),))
 
 
