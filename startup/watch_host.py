@@ -24,6 +24,7 @@ SERVING_KEY = "instance/guest-attributes/tpuflex/serving"
 TOKEN_KEY = "instance/service-accounts/default/token"  # noqa: S105 - a path
 #: Bounds on what is waited for: an answer of Google, docker.
 GOOGLE_S, DOCKER_S = 15.0, 120.0
+ANSWER_BYTES = 4 * 2**20
 #: What docker gives a server between SIGTERM and SIGKILL.
 STOP_S = 10
 #: Google's bounds on queries of guest attributes, as in part 02.
@@ -84,7 +85,7 @@ def ask(
     request = Request(url, content, dict(headers), method=method)  # noqa: S310 - as the script has it
     try:
         with _OPENER.open(request, timeout=seconds) as response:  # nosec B310
-            text = response.read().decode("utf-8", "replace")
+            text = response.read(ANSWER_BYTES).decode("utf-8", "replace")
             fields = response.headers
             return Answer(response.status, text, fields.get("ETag", ""), fields.get("Date", ""))
     except HTTPError as error:

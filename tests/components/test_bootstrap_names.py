@@ -22,7 +22,8 @@ def test_the_numbers_decide() -> None:
         "assertion.repository_owner_id == '12' && assertion.repository_id == '34'"
     )
     assert repository.deploys == (
-        "assertion.sub.endsWith(':environment:production') ? 'yes' : 'no'"
+        "assertion.sub.endsWith(':environment:production') && assertion.ref_protected == 'true'"
+        " ? 'yes' : 'no'"
     )
 
 
@@ -55,7 +56,9 @@ def test_an_expression_ends_where_it_should(environment: str) -> None:
     except ValueError:
         return
     assert re.fullmatch(
-        r"assertion\.sub\.endsWith\(':environment:[^:/\s'\\]+'\) \? 'yes' : 'no'", deploys
+        r"assertion\.sub\.endsWith\(':environment:[^:/\s'\\]+'\)"
+        r" && assertion\.ref_protected == 'true' \? 'yes' : 'no'",
+        deploys,
     )
 
 

@@ -92,6 +92,17 @@ def test_an_expired_waiver_is_an_error() -> None:
     assert over.until == date(2026, 11, 21)
 
 
+def test_a_waiver_ends_within_a_year() -> None:
+    """What is accepted is looked at again: a last day that is further ahead is an error."""
+    year, more = waiver("no-open-ingress", days=366), waiver("no-basic-roles", days=367)
+
+    (problem,) = expired([year, more], NOW)
+
+    assert problem.key == "tpuflex:waivers[1].until"
+    assert "more than a year ahead" in problem.problem
+    assert problem.remedy == f"Write {year.until} at the latest."
+
+
 def test_what_refuses_comes_first() -> None:
     """Findings are in the order: refused, undecided, waived."""
     resources = [

@@ -58,14 +58,16 @@ class Repository:
 
     @property
     def deploys(self) -> str:
-        """Whether a token is that of a job in its environment, as an attribute's expression.
+        """Whether a token is that of a job in its environment, on a branch that is protected, as an
+        attribute's expression. Without protection, whoever may push would deploy.
 
         The end of the subject says so, in both forms that GitHub gives it: with names alone, and
         with numbers beside them, as repositories have it that were made after 2026-06-18
         (https://github.blog/changelog/2026-04-23-immutable-subject-claims-for-github-actions-oidc-tokens).
         Values within a subject have no colon: GitHub writes %3A for it.
         """
-        return f"assertion.sub.endsWith(':environment:{self.environment}') ? 'yes' : 'no'"
+        environment = f"assertion.sub.endsWith(':environment:{self.environment}')"
+        return f"{environment} && assertion.ref_protected == 'true' ? 'yes' : 'no'"
 
 
 @dataclass(frozen=True, slots=True)

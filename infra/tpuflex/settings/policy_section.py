@@ -45,7 +45,8 @@ class Waiver(Frozen):
     """Why it is accepted, in one line."""
 
     until: dt.date
-    """Its last day, as text such as "2026-12-31", by UTC; from the next on it is an error."""
+    """Its last day, as text such as "2026-12-31", by UTC, at most a year ahead; from the next on
+    it is an error."""
 
 
 Usd = Annotated[Decimal, Field(gt=0, lt=10_000_000, decimal_places=2)]

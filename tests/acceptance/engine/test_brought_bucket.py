@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +141,8 @@ def test_what_policy_says_of_it_can_be_waived(embedded: Embedded) -> None:
         uniformBucketLevelAccess={"enabled": False},
         publicAccessPrevention="inherited",
     )
-    waiver = {"rule": "bucket-region", "reason": "moves next week", "until": "2099-12-31"}
+    until = (datetime.now(UTC) + timedelta(days=7)).date().isoformat()
+    waiver = {"rule": "bucket-region", "reason": "moves next week", "until": until}
     write(embedded, "one", manifest_sha256="5a" * 32, manage_grants=False)
     file = embedded.root / "stacks" / "Pulumi.one.yaml"
     document = yaml.safe_load(file.read_text())

@@ -45,10 +45,17 @@ def run_ci_init(invocation: Invocation, source: str, branch: str) -> None:
             f"{root} is in no Git repository.", hint="Run: git init, or change to the repository."
         )
     top = Path(shown.rstrip("\n"))
+    directory = root.relative_to(top).as_posix()
+    if "${{" in directory:
+        raise TpuflexError(
+            f"The project's directory {directory} has ${{{{ in its name, which GitHub would"
+            " evaluate in the workflows; nothing was written.",
+            hint="Give the directory another name.",
+        )
     texts = workflow_texts(
         _source(source),
         branch=_branch(branch, root, environ),
-        directory=root.relative_to(top).as_posix(),
+        directory=directory,
         project=invocation.project.name,
     )
     outcomes = {path: _outcome(top, path, text) for path, text in texts.items()}
