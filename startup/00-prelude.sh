@@ -56,8 +56,10 @@ SIGNAL=
 WAITED=0
 WAIT_BEGAN=0
 
+# log TEXT: a line of the log. What a server or a service says in TEXT begins no line of its own: it
+# would pass for ours.
 log() {
-    printf '%s %s\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$*" >&2
+    printf '%s %s\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "${*//$'\n'/$'\n'  | }" >&2
 }
 
 # on_error STATUS LINE COMMAND: report an unexpected failure with the command as it is written in the

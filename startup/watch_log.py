@@ -60,7 +60,7 @@ class Log:
         try:
             with self._file.open("a", encoding="utf-8") as file:
                 # What a server says of itself begins no line of its own: it would pass for ours.
-                words = "\n    ".join(self.scrubbed(text).splitlines())
+                words = "\n  | ".join(self.scrubbed(text).splitlines())
                 file.write(f"{now:%Y-%m-%dT%H:%M:%SZ} watch: {words}\n")
             self._send(severity)
         except (OSError, ValueError, SystemExit):

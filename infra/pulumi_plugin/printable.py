@@ -32,6 +32,9 @@ _IGNORABLE = (
     range(0xE0000, 0xE1000),  # tags and variation selectors
 )
 
+#: GitHub takes `::error::` for a command also behind blanks.
+_MARK = "  | "
+
 #: Kept where they belong, after a visible character: emoji, Persian and Indic scripts need them.
 _JOINERS = frozenset("\u200c\u200d")
 _SELECTORS = frozenset(map(chr, range(0xFE00, 0xFE10)))
@@ -60,6 +63,14 @@ def printable(text: str, *, lines: bool = False, after: str = "") -> str:
         shown.append(letter if kept else _spelled(letter))
         before = letter
     return "".join(shown)
+
+
+def marked(text: str) -> str:
+    """Foreign ``text``, printable, with a mark before each of its lines but the first, which
+    follows words of ours: none passes for a message of ours, or for a command to the CI that shows
+    it
+    (https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands)."""
+    return printable(text, lines=True).replace("\n", f"\n{_MARK}")
 
 
 def is_printable(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -171,6 +172,19 @@ def test_what_no_workflow_can_say(
     assert not (repository / ".github").exists()
 
 
+def test_a_directory_that_github_would_evaluate(
+    type_in: TypeIn, repository: Path, project: Path
+) -> None:
+    """A directory's name stands in the workflows, where an expression of GitHub's would be run."""
+    moved = project.rename(repository / "a ${{ github.token }}")
+
+    refused = type_in("-C", str(moved), "ci", "init", "--source", ONE)
+
+    assert refused.code != 0
+    assert "which GitHub would evaluate" in refused.err
+    assert not (repository / FOLDER).exists()
+
+
 def test_outside_of_a_repository(type_in: TypeIn) -> None:
     """Without Git there is nowhere to write workflows to."""
     refused = type_in("ci", "init", "--source", ONE)
@@ -257,3 +271,58 @@ def test_usage(type_in: TypeIn, words: tuple[str, ...], problem: str) -> None:
 
     assert typed.code == 2
     assert problem in typed.err
+
+
+#: The jobs that show what clouds and hosts say, and the step of each that does.
+_SHOWING = (
+    ("preview", "preview", "Preview"),
+    ("deploy", "plan", "Plan"),
+    ("deploy", "deploy", "Deploy the plan that was approved"),
+    ("renew", "renew", "Renew"),
+    ("sweep", "report", "Sweep"),
+    ("sweep", "remove", "Sweep"),
+)
+
+
+@pytest.mark.parametrize(("workflow", "job", "name"), _SHOWING)
+def test_what_others_say_is_no_command_to_github(
+    tmp_path: Path, workflow: str, job: str, name: str
+) -> None:
+    """Of all that a command shows, nothing is taken for a workflow command; what the workflow says
+    after it is, and its exit code counts."""
+    steps = yaml.safe_load((ROOT / FOLDER / f"{workflow}.yml").read_text())["jobs"][job]["steps"]
+    (run,) = [step["run"] for step in steps if step.get("name") == name]
+    (tmp_path / ".tpuflex-source").symlink_to(ROOT)
+    (tmp_path / "plan").mkdir()
+    (tmp_path / "plan" / "plan.md").touch()
+    for command, does in {
+        "tpuflex": "echo ::set-output::; echo ::add-mask::x >&2; exit 9",
+        "gh": f'echo \'{{"digest": "d"}}\' >{tmp_path}/plan/plan.json',
+    }.items():
+        (tmp_path / command).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / command).chmod(0o755)
+    variables = "DIRECTORY STACK BASE BACKEND PROVIDER OUTSIDE GITHUB_RUN_ID GITHUB_REPOSITORY"
+    files = {name: str(tmp_path / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+    done = subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", run],
+        cwd=tmp_path,
+        env={
+            **dict.fromkeys(variables.split(), "x"),
+            **files,
+            "RUNNER_TEMP": str(tmp_path),
+            "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    lines = done.stdout.splitlines()
+    (first,) = [n for n, line in enumerate(lines) if line.startswith("::stop-commands::")]
+    last = lines.index(f"::{lines[first].removeprefix('::stop-commands::')}::")
+    foreign = [n for n, line in enumerate(lines) if line in ("::set-output::", "::add-mask::x")]
+    assert foreign
+    assert all(first < n < last for n in foreign)
+    assert "::" not in done.stderr
+    told = Path(files["GITHUB_OUTPUT"])
+    assert done.returncode == 9 or told.read_text() == "code=9\n"

@@ -66,17 +66,19 @@ class TestReport:
         assert reported(phase="image") == HostReport("image")
 
     def test_reason_is_no_traceback(self) -> None:
-        """Of a traceback in the server's log, only the error itself is shown."""
+        """Of a traceback in the server's log, only the error itself is shown; none of its lines
+        passes for one of ours, or for a command to a CI."""
         error = (
             "container-died: the server died with status 1: ^^^^^^^\n"
             'File "/venv/vllm/engine/arg_utils.py", line 1955, in create_model_config\n'
             "return ModelConfig(\n^^^^^^^^^^^^\n"
-            "ValidationError: 1 validation error for ModelConfig\nValue error, Unrecognized model"
+            "ValidationError: 1 validation error for ModelConfig\n::error::Unrecognized model"
         )
 
         assert HostReport("health", error=error).reason == (
             "container-died: the server died with status 1:\n"
-            "ValidationError: 1 validation error for ModelConfig\nValue error, Unrecognized model"
+            "  | ValidationError: 1 validation error for ModelConfig\n"
+            "  | ::error::Unrecognized model"
         )
 
     def test_an_error_is_not_ready(self) -> None:

@@ -76,12 +76,12 @@ def test_no_value_of_another_kind_breaks_it(fields: dict[str, object]) -> None:
 
 
 def test_a_reason_is_printable() -> None:
-    """Escape codes in a reason do not reach a terminal."""
+    """Escape codes in a reason reach no terminal, and none of its lines begins one of ours."""
     found = serving_report(json.dumps({"phase": "failed", "reason": "died\x1b[2J\nthere"}))
 
     assert found is not None
     assert "\x1b" not in found.reason
-    assert found.reason.splitlines()[1:] == ["there"]
+    assert found.reason.splitlines()[1:] == ["  | there"]
 
 
 @pytest.mark.parametrize(

@@ -259,7 +259,7 @@ def test_what_a_server_says_begins_no_line_of_the_log(tmp_path: Path) -> None:
 
     first, second = file.read_text().splitlines()
     assert first.endswith("watch: failed: it died: one")
-    assert second == "    2026-11-24T12:00:00Z phase READY"
+    assert second == "  | 2026-11-24T12:00:00Z phase READY"
 
 
 def test_clients_write_no_reason(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from pulumi_plugin.printable import printable
+from pulumi_plugin.printable import marked, printable
 from tpuflex.codes import Code
 from tpuflex.errors import (
     AccessError,
@@ -124,13 +124,13 @@ def read_rpc_error(http_status: int, body: bytes) -> RpcError:
         payload = None
     error = payload.get("error") if isinstance(payload, dict) else None
     if not isinstance(error, dict):
-        text = printable(body[:200].decode("utf-8", "replace").strip(), lines=True)
+        text = marked(body[:200].decode("utf-8", "replace").strip())
         return RpcError(http_status, "", text or "no error text", frozenset())
     listed = [*_dicts(error.get("errors")), *_dicts(error.get("details"))]
     return RpcError(
         http_status=http_status,
         status=printable(str(error.get("status", ""))),
-        message=printable(str(error.get("message", "")), lines=True) or "no error text",
+        message=marked(str(error.get("message", ""))) or "no error text",
         reasons=frozenset(str(item["reason"]) for item in listed if "reason" in item),
         service=next((name for item in listed if (name := _service(item))), ""),
     )

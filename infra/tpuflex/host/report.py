@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from pulumi_plugin.printable import printable
+from pulumi_plugin.printable import marked, printable
 from tpuflex.host.serving import (
     LAST_SECOND,
     SERVING,
@@ -224,7 +224,8 @@ class HostReport:
 
     @property
     def reason(self) -> str:
-        """The error for people: without the frames of a traceback that the server printed."""
+        """The error for people: without the frames of a traceback that the server printed, and
+        with a mark before each further line."""
         kept: list[str] = []
         in_frame = False
         for line in self.error.splitlines():
@@ -232,7 +233,7 @@ class HostReport:
             if not frame and not in_frame and line.strip(" ^~"):
                 kept.append(line.rstrip(" ^~"))
             in_frame = frame  # the line after a frame is its source text
-        return "\n".join(kept)
+        return marked("\n".join(kept))
 
     def seconds_by_phase(self) -> dict[str, float]:
         """How long each phase took that has ended, of which image and weights may overlap; READY

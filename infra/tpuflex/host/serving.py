@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from pulumi_plugin.printable import printable
+from pulumi_plugin.printable import marked
 
 #: No count is larger: what is was not counted.
 MOST = 2**53
@@ -129,7 +129,7 @@ def serving_report(text: str) -> Serving | None:
         waiting=reported_count(document.get("waiting")),
         drained=document.get("drained") is True,
         cut_off=reported_count(document.get("cut_off")),
-        reason=printable(str(document.get("reason") or ""), lines=True),
+        reason=marked(str(document.get("reason") or "")),
         drains_at=_time(document.get("drains_at")),
         ends_at=_time(document.get("ends_at")),
         restarts=reported_count(document.get("restarts")),
