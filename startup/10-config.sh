@@ -159,9 +159,12 @@ programs = config["compile_cache"].get("bucket", bucket)
 if not isinstance(programs, str) or not re.fullmatch(TEXT["weights"]["bucket"], programs):
     sys.exit(f"tpuflex-config: compile_cache.bucket is not valid: {programs!r}")
 fields["compile_cache.bucket"] = programs
-# What a library knows programs by outlives the endpoint, whose API key does not.
+# What signs them: a pinned version of the endpoint's own secret, or the latest of a library's.
 secret = config["compile_cache"].get("key", "")
-if not isinstance(secret, str) or not re.fullmatch(r"(projects/[^/\s]+/secrets/[\w-]+)?", secret):
+version = r"projects/[^/\s]+/secrets/[\w-]+/versions/(\d+|latest)"
+if fields["compile_cache.mode"] == "none":
+    version = ""
+if not isinstance(secret, str) or not re.fullmatch(version, secret):
     sys.exit(f"tpuflex-config: compile_cache.key is not valid: {secret!r}")
 fields["compile_cache.key"] = secret
 for key, value in fields.items():

@@ -29,15 +29,8 @@ main(*sys.argv[2:])
 ' "$STATE_DIR" "$@" 2>"$STATE_DIR/cache.problem"
 }
 
-# cache_secret: the file with what signs archives here, and tells them from others': what a library
-# keeps for that, or the endpoint's first API key, which goes with the endpoint.
-cache_secret() {
-    if [[ -n $(setting compile_cache.key) ]]; then
-        printf '%s' "$MEMORY_DIR/compile-cache.key"
-    else
-        printf '%s' "$SECRETS_DIR/api-key"
-    fi
-}
+# What signs archives here, and tells them from others'.
+export CACHE_SECRET="$MEMORY_DIR/compile-cache.key"
 
 # What is said is bounded: whoever writes to the bucket may have a say in it.
 cache_problem() {
@@ -116,7 +109,7 @@ restore_compile_cache() {
     fi
     if ! CACHE_DELAYS='2 5 10 20 40 40 0' fetch_cache_secret; then
         ignore_cache "the compile cache is not used: $(cache_problem)"
-        # What an earlier boot has placed may be somebody's who had a key that was exchanged since.
+        # What an earlier boot has placed may be signed with a key that was exchanged since.
         : >"$CACHE_DIR/ready"
         return 0
     fi
@@ -140,7 +133,7 @@ await_restored() {
 unpack_archive() {
     local found
     [[ -e $CACHE_DIR/archive.json ]] || return 1
-    if found=$(cache_command unpack "$CACHE_DIR" "$(cache_secret)"); then
+    if found=$(cache_command unpack "$CACHE_DIR" "$CACHE_SECRET"); then
         printf '%s\n' "from $1" "$found" "milliseconds $(($(milliseconds) - $2))" >>"$STATE_DIR/cache.found"
         return 0
     fi
@@ -222,11 +215,11 @@ pack_compile_cache() {
     local compiled
     : >"$CACHE_DIR/ready" || rm -rf "$CACHE_DIR/programs"
     # A role that was given with the host may have taken effect only by now; chips wait for no more.
-    if [[ ! -e $(cache_secret) ]] && ! CACHE_DELAYS=0 fetch_cache_secret; then
+    if [[ ! -e $CACHE_SECRET ]] && ! CACHE_DELAYS=0 fetch_cache_secret; then
         report_cache problem "the compile cache is neither used nor kept: $(cache_problem)"
         return 0
     fi
-    if ! compiled=$(CACHE_SECONDS=60 cache_command pack "$CACHE_DIR" "$(cache_secret)"); then
+    if ! compiled=$(CACHE_SECONDS=60 cache_command pack "$CACHE_DIR" "$CACHE_SECRET"); then
         rm -f "$CACHE_DIR/archive.partial"
         report_cache problem "the compile cache is not kept: $(cache_problem)"
         return 0

@@ -1,23 +1,21 @@
 #!/usr/bin/env bash
-# Startup of a serving host, part 46: archives of the compile cache in a bucket, and what signs them in
-# a library. What is read there may be anybody's: part 45 uses only what that key has signed.
+# Startup of a serving host, part 46: archives of the compile cache in a bucket, and what signs them.
+# What is read in the bucket may be anybody's: part 45 uses only what that secret has signed.
 set -Eeuo pipefail
 
-# fetch_cache_secret: bring what signs archives in a library, its latest version; without it 1, and
-# what is wrong in cache.problem.
+# fetch_cache_secret: bring what signs archives; without it 1, and what is wrong in cache.problem.
 fetch_cache_secret() {
     local status key answer="$MEMORY_DIR/compile-cache.answer"
     key=$(setting compile_cache.key)
-    [[ -n $key ]] || return 0
-    rm -f "$(cache_secret)"
-    status=$(cache_get 64 "$SECRETMANAGER/$key/versions/latest:access" "$answer")
+    rm -f "$CACHE_SECRET"
+    status=$(cache_get 64 "$SECRETMANAGER/$key:access" "$answer")
     if [[ $status != 200 ]]; then
         printf '%s cannot be read (HTTP %s)' "$key" "$status" >"$STATE_DIR/cache.problem"
-    elif ! cache_command secret "$answer" "$(cache_secret)"; then
+    elif ! cache_command secret "$answer" "$CACHE_SECRET"; then
         printf '%s has no value of use: %s' "$key" "$(cache_problem)" >"$STATE_DIR/cache.problem"
     fi
     rm -f "$answer"
-    [[ -e $(cache_secret) ]]
+    [[ -e $CACHE_SECRET ]]
 }
 
 cache_objects() {
@@ -47,7 +45,7 @@ fetch_archive() {
     status=$(cache_get 256 "$object.json?alt=media" "$fetched")
     if [[ $status != 200 ]]; then
         ignore_cache "$1 cannot be read (HTTP $status)"
-    elif ! size=$(cache_command check "$CACHE_DIR" "$(cache_secret)" "$fetched"); then
+    elif ! size=$(cache_command check "$CACHE_DIR" "$CACHE_SECRET" "$fetched"); then
         ignore_cache "$1 is ignored: $(cache_problem)"
     else
         status=$(cache_get $((size / 1024 + 1)) "$object.tar?alt=media" "$CACHE_DIR/archive.tar")
@@ -84,7 +82,7 @@ cache_get() {
 upload_archive() {
     local began name extension status=
     began=$(milliseconds)
-    if ! name=$(cache_command name "$CACHE_DIR" "$(cache_secret)"); then
+    if ! name=$(cache_command name "$CACHE_DIR" "$CACHE_SECRET"); then
         report_cache problem "the compile cache is not saved: $(cache_problem)"
         return 0
     fi

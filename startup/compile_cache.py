@@ -1,8 +1,8 @@
 """The compile cache of a host: programs that XLA has compiled, in one archive per key.
 
 What a server has compiled is packed before it is said to be READY. A later server gets it only if
-the archive is the one that its document says, and the document carries a code that takes the
-endpoint's own key to make: whoever writes the cache runs code on the chip
+the archive is the one that its document says, and the document carries a code that takes a secret
+to make which is for nothing else: whoever writes the cache runs code on the chip
 (https://docs.jax.dev/en/latest/persistent_compilation_cache.html).
 """
 
@@ -259,12 +259,11 @@ def sha256_of(path: Path) -> str:
     return found.hexdigest()
 
 
-def secret_of(secrets: bytes, key: str) -> bytes:
-    """What signs the documents of ``key``, from the first of ``secrets``: the endpoint's API keys,
-    or what a library keeps for that. The server has none of them, and who can write to the bucket
-    need not."""
+def secret_of(value: bytes, key: str) -> bytes:
+    """What signs the documents of ``key``, from the value of a secret that the hosts alone read:
+    neither the server nor who can write to the bucket has it."""
     salt = f"tpuflex compile cache {key}".encode()
-    return hashlib.pbkdf2_hmac("sha256", secrets.split()[0], salt, ROUNDS)
+    return hashlib.pbkdf2_hmac("sha256", value.strip(), salt, ROUNDS)
 
 
 def text_of(document: dict[str, Any]) -> bytes:

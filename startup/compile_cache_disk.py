@@ -97,7 +97,7 @@ def _key(home: str, config: str, tpu_env: str) -> None:
 def _secret(answer: str, target: str) -> None:
     """Write the value in an answer of Secret Manager to ``target``, for root alone."""
     value = base64.b64decode(json.loads(Path(answer).read_bytes())["payload"]["data"])
-    if not value.split():
+    if not value.strip():
         raise RefusedError("it is empty")
     with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400), "wb") as file:
         file.write(value)

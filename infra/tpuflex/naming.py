@@ -38,11 +38,11 @@ VLLM_ENDPOINT = "tpuflex:index:VllmEndpoint"
 STATE_ID_BYTES = 10
 
 #: What a secret of the endpoint is for: part of its name, and the name of its file on the host.
-SecretRole = Literal["api-key", "tls-certificate", "metrics-key", "hf-token"]
+SecretRole = Literal["api-key", "tls-certificate", "metrics-key", "programs-key", "hf-token"]
 SECRET_ROLES: tuple[SecretRole, ...] = get_args(SecretRole)
-API_KEY, TLS_CERTIFICATE, METRICS_KEY, HF_TOKEN = SECRET_ROLES
+API_KEY, TLS_CERTIFICATE, METRICS_KEY, PROGRAMS_KEY, HF_TOKEN = SECRET_ROLES
 #: Those that the hosts read. The last one is for whoever pushes weights.
-HOST_SECRET_ROLES: tuple[SecretRole, ...] = (API_KEY, TLS_CERTIFICATE, METRICS_KEY)
+HOST_SECRET_ROLES: tuple[SecretRole, ...] = SECRET_ROLES[:-1]
 
 #: Logical name of the endpoint that the project's own program deploys. The command line
 #: finds the endpoint's bucket, secrets and slice by ``Names(project, stack, ENDPOINT_NAME)``.
@@ -149,7 +149,8 @@ def library_names(cloud_project: str) -> Names:
 
 def programs_key(cloud_project: str) -> str:
     """Resource name of the secret that signs the compiled programs which the library of a Google
-    Cloud project keeps, ``projects/P/secrets/S``."""
+    Cloud project keeps, ``projects/P/secrets/S``. What an endpoint keeps itself is signed with a
+    secret of its own, :data:`PROGRAMS_KEY`."""
     secret = library_names(cloud_project).secret("programs")
     return f"projects/{cloud_project}/secrets/{secret}"
 

@@ -47,6 +47,7 @@ def test_hosts_run_as_the_account_and_read_their_own(deployed: Deploy, preview: 
         "vllm-weights-reader": ("roles/storage.objectViewer", MEMBER),
         "vllm-weights-compile-cache": ("roles/storage.objectCreator", MEMBER),
         "vllm-secrets-api-key-reader": ("roles/secretmanager.secretAccessor", MEMBER),
+        "vllm-secrets-programs-key-reader": ("roles/secretmanager.secretAccessor", MEMBER),
     }
     assert plan.inputs["tpuflex:index:HostIdentity vllm-host"]["brought"] == {
         "project": "acme-serving",

@@ -19,6 +19,7 @@ SECRET = "gcp:secretmanager/secret:Secret"
 GRANT = "gcp:secretmanager/secretIamMember:SecretIamMember"
 MINE: dict[str, Any] = {
     "api_key": "projects/acme-vault/secrets/vllm-key/versions/3",
+    "programs_key": "projects/acme-vault/secrets/programs/versions/1",
     "hf_token": "projects/acme-vault/secrets/hub/versions/1",
 }
 SEEN: dict[str, object] = {"name": "projects/1234/secrets/vllm-key", "effectiveLabels": {}}
@@ -41,6 +42,7 @@ def test_only_the_right_to_read_one_version_is_made(deployed: Deploy, preview: b
     assert sorted(made(plan)) == [
         f"{SECRET} vllm-secrets-metrics-key",
         reader,
+        f"{GRANT} vllm-brought-secrets-programs-key-reader",
         f"{GRANT} vllm-secrets-metrics-key-reader",
     ]
     grant = plan.inputs[reader]

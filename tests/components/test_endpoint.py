@@ -278,9 +278,8 @@ class TestPrepare:
 
         plan = deployed(embedded(), prepare=prepare)
 
-        assert prepare.calls == [
-            ("tpuflex-dev-vllm-weights-us-east5-a529e6", {"api-key": "tpuflex-dev-vllm-api-key"})
-        ]
+        secrets = {role: f"tpuflex-dev-vllm-{role}" for role in ("api-key", "programs-key")}
+        assert prepare.calls == [("tpuflex-dev-vllm-weights-us-east5-a529e6", secrets)]
         assert served(plan) == prepare.sha256
 
     def test_changes_nothing_else_about_the_slice(self, deployed: Deploy) -> None:

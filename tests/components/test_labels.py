@@ -14,7 +14,7 @@ Deploy = Callable[..., Plan]
 #: What carries labels: everything else of an endpoint can carry none.
 LABELLED = {
     "gcp:dns/managedZone:ManagedZone": 3,
-    "gcp:secretmanager/secret:Secret": 2,
+    "gcp:secretmanager/secret:Secret": 3,
     "gcp:storage/bucket:Bucket": 1,
     "tpuflex:tpu:QueuedResource": 1,
 }

@@ -103,7 +103,8 @@ def test_programs_are_kept_in_the_library_of_each_region(deployed: Deploy) -> No
         waited = {f"{MEMBER} vllm-library-programs{name}-{word}" for word in grants}
         assert waited <= plan.dependencies[SLICE]
     key = "gcp:secretmanager/secretIamMember:SecretIamMember vllm-library-programs-key"
-    assert document["key"] == f"projects/{_PROJECT}/secrets/{plan.inputs[key]['secretId']}"
+    secret = f"projects/{_PROJECT}/secrets/{plan.inputs[key]['secretId']}"
+    assert document["key"] == f"{secret}/versions/latest"
     assert plan.inputs[key]["role"] == "roles/secretmanager.secretAccessor"
     assert key in plan.dependencies[SLICE]
 

@@ -36,7 +36,7 @@ CONFIG: dict[str, Any] = {
 }
 TPU_ENV = "ACCELERATOR_TYPE: 'v6e-4'\nTOPOLOGY: '2x2'\nNODE_ID: 'n-1'\n"
 PARTS = key_parts(CONFIG, TPU_ENV, "0/1")
-SECRET = b"derived from a key of the endpoint"
+SECRET = b"derived from what signs the endpoint's programs"
 
 
 @pytest.fixture

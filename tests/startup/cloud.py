@@ -18,6 +18,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 API_KEY = "key-canary-3141592653"
 VERSION = "projects/p/secrets/api-key/versions/1"
+#: What signs compiled programs.
+PROGRAMS_KEY = "programs-canary-2718281828"
+PROGRAMS_VERSION = "projects/p/secrets/programs-key/versions/1"
 PREFIX = "models/tiny/1"
 FILES = {
     "config.json": b'{"architectures": ["LlamaForCausalLM"]}',
@@ -111,7 +114,9 @@ class Cloud:
     zone: str | None = "us-east5-a"
     attributes: dict[str, str] = field(default_factory=dict)
     objects: dict[str, bytes] = field(default_factory=dict)
-    secrets: dict[str, str] = field(default_factory=lambda: {VERSION: API_KEY})
+    secrets: dict[str, str] = field(
+        default_factory=lambda: {VERSION: API_KEY, PROGRAMS_VERSION: PROGRAMS_KEY}
+    )
     answers: dict[str, list[int]] = field(default_factory=dict)
     health: bool = True
     open_routes: set[tuple[str, str]] = field(default_factory=set)

@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from tests.startup.cloud import PREFIX, VERSION, Cloud, Handler, Server
+from tests.startup.cloud import PREFIX, PROGRAMS_VERSION, VERSION, Cloud, Handler, Server
 from tpuflex.boot.metadata import startup_script
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.catalog.weight_formats import allowed_patterns
@@ -240,7 +240,11 @@ class StartupHost:
                 "parallelism": 3,
                 "expected_gbps": 0,
             },
-            "compile_cache": {"mode": "bucket", "prefix": "compile-cache"},
+            "compile_cache": {
+                "mode": "bucket",
+                "prefix": "compile-cache",
+                "key": PROGRAMS_VERSION,
+            },
             "secrets": [{"role": "api-key", "version": VERSION}],
             "timeouts": {"ready_s": 30, "secret_s": 20},
             "drain": {"run_s": 0, "drain_s": 600, "margin_s": 300},

@@ -35,7 +35,15 @@ def read(host: StartupHost) -> str:
         ("weights", None, "missing"),
         *(("serving", {"warmup_s": each}, "serving.warmup_s") for each in (601, "45", True)),
         ("compile_cache", {"bucket": "a/../b"}, "compile_cache.bucket is not valid"),
-        ("compile_cache", {"key": f"{SECRET}/../other"}, "compile_cache.key is not valid"),
+        *(
+            ("compile_cache", {"key": each}, "compile_cache.key is not valid")
+            for each in (f"{SECRET}/versions/1/../other", SECRET, "", None)
+        ),
+        (
+            "compile_cache",
+            {"mode": "none", "key": f"{SECRET}/versions/1"},
+            "compile_cache.key is not valid",
+        ),
         *(
             ("serving", {"chat_template": path}, "serving.chat_template is not valid")
             for path in (

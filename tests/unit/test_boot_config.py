@@ -84,11 +84,22 @@ def test_weights_have_a_bucket_in_each_region(bucket: str, held_by: Callable[[st
     assert not planned.holds(NAMES.bucket("my-project", "asia-east1"))
 
 
-@pytest.mark.parametrize(("mode", "kept"), [("bucket", True), ("host", False), ("none", False)])
-def test_programs_are_kept_in_a_library(mode: str, kept: bool) -> None:
+OWN_KEY = NAMES.secret_version("my-project", "programs-key", 1)
+
+
+@pytest.mark.parametrize(
+    ("mode", "key", "own_key"),
+    [
+        ("bucket", f"{programs_key('my-project')}/versions/latest", OWN_KEY),
+        ("host", OWN_KEY, OWN_KEY),
+        ("none", None, None),
+    ],
+)
+def test_programs_are_kept_in_a_library(mode: str, key: str | None, own_key: str | None) -> None:
     """Weights come from the library's bucket in the region of the chips; programs are kept there,
     too, in a place of the endpoint's own and with the library's key. Without a
-    library there is one bucket, and the document has nothing new."""
+    library there is one bucket, and a key of the endpoint's own signs them. No host gets that key
+    with what clients are let in by."""
     stack = settings(compile_cache=mode)
     weights = stack.model.weights.model_copy(update={"bucket": "library"})
     model = stack.model.model_copy(update={"weights": weights})
@@ -101,9 +112,11 @@ def test_programs_are_kept_in_a_library(mode: str, kept: bool) -> None:
     assert shared.compile_cache.bucket is None
     place = f"compile-cache/{NAMES.prefix}-{NAMES.owner}"
     assert shared.compile_cache.prefix == place
-    assert shared.compile_cache.key == (programs_key("my-project") if kept else None)
+    assert shared.compile_cache.key == key
     assert own.weights.bucket == bucket
-    assert json.loads(own.to_json())["compile_cache"] == {"mode": mode, "prefix": place}
+    kept = {"mode": mode, "prefix": place} | ({"key": own_key} if own_key else {})
+    assert json.loads(own.to_json())["compile_cache"] == kept
+    assert [secret.role for secret in own.secrets] == ["api-key"]
 
 
 @pytest.mark.parametrize(

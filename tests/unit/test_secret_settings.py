@@ -32,25 +32,61 @@ def test_a_version_of_yours_takes_the_place_of_the_stacks_own() -> None:
         ("api-key", KEY),
         ("tls-certificate", NAMES.secret_version("acme-serving", "tls-certificate", 2)),
     ]
-    assert settings.secrets.versions == {"tls-certificate": 2}
+    assert settings.secrets.versions == {"tls-certificate": 2, "programs-key": 1}
     assert settings.brought_paths == ("projects/acme-vault/secrets/vllm-key",)
 
 
-def test_without_one_nothing_changes() -> None:
-    """The document of before is the same."""
+def test_without_one_all_are_the_stacks_own() -> None:
+    """A key for clients, and another one for compiled programs."""
     settings = with_secrets()
 
     assert settings.secrets.brought == {}
-    assert settings.secrets.versions == {"api-key": 1}
-    assert settings.secrets.roles == settings.secrets.host_roles == ("api-key",)
+    assert settings.secrets.versions == {"api-key": 1, "programs-key": 1}
+    assert settings.secrets.roles == settings.secrets.host_roles == ("api-key", "programs-key")
+
+
+@pytest.mark.parametrize(
+    ("changed", "signed"),
+    [
+        ({"serving.compile_cache": "bucket"}, True),
+        ({"serving.compile_cache": "host"}, True),
+        ({"serving.compile_cache": "none"}, False),
+        ({"model.weights.bucket": "library"}, False),
+        ({"model.weights.bucket": "library", "serving.compile_cache": "host"}, True),
+        ({"model.weights.bucket": "gs://acme-models"}, True),
+    ],
+)
+def test_a_key_for_programs_is_there_where_some_are_signed(
+    changed: dict[str, object], signed: bool
+) -> None:
+    """Of those that the library keeps, it has the key; where none are kept, one is refused."""
+    weights = {key: value for key, value in changed.items() if key.startswith("model")}
+    settings = parse(sections(changed), "test")
+    booted = boot_config(settings, NAMES, PIN)
+
+    assert ("programs-key" in settings.secrets.host_roles) is signed
+    own = NAMES.secret_version("acme-serving", "programs-key", 1)
+    assert (booted.compile_cache.key == own) is signed
+    mine = {"programs_key": "projects/acme-vault/secrets/programs/versions/7"}
+    if signed:
+        of_mine = parse(sections({**changed, "secrets": mine}), "test")
+        assert boot_config(of_mine, NAMES, PIN).compile_cache.key == mine["programs_key"]
+        assert "programs-key" not in of_mine.secrets.versions
+        return
+    why = "the library signs them with its own" if weights else "none are kept"
+    for secrets in (mine, {"programs_key_version": 1}):
+        with pytest.raises(SettingsError) as caught:
+            parse(sections({**changed, "secrets": secrets}), "test")
+        (finding,) = caught.value.findings
+        assert finding.problem == f"it would have no effect: of compiled programs {why}"
 
 
 def test_hosts_do_not_fetch_the_token_of_the_hub() -> None:
     """Whoever pushes weights does."""
     settings = with_secrets(hf_token="projects/acme-vault/secrets/hub/versions/1")
 
-    assert settings.secrets.roles == ("api-key", "hf-token")
-    assert settings.secrets.host_roles == ("api-key",)
+    assert settings.secrets.roles == ("api-key", "programs-key", "hf-token")
+    assert settings.secrets.host_roles == ("api-key", "programs-key")
 
 
 def test_a_certificate_of_yours_makes_the_server_speak_tls() -> None:

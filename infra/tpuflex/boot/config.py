@@ -25,7 +25,7 @@ from tpuflex.boot.places import (
 )
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.catalog.weight_formats import allowed_patterns
-from tpuflex.naming import Names, programs_key
+from tpuflex.naming import PROGRAMS_KEY, Names, programs_key
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.serving import ServingFlags
 
@@ -108,6 +108,7 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
         secrets=tuple(
             SecretConfig(role=role, version=settings.secret_version(names, role))
             for role in settings.secrets.host_roles
+            if role != PROGRAMS_KEY
         ),
         timeouts=BootTimeouts(
             ready_s=int(settings.slice.timeouts.ready.total_seconds()), secret_s=SECRET_SECONDS
@@ -131,10 +132,17 @@ def _compile_cache_config(settings: StackSettings, names: Names, bucket: str) ->
     mode, project = settings.serving.kept_programs, settings.project
     prefix = programs_prefix(names)
     if settings.programs_in_library:
-        return CompileCacheConfig(mode=mode, prefix=prefix, key=programs_key(project))
+        # The latest, so that an exchange changes the configuration of no endpoint.
+        key = f"{programs_key(project)}/versions/latest"
+        return CompileCacheConfig(mode=mode, prefix=prefix, key=key)
     own = names.bucket(project, settings.region)
     apart = mode == "bucket" and own != bucket
-    return CompileCacheConfig(mode=mode, bucket=own if apart else None, prefix=prefix)
+    return CompileCacheConfig(
+        mode=mode,
+        bucket=own if apart else None,
+        prefix=prefix,
+        key=settings.secret_version(names, PROGRAMS_KEY) if settings.signs_programs else None,
+    )
 
 
 def serving_args(flags: ServingFlags, chips: int) -> tuple[str, ...]:

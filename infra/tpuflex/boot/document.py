@@ -102,9 +102,9 @@ class CompileCacheConfig(_Frozen):
     prefix: str
     """Prefix of their objects in that bucket, without a trailing slash."""
     key: str | None = None
-    """Of programs in a library: resource name of the secret that signs them,
-    ``projects/P/secrets/S``, whose latest version counts. Absent where the endpoint's first API key
-    does."""
+    """Resource name of the version of the secret that signs them,
+    ``projects/P/secrets/S/versions/N``; the library's has ``latest``. Absent where none are
+    kept."""
 
 
 class SecretConfig(_Frozen):

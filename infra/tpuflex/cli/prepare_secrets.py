@@ -10,10 +10,19 @@ from typing import TYPE_CHECKING
 from tpuflex.boot.certificate import read_certificate
 from tpuflex.errors import AccessError, NotFoundError
 from tpuflex.gcp.brought_secret import require_enabled
-from tpuflex.naming import API_KEY, METRICS_KEY, TLS_CERTIFICATE
+from tpuflex.naming import API_KEY, METRICS_KEY, PROGRAMS_KEY, TLS_CERTIFICATE
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
+    from tpuflex.naming import SecretRole
+
+
+#: The secrets whose values are made here.
+_MADE: dict[SecretRole, str] = {
+    API_KEY: "API key",
+    METRICS_KEY: "metrics key",
+    PROGRAMS_KEY: "key for compiled programs",
+}
 
 
 def ensure_secrets(cloud: Cloud, say: Callable[[str], None]) -> None:
@@ -25,7 +34,7 @@ def ensure_secrets(cloud: Cloud, say: Callable[[str], None]) -> None:
     """
     pinned = cloud.stack.settings.secrets
     check_brought(cloud)
-    for role, what in {API_KEY: "API key", METRICS_KEY: "metrics key"}.items():
+    for role, what in _MADE.items():
         number = pinned.versions.get(role)
         if number is None:
             continue

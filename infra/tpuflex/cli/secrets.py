@@ -31,7 +31,8 @@ def secrets() -> None:
 @assume_yes
 @pass_invocation
 def ensure(invocation: Invocation) -> None:
-    """Create the API key and the metrics key of the pinned versions if they do not exist.
+    """Create the keys of the pinned versions if they do not exist: API key, metrics key, and the
+    key for compiled programs.
 
     APIs of the project that are off are enabled, on Google after a question.
     """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.errors import ConflictError, Finding, SettingsError
 from tpuflex.gcp.kinds import SECRET
-from tpuflex.naming import API_KEY, METRICS_KEY
+from tpuflex.naming import API_KEY, METRICS_KEY, PROGRAMS_KEY
 from tpuflex.settings.secrets import version_setting
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _NEW_VALUES: dict[SecretRole, str] = {
     API_KEY: "with a new key: the one that clients have is gone with it, so give them the new one",
     METRICS_KEY: "with a new key: give it to what collects the metrics",
+    PROGRAMS_KEY: "with a new key: all programs are compiled once more",
 }
 
 

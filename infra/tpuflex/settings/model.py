@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from dataclasses import field as dataclass_field
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, GetCoreSchemaHandler
+from pydantic import Field, GetCoreSchemaHandler, model_validator
 from pydantic_core import CoreSchema, core_schema
 
 from tpuflex.catalog.catalog import Catalog, builtin
@@ -275,7 +275,8 @@ class StackSettings(Frozen):
     may connect to, by default to Google's APIs only."""
 
     secrets: SecretsSettings = SecretsSettings()
-    """Pinned versions of the API key, the TLS certificate, the metrics key and the Hub's token."""
+    """Pinned versions of the API key, the TLS certificate, the metrics key, the key that signs
+    compiled programs, and the Hub's token."""
 
     identity: IdentitySettings = IdentitySettings()
     """Which service account the hosts run as, by default one of their own, and who grants it what
@@ -311,6 +312,13 @@ class StackSettings(Frozen):
     a row replaces the one of the same name. A file catalog.yaml beside Pulumi.yaml holds the same
     for all stacks. `tpuflex catalog` shows what is known."""
 
+    @model_validator(mode="after")
+    def _pin_programs_key(self) -> Self:
+        if self.signs_programs:
+            # Frozen, for all but this default, which needs other sections.
+            object.__setattr__(self, "secrets", self.secrets.signing())
+        return self
+
     @property
     def region(self) -> str:
         """The stack's home: the region of its zones, or of several the one where it has what it has
@@ -334,6 +342,11 @@ class StackSettings(Frozen):
         """Whether the library of the project keeps the endpoint's compiled programs, which are
         then there after `down`."""
         return self.model.weights.bucket == "library" and self.serving.kept_programs == "bucket"
+
+    @property
+    def signs_programs(self) -> bool:
+        """Whether the endpoint has a key that signs the compiled programs that it keeps."""
+        return self.serving.kept_programs != "none" and not self.programs_in_library
 
     @property
     def pulls_own_image(self) -> bool:

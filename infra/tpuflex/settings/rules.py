@@ -74,6 +74,7 @@ def _all_findings(draft: Draft, *, planned: bool) -> Iterator[Finding]:
     yield from identity_findings(draft)
     if draft.secrets is not None:
         yield from secret_findings(draft.secrets)
+        yield from programs_key_findings(draft)
     yield from encryption_findings(draft)
     yield from label_findings(draft)
     serving = tuple(serving_findings(draft))
@@ -390,6 +391,24 @@ def secret_findings(secrets: SecretsSettings) -> Iterator[Finding]:
                 f"{_SECRETS}.{key}",
                 f"it names the same version as {other}",
                 "Write a secret of its own: each is for another purpose.",
+            )
+
+
+def programs_key_findings(draft: Draft) -> Iterator[Finding]:
+    """A key for compiled programs where there are none to sign."""
+    if draft.secrets is None or draft.serving is None or draft.model is None:
+        return
+    kept = draft.serving.kept_programs
+    in_library = draft.model.weights.bucket == "library" and kept == "bucket"
+    if kept != "none" and not in_library:
+        return
+    why = "the library signs them with its own" if in_library else "none are kept"
+    for name in ("programs_key", "programs_key_version"):
+        if getattr(draft.secrets, name) is not None:
+            yield Finding(
+                f"{_SECRETS}.{name}",
+                f"it would have no effect: of compiled programs {why}",
+                "Remove it.",
             )
 
 

@@ -83,6 +83,11 @@ class SecretsSettings(Frozen):
     metrics_key_version: int | None = Field(default=None, ge=1)
     """Version of a key that reads `/metrics` and nothing else, for collectors; none by default."""
 
+    programs_key_version: int | None = Field(default=None, ge=1)
+    """Version of the key with which hosts sign the compiled programs that they keep; 1 by default
+    where they keep any outside of the library, which has a key of its own. With another one, what
+    was kept before is not used any more."""
+
     hf_token_version: int | None = Field(default=None, ge=1)
     """Version of a token of the Hugging Face Hub with which `up` and `weights push` fetch a gated
     model, where HF_TOKEN is not set. Hosts cannot read it."""
@@ -97,6 +102,9 @@ class SecretsSettings(Frozen):
     metrics_key: SecretVersionName = None
     """The same for the key that reads `/metrics`."""
 
+    programs_key: SecretVersionName = None
+    """The same for the key that signs compiled programs."""
+
     hf_token: SecretVersionName = None
     """The same for the token of the Hub."""
 
@@ -109,6 +117,12 @@ class SecretsSettings(Frozen):
         """The versions of secrets that are there already, by role."""
         named = {role: getattr(self, brought_setting(role)) for role in SECRET_ROLES}
         return {role: brought_secret(text) for role, text in named.items() if text is not None}
+
+    def signing(self) -> SecretsSettings:
+        """These, with a key that signs compiled programs: the stack's own, if none is named."""
+        if self.programs_key is not None or self.programs_key_version is not None:
+            return self
+        return self.model_copy(update={"programs_key_version": 1})
 
     @property
     def versions(self) -> dict[SecretRole, int]:

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.startup.cached import PROGRAMS, cache_objects, new_host, run, told
+from tests.startup.cloud import API_KEY, PROGRAMS_VERSION, VERSION
 from tests.startup.host import StartupHost
-from tpuflex.startup.compile_cache import pack
+from tpuflex.startup.compile_cache import pack, secret_of, signed, text_of
 
 
 def test_what_was_compiled_is_saved_once_ready(saved: StartupHost) -> None:
@@ -31,8 +32,8 @@ def test_programs_have_the_bucket_that_is_named_for_them(tmp_path: Path) -> None
     """Beside a library of weights, programs are looked for in the endpoint's own bucket and kept
     there, and the weights come from the library's."""
     host = new_host(tmp_path)
-    programs = {"mode": "bucket", "prefix": "compile-cache", "bucket": "bucket-2"}
-    host.cloud.config = host.config(compile_cache=programs)
+    kept = host.config()["compile_cache"]
+    host.cloud.config = host.config(compile_cache=kept | {"bucket": "bucket-2"})
     run(host)
     asked = [each for each in host.cloud.requests if "/storage/v1/b/" in each]
     host.close()
@@ -203,13 +204,54 @@ def test_other_arguments_are_another_cache(fresh: StartupHost) -> None:
     assert fresh.compile_cache().name != first
 
 
+def test_an_exchanged_api_key_costs_no_programs(fresh: StartupHost) -> None:
+    """Clients' keys sign nothing: with others, the next host compiles nothing."""
+    fresh.cloud.secrets[VERSION] = "key-of-other-clients"
+    run(fresh)
+    assert fresh.compiled() == []
+    assert told(fresh)["from"] == "bucket"
+
+
+def test_who_has_a_clients_key_makes_no_programs(fresh: StartupHost) -> None:
+    """What somebody signs with the endpoint's API key, which every client has and which a server
+    that was broken into can read, reaches no server."""
+    good = next(name for name in cache_objects(fresh) if name.endswith(".json"))
+    document = json.loads(fresh.cloud.objects[good])
+    forged = signed(document, secret_of(API_KEY.encode(), document["key"]))
+    fresh.cloud.objects[good] = text_of(forged)
+    run(fresh)
+    assert fresh.compiled() == sorted(PROGRAMS)
+    assert "was not made with the present key" in str(told(fresh)["problem"])
+
+
+def test_with_another_key_for_programs_all_is_compiled_once_more(fresh: StartupHost) -> None:
+    """After the key is exchanged, neither the bucket's nor the disk's archive is used; a host that
+    cannot read it is READY, uses none and keeps none."""
+    run(fresh)
+    kept = fresh.config()["compile_cache"]
+    second = PROGRAMS_VERSION.replace("versions/1", "versions/2")
+    fresh.cloud.config = fresh.config(compile_cache=kept | {"key": second})
+    fresh.reboot()
+    run(fresh)
+    assert fresh.compiled() == sorted(PROGRAMS)
+    assert f"{second} cannot be read (HTTP 404)" in str(told(fresh)["problem"])
+
+    fresh.cloud.secrets[second] = "another-programs-key"
+    fresh.reboot()
+    run(fresh)
+    assert fresh.compiled() == sorted(PROGRAMS)
+    assert sum(name.endswith(".json") for name in cache_objects(fresh)) == 2
+
+
 @pytest.mark.parametrize(
     ("mode", "saves", "keeps"), [("host", False, True), ("none", False, False)]
 )
 def test_modes(tmp_path: Path, mode: str, saves: bool, keeps: bool) -> None:
     """M6: `host` keeps the cache on the host alone, `none` leaves the server to its image."""
     host = new_host(tmp_path)
-    host.cloud.config = host.config(compile_cache={"mode": mode, "prefix": "compile-cache"})
+    signed = {} if mode == "none" else {"key": PROGRAMS_VERSION}
+    kept = {"mode": mode, "prefix": "compile-cache", **signed}
+    host.cloud.config = host.config(compile_cache=kept)
     run(host)
     words = shlex.split(host.docker_calls("run")[0])
     assert any("VLLM_XLA_CACHE_PATH" in word for word in words) == keeps

@@ -12,7 +12,7 @@ import pytest
 
 from tests.acceptance.environments import environment
 from tests.startup.cached import cache_objects, run, told
-from tests.startup.cloud import API_KEY, FILES
+from tests.startup.cloud import FILES, PROGRAMS_KEY
 from tests.startup.host import StartupHost
 from tpuflex.startup.compile_cache import pack, secret_of, text_of, unpack
 
@@ -77,8 +77,9 @@ def boot(directory: Path, objects: dict[str, bytes]) -> Boot:
 
 
 def exchanged(objects: dict[str, bytes], directory: Path) -> dict[str, bytes]:
-    """``objects`` with the endpoint's own code, but other programs: one cut in half, as of a server
-    that was writing it, one of other bytes, and all others under the keys of another JAX."""
+    """``objects`` with the code of the endpoint's own key, but other programs: one cut in half, as
+    of a server that was writing it, one of other bytes, and all others under the keys of another
+    JAX."""
     (name,) = [each.removesuffix(".json") for each in objects if each.endswith(".json")]
     document = json.loads(objects[f"{name}.json"])
     programs = directory / "programs"
@@ -90,7 +91,7 @@ def exchanged(objects: dict[str, bytes], directory: Path) -> dict[str, bytes]:
     for path in others:
         function, _, _ = path.name.rpartition("-cache")[0].rpartition("-")
         path.rename(path.with_name(f"{function}-{'0' * 64}-cache"))
-    secret = secret_of(API_KEY.encode(), document["key"])
+    secret = secret_of(PROGRAMS_KEY.encode(), document["key"])
     made = pack(programs, directory / "after.tar", document["parts"], secret, 0.0)
     after = {"json": text_of(made), "tar": (directory / "after.tar").read_bytes()}
     return {f"{name}.{extension}": content for extension, content in after.items()}

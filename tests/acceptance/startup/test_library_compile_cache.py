@@ -13,11 +13,10 @@ from tests.startup.cloud import API_KEY, VERSION
 from tests.startup.host import StartupHost
 from tpuflex.startup.compile_cache import secret_of, signed, text_of
 
-SECRET = "projects/p/secrets/programs-us-east5"
-LATEST = f"{SECRET}/versions/latest"
+LATEST = "projects/p/secrets/programs-us-east5/versions/latest"
 KEY = "library-canary-2718281828"
 PLACE = "compile-cache/proj-dev-chat"
-KEPT: dict[str, object] = {"mode": "bucket", "prefix": PLACE, "key": SECRET}
+KEPT: dict[str, object] = {"mode": "bucket", "prefix": PLACE, "key": LATEST}
 
 
 def of_library(
@@ -104,7 +103,7 @@ def test_without_the_key_nothing_is_used_and_nothing_kept(
     host.close()
 
     assert host.compiled() == sorted(PROGRAMS)
-    assert f"{SECRET} cannot be read (HTTP 403)" in str(told(host)["problem"])
+    assert f"{LATEST} cannot be read (HTTP 403)" in str(told(host)["problem"])
     assert cache_objects(host) == kept
 
 
@@ -127,7 +126,7 @@ def test_a_value_that_is_none_ends_no_boot(tmp_path: Path) -> None:
     run(host)
     host.close()
 
-    assert f"{SECRET} has no value of use: it is empty" in str(told(host)["problem"])
+    assert f"{LATEST} has no value of use: it is empty" in str(told(host)["problem"])
     assert cache_objects(host) == {}
 
 

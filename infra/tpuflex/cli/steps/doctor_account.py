@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tpuflex.gcp.held_permissions import held
 from tpuflex.gcp.kinds import IMAGES_ROLE, PROJECT_ROLES
 from tpuflex.gcp.project_policy import POLICY
-from tpuflex.naming import programs_key
+from tpuflex.naming import PROGRAMS_KEY, programs_key
 from tpuflex.operate.doctor.host_account import (
     ACT_AS,
     Needed,
@@ -64,7 +64,8 @@ def _needed(cloud: Cloud) -> Iterator[Needed]:
     if not (settings.identity.manage_grants and secrets.manage_grants):
         for role, brought in secrets.brought.items():
             if role in secrets.host_roles:
-                yield Needed(_ACCESSOR, f"read {role}", f"secret {brought.secret}")
+                vital = role != PROGRAMS_KEY
+                yield Needed(_ACCESSOR, f"read {role}", f"secret {brought.secret}", vital=vital)
     if settings.identity.manage_grants:
         return
     for region, bucket in cloud.buckets.items():
@@ -79,7 +80,8 @@ def _needed(cloud: Cloud) -> Iterator[Needed]:
         yield Needed(_OBJECT_CREATOR, "keep programs", f"bucket {cloud.made_bucket}", vital=False)
     for role in secrets.versions:
         if role in secrets.host_roles:
-            yield Needed(_ACCESSOR, f"read {role}", f"secret {cloud.stack.names.secret(role)}")
+            own = cloud.stack.names.secret(role)
+            yield Needed(_ACCESSOR, f"read {role}", f"secret {own}", vital=role != PROGRAMS_KEY)
 
 
 def _policy(apis: Apis, project: str, resource: str) -> JsonObject | Unread | None:
