@@ -160,18 +160,19 @@ def test_what_the_files_are_quantised_by_is_held_to_the_rule_of_the_flag(
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
 
 
-@pytest.mark.parametrize(
-    ("overrides", "env", "longest"),
-    [
-        ({"rope_parameters": YARN, "max_position_embeddings": 131072}, {}, 131072),
-        ({"rope_scaling": YARN, "max_position_embeddings": 131072}, {}, 131072),
-        ({"max_position_embeddings": 8192}, {}, 8192),
-        ({"rope_parameters": {"rope_type": "linear", "factor": 2.0}}, {}, 81920),
-        # vLLM does not apply the factor of YaRN.
-        ({"rope_parameters": YARN}, {}, 40960),
-        ({"rope_parameters": YARN}, {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}, 131072),
-    ],
-)
+#: What `hf_overrides` and the environment make of a context of 40,960 tokens.
+CONTEXTS: list[tuple[dict[str, object], dict[str, str], int]] = [
+    ({"rope_parameters": YARN, "max_position_embeddings": 131072}, {}, 131072),
+    ({"rope_scaling": YARN, "max_position_embeddings": 131072}, {}, 131072),
+    ({"max_position_embeddings": 8192}, {}, 8192),
+    ({"rope_parameters": {"rope_type": "linear", "factor": 2.0}}, {}, 81920),
+    # vLLM does not apply the factor of YaRN.
+    ({"rope_parameters": YARN}, {}, 40960),
+    ({"rope_parameters": YARN}, {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}, 131072),
+]
+
+
+@pytest.mark.parametrize(("overrides", "env", "longest"), CONTEXTS)
 def test_hf_overrides_change_the_longest_context_as_in_vllm(
     overrides: dict[str, object], env: dict[str, str], longest: int
 ) -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from embedded_cloud.images import embedded_image, installed_image
 from tests.checkpoints import smollm2
+from tests.unit.test_memory_flags import CONTEXTS
 from tests.unit.test_vllm_refusals import TOGETHER
 from tpuflex.boot.config import boot_config, serving_args
 from tpuflex.catalog.flags import (
@@ -256,3 +258,25 @@ def test_vllm_itself_refuses_what_is_refused(tmp_path: Path) -> None:
     assert said[0] == ""
     assert [line for line, text in zip(lines, said[1:], strict=False) if not text] == []
     assert "Number of experts" in said[-1]
+
+
+def test_vllm_derives_the_longest_context(tmp_path: Path) -> None:
+    """Each context that `hf_overrides` make is the longest that vLLM takes, and it ends at RoPE
+    without a type."""
+    whole = smollm2()
+    config = {**whole.config, "max_position_embeddings": 40960}
+    model = replace(whole, config=config).write(tmp_path / "model")
+    overridden = [(overrides, longest) for overrides, env, longest in CONTEXTS if not env]
+
+    def line(overrides: dict[str, object], length: int) -> tuple[str, ...]:
+        # As vLLM takes them: what ends it the settings refuse.
+        flags = ServingFlags.model_construct(hf_overrides=overrides, max_model_len=length)
+        return serving_args(flags, 1)
+
+    lines = [line(each, longest + more) for each, longest in overridden for more in (0, 1)]
+    untyped = line({"rope_scaling": {"type": "yarn", "factor": 4.0}}, 4096)
+    said, *_ = answers([*lines, untyped], _ENGINE, str(model))
+
+    assert said[:-1:2] == [""] * len(overridden)
+    assert all("is greater than the derived max_model_len" in text for text in said[1:-1:2])
+    assert said[-1] == "'rope_type'"
