@@ -19,7 +19,7 @@ from tpuflex.boot.places import weights_prefix
 from tpuflex.catalog.rows import Source
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.known_files import files_text, known_by_source, planned_by_files
+from tpuflex.cli.known_files import known_by_source, planned_by, planned_by_files
 from tpuflex.cli.stack import OpenStack
 from tpuflex.components.given import Given
 from tpuflex.errors import SettingsError, WeightsError
@@ -77,7 +77,7 @@ def test_what_fits_is_planned_by_the_files_and_says_what_is_other(
     assert isinstance(plan, MemoryPlan)
     assert plan.weight_bytes == 269_030_016
     directory = stack.project.root / "model"
-    assert files_text(stack) == f"those of {directory}"
+    assert planned_by(stack) == f"those of {directory}"
     (warned,) = (each for each in warnings(stack.settings) if each.key == "tpuflex:model.name")
     assert f"the files of {directory} are not the {EIGHT} that is known" in warned.problem
     assert "layers 30, not 32; hidden size 576, not 4096" in warned.problem
@@ -208,7 +208,7 @@ def test_a_model_in_a_bucket_is_planned_by_its_headers(cloud: Cloud, tmp_path: P
 
     stack = planned_by_files(asked).stack
 
-    assert files_text(stack) == "those of gs://acme-models/team/small"
+    assert planned_by(stack) == "those of gs://acme-models/team/small"
     assert stack.settings.catalog.served("").layers == 2  # type: ignore[union-attr]
 
 
@@ -232,7 +232,7 @@ def test_what_is_pushed_comes_before_its_source(cloud: Cloud, tmp_path: Path) ->
 
     stack = planned_by_files(asked).stack
 
-    assert files_text(stack).startswith(f"those of gs://{asked.bucket}/models/")
+    assert planned_by(stack).startswith(f"those of gs://{asked.bucket}/models/")
     assert stack.settings.catalog.served("").layers == 2  # type: ignore[union-attr]
 
 
@@ -253,9 +253,9 @@ def test_a_model_of_the_hub_is_planned_by_its_headers(cloud: Cloud, hub: Path) -
     (directory / ".gated").write_text("hf_token")
     gated = planned_by_files(asked, reading=True).stack
 
-    assert re.fullmatch("those of hf://acme/small@[0-9a-f]{40}", files_text(seen))
+    assert re.fullmatch("those of hf://acme/small@[0-9a-f]{40}", planned_by(seen))
     assert seen.settings.catalog.served("").layers == 2  # type: ignore[union-attr]
-    assert "is gated, and there is no token for the Hub): planned" in files_text(gated)
+    assert "is gated, and there is no token for the Hub): planned" in planned_by(gated)
 
 
 @pytest.mark.parametrize("tensor", ["model.layers.1.mlp.up_proj.weight", "model.norm.weight"])
@@ -295,12 +295,23 @@ def test_without_files_the_plan_is_by_the_name_and_says_so(cloud: Cloud) -> None
     nothing = planned_by_files(with_model(cloud, name, None)).stack
     nowhere = planned_by_files(with_model(cloud, name, "gs://acme-nowhere/model")).stack
 
-    assert files_text(nothing) == (
-        "not known (nothing is pushed, and the stack names no source): planned by what is known of"
-        " the model's name. `tpuflex memory --model-dir DIR` plans by files"
+    assert planned_by(nothing) == (
+        "not known (nothing is pushed, and the stack names no source): planned by the model's name."
+        " By files: tpuflex memory --model-dir DIR"
     )
-    assert "not known (gs://acme-nowhere does not exist" in files_text(nowhere)
+    assert "not known (gs://acme-nowhere does not exist" in planned_by(nowhere)
     assert isinstance(plan_stack(nowhere.settings), MemoryPlan)
+
+
+@pytest.mark.parametrize(
+    "copy", ["unsloth/SmolLM2-135M-Instruct", "huggingfacetb/smollm2-135m-INSTRUCT"]
+)
+def test_a_copy_says_of_what_it_is_taken_to_be_one(cloud: Cloud, copy: str) -> None:
+    """A name that is not quite one of the catalog's is planned as that, which the plan names."""
+    stack = planned_by_files(with_model(cloud, copy, None)).stack
+
+    assert "planned by what is known of HuggingFaceTB/SmolLM2-135M-Instruct." in planned_by(stack)
+    assert isinstance(plan_stack(stack.settings), MemoryPlan)
 
 
 @pytest.fixture

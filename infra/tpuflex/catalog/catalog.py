@@ -140,7 +140,7 @@ class Catalog:
     def nearest_models(self, name: str, count: int = 3) -> tuple[str, ...]:
         """Models that ``name`` may be a misspelling of, best first; may be empty."""
         names = {known.casefold(): known for known in self.models}
-        close = difflib.get_close_matches(name.casefold(), names, n=count, cutoff=0.4)
+        close = difflib.get_close_matches(name.casefold(), names, n=count, cutoff=0.6)
         return tuple(names[one] for one in close)
 
     def served(self, name: str) -> Model | None:

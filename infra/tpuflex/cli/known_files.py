@@ -98,18 +98,19 @@ def known_by_source(cloud: Cloud, directory: Path | None = None) -> Cloud:
     return replace(cloud, stack=replace(stack, settings=settings))
 
 
-def files_text(stack: OpenStack) -> str:
-    """By which files the stack is planned, or why by none, and how they can be known; empty where
-    they were not looked for."""
-    found = stack.settings.catalog.checkpoint
-    if found is not None:
-        return f"those of {found.where}"
-    if not stack.files_unread:
+def planned_by(stack: OpenStack) -> str:
+    """By which files the memory of a stack is planned; or by which model of the catalog, where that
+    is not plain, why not by files, and how they can be known. Empty where the name says all."""
+    settings = stack.settings
+    if settings.catalog.checkpoint is not None:
+        return f"those of {settings.catalog.checkpoint.where}"
+    row = settings.catalog.model(settings.model.name)
+    other = row is not None and row.name != settings.model.name
+    if not other and not stack.files_unread:
         return ""
-    return (
-        f"not known ({stack.files_unread}): planned by what is known of the"
-        " model's name. `tpuflex memory --model-dir DIR` plans by files"
-    )
+    why = f" ({stack.files_unread})" if stack.files_unread else ""
+    name = f"what is known of {row.name}" if row is not None and other else "the model's name"
+    return f"not known{why}: planned by {name}. By files: tpuflex memory --model-dir DIR"
 
 
 def _with(settings: StackSettings, found: Checkpoint) -> StackSettings:

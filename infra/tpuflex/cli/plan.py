@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
-from tpuflex.cli.known_files import files_text
+from tpuflex.cli.known_files import planned_by
 from tpuflex.cli.memory_text import memory_document, memory_line
 from tpuflex.cli.output import Output
 from tpuflex.cli.secrets_anew import anew_texts, made_anew
@@ -138,7 +138,7 @@ class StackPlan:
         yield "runs", f"at most {duration} from the moment it is granted, then it is deleted"
         yield "price", price_text(self.cost)
         yield "memory", memory_line(plan_stack(settings))
-        if files := files_text(self.stack):
+        if files := planned_by(self.stack):
             yield "files", files
         if (network := settings.brought_network) is not None:
             yield "network", f"yours, and kept: {network.subnetwork}"

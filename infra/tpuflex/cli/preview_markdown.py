@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.before_chips import NOTHING
-from tpuflex.cli.known_files import files_text
+from tpuflex.cli.known_files import planned_by
 from tpuflex.cli.markdown import NONE, alert, code, code_block, table
 from tpuflex.cli.memory_text import memory_line
 from tpuflex.cli.output import for_stack
@@ -298,7 +298,7 @@ def _memory(report: PreviewReport) -> Iterator[str]:
     line = memory_line(plan_stack(report.plan.stack.settings))
     # The line is made of figures, and of a reason that may quote the stack file.
     yield f"Memory: {code(' '.join(line.split()), longest=400)}"
-    if files := files_text(report.plan.stack):
+    if files := planned_by(report.plan.stack):
         yield f"Files of the model: {code(files, longest=400)}"
 
 

@@ -96,8 +96,10 @@ def memory_request(settings: StackSettings) -> MemoryRequest | CpuMemoryRequest 
         return NotPlannable(catalog.checkpoint.unknown.message)
     model = catalog.served(settings.model.name)
     if model is None:
+        near = catalog.nearest_models(settings.model.name, count=1)
+        like = f" (did you mean {near[0]}?)" if near else ""
         return NotPlannable(
-            f"{settings.model.name} is not in the catalog: add its row, or plan it with "
+            f"{settings.model.name} is not in the catalog{like}: add its row, or plan it with "
             "`tpuflex memory --model-dir`"
         )
     accelerator = catalog.accelerator(settings.slice.accelerator_type)
