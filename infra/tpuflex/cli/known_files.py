@@ -14,7 +14,7 @@ from tpuflex.operate.model_source import checkpoint_here, files_here
 from tpuflex.planning.checkpoint import Checkpoint
 from tpuflex.settings.memory_rules import quantization_findings
 from tpuflex.settings.rules import check
-from tpuflex.settings.weights_source import GsUrl, HubSource, LocalDirectory
+from tpuflex.settings.weights_source import GsUrl, HubSource, PackagedModel, LocalDirectory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,7 +106,8 @@ def planned_by(stack: OpenStack) -> str:
         return f"those of {settings.catalog.checkpoint.where}"
     row = settings.catalog.model(settings.model.name)
     other = row is not None and row.name != settings.model.name
-    if not other and not stack.files_unread:
+    pinned = isinstance(settings.model.weights.source, PackagedModel)  # with its files, by hash
+    if not other and (pinned or not stack.files_unread):
         return ""
     why = f" ({stack.files_unread})" if stack.files_unread else ""
     name = f"what is known of {row.name}" if row is not None and other else "the model's name"
