@@ -100,7 +100,7 @@ def test_the_document(cloud: Cloud, invocation: Invocation, capsys: Captured) ->
         "time": "2026-11-21T17:00:09.500000000Z",
         "phase": "image",
         "outcome": "failed",
-        "error": "registry: no\\x1b such image\nTraceback",
+        "error": "registry: no\\x1b such image\n  | Traceback",
         "boot_seconds": {"config": 2.0, "image": 7.5},
         "total_seconds": 9.5,
     }

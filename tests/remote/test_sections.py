@@ -64,7 +64,7 @@ def test_sections_come_as_in_a_stack_file() -> None:
 
 def test_what_python_takes_by_itself_is_taken_here() -> None:
     """Without `cloud` it is Google's, and the arguments of the Python class are the inputs."""
-    only_there = {"self", "prepare", "state_seen", "environ", "key_unread"}
+    only_there = {"self", "prepare", "state_seen", "environ", "key_unread", "checkpoint"}
     arguments = set(inspect.signature(VllmEndpointArgs.__init__).parameters) - only_there
 
     assert endpoint_sections(encode(sections({"cloud": None}))).sections["cloud"] == "google"

@@ -14,7 +14,7 @@ from tpuflex.operate.model_source import checkpoint_here, files_here
 from tpuflex.planning.checkpoint import Checkpoint
 from tpuflex.settings.memory_rules import quantization_findings
 from tpuflex.settings.rules import check
-from tpuflex.settings.weights_source import GsUrl, HubSource, PackagedModel, LocalDirectory
+from tpuflex.settings.weights_source import GsUrl, HubSource, LocalDirectory, PackagedModel
 
 if TYPE_CHECKING:
     from pathlib import Path
