@@ -61,8 +61,9 @@ def write_manifest(home: Path, root: Path) -> None:
 
 
 def _write_checkpoint(directory: Path) -> None:
-    """Write a minimal checkpoint: a config and one tensor with one number."""
+    """Write a minimal checkpoint: a config, a tokenizer and one tensor with one number."""
     directory.mkdir()
+    (directory / "tokenizer.json").write_text("{}")
     (directory / "config.json").write_text(json.dumps({"architectures": ["None"]}))
     header = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
     data = struct.pack("<Q", len(header)) + header + struct.pack("<f", 1.0)

@@ -139,10 +139,12 @@ def test_the_directories_of_an_earlier_run_are_used_again(host: StartupHost) -> 
 )
 def test_a_real_host_keeps_secrets_in_memory_of_its_own(host: StartupHost) -> None:
     """S9: without TPUFLEX_ROOT, secrets and weights are in a tmpfs that only root can enter."""
+    run = host.root / "run"  # where the server finds the digests of its keys
+    run.mkdir(mode=0o755, parents=True)
     host.script.write_text(
         "\n".join(
             (
-                "mount -t tmpfs -o mode=0755 t /run && mount -t tmpfs t /var/log",
+                f"mount --bind {run} /run && mount -t tmpfs t /var/log",
                 host.script.read_text().removesuffix('main "$@"\n\n'),
                 'main "$@"',
                 "stat --file-system --format=%T /run/tpuflex/memory",
@@ -151,10 +153,10 @@ def test_a_real_host_keeps_secrets_in_memory_of_its_own(host: StartupHost) -> No
             )
         )
     )
-    run = host.run(in_mount_namespace=True, TPUFLEX_ROOT="")
-    assert run.output.splitlines()[-4:] == [
+    found = host.run(in_mount_namespace=True, TPUFLEX_ROOT="")
+    assert found.output.splitlines()[-4:] == [
         "tmpfs",
         "0 700",
         "0 700",
         "/run/tpuflex/memory/secrets/api-key",
-    ], run.output
+    ], found.output
