@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from tests.unit.stack_sections import embedded, findings, sections
+from tpuflex.catalog.catalog import builtin
 from tpuflex.catalog.flags import vllm_interface
+from tpuflex.planning.checkpoint import Checkpoint
 from tpuflex.settings.load import parse
 from tpuflex.settings.rules import warnings
 from tpuflex.settings.serving import ServingFlags
@@ -191,6 +193,15 @@ def test_media_that_may_not_be_split_fit_into_a_batch(flags: dict[str, object], 
         found = findings(sections({"serving.flags": chosen}))
         keys = ["tpuflex:serving.flags.max_num_batched_tokens"] if 64 < batched < least else []
         assert [item.key for item in found] == keys
+
+
+def test_the_files_say_which_media_a_model_takes() -> None:
+    """A model that takes text alone, under the name of one that takes videos, needs no batch for
+    them."""
+    text = Checkpoint("here", None, row=builtin().models["Qwen/Qwen3-4B"])
+    flags = {"disable_chunked_mm_input": True, "max_num_batched_tokens": 2048, "max_num_seqs": 8}
+
+    assert parse(sections({"serving.flags": flags}), "stack", lambda _model: text)
 
 
 @pytest.mark.parametrize(

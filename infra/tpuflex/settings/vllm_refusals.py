@@ -104,7 +104,7 @@ def _given(draft: Draft, serving: ServingSettings) -> _Given:
         **serving.flags.model_dump(exclude_none=True),
         **further_flags(serving.extra_args),
     }
-    row = draft.catalog.model(draft.model.name) if draft.model is not None else None
+    row = draft.catalog.served(draft.model.name) if draft.model is not None else None
     defaults = {"max_num_seqs": _MAX_NUM_SEQS[draft.cloud or "google"]}
     if row is not None and row.max_context is not None:
         defaults["max_model_len"] = row.max_context
@@ -179,7 +179,7 @@ def _limits(given: _Given) -> Iterator[Finding]:
 
 
 def _experts(draft: Draft, given: _Given) -> Iterator[Finding]:
-    row = draft.catalog.model(draft.model.name) if draft.model is not None else None
+    row = draft.catalog.served(draft.model.name) if draft.model is not None else None
     if row is not None and not row.experts and given.flags.get("enable_expert_parallel") is True:
         yield Finding(
             KEY,
@@ -190,7 +190,7 @@ def _experts(draft: Draft, given: _Given) -> Iterator[Finding]:
 
 def _media(draft: Draft, given: _Given) -> Iterator[Finding]:
     """An image or video that may not be split has to fit into a batch."""
-    row = draft.catalog.model(draft.model.name) if draft.model is not None else None
+    row = draft.catalog.served(draft.model.name) if draft.model is not None else None
     flags, batched = given.flags, value_at(given.flags, "max_num_batched_tokens")
     if row is None or row.family != "gemma4" or not isinstance(batched, int):
         return
