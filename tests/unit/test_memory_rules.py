@@ -105,6 +105,19 @@ def test_what_is_not_known_is_neither_refused_nor_warned_of(changes: dict[str, o
     assert not [item for item in warnings(parse(settings, "test")) if "GiB" in item.problem]
 
 
+def test_the_context_on_the_embedded_cloud() -> None:
+    """No server there takes more tokens than the model, either."""
+    changes = {
+        "model.name": "HuggingFaceTB/SmolLM2-135M-Instruct",
+        "serving.env": {"VLLM_CPU_KVCACHE_SPACE": "1"},
+        "serving.flags": {"max_model_len": 9000},
+    }
+    (found,) = findings(embedded(changes))
+
+    assert found.key == "tpuflex:serving.flags.max_model_len"
+    assert "more than the 8,192 that" in found.problem
+
+
 def test_the_cache_of_the_embedded_cloud() -> None:
     """A CPU cache that holds no sequence of full length is refused, too."""
     (found,) = findings(

@@ -69,6 +69,14 @@ def plan_cpu_memory(request: CpuMemoryRequest) -> MemoryPlan | NotPlannable:
 
 
 def _problems(request: CpuMemoryRequest, blocks: int, cut: BlockLayout) -> Iterator[Remark]:
+    longest = request.model.max_context
+    if longest is not None and request.max_model_len > longest:
+        yield Remark(
+            "serving.flags.max_model_len",
+            f"{request.max_model_len:,} tokens are more than the {longest:,} that"
+            f" {request.model.name} takes",
+            f"Write {longest} or less.",
+        )
     if blocks < cut.blocks_per_sequence:
         size = cut.blocks_per_sequence * cut.block_bytes
         yield Remark(

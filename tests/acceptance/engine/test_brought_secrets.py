@@ -33,9 +33,10 @@ def make(embedded: Embedded) -> None:
 
 
 def write(embedded: Embedded, number: int) -> None:
-    """A stack with that version of it as its API key."""
+    """A stack with that version of it as its API key, and no compiled programs to sign."""
     file = embedded.root / "stacks" / "Pulumi.dev.yaml"
     document = yaml.safe_load(file.read_text())
+    document["config"]["tpuflex:serving"]["compile_cache"] = "none"
     document["config"]["tpuflex:secrets"] = {"api_key": f"{SECRET}/versions/{number}"}
     file.write_text(yaml.safe_dump(document))
 
