@@ -28,16 +28,15 @@ isolation_failed() {
         ! grep -Eiq 'address already in use|port is already allocated' "$STATE_DIR/run.problem"
 }
 
-# fall_back WHY: nobody has shown yet that every image serves without privileges on every TPU. So
-# unless the stack file forbids it, a server that may not use its chips gets them: once, and said
-# openly. No other failure leads here: it would be a way to all rights on the host.
+# fall_back WHY: unless the stack file forbids it, a server gets all rights on a host that cannot
+# isolate it, and that is reported. Only docker and the host lead here, before the server starts:
+# nothing that a server writes or does may be a way to all rights on the host.
 fall_back() {
     [[ $(setting container.isolation) == preferred ]] ||
         fail isolation "the server cannot run isolated: $1. Write serving.isolation: none in the \
 stack file to give it all rights on the host"
     docker rm --force "$(setting container.name)" >/dev/null 2>&1 || true
     detail "the server cannot run isolated and is started with all rights on the host: $1"
-    wait_begin
     run_privileged "$1"
 }
 

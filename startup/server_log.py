@@ -2,8 +2,9 @@
 
 Run by the startup script with the log on standard input. ``server_log.py DIRECTORY COUNT`` prints
 the last lines without the secrets in DIRECTORY, after the cause if that stands further up;
-``server_log.py DIRECTORY failure`` prints the kind of the failure, what helps, and the cause, each
-on a line, and nothing for a failure that is none of those below.
+``server_log.py DIRECTORY failure`` prints the kind of the failure and what helps, each on a line,
+and nothing for a failure that is none of those below. The log is for people: a model's files and
+clients have a say in it, so nothing may be allowed because of it.
 """
 
 from __future__ import annotations
@@ -46,40 +47,55 @@ _KINDS = (
     ),
     # The only kind that more rights on the host mend: libtpu may not open a chip, or not ask for
     # what describes it. Its words are from reports (pytorch/xla issues 8735 and 9604, google/gvisor
-    # 10923) and in libtpu 0.0.48. It is last because the others occur before a chip is touched. A
-    # chip that another process holds is no such failure.
+    # 10923) and in libtpu 0.0.48; they count in an exception of PyTorch/XLA or JAX. It is last
+    # because the others occur before a chip is touched. A chip that another process holds is no
+    # such failure.
     (
         "device",
-        r"^(?!.*resource busy).*(?:"
+        r"^[\w.]*RuntimeError: (?!.*resource busy).*(?:"
         r"(?:/dev/(?:vfio/|accel)|Couldn't mmap).*(?:not permitted|Permission denied|No such file"
         r"|No such device|Cannot allocate|temporarily unavailable)"
         r"|Could(?:n't| not) (?:open|wrap fd for|populate|construct|parse) (?:iommu.group|vfio)"
         r"|TPU initialization failed: Failed to connect to \[::\]"
         r"|Failed to get TPU metadata|No TPU Platform available)",
-        "tpuflex:serving.isolation: none gives the server all rights on the host",
+        "if you trust the model's files, tpuflex:serving.isolation: none gives the server all"
+        " rights on the host",
     ),
 )
 #: What uvicorn logs of any client's question, with words of that client's choice.
 _OF_CLIENTS = re.compile(r' - "[^ ]+ .* HTTP/[\d.]+" \d{3}|without completing handshake')
 #: A line of vLLM's log begins with the process, the time and the place.
-_PREFIX = re.compile(r"^\(\w+[^)]*\) ?(?:[A-Z]+ [\d-]+ [\d:]+ \[[\w.]+:\d+\] ?)?")
+_PREFIX = re.compile(r"^\(\w[^)]*\) ?(?:[A-Z]+ [\d-]+ [\d:]+ \[[\w.]+:\d+\] ?)?")
+#: Colours and other controls of a terminal; they could stand within a secret.
+_CONTROLS = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\0-\b\v\f\x0e-\x1f\x7f-\x9f]"
+)
 _LINE_CHARACTERS, _CHARACTERS = 300, 3000
+#: How much of either end of a line is kept: searches take the square of its length.
+_SEARCHED_CHARACTERS = 1000
 
 
 def server_lines(text: str, directory: Path) -> list[str]:
-    """What the server itself wrote, line by line, without secrets."""
+    """What the server itself wrote, line by line, without secrets and the middle of long lines."""
+    text = _CONTROLS.sub("", text)
     for file in directory.iterdir():
         for secret in file.read_text(encoding="utf-8", errors="replace").split():
             text = text.replace(secret, "[removed]")
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [_shortened(line.strip()) for line in text.splitlines()]
     return [line for line in lines if line and not _OF_CLIENTS.search(line)]
+
+
+def _shortened(line: str) -> str:
+    if len(line) <= 2 * _SEARCHED_CHARACTERS:
+        return line
+    return f"{line[:_SEARCHED_CHARACTERS]}…{line[-_SEARCHED_CHARACTERS:]}"
 
 
 def failure(lines: list[str]) -> tuple[str, str, str] | None:
     """Kind, remedy and cause of what ``lines`` end with; None if it is of no known kind."""
     for kind, words, remedy in _KINDS:
         for number, line in enumerate(lines):
-            if re.search(words, line):
+            if re.search(words, _PREFIX.sub("", line)):
                 # Pydantic says below that line which value is wrong.
                 said = lines[number : number + 3] if kind == "configuration" else [line]
                 return kind, remedy, _PREFIX.sub("", " ".join(said))[:_LINE_CHARACTERS]
@@ -103,8 +119,10 @@ def main() -> None:
     directory, what = sys.argv[1:]
     text = sys.stdin.buffer.read().decode("utf-8", "replace")
     lines = server_lines(text, Path(directory))
-    said = "\n".join(failure(lines) or ()) if what == "failure" else last_lines(lines, int(what))
-    sys.stdout.write(said)
+    if what == "failure":
+        sys.stdout.write("\n".join((failure(lines) or ())[:2]))
+    else:
+        sys.stdout.write(last_lines(lines, int(what)))
 
 
 if __name__ == "__main__":

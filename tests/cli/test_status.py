@@ -197,11 +197,11 @@ def test_a_slice_of_another_state(show: Show) -> None:
 
 def test_isolation_of_the_container(show: Show) -> None:
     """Whether the server has rights on its host is said with every status."""
-    host = HostReport("READY", isolation="privileged: the server died")
+    host = HostReport("READY", isolation="privileged: there is no TPU device")
 
     _, text = show(status(host=host))
 
-    assert "  container        privileged: the server died\n" in text
+    assert "  container        privileged: there is no TPU device\n" in text
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,7 @@ REFUSED_DEVICES = (
     "RuntimeError: TPU initialization failed: Couldn't wrap fd for vfio container: Bad descriptor",
     "RuntimeError: TPU initialization failed: Couldn't mmap: Resource temporarily unavailable.",
     "RuntimeError: UNKNOWN: TPU initialization failed: Failed to connect to [::]:8353",
+    "jax.errors.JaxRuntimeError: UNKNOWN: TPU initialization failed: No TPU Platform available",
 )
 #: More rights mend neither a chip that another process holds, nor what fails before that.
 OTHER_FAILURES = (
@@ -127,6 +128,11 @@ OTHER_FAILURES = (
     " resource busy; Couldn't open iommu group /dev/vfio/0",
     "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error",
     'INFO: 10.0.0.9:1 - "GET /open(/dev/vfio/0):%20Operation not permitted HTTP/1.1" 401',
+    f'\x1b[32mINFO\x1b[0m: 10.0.0.9:1 - "GET /{REFUSED_DEVICES[0]}{"x" * 9000} HTTP/1.1" 401',
+    # A config.json whose hidden_act is libtpu's words.
+    "(EngineCore pid=7) ERROR 11-28 10:00:00 [core.py:1] ValueError: Unsupported activation:"
+    " Failed to get TPU metadata. Only silu is supported for now.",
+    f"ValueError: Unsupported activation: {REFUSED_DEVICES[0]}. Only silu is supported for now.",
     f"api_server.py: error: unrecognized arguments: --x\n{REFUSED_DEVICES[0]}",
     "Killed",
 )
@@ -156,28 +162,51 @@ def test_no_other_failure_is_taken_for_that(words: str, tmp_path: Path) -> None:
     assert found is None or found[0] != "device"
 
 
-def test_a_server_that_may_not_use_its_chips_runs_privileged_once(host: StartupHost) -> None:
-    """S13: the fall back is reported with its reason, and happens exactly once."""
-    words = REFUSED_DEVICES[0]
-    dies_of(host, words)
-    assert host.run().status == 0
-    first, second = runs(host)
-    assert "--privileged" not in first
-    assert "--privileged" in second
-    assert values(second, "--network") == ["host"]
-    assert second[second.index("--host") + 1] == "127.0.0.1"
-    assert host.cloud.last("isolation") == f"privileged: the server died with status 2: {words}"
-    assert "with all rights on the host" in host.cloud.details()
-
-
-def test_no_other_failure_gives_a_server_more_rights(host: StartupHost) -> None:
-    """S13: a server that dies of something else is never started privileged."""
-    dies_of(host, OTHER_FAILURES[0])
+@pytest.mark.parametrize(
+    "log",
+    [
+        REFUSED_DEVICES[0],
+        # A config.json whose hidden_act has lines that look like an exception of libtpu.
+        f"ValueError: Unsupported activation: x\n{REFUSED_DEVICES[0]}\n. Only silu is supported.",
+    ],
+)
+def test_nothing_in_its_log_gives_a_server_more_rights(host: StartupHost, log: str) -> None:
+    """S13: a server that may not use its chips ends the boot; the error says what would allow it,
+    on a condition: the model's files can have written those words."""
+    dies_of(host, log)
     assert host.run().status != 0
     (words,) = runs(host)
     assert "--privileged" not in words
     assert host.cloud.last("isolation") == "isolated"
-    assert host.cloud.last("error").startswith("container-died: the server died with status 2")
+    assert host.cloud.last("error").startswith(
+        "container-died: the server died with status 2 of its device (if you trust the model's"
+        " files, tpuflex:serving.isolation: none gives the server all rights on the host): "
+    )
+
+
+def test_a_server_with_all_rights_is_not_advised_to_take_them(host: StartupHost) -> None:
+    """With isolation: none, a server that may not use its chips has that remedy already."""
+    isolation(host, "none")
+    dies_of(host, REFUSED_DEVICES[0])
+    assert host.run().status != 0
+    assert "of its device (it has all rights on the host): " in host.cloud.last("error")
+
+
+@pytest.mark.parametrize(
+    "line", ["/dev/accel" * 8000, 'GET " - "x ' * 22000, "KeyError: " * 10000, "(" + "a" * 90000]
+)
+def test_a_long_line_is_searched_in_its_ends_only(line: str, tmp_path: Path) -> None:
+    """A search takes the square of a line's length: minutes, for what a client may write."""
+    (short,) = server_lines(line, tmp_path)
+    assert len(short) < 2100
+    assert (short[:900], short[-900:]) == (line.strip()[:900], line.strip()[-900:])
+
+
+@pytest.mark.parametrize("control", ["\x1b[0m", "\x1b]0;title\x07", "\0", "\b"])
+def test_a_secret_is_removed_also_where_controls_split_it(control: str, tmp_path: Path) -> None:
+    """Colours and other controls are removed before secrets are looked for."""
+    (tmp_path / "key").write_text("sk-abcdefgh\n")
+    assert server_lines(f"y sk-abc{control}defgh", tmp_path) == ["y [removed]"]
 
 
 @pytest.mark.parametrize("log", sorted(LOGS.glob("*.log")), ids=lambda log: log.stem)
@@ -213,7 +242,10 @@ def test_what_the_host_cannot_do_is_said(host: StartupHost, cause: str) -> None:
     assert host.run().status == 0
     (words,) = runs(host)
     assert "--privileged" in words
+    assert values(words, "--network") == ["host"]
+    assert words[words.index("--host") + 1] == "127.0.0.1"
     assert host.cloud.last("isolation").startswith("privileged: ")
+    assert "with all rights on the host" in host.cloud.details()
 
 
 @pytest.mark.parametrize(
@@ -232,16 +264,14 @@ def test_a_container_that_docker_cannot_start_gets_no_rights(
     assert host.cloud.last("error") == f"container: docker cannot start the container: {problem}"
 
 
-@pytest.mark.parametrize("cause", ["devices", "iptables", "crashes"])
+@pytest.mark.parametrize("cause", ["devices", "iptables"])
 def test_required_isolation_never_ends_in_privileges(host: StartupHost, cause: str) -> None:
     """S13: with isolation: required, a server that cannot run isolated does not run."""
     isolation(host, "required")
     if cause == "devices":
         host.devices()
-    elif cause == "iptables":
-        host.mark("iptables-broken")
     else:
-        dies_of(host, REFUSED_DEVICES[0])
+        host.mark("iptables-broken")
     assert host.run().status != 0
     assert host.cloud.last("error").startswith("isolation: the server cannot run isolated: ")
     assert not [words for words in runs(host) if "--privileged" in words]

@@ -289,8 +289,8 @@ class ServingSettings(Frozen):
     """Shared memory of the container."""
     isolation: Isolation = "preferred"
     """What the container gets of its host: `required`, only the TPU devices and the port of the
-    endpoint; `preferred`, the same, but a server that may not use its chips so is started again
-    with all rights on the host, which `status` then shows; `none`, all rights from the start."""
+    endpoint; `preferred`, the same, but all rights where the host has no device to give or cannot
+    close the container's network, which `status` then shows; `none`, all rights from the start."""
     compile_cache: CompileCache | None = None
     """How long the programs are kept that were compiled for the chips, which takes 20 minutes for a
     large model: `bucket`, in the endpoint's bucket for 90 days or until `down`, so that the next
