@@ -64,6 +64,18 @@ def test_the_folder_of_a_model_is_its_snapshot(snapshot: Path) -> None:
     assert str(snapshot) in caught.value.hint
 
 
+def test_a_snapshot_that_is_a_link_is_another_model(snapshot: Path, tmp_path: Path) -> None:
+    """A cache that came from somebody else cannot name a model of this machine's user."""
+    private = tmp_path / "private"
+    shutil.copytree(snapshot, private)
+    shutil.rmtree(snapshot)
+    snapshot.symlink_to(private)
+
+    for named in (snapshot.parents[1], snapshot):
+        with pytest.raises(WeightsError, match="which is not in that cache"):
+            model_directory(named)
+
+
 @pytest.mark.parametrize(
     "target", ["../../refs/main", "../other/secret", "../../blobs/../refs/main"]
 )

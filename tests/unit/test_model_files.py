@@ -104,6 +104,24 @@ def test_every_tokenizer_will_do(names: list[str]) -> None:
     assert model_files(files, ServerNeeds(own_code=True)).problems == ()
 
 
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "modeling_x.py", "other.pt"])
+def test_an_index_makes_no_data_of_a_pickle_or_code(name: str) -> None:
+    """What it names beside safetensors files is not taken, and the model is refused for it."""
+    found = looked_at(["model.safetensors", name], {"model.safetensors", name})
+
+    assert name in found.left_out
+    assert [str(each) for each in found.problems] == [
+        f"{name}: no *.safetensors file, though the index names it"
+    ]
+
+
+def test_a_name_begins_no_line_of_its_own() -> None:
+    """The name of a file may hold line breaks, and would pass for a command to the CI."""
+    found = model_files({"config.json": 0, "a\n::error::x.json": 0}, ServerNeeds())
+
+    assert all("\n" not in str(each) for each in found.problems)
+
+
 def test_folders_of_a_model() -> None:
     """The modules of sentence-transformers and further templates are parts of a model, and what a
     flag or `extra_files` names; a manifest of the model's own and hidden files are not."""

@@ -21,6 +21,7 @@ from tpuflex.planning.model_files import CONFIG, WeightsProblem, not_servable
 #: What huggingface_hub names the folder of a model in its cache
 #: (https://huggingface.co/docs/huggingface_hub/guides/manage-cache).
 _CACHED = "models--"
+_SNAPSHOTS = "snapshots"
 #: So many folders are named in one error.
 _NAMED = 10
 
@@ -48,14 +49,14 @@ def model_directory(directory: Path) -> Path:
         WeightsError: it is that cache, or a folder in it without such a snapshot.
     """
     if (directory / CONFIG).exists():
-        return directory
-    if directory.name.startswith(_CACHED) and (directory / "snapshots").is_dir():
+        return _in_its_cache(directory) if directory.parent.name == _SNAPSHOTS else directory
+    if directory.name.startswith(_CACHED) and (directory / _SNAPSHOTS).is_dir():
         return _main_snapshot(directory)
     models = [
         path
         for root in (directory, directory / "hub")
         for path in sorted(root.glob(f"{_CACHED}*"))
-        if (path / "snapshots").is_dir()
+        if (path / _SNAPSHOTS).is_dir()
     ]
     if models:
         raise WeightsError(
@@ -131,11 +132,23 @@ def _main_snapshot(directory: Path) -> Path:
     except ValueError:  # no name that the Hub gives
         found = None
     if isinstance(found, str):
-        return Path(found).parent
+        return _in_its_cache(Path(found).parent)
     raise WeightsError(
         f"{directory} is a model's folder in the cache of huggingface_hub, without a snapshot of"
         f" main that holds {CONFIG}",
-        hint=f"Name one of its snapshots: {_named(sorted((directory / 'snapshots').iterdir()))}.",
+        hint=f"Name one of its snapshots: {_named(sorted((directory / _SNAPSHOTS).iterdir()))}.",
+    )
+
+
+def _in_its_cache(snapshot: Path) -> Path:
+    """``snapshot`` of a model in the cache of huggingface_hub, if it is no link to another model: a
+    cache that was copied may hold one, and nobody has named what it leads to."""
+    real = snapshot.resolve()
+    if real.parent == snapshot.parent.resolve():
+        return snapshot
+    raise WeightsError(
+        f"{snapshot} is a link to {real}, which is not in that cache",
+        hint="If that is the model which you mean, name its own directory.",
     )
 
 
@@ -189,7 +202,7 @@ def _places(directory: Path) -> Iterator[Path]:
     root = directory.resolve()
     yield root
     model = root.parent.parent
-    if root.parent.name == "snapshots":
+    if root.parent.name == _SNAPSHOTS:
         yield model / "blobs"
         shared = model.parent / "blobs"
         if model.name.startswith(_CACHED) and (shared / ".huggingface-shared-blobs").is_file():

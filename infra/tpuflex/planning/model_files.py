@@ -129,7 +129,7 @@ class WeightsProblem:
     problem: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.problem}"
+        return printable(f"{self.path}: {self.problem}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +195,16 @@ def model_files(
     taken = {path: sizes[path] for path in shown if _is_taken(path, weights, needs)}
     left_out = tuple(path for path in shown if path not in taken)
     wanted = {*weights, *(_numbered(weights) if indexed is None else ())}
+    others = sorted(name for name in indexed or () if not name.endswith(SAFETENSORS))
     if adapter:
         merge = "an adapter, and no model: merge it into its base model, and take that"
         problems = [WeightsProblem(_ADAPTER, merge)]
+    elif others:
+        # A pickle, or code, does not become data because an index names it.
+        problems = [
+            WeightsProblem(name, f"no *{SAFETENSORS} file, though the index names it")
+            for name in others
+        ]
     elif CONFIG in taken and (weights or needs.load_format == "dummy"):
         problems = [
             *(_missing(name) for name in sorted(wanted - taken.keys())),
@@ -251,7 +258,7 @@ def _weights(
     if needs.load_format in _SHARDED:
         return found
     if indexed is not None:
-        return sorted(set(indexed))
+        return sorted({name for name in indexed if name.endswith(SAFETENSORS)})
     mistral = _is_mistral(found, needs)
     family = [name for name in found if name.startswith(_CONSOLIDATED) is mistral]
     numbered = [name for name in family if _SHARD.fullmatch(name)]
