@@ -358,17 +358,63 @@ def test_a_directory_is_no_model(tmp_path: Path) -> None:
     assert "--weights DIR" in found.as_is[0].problem
 
 
+SECRET = "hf_aBcDeFgHiJkLmNoP"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"git clone https://user:{SECRET}@github.com/a/b\nvllm serve a/b",
+        f"sshpass -p{SECRET} scp x y\nmytool -p {SECRET}\n{SECRET} x\nvllm serve a/b",
+        f"docker run -u {SECRET} --log-opt splunk-token={SECRET} -e URL=postgres://u:{SECRET}@h/d"
+        f' vllm/vllm-openai --model a/b --hf-overrides \'{{"auth":"{SECRET}"}}\'',
+        f"vllm serve a/b {SECRET}",
+        f"vllm serve s3://{SECRET}@b/c",
+        f"vllm serve a/b --seed 1\nwget --header 'X: {SECRET}' x",
+        f"{SECRET} serve a/b",
+    ],
+)
+def test_no_secret_of_a_file_is_shown_or_written(tmp_path: Path, text: str) -> None:
+    """Neither in a setting, nor in what is said of the file."""
+    try:
+        said = str(translate(tmp_path, text))
+    except SettingsError as error:
+        said = str(error)
+
+    assert SECRET not in said
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (f"A={'x' * 50_000}\necho {'$A' * 200}\nvllm serve a/b", "into more than"),
+        (f"echo {'${A:-' * 200}x{'}' * 200}\nvllm serve a/b", "nested too deeply"),
+    ],
+)
+def test_a_script_that_grows_without_end_is_refused(
+    tmp_path: Path, text: str, problem: str
+) -> None:
+    """What a small file makes of itself is bounded."""
+    with pytest.raises(SettingsError, match=problem):
+        translate(tmp_path, text)
+
+
+def test_a_here_document_ends_at_its_line(tmp_path: Path) -> None:
+    """Also where its end is an empty line behind many tabs."""
+    tabs = "\t" * 50_000
+    found = translate(tmp_path, f"cat <<''\n{tabs}x\n\nvllm serve a/b")
+
+    assert found.settings["model.name"] == "a/b"
+
+
 def test_what_else_runs_is_refused(tmp_path: Path) -> None:
     """What changes the server before it starts, or stands beside it, is refused by name."""
     script = translate(tmp_path, "pip install git+https://x/y\npython patch.py\nvllm serve a/b")
-    assert [each.key for each in script.refused] == [
-        "pip install git+https://x/y",
-        "python patch.py",
-    ]
+    assert [each.key for each in script.refused] == ["pip", "python"]
 
     command = "wandb login abcd\nrun --token=abcd x\nsource env.sh\nconda install x\nvllm serve a/b"
     keys = [each.key for each in translate(tmp_path, command).refused]
-    assert keys == ["wandb login", "run --token", "source env.sh", "conda install x"]
+    assert keys == ["wandb", "run", "source", "conda"]
 
     pod = translate(
         tmp_path, f"{POD}          args: [a/b]\n        - {{name: proxy, image: envoy}}\n"

@@ -24,7 +24,7 @@ from tpuflex.scaffold.container import (
     variable,
 )
 from tpuflex.scaffold.shell_script import Command, Script, gaps, read_script, readable
-from tpuflex.scaffold.translation import AsIs, Refused, Rule, Sets, Translation, refused
+from tpuflex.scaffold.translation import AsIs, Refused, Rule, Sets, Translation, masked, refused
 from tpuflex.settings.extra_args import extra_args_findings
 from tpuflex.settings.serving import ServingFlags
 from tpuflex.settings.stack_yaml import RefusedYamlError, read_yaml
@@ -112,7 +112,7 @@ _STARTERS = re.compile(r"sudo|nohup|exec|time|env|nice|setsid|command|uv|bash|sh
 #: Files that set up a shell, and no server.
 _PROFILE = re.compile(r"activate|bashrc|profile|conda\.sh|/etc/")
 _INSTALLS = re.compile(r"uv (pip install|add|sync)|(conda|mamba|micromamba) (install|update)")
-_SECRET = re.compile(r"login|token|key|password|secret|authorization", re.IGNORECASE)
+_PROGRAM = re.compile(r"[A-Za-z0-9_.+-]{1,30}")
 _VLLM_ALONE = re.compile(
     r"(sudo )?((\S*python3?(\.\d+)? -m )?pip3?|uv pip) install( -\S+)*"
     r"( (vllm|vllm-tpu)(\[[\w,]+\])?([=<>~!]=?[\w.*,<>=]+)?)+( -\S+)*"
@@ -224,8 +224,8 @@ def add_container_command(
     elif words[:1] == ["serve"] or FLAGS_ALONE.match(" ".join(words)):
         _add_flags(found, words[1:] if words[:1] == ["serve"] else words, prefix, line)
     else:
-        shown = readable(" ".join(words[:2]))
-        raise _no_command(f"starts with {shown[:60]!r}, not with `vllm serve`")
+        begin = masked(_shown(words)) if words else "nothing"
+        raise _no_command(f"starts with {begin}, not with `vllm serve`")
 
 
 def _not_one_server(script: Script, servers: Sequence[Command]) -> SettingsError:
@@ -235,7 +235,7 @@ def _not_one_server(script: Script, servers: Sequence[Command]) -> SettingsError
             f"starts {len(servers)} servers (lines {lines}), and a stack is one",
             "Write the command of one of them into a file of its own.",
         )
-    others = [*dict.fromkeys(readable(each.words[0])[:40] for each in script.commands)]
+    others = [*dict.fromkeys(masked(_shown(each.words)) for each in script.commands)]
     some = f": it has {', '.join(others[:8])}" if others else ""
     return _no_command(
         f"has no `vllm serve`, no `python -m {_MODULE}` and no `docker run` of vLLM{some}"
@@ -258,11 +258,9 @@ def _add_others(found: Translation, commands: Sequence[Command], prefix: str) ->
 
 
 def _shown(words: Sequence[str]) -> str:
-    """How ``words`` begin, up to a word behind which a secret may stand."""
-    secret = (place for place, word in enumerate(words) if _SECRET.search(word))
-    end = next(secret, len(words)) + 1
-    begin = [*words[: end - 1], *(word.partition("=")[0] for word in words[end - 1 : end])]
-    return " ".join(readable(" ".join(begin)).split())[:80].strip()
+    """The program of ``words``: each of its arguments may be a secret."""
+    program = words[0].rpartition("/")[2]
+    return program if _PROGRAM.fullmatch(program) else "a command"
 
 
 def _is_shell(words: Sequence[str]) -> bool:
@@ -439,18 +437,20 @@ def _outcome(name: str, values: Sequence[str]) -> Sets | AsIs | Refused:
 def _flags(words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     """Each flag with its values: what follows `=`, or as many words as vLLM's parser takes. A word
     that stands for further flags, which nothing tells, comes as the value of no flag."""
-    rest = list(words)
+    rest, before = list(words), ""
     while rest:
         word = rest.pop(0)
         if gaps(word) == (readable(word),):
             yield "", [word]
             continue
         if not word.startswith("-"):
-            raise _no_command(f"has the word {readable(word)[:40]!r} where a flag is expected")
+            behind = f" behind {masked(before)[:40]}" if before else ""
+            raise _no_command(f"has a word{behind} where a flag is expected")
         if level := re.fullmatch(r"-O=?(\d+)", word):
             yield "-O", [level[1]]
             continue
         flag, equals, value = word.partition("=")
+        before = flag
         known = known_flags().get(plain_name(f"--{_name(flag)}"))
         count = known.values if known is not None else "one"
         most = {"none": 0, "many": len(rest)}.get(count, 1)
@@ -533,7 +533,7 @@ def _docker_run(
         elif option == "--entrypoint":
             entrypoint = value.split()
         else:
-            found.add(f"{prefix}docker run {readable(f'{option} {value}').strip()[:60]}", _OURS)
+            found.add(f"{prefix}docker run {option}", _OURS)
     if not rest:
         raise _no_command("names no image")
     found.add(f"{prefix}image", image(rest.pop(0)))

@@ -45,6 +45,8 @@ _HEADS = {
     "case": re.compile(r"[^\n]*?\sin(?=\s)"),
 }
 _REDIRECTION = re.compile(r"(\d*|&)(<<<|<<-?|>>|>\||>&|<&|<>|>|<)(?!\()")
+#: No script that starts a server comes near: more is a bomb.
+_MOST_EXPANDED, _DEEPEST = 8 * LONGEST, 50
 _WORD_ENDS = " \t\n;&|<>()"
 
 
@@ -73,11 +75,13 @@ class Script:
         commands: in order; assignments are none.
         exported: variables that commands inherit.
         used: names of variables whose values stand in words.
+        expanded: characters that expansions have become so far.
     """
 
     commands: list[Command] = field(default_factory=list)
     exported: dict[str, str] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
+    expanded: int = 0
 
 
 def gap(text: str) -> str:
@@ -135,6 +139,7 @@ class _Reader:
         self._pattern = False
         self._here: list[str] = []
         self._counted = 0, 1
+        self._depth = 0
 
     # Commands
 
@@ -250,10 +255,11 @@ class _Reader:
 
     def _skip_here_documents(self) -> None:
         for end in self._here:
-            match = re.compile(rf"^\t*{re.escape(end)}[ \t]*$", re.MULTILINE).search(
-                self._text, self._at
-            )
-            self._at = len(self._text) if match is None else match.end()
+            while self._at < len(self._text):
+                begin, self._at = self._at, (self._text.find("\n", self._at) + 1) or len(self._text)
+                line = self._text[begin : self._at]
+                if line.lstrip("\t").rstrip(" \t\n") == end:
+                    break
         self._here.clear()
 
     def _redirection(self, words: list[str], dropped: list[str]) -> bool:
@@ -407,6 +413,15 @@ class _Reader:
 
     def _expansion(self) -> list[str]:
         """What `$…` at this place becomes."""
+        parts = self._expanded()
+        self.script.expanded += sum(map(len, parts))
+        if self.script.expanded > _MOST_EXPANDED:
+            raise self.refused(
+                f"makes variables into more than {_MOST_EXPANDED} characters", "Write it shorter."
+            )
+        return parts
+
+    def _expanded(self) -> list[str]:
         begin = self._at
         following = self._text[begin + 1 : begin + 2]
         if self._text[begin] == "`":
@@ -454,8 +469,10 @@ class _Reader:
         return value[:1] or [""]
 
     def _default(self, text: str) -> list[str]:
+        if self._depth == _DEEPEST:
+            raise self.refused("is nested too deeply", "Write it flat.")
         inner = _Reader(text, self._given)
-        inner._values, inner.script = self._values, self.script
+        inner._values, inner.script, inner._depth = self._values, self.script, self._depth + 1
         words: list[str] = []
         while inner._at < len(text):
             words += inner._word(split=False)

@@ -6,6 +6,7 @@ setting, nothing because it is so anyway, or a refusal.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -68,6 +69,33 @@ class Unset:
     line: int
 
 
+#: What secrets look like wherever they stand: a known beginning, or a password in an address.
+_SECRET = re.compile(
+    r"(?<![A-Za-z0-9])(?:hf_|sk-|gh[opsu]_|github_pat_|AIza|ya29\.|glpat-|xox[abp]-|AKIA)[\w.-]{6,}"
+    r"|-----BEGIN [^-]{1,40}-----|(?<=://)[^/\s@]{1,300}(?=@)"
+)
+_A_SECRET = Refused(
+    "seems to hold a secret, which everybody reads who may read the stack file or the node",
+    "Remove it from that file, and exchange it if others have read it.",
+)
+
+
+def masked(text: str) -> str:
+    """``text`` of a foreign file without what looks like a secret."""
+    return _SECRET.sub("…", text)
+
+
+def _holds_secret(value: object) -> bool:
+    match value:
+        case str():
+            return _SECRET.search(value) is not None
+        case Mapping():
+            return any(_holds_secret(each) for pair in value.items() for each in pair)
+        case list() | tuple():
+            return any(map(_holds_secret, value))
+    return False
+
+
 Rule: TypeAlias = Callable[[object], "Sets | AsIs | Refused"]
 
 
@@ -90,7 +118,11 @@ class Translation:
     unset: list[Unset] = field(default_factory=list)
 
     def add(self, key: str, outcome: Sets | AsIs | Refused) -> None:
-        """Take in what a rule said of the foreign ``key``."""
+        """Take in what a rule said of the foreign ``key``; a value that looks like a secret is
+        refused, and shown nowhere."""
+        key = masked(key)
+        if isinstance(outcome, Sets) and _holds_secret(outcome.value):
+            outcome = _A_SECRET
         match outcome:
             case Sets(setting, value) if setting in self.settings:
                 if self.settings[setting] != value:
@@ -100,9 +132,9 @@ class Translation:
                 self.settings[setting] = value
                 self.origins[setting] = key
             case AsIs(reason):
-                self.as_is.append(Finding(key, reason))
+                self.as_is.append(Finding(key, masked(reason)))
             case Refused(reason, remedy):
-                self.refused.append(Finding(key, reason, remedy))
+                self.refused.append(Finding(key, masked(reason), masked(remedy)))
 
     def unset_in(self, key: str, setting: str, values: Iterable[str], line: int) -> None:
         """Take in that variables in ``values`` at the foreign ``key`` are set by nothing."""
