@@ -64,16 +64,40 @@ def test_the_folder_of_a_model_is_its_snapshot(snapshot: Path) -> None:
     assert str(snapshot) in caught.value.hint
 
 
-def test_a_snapshot_that_is_a_link_is_another_model(snapshot: Path, tmp_path: Path) -> None:
-    """A cache that came from somebody else cannot name a model of this machine's user."""
-    private = tmp_path / "private"
-    shutil.copytree(snapshot, private)
-    shutil.rmtree(snapshot)
-    snapshot.symlink_to(private)
-
-    for named in (snapshot.parents[1], snapshot):
-        with pytest.raises(WeightsError, match="which is not in that cache"):
+@pytest.mark.parametrize("link", ["snapshots/abc", "snapshots"])
+def test_a_snapshot_that_leads_elsewhere_is_not_the_model(snapshot: Path, link: str) -> None:
+    """A link in the place of a snapshot, or of all of them, does not publish another directory,
+    whether the snapshot is named or the model's folder."""
+    model = snapshot.parents[1]
+    private = model.with_name("private")
+    (model / link).rename(private)
+    (model / link).symlink_to(private)
+    (private / "config.json").unlink(missing_ok=True)
+    (snapshot / "config.json").unlink(missing_ok=True)
+    (snapshot / "config.json").write_text("{}")
+    for named in (model, snapshot):
+        with pytest.raises(WeightsError, match=r"is no snapshot in .*private"):
             model_directory(named)
+
+
+@pytest.mark.parametrize("main", ["../../private", "", "."])
+def test_main_names_a_snapshot(snapshot: Path, main: str) -> None:
+    """What the reference to main names is a snapshot of the model, and no other place."""
+    model = snapshot.parents[1]
+    (model / "refs" / "main").write_text(main)
+    for place in (model.with_name("private"), model / "snapshots"):
+        place.mkdir(exist_ok=True)
+        (place / "config.json").write_text("{}")
+    with pytest.raises(WeightsError, match=r"is no snapshot in|without a snapshot of main"):
+        model_directory(model)
+
+
+def test_a_name_that_cannot_be_shown_is_refused(tmp_path: Path) -> None:
+    """No name of a file ends a line of ours, and so none is a command to the CI that shows it."""
+    (tmp_path / "a\n::error::pwned\n.json").write_text("{}")
+    with pytest.raises(WeightsError, match="which is no path in it") as caught:
+        directory_sizes(tmp_path)
+    assert "\n" not in caught.value.message
 
 
 @pytest.mark.parametrize(

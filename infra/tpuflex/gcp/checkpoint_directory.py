@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from pulumi_plugin.printable import is_printable, printable
 from tpuflex.errors import WeightsError
-from tpuflex.planning.model_files import CONFIG, WeightsProblem, not_servable
+from tpuflex.planning.model_files import CONFIG, WeightsProblem, not_servable, require_paths
 
 #: What huggingface_hub names the folder of a model in its cache
 #: (https://huggingface.co/docs/huggingface_hub/guides/manage-cache).
@@ -46,10 +47,11 @@ def model_directory(directory: Path) -> Path:
     the cache of huggingface_hub, in its snapshot of `main`.
 
     Raises:
-        WeightsError: it is that cache, or a folder in it without such a snapshot.
+        WeightsError: it is that cache, or a folder in it without such a snapshot; or the snapshot
+            is a link.
     """
     if (directory / CONFIG).exists():
-        return _in_its_cache(directory) if directory.parent.name == _SNAPSHOTS else directory
+        return _own_snapshot(directory.absolute(), directory)
     if directory.name.startswith(_CACHED) and (directory / _SNAPSHOTS).is_dir():
         return _main_snapshot(directory)
     models = [
@@ -71,14 +73,17 @@ def directory_sizes(directory: Path) -> dict[str, int]:
     out, they are caches and version control. What leads nowhere, or is no regular file, has -1.
 
     Raises:
-        WeightsError: there is no such directory, or it cannot be read.
+        WeightsError: there is no such directory, it cannot be read, or a name in it cannot be
+            shown.
     """
     if not directory.is_dir():
         raise WeightsError(
             f"{directory} is not a directory",
             hint=f"Name the directory that holds {CONFIG} and the *.safetensors files.",
         )
-    return {name: _size(directory / name) for name in sorted(_names(directory))}
+    names = sorted(_names(directory))
+    require_paths(names, str(directory))
+    return {name: _size(directory / name) for name in names}
 
 
 def require_own_files(directory: Path, names: Collection[str]) -> None:
@@ -131,8 +136,9 @@ def _main_snapshot(directory: Path) -> Path:
         found = try_to_load_from_cache(repository, CONFIG, cache_dir=directory.parent)
     except ValueError:  # no name that the Hub gives
         found = None
-    if isinstance(found, str):
-        return _in_its_cache(Path(found).parent)
+    if isinstance(found, str) and is_printable(found):
+        snapshot = Path(found).parent
+        return _own_snapshot(directory.absolute() / _SNAPSHOTS / snapshot.name, snapshot)
     raise WeightsError(
         f"{directory} is a model's folder in the cache of huggingface_hub, without a snapshot of"
         f" main that holds {CONFIG}",
@@ -140,21 +146,26 @@ def _main_snapshot(directory: Path) -> Path:
     )
 
 
-def _in_its_cache(snapshot: Path) -> Path:
-    """``snapshot`` of a model in the cache of huggingface_hub, if it is no link to another model: a
-    cache that was copied may hold one, and nobody has named what it leads to."""
-    real = snapshot.resolve()
-    if real.parent == snapshot.parent.resolve():
-        return snapshot
-    raise WeightsError(
-        f"{snapshot} is a link to {real}, which is not in that cache",
-        hint="If that is the model which you mean, name its own directory.",
-    )
+def _own_snapshot(expected: Path, found: Path) -> Path:
+    """``found``, unless ``expected`` is a snapshot's place in a model's folder and it is not there:
+    the folder is foreign, and a push would publish where its links lead.
+
+    Raises:
+        WeightsError: it is elsewhere.
+    """
+    folder, real = expected.parent, found.resolve()
+    if folder.name == _SNAPSHOTS and real != folder.parent.resolve() / folder.name / expected.name:
+        raise WeightsError(
+            f"{printable(str(found))} is no snapshot in {folder.parent}: it leads to"
+            f" {printable(str(real))}. Nothing was sent.",
+            hint="Name that directory if it holds the model you mean.",
+        )
+    return found
 
 
 def _named(places: Collection[Path]) -> str:
     more = f" or one of {len(places) - _NAMED} more" if len(places) > _NAMED else ""
-    return ", ".join(map(str, list(places)[:_NAMED])) + more
+    return ", ".join(printable(str(place)) for place in list(places)[:_NAMED]) + more
 
 
 def _names(directory: Path) -> Iterator[str]:
