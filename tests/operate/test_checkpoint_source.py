@@ -128,7 +128,7 @@ def test_no_link_out_by_the_index(directory: Path) -> None:
     document = {"weight_map": {"model.norm.weight": "../secret.safetensors"}}
     (directory / INDEX).write_text(json.dumps(document))
 
-    with pytest.raises(WeightsError, match=r"\.\./secret\.safetensors: missing"):
+    with pytest.raises(WeightsError, match=r"\.\./secret\.safetensors: named by the index"):
         read(directory)
 
 

@@ -136,6 +136,24 @@ def only_an_adapter(directory: Path) -> None:
     write_safetensors(directory / "adapter_model.safetensors", {"lora_A": ("BF16", (8, 64))})
 
 
+def indexed_as(name: str) -> Callable[[Path], None]:
+    """The index names a file of another kind, whatever it holds."""
+
+    def damage(directory: Path) -> None:
+        (directory / name).parent.mkdir(exist_ok=True)
+        (directory / SHARDS[1]).rename(directory / name)
+        (directory / INDEX).write_text(json.dumps({"weight_map": {"w0": SHARDS[0], "w1": name}}))
+
+    return damage
+
+
+def index_names_more(directory: Path) -> None:
+    """The index names a file that is not there, and no number tells of it."""
+    weight_map = {"w0": SHARDS[0], "w1": SHARDS[1], "w2": "extra.safetensors"}
+    (directory / INDEX).write_text(json.dumps({"weight_map": weight_map}))
+
+
+NOT_LOADED = "named by the index, and no *.safetensors file beside it"
 NO_WEIGHTS = "*.safetensors: missing, and vLLM on TPU loads no other weights"
 
 
@@ -143,6 +161,11 @@ NO_WEIGHTS = "*.safetensors: missing, and vLLM on TPU loads no other weights"
     ("damage", "needs", "problems"),
     [
         (lambda it: (it / SHARDS[1]).unlink(), {}, [f"{SHARDS[1]}: missing"]),
+        *(
+            (indexed_as(name), {}, [f"{name}: {NOT_LOADED}"])
+            for name in ("pytorch_model.bin", "modeling_x.py", "more/m.safetensors")
+        ),
+        (index_names_more, {}, ["extra.safetensors: missing"]),
         (without_an_index, {}, [f"{SHARDS[0]}: missing"]),
         (lambda it: (it / SHARDS[0]).write_bytes(b""), {}, [f"{SHARDS[0]}: empty"]),
         (
@@ -207,6 +230,15 @@ def test_a_set_that_no_server_loads(
     verdicts["pushed"] = pushed(cloud, directory, wanted)
 
     assert verdicts == dict.fromkeys(verdicts, problems)
+
+
+def test_a_pushed_index_that_is_none(cloud: EmbeddedCloud, directory: Path) -> None:
+    """It is one more problem of the set, and the other files are compared all the same."""
+    (directory / INDEX).write_text("{}")
+    (directory / SHARDS[0]).write_bytes(b"")
+    damaged, empty = pushed(cloud, directory, ServerNeeds())
+    assert damaged.startswith(f"{INDEX}: the index is damaged")
+    assert empty == f"{SHARDS[0]}: empty"
 
 
 @WAYS

@@ -111,7 +111,7 @@ def test_an_index_makes_no_data_of_a_pickle_or_code(name: str) -> None:
 
     assert name in found.left_out
     assert [str(each) for each in found.problems] == [
-        f"{name}: no *.safetensors file, though the index names it"
+        f"{name}: named by the index, and no *.safetensors file beside it"
     ]
 
 

@@ -208,6 +208,6 @@ def _damage_text(near: Cloud, wanted: RegionSet, check: WeightsCheck) -> str:
     if not problems:
         return ""
     return (
-        f"gs://{near.bucket}/{wanted.prefix} does not match its manifest ({problems[0].path}:"
-        f" {problems[0].problem}): what is wrong is copied anew"
+        f"gs://{near.bucket}/{wanted.prefix} does not match its manifest ({problems[0]}):"
+        " what is wrong is copied anew"
     )

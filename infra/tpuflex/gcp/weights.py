@@ -25,7 +25,7 @@ from tpuflex.boot.manifest import (
     read_manifest,
 )
 from tpuflex.catalog.weight_formats import allowed_patterns, fits
-from tpuflex.errors import NotFoundError
+from tpuflex.errors import NotFoundError, WeightsError
 from tpuflex.gcp.storage_client import storage_bucket
 from tpuflex.gcp.weights_files import Progress, Tally, local_manifest, translated
 from tpuflex.gcp.weights_objects import (
@@ -46,7 +46,14 @@ from tpuflex.gcp.weights_report import (
 )
 from tpuflex.gcp.weights_usage import last_used, note_source
 from tpuflex.gcp.weights_writing import SetWriting, same
-from tpuflex.planning.model_files import ServerNeeds, WeightsProblem, model_files
+from tpuflex.planning.model_files import (
+    MAX_INDEX_BYTES,
+    ServerNeeds,
+    WeightsProblem,
+    index_of,
+    indexed_files,
+    model_files,
+)
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]
@@ -282,8 +289,8 @@ class WeightsBucket:
 
     def verify(self, prefix: str, needs: ServerNeeds | None = None) -> WeightsCheck:
         """Compare what is at ``prefix`` with its manifest, by size and by the checksum that
-        Cloud Storage keeps; nothing is downloaded. What the manifest does not name is no damage:
-        no host reads it.
+        Cloud Storage keeps; the index alone is downloaded. What the manifest does not name
+        is no damage: no host reads it.
 
         Args:
             prefix: where the weights are, without a slash at the end.
@@ -299,6 +306,7 @@ class WeightsBucket:
         if self._brought is not None:
             present = of_a_push(present, found)
         present.pop(MANIFEST_NAME, None)
+        objects = dict(present)
         if found is None or found.manifest is None:
             raise NotFoundError(
                 f"gs://{self._name}/{prefix} has no usable {MANIFEST_NAME}",
@@ -318,7 +326,13 @@ class WeightsBucket:
                 problems.append(WeightsProblem(file.path, "checksum"))
         if needs is not None:
             sizes = {file.path: file.size for file in found.manifest.files}
-            problems += model_files(sizes, needs).problems
+            index, indexed = index_of(sizes, needs), None
+            if index and index not in {each.path for each in problems}:
+                try:
+                    indexed = self._indexed(objects[index])
+                except WeightsError as error:
+                    problems.append(WeightsProblem(index, error.message))
+            problems += model_files(sizes, needs, indexed=indexed).problems
         return WeightsCheck(found.sha256, found.manifest, tuple(problems), tuple(sorted(present)))
 
     @property
@@ -369,9 +383,19 @@ class WeightsBucket:
             return None
         if (blob.size or 0) > MAX_MANIFEST_BYTES:
             return FoundManifest("", None)
-        exact = self._bucket.blob(blob.name, generation=blob.generation)
-        text = exact.download_as_bytes(raw_download=True, timeout=TIMEOUT)
+        text = self._text(blob)
         return FoundManifest(manifest_sha256(text), read_manifest(text))
+
+    def _indexed(self, blob: Blob) -> set[str] | None:
+        """The files that the index in ``blob`` names; None if it is empty."""
+        if (blob.size or 0) > MAX_INDEX_BYTES:
+            raise WeightsError(f"larger than the {MAX_INDEX_BYTES} bytes that are read")
+        with self._translated():
+            return indexed_files(self._text(blob), "the index") if blob.size else None
+
+    def _text(self, blob: Blob) -> bytes:
+        exact = self._bucket.blob(blob.name, generation=blob.generation)
+        return bytes(exact.download_as_bytes(raw_download=True, timeout=TIMEOUT))
 
 
 def weights_bucket(

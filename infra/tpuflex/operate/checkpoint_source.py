@@ -20,10 +20,12 @@ from tpuflex.planning.checkpoint import Checkpoint, check_model, describe
 from tpuflex.planning.hub_config import QUANTIZATION_KEYS
 from tpuflex.planning.model_files import (
     CONFIG,
+    MAX_INDEX_BYTES,
     SAFETENSORS,
     ModelFiles,
     ServerNeeds,
     index_of,
+    indexed_files,
     model_files,
     not_servable,
 )
@@ -40,7 +42,6 @@ from tpuflex.settings.weights_source import GsUrl
 _MODELOPT = "hf_quant_config.json"
 #: A config.json has a few kB; those of quantised models list every module.
 _MAX_CONFIG_BYTES = 8 * 2**20
-_MAX_INDEX_BYTES = 32 * 2**20
 #: Of one checkpoint, and of all headers together.
 _MAX_FILES = 2000
 _MAX_ALL_HEADERS = 2 * MAX_HEADER_BYTES
@@ -210,11 +211,7 @@ def _indexed(
     if not sizes.get(index):
         return None
     where = f"{place}/{index}"
-    document = json_object(_whole(files, index, sizes, _MAX_INDEX_BYTES, where), where)
-    weight_map = document.get("weight_map")
-    if not isinstance(weight_map, dict) or not weight_map:
-        raise WeightsError(f"{where} is damaged: it has no weight_map")
-    return {str(name) for name in weight_map.values()}
+    return indexed_files(_whole(files, index, sizes, MAX_INDEX_BYTES, where), where)
 
 
 def _tensors(

@@ -23,6 +23,7 @@ from tpuflex.catalog.weight_formats import (
     fits,
 )
 from tpuflex.errors import WeightsError
+from tpuflex.planning.strict_json import json_object
 
 if TYPE_CHECKING:
     from tpuflex.settings.model import StackSettings
@@ -32,6 +33,7 @@ CONFIG = "config.json"
 #: (vLLM, model_loader/weight_utils.py, filter_duplicate_safetensors_files).
 INDEX = "model.safetensors.index.json"
 SAFETENSORS = ".safetensors"
+MAX_INDEX_BYTES = 32 * 2**20
 CHAT_TEMPLATE_KEY = "tpuflex:serving.flags.chat_template"
 
 _SINGLE = "model.safetensors"
@@ -73,6 +75,9 @@ _MOST_SHARDS = 2000
 _NAMED = 10
 _LEFT_OUT_NAMED = 5
 _LONGEST = 200
+#: vLLM loads what both the index names and `*.safetensors` matches
+#: (weight_utils.py, filter_duplicate_safetensors_files).
+_NOT_LOADED = f"named by the index, and no *{SAFETENSORS} file beside it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +134,7 @@ class WeightsProblem:
     problem: str
 
     def __str__(self) -> str:
-        return printable(f"{self.path}: {self.problem}")
+        return printable(f"{self.path[:_LONGEST]}: {self.problem}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +179,18 @@ def index_of(names: Collection[str], needs: ServerNeeds) -> str:
     return index if index in names else ""
 
 
+def indexed_files(text: bytes, where: str) -> set[str]:
+    """The files that the index ``text`` names.
+
+    Raises:
+        WeightsError: it is no index.
+    """
+    weight_map = json_object(text, where).get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise WeightsError(f"{where} is damaged: it has no weight_map")
+    return {str(name) for name in weight_map.values()}
+
+
 def model_files(
     sizes: Mapping[str, int],
     needs: ServerNeeds,
@@ -190,24 +207,19 @@ def model_files(
         config: the content of config.json, if it was read.
     """
     weights = _weights(sizes, needs, indexed)
+    loadable = _top_weights(weights)
     adapter = _ADAPTER in sizes and {*weights} <= {_ADAPTER_WEIGHTS}
     shown = sorted(path for path in sizes if not _is_hidden(path))
-    taken = {path: sizes[path] for path in shown if _is_taken(path, weights, needs)}
+    taken = {path: sizes[path] for path in shown if _is_taken(path, loadable, needs)}
     left_out = tuple(path for path in shown if path not in taken)
-    wanted = {*weights, *(_numbered(weights) if indexed is None else ())}
-    others = sorted(name for name in indexed or () if not name.endswith(SAFETENSORS))
+    wanted = {*loadable, *(_numbered(weights) if indexed is None else ())}
     if adapter:
         merge = "an adapter, and no model: merge it into its base model, and take that"
         problems = [WeightsProblem(_ADAPTER, merge)]
-    elif others:
-        # A pickle, or code, does not become data because an index names it.
-        problems = [
-            WeightsProblem(name, f"no *{SAFETENSORS} file, though the index names it")
-            for name in others
-        ]
     elif CONFIG in taken and (weights or needs.load_format == "dummy"):
         problems = [
-            *(_missing(name) for name in sorted(wanted - taken.keys())),
+            *(WeightsProblem(name, "missing") for name in sorted(wanted - taken.keys())),
+            *(WeightsProblem(name, _NOT_LOADED) for name in weights if name not in loadable),
             *_stubs(taken, weights),
             *_lacking(taken, needs, config or {}),
         ]
@@ -258,7 +270,7 @@ def _weights(
     if needs.load_format in _SHARDED:
         return found
     if indexed is not None:
-        return sorted({name for name in indexed if name.endswith(SAFETENSORS)})
+        return sorted(set(indexed))
     mistral = _is_mistral(found, needs)
     family = [name for name in found if name.startswith(_CONSOLIDATED) is mistral]
     numbered = [name for name in family if _SHARD.fullmatch(name)]
@@ -280,10 +292,6 @@ def _is_taken(path: str, weights: Collection[str], needs: ServerNeeds) -> bool:
     in_place = "/" not in path or any(fnmatchcase(path, each) for each in _FOLDERS)
     other_weights = path.endswith(SAFETENSORS) and "/" not in path
     return in_place and not other_weights and fits(path, allowed_patterns())
-
-
-def _missing(name: str) -> WeightsProblem:
-    return WeightsProblem(printable(name)[:_LONGEST], "missing")
 
 
 def _no_model(

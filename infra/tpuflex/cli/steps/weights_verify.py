@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from pulumi_plugin.printable import printable
 from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.prepare_weights import files_text
 from tpuflex.cli.shared_weights import other_set_advice
@@ -124,7 +125,7 @@ def _judged(
     compared = dict(_comparisons(check, pinned, local, pushed))
     if cloud.weights_region and home is not None:
         compared[f"that of the home ({home})"] = check.sha256 == home
-    lines = [f"  {problem.path}: {problem.problem}" for problem in check.problems]
+    lines = [f"  {problem}" for problem in check.problems]
     lines += [f"  the manifest is not {what}" for what, equal in compared.items() if not equal]
     if not lines:
         return _Looked(cloud, check, compared, None)
@@ -156,8 +157,8 @@ def _show(looked: _Looked, output: Output) -> None:
         place = f"gs://{cloud.bucket}/{prefix}" if where else prefix
         output.result(
             "Beside them there is what the manifest does not name and no host reads"
-            f" ({files_text(len(check.beside))}, such as {check.beside[0]}): a push of other"
-            " weights has left it, or somebody else has put it there. To remove it:"
+            f" ({files_text(len(check.beside))}, such as {printable(check.beside[0])}): a push of"
+            " other weights has left it, or somebody else has put it there. To remove it:"
             f" tpuflex --stack {cloud.stack.name} weights rm {place} --unfinished"
         )
     if looked.compared:
