@@ -10,7 +10,7 @@ import pytest
 
 from tests.acceptance.killed import stack_run
 from tests.acceptance.security.test_p4_two_clones import mutations
-from tests.checkpoints import tiny
+from tests.checkpoints import everything_in, tiny
 from tests.engine.embedded import Embedded
 from tests.engine.libraries import (
     BUCKET,
@@ -207,7 +207,7 @@ def pushed(embedded: Embedded, stack: str, directory: Any) -> Any:
     """`tpuflex weights push DIRECTORY`."""
     invocation, cloud = command(embedded, stack)
     ensure_bucket(invocation, cloud)
-    return push_weights(cloud, directory, invocation.output, lambda: False)
+    return push_weights(cloud, everything_in(directory), invocation.output, lambda: False)
 
 
 def test_hosts_read_their_own_model_and_nothing_else(
