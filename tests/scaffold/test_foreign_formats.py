@@ -372,6 +372,9 @@ SECRET = "hf_aBcDeFgHiJkLmNoP"
         f"vllm serve s3://{SECRET}@b/c",
         f"vllm serve a/b --seed 1\nwget --header 'X: {SECRET}' x",
         f"{SECRET} serve a/b",
+        f"docker run --{SECRET} vllm/vllm-openai --model a/b",
+        f"services: {{{SECRET}: {{image: x}}, other: {{image: y}}}}",
+        f"{SECRET}: 1\nother: 2",
     ],
 )
 def test_no_secret_of_a_file_is_shown_or_written(tmp_path: Path, text: str) -> None:

@@ -30,6 +30,7 @@ from tpuflex.scaffold.translation import (
     Sets,
     Translation,
     as_is,
+    masked,
     only,
     refused,
     sets,
@@ -346,4 +347,4 @@ def _problems(settings: Mapping[str, object]) -> tuple[Finding, ...]:
 
 
 def _unreadable(source: str, problem: str) -> SettingsError:
-    return SettingsError(source, (Finding(source, problem, _FORMATS),))
+    return SettingsError(source, (Finding(source, masked(problem), _FORMATS),))

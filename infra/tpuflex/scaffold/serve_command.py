@@ -542,4 +542,4 @@ def _docker_run(
 
 def _no_command(problem: str, remedy: str = "") -> SettingsError:
     remedy = remedy or "Write one command: vllm serve MODEL --flag value …"
-    return SettingsError("The command line", (Finding("command", problem, remedy),))
+    return SettingsError("The command line", (Finding("command", masked(problem), remedy),))

@@ -31,6 +31,7 @@ from tpuflex.scaffold.translation import (
     Sets,
     Translation,
     as_is,
+    masked,
     only,
     refused,
     translated,
@@ -468,4 +469,4 @@ def _one(
 
 def _no_server(key: str, problem: str) -> SettingsError:
     remedy = "Write the one server into a file of its own."
-    return SettingsError("The file of --from", (Finding(key, problem, remedy),))
+    return SettingsError("The file of --from", (Finding(masked(key), masked(problem), remedy),))
