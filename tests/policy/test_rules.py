@@ -9,7 +9,7 @@ import pytest
 from tests.policy.cases import BREAKS, FACTS, KEEPS, NOW, Case
 from tests.policy.resources import firewall, slice_
 from tpuflex.policy import rows
-from tpuflex.policy.evaluate import RESOURCE_CHECKS, STACK_CHECKS, evaluate, expired
+from tpuflex.policy.evaluate import RESOURCE_CHECKS, STACK_CHECKS, evaluate, not_current
 from tpuflex.policy.finding import Report
 from tpuflex.settings.policy_section import Waiver
 
@@ -83,7 +83,7 @@ def test_an_expired_waiver_is_an_error() -> None:
     """A waiver is an error by its key from the day after its last one."""
     over, last = waiver("no-open-ingress", days=-1), waiver("no-basic-roles", days=0)
 
-    (problem,) = expired([last, over], NOW)
+    (problem,) = not_current([last, over], NOW)
 
     assert problem.key == "tpuflex:waivers[1].until"
     assert problem.problem == (
@@ -96,7 +96,7 @@ def test_a_waiver_ends_within_a_year() -> None:
     """What is accepted is looked at again: a last day that is further ahead is an error."""
     year, more = waiver("no-open-ingress", days=366), waiver("no-basic-roles", days=367)
 
-    (problem,) = expired([year, more], NOW)
+    (problem,) = not_current([year, more], NOW)
 
     assert problem.key == "tpuflex:waivers[1].until"
     assert "more than a year ahead" in problem.problem

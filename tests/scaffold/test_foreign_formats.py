@@ -44,7 +44,7 @@ SCRIPTS = {
     "vllm serve a/b --max-num-seqs 8",
     "a function": "start() {\n  vllm serve a/b --max-num-seqs 8\n}\nstart",
     "a here-document": "cat <<'E' > x\nvllm serve c/d\nE\nvllm serve a/b --max-num-seqs 8",
-    "docker": "docker run --gpus all -v ~/.cache:/root/.cache -p8000:8000 --ipc=host \\\n"
+    "docker": "docker run --gpus all -v ~/.cache:/home/vllm/.cache -p8000:8000 --ipc=host \\\n"
     "  vllm/vllm-openai:latest --model a/b --max-num-seqs 8",
     "docker with a shell": "docker run --rm --entrypoint bash vllm/vllm-tpu:nightly -lc "
     "'exec vllm serve a/b --max-num-seqs 8'",

@@ -51,17 +51,6 @@ def forbidden(message: str) -> CloudError:
     return errors.permission_denied(message)
 
 
-def retained_object(bucket: str, name: str, until: str) -> CloudError:
-    """403: a retention policy keeps the object (googleapis/python-storage#534 on GitHub)."""
-    return CloudError(
-        403,
-        "PERMISSION_DENIED",
-        f"Object '{bucket}/{name}' is subject to bucket's retention policy or object retention and"
-        f" cannot be deleted or overwritten until {until}",
-        legacy_reason="retentionPolicyNotMet",
-    )
-
-
 def key_denied() -> CloudError:
     """403: the service agent may not use the key (googleapis/nodejs-storage#1254 on GitHub)."""
     return errors.permission_denied(

@@ -138,10 +138,14 @@ def _summary(
     request, limits = best.request, best.limits
     if requirements.budget is not None and best.budget != "within":
         cheapest = min(fitting, key=lambda option: _price(option.total))
+        least = (
+            "no price is known"
+            if cheapest.total.value is None
+            else f"the least that is known is {dollars(cheapest.total.value)}, {_stacks(cheapest)}"
+        )
         yield (
             f"Nothing that holds {request.max_num_seqs:,} at once is known to be within"
-            f" {dollars(requirements.budget)} per hour: the least that is known is"
-            f" {dollars(cheapest.total.value)}, {_stacks(cheapest)}."
+            f" {dollars(requirements.budget)} per hour: {least}."
         )
     elif limits is not None and best.stacks.value != 1:
         yield (

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from tpuflex.catalog.rows import Accelerator
+from tpuflex.catalog.rows import Accelerator, Model
 from tpuflex.planning.compile_buckets import compile_buckets
 from tpuflex.planning.concerns import concerns
 from tpuflex.planning.coverage import not_covered
@@ -90,21 +90,24 @@ def _quantization(request: MemoryRequest) -> Iterator[Obstacle]:
         )
 
 
+def beyond_context(model: Model, tokens: int) -> str:
+    """Why no server of ``model`` takes ``tokens`` in one sequence, as far as its context is known;
+    empty if one does."""
+    if model.max_context is None or tokens <= model.max_context:
+        return ""
+    return f"{tokens:,} tokens are more than the {model.max_context:,} that {model.name} takes"
+
+
 def _context(request: MemoryRequest) -> Iterator[Obstacle]:
-    longest, asked, scaled = request.model.max_context, request.max_model_len, request.rope_context
-    if longest is None or asked <= longest:
+    asked, scaled, remedy = request.max_model_len, request.rope_context, ""
+    if not (problem := beyond_context(request.model, asked)):
         return
-    remedy = ""
     if scaled is not None and asked <= scaled:
         remedy = (
             f"Write max_position_embeddings: {scaled} in hf_overrides, too: vLLM takes no length"
-            f" from the scaling of RoPE. Or write max_model_len {longest}."
+            f" from the scaling of RoPE. Or write max_model_len {request.model.max_context}."
         )
-    yield Obstacle(
-        "serving.flags.max_model_len",
-        f"{asked:,} tokens are more than the {longest:,} that {request.model.name} takes",
-        remedy,
-    )
+    yield Obstacle("serving.flags.max_model_len", problem, remedy)
 
 
 def _loading(request: MemoryRequest, layout: Layout) -> Iterator[Obstacle]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tpuflex.planning.flags import cpu_request_from_flags, request_from_flags
-from tpuflex.planning.memory import MemoryPlan, plan_memory
+from tpuflex.planning.memory import MemoryPlan, beyond_context, plan_memory
 from tpuflex.planning.request import CpuMemoryRequest, MemoryRequest, NotPlannable
 
 if TYPE_CHECKING:
@@ -69,14 +69,9 @@ def plan_cpu_memory(request: CpuMemoryRequest) -> MemoryPlan | NotPlannable:
 
 
 def _problems(request: CpuMemoryRequest, blocks: int, cut: BlockLayout) -> Iterator[Remark]:
-    longest = request.model.max_context
-    if longest is not None and request.max_model_len > longest:
-        yield Remark(
-            "serving.flags.max_model_len",
-            f"{request.max_model_len:,} tokens are more than the {longest:,} that"
-            f" {request.model.name} takes",
-            f"Write {longest} or less.",
-        )
+    if problem := beyond_context(request.model, request.max_model_len):
+        remedy = f"Write {request.model.max_context} or less."
+        yield Remark("serving.flags.max_model_len", problem, remedy)
     if blocks < cut.blocks_per_sequence:
         size = cut.blocks_per_sequence * cut.block_bytes
         yield Remark(

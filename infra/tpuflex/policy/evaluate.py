@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 
 from tpuflex.catalog.zones import region_of
@@ -186,26 +186,21 @@ def waived(finding: Finding, waivers: Iterable[Waiver]) -> Finding:
 LONGEST_WAIVER = timedelta(days=366)
 
 
-def expired(waivers: Iterable[Waiver], now: datetime) -> tuple[Problem, ...]:
+def not_current(waivers: Iterable[Waiver], now: datetime) -> tuple[Problem, ...]:
     """The waivers whose last day is over, or too far ahead, as problems of the stack file."""
-    return tuple(_not_current(waivers, now.date()))
-
-
-def _not_current(waivers: Iterable[Waiver], today: date) -> Iterator[Problem]:
+    found: list[Problem] = []
+    today = now.date()
+    latest = today + LONGEST_WAIVER
     for number, waiver in enumerate(waivers):
         key = f"tpuflex:waivers[{number}].until"
         if waiver.until < today:
-            yield Problem(
-                key,
-                f"the waiver of {waiver.rule} has expired: its last day was {waiver.until}",
-                "Mend what it waives and remove it, or write a new reason and a later date.",
-            )
-        elif waiver.until > (latest := today + LONGEST_WAIVER):
-            yield Problem(
-                key,
-                f"{waiver.until} is more than a year ahead, so nobody looks at it again",
-                f"Write {latest} at the latest.",
-            )
+            problem = f"the waiver of {waiver.rule} has expired: its last day was {waiver.until}"
+            remedy = "Mend what it waives and remove it, or write a new reason and a later date."
+            found.append(Problem(key, problem, remedy))
+        elif waiver.until > latest:
+            problem = f"{waiver.until} is more than a year ahead, so nobody looks at it again"
+            found.append(Problem(key, problem, f"Write {latest} at the latest."))
+    return tuple(found)
 
 
 def _fits(waiver: Waiver, finding: Finding) -> bool:

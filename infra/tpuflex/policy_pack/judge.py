@@ -9,7 +9,7 @@ from typing import Any
 
 from tpuflex.errors import Finding as Problem
 from tpuflex.errors import SettingsError
-from tpuflex.policy.evaluate import Context, evaluate, expired, of_resource, waived
+from tpuflex.policy.evaluate import Context, evaluate, not_current, of_resource, waived
 from tpuflex.policy.finding import Finding
 from tpuflex.policy.planned import UNKNOWN, Planned
 from tpuflex.policy.rows import BUCKET_REGION, PROJECT_BUDGET, RULES, RUN_BUDGET, Rule
@@ -43,8 +43,8 @@ class Judge:
     @classmethod
     def of(cls, settings: StackSettings, now: datetime) -> Judge:
         """The judge of the stack with these ``settings``."""
-        problems = expired(settings.waivers, now)
-        present = [each for each in settings.waivers if not expired([each], now)]
+        problems = not_current(settings.waivers, now)
+        present = [each for each in settings.waivers if not not_current([each], now)]
         return cls(now, StackFacts.of(settings), present, problems)
 
     @classmethod

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from tpuflex.catalog.flags import vllm_interface
 from tpuflex.scaffold.shell_script import gaps
 from tpuflex.scaffold.translation import AsIs, Refused, Sets
+from tpuflex.settings.secret_shapes import names_secret
 
 #: What runs besides the server.
 NO_COMMANDS = Refused(
@@ -25,9 +26,6 @@ _PINNED = "vllm/vllm-tpu is taken, by digest; another: --set serving.image=REPOS
 _UNKNOWN = Refused(
     "is filled in where it is started, and the host runs no commands of yours",
     "Write its value, unless it is a secret: none of yours reaches the container.",
-)
-_SECRET = re.compile(
-    r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|API_?KEY|KEY)(_|$)", re.IGNORECASE
 )
 #: Variables that other programs in the image read.
 _READ_BY_OTHERS = re.compile(r"(JAX|XLA|LIBTPU|TPU|OMP|TOKENIZERS|VLLM)_.*|PYTHONUNBUFFERED")
@@ -65,11 +63,6 @@ _UNNEEDED = (
 )
 
 
-def is_secret(name: str) -> bool:
-    """Whether a variable is named as secrets are."""
-    return _SECRET.search(name) is not None
-
-
 def variable(name: str, content: str | None, *, exported: bool = False) -> Sets | AsIs | Refused:
     """What becomes of a variable in a server's environment.
 
@@ -89,7 +82,7 @@ def variable(name: str, content: str | None, *, exported: bool = False) -> Sets 
     known = name in interface.vllm_variables or name in interface.tpu_variables
     if exported and not known and not _READ_BY_OTHERS.fullmatch(name):
         return AsIs("vLLM does not read it")
-    if is_secret(name):
+    if names_secret(name):
         return Refused("seems to be a secret, which everybody reads who may read the node")
     if content is None or gaps(content) or content.startswith("$"):
         return _UNKNOWN

@@ -30,7 +30,6 @@ from tpuflex.scaffold.translation import (
     Sets,
     Translation,
     as_is,
-    masked,
     only,
     refused,
     sets,
@@ -52,6 +51,7 @@ from tpuflex.scaffold.workload import (
     is_skypilot,
 )
 from tpuflex.settings.load import parse
+from tpuflex.settings.secret_shapes import masked
 from tpuflex.settings.stack_yaml import LONGEST, RefusedYamlError, read_yaml
 
 _NO_GATEWAY = (

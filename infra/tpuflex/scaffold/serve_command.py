@@ -24,8 +24,9 @@ from tpuflex.scaffold.container import (
     variable,
 )
 from tpuflex.scaffold.shell_script import Command, Script, gaps, read_script, readable
-from tpuflex.scaffold.translation import AsIs, Refused, Rule, Sets, Translation, masked, refused
+from tpuflex.scaffold.translation import AsIs, Refused, Rule, Sets, Translation, refused
 from tpuflex.settings.extra_args import extra_args_findings
+from tpuflex.settings.secret_shapes import masked
 from tpuflex.settings.serving import ServingFlags
 from tpuflex.settings.stack_yaml import RefusedYamlError, read_yaml
 

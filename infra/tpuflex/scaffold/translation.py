@@ -6,13 +6,13 @@ setting, nothing because it is so anyway, or a refusal.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tpuflex.errors import Finding
 from tpuflex.scaffold.shell_script import gaps
+from tpuflex.settings.secret_shapes import holds_secret, masked
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,31 +69,10 @@ class Unset:
     line: int
 
 
-#: What secrets look like wherever they stand: a known beginning, or a password in an address.
-_SECRET = re.compile(
-    r"(?<![A-Za-z0-9])(?:hf_|sk-|gh[opsu]_|github_pat_|AIza|ya29\.|glpat-|xox[abp]-|AKIA)[\w.-]{6,}"
-    r"|-----BEGIN [^-]{1,40}-----|(?<=://)[^/\s@]{1,300}(?=@)"
-)
 _A_SECRET = Refused(
     "seems to hold a secret, which everybody reads who may read the stack file or the node",
     "Remove it from that file, and exchange it if others have read it.",
 )
-
-
-def masked(text: str) -> str:
-    """``text`` of a foreign file without what looks like a secret."""
-    return _SECRET.sub("…", text)
-
-
-def _holds_secret(value: object) -> bool:
-    match value:
-        case str():
-            return _SECRET.search(value) is not None
-        case Mapping():
-            return any(_holds_secret(each) for pair in value.items() for each in pair)
-        case list() | tuple():
-            return any(map(_holds_secret, value))
-    return False
 
 
 Rule: TypeAlias = Callable[[object], "Sets | AsIs | Refused"]
@@ -121,7 +100,7 @@ class Translation:
         """Take in what a rule said of the foreign ``key``; a value that looks like a secret is
         refused, and shown nowhere."""
         key = masked(key)
-        if isinstance(outcome, Sets) and _holds_secret(outcome.value):
+        if isinstance(outcome, Sets) and holds_secret(outcome.value):
             outcome = _A_SECRET
         match outcome:
             case Sets(setting, value) if setting in self.settings:

@@ -31,11 +31,11 @@ from tpuflex.scaffold.translation import (
     Sets,
     Translation,
     as_is,
-    masked,
     only,
     refused,
     translated,
 )
+from tpuflex.settings.secret_shapes import masked
 
 _Server = TypeVar("_Server")
 

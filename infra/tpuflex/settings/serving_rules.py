@@ -15,6 +15,7 @@ from tpuflex.gcloud_commands import create_mirror
 from tpuflex.settings.extra_args import extra_args_findings
 from tpuflex.settings.image import in_google_registry, on_docker_hub, registry_project
 from tpuflex.settings.model import PLACEHOLDER_PROJECT, Draft
+from tpuflex.settings.secret_shapes import holds_secret, names_secret
 from tpuflex.settings.serving import (
     CODE_METHOD,
     COMPILE_CACHE_VARIABLES,
@@ -260,8 +261,6 @@ def _remedy(draft: Draft, image: str) -> str:
 
 _ENV = "tpuflex:serving.env"
 
-_SECRET_NAME = re.compile(r"(TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)$")
-_SECRET_VALUE = re.compile(r"^(hf_|sk-|ghp_|github_pat_|AIza|ya29\.|glpat-|xox[abp]-|-----BEGIN )")
 #: Set by the startup script or the image; a second value would conflict with it.
 _RESERVED_NAMES = frozenset(
     {
@@ -290,7 +289,7 @@ def environment_findings(environment: Mapping[str, str]) -> Iterator[Finding]:
     refused = dict(refusals(environment))
     for name, value in environment.items():
         key = f"{_ENV}.{name}"
-        if _SECRET_NAME.search(name) or _SECRET_VALUE.match(value):
+        if names_secret(name) or holds_secret(value):
             # The value stays out of the message: it may well be the secret.
             yield Finding(
                 key,

@@ -24,7 +24,6 @@ from tpuflex.cli.steps.stack_options import (
 )
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.naming import slug
-from tpuflex.scaffold.container import is_secret
 from tpuflex.scaffold.foreign_file import translated_file
 from tpuflex.scaffold.google_stack import (
     COMMENTS,
@@ -36,6 +35,7 @@ from tpuflex.scaffold.google_stack import (
 from tpuflex.scaffold.sections import put, value_at
 from tpuflex.scaffold.shipped_stacks import EMBEDDED, ShippedStack, shipped_stack
 from tpuflex.settings.model import PLACEHOLDER_PROJECT
+from tpuflex.settings.secret_shapes import names_secret
 from tpuflex.settings.stack_text import stack_text
 from tpuflex.settings.stack_yaml import RefusedYamlError, read_yaml
 
@@ -161,7 +161,7 @@ def _read_file(
         click.UsageError: there is such a variable, and nobody to ask.
     """
     # A secret of this shell has no place in a stack file.
-    given = {name: value for name, value in environ.items() if not is_secret(name)}
+    given = {name: value for name, value in environ.items() if not names_secret(name)}
     found = translated_file(source, model=options.model, given=given)
     said = {change.partition("=")[0].removeprefix("tpuflex:") for change in options.changes}
     said |= {"model.name"} if options.model else set()

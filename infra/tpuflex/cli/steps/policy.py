@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tpuflex.errors import PolicyError, SettingsError
 from tpuflex.gcp.other_runs import other_runs
 from tpuflex.planning.cost import OtherRuns
-from tpuflex.policy.evaluate import evaluate, expired
+from tpuflex.policy.evaluate import evaluate, not_current
 from tpuflex.policy.planned import Planned
 from tpuflex.policy.stack import StackFacts
 
@@ -38,7 +38,7 @@ def require_present_waivers(invocation: Invocation, stack: OpenStack) -> None:
     Raises:
         SettingsError: there is one.
     """
-    if problems := expired(stack.settings.waivers, invocation.now()):
+    if problems := not_current(stack.settings.waivers, invocation.now()):
         raise SettingsError(stack.file.name, problems)
 
 
