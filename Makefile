@@ -82,7 +82,7 @@ lint: $(STAMP)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/shellcheck --severity=style $(SHELL_FILES)
-	@$(BIN)/bandit --quiet --recursive --configfile pyproject.toml infra benchmarks startup
+	@$(BIN)/bandit --quiet --recursive --configfile pyproject.toml infra benchmarks startup tools
 	@$(BIN)/zizmor --quiet --offline --persona pedantic .github
 
 # Checks the workflows' own language and their scripts; needs Go, and the network for its sources.
@@ -101,7 +101,7 @@ format: $(STAMP)
 	@$(BIN)/ruff check --fix .
 
 docs: $(STAMP)
-	@$(BIN)/python -P -m tpuflex.cli.generated
+	@PYTHONPATH=. $(BIN)/python -P -m tools.docs.generate
 
 # Measures reliability figures, and prints rows for docs/reliability.md: ARGS="--budget 6m --figures 1,3"
 reliability: $(STAMP)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.cli.typing import Captured
-from tpuflex.cli.generated import main
-from tpuflex.cli.lifecycle_reference import lifecycle_reference
+from tools.docs.generate import main
+from tools.docs.lifecycle_reference import lifecycle_reference
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import STATUS_FIELDS
 from tpuflex.request.edges import EDGES

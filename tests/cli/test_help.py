@@ -12,10 +12,10 @@ from pathlib import Path
 import click
 import pytest
 
+from tools.docs.cli_reference import commands
 from tpuflex.cli.examples import ExampleCommand, ExampleGroup
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import COMMANDS, tpuflex
-from tpuflex.cli.reference import commands
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -12,9 +12,9 @@ import pytest
 from tests.cli.typing import Captured, TypeIn
 from tests.policy.resources import firewall, slice_
 from tests.unit.stack_sections import embedded
+from tools.docs.policy_reference import policy_reference
 from tpuflex.cli.output import Output
 from tpuflex.cli.plan import StackPlan
-from tpuflex.cli.policy_reference import policy_reference
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.policy import planned_resources, require_allowed
 from tpuflex.engine.events import EnginePlan, Step

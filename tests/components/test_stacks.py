@@ -13,11 +13,11 @@ from tests.components.preparation import Prepared
 from tests.components.pulumi_plan import Plan
 from tests.goldens.golden_texts import assert_golden
 from tests.unit.stack_sections import PIN
+from tools.docs.stacks_reference import planned_text, stack_head
 from tpuflex.boot.config import boot_config
 from tpuflex.cli.output import Output
 from tpuflex.cli.plan import StackPlan
 from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.stacks_reference import planned_text, stack_head
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.planning.cost import run_cost
 from tpuflex.planning.memory import MemoryPlan

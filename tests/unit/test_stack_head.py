@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tpuflex.cli.stacks_reference import StackHead, stack_head
+from tools.docs.stacks_reference import StackHead, stack_head
 
 HEAD = """\
 # yaml-language-server: $schema=../docs/stack.schema.json

@@ -21,7 +21,7 @@ def commands() -> Iterator[tuple[str, str]]:
     return _walk(tpuflex, context)
 
 
-def reference() -> str:
+def cli_reference() -> str:
     """The document."""
     parts = [
         "# The command line\n",

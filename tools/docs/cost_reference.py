@@ -16,7 +16,7 @@ from tpuflex.planning.stack_cost import StackCost, Usage, stack_cost
 from tpuflex.settings.load import load_stack_file
 
 _STACK = "first-proof"
-_ROOT = Path(__file__).parents[3]
+_ROOT = Path(__file__).parents[2]
 _FILE = _ROOT / "stacks" / f"Pulumi.{_STACK}.yaml"
 #: The words of the page, with names in braces where figures stand.
 _PAGE = _ROOT / "docs" / "_templates" / "cost.md"

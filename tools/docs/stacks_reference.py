@@ -13,7 +13,7 @@ from tpuflex.planning.stack import plan_stack
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import StackSettings
 
-STACKS = Path(__file__).parents[3] / "stacks"
+STACKS = Path(__file__).parents[2] / "stacks"
 
 _PAGE = """\
 # Stacks that come with tpuflex

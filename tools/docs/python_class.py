@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic.alias_generators import to_snake
 
-from tpuflex.cli.python_syntax import (
+from tools.docs.python_syntax import (
     Schema,
     docstring,
     input_type,

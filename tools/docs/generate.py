@@ -1,4 +1,4 @@
-"""Every file of the project that is generated from code: `python -m tpuflex.cli.generated`.
+"""Every file of the project that is generated from code: `python -m tools.docs.generate`.
 
 With ``--check`` it writes nothing and names what is out of date.
 """
@@ -10,16 +10,16 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tpuflex.cli.cost_reference import cost_reference
-from tpuflex.cli.lifecycle_reference import lifecycle_reference
-from tpuflex.cli.policy_reference import policy_reference
-from tpuflex.cli.python_class import python_classes
-from tpuflex.cli.reference import reference
-from tpuflex.cli.settings_reference import settings_reference
-from tpuflex.cli.stacks_reference import stacks_reference
+from tools.docs.cli_reference import cli_reference
+from tools.docs.cost_reference import cost_reference
+from tools.docs.lifecycle_reference import lifecycle_reference
+from tools.docs.policy_reference import policy_reference
+from tools.docs.python_class import python_classes
+from tools.docs.settings_reference import settings_reference
+from tools.docs.stacks_reference import stacks_reference
 from tpuflex.settings.schema import catalog_schema_text, schema_text
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 _HEAD = """\
 # Decisions
 
@@ -48,7 +48,7 @@ def decisions_reference() -> str:
 FILES: Mapping[str, Callable[[], str]] = {
     "docs/adr/README.md": decisions_reference,
     "docs/catalog.schema.json": catalog_schema_text,
-    "docs/cli.md": reference,
+    "docs/cli.md": cli_reference,
     "docs/cost.md": cost_reference,
     "docs/lifecycle.md": lifecycle_reference,
     "docs/policy.md": policy_reference,
