@@ -33,8 +33,8 @@ from typing import NamedTuple
 from embedded_cloud.server import EmbeddedCloud
 from tpuflex.boot.metadata import startup_script
 from tpuflex.catalog.weight_formats import allowed_patterns
-from tpuflex.gcp.checkpoint_directory import LocalModel, directory_sizes
-from tpuflex.gcp.weights import weights_bucket
+from tpuflex.weights.bucket import weights_bucket
+from tpuflex.weights.checkpoint_directory import LocalModel, directory_sizes
 
 BUCKET, PROJECT = "boot-benchmark", "tpuflex-embedded"
 SHARDS = (1, 32)

@@ -14,7 +14,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from tpuflex.gcp.checkpoint_directory import LocalModel, directory_sizes
+from tpuflex.weights.checkpoint_directory import LocalModel, directory_sizes
 
 Shape = tuple[int, ...]
 Tensors = dict[str, tuple[str, Shape]]

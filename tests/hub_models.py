@@ -6,7 +6,7 @@ import json
 import struct
 from pathlib import Path
 
-from tpuflex.gcp.timing import Timing
+from tpuflex.google.timing import Timing
 
 MODEL = "acme/tiny"
 TOKEN = "hf_" + "t0ken" * 4

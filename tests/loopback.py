@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from tpuflex.gcp.endpoints import API_PATHS, OVERRIDES
+from tpuflex.google.endpoints import API_PATHS, OVERRIDES
 
 
 def overrides(url: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tpuflex.trusted_files import write_private
+from tpuflex.files.trusted import write_private
 
 
 class Bundle:

@@ -12,8 +12,8 @@ from proof.bundle import Bundle
 from proof.cases import CASES, Call, Case
 from proof.commands import StepError
 from proof.options import ROOT, Options
-from tpuflex.gcp.endpoints import Endpoints
-from tpuflex.gcp.session import AuthorizedSession, authorized_session
+from tpuflex.google.endpoints import Endpoints
+from tpuflex.google.session import AuthorizedSession, authorized_session
 
 #: Where a recording is put that the embedded cloud is to be held to (`make contract`).
 RECORDINGS = ROOT / "tests" / "embedded_cloud" / "data" / "google"

@@ -23,8 +23,8 @@ from proof.contract import run_cases
 from proof.options import ROOT, Options, options
 from proof.scrub import Scrubber
 from proof.steps import Steps
-from tpuflex.gcp.endpoints import REHEARSAL_VARIABLE, rehearses
-from tpuflex.gcp.recording import VARIABLE
+from tpuflex.google.endpoints import REHEARSAL_VARIABLE, rehearses
+from tpuflex.google.recording import VARIABLE
 
 _TEARDOWN_S = 3600.0
 _ATTEMPTS = 3

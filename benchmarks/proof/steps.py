@@ -204,7 +204,7 @@ class Steps:
 
     def _reboot_emulated(self) -> None:
         """Restart the emulated host, by the embedded cloud's own control API."""
-        from tpuflex.cli.daemon import Daemon
+        from tpuflex.stack.emulator import Daemon
 
         body = {"name": self._node(), "mishap": "rebooted"}
         Daemon(self._commands.home).call("POST", "mishap", body)

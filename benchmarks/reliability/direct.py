@@ -24,7 +24,7 @@ from embedded_cloud.json_types import JsonObject
 from embedded_cloud.routing import Delivery, Reply
 from embedded_cloud.store import Store
 from embedded_cloud.tpu.capacity import Capacity
-from tpuflex.gcp.timing import Timing
+from tpuflex.google.timing import Timing
 
 T = TypeVar("T")
 
@@ -120,7 +120,7 @@ class DirectCloud:
 
 
 class DirectSession:
-    """The session with which the transport of :mod:`tpuflex.gcp` sends its requests."""
+    """The session with which the transport of :mod:`tpuflex.google` sends its requests."""
 
     def __init__(self, direct: DirectCloud) -> None:
         self._direct = direct

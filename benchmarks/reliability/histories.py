@@ -22,9 +22,9 @@ from reliability.faults import servicer_rig
 from reliability.servicer_rig import ServicerRig
 from tpuflex.codes import Code, split_code
 from tpuflex.errors import ConflictError
-from tpuflex.gcp.queued_resources import TpuClient
+from tpuflex.google.queued_resources import TpuClient
 from tpuflex.host.metadata_keys import CONFIG_KEY
-from tpuflex.request.name import RequestName
+from tpuflex.queued_resource.name import RequestName
 
 #: The calls that faults are chosen for, each about as often as a command makes it.
 CALLS = (

@@ -49,7 +49,7 @@ from reliability.evidence import (
     things,
     was_done,
 )
-from tpuflex.request.snapshot import parse_time
+from tpuflex.queued_resource.snapshot import parse_time
 
 Json = dict[str, Any]
 

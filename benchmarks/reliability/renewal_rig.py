@@ -27,14 +27,14 @@ from reliability import processes
 from reliability.projects import write_manifest
 from reliability.rig import ROOT, Json, StackRig
 from tpuflex.boot.manifest import MANIFEST_NAME
-from tpuflex.cli.cloud import Cloud, connect_running
+from tpuflex.cli.endpoint.ask import api_key, serving_slice
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.steps.ask import api_key, serving_slice
 from tpuflex.engine.find import ensure
-from tpuflex.gcp.timing import ORIGIN_VARIABLE, SPEED_VARIABLE
+from tpuflex.google.timing import ORIGIN_VARIABLE, SPEED_VARIABLE
 from tpuflex.host.serving import Serving, ServingPhase
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import slice_status
+from tpuflex.stack.connection import Connection, connect_running
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ class StatusReader:
         return Invocation(environ=self._rig.environ(), directory=self._rig.home)
 
     @cached_property
-    def cloud(self) -> Cloud:
+    def cloud(self) -> Connection:
         """The stack's cloud."""
         return connect_running(self._invocation, self._invocation.open_stack(deploying=False))
 

@@ -14,12 +14,12 @@ from reliability.evidence import Command, Violation
 from reliability.processes import Ended
 from reliability.rig import StackRig
 from tpuflex.boot.places import weights_prefix
-from tpuflex.cli.daemon import CREDENTIALS_VARIABLE
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run
-from tpuflex.gcp.kinds import of_type
+from tpuflex.inventory.kinds import of_type
 from tpuflex.roles.roles import roles
 from tpuflex.settings.load import load_stack_file
+from tpuflex.stack.emulator import CREDENTIALS_VARIABLE
 
 Json = dict[str, Any]
 

@@ -14,7 +14,7 @@ from embedded_cloud.admission.permission_table import needs_of
 from reliability.cases import Case, Figure, Result
 from reliability.rig import Edits
 from reliability.role_rig import RoleRig
-from tpuflex.operate.doctor.rights import COMMANDS as EXAMINED
+from tpuflex.doctor.rights import COMMANDS as EXAMINED
 from tpuflex.roles.roles import Command, When, roles
 
 #: Without it commands ask each API whether it is enabled: nothing remains unseen.

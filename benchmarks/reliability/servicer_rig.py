@@ -19,18 +19,18 @@ from reliability.invariants import violations
 from reliability.projects import SWIFT, slice_arguments
 from reliability.serving_hosts import DELETION, ServingHosts
 from reliability.small_engine import NAME, PROJECT, STACK, SmallEngine
-from tpuflex.engine.recovery.look import CloudLook
-from tpuflex.engine.recovery.recover import recover
 from tpuflex.errors import TpuflexError
-from tpuflex.gcp.enabling import await_settled
-from tpuflex.gcp.listing import Apis
-from tpuflex.gcp.queued_resources import TpuClient
-from tpuflex.gcp.required_apis import APIS
-from tpuflex.gcp.timing import Timing
-from tpuflex.gcp.transport import Transport
+from tpuflex.google.enabling import await_settled
+from tpuflex.google.queued_resources import TpuClient
+from tpuflex.google.required_apis import APIS
+from tpuflex.google.timing import Timing
+from tpuflex.google.transport import Transport
+from tpuflex.inventory.listing import Apis
 from tpuflex.naming import Names
 from tpuflex.provider.configuration import Configuration
 from tpuflex.provider.servicer import Servicer
+from tpuflex.recovery.look import CloudLook
+from tpuflex.recovery.recover import recover
 
 Json = dict[str, Any]
 

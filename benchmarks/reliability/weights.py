@@ -21,9 +21,9 @@ from reliability.cases import (
 from reliability.rig import PROJECT, Edits, StackRig
 from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import NotFoundError
-from tpuflex.gcp.weights import WeightsBucket, weights_bucket
 from tpuflex.naming import library_names
 from tpuflex.settings.load import load_stack_file
+from tpuflex.weights.bucket import WeightsBucket, weights_bucket
 
 _STAGES = ("before-commit", "after-commit")
 _PUSH, _COPY, _PURGE = "weights push", "up in another region", "down --purge-weights"

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from embedded_cloud.errors import CloudError, permission_denied, unauthenticated
 from tpuflex.errors import EmulatorError
-from tpuflex.trusted_files import write_private
+from tpuflex.files.trusted import write_private
 
 TOKEN_FILE = "token"  # noqa: S105 - a file's name
 

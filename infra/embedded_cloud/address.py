@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tpuflex.trusted_files import write_private
+from tpuflex.files.trusted import write_private
 
 ADDRESS_FILE = "address.json"
 

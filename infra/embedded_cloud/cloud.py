@@ -30,7 +30,7 @@ from embedded_cloud.tokens.identities import Identities
 from embedded_cloud.tpu.capacity import CapacityBook
 from embedded_cloud.tpu.routes import services as tpu_services
 from embedded_cloud.tpu.state import TpuState
-from tpuflex.trusted_files import own_directory
+from tpuflex.files.trusted import own_directory
 
 if TYPE_CHECKING:
     from embedded_cloud.faults.injector import FaultInjector

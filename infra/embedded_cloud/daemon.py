@@ -26,7 +26,7 @@ from embedded_cloud.environment import DEFAULT_PORT
 from embedded_cloud.json_types import JsonObject
 from pulumi_plugin.peer import listens
 from tpuflex.errors import EmulatorError
-from tpuflex.trusted_files import child_environment, own_directory
+from tpuflex.files.trusted import child_environment, own_directory
 
 #: What this version serves, as the health answer names it.
 SERVICES = frozenset(

@@ -25,8 +25,8 @@ from embedded_cloud.images import (
 )
 from embedded_cloud.installer import install
 from tpuflex.errors import EmulatorError
-from tpuflex.only_maker import only_maker
-from tpuflex.trusted_files import child_environment, own_directory
+from tpuflex.files.only_maker import only_maker
+from tpuflex.files.trusted import child_environment, own_directory
 
 #: Disk space of an installed image, with room for pip's downloads while it unpacks.
 NEEDED_BYTES = 6 * 1024**3

@@ -14,7 +14,7 @@ from typing import IO
 
 from embedded_cloud.locked_install import Installer, forget_lock, installers
 from tpuflex.errors import EmulatorError
-from tpuflex.trusted_files import child_environment
+from tpuflex.files.trusted import child_environment
 
 #: pip: ``Downloading torch-2.13.0-cp312-….whl (180.1 MB)``, one after the other.
 _OF_PIP = re.compile(r"\s*Downloading ([^\s-]+)\S*\.whl \((.+)\)")

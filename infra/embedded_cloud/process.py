@@ -26,7 +26,7 @@ from embedded_cloud.hosts.processes import read_record, same_process
 from embedded_cloud.server import serving
 from embedded_cloud.tpu.capacity import Capacity
 from tpuflex.errors import EmulatorError
-from tpuflex.trusted_files import own_directory, write_private
+from tpuflex.files.trusted import own_directory, write_private
 
 _log = logging.getLogger(__name__)
 

@@ -17,11 +17,11 @@ from tpuflex.components.endpoint import VllmEndpoint
 from tpuflex.components.endpoint_args import Preparation, StateSeen, VllmEndpointArgs
 from tpuflex.errors import AccessError, SettingsError
 from tpuflex.naming import ENDPOINT_NAME, Names
-from tpuflex.operate.model_source import files_here
 from tpuflex.project import open_project
 from tpuflex.settings.load import load_pulumi_config
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.rules import warnings
+from tpuflex.weights.model_source import files_here
 
 #: The packages of pulumi-gcp that have more modules than the endpoint has resources.
 _LARGE = (compute, storage)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tpuflex.catalog import USER_FILE
 from tpuflex.errors import Finding, NotFoundError, SettingsError
-from tpuflex.trusted_files import require_own
+from tpuflex.files.trusted import require_own
 
 PULUMI_FILE = "Pulumi.yaml"
 HOME_VARIABLE = "TPUFLEX_HOME"

@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 from tests.engine.embedded import Embedded
-from tpuflex.cli.cloud import Cloud
+from tpuflex.cli.down.many import Many, run_down_many
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps.down import run_down
-from tpuflex.cli.steps.down_many import Many, run_down_many
+from tpuflex.deploy.down import run_down
+from tpuflex.deploy.selection import Selection
 from tpuflex.errors import TpuflexError
-from tpuflex.operate.selection import Selection
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.stack import Stack
 
 
 def begin_down(embedded: Embedded, stack: str = "") -> subprocess.Popen[str]:
@@ -31,9 +31,9 @@ def begin_down(embedded: Embedded, stack: str = "") -> subprocess.Popen[str]:
     )
 
 
-def connect(invocation: Invocation, stack: OpenStack) -> Cloud:
+def connect(invocation: Invocation, stack: Stack) -> Connection:
     """The tests' embedded cloud, which their environment names."""
-    return Cloud(stack, invocation.environ)
+    return Connection(stack, invocation.environ)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tests.cli.typing import NOON
-from tpuflex.cli.cloud import Cloud
+from tpuflex.stack.connection import Connection
 
 
 @dataclass
@@ -22,7 +22,7 @@ class WrittenBoot:
         labels: instead of those of the stack's endpoint.
     """
 
-    cloud: Cloud
+    cloud: Connection
     began: datetime = NOON
     generation: int = 1
     worker: int = 0

@@ -13,11 +13,11 @@ from embedded_cloud.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
 from tests.cli.examined import Doctor, healthy
 from tests.cli.typing import NOON, Captured, Typed, TypeIn
-from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run
-from tpuflex.cli.stack import OpenStack, open_stack
 from tpuflex.project import open_project
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.stack import Stack, open_stack
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,7 +34,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def stack(project: Path) -> OpenStack:
+def stack(project: Path) -> Stack:
     """The stack of that project."""
     return open_stack(open_project(project, {}), "dev")
 
@@ -46,12 +46,12 @@ def invocation() -> Invocation:
 
 
 @pytest.fixture
-def cloud(tmp_path: Path, stack: OpenStack) -> Iterator[Cloud]:
+def cloud(tmp_path: Path, stack: Stack) -> Iterator[Connection]:
     """The stack's cloud, which has no host, at noon."""
     with EmbeddedCloud(
         tmp_path / "emulator", project=stack.settings.project, clock=ManualClock(NOON.timestamp())
     ) as running:
-        yield Cloud(stack, dict(running.environ()))
+        yield Connection(stack, dict(running.environ()))
 
 
 @pytest.fixture

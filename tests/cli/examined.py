@@ -16,15 +16,15 @@ from embedded_cloud.server import EmbeddedCloud
 from embedded_cloud.tpu.capacity import Capacity
 from tests.embedded_cloud.api import TOKEN
 from tests.loopback import overrides
-from tpuflex.cli.cloud import Cloud
-from tpuflex.cli.stack import OpenStack, open_stack
-from tpuflex.cli.steps.doctor_cloud import cloud_examinations
-from tpuflex.cli.steps.doctor_state import bucket_checks
-from tpuflex.gcp.credentials import QUOTA_PROJECT_VARIABLE
-from tpuflex.gcp.required_apis import APIS
-from tpuflex.operate.doctor.check import Check
-from tpuflex.operate.doctor.side_by_side import examine_all
+from tpuflex.doctor.check import Check
+from tpuflex.doctor.cloud import cloud_examinations
+from tpuflex.doctor.side_by_side import examine_all
+from tpuflex.doctor.state_reading import bucket_checks
+from tpuflex.google.credentials import QUOTA_PROJECT_VARIABLE
+from tpuflex.google.required_apis import APIS
 from tpuflex.project import open_project
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.stack import Stack, open_stack
 
 DIGEST = f"sha256:{'1' * 64}"
 PROJECT = "v1/projects/tpuflex-dev"
@@ -46,7 +46,7 @@ class Doctor:
     """
 
     running: EmbeddedCloud
-    stack: OpenStack
+    stack: Stack
     url: str
     token: str = TOKEN
     quota_project: str = ""
@@ -85,7 +85,7 @@ class Doctor:
         requests.delete(f"{self.url}/{path}", headers=headers, timeout=30).raise_for_status()
 
     @property
-    def cloud(self) -> Cloud:
+    def cloud(self) -> Connection:
         """The cloud as a command has it."""
         environ = {
             **overrides(self.url),
@@ -95,7 +95,7 @@ class Doctor:
         if self.quota_project:  # which the embedded cloud's own token never has
             user = self.running.environ("user")
             environ = {**user, QUOTA_PROJECT_VARIABLE: self.quota_project}
-        return Cloud(self.stack, environ)
+        return Connection(self.stack, environ)
 
     def checks(self) -> dict[str, Check]:
         """All checks of the cloud, by name."""

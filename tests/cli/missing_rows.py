@@ -11,14 +11,14 @@ from embedded_cloud.json_types import JsonValue
 from tests.checkpoints import everything_in, tiny
 from tests.cli.examined import DIGEST, MIRROR, PROJECT, Doctor, quota
 from tpuflex.boot.places import weights_prefix
-from tpuflex.cli.prepare_weights import remember
-from tpuflex.gcp.required_apis import APIS
-from tpuflex.gcp.weights import weights_bucket
-from tpuflex.operate.doctor.check import Standing
-from tpuflex.operate.doctor.policies import ALL
-from tpuflex.operate.doctor.rights import COMMANDS, all_needed
+from tpuflex.doctor.check import Standing
+from tpuflex.doctor.policies import ALL
+from tpuflex.doctor.rights import COMMANDS, all_needed
+from tpuflex.google.required_apis import APIS
 from tpuflex.roles.roles import Command, When, roles
 from tpuflex.settings.weights_source import LocalDirectory
+from tpuflex.weights.bucket import weights_bucket
+from tpuflex.weights.origin import remember
 
 ZONE = "us-east5-a"
 FAILED, WARNING, UNKNOWN = Standing.FAILED, Standing.WARNING, Standing.UNKNOWN

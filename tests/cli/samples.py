@@ -8,7 +8,7 @@ from tests.cli.typing import NOON
 from tpuflex.engine.events import Step
 from tpuflex.host.report import HostReport
 from tpuflex.operate.slice import SliceStatus
-from tpuflex.request.states import Lifecycle
+from tpuflex.queued_resource.states import Lifecycle
 
 NODE = "projects/p/locations/us-east5-a/nodes/n"
 

@@ -8,8 +8,8 @@ import pytest
 from tests.cli.typing import Captured
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import tpuflex
-from tpuflex.cli.output import Output, for_stack
 from tpuflex.errors import EngineError
+from tpuflex.terminal.output import Output, for_stack
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 
 from tests.cli.typing import Captured, TypeIn
 from tpuflex import errors
-from tpuflex.cli.output import Output
 from tpuflex.errors import Finding, InterruptedByUser, TpuflexError
+from tpuflex.terminal.output import Output
 
 
 class TestProject:

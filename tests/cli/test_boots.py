@@ -13,20 +13,20 @@ from hypothesis import strategies as st
 
 from tests.cli.boot_logs import WrittenBoot
 from tests.cli.typing import NOON, Captured
-from tpuflex.cli.boot_bars import boot_bars
-from tpuflex.cli.cloud import Cloud
+from tpuflex.cli.endpoint.boots import run_boots
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.steps.boots import run_boots
 from tpuflex.errors import NotFoundError
-from tpuflex.gcp.boot_log import BootEntry
+from tpuflex.google.boot_log import BootEntry
 from tpuflex.host.report import PHASES, READY, HostReport
 from tpuflex.operate.boots import Outcome, recent_boots
+from tpuflex.stack.connection import Connection
+from tpuflex.terminal.boot_bars import boot_bars
 
 TIME = "2026-11-21T10:00:00Z"
 
 
 @pytest.fixture
-def boots(cloud: Cloud) -> None:
+def boots(cloud: Connection) -> None:
     """Three boots that served, one that failed, one that was lost; and another endpoint's."""
     for generation, image in ((1, 10), (2, 30), (3, 20)):
         boot = WrittenBoot(cloud, NOON + timedelta(hours=generation), generation)
@@ -47,7 +47,7 @@ def boots(cloud: Cloud) -> None:
 
 
 @pytest.mark.usefixtures("boots")
-def test_the_table(cloud: Cloud, invocation: Invocation, capsys: Captured) -> None:
+def test_the_table(cloud: Connection, invocation: Invocation, capsys: Captured) -> None:
     """The newest first, each with its time beside the median of those that served, and the newest
     with its phases."""
     run_boots(invocation, cloud, 10)
@@ -69,7 +69,7 @@ def test_the_table(cloud: Cloud, invocation: Invocation, capsys: Captured) -> No
 
 
 @pytest.mark.usefixtures("boots")
-def test_the_last_ones(cloud: Cloud, invocation: Invocation, capsys: Captured) -> None:
+def test_the_last_ones(cloud: Connection, invocation: Invocation, capsys: Captured) -> None:
     """As many as were asked for; where none of them served there is no median."""
     run_boots(invocation, cloud, 2)
     lines = capsys.readouterr().out.splitlines()
@@ -83,7 +83,7 @@ def test_the_last_ones(cloud: Cloud, invocation: Invocation, capsys: Captured) -
 
 
 @pytest.mark.usefixtures("boots")
-def test_the_document(cloud: Cloud, invocation: Invocation, capsys: Captured) -> None:
+def test_the_document(cloud: Connection, invocation: Invocation, capsys: Captured) -> None:
     """A script reads the seconds of every phase, outcome and reason, and the medians."""
     invocation.json = True
     run_boots(invocation, cloud, 3)
@@ -106,7 +106,7 @@ def test_the_document(cloud: Cloud, invocation: Invocation, capsys: Captured) ->
     }
 
 
-def test_no_boot(cloud: Cloud, invocation: Invocation) -> None:
+def test_no_boot(cloud: Connection, invocation: Invocation) -> None:
     """Exit code 4, with how long they are kept."""
     with pytest.raises(NotFoundError, match="has no boot of a host of stack dev") as caught:
         run_boots(invocation, cloud, 10)
@@ -114,7 +114,9 @@ def test_no_boot(cloud: Cloud, invocation: Invocation) -> None:
     assert "30 days" in caught.value.hint
 
 
-def test_image_and_weights_at_once(cloud: Cloud, invocation: Invocation, capsys: Captured) -> None:
+def test_image_and_weights_at_once(
+    cloud: Connection, invocation: Invocation, capsys: Captured
+) -> None:
     """What went on at once is shown as that, and counted once."""
     boot = WrittenBoot(cloud)
     boot.write("config", 0)

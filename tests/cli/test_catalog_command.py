@@ -10,7 +10,7 @@ import pytest
 from tests.cli.typing import TypeIn
 from tests.goldens.golden_texts import assert_golden
 from tpuflex.catalog.catalog import builtin
-from tpuflex.cli.catalog import KINDS
+from tpuflex.cli.plan.catalog_command import KINDS
 
 OWN = """\
 prices:

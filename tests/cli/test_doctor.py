@@ -11,7 +11,7 @@ from tests.cli.typing import TypeIn
 from tests.loopback import overrides
 from tpuflex.engine.find import Candidate, Engine, Search
 from tpuflex.engine.gcp_plugin import GcpPlugin
-from tpuflex.gcp.endpoints import REHEARSAL_VARIABLE
+from tpuflex.google.endpoints import REHEARSAL_VARIABLE
 from tpuflex.operate.gcloud import Gcloud
 
 ROOT = Path(__file__).parents[2]
@@ -24,7 +24,7 @@ def same_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine and a plugin that are found, whatever this machine has."""
     engine = Engine(Path("/opt/pulumi"), "3.256.0", "path")
     found = Search(engine, (Candidate("path", "/opt/pulumi", "3.256.0", True, "first"),))
-    module = "tpuflex.cli.steps.doctor_machine"
+    module = "tpuflex.doctor.machine_reading"
     monkeypatch.setattr(f"{module}.search", lambda _home, _environ: found)
     monkeypatch.setattr(f"{module}.shutil.which", lambda name, **_: f"/bin/{name}")
     monkeypatch.setattr(
@@ -41,7 +41,7 @@ def test_the_gcp_plugin_is_installed_by_the_engine_that_is_there(
     type_in: TypeIn, project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, there: bool
 ) -> None:
     """The remedy has the engine's own path, as an engine that was built here is not on PATH."""
-    module = "tpuflex.cli.steps.doctor_machine"
+    module = "tpuflex.doctor.machine_reading"
     monkeypatch.setattr(f"{module}.find_gcp_plugin", lambda _environ: None)
     if not there:
         monkeypatch.setattr(f"{module}.search", lambda _home, _environ: Search(None, ()))
@@ -64,7 +64,7 @@ def test_a_rehearsal_needs_no_gcp_plugin_even_for_a_file_that_is_wrong(
 ) -> None:
     """A stack file with the placeholder cannot be opened, but the stand-in serves whatever it
     says: installing the plugin would be no step towards the rehearsal."""
-    monkeypatch.setattr("tpuflex.cli.steps.doctor_machine.find_gcp_plugin", lambda _environ: None)
+    monkeypatch.setattr("tpuflex.doctor.machine_reading.find_gcp_plugin", lambda _environ: None)
     text = (ROOT / "stacks" / "Pulumi.first-proof.yaml").read_text()
     (project / "stacks" / "Pulumi.tpu.yaml").write_text(text)
     shell = {
@@ -115,7 +115,7 @@ None of 5 checks failed.
 
 def _rewrapped(project: Path) -> tuple[str, str]:
     """The message about the project as it is wrapped, which the length of its path decides."""
-    from tpuflex.cli.steps.doctor import _wrapped
+    from tpuflex.cli.doctor.run import _wrapped
 
     message = f"There is no Pulumi.yaml in {project} or in any directory above it."
     rest = "The rest is what can be said without one."

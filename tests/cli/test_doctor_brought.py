@@ -6,21 +6,21 @@ import pytest
 
 from tests.cli.typing import NOON, Captured
 from tests.goldens.golden_texts import assert_golden
+from tpuflex.cli.doctor.run import show
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.steps.doctor import show
-from tpuflex.gcloud_commands import create_agent
-from tpuflex.gcp.brought_key import USE_ROLE, Agent
-from tpuflex.gcp.held_permissions import Held
-from tpuflex.gcp.transport import JsonObject
-from tpuflex.operate.doctor.check import Standing
-from tpuflex.operate.doctor.encryption_key import agent_checks, key_check
-from tpuflex.operate.doctor.host_account import (
+from tpuflex.doctor.check import Standing
+from tpuflex.doctor.encryption_key import agent_checks, key_check
+from tpuflex.doctor.host_account import (
     ACT_AS,
     Needed,
     account_check,
     grant_checks,
 )
-from tpuflex.operate.doctor.reading import Unread
+from tpuflex.doctor.reading import Unread
+from tpuflex.gcloud_commands import create_agent
+from tpuflex.google.existing_key import USE_ROLE, Agent
+from tpuflex.google.held_permissions import Held
+from tpuflex.google.transport import JsonObject
 
 EMAIL = "serving@p.iam.gserviceaccount.com"
 MEMBER = f"serviceAccount:{EMAIL}"

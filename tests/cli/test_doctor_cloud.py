@@ -14,15 +14,16 @@ from tests.cli.missing_rows import half_pushed
 from tests.cli.samples import status
 from tests.embedded_cloud.api import TOKEN
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.steps import doctor_caller, doctor_weights
-from tpuflex.cli.steps.doctor_account import account_checks
-from tpuflex.cli.steps.doctor_cloud import cloud_examinations, credential_examination
-from tpuflex.cli.steps.up import require_ready, require_source, run_up
+from tpuflex.deploy.up import require_ready, require_source, run_up
+from tpuflex.doctor import rights_reading as doctor_caller
+from tpuflex.doctor import weights_reading as doctor_weights
+from tpuflex.doctor.account_reading import account_checks
+from tpuflex.doctor.check import Standing
+from tpuflex.doctor.cloud import cloud_examinations, credential_examination
+from tpuflex.doctor.side_by_side import DECISIVE, examine_all
 from tpuflex.errors import SettingsError, TpuflexError
-from tpuflex.gcp.required_apis import APIS
+from tpuflex.google.required_apis import APIS
 from tpuflex.naming import programs_key
-from tpuflex.operate.doctor.check import Standing
-from tpuflex.operate.doctor.side_by_side import DECISIVE, examine_all
 from tpuflex.settings.weights_source import LocalDirectory
 
 

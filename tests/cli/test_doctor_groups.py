@@ -12,17 +12,9 @@ from pydantic import JsonValue
 from tests.cli.typing import NOON, Captured
 from tests.goldens.golden_texts import assert_golden
 from tpuflex.boot.manifest import PART_BYTES, WeightsFile, manifest
+from tpuflex.cli.doctor.run import show
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.stack import open_stack
-from tpuflex.cli.steps.doctor import show
-from tpuflex.errors import AccessError, EngineError, SettingsError, WeightsError
-from tpuflex.gcp.api_states import ApiState
-from tpuflex.gcp.credentials import Credential, Kind
-from tpuflex.gcp.held_permissions import Held
-from tpuflex.gcp.required_apis import GoogleApi
-from tpuflex.gcp.transport import JsonObject
-from tpuflex.gcp.weights_report import WeightsCheck
-from tpuflex.operate.doctor import (
+from tpuflex.doctor import (
     account,
     capacity,
     enabled_apis,
@@ -33,18 +25,26 @@ from tpuflex.operate.doctor import (
     state,
     weights,
 )
-from tpuflex.operate.doctor.account import Billing
-from tpuflex.operate.doctor.capacity import Offer, TpuQuota
-from tpuflex.operate.doctor.check import Check
-from tpuflex.operate.doctor.image import ImageState
-from tpuflex.operate.doctor.policies import OrgPolicy
-from tpuflex.operate.doctor.reading import Unread
+from tpuflex.doctor.account import Billing
+from tpuflex.doctor.capacity import Offer, TpuQuota
+from tpuflex.doctor.check import Check
+from tpuflex.doctor.image import ImageState
+from tpuflex.doctor.policies import OrgPolicy
+from tpuflex.doctor.reading import Unread
+from tpuflex.errors import AccessError, EngineError, SettingsError, WeightsError
+from tpuflex.google.api_states import ApiState
+from tpuflex.google.credentials import Credential, Kind
+from tpuflex.google.held_permissions import Held
+from tpuflex.google.required_apis import GoogleApi
+from tpuflex.google.transport import JsonObject
 from tpuflex.operate.gcloud import Gcloud
-from tpuflex.operate.weights_choice import Choice
 from tpuflex.planning.model_files import WeightsProblem
 from tpuflex.project import open_project
 from tpuflex.roles.roles import Command, When, roles
 from tpuflex.settings.model import StackSettings
+from tpuflex.stack.stack import open_stack
+from tpuflex.weights.choice import Choice
+from tpuflex.weights.report import WeightsCheck
 
 DENIED = Unread("403 PERMISSION_DENIED: not you", "Ask for the role.")
 

@@ -10,20 +10,20 @@ import pytest
 
 from tests.cli.typing import NOON, Captured
 from tests.provider.fakes import FakeTime
-from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.stack_run import StackRun
-from tpuflex.cli.steps.boot_failure import delete_slice
-from tpuflex.cli.steps.down import show_planned
-from tpuflex.cli.steps.ours import Ours
-from tpuflex.cli.steps.teardown import Planned, destroyed
+from tpuflex.deploy.boot_failure import delete_slice
+from tpuflex.deploy.down import show_planned
+from tpuflex.deploy.ours import Ours
+from tpuflex.deploy.stack_run import StackRun
+from tpuflex.deploy.teardown import Planned, destroyed
 from tpuflex.engine.events import EnginePlan, Note
 from tpuflex.engine.failure import failure
 from tpuflex.errors import AccessError, EngineError, IncompleteTeardownError, TpuflexError
-from tpuflex.gcp.inventory import Inventory, Item
+from tpuflex.inventory.inventory import Inventory, Item
 from tpuflex.naming import QUEUED_RESOURCE
-from tpuflex.operate.unseen import NOT_READ, reasons, recorded, unseen_remedy
+from tpuflex.operate.unlisted import NOT_READ, reasons, recorded, unseen_remedy
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.stack import Stack
 
 GONE = "googleapi: Error 404: The specified bucket does not exist., notFound"
 
@@ -141,13 +141,13 @@ def test_the_remedy_mends_the_cause(unseen: str, remedy: str) -> None:
     assert unseen_remedy(("nodes: 503",), "p") == ""
 
 
-def test_before_the_question(stack: OpenStack, capsys: Captured) -> None:
+def test_before_the_question(stack: Stack, capsys: Captured) -> None:
     """What could not be looked at is in the list, and said with what that means."""
     inventory = Inventory((NETWORK,), (REFUSED,), KINDS)
     mine = Ours({"resources": STATE}, {}, frozenset())
     planned = Planned(mine, True, EnginePlan(()), inventory, ())
 
-    show_planned(Invocation(environ={}, now=lambda: NOON), Cloud(stack, {}), planned)
+    show_planned(Invocation(environ={}, now=lambda: NOON), Connection(stack, {}), planned)
 
     said = capsys.readouterr().out
     assert f"queued resource  us-east5-a  {NOT_READ}  q" in said
@@ -155,7 +155,7 @@ def test_before_the_question(stack: OpenStack, capsys: Captured) -> None:
     assert "is destroyed all the same" in said
 
 
-def test_what_could_not_be_compared_is_said(stack: OpenStack, capsys: Captured) -> None:
+def test_what_could_not_be_compared_is_said(stack: Stack, capsys: Captured) -> None:
     """`down` deleted what it had not been allowed to read, and did not say so: nobody had looked
     whether it was still what the stack had made."""
     denied = "GET https://iam/x: 403: Permission 'iam.serviceAccounts.get' denied on resource"
@@ -163,7 +163,7 @@ def test_what_could_not_be_compared_is_said(stack: OpenStack, capsys: Captured) 
     mine = Ours({"resources": STATE}, {}, frozenset(), uncompared)
     planned = Planned(mine, True, EnginePlan(()), Inventory((NETWORK,)), ())
 
-    show_planned(Invocation(environ={}, now=lambda: NOON), Cloud(stack, {}), planned)
+    show_planned(Invocation(environ={}, now=lambda: NOON), Connection(stack, {}), planned)
 
     said = capsys.readouterr().out
     assert "Could not be compared with the state: vllm-host, other: 403: Permission 'iam." in said

@@ -12,18 +12,18 @@ import pytest
 
 from tests.cli.samples import status
 from tests.cli.typing import NOON, Captured, TypeIn
+from tpuflex.cli.down.many import _confirm
+from tpuflex.cli.down.report import Outcome, Result, document, show_found, show_results
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps.down_many import _confirm
-from tpuflex.cli.steps.down_report import Outcome, Result, document, show_found, show_results
-from tpuflex.cli.steps.examine import Examined
-from tpuflex.cli.steps.ours import Ours
-from tpuflex.cli.steps.sweep_all import Failure
-from tpuflex.cli.steps.teardown import Left, Planned
+from tpuflex.cli.sweep.every_project import Failure
+from tpuflex.deploy.candidates import Examined
+from tpuflex.deploy.ours import Ours
+from tpuflex.deploy.teardown import Left, Planned
+from tpuflex.deploy.teardown_proof import Keeper, Kept
 from tpuflex.engine.events import EnginePlan
 from tpuflex.errors import IncompleteTeardownError, InterruptedByUser, SettingsError
-from tpuflex.gcp.inventory import Inventory, Item
-from tpuflex.operate.teardown import Keeper, Kept
+from tpuflex.inventory.inventory import Inventory, Item
+from tpuflex.stack.stack import Stack
 
 
 @pytest.mark.parametrize(
@@ -110,14 +110,14 @@ KEPT = Kept(Keeper.RETAIN_ON_DELETE, "urn:bucket", "weights-bucket")
 
 
 @pytest.fixture
-def google(stack: OpenStack) -> OpenStack:
+def google(stack: Stack) -> Stack:
     """The dev stack, as if it were on Google."""
     settings = stack.settings.model_copy(update={"cloud": "google", "project": "shop-ml"})
     return replace(stack, settings=settings)
 
 
 @pytest.fixture
-def found(google: OpenStack) -> tuple[Examined, ...]:
+def found(google: Stack) -> tuple[Examined, ...]:
     """A stack that is chosen, one that is young, one that was not up, one whose file is wrong."""
     invocation = Invocation(environ={})
     plan = Planned(Ours({}, {}, frozenset()), True, EnginePlan(()), Inventory(ITEMS), (KEPT,))

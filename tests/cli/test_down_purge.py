@@ -11,17 +11,17 @@ import pytest
 from tests.cli.test_weights_uses import Policy, Slices
 from tpuflex.boot.places import weights_prefix
 from tpuflex.boot.planned import PlannedWeights
-from tpuflex.cli.cloud import Cloud
-from tpuflex.cli.prepare_weights import remember
-from tpuflex.cli.shared_weights import (
+from tpuflex.deploy.purge import nothing_text, planned_purge
+from tpuflex.errors import AccessError, ConflictError, NotFoundError
+from tpuflex.settings.model import WeightsSettings
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.stack import Stack
+from tpuflex.weights.objects import SetObjects
+from tpuflex.weights.origin import remember
+from tpuflex.weights.report import FoundManifest
+from tpuflex.weights.shared import (
     kept_line,
 )
-from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps.down_purge import nothing_text, planned_purge
-from tpuflex.errors import AccessError, ConflictError, NotFoundError
-from tpuflex.gcp.weights_objects import SetObjects
-from tpuflex.gcp.weights_report import FoundManifest
-from tpuflex.settings.model import WeightsSettings
 
 NOW = dt.datetime(2026, 11, 23, 12, tzinfo=dt.UTC)
 
@@ -33,23 +33,23 @@ class NoBucket:
         raise NotFoundError("gs://gone does not exist")
 
 
-def library_stack(stack: OpenStack) -> Cloud:
+def library_stack(stack: Stack) -> Connection:
     """The cloud of a stack whose file names the library."""
     model = stack.settings.model
     weights = model.weights.model_copy(update={"bucket": "library"})
     model = model.model_copy(update={"weights": weights})
     settings = stack.settings.model_copy(update={"model": model})
-    return Cloud(OpenStack(stack.project, stack.name, stack.file, settings), {})
+    return Connection(Stack(stack.project, stack.name, stack.file, settings), {})
 
 
-def test_what_stays_is_told_by_its_place(stack: OpenStack) -> None:
+def test_what_stays_is_told_by_its_place(stack: Stack) -> None:
     """The slice may have been made for other weights than the file names by now."""
-    own, library = Cloud(stack, {}), library_stack(stack)
+    own, library = Connection(stack, {}), library_stack(stack)
     assert nothing_text(own) == "The stack file names no weights that outlive the stack."
     assert f"names gs://{library.bucket}/models/" in nothing_text(library)
 
 
-def test_a_library_that_is_gone_holds_nothing_up(stack: OpenStack) -> None:
+def test_a_library_that_is_gone_holds_nothing_up(stack: Stack) -> None:
     """A slice that is billed goes, although its weights went first."""
     cloud = library_stack(stack)
     vars(cloud)["weights"] = NoBucket()
@@ -57,7 +57,7 @@ def test_a_library_that_is_gone_holds_nothing_up(stack: OpenStack) -> None:
     assert planned_purge(cloud, None) is None
 
 
-def files_without_manifest(cloud: Cloud, *hours: int) -> list[SimpleNamespace]:
+def files_without_manifest(cloud: Connection, *hours: int) -> list[SimpleNamespace]:
     """Let the bucket of ``cloud`` have files without a manifest, written so many hours ago."""
     blobs = [
         SimpleNamespace(
@@ -81,15 +81,13 @@ def files_without_manifest(cloud: Cloud, *hours: int) -> list[SimpleNamespace]:
     return blobs
 
 
-def served_by(cloud: Cloud) -> PlannedWeights:
+def served_by(cloud: Connection) -> PlannedWeights:
     """The weights that the stack file names, as what the slice was made for."""
     return PlannedWeights(cloud.bucket, weights_prefix(cloud.stack.settings.model), "")
 
 
 @pytest.mark.parametrize(("hours", "goes"), [(1, False), (25, True)])
-def test_a_push_that_may_be_under_way_is_left_alone(
-    stack: OpenStack, hours: int, goes: bool
-) -> None:
+def test_a_push_that_may_be_under_way_is_left_alone(stack: Stack, hours: int, goes: bool) -> None:
     """Files without a manifest that were written within a day may be what a colleague pushes now;
     older ones of this stack go, unless a machine of somebody's copies into them."""
     cloud = library_stack(stack)
@@ -114,15 +112,15 @@ COMMAND = f"tpuflex weights rm {PREFIX}"
 
 
 @pytest.fixture
-def cloud(stack: OpenStack) -> Cloud:
+def cloud(stack: Stack) -> Connection:
     """The cloud of a stack whose weights are in gs://acme-models/llm."""
     weights = WeightsSettings(bucket="gs://acme-models/llm")
     model = stack.settings.model.model_copy(update={"weights": weights})
     settings = stack.settings.model_copy(update={"model": model})
-    return there_are(Cloud(replace(stack, settings=settings), {}), "5a" * 32)
+    return there_are(Connection(replace(stack, settings=settings), {}), "5a" * 32)
 
 
-def there_are(cloud: Cloud, sha256: str) -> Cloud:
+def there_are(cloud: Connection, sha256: str) -> Connection:
     """``cloud`` with weights of this manifest in its bucket."""
     found = FoundManifest(sha256, None)
     vars(cloud)["weights"] = SimpleNamespace(find=lambda _prefix: found)
@@ -140,7 +138,7 @@ def there_are(cloud: Cloud, sha256: str) -> Cloud:
     ],
 )
 def test_only_weights_of_the_stack_are_told_to_delete(
-    cloud: Cloud, served: PlannedWeights | None, told: bool
+    cloud: Connection, served: PlannedWeights | None, told: bool
 ) -> None:
     """A stack file that was changed after the last `up`, or never brought up, may name weights that
     only others serve: these are named with their price, and no command deletes them."""
@@ -150,7 +148,7 @@ def test_only_weights_of_the_stack_are_told_to_delete(
     assert (COMMAND in line) is told
 
 
-def test_weights_that_were_pushed_from_here_are_the_stacks(cloud: Cloud) -> None:
+def test_weights_that_were_pushed_from_here_are_the_stacks(cloud: Connection) -> None:
     """Also where no slice was made for them yet."""
     remember(cloud, "5a" * 32)
 

@@ -13,12 +13,12 @@ import pytest
 from embedded_cloud.strictness import LENIENT, STRICT, CredentialKind, Strictness
 from embedded_cloud.tokens.credentials import KINDS
 from tests.cli.typing import TypeIn
-from tpuflex.cli.cloud import connect_running
-from tpuflex.cli.daemon import CREDENTIAL_KINDS
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.stack import open_stack
-from tpuflex.gcp.credentials import Kind, describe
+from tpuflex.google.credentials import Kind, describe
 from tpuflex.project import open_project
+from tpuflex.stack.connection import connect_running
+from tpuflex.stack.emulator import CREDENTIAL_KINDS
+from tpuflex.stack.stack import open_stack
 
 
 def test_strictness_is_shown_set_and_kept_over_a_reset(type_in: TypeIn) -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.cli.typing import Captured
-from tpuflex.cli.cloud import connect, connect_running
-from tpuflex.cli.cloud_environment import google_environment
-from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.demo import DemoError, require_embedded
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.stack import open_stack
 from tpuflex.project import open_project
+from tpuflex.stack.connection import connect, connect_running
+from tpuflex.stack.emulator import Daemon
+from tpuflex.stack.environment import google_environment
+from tpuflex.stack.stack import open_stack
 
 
 class TestEnvironment:

@@ -18,23 +18,23 @@ from tests.cli.samples import status, step
 from tests.cli.typing import NOON, Captured
 from tests.engine.libraries import manifest_of
 from tpuflex.boot.places import weights_prefix
-from tpuflex.cli.before_chips import Foreseen, foresee
-from tpuflex.cli.cloud import Cloud
-from tpuflex.cli.output import Output
-from tpuflex.cli.plan import StackPlan
-from tpuflex.cli.prepare import EndpointPreparation
-from tpuflex.cli.prepare_weights import push_weights
-from tpuflex.cli.preview_markdown import preview_markdown
-from tpuflex.cli.preview_report import PreviewReport, asked_for
-from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps import hand_over
-from tpuflex.cli.steps.preview import show
+from tpuflex.cli.preview.comment import preview_markdown
+from tpuflex.cli.preview.run import show
+from tpuflex.deploy import hand_over
+from tpuflex.deploy.before_chips import Foreseen, foresee
+from tpuflex.deploy.plan import StackPlan
+from tpuflex.deploy.preparation import EndpointPreparation
+from tpuflex.deploy.preview_report import PreviewReport, asked_for
 from tpuflex.engine.events import EnginePlan
 from tpuflex.errors import AccessError, ConflictError, NotFoundError, WeightsError
 from tpuflex.naming import QUEUED_RESOURCE, library_names
 from tpuflex.planning.cost import run_cost
 from tpuflex.roles.roles import roles
 from tpuflex.settings.weights_source import LocalDirectory, parse_source
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.stack import Stack
+from tpuflex.terminal.output import Output
+from tpuflex.weights.origin import push_weights
 
 LIBRARY = library_names("tpuflex-dev")
 NEAR, FAR = (LIBRARY.bucket("tpuflex-dev", each) for each in ("us-east5", "europe-west4"))
@@ -112,10 +112,10 @@ def test_advice_names_the_stack(doctor: Doctor, monkeypatch: pytest.MonkeyPatch)
     """The commands of a refusal are for the stack of the preview: in its comment and document, too,
     nobody else adds the name."""
 
-    def refused(cloud: Cloud) -> None:
+    def refused(cloud: Connection) -> None:
         raise ConflictError(f"not in {cloud.stack.name}", hint="Run: tpuflex down")
 
-    monkeypatch.setattr("tpuflex.cli.prepare.require_certificate", refused)
+    monkeypatch.setattr("tpuflex.deploy.preparation.require_certificate", refused)
     doctor.stack = replace(doctor.stack, name="big")
 
     seen = foreseen(doctor)
@@ -338,7 +338,7 @@ def test_a_key_that_could_not_be_read(doctor: Doctor) -> None:
     assert not foresee(preparation, nothing)
 
 
-def report(stack: OpenStack, found: Foreseen, **changes: Any) -> PreviewReport:
+def report(stack: Stack, found: Foreseen, **changes: Any) -> PreviewReport:
     """A preview that has seen ``found``."""
     plan = StackPlan(stack, EnginePlan((step("create"),)), run_cost(stack.settings))
     after = asked_for(stack.settings, NOON)
@@ -352,7 +352,7 @@ SEEN = Foreseen(
 )
 
 
-def test_it_is_shown_in_each_form(stack: OpenStack, capsys: Captured) -> None:
+def test_it_is_shown_in_each_form(stack: Stack, capsys: Captured) -> None:
     """For people, for scripts, and in the comment on a change. A rehearsal says that it is one; a
     comment about one says nothing of buckets that are empty because the whole cloud is new."""
     seen = report(stack, SEEN)
@@ -395,7 +395,7 @@ def test_it_is_shown_in_each_form(stack: OpenStack, capsys: Captured) -> None:
     assert "chips" not in preview_markdown(replace(seen, rehearsed=True)).partition("cost")[0]
 
 
-def test_a_comment_has_room_for_all_of_it(stack: OpenStack) -> None:
+def test_a_comment_has_room_for_all_of_it(stack: Stack) -> None:
     """However much there is, and however long."""
     words = tuple("x" * 5_000 for _ in range(50))
     many = Foreseen(words, tuple(WeightsError(each) for each in words), words)

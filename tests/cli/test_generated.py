@@ -7,9 +7,9 @@ from tools.docs.generate import main
 from tools.docs.lifecycle_reference import lifecycle_reference
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import STATUS_FIELDS
-from tpuflex.request.edges import EDGES
-from tpuflex.request.outcomes import TABLE
-from tpuflex.request.states import Lifecycle
+from tpuflex.queued_resource.edges import EDGES
+from tpuflex.queued_resource.outcomes import TABLE
+from tpuflex.queued_resource.states import Lifecycle
 
 
 def test_they_are_what_the_code_says(capsys: Captured) -> None:

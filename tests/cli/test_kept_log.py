@@ -10,17 +10,17 @@ import pytest
 
 from tests.cli.boot_logs import WrittenBoot
 from tests.cli.typing import NOON, Captured, TypeIn
-from tpuflex.cli.cloud import Cloud
+from tpuflex.cli.endpoint.logs import run_logs
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.steps import kept_log
-from tpuflex.cli.steps.kept_log import Part, new_entries
-from tpuflex.cli.steps.logs import run_logs
 from tpuflex.errors import NotFoundError
-from tpuflex.gcp.boot_log import BootEntry, boot_entries
+from tpuflex.google.boot_log import BootEntry, boot_entries
+from tpuflex.operate import kept_log
+from tpuflex.operate.kept_log import Part, new_entries
+from tpuflex.stack.connection import Connection
 
 
 @pytest.fixture
-def failed(cloud: Cloud) -> WrittenBoot:
+def failed(cloud: Connection) -> WrittenBoot:
     """The newest boot, which has failed; an older one, and those of others, are there as well."""
     old = WrittenBoot(cloud, NOON - timedelta(hours=1))
     old.write("READY", 9, "old")
@@ -48,7 +48,7 @@ HEAD = "The end of the boot log of n-g2 in us-east5-a, 2026-11-21T12:00:05.00000
     ],
 )
 def test_parts_of_the_last_boot(
-    part: Part, out: str, cloud: Cloud, invocation: Invocation, capsys: Captured
+    part: Part, out: str, cloud: Connection, invocation: Invocation, capsys: Captured
 ) -> None:
     """All of it, the last lines, a phase, or what the server wrote; nobody else's, made
     printable, and no host is asked."""
@@ -59,7 +59,7 @@ def test_parts_of_the_last_boot(
 
 
 def test_lines_that_were_written_twice(
-    cloud: Cloud, invocation: Invocation, capsys: Captured
+    cloud: Connection, invocation: Invocation, capsys: Captured
 ) -> None:
     """Where the answer to a request is lost, the host writes its lines once more with what came
     since, under the same ids: they are shown once."""
@@ -73,7 +73,7 @@ def test_lines_that_were_written_twice(
 
 @pytest.mark.usefixtures("failed")
 def test_the_last_boot_as_a_document(
-    cloud: Cloud, invocation: Invocation, capsys: Captured
+    cloud: Connection, invocation: Invocation, capsys: Captured
 ) -> None:
     """A script reads whose boot it is, how it ended, and its lines."""
     invocation.json = True
@@ -93,7 +93,7 @@ def test_the_last_boot_as_a_document(
 
 
 @pytest.mark.usefixtures("failed")
-def test_a_phase_that_the_boot_did_not_reach(cloud: Cloud, invocation: Invocation) -> None:
+def test_a_phase_that_the_boot_did_not_reach(cloud: Connection, invocation: Invocation) -> None:
     """Exit code 4, with the phases that there are."""
     with pytest.raises(NotFoundError, match="no phase completion") as caught:
         run_logs(invocation, cloud, Part(9, "completion"), follow=False)
@@ -101,7 +101,7 @@ def test_a_phase_that_the_boot_did_not_reach(cloud: Cloud, invocation: Invocatio
 
 
 def test_a_phase_of_another_version(
-    type_in: TypeIn, cloud: Cloud, invocation: Invocation, capsys: Captured
+    type_in: TypeIn, cloud: Connection, invocation: Invocation, capsys: Captured
 ) -> None:
     """A host boots with the script that its slice was made with, whose phases may be others than
     this version's."""
@@ -111,14 +111,14 @@ def test_a_phase_of_another_version(
     assert "is not one of" not in type_in("logs", "--phase", "warm-up").err
 
 
-def test_no_words_of_the_server(cloud: Cloud, invocation: Invocation) -> None:
+def test_no_words_of_the_server(cloud: Connection, invocation: Invocation) -> None:
     """While a host boots, what its server writes is on the host alone."""
     WrittenBoot(cloud).write("health", 5, "phase health")
     with pytest.raises(NotFoundError, match="nothing that the server of n-g1 wrote"):
         run_logs(invocation, cloud, Part(9, container=True), follow=False)
 
 
-def test_no_log_at_all(cloud: Cloud, invocation: Invocation) -> None:
+def test_no_log_at_all(cloud: Connection, invocation: Invocation) -> None:
     """Exit code 4, with how long a log is kept."""
     with pytest.raises(NotFoundError, match="has no boot log of stack dev") as caught:
         run_logs(invocation, cloud, Part(9), follow=False, kept=True)
@@ -127,7 +127,7 @@ def test_no_log_at_all(cloud: Cloud, invocation: Invocation) -> None:
 
 @pytest.mark.usefixtures("failed")
 def test_a_log_is_followed(
-    cloud: Cloud,
+    cloud: Connection,
     invocation: Invocation,
     failed: WrittenBoot,
     monkeypatch: pytest.MonkeyPatch,
@@ -136,7 +136,7 @@ def test_a_log_is_followed(
     """What is written later is shown once, in order, the next boot's, too, until Ctrl-C."""
     polls: list[float] = []
 
-    def sleep(_cloud: Cloud, seconds: float) -> None:
+    def sleep(_cloud: Connection, seconds: float) -> None:
         polls.append(seconds)
         if len(polls) == 1:
             # The second has come late.
@@ -147,14 +147,14 @@ def test_a_log_is_followed(
         elif len(polls) == 4:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Cloud, "sleep", sleep)
+    monkeypatch.setattr(Connection, "sleep", sleep)
     with pytest.raises(KeyboardInterrupt):
         run_logs(invocation, cloud, Part(1), follow=True, kept=True)
     assert capsys.readouterr().out == "gave up\ny\nlate\nthird\nin\n"
     assert polls == [kept_log._POLL_SECONDS] * 4
 
 
-def test_entries_of_all_pages_are_in_order(cloud: Cloud) -> None:
+def test_entries_of_all_pages_are_in_order(cloud: Connection) -> None:
     """Pages of one entry are one list, in order of time and then of their ids, either way."""
     boots = [WrittenBoot(cloud, worker=worker) for worker in range(3)]
     for phase in ("config", "capacity"):

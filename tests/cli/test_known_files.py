@@ -17,19 +17,19 @@ from tests.cli.typing import NOON, TypeIn
 from tests.unit.stack_sections import sections
 from tpuflex.boot.places import weights_prefix
 from tpuflex.catalog.rows import Source
-from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.known_files import known_by_source, planned_by, planned_by_files
-from tpuflex.cli.stack import OpenStack
 from tpuflex.components.given import Given
 from tpuflex.errors import SettingsError, WeightsError
-from tpuflex.gcp.storage_client import storage_bucket
+from tpuflex.google.storage_client import storage_bucket
 from tpuflex.planning.checkpoint import describe
 from tpuflex.planning.memory import MemoryPlan
 from tpuflex.planning.request import NotPlannable
 from tpuflex.planning.stack import plan_stack
 from tpuflex.settings.rules import warnings
 from tpuflex.settings.weights_source import parse_source
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.stack import Stack
+from tpuflex.weights.known_files import known_by_source, planned_by, planned_by_files
 
 EIGHT = "meta-llama/Llama-3.1-8B-Instruct"
 
@@ -45,10 +45,10 @@ def write_stack(project: Path, **changes: object) -> Invocation:
 
 
 @pytest.fixture
-def open_with(project: Path) -> Callable[..., OpenStack]:
+def open_with(project: Path) -> Callable[..., Stack]:
     """Opens that stack with these files in the directory that is its source."""
 
-    def opened(files: PublishedCheckpoint, **changes: object) -> OpenStack:
+    def opened(files: PublishedCheckpoint, **changes: object) -> Stack:
         files.write(project / "model")
         return write_stack(project, model__weights__source="model", **changes).open_stack()
 
@@ -56,7 +56,7 @@ def open_with(project: Path) -> Callable[..., OpenStack]:
 
 
 def test_a_larger_model_in_the_directory_does_not_fit(
-    open_with: Callable[..., OpenStack],
+    open_with: Callable[..., Stack],
 ) -> None:
     """What the directory holds counts, not what the stack file calls it: 131 GiB on one chip."""
     with pytest.raises(SettingsError) as refused:
@@ -68,7 +68,7 @@ def test_a_larger_model_in_the_directory_does_not_fit(
 
 
 def test_what_fits_is_planned_by_the_files_and_says_what_is_other(
-    open_with: Callable[..., OpenStack],
+    open_with: Callable[..., Stack],
 ) -> None:
     """A smaller model than the name says is planned as it is, with a warning that names both."""
     stack = open_with(smollm2())
@@ -116,7 +116,7 @@ def quantized(method: str, **config: Any) -> PublishedCheckpoint:
     ],
 )
 def test_what_the_files_are_quantised_by_is_refused_as_the_flag_is(
-    open_with: Callable[..., OpenStack],
+    open_with: Callable[..., Stack],
     files: PublishedCheckpoint,
     flag: str | None,
     key: str,
@@ -157,7 +157,7 @@ def test_every_command_refuses_files_that_the_server_could_not_read(
 
 @pytest.mark.parametrize("method", ["compressed-tensors", "fp8"])
 def test_quantised_files_that_can_be_read_are_planned_by_their_bytes(
-    open_with: Callable[..., OpenStack], method: str
+    open_with: Callable[..., Stack], method: str
 ) -> None:
     """The flag of the same name may stand beside them."""
     flags = {"max_model_len": 4096, "quantization": method}
@@ -169,7 +169,7 @@ def test_quantised_files_that_can_be_read_are_planned_by_their_bytes(
 
 
 def test_files_that_are_no_whole_model_are_not_planned_by_the_name(
-    open_with: Callable[..., OpenStack],
+    open_with: Callable[..., Stack],
 ) -> None:
     """Where the output head is missing the plan says so, and nothing is counted."""
     whole = llama_70b()
@@ -181,7 +181,7 @@ def test_files_that_are_no_whole_model_are_not_planned_by_the_name(
     assert "have no lm_head.weight" in warned.problem
 
 
-def put(cloud: Cloud, bucket: str, prefix: str, files: Path) -> None:
+def put(cloud: Connection, bucket: str, prefix: str, files: Path) -> None:
     """Upload ``files`` to a bucket of ``cloud``."""
     made = storage_bucket(bucket, project=cloud.stack.settings.project, environ=cloud.environ)
     if not made.exists():
@@ -190,7 +190,7 @@ def put(cloud: Cloud, bucket: str, prefix: str, files: Path) -> None:
         made.blob(f"{prefix}/{file.name}").upload_from_filename(str(file))
 
 
-def with_model(cloud: Cloud, name: str, source: str | None) -> Cloud:
+def with_model(cloud: Connection, name: str, source: str | None) -> Connection:
     """``cloud`` with a stack that serves ``name`` from ``source``."""
     settings = cloud.stack.settings
     weights = settings.model.weights.model_copy(
@@ -201,7 +201,7 @@ def with_model(cloud: Cloud, name: str, source: str | None) -> Cloud:
     return replace(cloud, stack=replace(cloud.stack, settings=changed))
 
 
-def test_a_model_in_a_bucket_is_planned_by_its_headers(cloud: Cloud, tmp_path: Path) -> None:
+def test_a_model_in_a_bucket_is_planned_by_its_headers(cloud: Connection, tmp_path: Path) -> None:
     """What `gs://` names is read before the plan, and no more of it than its headers."""
     put(cloud, "acme-models", "team/small", smollm2(layers=2).write(tmp_path / "small", shards=2))
     asked = with_model(cloud, "HuggingFaceTB/SmolLM2-135M-Instruct", "gs://acme-models/team/small")
@@ -212,7 +212,7 @@ def test_a_model_in_a_bucket_is_planned_by_its_headers(cloud: Cloud, tmp_path: P
     assert stack.settings.catalog.served("").layers == 2  # type: ignore[union-attr]
 
 
-def test_what_is_pushed_comes_before_its_source(cloud: Cloud, tmp_path: Path) -> None:
+def test_what_is_pushed_comes_before_its_source(cloud: Connection, tmp_path: Path) -> None:
     """The set in the stack's bucket is what hosts read, whatever the source holds by now."""
     name = "HuggingFaceTB/SmolLM2-135M-Instruct"
     asked = with_model(cloud, name, "gs://acme-models/team/small")
@@ -237,13 +237,13 @@ def test_what_is_pushed_comes_before_its_source(cloud: Cloud, tmp_path: Path) ->
 
 
 @pytest.fixture
-def hub(cloud: Cloud, tmp_path: Path) -> Path:
+def hub(cloud: Connection, tmp_path: Path) -> Path:
     """Where the small Hub of ``cloud`` has its models."""
     del cloud
     return tmp_path / "emulator" / "hub"
 
 
-def test_a_model_of_the_hub_is_planned_by_its_headers(cloud: Cloud, hub: Path) -> None:
+def test_a_model_of_the_hub_is_planned_by_its_headers(cloud: Connection, hub: Path) -> None:
     """What `hf://` names is read in ranges before the plan, with its commit; where it is gated and
     there is no token, it is not known, and no failure."""
     directory = smollm2(layers=2).write(hub / "acme" / "small", shards=2)
@@ -260,7 +260,7 @@ def test_a_model_of_the_hub_is_planned_by_its_headers(cloud: Cloud, hub: Path) -
 
 @pytest.mark.parametrize("tensor", ["model.layers.1.mlp.up_proj.weight", "model.norm.weight"])
 def test_a_model_of_the_hub_that_is_none_is_refused_before_chips(
-    cloud: Cloud, hub: Path, tensor: str
+    cloud: Connection, hub: Path, tensor: str
 ) -> None:
     """`up` refuses what lacks tensors before a byte of it is fetched; a preview says it."""
     whole = smollm2(layers=2)
@@ -275,7 +275,7 @@ def test_a_model_of_the_hub_that_is_none_is_refused_before_chips(
 
 
 def test_a_push_refuses_what_the_server_could_not_read(
-    cloud: Cloud, tmp_path: Path, hub: Path
+    cloud: Connection, tmp_path: Path, hub: Path
 ) -> None:
     """Of a directory and of the Hub, before a bucket is made or a byte is sent."""
     quantized("gptq").write(tmp_path / "here")
@@ -289,7 +289,7 @@ def test_a_push_refuses_what_the_server_could_not_read(
             known_by_source(google, directory)
 
 
-def test_without_files_the_plan_is_by_the_name_and_says_so(cloud: Cloud) -> None:
+def test_without_files_the_plan_is_by_the_name_and_says_so(cloud: Connection) -> None:
     """Where nothing is pushed, or a source cannot be asked, that is no failure."""
     name = "HuggingFaceTB/SmolLM2-135M-Instruct"
     nothing = planned_by_files(with_model(cloud, name, None)).stack
@@ -306,7 +306,7 @@ def test_without_files_the_plan_is_by_the_name_and_says_so(cloud: Cloud) -> None
 @pytest.mark.parametrize(
     "copy", ["unsloth/SmolLM2-135M-Instruct", "huggingfacetb/smollm2-135m-INSTRUCT"]
 )
-def test_a_copy_says_of_what_it_is_taken_to_be_one(cloud: Cloud, copy: str) -> None:
+def test_a_copy_says_of_what_it_is_taken_to_be_one(cloud: Connection, copy: str) -> None:
     """A name that is not quite one of the catalog's is planned as that, which the plan names."""
     stack = planned_by_files(with_model(cloud, copy, None)).stack
 

@@ -14,20 +14,13 @@ import pytest
 
 from tests.cli.examined import Doctor
 from tests.cli.regions import two_regions
-from tpuflex.cli.cloud import Cloud
-from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.stack_library import (
-    ensure_programs_key,
-    has_programs_key,
-    require_programs_key,
-)
-from tpuflex.cli.steps.library import wrong_region
-from tpuflex.cli.steps.library_contents import Contents
-from tpuflex.cli.steps.library_down import _require_unread
-from tpuflex.cli.steps.library_engine import library_stack
+from tpuflex.cli.library.down import _require_unread
+from tpuflex.deploy.library import wrong_region
+from tpuflex.deploy.library_engine import library_stack
 from tpuflex.errors import AlreadyExistsError, ConflictError, NotFoundError
-from tpuflex.gcp.cloud_resource import CloudResource
-from tpuflex.gcp.library import (
+from tpuflex.google.transport import JsonObject
+from tpuflex.inventory.cloud_resource import CloudResource
+from tpuflex.inventory.library import (
     READER_TITLE,
     Reader,
     below,
@@ -36,10 +29,17 @@ from tpuflex.gcp.library import (
     reader_title,
     readers,
 )
-from tpuflex.gcp.transport import JsonObject
 from tpuflex.naming import programs_key
 from tpuflex.planning.stack_cost import month_text, storage_per_month
-from tpuflex.request.limits import PROJECT_PATTERN
+from tpuflex.queued_resource.limits import PROJECT_PATTERN
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.stack import Stack
+from tpuflex.weights.library import (
+    ensure_programs_key,
+    has_programs_key,
+    require_programs_key,
+)
+from tpuflex.weights.library_contents import Contents
 
 GIB = 2**30
 PREFIX = "models/acme-tiny/1"
@@ -77,15 +77,15 @@ def test_what_a_month_costs(size: int, region: str, dollars: Decimal | None, tex
     assert month_text(size, region) == text
 
 
-def test_each_cloud_has_a_library_of_its_own(stack: OpenStack) -> None:
+def test_each_cloud_has_a_library_of_its_own(stack: Stack) -> None:
     """A stack on the embedded cloud and one on Google, of the same project and with their states in
     the same place, do not take each other's library for theirs."""
     google = replace(stack, settings=stack.settings.model_copy(update={"cloud": "google"}))
     project = stack.settings.project
 
-    assert library_stack(Cloud(google, {})) == project
+    assert library_stack(Connection(google, {})) == project
     assert re.fullmatch(PROJECT_PATTERN, project)
-    assert not re.fullmatch(PROJECT_PATTERN, library_stack(Cloud(stack, {})))
+    assert not re.fullmatch(PROJECT_PATTERN, library_stack(Connection(stack, {})))
 
 
 def binding(role: str, *members: str, title: str = "", expression: str = "") -> JsonObject:

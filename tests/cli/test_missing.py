@@ -12,14 +12,14 @@ from tests.cli.examined import Doctor
 from tests.cli.missing_rows import SECTIONS, Row
 from tests.goldens.golden_texts import REWRITE
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.output import Output
-from tpuflex.cli.prepare import EndpointPreparation
-from tpuflex.cli.steps.preflight import run_preflight
-from tpuflex.cli.steps.up import require_ready
+from tpuflex.deploy.apis import run_preflight
+from tpuflex.deploy.preparation import EndpointPreparation
+from tpuflex.deploy.up import require_ready
+from tpuflex.doctor.check import Check, Standing
 from tpuflex.engine.failure import failure
 from tpuflex.errors import SettingsError, TpuflexError
-from tpuflex.gcp.required_apis import APIS
-from tpuflex.operate.doctor.check import Check, Standing
+from tpuflex.google.required_apis import APIS
+from tpuflex.terminal.output import Output
 
 DOCUMENT = Path(__file__).parents[1] / "goldens" / "missing.md"
 ROWS = [(section, row) for section, rows in SECTIONS.items() for row in rows]

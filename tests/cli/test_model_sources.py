@@ -13,13 +13,13 @@ import pytest
 
 from tests.cli.typing import TypeIn
 from tests.hub_models import MODEL, TOKEN, put_model, safetensors
-from tpuflex.cli.cloud import Cloud
-from tpuflex.cli.cloud_environment import google_environment
-from tpuflex.cli.source_access import hub_token
-from tpuflex.cli.stack import OpenStack
 from tpuflex.errors import NotFoundError, ServiceDisabledError, TpuflexError
-from tpuflex.gcp.storage_client import storage_bucket
+from tpuflex.google.storage_client import storage_bucket
 from tpuflex.settings.secrets import SecretsSettings
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.environment import google_environment
+from tpuflex.stack.stack import Stack
+from tpuflex.weights.source_access import hub_token
 
 COMMIT = "9aa23b6a9864f1dcf33865104cc11b813f1b2ff0"
 ADVICE = (
@@ -212,13 +212,13 @@ class Secrets:
 
 
 def cloud(
-    stack: OpenStack, answer: str | TpuflexError, version: int | None, token: str = ""
-) -> tuple[Cloud, Secrets]:
+    stack: Stack, answer: str | TpuflexError, version: int | None, token: str = ""
+) -> tuple[Connection, Secrets]:
     """A cloud whose secrets answer so, and those secrets."""
     settings = stack.settings.model_copy(
         update={"secrets": SecretsSettings(hf_token_version=version)}
     )
-    found, secrets = Cloud(replace(stack, settings=settings), {}, token), Secrets(answer)
+    found, secrets = Connection(replace(stack, settings=settings), {}, token), Secrets(answer)
     cast("dict[str, object]", found.__dict__)["secrets"] = secrets
     return found, secrets
 
@@ -233,7 +233,7 @@ def cloud(
     ],
 )
 def test_the_token(
-    stack: OpenStack, answer: str | TpuflexError, version: int | None, of_the_shell: str, token: str
+    stack: Stack, answer: str | TpuflexError, version: int | None, of_the_shell: str, token: str
 ) -> None:
     """HF_TOKEN, else the pinned version of the stack's secret, else none."""
     found, secrets = cloud(stack, answer, version, of_the_shell)
@@ -245,7 +245,7 @@ def test_the_token(
         ]
 
 
-def test_a_missing_version_says_how_to_add_it(stack: OpenStack) -> None:
+def test_a_missing_version_says_how_to_add_it(stack: Stack) -> None:
     """A pinned version that nobody has put there is named, with the command that adds it."""
     found, _ = cloud(stack, NotFoundError("no such version"), 1)
 

@@ -12,22 +12,22 @@ import pytest
 from tests.cli.samples import step
 from tests.cli.typing import Captured
 from tests.unit.stack_sections import sections
-from tpuflex.cli.output import Output
-from tpuflex.cli.plan import StackPlan, egress_text, image_grant
-from tpuflex.cli.stack import OpenStack
+from tpuflex.deploy.plan import StackPlan, egress_text, image_grant
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.planning.cost import RunCost
-from tpuflex.request.outcomes import PREVIEWS, PreviewAction
+from tpuflex.queued_resource.outcomes import PREVIEWS, PreviewAction
 from tpuflex.settings.identity import IdentitySettings
 from tpuflex.settings.load import parse
 from tpuflex.settings.network import NetworkSettings
+from tpuflex.stack.stack import Stack
+from tpuflex.terminal.output import Output
 
 #: Of a price that was not read.
 COST = RunCost(1, None, None, None)
 
 
-def shown(stack: OpenStack, capsys: Captured, *steps: Step, **changes: object) -> tuple[str, Any]:
+def shown(stack: Stack, capsys: Captured, *steps: Step, **changes: object) -> tuple[str, Any]:
     """The plan of a stack with other settings, for people and for scripts."""
     settings = stack.settings.model_copy(update=changes)
     plan = StackPlan(replace(stack, settings=settings), EnginePlan(steps), COST)
@@ -35,7 +35,7 @@ def shown(stack: OpenStack, capsys: Captured, *steps: Step, **changes: object) -
     return capsys.readouterr().out, plan.to_json()
 
 
-def test_on_google(stack: OpenStack, capsys: Captured) -> None:
+def test_on_google(stack: Stack, capsys: Captured) -> None:
     """A plan shows model, zone, slice, duration, price with its limits, and the changes."""
     cost = RunCost(4, Decimal("5.40"), Decimal("21.60"), None)
     steps = (step("create"), step("create", name="b"), step("update", name="c"))
@@ -62,7 +62,7 @@ def test_on_google(stack: OpenStack, capsys: Captured) -> None:
     )
 
 
-def test_a_way_out_that_goes_or_comes_is_told(stack: OpenStack) -> None:
+def test_a_way_out_that_goes_or_comes_is_told(stack: Stack) -> None:
     """A stack that is to have no NAT any more loses it, and the plan says so before it does."""
     nat = EnginePlan((step("delete", "gcp:compute/routerNat:RouterNat", "nat"),))
     zone = EnginePlan((step("delete", "gcp:dns/managedZone:ManagedZone", "zone"),))
@@ -72,7 +72,7 @@ def test_a_way_out_that_goes_or_comes_is_told(stack: OpenStack) -> None:
     assert StackPlan(stack, nat, COST).to_json()["egress"] == "google"
 
 
-def test_a_bucket_that_goes_is_named(stack: OpenStack, capsys: Captured) -> None:
+def test_a_bucket_that_goes_is_named(stack: Stack, capsys: Captured) -> None:
     """Weights that an `up` deletes, because the stack keeps them in a library or in another region
     from now on, are told before it does; what is made or changed is not."""
     gone = replace(step("delete"), before={"name": "acme-weights"})
@@ -87,7 +87,7 @@ def test_a_bucket_that_goes_is_named(stack: OpenStack, capsys: Captured) -> None
     ]
 
 
-def test_a_role_that_somebody_else_grants_is_told(stack: OpenStack) -> None:
+def test_a_role_that_somebody_else_grants_is_told(stack: Stack) -> None:
     """An image in another project: which role, there, to whom; none for one of ours."""
     theirs = sections({"serving.image": f"gcr.io/others/vllm@sha256:{'ab' * 32}"})
 
@@ -107,7 +107,7 @@ def test_a_role_that_somebody_else_grants_is_told(stack: OpenStack) -> None:
     assert image_grant(stack) is None
 
 
-def test_when_a_request_gives_up(stack: OpenStack, capsys: Captured) -> None:
+def test_when_a_request_gives_up(stack: Stack, capsys: Captured) -> None:
     """The plan says after which time the request gives up; without one it has no line."""
     slice_ = stack.settings.slice.model_copy(update={"give_up_after": timedelta(hours=6)})
     text, document = shown(stack, capsys, slice=slice_)
@@ -116,7 +116,7 @@ def test_when_a_request_gives_up(stack: OpenStack, capsys: Captured) -> None:
     assert document["give_up_after"] == "6h"
 
 
-def test_a_network_of_yours_is_named(stack: OpenStack, capsys: Captured) -> None:
+def test_a_network_of_yours_is_named(stack: Stack, capsys: Captured) -> None:
     """Whoever agrees to a plan sees which network the hosts go into, and that it stays."""
     network = NetworkSettings(name="team", subnetwork="serving", egress="existing")
     text, document = shown(stack, capsys, network=network)
@@ -131,7 +131,7 @@ def test_a_network_of_yours_is_named(stack: OpenStack, capsys: Captured) -> None
     }
 
 
-def test_a_bucket_of_yours_is_named(stack: OpenStack, capsys: Captured) -> None:
+def test_a_bucket_of_yours_is_named(stack: Stack, capsys: Captured) -> None:
     """Where the weights are, that they stay, and who pays for them."""
     weights = {"bucket": "gs://acme-models/llm", "manifest_sha256": "5a" * 32}
     settings = parse(sections({"model.weights": weights}), "test")
@@ -150,9 +150,7 @@ def test_a_bucket_of_yours_is_named(stack: OpenStack, capsys: Captured) -> None:
 
 
 @pytest.mark.parametrize("manage_grants", [True, False])
-def test_an_account_of_yours_is_named(
-    stack: OpenStack, capsys: Captured, manage_grants: bool
-) -> None:
+def test_an_account_of_yours_is_named(stack: Stack, capsys: Captured, manage_grants: bool) -> None:
     """Whoever agrees to a plan sees as whom the hosts run, and who grants that what they need."""
     mine = "serving@acme-serving.iam.gserviceaccount.com"
     identity = IdentitySettings(service_account=mine, manage_grants=manage_grants)
@@ -163,7 +161,7 @@ def test_an_account_of_yours_is_named(
     assert document["service_account"] == mine
 
 
-def test_unknown_price(stack: OpenStack) -> None:
+def test_unknown_price(stack: Stack) -> None:
     """A price that was not read is unknown, not zero."""
     plan = StackPlan(stack, EnginePlan(()), COST)
 
@@ -171,7 +169,7 @@ def test_unknown_price(stack: OpenStack) -> None:
     assert plan.changes == "none"
 
 
-def test_of_a_run_that_is_over(stack: OpenStack) -> None:
+def test_of_a_run_that_is_over(stack: Stack) -> None:
     """An update that requests nothing is shown as that, not as an update."""
     update = step("update", "tpuflex:tpu:QueuedResource", "vllm")
 
@@ -181,7 +179,7 @@ def test_of_a_run_that_is_over(stack: OpenStack) -> None:
     assert StackPlan(stack, EnginePlan((update,)), COST).request == PREVIEWS[PreviewAction.UPDATE]
 
 
-def test_why_a_slice_is_replaced(stack: OpenStack) -> None:
+def test_why_a_slice_is_replaced(stack: Stack) -> None:
     """A plan that takes a slice away names the inputs for which it does."""
     replaced = Step(
         "replace",
@@ -197,7 +195,7 @@ def test_why_a_slice_is_replaced(stack: OpenStack) -> None:
     assert plan.request == f"{PREVIEWS[PreviewAction.REPLACE]} (changed: zones)"
 
 
-def test_a_hand_over_is_announced(stack: OpenStack, capsys: Captured) -> None:
+def test_a_hand_over_is_announced(stack: Stack, capsys: Captured) -> None:
     """A plan that replaces a slice says that two are billed for a while; not one that deletes the
     first before it asks for the next."""
     change = step("replace", QUEUED_RESOURCE, "vllm")
@@ -208,7 +206,7 @@ def test_a_hand_over_is_announced(stack: OpenStack, capsys: Captured) -> None:
     assert "hand-over" not in untold
 
 
-def test_components_and_providers_do_not_count(stack: OpenStack) -> None:
+def test_components_and_providers_do_not_count(stack: Stack) -> None:
     """Only resources in the cloud are counted."""
     component = Step("create", "tpuflex:index:Network", "n", "urn:n", custom=False)
     provider = step("create", "pulumi:providers:gcp", "p")

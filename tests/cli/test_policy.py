@@ -13,10 +13,8 @@ from tests.cli.typing import Captured, TypeIn
 from tests.policy.resources import firewall, slice_
 from tests.unit.stack_sections import embedded
 from tools.docs.policy_reference import policy_reference
-from tpuflex.cli.output import Output
-from tpuflex.cli.plan import StackPlan
-from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps.policy import planned_resources, require_allowed
+from tpuflex.deploy.plan import StackPlan
+from tpuflex.deploy.policy import planned_resources, require_allowed
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.errors import PolicyError
 from tpuflex.planning.cost import RunCost
@@ -24,12 +22,14 @@ from tpuflex.policy.evaluate import evaluate
 from tpuflex.policy.rows import RULES
 from tpuflex.policy.stack import StackFacts
 from tpuflex.settings.load import parse
+from tpuflex.stack.stack import Stack
+from tpuflex.terminal.output import Output
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 FREE = RunCost(1, Decimal(0), Decimal(0), None)
 
 
-def plan_with_waiver(stack: OpenStack) -> StackPlan:
+def plan_with_waiver(stack: Stack) -> StackPlan:
     """A plan with an open rule, a waived external address, and a waiver of nothing."""
     waivers = [
         {"rule": "no-external-address", "reason": "a test", "until": "2026-12-31"},
@@ -41,7 +41,7 @@ def plan_with_waiver(stack: OpenStack) -> StackPlan:
     return StackPlan(stack, EnginePlan(()), FREE, policy=report)
 
 
-def test_findings_stand_in_the_plan(stack: OpenStack, capsys: Captured) -> None:
+def test_findings_stand_in_the_plan(stack: Stack, capsys: Captured) -> None:
     """What refuses, what is waived and until when, and a waiver of nothing, a line each."""
     plan_with_waiver(stack).show(Output(json=False, verbose=False))
 
@@ -57,7 +57,7 @@ def test_findings_stand_in_the_plan(stack: OpenStack, capsys: Captured) -> None:
     )
 
 
-def test_findings_in_json(stack: OpenStack) -> None:
+def test_findings_in_json(stack: Stack) -> None:
     """`preview --json` has each finding with rule, severity, resource, remedy and waiver."""
     policy = plan_with_waiver(stack).to_json()["policy"]
 
@@ -87,7 +87,7 @@ def test_findings_in_json(stack: OpenStack) -> None:
     }
 
 
-def test_a_broken_rule_refuses(stack: OpenStack) -> None:
+def test_a_broken_rule_refuses(stack: Stack) -> None:
     """What is broken and not waived is an error of its own kind, with the way to accept it."""
     with pytest.raises(PolicyError) as raised:
         require_allowed(plan_with_waiver(stack).policy)

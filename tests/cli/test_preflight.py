@@ -10,24 +10,24 @@ import click
 import pytest
 
 from tests.cli.typing import Captured
-from tests.gcp.new_project import NAMES, PROJECT, Project, refused
+from tests.google.new_project import NAMES, PROJECT, Project, refused
 from tests.unit.stack_sections import TPU_DIGEST, sections
-from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.stack import open_stack
-from tpuflex.cli.steps.preflight import await_apis, needed_apis, run_preflight
+from tpuflex.deploy.apis import await_apis, needed_apis, run_preflight
 from tpuflex.errors import InterruptedByUser, ServiceDisabledError
-from tpuflex.gcp.required_apis import APIS, LIBRARY_APIS
+from tpuflex.google.required_apis import APIS, LIBRARY_APIS
 from tpuflex.project import open_project
 from tpuflex.settings.load import parse
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.stack import open_stack
 
 
-def cloud_of(project: Path, apis: Project, kind: str = "google", **settings_: object) -> Cloud:
+def cloud_of(project: Path, apis: Project, kind: str = "google", **settings_: object) -> Connection:
     """The dev stack on a new project of Google's, or of the embedded cloud."""
     stack = open_stack(open_project(project, {}), "dev")
     update = {"cloud": kind, "project": PROJECT, **settings_}
     settings = stack.settings.model_copy(update=update)
-    cloud = Cloud(replace(stack, settings=settings), {})
+    cloud = Connection(replace(stack, settings=settings), {})
     vars(cloud).update(apis=apis.clients, timing=apis.time.timing())
     return cloud
 

@@ -15,20 +15,20 @@ from tests.cli.typing import Captured
 from tpuflex.boot.manifest import Manifest, WeightsFile, manifest
 from tpuflex.boot.places import weights_prefix
 from tpuflex.boot.planned import PlannedWeights
-from tpuflex.cli.cloud import Cloud
-from tpuflex.cli.output import Output
-from tpuflex.cli.prepare import EndpointPreparation, _lost_texts
-from tpuflex.cli.stack import OpenStack, open_stack
+from tpuflex.deploy.preparation import EndpointPreparation, _lost_texts
 from tpuflex.errors import NotFoundError, SettingsError, WeightsError
-from tpuflex.gcp import weights
-from tpuflex.gcp.checkpoint_directory import LocalModel
-from tpuflex.gcp.weights import Check
-from tpuflex.gcp.weights_report import FoundManifest, PushReport, WeightsCheck
-from tpuflex.operate.pushed_weights import PushedWeights
-from tpuflex.operate.weights_choice import Weights
 from tpuflex.planning.model_files import ServerNeeds, WeightsProblem
 from tpuflex.project import open_project
 from tpuflex.settings.model import WeightsSettings
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.stack import Stack, open_stack
+from tpuflex.terminal.output import Output
+from tpuflex.weights import bucket as weights
+from tpuflex.weights.bucket import Check
+from tpuflex.weights.checkpoint_directory import LocalModel
+from tpuflex.weights.choice import Weights
+from tpuflex.weights.pushed import PushedWeights
+from tpuflex.weights.report import FoundManifest, PushReport, WeightsCheck
 
 SHARD = WeightsFile(path="model.safetensors", size=9, crc32c="AAAAAA==", sha256="0" * 64)
 OURS = manifest((SHARD,), model="m", revision="1")
@@ -102,10 +102,10 @@ def case(project: Path, **weights: object) -> Case:
     return on(stack)
 
 
-def on(stack: OpenStack) -> Case:
+def on(stack: Stack) -> Case:
     """A preparation of ``stack`` on a cloud with our weights."""
     bucket = Bucket(weights_prefix(stack.settings.model))
-    cloud = Cloud(stack, {})
+    cloud = Connection(stack, {})
     vars(cloud)["weights"] = bucket
     said: list[str] = []
     output = Output(json=False, verbose=False)
@@ -343,7 +343,7 @@ def test_sets_that_go_with_the_bucket_are_named(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is said before the question, of each that the library does not have, too."""
-    monkeypatch.setattr(Cloud, "is_there", lambda _cloud, _bucket: True)
+    monkeypatch.setattr(Connection, "is_there", lambda _cloud, _bucket: True)
     cloud = moving(project).preparation.cloud
     prefixes = (weights_prefix(cloud.stack.settings.model), "models/m/2")
     both = [SimpleNamespace(prefix=prefix, total_bytes=10**9) for prefix in prefixes]

@@ -9,8 +9,8 @@ import pytest
 
 from tests.cli.samples import step
 from tests.cli.typing import TypeIn
-from tpuflex.cli.preview_markdown import marker
-from tpuflex.cli.steps.approved import Approval
+from tpuflex.cli.preview.comment import marker
+from tpuflex.deploy.approval import Approval
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.engine.plan_digest import plan_digest
 from tpuflex.errors import NotFoundError, PlanChangedError

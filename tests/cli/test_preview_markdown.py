@@ -17,11 +17,10 @@ from tests.cli.samples import status
 from tests.cli.typing import NOON, Captured
 from tests.goldens.golden_texts import assert_golden
 from tests.unit.stack_sections import sections
-from tpuflex.cli.markdown import alert, code, code_block, table
-from tpuflex.cli.output import Output
-from tpuflex.cli.plan import StackPlan
-from tpuflex.cli.preview_markdown import LIMIT, failure_markdown, marker, preview_markdown
-from tpuflex.cli.preview_report import (
+from tpuflex.cli.preview.comment import LIMIT, failure_markdown, marker, preview_markdown
+from tpuflex.cli.preview.run import show
+from tpuflex.deploy.plan import StackPlan
+from tpuflex.deploy.preview_report import (
     Away,
     Base,
     KeyChange,
@@ -30,8 +29,6 @@ from tpuflex.cli.preview_report import (
     away,
     running,
 )
-from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps.preview import show
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.engine.plan_digest import plan_digest
 from tpuflex.errors import EngineError
@@ -40,9 +37,12 @@ from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.planning.cost import run_cost
 from tpuflex.policy.finding import Finding, Report, WaivedBy
 from tpuflex.policy.rows import RULES
-from tpuflex.request.states import Lifecycle
+from tpuflex.queued_resource.states import Lifecycle
 from tpuflex.settings.load import parse
 from tpuflex.settings.model import StackSettings
+from tpuflex.stack.stack import Stack
+from tpuflex.terminal.markdown import alert, code, code_block, table
+from tpuflex.terminal.output import Output
 
 _BEFORE = {
     "acceleratorType": "v6e-1",
@@ -82,12 +82,12 @@ def settings() -> StackSettings:
 
 
 @pytest.fixture
-def google(stack: OpenStack, settings: StackSettings) -> OpenStack:
+def google(stack: Stack, settings: StackSettings) -> Stack:
     """That stack, opened."""
     return replace(stack, name="chat", settings=settings)
 
 
-def of(stack: OpenStack, *steps: Step, **changes: Any) -> PreviewReport:
+def of(stack: Stack, *steps: Step, **changes: Any) -> PreviewReport:
     """A report about ``steps``."""
     plan = EnginePlan(steps)
     facts: dict[str, Any] = {
@@ -120,7 +120,7 @@ def served() -> Any:
     return status(created=NOON - timedelta(minutes=75), host=host)
 
 
-def replaced(google: OpenStack, **changes: Any) -> PreviewReport:
+def replaced(google: Stack, **changes: Any) -> PreviewReport:
     """A report about more chips for a stack that serves."""
     step = slice_("replace", replaced_for=("acceleratorType", "queuedResourceId"), **changes)
     plan, now = EnginePlan((step,)), served()
@@ -138,7 +138,7 @@ def replaced(google: OpenStack, **changes: Any) -> PreviewReport:
 # -- each kind of change -------------------------------------------------------------------------
 
 
-def test_a_new_stack(google: OpenStack) -> None:
+def test_a_new_stack(google: Stack) -> None:
     """A new stack: all that is added, what it costs, when it would end."""
     base = Base("origin/main", "added")
 
@@ -148,13 +148,13 @@ def test_a_new_stack(google: OpenStack) -> None:
     )
 
 
-def test_a_stack_that_is_resized(google: OpenStack) -> None:
+def test_a_stack_that_is_resized(google: Stack) -> None:
     """An ACTIVE endpoint that would be replaced stands out, with how long it would be away, and
     what runs now, what was asked for and what is asked for now are priced side by side."""
     assert_golden("preview/resized.md", preview_markdown(replaced(google)))
 
 
-def test_a_slice_that_is_deleted_first(google: OpenStack) -> None:
+def test_a_slice_that_is_deleted_first(google: Stack) -> None:
     """An endpoint that is deleted before the next one is granted is away for the queue, too."""
     shown = preview_markdown(replaced(google, deleted_first=True))
 
@@ -165,7 +165,7 @@ def test_a_slice_that_is_deleted_first(google: OpenStack) -> None:
     ) in shown
 
 
-def test_a_slice_that_does_not_serve_is_no_outage(google: OpenStack) -> None:
+def test_a_slice_that_does_not_serve_is_no_outage(google: Stack) -> None:
     """What is in the queue is replaced without alarm."""
     plan = EnginePlan((slice_("replace"),))
 
@@ -174,7 +174,7 @@ def test_a_slice_that_does_not_serve_is_no_outage(google: OpenStack) -> None:
     assert "CAUTION" not in preview_markdown(of(google, slice_("replace")))
 
 
-def test_a_slice_that_is_taken_away(google: OpenStack) -> None:
+def test_a_slice_that_is_taken_away(google: Stack) -> None:
     """An endpoint that nothing replaces is said to be gone."""
     gone = away(google.settings, EnginePlan((slice_("delete"),)), served())
 
@@ -183,14 +183,14 @@ def test_a_slice_that_is_taken_away(google: OpenStack) -> None:
     assert "**An ACTIVE endpoint is deleted**, and nothing takes its place." in shown
 
 
-def test_a_stack_that_is_renamed(google: OpenStack) -> None:
+def test_a_stack_that_is_renamed(google: Stack) -> None:
     """A renamed stack is another endpoint, and says what becomes of the old one."""
     base = Base("origin/main", "renamed", google.settings, "old-chat")
 
     assert_golden("preview/renamed.md", preview_markdown(of(google, slice_("create"), base=base)))
 
 
-def test_a_stack_file_that_is_deleted(google: OpenStack) -> None:
+def test_a_stack_file_that_is_deleted(google: Stack) -> None:
     """A deleted stack file deletes nothing in the cloud: what stays, and what it costs."""
     base = Base("origin/main", "deleted", google.settings)
     left = of(
@@ -206,7 +206,7 @@ def test_a_stack_file_that_is_deleted(google: OpenStack) -> None:
     assert "The stack file is deleted, and nothing of the stack is left." in nothing
 
 
-def test_a_secret_that_is_rotated(google: OpenStack) -> None:
+def test_a_secret_that_is_rotated(google: Stack) -> None:
     """A rotated secret: the key of the stack file, and the slice that changes in place."""
     keys = (KeyChange("tpuflex:secrets.api_key_version", "1", "2"),)
     base = Base("origin/main", "changed", google.settings, "", keys)
@@ -216,7 +216,7 @@ def test_a_secret_that_is_rotated(google: OpenStack) -> None:
     assert_golden("preview/rotated.md", shown)
 
 
-def test_a_preview_that_fails(google: OpenStack) -> None:
+def test_a_preview_that_fails(google: Stack) -> None:
     """The comment about a failure takes the place of the one before: same marker, what to do."""
     error = EngineError("The engine says: ```\n@org look", hint="Run: tpuflex recover")
 
@@ -235,7 +235,7 @@ def test_a_preview_that_fails(google: OpenStack) -> None:
 # -- its size, and its safety --------------------------------------------------------------------
 
 
-def test_what_cannot_be_read_is_said_in_a_terminal(google: OpenStack, capsys: Captured) -> None:
+def test_what_cannot_be_read_is_said_in_a_terminal(google: Stack, capsys: Captured) -> None:
     """Only the comment told it: in a terminal, the preview passed for that of a new stack."""
     output, denied = Output(json=False, verbose=False), "403: Permission 'tpu.nodes.list' denied"
 
@@ -245,7 +245,7 @@ def test_what_cannot_be_read_is_said_in_a_terminal(google: OpenStack, capsys: Ca
     assert "not known" not in capsys.readouterr().err
 
 
-def test_a_long_plan_is_cut(google: OpenStack) -> None:
+def test_a_long_plan_is_cut(google: Stack) -> None:
     """However many resources, the comment stays below GitHub's limit, shows what is lost first,
     and says how many are left out."""
     steps = [create("€" * 300 + str(number)) for number in range(2000)]
@@ -296,7 +296,7 @@ def test_a_foreign_text_stays_in_its_place(text: str) -> None:
     assert outside_of_code(comment(text)) == outside_of_code(comment(harmless))
 
 
-def test_a_hostile_stack(google: OpenStack) -> None:
+def test_a_hostile_stack(google: Stack) -> None:
     """Mentions, links, images, HTML and terminal escapes in names, keys and values stay words."""
     evil = "".join(HOSTILE)
     step = Step("replace", evil, evil, "urn:x", replaced_for=(evil,), changed=(evil,))
@@ -356,7 +356,7 @@ def test_which_comes_first_of_a_replacement() -> None:
         ("same", "**delete** of what was replaced earlier"),
     ],
 )
-def test_what_is_left_of_an_earlier_replacement(google: OpenStack, stays: str, row: str) -> None:
+def test_what_is_left_of_an_earlier_replacement(google: Stack, stays: str, row: str) -> None:
     """What an earlier `up` has replaced is deleted with what stays: that is no replacement, and is
     said, because it is billed until then."""
     looks = (slice_("refresh"), slice_("refresh"))
@@ -381,7 +381,7 @@ def test_a_replacement_beside_what_is_left_of_an_earlier_one() -> None:
     assert (step.operation, step.deleted_first) == ("replace", True)
 
 
-def test_findings_of_policy(google: OpenStack) -> None:
+def test_findings_of_policy(google: Stack) -> None:
     """What policy refuses stands first, beside what is waived, with no text of it acting."""
     rule = RULES[0]
     until = date(2026, 12, 31)

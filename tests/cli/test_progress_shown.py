@@ -6,11 +6,11 @@ from itertools import pairwise
 
 from tests.cli.samples import step
 from tests.cli.typing import Captured
-from tpuflex.cli.engine_progress import LiveProgress
-from tpuflex.cli.output import Output
-from tpuflex.cli.steps.boot import HostProgress
+from tpuflex.deploy.boot import HostProgress
 from tpuflex.engine.events import Failed, Finished, Note, Started
 from tpuflex.host.report import HostReport
+from tpuflex.terminal.engine_progress import LiveProgress
+from tpuflex.terminal.output import Output
 
 
 def test_of_the_engine(capsys: Captured) -> None:

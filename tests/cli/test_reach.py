@@ -19,18 +19,18 @@ import pytest
 
 from tests.cli.samples import status
 from tests.cli.typing import NOON, Captured, TypeIn
-from tpuflex.cli import cloud as cli_cloud
-from tpuflex.cli.cloud import Cloud
-from tpuflex.cli.daemon import Daemon
+from tpuflex.cli.endpoint import ask as ask_steps
+from tpuflex.cli.endpoint import status as status_steps
+from tpuflex.cli.endpoint.ask import run_ask
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.stack import OpenStack, open_stack
-from tpuflex.cli.steps import ask as ask_steps
-from tpuflex.cli.steps import status as status_steps
-from tpuflex.cli.steps.ask import run_ask
-from tpuflex.cli.steps.way_in import way_in_environment
 from tpuflex.errors import AccessError, ApiError, TpuflexError
 from tpuflex.operate.ask import Question
+from tpuflex.operate.way_in import way_in_environment
 from tpuflex.project import open_project
+from tpuflex.stack import connection as cli_cloud
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.emulator import Daemon
+from tpuflex.stack.stack import Stack, open_stack
 
 #: A gcloud that serves a completion where its ssh would forward to the host.
 _GCLOUD = """#!{python}
@@ -77,7 +77,7 @@ WHY = "10.0.0.2 is a private address, and tpuflex:network.allowed_cidrs lets nob
 
 
 @pytest.fixture
-def google(project: Path, monkeypatch: pytest.MonkeyPatch) -> OpenStack:
+def google(project: Path, monkeypatch: pytest.MonkeyPatch) -> Stack:
     """A stack on Google whose slice is at a private address."""
     dev = open_stack(open_project(project, {}), "dev")
     found = status(address="10.0.0.2")
@@ -86,17 +86,17 @@ def google(project: Path, monkeypatch: pytest.MonkeyPatch) -> OpenStack:
     monkeypatch.setattr(ask_steps, "api_key", lambda _cloud: "key")
     monkeypatch.setenv("TZ", "UTC")
     settings = dev.settings.model_copy(update={"cloud": "google"})
-    return OpenStack(dev.project, "tpu", dev.file, settings)
+    return Stack(dev.project, "tpu", dev.file, settings)
 
 
 def cloud_with(
-    stack: OpenStack,
+    stack: Stack,
     directory: Path,
     *,
     components: str = '{"alpha": "1"}',
     fails: str = "",
     code: int = 200,
-) -> Cloud:
+) -> Connection:
     program = directory / "gcloud"
     program.write_text(
         _GCLOUD.format(
@@ -108,7 +108,7 @@ def cloud_with(
         )
     )
     program.chmod(0o755)
-    return Cloud(stack, {"PATH": f"{directory}:{os.environ['PATH']}"})
+    return Connection(stack, {"PATH": f"{directory}:{os.environ['PATH']}"})
 
 
 def without_port(text: str) -> str:
@@ -130,7 +130,7 @@ def question(endpoint: str = "") -> Question:
 
 
 def test_ask_goes_through_a_tunnel_of_its_own(
-    tmp_path: Path, invocation: Invocation, google: OpenStack, capsys: Captured
+    tmp_path: Path, invocation: Invocation, google: Stack, capsys: Captured
 ) -> None:
     """A private endpoint is asked through IAP; it says why and how, and the tunnel ends with it."""
     run_ask(invocation, cloud_with(google, tmp_path), question())
@@ -145,7 +145,7 @@ def test_ask_goes_through_a_tunnel_of_its_own(
 
 
 def test_a_tunnel_ends_with_a_question_that_is_interrupted(
-    tmp_path: Path, invocation: Invocation, google: OpenStack, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, invocation: Invocation, google: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C during the answer ends gcloud, too."""
 
@@ -170,7 +170,7 @@ def test_a_tunnel_ends_with_a_question_that_is_interrupted(
 def test_ask_says_why_there_is_no_tunnel(
     tmp_path: Path,
     invocation: Invocation,
-    google: OpenStack,
+    google: Stack,
     fails: str,
     kind: type[TpuflexError],
     code: int,
@@ -190,13 +190,13 @@ def test_ask_says_why_there_is_no_tunnel(
 def test_a_question_from_standard_input(
     given: bytes,
     said: str,
-    google: OpenStack,
+    google: Stack,
     type_in: TypeIn,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Every user of the machine could read it on the command line."""
     asked = list[Question]()
-    monkeypatch.setattr(cli_cloud, "connect_running", lambda *_: Cloud(google, {}))
+    monkeypatch.setattr(cli_cloud, "connect_running", lambda *_: Connection(google, {}))
     monkeypatch.setattr(ask_steps, "run_ask", lambda _i, _c, question, **_: asked.append(question))
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given), "utf-8"))
 
@@ -208,7 +208,7 @@ def test_a_question_from_standard_input(
 
 
 def test_an_endpoint_that_is_named_needs_no_tunnel(
-    tmp_path: Path, invocation: Invocation, google: OpenStack
+    tmp_path: Path, invocation: Invocation, google: Stack
 ) -> None:
     """--endpoint goes where it says, and only there."""
     with pytest.raises(ApiError, match=r"127\.0\.0\.1:1/v1 cannot be reached"):
@@ -224,7 +224,7 @@ def test_an_endpoint_that_is_named_needs_no_tunnel(
 def test_status_asks_whether_it_answers(
     tmp_path: Path,
     invocation: Invocation,
-    google: OpenStack,
+    google: Stack,
     capsys: Captured,
     code: int,
     answers: str,
@@ -241,7 +241,7 @@ def test_status_asks_whether_it_answers(
 
 
 def test_status_without_a_way_in_is_a_status_all_the_same(
-    tmp_path: Path, invocation: Invocation, google: OpenStack, capsys: Captured
+    tmp_path: Path, invocation: Invocation, google: Stack, capsys: Captured
 ) -> None:
     """Without alpha, and with --no-tunnel, the rest is shown and the exit code is the same."""
     for tunnel in (True, False):
@@ -258,7 +258,7 @@ def test_status_without_a_way_in_is_a_status_all_the_same(
     ) + _shown("not asked: 10.0.0.2 is a private address (--no-tunnel)")
 
 
-def test_status_for_scripts(tmp_path: Path, google: OpenStack, capsys: Captured) -> None:
+def test_status_for_scripts(tmp_path: Path, google: Stack, capsys: Captured) -> None:
     """With --json: whether it answers, by which way, or why it was not asked."""
     invocation = Invocation(environ={}, now=lambda: NOON, json=True)
     with pytest.raises(SystemExit):
@@ -289,7 +289,7 @@ def _shown(answers: str) -> str:
     )
 
 
-def test_tls_goes_through_a_tunnel(google: OpenStack) -> None:
+def test_tls_goes_through_a_tunnel(google: Stack) -> None:
     """With a certificate, the tunnel's end is asked by https; its fingerprint is what is checked
     (tests/acceptance/security/test_p5_tls.py), so that the name of the end does not matter."""
     secrets = google.settings.secrets.model_copy(update={"tls_certificate_version": 2})
@@ -302,7 +302,7 @@ def test_tls_goes_through_a_tunnel(google: OpenStack) -> None:
 def test_the_emulated_iap_is_told_to_gcloud_alone(
     tmp_path: Path,
     invocation: Invocation,
-    google: OpenStack,
+    google: Stack,
     capsys: Captured,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -311,7 +311,7 @@ def test_the_emulated_iap_is_told_to_gcloud_alone(
         Daemon, "call", lambda *_: {"port": 4711, "certificate": "/e/iap/certificate.pem"}
     )
     settings = google.settings.model_copy(update={"cloud": "embedded"})
-    embedded = OpenStack(google.project, "tpu", google.file, settings)
+    embedded = Stack(google.project, "tpu", google.file, settings)
     cloud = cloud_with(embedded, tmp_path)
     told = way_in_environment(cloud)
 

@@ -10,12 +10,8 @@ import pytest
 
 from tests.cli.typing import NOON, Captured
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps.recover_report import Cleared, report
+from tpuflex.cli.recover.report import Cleared, report
 from tpuflex.engine.events import EnginePlan, Step
-from tpuflex.engine.recovery.look import LookResult, Presence
-from tpuflex.engine.recovery.recover import recover
-from tpuflex.engine.recovery.report import Recovery
 from tpuflex.errors import (
     AccessError,
     ApiError,
@@ -23,8 +19,12 @@ from tpuflex.errors import (
     ServiceDisabledError,
     TpuflexError,
 )
-from tpuflex.gcp.timing import Timing
+from tpuflex.google.timing import Timing
 from tpuflex.naming import QUEUED_RESOURCE
+from tpuflex.recovery.look import LookResult, Presence
+from tpuflex.recovery.recover import recover
+from tpuflex.recovery.report import Recovery
+from tpuflex.stack.stack import Stack
 
 NETWORK = "gcp:compute/network:Network"
 URN = f"urn:pulumi:dev::p::{NETWORK}::vllm-net"
@@ -90,7 +90,7 @@ def invocation(*, json: bool = False) -> Invocation:
 
 @pytest.mark.parametrize("error", [DENIED, ApiError("no answer")])
 def test_what_was_not_looked_for_is_not_complete(
-    error: TpuflexError, stack: OpenStack, capsys: Captured
+    error: TpuflexError, stack: Stack, capsys: Captured
 ) -> None:
     """`recover --take-over` called a state complete whose network it had not been allowed to look
     for: the next `up` failed with 409."""
@@ -105,7 +105,7 @@ def test_what_was_not_looked_for_is_not_complete(
     assert "complete" not in capsys.readouterr().out
 
 
-def test_the_remedy_is_a_role(stack: OpenStack) -> None:
+def test_the_remedy_is_a_role(stack: Stack) -> None:
     """The error says which role has what is missing."""
     with pytest.raises(AccessError) as told:
         report(invocation().output, stack, Cleared(), Refusing(DENIED).recovered())
@@ -113,7 +113,7 @@ def test_the_remedy_is_a_role(stack: OpenStack) -> None:
     assert "--role=roles/compute.viewer" in told.value.hint
 
 
-def test_the_document_tells_it(stack: OpenStack, capsys: Captured) -> None:
+def test_the_document_tells_it(stack: Stack, capsys: Captured) -> None:
     """For scripts."""
     with pytest.raises(AccessError):
         report(invocation(json=True).output, stack, Cleared(), Refusing(DENIED).recovered())
@@ -128,7 +128,7 @@ def test_an_api_that_is_off_hides_nothing() -> None:
     assert Refusing(ServiceDisabledError("off")).recovered().clean
 
 
-def test_a_series_that_may_not_be_listed_hides_nothing_else(stack: OpenStack) -> None:
+def test_a_series_that_may_not_be_listed_hides_nothing_else(stack: Stack) -> None:
     """Without the right to list slices nothing at all was taken into the state: what a slice needs
     is looked for all the same, and the slice is told."""
     world = Unlisted(DENIED)
@@ -139,7 +139,7 @@ def test_a_series_that_may_not_be_listed_hides_nothing_else(stack: OpenStack) ->
     assert world.looked == [NETWORK]
 
 
-def test_what_was_begun_and_may_not_be_looked_at_stays_pending(stack: OpenStack) -> None:
+def test_what_was_begun_and_may_not_be_looked_at_stays_pending(stack: Stack) -> None:
     """It is not cleared, and the error names the role."""
     begun = {"urn": URN, "custom": True, "type": NETWORK, "inputs": {"name": "net"}}
     world = Refusing(DENIED)

@@ -26,22 +26,22 @@ from tests.cli.regions import (
 )
 from tests.cli.typing import Captured
 from tpuflex.boot.planned import PlannedWeights
-from tpuflex.cli import weights_uses
-from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.prepare import EndpointPreparation
-from tpuflex.cli.prepare_weights import push_weights
-from tpuflex.cli.steps.down_purge import planned_copies, planned_purge, purge
-from tpuflex.cli.steps.weights_ls import run_weights_ls
-from tpuflex.cli.steps.weights_rm import run_weights_rm
-from tpuflex.cli.steps.weights_verdicts import Wanted
-from tpuflex.cli.steps.weights_verify import run_verify
+from tpuflex.cli.weights.rm import run_weights_rm
+from tpuflex.cli.weights.verify import run_verify
+from tpuflex.deploy.preparation import EndpointPreparation
+from tpuflex.deploy.purge import planned_copies, planned_purge, purge
 from tpuflex.errors import AccessError, ConflictError, NotFoundError, WeightsError
-from tpuflex.gcp import weights_removal
-from tpuflex.gcp.library import READER_TITLE, below
-from tpuflex.gcp.weights import weights_bucket
-from tpuflex.gcp.weights_removal import Removal
-from tpuflex.gcp.weights_usage import note_use
+from tpuflex.inventory.library import READER_TITLE, below
+from tpuflex.stack.connection import Connection
+from tpuflex.weights import removal as weights_removal
+from tpuflex.weights import uses as weights_uses
+from tpuflex.weights.bucket import weights_bucket
+from tpuflex.weights.origin import push_weights
+from tpuflex.weights.removal import Removal
+from tpuflex.weights.sets import run_weights_ls
+from tpuflex.weights.usage import note_use
+from tpuflex.weights.verdicts import Wanted
 
 HOST = "serviceAccount:host-1@tpuflex-dev.iam.gserviceaccount.com"
 
@@ -395,7 +395,7 @@ def served(pushed: Doctor) -> PlannedWeights:
     return PlannedWeights(HOME, prefix_of(pushed), found.sha256, frozenset({FAR}))
 
 
-def planned(cloud: Cloud, slice_: PlannedWeights | None) -> list[tuple[Cloud, Removal]]:
+def planned(cloud: Connection, slice_: PlannedWeights | None) -> list[tuple[Connection, Removal]]:
     """What a purge would remove, with the cloud of each region."""
     home = planned_purge(cloud, slice_)
     return [*([] if home is None else [(cloud, home)]), *planned_copies(cloud, slice_)]

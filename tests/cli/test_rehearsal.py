@@ -16,16 +16,16 @@ import yaml
 
 from tests.cli.typing import Captured
 from tests.loopback import overrides
-from tpuflex.cli.cloud import connect
-from tpuflex.cli.daemon import Daemon
+from tpuflex.cli.emulator.shell_variables import past_proxies
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run
-from tpuflex.cli.rehearsal import NOTICE, Rehearsal
-from tpuflex.cli.shell_variables import past_proxies
-from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps.known_stacks import known_stacks
+from tpuflex.deploy.known_stacks import known_stacks
 from tpuflex.errors import AccessError, SettingsError
-from tpuflex.gcp.endpoints import OVERRIDES, REHEARSAL_VARIABLE, Endpoints
+from tpuflex.google.endpoints import OVERRIDES, REHEARSAL_VARIABLE, Endpoints
+from tpuflex.stack.connection import connect
+from tpuflex.stack.emulator import Daemon
+from tpuflex.stack.rehearsal import NOTICE, Rehearsal
+from tpuflex.stack.stack import Stack
 
 ROOT = Path(__file__).parents[2]
 STACK = "gemma-4-31b-v6e-4"
@@ -40,7 +40,7 @@ encryptedkey: CiQAn
 
 
 @pytest.fixture
-def stack(project: Path) -> OpenStack:
+def stack(project: Path) -> Stack:
     """A stack for Google whose secrets Cloud KMS has, opened in a rehearsal."""
     text = (ROOT / "stacks" / f"Pulumi.{STACK}.yaml").read_text()
     text = text.replace("my-project-id", "acme-prod-1")
@@ -48,7 +48,7 @@ def stack(project: Path) -> OpenStack:
     return Invocation(environ=REHEARSING, directory=project, chosen_stack=STACK).open_stack()
 
 
-def test_it_runs_on_the_embedded_cloud_and_says_so(stack: OpenStack) -> None:
+def test_it_runs_on_the_embedded_cloud_and_says_so(stack: Stack) -> None:
     """It stays a stack for Google, with other files; without the variable it is on Google; and a
     stack of the embedded cloud is no rehearsal."""
     real = replace(stack, rehearsing=False)
@@ -67,7 +67,7 @@ def test_it_runs_on_the_embedded_cloud_and_says_so(stack: OpenStack) -> None:
     assert (dev.embedded, dev.rehearsed, dev.cloud_text) == (True, False, "the embedded cloud")
 
 
-def test_the_engine_reads_a_copy_without_what_the_real_key_opens(stack: OpenStack) -> None:
+def test_the_engine_reads_a_copy_without_what_the_real_key_opens(stack: Stack) -> None:
     """The engine would ask Cloud KMS for the key in the real file, which stays as it is."""
     before = stack.file.read_bytes()
     rehearsal = Rehearsal.below(stack.project.home)
@@ -110,7 +110,7 @@ def test_without_the_variable_nothing_says_so(project: Path, capsys: Captured) -
     assert said.err == ""
 
 
-def test_the_shell_of_a_rehearsal(stack: OpenStack, capsys: Captured) -> None:
+def test_the_shell_of_a_rehearsal(stack: Stack, capsys: Captured) -> None:
     """Every API is on this machine. What the shell had for Google is forgotten, requests to this
     machine take no proxy, gcloud trusts no server over TLS, and a plain `pulumi`, which would read
     and write the real stack file, has no backend."""
@@ -153,7 +153,7 @@ def test_the_shell_of_a_rehearsal(stack: OpenStack, capsys: Captured) -> None:
 
 @pytest.mark.parametrize("fault", ["not running", "wrong stack file", "wrong option"])
 def test_an_error_on_the_way_in_is_a_rehearsal_all_the_same(
-    stack: OpenStack, capsys: Captured, fault: str
+    stack: Stack, capsys: Captured, fault: str
 ) -> None:
     """A shell that evaluates it does not go on behind `&&`; without that, what follows is a
     rehearsal, and gcloud and pulumi refuse to run."""
@@ -195,7 +195,7 @@ def test_requests_to_this_machine_take_no_proxy(listed: dict[str, str], merged: 
 @pytest.mark.parametrize("part", ["", "backend", "backend/.pulumi", "backend/.pulumi/stacks"])
 @pytest.mark.parametrize("to", ["backend", "rehearsal-2"])
 def test_a_rehearsal_that_leads_elsewhere_is_refused(
-    stack: OpenStack, capsys: Captured, part: str, to: str
+    stack: Stack, capsys: Captured, part: str, to: str
 ) -> None:
     """A link to the real states would have the rehearsal change them: nothing is read or written
     through it, whether it is the directory or something in it."""
@@ -215,7 +215,7 @@ def test_a_rehearsal_that_leads_elsewhere_is_refused(
     assert list((home / to).iterdir()) == []
 
 
-def test_a_real_state_is_none_of_the_rehearsals(stack: OpenStack) -> None:
+def test_a_real_state_is_none_of_the_rehearsals(stack: Stack) -> None:
     """A stack that has a state on Google, and none in the rehearsal, is not up there: `down --all`
     would say of it that it is gone. Nor is one of the embedded cloud's states a state on Google."""
     project = stack.project
@@ -259,7 +259,7 @@ def test_a_shell_is_not_pointed_at_the_placeholder(project: Path, capsys: Captur
 
 @pytest.mark.parametrize("shell", [{REHEARSAL_VARIABLE: "1"}, {}])
 def test_a_quota_project_counts_where_the_shell_rehearses(
-    stack: OpenStack, shell: dict[str, str]
+    stack: Stack, shell: dict[str, str]
 ) -> None:
     """Doctor's remedy for a login without a quota project is a variable, which has to do the same
     as on Google; a shell of the dev stack may have one that is meant for Google."""

@@ -8,30 +8,30 @@ import pytest
 
 from tests.cli.typing import NOON, Captured
 from tests.unit.stack_sections import sections
-from tpuflex.cli.output import Output
-from tpuflex.cli.plan import StackPlan
-from tpuflex.cli.preview_markdown import preview_markdown
-from tpuflex.cli.preview_report import PreviewReport
-from tpuflex.cli.secrets_anew import anew_texts, made_anew, require_first_versions
-from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps.preview import show
-from tpuflex.cli.steps.secrets import require_role
+from tpuflex.cli.preview.comment import preview_markdown
+from tpuflex.cli.preview.run import show
+from tpuflex.cli.secrets.run import require_role
+from tpuflex.deploy.new_secrets import anew_texts, made_anew, require_first_versions
+from tpuflex.deploy.plan import StackPlan
+from tpuflex.deploy.preview_report import PreviewReport
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.errors import SettingsError
-from tpuflex.gcp.kinds import SECRET
+from tpuflex.inventory.kinds import SECRET
 from tpuflex.naming import API_KEY, METRICS_KEY, TLS_CERTIFICATE
 from tpuflex.planning.cost import run_cost
 from tpuflex.settings.load import parse
 from tpuflex.settings.secrets import SecretsSettings
+from tpuflex.stack.stack import Stack
+from tpuflex.terminal.output import Output
 
 
-def with_secrets(stack: OpenStack, **versions: object) -> OpenStack:
+def with_secrets(stack: Stack, **versions: object) -> Stack:
     """The stack with these pinned versions."""
     secrets = SecretsSettings.model_validate(versions)
     return replace(stack, settings=stack.settings.model_copy(update={"secrets": secrets}))
 
 
-def plan(stack: OpenStack, operation: str, *roles: str) -> EnginePlan:
+def plan(stack: Stack, operation: str, *roles: str) -> EnginePlan:
     """What is done with the secrets for ``roles``."""
     return EnginePlan(
         tuple(
@@ -42,9 +42,7 @@ def plan(stack: OpenStack, operation: str, *roles: str) -> EnginePlan:
     )
 
 
-def test_who_agrees_is_told_that_clients_need_another_key(
-    stack: OpenStack, capsys: Captured
-) -> None:
+def test_who_agrees_is_told_that_clients_need_another_key(stack: Stack, capsys: Captured) -> None:
     """In the plan that `up` and `preview` show, in that for scripts and in the comment."""
     moved = StackPlan(stack, plan(stack, "replace", API_KEY), run_cost(stack.settings))
     moved.show(Output(json=False, verbose=False))
@@ -62,7 +60,7 @@ def test_who_agrees_is_told_that_clients_need_another_key(
 
 
 @pytest.mark.parametrize("operation", ["create", "update", "delete", "same"])
-def test_other_plans_say_nothing_of_it(stack: OpenStack, operation: str) -> None:
+def test_other_plans_say_nothing_of_it(stack: Stack, operation: str) -> None:
     """A secret that is changed in place keeps its versions; a first one has none to lose."""
     other = plan(stack, operation, API_KEY)
 
@@ -70,7 +68,7 @@ def test_other_plans_say_nothing_of_it(stack: OpenStack, operation: str) -> None
     require_first_versions(with_secrets(stack, api_key_version=3), other)
 
 
-def test_what_only_somebody_else_can_put_again(stack: OpenStack) -> None:
+def test_what_only_somebody_else_can_put_again(stack: Stack) -> None:
     """A certificate is nothing that `up` could make: whoever has it puts it again."""
     mine = with_secrets(stack, tls_certificate_version=1, metrics_key_version=1)
 
@@ -81,7 +79,7 @@ def test_what_only_somebody_else_can_put_again(stack: OpenStack) -> None:
     assert "give it to what collects the metrics" in metrics
 
 
-def test_a_later_version_of_a_new_secret_is_refused_at_the_plan(stack: OpenStack) -> None:
+def test_a_later_version_of_a_new_secret_is_refused_at_the_plan(stack: Stack) -> None:
     """It would fail when the slice that served is deleted already: each is refused by its key."""
     mine = with_secrets(stack, api_key_version=2, tls_certificate_version=3, metrics_key_version=1)
     moved = plan(mine, "replace", API_KEY, TLS_CERTIFICATE, METRICS_KEY)
@@ -98,13 +96,13 @@ def test_a_later_version_of_a_new_secret_is_refused_at_the_plan(stack: OpenStack
     require_first_versions(with_secrets(stack), plan(stack, "replace", API_KEY))
 
 
-def with_(stack: OpenStack, **changes: object) -> OpenStack:
+def with_(stack: Stack, **changes: object) -> Stack:
     """``stack`` with these settings."""
     named = {key.replace("__", "."): value for key, value in changes.items()}
     return replace(stack, settings=parse(sections(named), "test"))
 
 
-def test_nothing_is_put_into_a_secret_of_yours(stack: OpenStack) -> None:
+def test_nothing_is_put_into_a_secret_of_yours(stack: Stack) -> None:
     """It is said what to do instead."""
     name = "projects/acme-vault/secrets/vllm-key/versions/3"
     with pytest.raises(SettingsError) as caught:

@@ -15,18 +15,18 @@ from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import TOKEN, Api
 from tests.loopback import overrides
 from tests.provider.fakes import FakeTime
-from tpuflex.cli.cloud import Cloud
-from tpuflex.cli.engine_work import outlasting
-from tpuflex.cli.stack import OpenStack
+from tpuflex.deploy.engine_work import outlasting
 from tpuflex.engine.events import Note
 from tpuflex.engine.failure import failure
 from tpuflex.errors import AccessError, ServiceDisabledError
-from tpuflex.gcp.listing import Apis
-from tpuflex.gcp.required_apis import APIS, BOOTSTRAP_APIS, Question
-from tpuflex.gcp.settling import SETTLED_AFTER, Settling
-from tpuflex.gcp.storage_client import storage_bucket
+from tpuflex.google.required_apis import APIS, BOOTSTRAP_APIS, Question
+from tpuflex.google.settling import SETTLED_AFTER, Settling
+from tpuflex.google.storage_client import storage_bucket
+from tpuflex.inventory.listing import Apis
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.stack import Stack
 
-Way = Callable[[Cloud], None]
+Way = Callable[[Connection], None]
 PROJECT = "tpuflex-dev"
 #: What an API of Google's says, through the gcp plugin.
 PLUGINS_WORDS = (
@@ -79,14 +79,14 @@ def running(tmp_path: Path, clock: ManualClock) -> Iterator[EmbeddedCloud]:
 
 
 @pytest.fixture
-def cloud(running: EmbeddedCloud, stack: OpenStack, time: FakeTime) -> Cloud:
+def cloud(running: EmbeddedCloud, stack: Stack, time: FakeTime) -> Connection:
     """What a command has of it."""
     environ = {
         **overrides(running.url),
         "STORAGE_EMULATOR_HOST": running.url,
         "GOOGLE_OAUTH_ACCESS_TOKEN": TOKEN,
     }
-    found = Cloud(stack, environ)
+    found = Connection(stack, environ)
     found.__dict__["timing"] = time.timing()
     return found
 
@@ -94,7 +94,7 @@ def cloud(running: EmbeddedCloud, stack: OpenStack, time: FakeTime) -> Cloud:
 def ask(client: str) -> Way:
     """By a client of our own."""
 
-    def way(cloud: Cloud) -> None:
+    def way(cloud: Connection) -> None:
         question = QUESTIONS[client]
         query = {key: text.format(project=PROJECT) for key, text in question.query}
         path = question.path.format(project=PROJECT)
@@ -103,7 +103,7 @@ def ask(client: str) -> Way:
     return way
 
 
-def look_into_bucket(cloud: Cloud) -> None:
+def look_into_bucket(cloud: Connection) -> None:
     """By Google's library, as weights are pushed."""
     bucket = storage_bucket(
         "bucket-1",
@@ -118,12 +118,12 @@ def look_into_bucket(cloud: Cloud) -> None:
         raise ServiceDisabledError(str(error)) from error
 
 
-def run_engine(cloud: Cloud) -> None:
+def run_engine(cloud: Connection) -> None:
     """By the gcp plugin, whose words the engine hands on."""
 
     def run() -> None:
         try:
-            ask("compute")(Cloud(cloud.stack, cloud.environ))
+            ask("compute")(Connection(cloud.stack, cloud.environ))
         except ServiceDisabledError:
             raise failure("up", [Note("error", PLUGINS_WORDS, "vllm-network")], "") from None
 
@@ -146,7 +146,7 @@ def test_every_client_is_in_the_table() -> None:
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_an_api_that_was_enabled_a_moment_ago_is_waited_for(
-    cloud: Cloud, time: FakeTime, way: Way
+    cloud: Connection, time: FakeTime, way: Way
 ) -> None:
     """Once a command has enabled APIs, each is asked again until it answers."""
     cloud.settling.begin(time.now)
@@ -158,7 +158,7 @@ def test_an_api_that_was_enabled_a_moment_ago_is_waited_for(
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_the_wait_is_bounded(
-    cloud: Cloud, running: EmbeddedCloud, time: FakeTime, way: Way
+    cloud: Connection, running: EmbeddedCloud, time: FakeTime, way: Way
 ) -> None:
     """An API that does not answer within five minutes has refused, with exit code 6."""
     running.cloud.strictness.change({"apis": {"answers_after_s": 9999}})
@@ -173,7 +173,7 @@ def test_the_wait_is_bounded(
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_nothing_is_waited_for_where_nobody_enabled_anything(
-    cloud: Cloud, time: FakeTime, way: Way
+    cloud: Connection, time: FakeTime, way: Way
 ) -> None:
     """Then the refusal is final, and comes at once."""
     with pytest.raises(ServiceDisabledError):

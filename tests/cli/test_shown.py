@@ -10,16 +10,16 @@ import pytest
 from tests.cli.samples import NODE, status
 from tests.cli.typing import NOON, Captured
 from tests.unit.test_cost import priced
-from tpuflex.cli.cloud import Cloud
-from tpuflex.cli.daemon import Daemon
+from tpuflex.cli.endpoint.ask import reach, summary
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.output import one_line, table_lines
-from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps.ask import reach, summary
-from tpuflex.cli.steps.boot import host_log
-from tpuflex.cli.steps.up import show_result
+from tpuflex.deploy.boot import host_log
+from tpuflex.deploy.up import show_result
 from tpuflex.operate.ask import Answer
 from tpuflex.settings.load import parse
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.emulator import Daemon
+from tpuflex.stack.stack import Stack
+from tpuflex.terminal.output import one_line, table_lines
 
 
 def test_line_that_is_redrawn() -> None:
@@ -49,18 +49,18 @@ def test_speed() -> None:
     ],
 )
 def test_log_on_the_embedded_cloud(
-    stack: OpenStack, hosts: list[object], expected: str, monkeypatch: pytest.MonkeyPatch
+    stack: Stack, hosts: list[object], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log of an emulated host is a file, where the embedded cloud says that it is."""
     monkeypatch.setattr(Daemon, "call", lambda *_: {"hosts": hosts})
 
-    assert host_log(Cloud(stack, {}), status()).startswith(expected)
+    assert host_log(Connection(stack, {}), status()).startswith(expected)
 
 
-def test_way_to_a_private_endpoint(stack: OpenStack) -> None:
+def test_way_to_a_private_endpoint(stack: Stack) -> None:
     """On Google, an endpoint that cannot be reached comes with the tunnel to type."""
     google = stack.settings.model_copy(update={"cloud": "google"})
-    cloud = Cloud(OpenStack(stack.project, "tpu", stack.file, google), {})
+    cloud = Connection(Stack(stack.project, "tpu", stack.file, google), {})
 
     text = reach(cloud, status(address="10.0.0.2"))
 
@@ -78,11 +78,11 @@ def test_way_to_a_private_endpoint(stack: OpenStack) -> None:
     ("zone", "price"), [("us-east5-a", "$4.00 per hour"), ("europe-west4-a", "$8.00 per hour")]
 )
 def test_the_price_is_that_of_the_zone_that_granted(
-    stack: OpenStack, capsys: Captured, zone: str, price: str
+    stack: Stack, capsys: Captured, zone: str, price: str
 ) -> None:
     """While it waited for capacity in two regions, the dearer one was said; now it is known."""
     settings = parse(priced(us_east5="1", europe_west4="2"), "test")
-    cloud = Cloud(replace(stack, settings=settings), {})
+    cloud = Connection(replace(stack, settings=settings), {})
     show_result(Invocation({}, now=lambda: NOON), cloud, status(zone=zone))
     text = capsys.readouterr().out
     scripts = Invocation({}, now=lambda: NOON)

@@ -11,11 +11,11 @@ from typing import Any, cast
 
 import pytest
 
-from tpuflex.cli.cloud import Cloud
-from tpuflex.cli.recorded import recorded_requests, recorded_zones
-from tpuflex.cli.seen_states import SeenStates
 from tpuflex.errors import EngineError
 from tpuflex.naming import QUEUED_RESOURCE
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.known_state_ids import SeenStates
+from tpuflex.stack.recorded_slices import recorded_requests, recorded_zones
 
 ONE, TWO = "0123456789abcdef0123", "fedcba9876543210fedc"
 
@@ -93,19 +93,19 @@ class Stack:
 
 @dataclass(frozen=True)
 class Stored:
-    """The part of a :class:`Cloud` that is read."""
+    """The part of a :class:`Connection` that is read."""
 
     stack: Stack
     environ: Mapping[str, str]
 
 
-def cloud(root: Path, state: str) -> Cloud:
+def cloud(root: Path, state: str) -> Connection:
     """A cloud whose stack has ``state`` in a backend of files."""
     file = root / ".pulumi" / "stacks" / "shop" / "dev.json"
     file.parent.mkdir(parents=True)
     file.write_text(state)
     stack = Stack(Project("shop", root, root))
-    return cast("Cloud", Stored(stack, {"PULUMI_BACKEND_URL": f"file://{root}"}))
+    return cast("Connection", Stored(stack, {"PULUMI_BACKEND_URL": f"file://{root}"}))
 
 
 def checkpoint(resource: Mapping[str, Any]) -> str:

@@ -14,10 +14,7 @@ import pytest
 from tests.cli.samples import status
 from tests.cli.typing import NOON, Captured
 from tests.unit.stack_sections import sections
-from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps.boot_failure import after_failed_boot
-from tpuflex.cli.steps.status import (
+from tpuflex.cli.endpoint.status import (
     advice_text,
     brought_place,
     run_status,
@@ -25,7 +22,9 @@ from tpuflex.cli.steps.status import (
     with_last_known,
     zone_text,
 )
+from tpuflex.cli.invocation import Invocation
 from tpuflex.codes import Code
+from tpuflex.deploy.boot_failure import after_failed_boot
 from tpuflex.errors import (
     AccessError,
     FailedBootError,
@@ -36,17 +35,18 @@ from tpuflex.host.boot_wait import SILENT
 from tpuflex.host.report import CompileCacheReport, HostReport, KvCacheReport
 from tpuflex.host.serving import Serving, ServingPhase
 from tpuflex.operate.slice import SliceStatus
-from tpuflex.request.outcomes import ACCEPTED
-from tpuflex.request.states import Lifecycle
+from tpuflex.queued_resource.outcomes import ACCEPTED
+from tpuflex.queued_resource.states import Lifecycle
 from tpuflex.settings.load import parse
 from tpuflex.settings.model import WeightsSettings
+from tpuflex.stack.stack import Stack
 
 Show = Callable[..., tuple[object, str]]
 
 
 @pytest.fixture
 def show(
-    invocation: Invocation, stack: OpenStack, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    invocation: Invocation, stack: Stack, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> Show:
     """Show a status; the exit code and the text."""
     monkeypatch.setenv("TZ", "UTC")
@@ -278,7 +278,7 @@ def test_a_server_with_known_holes(
         assert ("known security holes" in text) == old
 
 
-def test_a_bucket_of_yours_is_named(stack: OpenStack) -> None:
+def test_a_bucket_of_yours_is_named(stack: Stack) -> None:
     """With the place of the weights in it; of one that tpuflex makes nothing is said."""
     assert brought_place(stack.settings) == ""
     weights = WeightsSettings(bucket="gs://acme-models/llm")
@@ -289,8 +289,8 @@ def test_a_bucket_of_yours_is_named(stack: OpenStack) -> None:
     assert brought_place(theirs) == f"yours: {place}"
 
 
-class Stack:
-    """The part of an :class:`OpenStack` that is read."""
+class StackPart:
+    """The part of an :class:`Stack` that is read."""
 
     def __init__(self, **slice_: str) -> None:
         changes: Any = {f"slice.{key}": value for key, value in slice_.items()}
@@ -320,7 +320,7 @@ def test_status_reads_the_state_where_the_cloud_refuses(monkeypatch: pytest.Monk
     def refused(*_: object, **__: object) -> None:
         raise AccessError("403")
 
-    steps = "tpuflex.cli.steps.status"
+    steps = "tpuflex.cli.endpoint.status"
     monkeypatch.setattr(f"{steps}.slice_status", refused)
     monkeypatch.setattr(f"{steps}.recorded_requests", lambda _: ("g1 in us-east5-a",))
     cloud: Any = type("Cloud", (), {"stack": Stack(), "tpu": None, "recorded_zones": None})
@@ -338,8 +338,8 @@ def test_a_run_that_ended_elsewhere_needs_no_rerun() -> None:
     there = stack.settings.slice.zones
 
     assert zone_text(over, there).endswith(f"`tpuflex up` starts a new run in {there[0]}")
-    assert "rerun" not in advice_text(over, cast("OpenStack", stack))
-    assert "rerun" in advice_text(replace(over, zone=there[0]), cast("OpenStack", stack))
+    assert "rerun" not in advice_text(over, cast("Stack", stack))
+    assert "rerun" in advice_text(replace(over, zone=there[0]), cast("Stack", stack))
     assert "replaces the slice" in zone_text(status(zone="europe-west4-a"), there)
     assert zone_text(replace(over, zone=there[0]), there) == ""
 
@@ -349,8 +349,8 @@ def test_an_accepted_end_asks_for_nothing() -> None:
     slice; what brings one back stays named."""
     over = status(state="SUSPENDED", lifecycle=Lifecycle.ENDED, node_state="")
 
-    accepted = advice_text(over, cast("OpenStack", Stack(on_run_end="accept")))
-    kept = advice_text(over, cast("OpenStack", Stack()))
+    accepted = advice_text(over, cast("Stack", StackPart(on_run_end="accept")))
+    kept = advice_text(over, cast("Stack", StackPart()))
 
     assert accepted == ACCEPTED.text
     assert accepted.endswith(kept)
@@ -361,7 +361,7 @@ def test_an_end_that_is_renewed_asks_for_an_up(on_run_end: str) -> None:
     """Where the stack file renews, a plain `up` starts the next run: nothing has to be changed,
     whatever on_run_end says, and wherever the run was."""
     over = status(state="SUSPENDED", lifecycle=Lifecycle.ENDED, node_state="")
-    stack = cast("OpenStack", Stack(renew_before="1h", on_run_end=on_run_end))
+    stack = cast("Stack", StackPart(renew_before="1h", on_run_end=on_run_end))
 
     for each in (over, replace(over, zone="europe-west4-a")):
         advice = advice_text(each, stack)
@@ -373,7 +373,7 @@ def test_an_end_that_is_renewed_asks_for_an_up(on_run_end: str) -> None:
 @pytest.mark.parametrize(("on_boot_failure", "told"), [("delete", True), ("keep", False)])
 def test_a_booting_host_says_who_would_delete_it(on_boot_failure: str, told: bool) -> None:
     """With on_boot_failure: delete, only the `up` that was granted the slice deletes it."""
-    stack = cast("OpenStack", Stack(on_boot_failure=on_boot_failure))
+    stack = cast("Stack", StackPart(on_boot_failure=on_boot_failure))
 
     assert ("`tpuflex down` does" in advice_text(status(host=None), stack)) is told
     assert "on_boot_failure" not in advice_text(status(), stack)
@@ -389,7 +389,7 @@ def test_a_deletion_that_failed_names_the_command_that_deletes(
     def fails(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("tpuflex.cli.steps.boot_failure.slice_status", fails)
+    monkeypatch.setattr("tpuflex.deploy.boot_failure.slice_status", fails)
     cloud: Any = type("Cloud", (), {"stack": Stack(on_boot_failure="delete"), "tpu": None})
     failure = FailedBootError("silent", hint=f"The host's log: there\n{SILENT}")
 

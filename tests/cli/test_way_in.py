@@ -14,23 +14,24 @@ from pydantic import JsonValue
 from tests.cli.samples import status
 from tests.cli.typing import Captured, TypeIn
 from tests.security.strangers import STRANGER, needs_second_uid
-from tpuflex.cli.cloud import Cloud
-from tpuflex.cli.daemon import Daemon
+from tpuflex.cli.endpoint import logs
+from tpuflex.cli.endpoint.logs import followed, run_logs
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps import logs, way_in
-from tpuflex.cli.steps.kept_log import Part
-from tpuflex.cli.steps.logs import followed, run_logs
-from tpuflex.cli.steps.way_in import run_ssh, run_tunnel
 from tpuflex.errors import AccessError, ConflictError, NotFoundError, TpuflexError
-from tpuflex.gcp.timing import Timing
+from tpuflex.google.timing import Timing
+from tpuflex.operate import way_in
+from tpuflex.operate.kept_log import Part
 from tpuflex.operate.slice import SliceStatus
+from tpuflex.operate.way_in import run_ssh, run_tunnel
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.emulator import Daemon
+from tpuflex.stack.stack import Stack
 
 
 @pytest.fixture
-def google(stack: OpenStack) -> OpenStack:
+def google(stack: Stack) -> Stack:
     settings = stack.settings.model_copy(update={"cloud": "google"})
-    return OpenStack(stack.project, "tpu", stack.file, settings)
+    return Stack(stack.project, "tpu", stack.file, settings)
 
 
 @pytest.fixture(autouse=True)
@@ -95,14 +96,14 @@ SSH = "alpha compute tpus tpu-vm ssh n --zone=us-east5-a --project=p --tunnel-th
 
 @pytest.mark.usefixtures("hosts")
 def test_the_log_of_an_emulated_host(
-    tmp_path: Path, invocation: Invocation, stack: OpenStack, capsys: Captured
+    tmp_path: Path, invocation: Invocation, stack: Stack, capsys: Captured
 ) -> None:
     """The end of the host's serial log, where the embedded cloud says that it is, made printable;
     the directory need not have the node's name."""
     (tmp_path / "n.log").write_text("of another zone\n")
     (tmp_path / "n.us-east5-a.log").write_text("one\ntwo\n\x1b[2Jthree\n")
 
-    run_logs(invocation, Cloud(stack, {}), Part(2), follow=False)
+    run_logs(invocation, Connection(stack, {}), Part(2), follow=False)
 
     shown = capsys.readouterr().out
     assert shown.startswith("two\n")
@@ -111,10 +112,10 @@ def test_the_log_of_an_emulated_host(
 
 
 @pytest.mark.usefixtures("hosts")
-def test_no_log_yet(invocation: Invocation, stack: OpenStack) -> None:
+def test_no_log_yet(invocation: Invocation, stack: Stack) -> None:
     """A host that has written nothing is an error with the path."""
     with pytest.raises(NotFoundError, match=r"no log yet: .*n\.us-east5-a\.log"):
-        run_logs(invocation, Cloud(stack, {}), Part(2), follow=False)
+        run_logs(invocation, Connection(stack, {}), Part(2), follow=False)
 
 
 ENTRY: dict[str, JsonValue] = {
@@ -130,7 +131,7 @@ ENTRY: dict[str, JsonValue] = {
 ABSENT = NotFoundError("Stack dev has no queued resource in us-east5-a.", hint="Run up.")
 
 
-def absent(_cloud: Cloud) -> SliceStatus:
+def absent(_cloud: Connection) -> SliceStatus:
     raise ABSENT
 
 
@@ -138,14 +139,14 @@ def absent(_cloud: Cloud) -> SliceStatus:
 def test_the_log_of_a_host_that_is_gone(
     gone: str,
     invocation: Invocation,
-    stack: OpenStack,
+    stack: Stack,
     hosts: list[dict[str, object]],
     monkeypatch: pytest.MonkeyPatch,
     capsys: Captured,
 ) -> None:
     """A dead boot leaves its end in Cloud Logging, which is read where nothing else is left; an
     empty page is not the last."""
-    cloud, kept = Cloud(stack, {}), Logs({"nextPageToken": "t"}, {"entries": [ENTRY]})
+    cloud, kept = Connection(stack, {}), Logs({"nextPageToken": "t"}, {"entries": [ENTRY]})
     vars(cloud)["logging"] = kept
     if gone == "slice":
         monkeypatch.setattr(logs, "host_status", absent)
@@ -184,11 +185,11 @@ def test_a_host_that_left_no_log(
     answer: dict[str, JsonValue] | TpuflexError,
     said: str,
     invocation: Invocation,
-    stack: OpenStack,
+    stack: Stack,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """There is no host, and no log either: exit code 4, with why, and what to do about both."""
-    cloud = Cloud(stack, {})
+    cloud = Connection(stack, {})
     vars(cloud)["logging"] = Logs(answer)
     monkeypatch.setattr(logs, "host_status", absent)
 
@@ -217,10 +218,10 @@ def test_following_gives_whole_lines(tmp_path: Path) -> None:
 
 
 def test_the_log_of_a_host_on_google(
-    tmp_path: Path, invocation: Invocation, google: OpenStack, capsys: Captured
+    tmp_path: Path, invocation: Invocation, google: Stack, capsys: Captured
 ) -> None:
     """Gcloud reads it through IAP; what comes is made printable, its exit code passed on."""
-    cloud = Cloud(google, stand_in(tmp_path, ALPHA))
+    cloud = Connection(google, stand_in(tmp_path, ALPHA))
 
     with pytest.raises(SystemExit) as ended:
         run_logs(invocation, cloud, Part(9), follow=True)
@@ -235,10 +236,10 @@ def test_the_log_of_a_host_on_google(
 
 
 def test_ssh_and_tunnel_on_google(
-    tmp_path: Path, invocation: Invocation, google: OpenStack, capfd: Captured
+    tmp_path: Path, invocation: Invocation, google: Stack, capfd: Captured
 ) -> None:
     """Both run gcloud's alpha command through IAP and pass its exit code on."""
-    cloud = Cloud(google, stand_in(tmp_path, ALPHA))
+    cloud = Connection(google, stand_in(tmp_path, ALPHA))
 
     with pytest.raises(SystemExit) as shell:
         run_ssh(invocation, cloud)
@@ -271,11 +272,11 @@ def _free_port() -> int:
 
 
 def test_a_tunnel_is_said_to_be_there_when_it_is(
-    tmp_path: Path, invocation: Invocation, google: OpenStack, capfd: Captured
+    tmp_path: Path, invocation: Invocation, google: Stack, capfd: Captured
 ) -> None:
     """Who asks through it earlier would send the key to whoever listens there."""
     port = _free_port()
-    cloud = Cloud(google, stand_in(tmp_path, ALPHA, LISTENS.format(uid=os.getuid())))
+    cloud = Connection(google, stand_in(tmp_path, ALPHA, LISTENS.format(uid=os.getuid())))
 
     with pytest.raises(SystemExit):
         run_tunnel(invocation, cloud, port)
@@ -286,10 +287,10 @@ def test_a_tunnel_is_said_to_be_there_when_it_is(
 
 @needs_second_uid
 def test_a_tunnel_of_another_user(
-    tmp_path: Path, invocation: Invocation, google: OpenStack, capfd: Captured
+    tmp_path: Path, invocation: Invocation, google: Stack, capfd: Captured
 ) -> None:
     """Whoever takes the port first has no question sent there."""
-    cloud = Cloud(google, stand_in(tmp_path, ALPHA, LISTENS.format(uid=STRANGER)))
+    cloud = Connection(google, stand_in(tmp_path, ALPHA, LISTENS.format(uid=STRANGER)))
 
     with pytest.raises(AccessError, match="No tunnel: port"):
         run_tunnel(invocation, cloud, _free_port())
@@ -297,12 +298,12 @@ def test_a_tunnel_of_another_user(
     assert "tpuflex ask" not in capfd.readouterr().err
 
 
-def test_a_port_that_is_taken(invocation: Invocation, google: OpenStack) -> None:
+def test_a_port_that_is_taken(invocation: Invocation, google: Stack) -> None:
     """What listens there already would be taken for the tunnel."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with pytest.raises(ConflictError, match=f"Port {port} of .*already in use") as caught:
-            run_tunnel(invocation, Cloud(google, {}), port)
+            run_tunnel(invocation, Connection(google, {}), port)
 
     assert caught.value.hint == "Choose another: tpuflex tunnel --stack tpu --port PORT"
 
@@ -318,7 +319,7 @@ def test_a_port_that_is_taken(invocation: Invocation, google: OpenStack) -> None
 def test_gcloud_that_cannot(
     tmp_path: Path,
     invocation: Invocation,
-    google: OpenStack,
+    google: Stack,
     components: str | None,
     message: str,
     hint: str,
@@ -327,26 +328,26 @@ def test_gcloud_that_cannot(
     environ = {"PATH": ""} if components is None else stand_in(tmp_path, components)
 
     with pytest.raises(TpuflexError, match=message) as raised:
-        run_ssh(invocation, Cloud(google, environ))
+        run_ssh(invocation, Connection(google, environ))
 
     assert hint in raised.value.hint
 
 
 def test_emulated_hosts_need_no_way_in(
-    invocation: Invocation, stack: OpenStack, monkeypatch: pytest.MonkeyPatch
+    invocation: Invocation, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On the embedded cloud, ssh and tunnel say why they are not needed."""
     monkeypatch.setattr(way_in, "host_status", lambda _cloud: status(address="127.0.0.9"))
     with pytest.raises(ConflictError, match="nothing to log in to"):
-        run_ssh(invocation, Cloud(stack, {}))
+        run_ssh(invocation, Connection(stack, {}))
     with pytest.raises(ConflictError, match="needs no tunnel"):
-        run_tunnel(invocation, Cloud(stack, {}), None)
+        run_tunnel(invocation, Connection(stack, {}), None)
 
 
 def test_a_shell_on_an_emulated_host(
     tmp_path: Path,
     invocation: Invocation,
-    stack: OpenStack,
+    stack: Stack,
     monkeypatch: pytest.MonkeyPatch,
     capfd: Captured,
 ) -> None:
@@ -354,7 +355,7 @@ def test_a_shell_on_an_emulated_host(
     door = {"https_proxy": "http://127.0.0.1:1"}
     monkeypatch.setattr(Daemon, "tunnel_environment", lambda _daemon: door)
     with pytest.raises(SystemExit) as ended:
-        run_ssh(invocation, Cloud(stack, stand_in(tmp_path, ALPHA)))
+        run_ssh(invocation, Connection(stack, stand_in(tmp_path, ALPHA)))
     assert ended.value.code == 5
     assert f"{SSH}\n" in capfd.readouterr().out
 
@@ -368,12 +369,12 @@ def test_one_document(type_in: TypeIn) -> None:
 
 
 def test_a_connection_that_breaks_off_is_made_again(
-    invocation: Invocation, stack: OpenStack, capsys: Captured
+    invocation: Invocation, stack: Stack, capsys: Captured
 ) -> None:
     """A connection that held is made again after a pause; one that did not has its own reason."""
     held, codes, clock = [3600.0, 61.0, 59.0], [255, 1, 255], [0.0]
     timing = Timing(lambda: clock[0], lambda: 0.0, lambda _seconds: False, lambda: 0.0)
-    cloud = Cloud(stack, {})
+    cloud = Connection(stack, {})
     cloud.__dict__["timing"] = timing
 
     def run() -> int:

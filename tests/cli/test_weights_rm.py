@@ -11,15 +11,15 @@ import pytest
 from tests.cli.test_prepare import OURS, TRUNCATED
 from tests.cli.typing import Captured, TypeIn
 from tpuflex.boot.places import weights_prefix
-from tpuflex.cli.cloud import Cloud
-from tpuflex.cli.output import Output
-from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps.weights_verdicts import Verdict, Wanted, judge
-from tpuflex.cli.steps.weights_verify import run_verify
-from tpuflex.cli.weights_uses import User, Uses
+from tpuflex.cli.weights.verify import run_verify
 from tpuflex.errors import WeightsError
-from tpuflex.gcp.weights_report import StoredWeights, WeightsCheck
 from tpuflex.planning.model_files import WeightsProblem
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.stack import Stack
+from tpuflex.terminal.output import Output
+from tpuflex.weights.report import StoredWeights, WeightsCheck
+from tpuflex.weights.uses import User, Uses
+from tpuflex.weights.verdicts import Verdict, Wanted, judge
 
 NOW = dt.datetime(2026, 11, 23, 12, tzinfo=dt.UTC)
 LONG_AGO = NOW - dt.timedelta(days=40)
@@ -146,21 +146,21 @@ class Stored:
 
 
 @pytest.fixture
-def cloud(stack: OpenStack) -> Cloud:
+def cloud(stack: Stack) -> Connection:
     """The cloud of a stack that names no source."""
     model = stack.settings.model
     weights = model.weights.model_copy(update={"source": None})
     model = model.model_copy(update={"weights": weights})
     settings = stack.settings.model_copy(update={"model": model})
-    return Cloud(OpenStack(stack.project, stack.name, stack.file, settings), {})
+    return Connection(Stack(stack.project, stack.name, stack.file, settings), {})
 
 
-def verify(cloud: Cloud, found: Stored, *, as_json: bool = False) -> None:
+def verify(cloud: Connection, found: Stored, *, as_json: bool = False) -> None:
     vars(cloud)["weights"] = found
     run_verify(cloud, None, Output(json=as_json, verbose=False))
 
 
-def test_what_is_beside_the_set_is_told(cloud: Cloud, capsys: Captured) -> None:
+def test_what_is_beside_the_set_is_told(cloud: Connection, capsys: Captured) -> None:
     """It is no damage, and a script finds it by name."""
     found = Stored(("old-1.safetensors", "old-2.safetensors"))
     verify(cloud, found)
@@ -174,7 +174,7 @@ def test_what_is_beside_the_set_is_told(cloud: Cloud, capsys: Captured) -> None:
     assert document["beside"] == ["old-1.safetensors", "old-2.safetensors"]
 
 
-def test_damage_is_damage_whatever_is_beside(cloud: Cloud) -> None:
+def test_damage_is_damage_whatever_is_beside(cloud: Connection) -> None:
     """A file of the manifest that is wrong ends it; the others are not among the problems."""
     with pytest.raises(WeightsError, match="not as it should be") as caught:
         verify(cloud, Stored(("old.safetensors",), (TRUNCATED,)))

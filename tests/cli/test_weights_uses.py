@@ -8,9 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from tpuflex.cli.cloud import Cloud
-from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.weights_uses import User, Uses, weights_uses
 from tpuflex.errors import (
     AccessError,
     ApiError,
@@ -18,10 +15,13 @@ from tpuflex.errors import (
     ServiceDisabledError,
     TpuflexError,
 )
-from tpuflex.gcp.library import READER_TITLE, below, reader_title
-from tpuflex.gcp.queued_resources import NodeListing, QueuedResourceListing
+from tpuflex.google.queued_resources import NodeListing, QueuedResourceListing
 from tpuflex.host.metadata_keys import CONFIG_KEY
-from tpuflex.request.model import Node, NodeSpec, QueuedResource, QueuedResourceState, Tpu
+from tpuflex.inventory.library import READER_TITLE, below, reader_title
+from tpuflex.queued_resource.model import Node, NodeSpec, QueuedResource, QueuedResourceState, Tpu
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.stack import Stack
+from tpuflex.weights.uses import User, Uses, weights_uses
 
 PREFIX = "models/acme-tiny/1"
 HOST = "serviceAccount:h@p.iam.gserviceaccount.com"
@@ -72,24 +72,24 @@ class Policy:
         return {"bindings": [reading] if self._prefix else [], "permissions": self._held}
 
 
-def uses_of(stack: OpenStack, slices: Slices, policy: Policy) -> tuple[list[str], list[str]]:
+def uses_of(stack: Stack, slices: Slices, policy: Policy) -> tuple[list[str], list[str]]:
     """The users of the set, and what could not be looked at."""
-    cloud = Cloud(stack, {})
+    cloud = Connection(stack, {})
     vars(cloud)["tpu"] = slices
     vars(cloud)["apis"] = lambda: SimpleNamespace(storage=policy)
     found = weights_uses(cloud)
     return [*found.of(PREFIX)], [*found.unseen]
 
 
-def node(stack: OpenStack, name: str, prefix: str = PREFIX, bucket: str = "") -> Node:
+def node(stack: Stack, name: str, prefix: str = PREFIX, bucket: str = "") -> Node:
     """A node that boots with the set at ``prefix``."""
-    weights = {"bucket": bucket or Cloud(stack, {}).bucket, "prefix": prefix}
+    weights = {"bucket": bucket or Connection(stack, {}).bucket, "prefix": prefix}
     weights["manifest_sha256"] = "5a" * 32
     path = f"projects/p/locations/{name}"
     return Node(name=path, metadata={CONFIG_KEY: json.dumps({"weights": weights})})
 
 
-def request(stack: OpenStack, name: str, state: str) -> QueuedResource:
+def request(stack: Stack, name: str, state: str) -> QueuedResource:
     """A request whose node would."""
     return QueuedResource(
         name=f"projects/p/locations/{name}",
@@ -98,14 +98,14 @@ def request(stack: OpenStack, name: str, state: str) -> QueuedResource:
     )
 
 
-def test_an_endpoint_that_may_read(stack: OpenStack) -> None:
+def test_an_endpoint_that_may_read(stack: Stack) -> None:
     """Whether or not its slice is there: its next `up` finds the weights."""
     users, unseen = uses_of(stack, Slices(), Policy(PREFIX))
     assert (users, unseen) == ([f"{HOST} may read it, an endpoint's account"], [])
     assert uses_of(stack, Slices(), Policy("models/other/1")) == ([], [])
 
 
-def test_slices_that_boot_with_it(stack: OpenStack) -> None:
+def test_slices_that_boot_with_it(stack: Stack) -> None:
     """Nodes and live requests in any zone, each once; requests that are over, and what boots with
     other weights, do not."""
     zone = stack.settings.slice.zones[0]
@@ -142,9 +142,9 @@ def test_an_endpoint_is_told_from_the_others() -> None:
     assert uses.others("models/other/1", "a1", HOST) == ()
 
 
-def test_endpoints_of_one_account_are_told_apart(stack: OpenStack) -> None:
+def test_endpoints_of_one_account_are_told_apart(stack: Stack) -> None:
     """An account of the user's own serves several: each has a binding whose title names it."""
-    cloud = Cloud(stack, {})
+    cloud = Connection(stack, {})
     vars(cloud)["tpu"] = Slices()
     policy = Policy(PREFIX, title=reader_title("b2"))
     vars(cloud)["apis"] = lambda: SimpleNamespace(storage=policy)
@@ -154,7 +154,7 @@ def test_endpoints_of_one_account_are_told_apart(stack: OpenStack) -> None:
     assert uses.others(PREFIX, "b2", HOST) == ()
 
 
-def test_a_request_that_is_granted_meanwhile_is_seen(stack: OpenStack) -> None:
+def test_a_request_that_is_granted_meanwhile_is_seen(stack: Stack) -> None:
     """Its node is made between the two lists that are asked for: it is in one of them."""
     place = stack.settings.slice.zones[0]
     made = node(stack, f"{place}/nodes/one")
@@ -195,7 +195,7 @@ DENIED = AccessError("denied")
     ],
 )
 def test_what_could_not_be_looked_at_is_told(
-    stack: OpenStack, slices: Slices, policy: Policy, unseen: int
+    stack: Stack, slices: Slices, policy: Policy, unseen: int
 ) -> None:
     """Unless it cannot matter: hosts of another region do not read this bucket, and a zone that is
     not there has none. Nor is an endpoint's binding understood that somebody has changed."""

@@ -17,9 +17,9 @@ from tests.components.pulumi_plan import Plan, run_program
 from tests.loopback import overrides
 from tests.unit.stack_sections import embedded, sections
 from tpuflex.components.cloud import PLUGIN_ENDPOINTS, require_matching_cloud, runs_embedded
-from tpuflex.gcp.endpoints import OVERRIDES, REHEARSAL_VARIABLE
+from tpuflex.files.trusted import own_directory, write_private
+from tpuflex.google.endpoints import OVERRIDES, REHEARSAL_VARIABLE
 from tpuflex.program import _FIRST_CLASSES
-from tpuflex.trusted_files import own_directory, write_private
 
 Deploy = Callable[..., Plan]
 

@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 
 import tpuflex.components
-from tpuflex.cli.stack_run import _load_program
+from tpuflex.deploy.stack_run import _load_program
 from tpuflex.errors import BootError
 
 COMPONENTS = Path(str(tpuflex.components.__file__)).parent

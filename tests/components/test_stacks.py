@@ -15,9 +15,7 @@ from tests.goldens.golden_texts import assert_golden
 from tests.unit.stack_sections import PIN
 from tools.docs.stacks_reference import planned_text, stack_head
 from tpuflex.boot.config import boot_config
-from tpuflex.cli.output import Output
-from tpuflex.cli.plan import StackPlan
-from tpuflex.cli.stack import OpenStack
+from tpuflex.deploy.plan import StackPlan
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.planning.cost import run_cost
 from tpuflex.planning.memory import MemoryPlan
@@ -25,6 +23,8 @@ from tpuflex.planning.stack import plan_stack
 from tpuflex.project import Project
 from tpuflex.settings.load import parse
 from tpuflex.settings.model import PLACEHOLDER_PROJECT
+from tpuflex.stack.stack import Stack
+from tpuflex.terminal.output import Output
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "stacks").glob("Pulumi.*.yaml"))
@@ -47,13 +47,13 @@ def sections_of(file: Path) -> dict[str, object]:
     }
 
 
-def open_(file: Path) -> OpenStack:
+def open_(file: Path) -> Stack:
     """The stack in ``file`` as a command sees it."""
     project = Project("tpuflex", ROOT, ROOT / "stacks", ROOT / ".tpuflex")
-    return OpenStack(project, name_of(file), file, parse(sections_of(file), file.name))
+    return Stack(project, name_of(file), file, parse(sections_of(file), file.name))
 
 
-def plan_of(stack: OpenStack, deployed: Deploy) -> StackPlan:
+def plan_of(stack: Stack, deployed: Deploy) -> StackPlan:
     """The plan of the first `up` of ``stack``."""
     made = deployed(sections_of(stack.file), stack=stack.name, prepare=Prepared(PIN), preview=True)
     steps = (

@@ -15,7 +15,7 @@ from embedded_cloud.server import EmbeddedCloud
 from reliability.control import Control
 from tests.embedded_cloud.api import TOKEN, Api, eventually
 from tpuflex.errors import EmulatorError
-from tpuflex.gcp.timing import Timing, steady
+from tpuflex.google.timing import Timing, steady
 
 EMBEDDED = {"TPUFLEX_EMULATOR": "http://127.0.0.1:1"}
 

@@ -10,8 +10,8 @@ import pytest
 from embedded_cloud.daemon import SERVICES, outdated
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.server import EmbeddedCloud
-from tpuflex.cli.daemon import Daemon
 from tpuflex.errors import EmulatorError
+from tpuflex.stack.emulator import Daemon
 
 NOW = version("tpuflex")
 

@@ -11,7 +11,7 @@ from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import PROJECT, ZONE, Api, error_of, flex_start
 from tests.embedded_cloud.compute_api import GLOBAL, NETWORK
 from tpuflex.errors import AccessError
-from tpuflex.gcp.rpc_errors import as_exception, read_rpc_error
+from tpuflex.google.rpc_errors import as_exception, read_rpc_error
 
 _ACCOUNTS = f"v1/projects/{PROJECT}/serviceAccounts"
 _EMAIL = f"host-sa@{PROJECT}.iam.gserviceaccount.com"

@@ -12,7 +12,7 @@ from embedded_cloud.errors import CloudError
 from embedded_cloud.server import EmbeddedCloud
 from embedded_cloud.strictness import LENIENT, PRESETS, STRICT, Strictness
 from tests.embedded_cloud.api import TOKEN, Api, error_of
-from tpuflex.cli import emulator_rules
+from tpuflex.cli.emulator import rules as emulator_rules
 
 #: What a project has or may, not what Google refuses: the strict preset leaves them as they are.
 _NEVER_STRICT = {"billing", "docker", "iam", "organization_policies", "permissions"}

@@ -19,9 +19,9 @@ from embedded_cloud.tokens.credentials import KINDS
 from embedded_cloud.tokens.identities import USER_ACCOUNT, deployer
 from tests.embedded_cloud.api import TOKEN, error_of
 from tpuflex.errors import AccessError
-from tpuflex.gcp.credentials import Kind, describe
-from tpuflex.gcp.endpoints import Endpoints
-from tpuflex.gcp.session import EMBEDDED_TOKEN, AuthorizedSession, authorized_session
+from tpuflex.google.credentials import Kind, describe
+from tpuflex.google.endpoints import Endpoints
+from tpuflex.google.session import EMBEDDED_TOKEN, AuthorizedSession, authorized_session
 
 PROJECT = "my-project"
 SECRETS = f"/v1/projects/{PROJECT}/secrets"

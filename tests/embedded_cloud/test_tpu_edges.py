@@ -14,13 +14,13 @@ from reliability.direct import DirectSession
 from reliability.servicer_rig import CLOUD_PROJECT, ZONE, ServicerRig
 from reliability.small_engine import NAME, PROJECT, STACK
 from tpuflex.errors import TpuflexError
-from tpuflex.gcp.queued_resources import TpuClient
-from tpuflex.gcp.transport import Transport
+from tpuflex.google.queued_resources import TpuClient
+from tpuflex.google.transport import Transport
 from tpuflex.naming import Names
-from tpuflex.request.edges import EDGES, UNKNOWN_STATE, Point
-from tpuflex.request.name import RequestName
-from tpuflex.request.outcomes import Condition
-from tpuflex.request.states import describe
+from tpuflex.queued_resource.edges import EDGES, UNKNOWN_STATE, Point
+from tpuflex.queued_resource.name import RequestName
+from tpuflex.queued_resource.outcomes import Condition
+from tpuflex.queued_resource.states import describe
 
 Json = dict[str, Any]
 

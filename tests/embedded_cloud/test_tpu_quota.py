@@ -8,7 +8,7 @@ import pytest
 
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import RUN_S, ZONE, Api, error_of, flex_start
-from tpuflex.request.causes import Cause, classify
+from tpuflex.queued_resource.causes import Cause, classify
 
 _FLEX = "TPUV6EPreemptiblePerProjectPerZoneForTPUAPI"
 

@@ -19,7 +19,7 @@ from embedded_cloud.strictness import STRICT
 from embedded_cloud.tpu.capacity import Capacity
 from tests.unit.stack_sections import pinned
 from tpuflex.engine.find import Engine, ensure
-from tpuflex.gcp.timing import SPEED_VARIABLE
+from tpuflex.google.timing import SPEED_VARIABLE
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import StackSettings
 

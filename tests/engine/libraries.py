@@ -18,16 +18,16 @@ import yaml
 from embedded_cloud.access import Caller, Principal
 from tests.checkpoints import everything_in
 from tests.engine.embedded import Embedded
-from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps.library import run_library_status, run_library_up
-from tpuflex.cli.steps.library_down import run_library_down
+from tpuflex.cli.library.down import run_library_down
+from tpuflex.deploy.library import run_library_status, run_library_up
 from tpuflex.errors import TpuflexError
-from tpuflex.gcp.weights_files import local_manifest
 from tpuflex.naming import library_names
 from tpuflex.project import open_project
 from tpuflex.settings.load import load_stack_file
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.stack import Stack
+from tpuflex.weights.local_files import local_manifest
 
 PROJECT = "tpuflex-dev"
 Captured = pytest.CaptureFixture[str]
@@ -56,15 +56,15 @@ def write_stack(
 
 def command(
     embedded: Embedded, stack: str = "dev", *, yes: bool = True, json_: bool = True
-) -> tuple[Invocation, Cloud]:
+) -> tuple[Invocation, Connection]:
     """What a command on ``stack`` works with."""
     project = open_project(embedded.root, embedded.environ)
     file = project.stack_file(stack)
-    opened = OpenStack(project, stack, file, load_stack_file(file, deploying=False).settings)
+    opened = Stack(project, stack, file, load_stack_file(file, deploying=False).settings)
     path = f"{embedded.engine.path.parent}:{embedded.environ['PATH']}"
     environ = {**embedded.environ, "PATH": path}
     invocation = Invocation(environ=environ, chosen_stack=stack, json=json_, yes=yes)
-    return invocation, Cloud(opened, embedded.environ)
+    return invocation, Connection(opened, embedded.environ)
 
 
 def begin(embedded: Embedded, word: str) -> subprocess.Popen[bytes]:
@@ -140,7 +140,7 @@ def main(root: str, engine: str, word: str) -> None:
     file = project.stack_file("dev")
     settings = load_stack_file(file, deploying=False).settings
     invocation = Invocation(environ=environ, json=True, yes=True)
-    cloud = Cloud(OpenStack(project, "dev", file, settings), dict(os.environ))
+    cloud = Connection(Stack(project, "dev", file, settings), dict(os.environ))
     try:
         if word == "up":
             run_library_up(invocation, cloud, ())

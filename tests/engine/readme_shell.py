@@ -12,9 +12,9 @@ from pathlib import Path
 
 from tests.docs.blocks import lines_of_shell
 from tests.engine.embedded import ROOT, write_project
-from tpuflex.cli.daemon import Daemon
 from tpuflex.engine.find import Engine
 from tpuflex.settings.model import PLACEHOLDER_PROJECT
+from tpuflex.stack.emulator import Daemon
 
 
 def commands(after: str) -> list[str]:

@@ -26,9 +26,9 @@ from embedded_cloud.hosts import namespace
 from tests.engine.embedded import ROOT, pulumi_engine
 from tests.engine.installed_shell import Shell, reached
 from tests.wheel.installed import Installed, installed
-from tpuflex.cli.daemon import Daemon
 from tpuflex.engine.find import Engine
 from tpuflex.operate.gcloud import find_gcloud
+from tpuflex.stack.emulator import Daemon
 
 __all__ = ["installed", "pulumi_engine"]
 

@@ -26,7 +26,7 @@ from tpuflex.errors import (
     SettingsError,
     TpuflexError,
 )
-from tpuflex.request.outcomes import (
+from tpuflex.queued_resource.outcomes import (
     PROTECTED,
     RUN_OVER_CLEANED,
     STUCK_DOWN,

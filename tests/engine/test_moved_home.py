@@ -7,7 +7,7 @@ import pytest
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.engine.moved_home import require_home_can_move
 from tpuflex.errors import ConflictError
-from tpuflex.gcp.kinds import SUBNETWORK
+from tpuflex.inventory.kinds import SUBNETWORK
 
 A, B = "us-east5", "europe-west4"
 

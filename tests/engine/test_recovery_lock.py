@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tpuflex.engine.recovery.lock import sole_recovery
 from tpuflex.engine.state_files import damage, file_backend, mend_files
 from tpuflex.engine.state_lock import Owner, ThisMachine, break_locks, locks, owner
 from tpuflex.errors import EngineError
+from tpuflex.recovery.lock import sole_recovery
 
 TAKEN = 1_790_000_000.0
 
@@ -215,7 +215,7 @@ class TestFiles:
 HOLDER = """
 import sys, time
 from pathlib import Path
-from tpuflex.engine.recovery.lock import sole_recovery
+from tpuflex.recovery.lock import sole_recovery
 with sole_recovery(Path(sys.argv[1]), "p", "dev"):
     print("inside", flush=True)
     time.sleep(60)

@@ -10,12 +10,12 @@ import pytest
 from pulumi_plugin.values import UNKNOWN_STRING as UNKNOWN
 from tests.operate.marked_things import NAMES, STATE, STRANGER, ZONE, Api, clients, labelled
 from tpuflex.engine.events import EnginePlan, Step
-from tpuflex.engine.recovery.look import CloudLook, LookResult, Presence
-from tpuflex.engine.recovery.recover import recover
 from tpuflex.engine.state import pending, resources
 from tpuflex.errors import AccessError, ApiError
-from tpuflex.gcp.places import places
-from tpuflex.gcp.timing import Timing
+from tpuflex.google.timing import Timing
+from tpuflex.inventory.places import places
+from tpuflex.recovery.look import CloudLook, LookResult, Presence
+from tpuflex.recovery.recover import recover
 
 TYPE = "tpuflex:tpu:QueuedResource"
 URN = f"urn:pulumi:dev::p::{TYPE}::slice"

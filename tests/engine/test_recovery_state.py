@@ -10,8 +10,6 @@ from pulumi_plugin.values import UNKNOWN_STRING as UNKNOWN
 from tests.components.pulumi_plan import run_program
 from tests.loopback import overrides
 from tests.unit.stack_sections import embedded
-from tpuflex.engine.recovery.hand_over import taking_over
-from tpuflex.engine.recovery.look import LookResult, Presence, best, judged
 from tpuflex.engine.state import (
     adopted,
     known_ids,
@@ -22,11 +20,13 @@ from tpuflex.engine.state import (
     used,
     without_pending,
 )
-from tpuflex.gcp.kinds import KINDS, Kind, of_type
-from tpuflex.gcp.places import places, unknown
-from tpuflex.gcp.transport import JsonObject
+from tpuflex.google.transport import JsonObject
+from tpuflex.inventory.kinds import KINDS, Kind, of_type
+from tpuflex.inventory.places import places, unknown
 from tpuflex.naming import STATE_ID, Names
 from tpuflex.program import deploy
+from tpuflex.recovery.hand_over import taking_over
+from tpuflex.recovery.look import LookResult, Presence, best, judged
 from tpuflex.settings.load import parse
 
 NETWORK = "gcp:compute/network:Network"

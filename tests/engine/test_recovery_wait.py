@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tpuflex.engine.events import EnginePlan, Step
-from tpuflex.engine.recovery.import_state import DELETION_WAIT_S
-from tpuflex.engine.recovery.look import LookResult, Presence
-from tpuflex.engine.recovery.recover import recover
 from tpuflex.engine.state import pending, resources
-from tpuflex.gcp.timing import Timing
-from tpuflex.request.body import spec_hash
-from tpuflex.request.check import parse
+from tpuflex.google.timing import Timing
+from tpuflex.queued_resource.body import spec_hash
+from tpuflex.queued_resource.check import parse
+from tpuflex.recovery.import_state import DELETION_WAIT_S
+from tpuflex.recovery.look import LookResult, Presence
+from tpuflex.recovery.recover import recover
 
 TYPE = "tpuflex:tpu:QueuedResource"
 PLACE = "projects/cloud-project/locations/us-east5-a/queuedResources"

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from tpuflex.engine.events import EnginePlan, Step
-from tpuflex.engine.recovery.look import LookResult, Presence
-from tpuflex.engine.recovery.owners import Taken
-from tpuflex.engine.recovery.recover import recover
-from tpuflex.engine.recovery.report import Recovery
-from tpuflex.engine.recovery.take_over import TakeOver
 from tpuflex.engine.state import state_ids
 from tpuflex.errors import EngineError
-from tpuflex.gcp.markers import Marker
-from tpuflex.gcp.timing import Timing
+from tpuflex.google.timing import Timing
+from tpuflex.inventory.markers import Marker
 from tpuflex.naming import LABEL_STATE, STATE_ID
+from tpuflex.recovery.look import LookResult, Presence
+from tpuflex.recovery.owners import Taken
+from tpuflex.recovery.recover import recover
+from tpuflex.recovery.report import Recovery
+from tpuflex.recovery.take_over import TakeOver
 
 URN = f"urn:pulumi:dev::p::{STATE_ID}::vllm-state"
 BUCKET = "gcp:storage/bucket:Bucket"

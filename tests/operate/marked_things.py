@@ -7,12 +7,12 @@ from dataclasses import fields
 from typing import Any
 
 from tpuflex.errors import NotFoundError, TpuflexError
-from tpuflex.gcp.cloud_resource import CloudResource
-from tpuflex.gcp.kinds import NODE, Kind, of_type
-from tpuflex.gcp.listing import Apis
-from tpuflex.gcp.markers import Marker
-from tpuflex.gcp.ownership import Maker
-from tpuflex.gcp.transport import JsonObject
+from tpuflex.google.transport import JsonObject
+from tpuflex.inventory.cloud_resource import CloudResource
+from tpuflex.inventory.kinds import NODE, Kind, of_type
+from tpuflex.inventory.listing import Apis
+from tpuflex.inventory.markers import Marker
+from tpuflex.inventory.ownership import Maker
 from tpuflex.naming import ENDPOINT_NAME, QUEUED_RESOURCE, Names
 from tpuflex.operate.sweep import Here
 

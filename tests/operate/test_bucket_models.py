@@ -13,11 +13,11 @@ from embedded_cloud.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
 from tests.hub_models import safetensors
 from tpuflex.errors import ConflictError, NotFoundError, WeightsError
-from tpuflex.gcp.checkpoint_objects import checkpoint_objects
-from tpuflex.gcp.storage_client import storage_bucket
-from tpuflex.operate.bucket_models import Listing, list_model
+from tpuflex.google.storage_client import storage_bucket
 from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.settings.weights_source import GsUrl
+from tpuflex.weights.bucket_models import Listing, list_model
+from tpuflex.weights.checkpoint_objects import checkpoint_objects
 
 if TYPE_CHECKING:
     from google.cloud.storage import Bucket  # type: ignore[import-untyped]

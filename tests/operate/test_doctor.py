@@ -6,8 +6,7 @@ import threading
 
 import pytest
 
-from tpuflex.errors import AccessError, EngineError, QuotaError, SettingsError, TpuflexError
-from tpuflex.operate.doctor.check import (
+from tpuflex.doctor.check import (
     Check,
     Group,
     Standing,
@@ -17,8 +16,9 @@ from tpuflex.operate.doctor.check import (
     in_groups,
     summary,
 )
-from tpuflex.operate.doctor.reading import Unread, attempt
-from tpuflex.operate.doctor.side_by_side import Examination, examine_all
+from tpuflex.doctor.reading import Unread, attempt
+from tpuflex.doctor.side_by_side import Examination, examine_all
+from tpuflex.errors import AccessError, EngineError, QuotaError, SettingsError, TpuflexError
 
 ENGINE = Subject(Group.MACHINE, "engine")
 BILLING = Subject(Group.ACCOUNT, "billing")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpuflex.operate.gguf_checkpoint import hugging_face_name, rotary_row_order, shards
+from tpuflex.weights.gguf_checkpoint import hugging_face_name, rotary_row_order, shards
 
 
 @pytest.mark.parametrize(

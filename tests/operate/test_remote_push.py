@@ -18,16 +18,16 @@ from tests.full_disk import full_from
 from tests.hub_models import MODEL, pauses, put_model, safetensors
 from tpuflex.boot.manifest import Manifest, WeightsFile
 from tpuflex.errors import ConflictError, InterruptedByUser, NotFoundError, WeightsError
-from tpuflex.gcp.checkpoint_objects import checkpoint_objects
-from tpuflex.gcp.remote_model import Arrived, FetchedFiles, RemoteFile, RemoteModel
-from tpuflex.gcp.storage_client import storage_bucket
-from tpuflex.gcp.weights import WeightsBucket
-from tpuflex.gcp.weights_report import FoundManifest, PushReport
-from tpuflex.only_maker import only_maker
-from tpuflex.operate.bucket_models import bucket_model
-from tpuflex.operate.hub.client import HubClient, hub_model
+from tpuflex.files.only_maker import only_maker
+from tpuflex.google.storage_client import storage_bucket
 from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.settings.weights_source import GsUrl, HubSource
+from tpuflex.weights.bucket import WeightsBucket
+from tpuflex.weights.bucket_models import bucket_model
+from tpuflex.weights.checkpoint_objects import checkpoint_objects
+from tpuflex.weights.hub.client import HubClient, hub_model
+from tpuflex.weights.remote_model import Arrived, FetchedFiles, RemoteFile, RemoteModel
+from tpuflex.weights.report import FoundManifest, PushReport
 
 if TYPE_CHECKING:
     from google.cloud.storage import Bucket  # type: ignore[import-untyped]

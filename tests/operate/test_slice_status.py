@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tpuflex.cli.steps.status import host_text, weights_text
+from tpuflex.cli.endpoint.status import host_text, weights_text
 from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
-from tpuflex.gcp.queued_resources import NodeListing, QueuedResourceListing
+from tpuflex.google.queued_resources import NodeListing, QueuedResourceListing
 from tpuflex.host.report import HostReport
 from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import slice_status
-from tpuflex.request.model import Node, QueuedResource, QueueingPolicy
-from tpuflex.request.outcomes import TABLE, UNREAD, Condition
-from tpuflex.request.states import Lifecycle
+from tpuflex.queued_resource.model import Node, QueuedResource, QueueingPolicy
+from tpuflex.queued_resource.outcomes import TABLE, UNREAD, Condition
+from tpuflex.queued_resource.states import Lifecycle
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import StackSettings
 

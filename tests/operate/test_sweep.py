@@ -20,16 +20,16 @@ from tests.operate.marked_things import (
     node,
     request,
 )
-from tpuflex.cli.output import Output
-from tpuflex.cli.steps.sweep_report import show, sweep_command
+from tpuflex.cli.sweep.report import show, sweep_command
 from tpuflex.errors import AccessError
-from tpuflex.gcp.cloud_resource import CloudResource
-from tpuflex.gcp.kinds import BUCKET, KINDS
-from tpuflex.gcp.listing import Listing, list_all, list_slices
-from tpuflex.gcp.markers import Marker
-from tpuflex.gcp.transport import JsonObject
+from tpuflex.google.transport import JsonObject
+from tpuflex.inventory.cloud_resource import CloudResource
+from tpuflex.inventory.kinds import BUCKET, KINDS
+from tpuflex.inventory.listing import Listing, list_all, list_slices
+from tpuflex.inventory.markers import Marker
 from tpuflex.naming import SECRET_ROLES, library_names
 from tpuflex.operate.sweep import Disposition, Leftover, leftovers
+from tpuflex.terminal.output import Output
 
 HELD = f"projects/123/locations/z/queuedResources/{FIRST}"
 ELSEWHERE = "fedcba98765432100000"

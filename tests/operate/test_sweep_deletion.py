@@ -15,7 +15,7 @@ from tests.operate.marked_things import (
 )
 from tests.provider.fakes import FakeTime
 from tpuflex.errors import ApiError, ConflictError, NotFoundError
-from tpuflex.gcp.cloud_resource import CloudResource
+from tpuflex.inventory.cloud_resource import CloudResource
 from tpuflex.operate.sweep import Disposition, Leftover
 from tpuflex.operate.sweep_deletion import delete
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.provider.fakes import FakeTime
+from tpuflex.deploy.teardown_proof import Keeper, kept, prove_empty, refuse_unknown
 from tpuflex.errors import IncompleteTeardownError
-from tpuflex.gcp.inventory import Inventory, Item
+from tpuflex.inventory.inventory import Inventory, Item
 from tpuflex.naming import QUEUED_RESOURCE
-from tpuflex.operate.teardown import Keeper, kept, prove_empty, refuse_unknown
 
 BUCKET = "gcp:storage/bucket:Bucket"
 

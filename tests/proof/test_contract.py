@@ -12,8 +12,8 @@ import pytest
 from embedded_cloud.server import EmbeddedCloud
 from proof.cases import CASES
 from proof.contract import Caller, differences, recordings
-from tpuflex.gcp.endpoints import Endpoints
-from tpuflex.gcp.session import authorized_session
+from tpuflex.google.endpoints import Endpoints
+from tpuflex.google.session import authorized_session
 
 PROJECT = "tpuflex-dev"
 

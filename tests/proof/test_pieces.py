@@ -16,7 +16,7 @@ from proof.budget import BESIDE_CHIPS_USD, NEEDED, WANTED, affordable_run
 from proof.options import options
 from proof.run import prove
 from proof.scrub import Scrubber
-from tpuflex.gcp.endpoints import REHEARSAL_VARIABLE
+from tpuflex.google.endpoints import REHEARSAL_VARIABLE
 
 DOLLARS = st.decimals("0.01", "1000", places=2)
 

@@ -24,7 +24,7 @@ from tpuflex.errors import ApiError
 from tpuflex.provider.call import Call
 from tpuflex.provider.operations import create, delete_resource, read, update
 from tpuflex.provider.read import ReadResult
-from tpuflex.request.check import input_properties
+from tpuflex.queued_resource.check import input_properties
 
 BORN = "2026-11-21T08:00:00.123456789Z"
 WAITS = queued("WAITING_FOR_RESOURCES")

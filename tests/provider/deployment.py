@@ -22,7 +22,7 @@ from embedded_cloud.tpu.capacity import Capacity
 from pulumi_plugin.log import EngineLog
 from pulumi_plugin.serve import start
 from tpuflex.engine.events import Note, progress_of
-from tpuflex.gcp.timing import Timing
+from tpuflex.google.timing import Timing
 from tpuflex.provider.main import connector
 from tpuflex.provider.servicer import Servicer
 from tpuflex.tpu import Provider, QueuedResource

@@ -12,8 +12,8 @@ from google.rpc import status_pb2
 from pulumi_plugin.log import EngineLog
 from pulumi_plugin.protocol import provider_pb2
 from tests.provider.fakes import Cloud, FakeTime, Script
-from tpuflex.gcp.queued_resources import TpuClient
-from tpuflex.gcp.timing import Timing
+from tpuflex.google.queued_resources import TpuClient
+from tpuflex.google.timing import Timing
 from tpuflex.provider.configuration import Configuration
 from tpuflex.provider.servicer import Servicer
 

@@ -10,14 +10,14 @@ from typing import Any
 from pydantic import JsonValue
 
 from tpuflex.errors import NotFoundError, TpuflexError
-from tpuflex.gcp.queued_resources import TpuClient
-from tpuflex.gcp.timing import Timing
+from tpuflex.google.queued_resources import TpuClient
+from tpuflex.google.timing import Timing
 from tpuflex.provider.call import Call
-from tpuflex.request.body import request_body
-from tpuflex.request.check import parse
-from tpuflex.request.fields import RequestArgs
-from tpuflex.request.model import Node
-from tpuflex.request.name import Nodes
+from tpuflex.queued_resource.body import request_body
+from tpuflex.queued_resource.check import parse
+from tpuflex.queued_resource.fields import RequestArgs
+from tpuflex.queued_resource.model import Node
+from tpuflex.queued_resource.name import Nodes
 
 JsonObject = dict[str, JsonValue]
 

@@ -7,7 +7,7 @@ from typing import Any
 from pulumi_plugin.values import Properties
 from tests.provider.fakes import NAME, Answer, Sent, args, missing, node, queued
 from tpuflex.errors import TpuflexError
-from tpuflex.request.check import input_properties
+from tpuflex.queued_resource.check import input_properties
 
 THREE = args(multiNode={"nodeCount": 3})
 KNOWN: Properties = input_properties(THREE)

@@ -19,9 +19,9 @@ from pulumi_plugin.wire import encode
 from reliability.direct import DirectCloud, DirectSession
 from reliability.projects import SWIFT
 from reliability.small_engine import Context, Json, SmallEngine
-from tpuflex.gcp.queued_resources import TpuClient
-from tpuflex.gcp.timing import Timing
-from tpuflex.gcp.transport import Transport
+from tpuflex.google.queued_resources import TpuClient
+from tpuflex.google.timing import Timing
+from tpuflex.google.transport import Transport
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.provider.configuration import Configuration
 from tpuflex.provider.servicer import Servicer

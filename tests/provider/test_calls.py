@@ -28,7 +28,7 @@ from tpuflex.errors import AccessError, ApiError
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.provider.configuration import Configuration
 from tpuflex.provider.queued_resource import ADOPTS, CLEARS
-from tpuflex.request.fields import DEFAULTS
+from tpuflex.queued_resource.fields import DEFAULTS
 
 URN = f"urn:pulumi:dev::shop::{QUEUED_RESOURCE}::slice"
 TOKEN = "ya29.a0Canary_token-123"

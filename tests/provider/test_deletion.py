@@ -21,8 +21,8 @@ from tests.provider.fakes import (
 from tpuflex.errors import AccessError, ApiError, ConflictError
 from tpuflex.provider.delete import delete
 from tpuflex.provider.read import labels_of, read
-from tpuflex.request.name import RequestName
-from tpuflex.request.outcomes import TABLE, Condition
+from tpuflex.queued_resource.name import RequestName
+from tpuflex.queued_resource.outcomes import TABLE, Condition
 
 DAY = 86400.0
 TARGET = RequestName.parse(NAME)

@@ -28,10 +28,10 @@ from tpuflex.provider.call import UnreadyError, elapsed, pause_for
 from tpuflex.provider.configuration import Configuration, configuration, endpoints
 from tpuflex.provider.schema import package_schema
 from tpuflex.provider.zone_attempt import ZoneAttempt, reason
-from tpuflex.request.model import QueuedResource as Found
-from tpuflex.request.name import RequestName
-from tpuflex.request.rows import moment
-from tpuflex.request.snapshot import Snapshot
+from tpuflex.queued_resource.model import QueuedResource as Found
+from tpuflex.queued_resource.name import RequestName
+from tpuflex.queued_resource.rows import moment
+from tpuflex.queued_resource.snapshot import Snapshot
 from tpuflex.tpu import Provider, QueuedResource
 
 NAMED = RequestName.parse(NAME)

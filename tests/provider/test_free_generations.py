@@ -13,7 +13,7 @@ from tests.provider.fakes import INPUTS, NAME, Answer, Sent, args, missing, node
 from tpuflex.errors import ConflictError
 from tpuflex.provider.operations import delete_resource
 from tpuflex.provider.replacements import LEFT_ALONE, RENAMED, Replacements
-from tpuflex.request.name import RequestName
+from tpuflex.queued_resource.name import RequestName
 
 URN = "urn:pulumi:dev::shop::tpuflex:tpu:QueuedResource::slice"
 SERIES: Properties = {**INPUTS, "queuedResourceIdPrefix": "slice"}

@@ -11,7 +11,7 @@ from pulumi_plugin.wire import decode, encode, secret_keys
 from tests.provider.direct import Provider
 from tests.provider.fakes import NAME, Cloud, FakeTime, node, queued, sequence
 from tpuflex.errors import ApiError, TpuflexError
-from tpuflex.gcp.queued_resources import TpuClient
+from tpuflex.google.queued_resources import TpuClient
 from tpuflex.provider.call import Call
 from tpuflex.provider.functions import FUNCTIONS, ArgumentsError, invoke
 

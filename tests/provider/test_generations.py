@@ -11,7 +11,7 @@ from tests.provider.fakes import INPUTS, NAME
 from tpuflex.errors import ConflictError
 from tpuflex.naming import QUEUED_RESOURCE_ID_LIMIT, generation_id, generation_of
 from tpuflex.provider.generations import Generations
-from tpuflex.request.name import RequestName
+from tpuflex.queued_resource.name import RequestName
 
 URN = "urn:pulumi:dev::shop::tpuflex:tpu:QueuedResource::slice"
 HELD = RequestName.parse(NAME)

@@ -28,7 +28,7 @@ from tpuflex.errors import AccessError, ApiError, ConflictError, InterruptedByUs
 from tpuflex.provider.call import Call, UnreadyError
 from tpuflex.provider.handover import HandOver, await_heir
 from tpuflex.provider.watch import GO_ON
-from tpuflex.request.name import RequestName
+from tpuflex.queued_resource.name import RequestName
 
 BOOTS = {"metadata": {"startup-script": "true", "tpuflex-config": "{}"}}
 OLD = RequestName.parse(NAME.replace("-g1", "-g0"))

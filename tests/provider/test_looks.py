@@ -20,8 +20,8 @@ from tests.provider.fakes import (
 )
 from tests.provider.several import IDS, PLACE, Zone
 from tpuflex.errors import InterruptedByUser
-from tpuflex.request.name import RequestName
-from tpuflex.request.states import Lifecycle
+from tpuflex.queued_resource.name import RequestName
+from tpuflex.queued_resource.states import Lifecycle
 
 REQUEST = RequestName.parse(NAME)
 

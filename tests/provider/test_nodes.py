@@ -11,11 +11,11 @@ from tpuflex.provider.call import UnreadyError
 from tpuflex.provider.operations import create
 from tpuflex.provider.planning import plan
 from tpuflex.provider.read import read
-from tpuflex.request.model import Node, QueuedResource
-from tpuflex.request.name import Nodes, RequestName
-from tpuflex.request.outputs import outputs
-from tpuflex.request.snapshot import Snapshot
-from tpuflex.request.states import Lifecycle
+from tpuflex.queued_resource.model import Node, QueuedResource
+from tpuflex.queued_resource.name import Nodes, RequestName
+from tpuflex.queued_resource.outputs import outputs
+from tpuflex.queued_resource.snapshot import Snapshot
+from tpuflex.queued_resource.states import Lifecycle
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tpuflex.provider.call import UnreadyError
 from tpuflex.provider.operations import create, delete_resource, update
 from tpuflex.provider.planning import plan
 from tpuflex.provider.read import read
-from tpuflex.request.states import Lifecycle
+from tpuflex.queued_resource.states import Lifecycle
 
 
 def deletions(script: Any) -> list[str]:

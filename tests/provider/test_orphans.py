@@ -8,8 +8,8 @@ from tests.provider.fakes import NAME, Answer, Script, Sent, missing, scripted
 from tests.provider.several import IDS, PLACE
 from tpuflex.errors import AccessError, ApiError, ConflictError, TpuflexError
 from tpuflex.provider.delete import Orphans, orphaned
-from tpuflex.request.model import Node
-from tpuflex.request.name import Nodes, RequestName
+from tpuflex.queued_resource.model import Node
+from tpuflex.queued_resource.name import Nodes, RequestName
 
 
 def nodes(*states: str) -> list[Node]:

@@ -21,17 +21,17 @@ from tests.provider.fakes import (
     scripted,
     sequence,
 )
-from tests.request.inputs import filled
+from tests.queued_resource.inputs import filled
 from tpuflex.naming import LABEL_SPEC, Names
 from tpuflex.provider.operations import update
 from tpuflex.provider.patch import node_patch, patch
 from tpuflex.provider.planning import plan
 from tpuflex.provider.read import read
-from tpuflex.request.body import spec_hash
-from tpuflex.request.diff import diff
-from tpuflex.request.model import Node, QueuedResource
-from tpuflex.request.name import RequestName
-from tpuflex.request.snapshot import Snapshot
+from tpuflex.queued_resource.body import spec_hash
+from tpuflex.queued_resource.diff import diff
+from tpuflex.queued_resource.model import Node, QueuedResource
+from tpuflex.queued_resource.name import RequestName
+from tpuflex.queued_resource.snapshot import Snapshot
 
 HERE = RequestName.parse(NAME)
 SEVERAL = [{"network": "a"}, {"network": "b"}]

@@ -17,7 +17,7 @@ from tpuflex.errors import (
     TpuflexError,
 )
 from tpuflex.provider.call import UnreadyError
-from tpuflex.request.states import Lifecycle
+from tpuflex.queued_resource.states import Lifecycle
 
 ACCOUNT = INPUTS["serviceAccount"]
 TEXT = f"Service account {ACCOUNT} does not exist."

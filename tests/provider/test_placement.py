@@ -25,7 +25,7 @@ from tpuflex.errors import (
 from tpuflex.naming import LABEL_SPEC
 from tpuflex.provider.call import UnreadyError
 from tpuflex.provider.place import place
-from tpuflex.request.body import request_body
+from tpuflex.queued_resource.body import request_body
 
 DAY = 86400.0
 

@@ -13,8 +13,8 @@ from tpuflex.codes import Code
 from tpuflex.errors import ConflictError
 from tpuflex.provider.operations import delete_resource
 from tpuflex.provider.planning import PlanNote, plan
-from tpuflex.request.check import input_properties, with_defaults
-from tpuflex.request.outcomes import RUN_ACCEPTED, TABLE, Condition
+from tpuflex.queued_resource.check import input_properties, with_defaults
+from tpuflex.queued_resource.outcomes import RUN_ACCEPTED, TABLE, Condition
 
 URN = "urn:pulumi:dev::shop::tpuflex:tpu:QueuedResource::slice"
 EXPIRES = "2026-11-21T12:05:00Z"

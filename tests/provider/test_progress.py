@@ -9,13 +9,13 @@ import pytest
 
 from tests.provider.fakes import FakeTime, args, missing, queued, scripted
 from tests.provider.zones import A, B, Zone, race
-from tpuflex.gcp.timing import Timing
+from tpuflex.google.timing import Timing
 from tpuflex.provider.call import HEARTBEAT, Call, Deadlines, UnreadyError, pause_for
 from tpuflex.provider.contest import Contest, Progress
 from tpuflex.provider.waits import Waits
 from tpuflex.provider.watch import Watch
-from tpuflex.request.model import QueuedResource
-from tpuflex.request.snapshot import Snapshot
+from tpuflex.queued_resource.model import QueuedResource
+from tpuflex.queued_resource.snapshot import Snapshot
 
 HOUR = 3600.0
 LIMITS = Deadlines(queue=24 * HOUR, provisioning=HOUR, deletion=HOUR)

@@ -11,7 +11,7 @@ from tests.provider.fakes import (
 from tests.provider.zones import HOUR, QUOTA, A, B, C, Zone, granted, name, race
 from tpuflex.errors import ApiError, QuotaError
 from tpuflex.provider.call import UnreadyError
-from tpuflex.request.states import Lifecycle
+from tpuflex.queued_resource.states import Lifecycle
 
 
 def test_two_winners_at_once_leave_one() -> None:

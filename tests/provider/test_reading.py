@@ -22,17 +22,17 @@ from tests.provider.fakes import (
     scripted,
     sequence,
 )
-from tests.request.inputs import at, filled
+from tests.queued_resource.inputs import at, filled
 from tpuflex.errors import ConflictError
 from tpuflex.provider.operations import delete_resource, refuse_deletion
 from tpuflex.provider.planning import plan, refuse_replacement
 from tpuflex.provider.queued_resource import previewed_creation
 from tpuflex.provider.read import names_of
-from tpuflex.request.body import imported_inputs, request_body
-from tpuflex.request.model import Node, QueuedResource
-from tpuflex.request.name import Nodes, RequestName
-from tpuflex.request.outputs import observed_inputs
-from tpuflex.request.snapshot import Snapshot
+from tpuflex.queued_resource.body import imported_inputs, request_body
+from tpuflex.queued_resource.model import Node, QueuedResource
+from tpuflex.queued_resource.name import Nodes, RequestName
+from tpuflex.queued_resource.outputs import observed_inputs
+from tpuflex.queued_resource.snapshot import Snapshot
 
 HERE = RequestName.parse(NAME)
 LABELS: dict[str, str] = INPUTS["labels"]

@@ -11,7 +11,7 @@ import pytest
 from embedded_cloud.faults.control import random_rules
 from reliability.servicer_rig import ZONE, ServicerRig
 from reliability.serving_hosts import DELETION
-from tpuflex.request.name import RequestName
+from tpuflex.queued_resource.name import RequestName
 
 CREATE = "tpu.projects.locations.queuedResources.create"
 GET = "tpu.projects.locations.queuedResources.get"

@@ -17,9 +17,9 @@ from reliability.direct import DirectCloud, DirectSession
 from reliability.projects import SWIFT, slice_arguments
 from reliability.small_engine import CallFailedError, SmallEngine
 from tests.provider.small_stacks import Place, Slice, Stacks, Told
-from tpuflex.gcp.queued_resources import TpuClient
-from tpuflex.gcp.timing import Timing
-from tpuflex.gcp.transport import Transport
+from tpuflex.google.queued_resources import TpuClient
+from tpuflex.google.timing import Timing
+from tpuflex.google.transport import Transport
 from tpuflex.naming import QUEUED_RESOURCE, Names, generation_of
 from tpuflex.provider.configuration import Configuration
 from tpuflex.provider.servicer import Servicer

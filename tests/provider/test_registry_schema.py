@@ -14,17 +14,17 @@ from pydantic.alias_generators import to_camel
 import tpuflex
 from pulumi_plugin.values import Properties
 from tests.provider.fakes import INPUTS as BASE
-from tests.request.inputs import OTHER
+from tests.queued_resource.inputs import OTHER
 from tpuflex.naming import QUEUED_RESOURCE, VLLM_ENDPOINT
 from tpuflex.provider import examples
 from tpuflex.provider.planning import plan
 from tpuflex.provider.schema import package_schema
-from tpuflex.request.fields import DEFAULTS, INNER_DEFAULTS, INPUTS, ROWS, RequestArgs
-from tpuflex.request.name import Nodes, NodeStatus, RequestName
-from tpuflex.request.objects import DataDisk, MultiNode
-from tpuflex.request.outputs import outputs
-from tpuflex.request.snapshot import Snapshot
-from tpuflex.request.states import Lifecycle
+from tpuflex.queued_resource.fields import DEFAULTS, INNER_DEFAULTS, INPUTS, ROWS, RequestArgs
+from tpuflex.queued_resource.name import Nodes, NodeStatus, RequestName
+from tpuflex.queued_resource.objects import DataDisk, MultiNode
+from tpuflex.queued_resource.outputs import outputs
+from tpuflex.queued_resource.snapshot import Snapshot
+from tpuflex.queued_resource.states import Lifecycle
 
 SCHEMA: dict[str, Any] = json.loads(package_schema())
 RESOURCE: dict[str, Any] = SCHEMA["resources"][QUEUED_RESOURCE]

@@ -12,10 +12,10 @@ from pulumi.runtime import rpc
 from pydantic.alias_generators import to_camel
 
 from tests.components.pulumi_plan import run_program
-from tests.request.inputs import OTHER
+from tests.queued_resource.inputs import OTHER
 from tpuflex import tpu
 from tpuflex.provider.schema import FILLED
-from tpuflex.request.fields import REQUIRED, RequestArgs
+from tpuflex.queued_resource.fields import REQUIRED, RequestArgs
 from tpuflex.tpu import QueuedResource
 
 SLICE = "tpuflex:tpu:QueuedResource slice"

@@ -34,12 +34,12 @@ from tests.provider.fakes import (
 )
 from tpuflex import __version__
 from tpuflex.codes import Code, split_code
-from tpuflex.gcp.queued_resources import TpuClient
-from tpuflex.gcp.timing import Timing
+from tpuflex.google.queued_resources import TpuClient
+from tpuflex.google.timing import Timing
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.provider.configuration import Configuration
 from tpuflex.provider.servicer import Servicer
-from tpuflex.request.outcomes import TABLE, Condition
+from tpuflex.queued_resource.outcomes import TABLE, Condition
 
 PLUGIN = Path(__file__).parents[2] / "infra" / "plugin" / "pulumi-resource-tpuflex"
 URN = f"urn:pulumi:dev::shop::{QUEUED_RESOURCE}::slice"

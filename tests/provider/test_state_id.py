@@ -16,7 +16,7 @@ from tests.provider.fakes import INPUTS, Cloud, missing, node, queued, sequence
 from tpuflex.errors import TpuflexError
 from tpuflex.naming import LABEL_STATE, QUEUED_RESOURCE, STATE_ID, Names, is_state_id
 from tpuflex.provider.state_id import StateIds
-from tpuflex.request.check import parse
+from tpuflex.queued_resource.check import parse
 
 URN = f"urn:pulumi:dev::shop::{STATE_ID}::chat-state"
 GIVEN = "0123456789abcdef0123"

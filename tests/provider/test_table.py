@@ -28,8 +28,8 @@ from tpuflex.provider.call import UnreadyError
 from tpuflex.provider.operations import delete_resource, update
 from tpuflex.provider.planning import plan
 from tpuflex.provider.read import read
-from tpuflex.request.check import input_properties
-from tpuflex.request.outcomes import TABLE, Condition, PreviewAction
+from tpuflex.queued_resource.check import input_properties
+from tpuflex.queued_resource.outcomes import TABLE, Condition, PreviewAction
 
 KNOWN: Properties = input_properties(args())
 BORN = "2026-11-21T08:00:00.123456789Z"

@@ -23,8 +23,8 @@ from tpuflex.codes import Code
 from tpuflex.errors import AccessError, ApiError, QuotaError, TpuflexError
 from tpuflex.provider.call import Call, Deadlines, UnreadyError
 from tpuflex.provider.race import obtain
-from tpuflex.request.snapshot import Snapshot
-from tpuflex.request.states import Lifecycle
+from tpuflex.queued_resource.snapshot import Snapshot
+from tpuflex.queued_resource.states import Lifecycle
 
 HOUR = 3600.0
 DAY = 24 * HOUR

@@ -28,7 +28,7 @@ from tpuflex.provider.call import Call, UnreadyError
 from tpuflex.provider.operations import create, update
 from tpuflex.provider.queued_resource import QueuedResources
 from tpuflex.provider.read import ReadResult, read
-from tpuflex.request.outputs import outputs
+from tpuflex.queued_resource.outputs import outputs
 
 URN = "urn:pulumi:dev::shop::tpuflex:tpu:QueuedResource::slice"
 BOOTS = {"metadata": {"startup-script": "true", "tpuflex-config": "{}"}}

@@ -9,9 +9,9 @@ from typing import Any
 
 from tests.provider.fakes import Answer, Cloud, FakeTime, Handler, Script, Sent
 from tpuflex.errors import TpuflexError
-from tpuflex.gcp.queued_resources import TpuClient
+from tpuflex.google.queued_resources import TpuClient
 from tpuflex.provider.call import Call, UnreadyError
-from tpuflex.request.snapshot import Snapshot
+from tpuflex.queued_resource.snapshot import Snapshot
 
 A, B = "us-east5-a", "us-east5-b"
 

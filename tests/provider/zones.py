@@ -23,9 +23,9 @@ from tests.provider.fakes import (
 from tpuflex.errors import ConflictError, TpuflexError
 from tpuflex.provider.call import Deadlines
 from tpuflex.provider.race import obtain
-from tpuflex.request.fields import RequestArgs
-from tpuflex.request.name import RequestName
-from tpuflex.request.snapshot import Snapshot
+from tpuflex.queued_resource.fields import RequestArgs
+from tpuflex.queued_resource.name import RequestName
+from tpuflex.queued_resource.snapshot import Snapshot
 
 HOUR = 3600.0
 A, B, C = "us-east5-a", "us-east5-b", "us-east5-c"

@@ -15,22 +15,22 @@ from pathlib import Path
 
 from pulumi_plugin.log import scrub
 from tests.security.answering import server
-from tpuflex.cli.engine_progress import LiveProgress
+from tpuflex.cli.endpoint.status import show_status
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run
-from tpuflex.cli.output import Output
-from tpuflex.cli.stack import open_stack
-from tpuflex.cli.steps.boot import HostProgress
-from tpuflex.cli.steps.status import show_status
+from tpuflex.deploy.boot import HostProgress
 from tpuflex.engine.events import Note
 from tpuflex.errors import EmulatorError, TpuflexError
-from tpuflex.gcp.rpc_errors import as_exception, read_rpc_error
+from tpuflex.google.rpc_errors import as_exception, read_rpc_error
 from tpuflex.host.boot_wait import BootDeadlines, BootWait
 from tpuflex.host.report import HostReport, host_report
 from tpuflex.operate.ask import Question, ask
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.project import open_project
-from tpuflex.request.states import Lifecycle
+from tpuflex.queued_resource.states import Lifecycle
+from tpuflex.stack.stack import open_stack
+from tpuflex.terminal.engine_progress import LiveProgress
+from tpuflex.terminal.output import Output
 
 ROOT = Path(__file__).parents[2]
 

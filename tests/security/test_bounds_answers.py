@@ -11,10 +11,10 @@ import pytest
 
 from tests.security.answering import server
 from tpuflex.errors import ApiError
-from tpuflex.gcp.answers import MAX_BYTES
-from tpuflex.gcp.session import AuthorizedSession, GivenToken
-from tpuflex.gcp.timing import Timing
-from tpuflex.gcp.transport import Transport
+from tpuflex.google.answers import MAX_BYTES
+from tpuflex.google.session import AuthorizedSession, GivenToken
+from tpuflex.google.timing import Timing
+from tpuflex.google.transport import Transport
 from tpuflex.host.report import host_report
 from tpuflex.operate.ask import Question, ask
 

@@ -12,13 +12,13 @@ import pytest
 
 from tests.unit.stack_sections import sections
 from tpuflex.boot.config import boot_config
-from tpuflex.cli.cloud import Cloud
-from tpuflex.cli.prepare_secrets import ensure_secrets
-from tpuflex.cli.steps.ask import api_key
-from tpuflex.cli.steps.secrets import read_value
-from tpuflex.gcp.secrets import SecretVersion
+from tpuflex.cli.endpoint.ask import api_key
+from tpuflex.cli.secrets.run import read_value
+from tpuflex.deploy.secrets import ensure_secrets
+from tpuflex.google.secrets import SecretVersion
 from tpuflex.naming import API_KEY, METRICS_KEY, Names, SecretRole
 from tpuflex.settings.load import parse
+from tpuflex.stack.connection import Connection
 
 NAMES = Names("p", "s", "e")
 
@@ -41,7 +41,7 @@ class Secrets:
         return SecretVersion(secret, number, "ENABLED")
 
 
-def cloud(secrets: Secrets, **pinned: int) -> Cloud:
+def cloud(secrets: Secrets, **pinned: int) -> Connection:
     """A cloud that is its secrets only."""
     settings = parse(sections({"secrets": pinned}), "test")
     stack = SimpleNamespace(settings=settings, names=NAMES, name="s")
@@ -51,7 +51,7 @@ def cloud(secrets: Secrets, **pinned: int) -> Cloud:
         secret=NAMES.secret,
         secret_version=lambda role: settings.secret_version(NAMES, role),
     )
-    return cast("Cloud", double)
+    return cast("Connection", double)
 
 
 def test_metrics_key_is_made_on_demand() -> None:

@@ -14,16 +14,17 @@ import pytest
 
 from pulumi_plugin import user_namespace
 from tests.security.strangers import STRANGER, needs_second_uid
-from tpuflex import program, trusted_files
-from tpuflex.cli.cloud_environment import google_environment
+from tpuflex import program
 from tpuflex.cli.completion import VARIABLE, answer_shell
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run, tpuflex
 from tpuflex.engine.find import cached_engine
 from tpuflex.errors import AccessError
+from tpuflex.files import trusted as trusted_files
+from tpuflex.files.trusted import TRUSTED_UID_VARIABLE, child_environment, require_own
 from tpuflex.project import open_project
 from tpuflex.provider import main as provider
-from tpuflex.trusted_files import TRUSTED_UID_VARIABLE, child_environment, require_own
+from tpuflex.stack.environment import google_environment
 
 _PROJECT = "name: demo\nruntime: python\nmain: infra/\nstackConfigDir: stacks\n"
 _GROUP = 54_321

@@ -15,7 +15,7 @@ from tests.security.forged import (
     left_behind,
     sweep,
 )
-from tpuflex.gcp.inventory import Scope, take_inventory
+from tpuflex.inventory.inventory import Scope, take_inventory
 from tpuflex.naming import LABEL_OWNER
 from tpuflex.operate.sweep import Disposition
 

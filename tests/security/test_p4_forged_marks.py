@@ -28,13 +28,13 @@ from tests.security.forged import (
     proper_subsets,
     sweep,
 )
-from tpuflex.engine.recovery.look import CloudLook, Presence
-from tpuflex.gcp.cloud_resource import CloudResource
-from tpuflex.gcp.kinds import KINDS
-from tpuflex.gcp.markers import Marker
-from tpuflex.gcp.ownership import Maker, Mark, differences, not_as_asked
+from tpuflex.inventory.cloud_resource import CloudResource
+from tpuflex.inventory.kinds import KINDS
+from tpuflex.inventory.markers import Marker
+from tpuflex.inventory.ownership import Maker, Mark, differences, not_as_asked
 from tpuflex.naming import account_email
 from tpuflex.operate.sweep import Disposition
+from tpuflex.recovery.look import CloudLook, Presence
 
 __all__ = ["cloud"]
 

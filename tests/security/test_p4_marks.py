@@ -7,7 +7,7 @@ import pytest
 from tests.components.conftest import EMBEDDED_ENVIRON
 from tests.components.pulumi_plan import Plan, run_program
 from tests.unit.stack_sections import embedded
-from tpuflex.gcp.kinds import of_type
+from tpuflex.inventory.kinds import of_type
 from tpuflex.naming import Names
 from tpuflex.program import deploy
 from tpuflex.settings.load import parse

@@ -25,7 +25,7 @@ from tpuflex.errors import AlreadyExistsError, ConflictError
 from tpuflex.naming import LABEL_STATE, Names
 from tpuflex.provider.operations import create, delete_resource, update
 from tpuflex.provider.read import read
-from tpuflex.request.fields import RequestArgs
+from tpuflex.queued_resource.fields import RequestArgs
 
 OURS, THEIRS = "0123456789abcdef0123", "fedcba98765432100000"
 NAMES = Names("shop", "dev", "chat")

@@ -14,7 +14,7 @@ import termios
 import pytest
 
 from tests.security.terminal_sources import HOSTILE, ROOT, SOURCES
-from tpuflex.cli.output import Output
+from tpuflex.terminal.output import Output
 
 #: What a terminal would act on, and no command writes by itself.
 ACTS = (b"\x1b]", b"\x1b[2J", b"\x1b[1;1H", b"\x07", b"\x7f", b"\x08", b"\rM")

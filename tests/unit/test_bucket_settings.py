@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.unit.stack_sections import PIN, sections
 from tpuflex.boot.config import boot_config
 from tpuflex.boot.places import weights_prefix
+from tpuflex.doctor.rights import all_needed, permission_checks
 from tpuflex.errors import SettingsError
-from tpuflex.gcp.held_permissions import Held
+from tpuflex.google.held_permissions import Held
 from tpuflex.naming import Names
-from tpuflex.operate.doctor.rights import all_needed, permission_checks
 from tpuflex.roles.roles import When
 from tpuflex.settings.bucket import BroughtBucket, brought_bucket
 from tpuflex.settings.identity import IdentitySettings

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from tests.unit.stack_sections import embedded, sections
-from tpuflex.cli.steps.cost import elsewhere, usage_of
+from tpuflex.cli.plan.cost import elsewhere, usage_of
 from tpuflex.planning.cost import cost_in, run_cost
 from tpuflex.planning.stack_cost import stack_cost
 from tpuflex.settings.load import parse

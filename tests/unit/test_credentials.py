@@ -10,7 +10,7 @@ import pytest
 
 from tpuflex.engine.plugin_credentials import plugins_own, with_quota_project
 from tpuflex.errors import AccessError
-from tpuflex.gcp.credentials import Credential, Kind, credentials_file, describe
+from tpuflex.google.credentials import Credential, Kind, credentials_file, describe
 
 USER = {
     "type": "authorized_user",

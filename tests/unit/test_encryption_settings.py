@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.stack_sections import findings, sections
-from tpuflex.gcp.brought_key import agents, unusable
-from tpuflex.request.model import BootDiskConfig
+from tpuflex.google.existing_key import agents, unusable
+from tpuflex.queued_resource.model import BootDiskConfig
 from tpuflex.roles.roles import Command, When, roles
 from tpuflex.settings.encryption import EncryptionSettings
 from tpuflex.settings.load import parse

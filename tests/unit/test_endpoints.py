@@ -9,8 +9,8 @@ import requests
 
 from tests.loopback import overrides
 from tpuflex.errors import AccessError, SettingsError
-from tpuflex.gcp.endpoints import Endpoints, is_loopback
-from tpuflex.gcp.session import AuthorizedSession, authorized_session
+from tpuflex.google.endpoints import Endpoints, is_loopback
+from tpuflex.google.session import AuthorizedSession, authorized_session
 
 BASE = "http://127.0.0.1:8470"
 LOCAL = {

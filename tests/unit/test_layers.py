@@ -17,8 +17,8 @@ PACKAGES = ("tpuflex", "embedded_cloud", "pulumi_plugin")
 OTHER_PACKAGES = {
     "embedded_cloud": (
         "tpuflex.errors",
-        "tpuflex.only_maker",
-        "tpuflex.trusted_files",
+        "tpuflex.files.only_maker",
+        "tpuflex.files.trusted",
         "pulumi_plugin.",
     ),
     "pulumi_plugin": (),

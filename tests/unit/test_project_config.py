@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.unit.stack_sections import TPU_IMAGE
-from tpuflex.cli.stack import open_stack
 from tpuflex.errors import SettingsError
 from tpuflex.project import open_project
 from tpuflex.settings.load import load_stack_file
+from tpuflex.stack.stack import open_stack
 
 PROJECT = """\
 name: acme

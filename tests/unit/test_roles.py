@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from embedded_cloud.admission.permission_table import needs_of
-from tpuflex.gcp.kinds import IMAGES_ROLE, PROJECT_ROLES
+from tpuflex.inventory.kinds import IMAGES_ROLE, PROJECT_ROLES
 from tpuflex.roles.roles import Command, Roles, When, roles
 
 #: Verbs of permissions that read.

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from tpuflex.codes import Code
 from tpuflex.engine.failure import OUTCOMES
 from tpuflex.operate.status import STATUS_FIELDS
-from tpuflex.request.edges import COMMANDS, EDGES, Edge
-from tpuflex.request.outcomes import (
+from tpuflex.queued_resource.edges import COMMANDS, EDGES, Edge
+from tpuflex.queued_resource.outcomes import (
     ACCEPTED,
     BOOT_FAILED_DELETED,
     BOOT_FAILED_KEPT,
@@ -32,7 +32,7 @@ from tpuflex.request.outcomes import (
 _HEAD = """\
 # The life of a queued resource
 
-Generated from `tpuflex.request.outcomes`, `.edges` and `tpuflex.operate.status` by
+Generated from `tpuflex.queued_resource.outcomes`, `.edges` and `tpuflex.operate.status` by
 `make docs`; do not edit.
 """
 _ROWS = """\

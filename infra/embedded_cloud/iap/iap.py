@@ -30,7 +30,7 @@ from embedded_cloud.oslogin import LoginProfiles
 from embedded_cloud.peer import owners_door
 from embedded_cloud.tpu.state import TpuState
 from pulumi_plugin.peer import is_own_connection
-from tpuflex.trusted_files import own_directory, write_private
+from tpuflex.files.trusted import own_directory, write_private
 
 #: Its file, which gcloud is told to trust, below the emulator's state directory.
 CERTIFICATE = "iap/certificate.pem"

@@ -12,7 +12,7 @@ from embedded_cloud.errors import invalid_argument
 from embedded_cloud.json_types import JsonObject, text
 from embedded_cloud.store import Store
 from embedded_cloud.tokens.identities import CLIENT_ID, USER_ACCOUNT, Identities, audience, deployer
-from tpuflex.trusted_files import own_directory, write_private
+from tpuflex.files.trusted import own_directory, write_private
 
 
 @dataclass(frozen=True, slots=True)

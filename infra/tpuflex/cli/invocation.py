@@ -10,13 +10,13 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuflex.cli.output import Output
+from tpuflex.terminal.output import Output
 
 if TYPE_CHECKING:
     from tpuflex.catalog.catalog import Catalog
-    from tpuflex.cli.stack import OpenStack
     from tpuflex.project import Project
     from tpuflex.settings.opened import OpenedConfig
+    from tpuflex.stack.stack import Stack
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Invocation:
     @property
     def rehearsing(self) -> bool:
         """Whether this run is a rehearsal: no API of Google is called."""
-        from tpuflex.gcp.endpoints import rehearses
+        from tpuflex.google.endpoints import rehearses
 
         return rehearses(self.environ)
 
@@ -113,7 +113,7 @@ class Invocation:
 
     def open_stack(
         self, *, deploying: bool = True, by_catalog: bool = False, files_later: bool = False
-    ) -> OpenStack:
+    ) -> Stack:
         """Read the stack file; commands that do not deploy it read one that cannot be deployed.
 
         Args:
@@ -126,8 +126,8 @@ class Invocation:
             NotFoundError: no project, or no such stack.
             SettingsError: the stack file is wrong.
         """
-        from tpuflex.cli.known_files import reader_of
-        from tpuflex.cli.stack import open_stack
+        from tpuflex.stack.stack import open_stack
+        from tpuflex.weights.known_files import reader_of
 
         planned = deploying or by_catalog
         stack = open_stack(
@@ -150,10 +150,10 @@ class Invocation:
         Raises:
             TpuflexError: it cannot open them.
         """
-        from tpuflex.cli.cloud_environment import google_environment
         from tpuflex.engine.commands import Target
         from tpuflex.engine.find import ensure
         from tpuflex.engine.opened_config import opened_config
+        from tpuflex.stack.environment import google_environment
 
         project = self.project
         engine = ensure(project.home, self.environ, self.output.progress)

@@ -35,46 +35,73 @@ _COMPLETE = "_TPUFLEX_COMPLETE"
 #: name -> (module, short help). The short help is the first line of the command's docstring;
 #: a test compares the two.
 COMMANDS = {
-    "init": ("init", "Make a new project, or a new stack in this one, by questions or options."),
+    "init": (
+        "project.init_command",
+        "Make a new project, or a new stack in this one, by questions or options.",
+    ),
     "recommend": (
-        "recommend",
+        "plan.recommend_command",
         "Rank chips for a model and a load, with price, limits and evidence.",
     ),
-    "memory": ("memory", "Show what a chip's memory will hold, and whether the model fits."),
+    "memory": (
+        "plan.memory_command",
+        "Show what a chip's memory will hold, and whether the model fits.",
+    ),
     "catalog": (
-        "catalog",
+        "plan.catalog_command",
         "Show what is known of accelerators, zones, prices, models and images.",
     ),
-    "cost": ("cost", "Show what the stack costs per hour, run, day and million tokens."),
+    "cost": (
+        "plan.cost_command",
+        "Show what the stack costs per hour, run, day and million tokens.",
+    ),
     "doctor": (
-        "doctor",
+        "doctor.command",
         "Show what would keep `up` from succeeding, each with the command that mends it.",
     ),
     "bootstrap": (
-        "bootstrap",
+        "project.bootstrap_command",
         "Make what a project needs once for previews and deployments from GitHub.",
     ),
-    "up": ("up", "Bring the stack's endpoint up and wait until it has served a completion."),
-    "preview": ("preview", "Show what `up` would do, and what it would cost."),
-    "policy": ("policy", "List the rules of policy, and where their CrossGuard pack is."),
-    "status": ("status", "Show the state of the endpoint, from the queue to the host."),
-    "logs": ("logs", "Show the log of the host's boot, or how long boots took."),
-    "ssh": ("ssh", "Open a shell on the stack's host, through IAP."),
-    "tunnel": ("tunnel", "Forward the endpoint's port to this machine, through IAP."),
-    "ask": ("ask", "Ask the endpoint one question and stream the answer."),
-    "down": ("down", "Destroy everything of the stack and prove that nothing is left."),
-    "recover": ("recover", "Repair the stack's state after a run was killed."),
-    "sweep": ("sweep", "List what stacks have left behind in the cloud, and delete it."),
-    "weights": ("weights", "The model's weights in the stack's bucket."),
+    "up": (
+        "up.command",
+        "Bring the stack's endpoint up and wait until it has served a completion.",
+    ),
+    "preview": ("preview.command", "Show what `up` would do, and what it would cost."),
+    "policy": (
+        "plan.policy_command",
+        "List the rules of policy, and where their CrossGuard pack is.",
+    ),
+    "status": (
+        "endpoint.status_command",
+        "Show the state of the endpoint, from the queue to the host.",
+    ),
+    "logs": ("endpoint.logs_command", "Show the log of the host's boot, or how long boots took."),
+    "ssh": ("endpoint.ssh_command", "Open a shell on the stack's host, through IAP."),
+    "tunnel": (
+        "endpoint.tunnel_command",
+        "Forward the endpoint's port to this machine, through IAP.",
+    ),
+    "ask": ("endpoint.ask_command", "Ask the endpoint one question and stream the answer."),
+    "down": ("down.command", "Destroy everything of the stack and prove that nothing is left."),
+    "recover": ("recover.command", "Repair the stack's state after a run was killed."),
+    "sweep": ("sweep.command", "List what stacks have left behind in the cloud, and delete it."),
+    "weights": ("weights.command", "The model's weights in the stack's bucket."),
     "library": (
-        "library",
+        "library.command",
         "A home for weights that outlives the endpoints: one library per Google Cloud project.",
     ),
-    "secrets": ("secrets", "The endpoint's secrets in Secret Manager."),
-    "ci": ("ci", "What a repository's workflows need: which stacks, and the workflows themselves."),
-    "render": ("render", "Print what the host boots with: startup script and configuration."),
+    "secrets": ("secrets.command", "The endpoint's secrets in Secret Manager."),
+    "ci": (
+        "project.ci_command",
+        "What a repository's workflows need: which stacks, and the workflows themselves.",
+    ),
+    "render": (
+        "plan.render_command",
+        "Print what the host boots with: startup script and configuration.",
+    ),
     "engine": ("engine", "Show which Pulumi engine is used, and why."),
-    "emulator": ("emulator", "The embedded cloud on this machine."),
+    "emulator": ("emulator.command", "The embedded cloud on this machine."),
     "completion": (
         "completion",
         "Print the script that makes a shell complete commands, options and values on TAB.",
@@ -102,7 +129,7 @@ class LazyCommands(ExampleGroup):
         module = importlib.import_module(f"tpuflex.cli.{COMMANDS[cmd_name][0]}")
         command = getattr(module, cmd_name)
         if not isinstance(command, click.Command):
-            raise TypeError(f"tpuflex.cli.{cmd_name} defines no command {cmd_name}")
+            raise TypeError(f"{module.__name__} defines no command {cmd_name}")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -170,7 +197,7 @@ def tpuflex(ctx: click.Context, project_dir: Path) -> None:
     invocation = ctx.ensure_object(Invocation)
     invocation.directory = project_dir
     if invocation.rehearsing:
-        from tpuflex.cli.rehearsal import NOTICE
+        from tpuflex.stack.rehearsal import NOTICE
 
         click.echo(NOTICE, err=True)
 
@@ -215,7 +242,7 @@ def run(arguments: list[str] | None = None, invocation: Invocation | None = None
     code = _run(arguments, invocation)
     words = sys.argv[1:] if arguments is None else arguments
     if code and "emulator" in words:
-        from tpuflex.cli.shell_variables import lines_of_failure
+        from tpuflex.cli.emulator.shell_variables import lines_of_failure
 
         for line in lines_of_failure(words):
             click.echo(line)

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
+from tpuflex.cli.completion_values import stacks
 from tpuflex.cli.examples import ExampleGroup
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.offered import stacks
 from tpuflex.project import DEFAULT_STACK, STACK_VARIABLE
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -17,7 +17,7 @@ from pulumi import RunError
 
 from pulumi_plugin.peer import listens
 from tpuflex.errors import SettingsError
-from tpuflex.gcp.endpoints import Endpoints, is_loopback, rehearses
+from tpuflex.google.endpoints import Endpoints, is_loopback, rehearses
 
 #: Where the published gcp plugin finds the APIs of what the components make, by variable: Google's
 #: own, the beta ones, unless one is set (terraform-provider-google-beta 7.45.0; the test holds them

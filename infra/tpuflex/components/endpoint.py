@@ -24,7 +24,7 @@ from tpuflex.duration import google_duration
 from tpuflex.host.metadata_keys import CONFIG_KEY
 from tpuflex.naming import API_KEY, VLLM_ENDPOINT, Names
 from tpuflex.planning.cost import RunCost, run_cost
-from tpuflex.request.states import Lifecycle
+from tpuflex.queued_resource.states import Lifecycle
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.stack_document import COVERED, GCP_NAMESPACE
 from tpuflex.tpu import BootDiskArgs, Provider, QueuedResource, StateId

@@ -16,7 +16,7 @@ from tpuflex.components.inputs import inputs_of
 from tpuflex.components.marks import labels
 from tpuflex.components.secrets import kept_in
 from tpuflex.components.weights import CACHE_DAYS, deletion
-from tpuflex.gcp.library import READER_TITLE, below, listed_and_below, programs_title
+from tpuflex.inventory.library import READER_TITLE, below, listed_and_below, programs_title
 from tpuflex.naming import LIBRARY_NAME, library_names, programs_key
 from tpuflex.tpu import Provider, StateId
 

@@ -11,10 +11,10 @@ from pulumi import UNKNOWN
 from pulumi_gcp import projects
 
 from tpuflex.boot.places import weights_bucket
-from tpuflex.components.brought_key import BroughtKey, BroughtKeyArgs
-from tpuflex.components.brought_secrets import BroughtSecrets, BroughtSecretsArgs
-from tpuflex.components.brought_secrets import require_not_own as require_not_own_secrets
 from tpuflex.components.endpoint_args import Preparation
+from tpuflex.components.existing_key import BroughtKey, BroughtKeyArgs
+from tpuflex.components.existing_secrets import BroughtSecrets, BroughtSecretsArgs
+from tpuflex.components.existing_secrets import require_not_own as require_not_own_secrets
 from tpuflex.components.given import Given, labels_of, then
 from tpuflex.components.identity import HostIdentity, HostIdentityArgs
 from tpuflex.components.inputs import inputs_of
@@ -22,8 +22,8 @@ from tpuflex.components.network import Network, NetworkArgs
 from tpuflex.components.readable_weights import readable_weights
 from tpuflex.components.secrets import ServingSecrets, ServingSecretsArgs
 from tpuflex.errors import TpuflexError
-from tpuflex.gcp.brought_secret import VERSION_TITLE, version_title
-from tpuflex.gcp.required_apis import endpoint_apis
+from tpuflex.google.existing_secret import VERSION_TITLE, version_title
+from tpuflex.google.required_apis import endpoint_apis
 from tpuflex.naming import Names
 from tpuflex.settings.identity import BroughtAccount
 from tpuflex.settings.model import StackSettings

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import pulumi
 
 from tpuflex.boot.places import programs_prefix, weights_buckets, weights_prefix
-from tpuflex.components.brought_bucket import (
+from tpuflex.components.egress import in_region
+from tpuflex.components.existing_bucket import (
     BroughtWeights,
     BroughtWeightsArgs,
     require_not_own,
 )
-from tpuflex.components.egress import in_region
 from tpuflex.components.given import Given, labels_of
 from tpuflex.components.identity import HostIdentity
 from tpuflex.components.library import (
@@ -22,7 +22,7 @@ from tpuflex.components.library import (
     LibraryReaderArgs,
 )
 from tpuflex.components.weights import WeightsBucket, WeightsBucketArgs
-from tpuflex.gcp.library import READER_TITLE, reader_title
+from tpuflex.inventory.library import READER_TITLE, reader_title
 from tpuflex.naming import Names
 from tpuflex.settings.model import StackSettings
 

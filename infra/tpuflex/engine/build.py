@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tpuflex.engine.toolchain import Go, find_go
 from tpuflex.errors import EngineError
-from tpuflex.trusted_files import child_environment
+from tpuflex.files.trusted import child_environment
 
 #: The engine version that is built, cached and tested (D10: known to be obtainable as a module).
 ENGINE_VERSION = "3.256.0"

@@ -31,9 +31,9 @@ from tpuflex.errors import (
     ServiceDisabledError,
     TpuflexError,
 )
-from tpuflex.gcp.bucket_owner import another_name
-from tpuflex.request.causes import of_text, unpaid
-from tpuflex.request.outcomes import TABLE, Condition
+from tpuflex.google.bucket_owner import another_name
+from tpuflex.queued_resource.causes import of_text, unpaid
+from tpuflex.queued_resource.outcomes import TABLE, Condition
 from tpuflex.roles.refusal import refusal_remedy
 
 P = ParamSpec("P")

@@ -18,8 +18,8 @@ from tpuflex.engine import build
 from tpuflex.engine.build import ENGINE_VERSION, MINIMUM_ENGINE
 from tpuflex.engine.toolchain import MINIMUM_GO, find_go, parse_version, show_version
 from tpuflex.errors import EngineError
-from tpuflex.only_maker import only_maker
-from tpuflex.trusted_files import child_environment, own_directory
+from tpuflex.files.only_maker import only_maker
+from tpuflex.files.trusted import child_environment, own_directory
 
 WAYS_OUT = (
     f"Install Pulumi {show_version(MINIMUM_ENGINE)} or newer so that `pulumi` is on PATH "

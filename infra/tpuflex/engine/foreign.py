@@ -11,14 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tpuflex.engine.recovery.look import Presence
 from tpuflex.engine.state import Stored, is_cloud, pending, resources
-from tpuflex.gcp.kinds import of_type
-from tpuflex.gcp.places import places
+from tpuflex.inventory.kinds import of_type
+from tpuflex.inventory.places import places
 from tpuflex.naming import QUEUED_RESOURCE
+from tpuflex.recovery.look import Presence
 
 if TYPE_CHECKING:
-    from tpuflex.engine.recovery.look import Look, LookResult
+    from tpuflex.recovery.look import Look, LookResult
 
 #: Looks under way at once.
 _AT_ONCE = 8

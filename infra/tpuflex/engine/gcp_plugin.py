@@ -17,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tpuflex.errors import Finding, SettingsError
-from tpuflex.trusted_files import own_directory, write_private
+from tpuflex.files.trusted import own_directory, write_private
 
 #: Names the plugin's executable, or :data:`STAND_IN`.
 VARIABLE = "TPUFLEX_GCP_PLUGIN"

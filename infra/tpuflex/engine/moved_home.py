@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tpuflex.errors import ConflictError
-from tpuflex.gcp.kinds import SUBNETWORK
+from tpuflex.inventory.kinds import SUBNETWORK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

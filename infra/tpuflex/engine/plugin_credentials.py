@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tpuflex.gcp.credentials import describe
+from tpuflex.google.credentials import describe
 
 _OVERRIDE = "USER_PROJECT_OVERRIDE"
 _PROJECT = "GOOGLE_BILLING_PROJECT"

@@ -30,7 +30,7 @@ from tpuflex.engine.gcp_plugin import (
     gcp_plugin_release,
 )
 from tpuflex.errors import AccessError, EngineError, Finding, SettingsError
-from tpuflex.trusted_files import child_environment, own_directory, write_private
+from tpuflex.files.trusted import child_environment, own_directory, write_private
 
 #: Beside Pulumi.yaml.
 PIN_FILE = "gcp-plugin.sha256"

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from tpuflex.gcp.kinds import ACCOUNT, BUCKET, SECRET, SUBNETWORK
-from tpuflex.gcp.places import places
+from tpuflex.inventory.kinds import ACCOUNT, BUCKET, SECRET, SUBNETWORK
+from tpuflex.inventory.places import places
 from tpuflex.naming import CRYPTO_KEY, QUEUED_RESOURCE, STATE_ID, is_state_id
 
 #: A resource, an operation or a whole deployment, as the engine stores them.

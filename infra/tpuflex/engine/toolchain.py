@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tpuflex.trusted_files import child_environment
+from tpuflex.files.trusted import child_environment
 
 #: The Go version that the engine's modules ask for (the `go` line of `lock/go.mod`).
 MINIMUM_GO = (1, 25, 11)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tpuflex.both_ends import both_ends
 from tpuflex.errors import TpuflexError
-from tpuflex.trusted_files import child_environment
+from tpuflex.files.trusted import child_environment
 
 INSTALL_PAGE = "https://cloud.google.com/sdk/docs/install"
 #: Seconds for gcloud to say its version; a cold start on a slow disk takes ten.

@@ -11,9 +11,9 @@ from tpuflex.boot.planned import planned_weights
 from tpuflex.host.report import HostReport
 from tpuflex.host.serving import ServingPhase
 from tpuflex.naming import LABEL_STATE
-from tpuflex.request.causes import explained
-from tpuflex.request.name import RequestName
-from tpuflex.request.outcomes import (
+from tpuflex.queued_resource.causes import explained
+from tpuflex.queued_resource.name import RequestName
+from tpuflex.queued_resource.outcomes import (
     BOOTING,
     DEGRADED,
     DRAINING,
@@ -25,8 +25,8 @@ from tpuflex.request.outcomes import (
     Outcome,
     condition_of,
 )
-from tpuflex.request.snapshot import Snapshot, parse_time
-from tpuflex.request.states import NOT_FOUND, Lifecycle
+from tpuflex.queued_resource.snapshot import Snapshot, parse_time
+from tpuflex.queued_resource.states import NOT_FOUND, Lifecycle
 
 _SECONDS_PER_HOUR = 3600
 _CENT = Decimal("0.01")

@@ -13,25 +13,25 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
-from tpuflex.gcp.host_reports import observe_host
-from tpuflex.gcp.listing import ANY_ZONE
+from tpuflex.google.host_reports import observe_host
 from tpuflex.host.report import HostReport
 from tpuflex.host.serving import ServingPhase
+from tpuflex.inventory.listing import ANY_ZONE
 from tpuflex.naming import LABEL_OWNER, Names, generation_of
 from tpuflex.operate.slice import SliceStatus
-from tpuflex.request.name import Nodes, RequestName
-from tpuflex.request.outcomes import TABLE, Condition
-from tpuflex.request.snapshot import Snapshot, parse_time, ranked
-from tpuflex.request.states import Lifecycle
+from tpuflex.queued_resource.name import Nodes, RequestName
+from tpuflex.queued_resource.outcomes import TABLE, Condition
+from tpuflex.queued_resource.snapshot import Snapshot, parse_time, ranked
+from tpuflex.queued_resource.states import Lifecycle
 
 if TYPE_CHECKING:
-    from tpuflex.gcp.queued_resources import NodeListing, QueuedResourceListing
-    from tpuflex.request.model import Node
+    from tpuflex.google.queued_resources import NodeListing, QueuedResourceListing
+    from tpuflex.queued_resource.model import Node
     from tpuflex.settings.model import StackSettings
 
 
 class Tpu(Protocol):
-    """The part of :class:`tpuflex.gcp.queued_resources.TpuClient` that is used here."""
+    """The part of :class:`tpuflex.google.queued_resources.TpuClient` that is used here."""
 
     def list_queued_resources(self, project: str, zone: str) -> QueuedResourceListing:
         """All queued resources of a zone."""

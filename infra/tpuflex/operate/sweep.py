@@ -1,7 +1,8 @@
 """What stacks have left behind in a cloud project, whose it is, and what to do with it. Pure.
 
-Only what four marks prove to be ours may be deleted (:mod:`tpuflex.gcp.ownership`), and of that
-only what no state knows or has pending. A slice that runs is spared unless it is named, and with it
+Only what four marks prove to be ours may be deleted (:mod:`tpuflex.inventory.ownership`), and of
+that only what no state knows or has pending. A slice that runs is spared unless it is named, and
+with it
 all that it needs. Everything else that has our marker or our name is listed with the reason.
 """
 
@@ -12,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from tpuflex.gcp import kinds
-from tpuflex.gcp.ownership import Maker, claims, differences, reason
+from tpuflex.inventory import kinds
+from tpuflex.inventory.ownership import Maker, claims, differences, reason
 from tpuflex.naming import ENDPOINT_NAME, Names, account_email, fit, library_names, slug
-from tpuflex.request.states import Lifecycle, describe, lifecycle
+from tpuflex.queued_resource.states import Lifecycle, describe, lifecycle
 
 if TYPE_CHECKING:
-    from tpuflex.gcp.cloud_resource import CloudResource
-    from tpuflex.gcp.listing import Listing
+    from tpuflex.inventory.cloud_resource import CloudResource
+    from tpuflex.inventory.listing import Listing
 
 _OVER = (Lifecycle.ENDED, Lifecycle.FAILED)
 #: States of what computes and is billed: of a queued resource, and of a node.

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError
-from tpuflex.gcp import kinds
-from tpuflex.gcp.kinds import NODE, SLICE
-from tpuflex.gcp.removal import gone, remove
+from tpuflex.inventory import kinds
+from tpuflex.inventory.kinds import NODE, SLICE
+from tpuflex.inventory.removal import gone, remove
 
 if TYPE_CHECKING:
-    from tpuflex.gcp.listing import Apis
-    from tpuflex.gcp.timing import Timing
+    from tpuflex.google.timing import Timing
+    from tpuflex.inventory.listing import Apis
     from tpuflex.operate.sweep import Leftover
 
 #: Seconds that the deletion of one kind may take: a queued resource that is being provisioned

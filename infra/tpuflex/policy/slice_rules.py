@@ -8,14 +8,14 @@ from datetime import datetime, timedelta
 
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.duration import format_duration, google_seconds
-from tpuflex.gcp.kinds import of_type
-from tpuflex.gcp.markers import marker_asked
 from tpuflex.host.metadata_keys import CONFIG_KEY
+from tpuflex.inventory.kinds import of_type
+from tpuflex.inventory.markers import marker_asked
 from tpuflex.naming import LABEL_OWNER, QUEUED_RESOURCE
 from tpuflex.policy.finding import Breach
 from tpuflex.policy.planned import GCP_TPUS, Planned, json_object, unknown
 from tpuflex.policy.stack import StackFacts
-from tpuflex.request.limits import LONGEST_RUN
+from tpuflex.queued_resource.limits import LONGEST_RUN
 from tpuflex.startup.served import release
 
 _PINNED = re.compile(r".+@sha256:[0-9a-f]{64}")

@@ -13,13 +13,13 @@ from uuid import uuid4
 from tpuflex.codes import Code
 from tpuflex.duration import format_duration, parse_duration
 from tpuflex.errors import InterruptedByUser, TpuflexError
-from tpuflex.gcp.queued_resources import TpuClient
-from tpuflex.gcp.timing import DEFAULT_BUDGET, Timing
+from tpuflex.google.queued_resources import TpuClient
+from tpuflex.google.timing import DEFAULT_BUDGET, Timing
 from tpuflex.provider.waits import Waits
-from tpuflex.request.fields import ProviderOptions
-from tpuflex.request.name import RequestName
-from tpuflex.request.snapshot import Snapshot
-from tpuflex.request.states import Lifecycle
+from tpuflex.queued_resource.fields import ProviderOptions
+from tpuflex.queued_resource.name import RequestName
+from tpuflex.queued_resource.snapshot import Snapshot
+from tpuflex.queued_resource.states import Lifecycle
 
 #: Between polls: short at first, because the wait may end at once, then ever longer.
 _SHORTEST = 0.5

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pulumi_plugin.values import Properties, Value, has_unknown
 from tpuflex.errors import AccessError
-from tpuflex.gcp.endpoints import Endpoints
+from tpuflex.google.endpoints import Endpoints
 from tpuflex.naming import PACKAGE
 
 #: 0 in the environment: a deletion does not wait for what hosts have begun to answer.

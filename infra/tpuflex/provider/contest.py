@@ -14,10 +14,10 @@ from tpuflex.provider.delete import Removal
 from tpuflex.provider.drain import Drain
 from tpuflex.provider.watch import Watch
 from tpuflex.provider.zone_attempt import ZoneAttempt
-from tpuflex.request.fields import RequestArgs
-from tpuflex.request.name import RequestName
-from tpuflex.request.ownership import NO_RECORDS, Records
-from tpuflex.request.snapshot import Snapshot, rank
+from tpuflex.queued_resource.fields import RequestArgs
+from tpuflex.queued_resource.name import RequestName
+from tpuflex.queued_resource.ownership import NO_RECORDS, Records
+from tpuflex.queued_resource.snapshot import Snapshot, rank
 
 
 @dataclass

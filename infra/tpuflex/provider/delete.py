@@ -15,11 +15,11 @@ from tpuflex.errors import (
 )
 from tpuflex.provider.call import HEARTBEAT, POLL_BUDGET, Call, elapsed, pause_for
 from tpuflex.provider.drain import Drain
-from tpuflex.request.model import Node
-from tpuflex.request.name import Nodes, RequestName
-from tpuflex.request.outcomes import STUCK, TABLE, Condition
-from tpuflex.request.ownership import NO_RECORDS, Records
-from tpuflex.request.snapshot import Snapshot
+from tpuflex.queued_resource.model import Node
+from tpuflex.queued_resource.name import Nodes, RequestName
+from tpuflex.queued_resource.outcomes import STUCK, TABLE, Condition
+from tpuflex.queued_resource.ownership import NO_RECORDS, Records
+from tpuflex.queued_resource.snapshot import Snapshot
 
 
 @dataclass

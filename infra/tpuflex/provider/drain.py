@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from tpuflex.errors import AccessError, ApiError, NotFoundError
-from tpuflex.gcp.host_reports import observe_host
+from tpuflex.google.host_reports import observe_host
 from tpuflex.host.metadata_keys import CONFIG_KEY, DRAIN_KEY
 from tpuflex.host.serving import Serving, ServingPhase
 from tpuflex.provider.call import HEARTBEAT, SECOND_LOOK, Call, elapsed
-from tpuflex.request.model import Node
-from tpuflex.request.name import RequestName
-from tpuflex.request.rows import moment, rfc3339
-from tpuflex.request.snapshot import Snapshot
-from tpuflex.request.states import Lifecycle
+from tpuflex.queued_resource.model import Node
+from tpuflex.queued_resource.name import RequestName
+from tpuflex.queued_resource.rows import moment, rfc3339
+from tpuflex.queued_resource.snapshot import Snapshot
+from tpuflex.queued_resource.states import Lifecycle
 
 #: Seconds after which a host that has not begun to drain never will: its watch is told at once, but
 #: for while it waits for a completion, twice 60 s at most (startup/watch_server.py).

@@ -13,9 +13,9 @@ from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.naming import PACKAGE
 from tpuflex.provider.call import Call
 from tpuflex.provider.read import read
-from tpuflex.request.limits import PROJECT_PATTERN, REQUEST_ID_PATTERN, ZONE_PATTERN
-from tpuflex.request.name import RequestName
-from tpuflex.request.rows import Group
+from tpuflex.queued_resource.limits import PROJECT_PATTERN, REQUEST_ID_PATTERN, ZONE_PATTERN
+from tpuflex.queued_resource.name import RequestName
+from tpuflex.queued_resource.rows import Group
 
 
 class ZoneArgs(Group):

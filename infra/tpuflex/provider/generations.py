@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pulumi_plugin.values import Properties, Value
 from tpuflex.errors import ConflictError
 from tpuflex.naming import generation_id, generation_of
-from tpuflex.request.name import RequestName
+from tpuflex.queued_resource.name import RequestName
 
 #: So many names that are taken are passed over, at most: an API that knows every name must not keep
 #: a run looking for ever.

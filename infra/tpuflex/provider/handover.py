@@ -29,12 +29,12 @@ from tpuflex.provider.delete import Removal, delete_all
 from tpuflex.provider.drain import call_off
 from tpuflex.provider.serving_hosts import boots, may_answer, reported, that_answer
 from tpuflex.provider.watch import GO_ON
-from tpuflex.request.check import parse
-from tpuflex.request.fields import RequestArgs
-from tpuflex.request.name import RequestName
-from tpuflex.request.outcomes import NOT_TAKEN_OVER, NOTHING_SERVES, TAKEN_OVER
-from tpuflex.request.snapshot import Snapshot
-from tpuflex.request.states import Lifecycle
+from tpuflex.queued_resource.check import parse
+from tpuflex.queued_resource.fields import RequestArgs
+from tpuflex.queued_resource.name import RequestName
+from tpuflex.queued_resource.outcomes import NOT_TAKEN_OVER, NOTHING_SERVES, TAKEN_OVER
+from tpuflex.queued_resource.snapshot import Snapshot
+from tpuflex.queued_resource.states import Lifecycle
 
 #: What a host that keeps silent may lack; the advice of a first boot names what to do about it.
 _SILENT = "What keeps a host silent, and what to do about it: `tpuflex doctor`, `tpuflex logs`."

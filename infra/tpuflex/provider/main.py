@@ -18,14 +18,14 @@ from pulumi_plugin.log import EngineLog
 from pulumi_plugin.protocol import provider_pb2
 from pulumi_plugin.serve import end_on_signal, run, start
 from tpuflex.errors import AccessError
-from tpuflex.gcp.timing import Timing
+from tpuflex.google.timing import Timing
 from tpuflex.naming import VLLM_ENDPOINT
 from tpuflex.project import project_root, require_own_project
 from tpuflex.provider.configuration import DRAIN_VARIABLE, Configuration, endpoints
 from tpuflex.provider.servicer import Connect, Servicer
 
 if TYPE_CHECKING:
-    from tpuflex.gcp.queued_resources import TpuClient
+    from tpuflex.google.queued_resources import TpuClient
 
 #: A wait for capacity holds its thread for days; no call should have to wait for another.
 _THREADS = 1000
@@ -90,10 +90,10 @@ def connector(environ: Mapping[str, str]) -> Connect:
 
     def connect(configured: Configuration, timing: Timing) -> TpuClient:
         # Imported here: a preview without calls needs no HTTP stack.
-        from tpuflex.gcp.interruptible import InterruptibleSession
-        from tpuflex.gcp.queued_resources import TpuClient
-        from tpuflex.gcp.session import authorized_session
-        from tpuflex.gcp.transport import Transport
+        from tpuflex.google.interruptible import InterruptibleSession
+        from tpuflex.google.queued_resources import TpuClient
+        from tpuflex.google.session import authorized_session
+        from tpuflex.google.transport import Transport
 
         apis = endpoints(configured, environ)
         signed = authorized_session(apis, environ, configured.project or "")

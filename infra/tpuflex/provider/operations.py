@@ -28,14 +28,19 @@ from tpuflex.provider.race import obtain
 from tpuflex.provider.read import labels_of, names_of, read
 from tpuflex.provider.serving_hosts import serves, that_answer
 from tpuflex.provider.zone_attempt import ZoneAttempt
-from tpuflex.request.check import parse
-from tpuflex.request.fields import DEFAULTS, RequestArgs
-from tpuflex.request.name import RequestName
-from tpuflex.request.outcomes import PROTECTED, RUN_OVER_CLEANED, RUN_OVER_LEFTOVER, UNPROTECT
-from tpuflex.request.outputs import recorded_lifecycle, taken_over
-from tpuflex.request.ownership import NO_RECORDS, Records
-from tpuflex.request.snapshot import Snapshot, parse_time
-from tpuflex.request.states import Lifecycle
+from tpuflex.queued_resource.check import parse
+from tpuflex.queued_resource.fields import DEFAULTS, RequestArgs
+from tpuflex.queued_resource.name import RequestName
+from tpuflex.queued_resource.outcomes import (
+    PROTECTED,
+    RUN_OVER_CLEANED,
+    RUN_OVER_LEFTOVER,
+    UNPROTECT,
+)
+from tpuflex.queued_resource.outputs import recorded_lifecycle, taken_over
+from tpuflex.queued_resource.ownership import NO_RECORDS, Records
+from tpuflex.queued_resource.snapshot import Snapshot, parse_time
+from tpuflex.queued_resource.states import Lifecycle
 
 __all__ = ["create", "delete_resource", "read", "update"]
 

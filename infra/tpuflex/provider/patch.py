@@ -10,12 +10,12 @@ from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
 from tpuflex.host.metadata_keys import DRAIN_KEY
 from tpuflex.naming import LABEL_SPEC
 from tpuflex.provider.call import Call, UnreadyError
-from tpuflex.request.body import BOOT_METADATA, spec_hash
-from tpuflex.request.causes import FAILURE_CODES, classify, remedy
-from tpuflex.request.diff import PATCHABLE
-from tpuflex.request.fields import RequestArgs
-from tpuflex.request.model import Node, Operation
-from tpuflex.request.snapshot import Snapshot
+from tpuflex.queued_resource.body import BOOT_METADATA, spec_hash
+from tpuflex.queued_resource.causes import FAILURE_CODES, classify, remedy
+from tpuflex.queued_resource.diff import PATCHABLE
+from tpuflex.queued_resource.fields import RequestArgs
+from tpuflex.queued_resource.model import Node, Operation
+from tpuflex.queued_resource.snapshot import Snapshot
 
 JsonObject = dict[str, JsonValue]
 _POLL = 1.0

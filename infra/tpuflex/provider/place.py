@@ -19,13 +19,13 @@ from tpuflex.errors import (
 from tpuflex.naming import LABEL_SPEC, QUEUED_RESOURCE
 from tpuflex.provider.call import Call, UnreadyError
 from tpuflex.provider.delete import delete
-from tpuflex.request.body import request_body, request_name, spec_hash
-from tpuflex.request.fields import RequestArgs
-from tpuflex.request.model import Operation
-from tpuflex.request.name import RequestName
-from tpuflex.request.ownership import NO_RECORDS, Records, remedy
-from tpuflex.request.snapshot import Snapshot
-from tpuflex.request.states import is_settled
+from tpuflex.queued_resource.body import request_body, request_name, spec_hash
+from tpuflex.queued_resource.fields import RequestArgs
+from tpuflex.queued_resource.model import Operation
+from tpuflex.queued_resource.name import RequestName
+from tpuflex.queued_resource.ownership import NO_RECORDS, Records, remedy
+from tpuflex.queued_resource.snapshot import Snapshot
+from tpuflex.queued_resource.states import is_settled
 
 #: How often the answer may be "already exists" for a name that then cannot be found.
 _CONFLICTS = 3

@@ -1,7 +1,8 @@
 """What the next `up` does about changed inputs, the passing of time, and changes in the cloud.
 
-:mod:`tpuflex.request.diff` compares the inputs that describe the request. This adds those that
-control the provider, zones (a list to choose from, not a place), and runs that have ended. Pure.
+:mod:`tpuflex.queued_resource.diff` compares the inputs that describe the request. This adds those
+that control the provider, zones (a list to choose from, not a place), and runs that have ended.
+Pure.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from tpuflex.codes import Code
 from tpuflex.duration import google_seconds
 from tpuflex.errors import ConflictError
 from tpuflex.provider.call import elapsed
-from tpuflex.request.diff import diff, with_next_generation
-from tpuflex.request.fields import PROVIDER_ONLY, ROWS
-from tpuflex.request.name import RequestName
-from tpuflex.request.outcomes import PROTECTED, RUN_ACCEPTED, TABLE, UNPROTECT, Condition
-from tpuflex.request.outputs import (
+from tpuflex.queued_resource.diff import diff, with_next_generation
+from tpuflex.queued_resource.fields import PROVIDER_ONLY, ROWS
+from tpuflex.queued_resource.name import RequestName
+from tpuflex.queued_resource.outcomes import PROTECTED, RUN_ACCEPTED, TABLE, UNPROTECT, Condition
+from tpuflex.queued_resource.outputs import (
     DRAINS_UNTIL,
     TAKES_OVER_FROM,
     recorded_lifecycle,
     remaining,
     taken_over,
 )
-from tpuflex.request.rows import OnChange
-from tpuflex.request.snapshot import parse_time
-from tpuflex.request.states import NOT_FOUND, ON_ITS_WAY, Lifecycle
+from tpuflex.queued_resource.rows import OnChange
+from tpuflex.queued_resource.snapshot import parse_time
+from tpuflex.queued_resource.states import NOT_FOUND, ON_ITS_WAY, Lifecycle
 
 #: Inputs whose change asks for a new run, whether the present one is over or not.
 _ASKS_AGAIN = frozenset({"rerun"})

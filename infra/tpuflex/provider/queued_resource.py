@@ -16,7 +16,7 @@ from pulumi_plugin.values import Properties, has_unknown
 from pulumi_plugin.wire import decode, encode, secret_keys
 from tpuflex.codes import with_code
 from tpuflex.errors import InterruptedByUser, TpuflexError
-from tpuflex.gcp.timing import Timing
+from tpuflex.google.timing import Timing
 from tpuflex.provider.call import Call, UnreadyError
 from tpuflex.provider.generations import Generations, requests_of
 from tpuflex.provider.handover import await_heir
@@ -25,13 +25,13 @@ from tpuflex.provider.planning import plan
 from tpuflex.provider.read import labels_of
 from tpuflex.provider.replacements import Replacements
 from tpuflex.provider.state_id import drawn
-from tpuflex.request.check import failures, input_properties, parse, with_defaults
-from tpuflex.request.fields import INPUTS
-from tpuflex.request.name import RequestName, ids_of
-from tpuflex.request.outputs import outputs, recorded_lifecycle, with_run_times
-from tpuflex.request.ownership import remedy
-from tpuflex.request.snapshot import Snapshot
-from tpuflex.request.states import ON_ITS_WAY, is_settled
+from tpuflex.queued_resource.check import failures, input_properties, parse, with_defaults
+from tpuflex.queued_resource.fields import INPUTS
+from tpuflex.queued_resource.name import RequestName, ids_of
+from tpuflex.queued_resource.outputs import outputs, recorded_lifecycle, with_run_times
+from tpuflex.queued_resource.ownership import remedy
+from tpuflex.queued_resource.snapshot import Snapshot
+from tpuflex.queued_resource.states import ON_ITS_WAY, is_settled
 
 _Options = provider_pb2.CheckRequest.AutonamingOptions
 #: Inputs that name a request.

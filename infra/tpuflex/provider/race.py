@@ -18,19 +18,19 @@ from tpuflex.errors import (
     ServiceDisabledError,
     TpuflexError,
 )
-from tpuflex.gcp.settling import SETTLED_AFTER
+from tpuflex.google.settling import SETTLED_AFTER
 from tpuflex.provider.call import Call, Deadlines, UnreadyError, elapsed
 from tpuflex.provider.contest import Contest, Progress, all_zones_failed
 from tpuflex.provider.place import Verdict, adopted, place, refusal, verdict, withdraw
 from tpuflex.provider.serving_hosts import serves, that_answer
 from tpuflex.provider.watch import GO_ON, Watch
 from tpuflex.provider.zone_attempt import ZoneAttempt
-from tpuflex.request.fields import RequestArgs
-from tpuflex.request.model import Status
-from tpuflex.request.name import RequestName
-from tpuflex.request.ownership import NO_RECORDS, Records
-from tpuflex.request.snapshot import Snapshot, rank
-from tpuflex.request.states import Lifecycle
+from tpuflex.queued_resource.fields import RequestArgs
+from tpuflex.queued_resource.model import Status
+from tpuflex.queued_resource.name import RequestName
+from tpuflex.queued_resource.ownership import NO_RECORDS, Records
+from tpuflex.queued_resource.snapshot import Snapshot, rank
+from tpuflex.queued_resource.states import Lifecycle
 
 #: Seconds within which Google gets to know a new service account.
 ACCOUNT_KNOWN_AFTER = 120.0

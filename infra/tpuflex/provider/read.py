@@ -8,10 +8,10 @@ from pulumi_plugin.values import Properties
 from tpuflex.errors import TpuflexError
 from tpuflex.provider.call import Call
 from tpuflex.provider.serving_hosts import that_may_answer
-from tpuflex.request.causes import explained
-from tpuflex.request.name import RequestName, ids_of
-from tpuflex.request.outcomes import TABLE, Condition, PreviewAction
-from tpuflex.request.outputs import (
+from tpuflex.queued_resource.causes import explained
+from tpuflex.queued_resource.name import RequestName, ids_of
+from tpuflex.queued_resource.outcomes import TABLE, Condition, PreviewAction
+from tpuflex.queued_resource.outputs import (
     observed_inputs,
     outputs,
     recorded_lifecycle,
@@ -19,9 +19,9 @@ from tpuflex.request.outputs import (
     taken_over,
     with_run_times,
 )
-from tpuflex.request.ownership import Records
-from tpuflex.request.snapshot import NO_REASON, Snapshot, ranked
-from tpuflex.request.states import Lifecycle
+from tpuflex.queued_resource.ownership import Records
+from tpuflex.queued_resource.snapshot import NO_REASON, Snapshot, ranked
+from tpuflex.queued_resource.states import Lifecycle
 
 
 @dataclass(frozen=True, slots=True)

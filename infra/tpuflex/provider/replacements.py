@@ -19,11 +19,11 @@ from tpuflex.naming import LABEL_STATE, generation_id, generation_of
 from tpuflex.provider.call import Call, UnreadyError
 from tpuflex.provider.generations import PASSED_OVER, requests_of
 from tpuflex.provider.read import labels_of
-from tpuflex.request.name import RequestName
-from tpuflex.request.outcomes import PROTECTED, UNPROTECT
-from tpuflex.request.outputs import taken_over
-from tpuflex.request.snapshot import Snapshot, parse_time
-from tpuflex.request.states import Lifecycle
+from tpuflex.queued_resource.name import RequestName
+from tpuflex.queued_resource.outcomes import PROTECTED, UNPROTECT
+from tpuflex.queued_resource.outputs import taken_over
+from tpuflex.queued_resource.snapshot import Snapshot, parse_time
+from tpuflex.queued_resource.states import Lifecycle
 
 #: What is said of a name that is passed over.
 LEFT_ALONE = "older than what is replaced, so that a state has let go of it, and left alone"

@@ -11,8 +11,8 @@ from pulumi_plugin.log import EngineLog
 from pulumi_plugin.protocol import provider_pb2
 from pulumi_plugin.replies import check_failures
 from pulumi_plugin.wire import decode, encode, secret_keys
-from tpuflex.gcp.queued_resources import TpuClient
-from tpuflex.gcp.timing import Timing
+from tpuflex.google.queued_resources import TpuClient
+from tpuflex.google.timing import Timing
 from tpuflex.provider.call import EMBEDDED_HOST_POLL, HOST_POLL, Call
 from tpuflex.provider.configuration import Configuration
 from tpuflex.provider.functions import ArgumentsError, invoke

@@ -23,8 +23,8 @@ from tpuflex.provider.property_types import (
     scalar_default,
     types,
 )
-from tpuflex.request.fields import REQUIRED, ROWS, RequestArgs
-from tpuflex.request.name import NodeStatus
+from tpuflex.queued_resource.fields import REQUIRED, ROWS, RequestArgs
+from tpuflex.queued_resource.name import NodeStatus
 
 #: Inputs that the provider fills in: required in the state, optional in a program.
 FILLED = frozenset({"queuedResourceId", "project", "labels"})

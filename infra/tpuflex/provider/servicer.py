@@ -28,14 +28,14 @@ from pulumi_plugin.wire import decode
 from tpuflex import __version__
 from tpuflex.codes import with_code
 from tpuflex.errors import TpuflexError
-from tpuflex.gcp.timing import Timing
+from tpuflex.google.timing import Timing
 from tpuflex.naming import QUEUED_RESOURCE, STATE_ID
 from tpuflex.provider import configuration
 from tpuflex.provider.state_id import StateIds
 from tpuflex.provider.waits import Waits
 
 if TYPE_CHECKING:
-    from tpuflex.gcp.queued_resources import TpuClient
+    from tpuflex.google.queued_resources import TpuClient
     from tpuflex.provider.resources import Resources
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from tpuflex.errors import AccessError, ApiError
-from tpuflex.gcp.host_reports import observe_host
+from tpuflex.google.host_reports import observe_host
 from tpuflex.host.metadata_keys import CONFIG_KEY
 from tpuflex.host.report import HostReport
 from tpuflex.host.serving import ServingPhase
 from tpuflex.provider.call import POLL_BUDGET, SECOND_LOOK, Call
-from tpuflex.request.name import RequestName
-from tpuflex.request.snapshot import Snapshot
-from tpuflex.request.states import Lifecycle
+from tpuflex.queued_resource.name import RequestName
+from tpuflex.queued_resource.snapshot import Snapshot
+from tpuflex.queued_resource.states import Lifecycle
 
 
 def boots(seen: Snapshot) -> bool:

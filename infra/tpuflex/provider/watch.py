@@ -13,12 +13,12 @@ from tpuflex.errors import (
     TpuflexError,
 )
 from tpuflex.provider.call import POLL_BUDGET, Call, Deadlines, UnreadyError, elapsed, pause_for
-from tpuflex.request.causes import FAILURE_CODES, Cause, classify, explained, remedy
-from tpuflex.request.model import Operation, Status
-from tpuflex.request.name import RequestName
-from tpuflex.request.outcomes import TABLE, Condition
-from tpuflex.request.snapshot import NO_REASON, Snapshot
-from tpuflex.request.states import Lifecycle, is_settled
+from tpuflex.queued_resource.causes import FAILURE_CODES, Cause, classify, explained, remedy
+from tpuflex.queued_resource.model import Operation, Status
+from tpuflex.queued_resource.name import RequestName
+from tpuflex.queued_resource.outcomes import TABLE, Condition
+from tpuflex.queued_resource.snapshot import NO_REASON, Snapshot
+from tpuflex.queued_resource.states import Lifecycle, is_settled
 
 #: For this long after the request was accepted, a 404 means "not yet" (eventual consistency).
 _NOT_YET = 60.0

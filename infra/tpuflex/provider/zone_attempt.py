@@ -15,13 +15,13 @@ from tpuflex.errors import (
 from tpuflex.provider.call import UnreadyError, elapsed
 from tpuflex.provider.delete import Removal
 from tpuflex.provider.watch import Watch
-from tpuflex.request.body import request_name
-from tpuflex.request.causes import Cause, short_reason
-from tpuflex.request.fields import RequestArgs
-from tpuflex.request.model import Status
-from tpuflex.request.name import RequestName
-from tpuflex.request.snapshot import NO_REASON, Snapshot
-from tpuflex.request.states import is_known
+from tpuflex.queued_resource.body import request_name
+from tpuflex.queued_resource.causes import Cause, short_reason
+from tpuflex.queued_resource.fields import RequestArgs
+from tpuflex.queued_resource.model import Status
+from tpuflex.queued_resource.name import RequestName
+from tpuflex.queued_resource.snapshot import NO_REASON, Snapshot
+from tpuflex.queued_resource.states import is_known
 
 
 @dataclass

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from tpuflex.gcloud_commands import grant, grant_on_bucket
-from tpuflex.request.causes import Cause, remedy, unpaid
+from tpuflex.queued_resource.causes import Cause, remedy, unpaid
 from tpuflex.roles.roles import roles
 
 #: Whose place the member has in an advised command.

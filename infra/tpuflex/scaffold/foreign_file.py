@@ -11,7 +11,7 @@ import yaml
 
 from tpuflex.catalog.flags import flag_rules
 from tpuflex.errors import Finding, NotFoundError, SettingsError
-from tpuflex.request.limits import ZONE_PATTERN
+from tpuflex.queued_resource.limits import ZONE_PATTERN
 from tpuflex.scaffold.container import CHIPS, image
 from tpuflex.scaffold.google_stack import ANY_IMAGE, ANY_PROJECT
 from tpuflex.scaffold.sections import put

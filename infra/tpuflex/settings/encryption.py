@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tpuflex.request.limits import PROJECT_PATTERN
+from tpuflex.queued_resource.limits import PROJECT_PATTERN
 from tpuflex.settings.base import Frozen, Remedy
 
 #: https://cloud.google.com/kms/docs/resource-hierarchy; a domain may precede an old project's id.

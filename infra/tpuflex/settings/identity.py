@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from tpuflex.request.limits import PROJECT_PATTERN
+from tpuflex.queued_resource.limits import PROJECT_PATTERN
 from tpuflex.settings.base import Frozen, refusal
 
 #: https://cloud.google.com/iam/docs/service-accounts-create

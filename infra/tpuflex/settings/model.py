@@ -18,7 +18,7 @@ from tpuflex.catalog.catalog import Catalog, builtin
 from tpuflex.catalog.rows import CatalogRows
 from tpuflex.catalog.zones import region_of
 from tpuflex.naming import TLS_CERTIFICATE, Names, SecretRole
-from tpuflex.request.limits import PROJECT_PATTERN
+from tpuflex.queued_resource.limits import PROJECT_PATTERN
 from tpuflex.settings.base import ExtraFiles, Frozen, Remedy
 from tpuflex.settings.bucket import BUCKET_PATTERN, BroughtBucket, brought_bucket
 from tpuflex.settings.encryption import EncryptionSettings

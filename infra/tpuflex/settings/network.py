@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from tpuflex.request.limits import PROJECT_PATTERN
+from tpuflex.queued_resource.limits import PROJECT_PATTERN
 from tpuflex.settings.base import AllowedCidr, Frozen, Remedy, SubnetworkCidr, refusal
 
 #: Names of Compute Engine (https://cloud.google.com/compute/docs/naming-resources).

@@ -15,7 +15,7 @@ from tpuflex.duration import format_duration
 from tpuflex.errors import Finding
 from tpuflex.gcloud_commands import show_project
 from tpuflex.naming import HOST_SECRET_ROLES
-from tpuflex.request import limits
+from tpuflex.queued_resource import limits
 from tpuflex.settings.memory_rules import memory_findings, memory_warnings
 from tpuflex.settings.model import (
     PLACEHOLDER_PROJECT,

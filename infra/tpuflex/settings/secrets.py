@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from tpuflex.naming import HOST_SECRET_ROLES, SECRET_ROLES, SecretRole
-from tpuflex.request.limits import PROJECT_PATTERN
+from tpuflex.queued_resource.limits import PROJECT_PATTERN
 from tpuflex.settings.base import Frozen, Remedy
 
 #: https://cloud.google.com/secret-manager/docs/reference/rest/v1/projects.secrets/create

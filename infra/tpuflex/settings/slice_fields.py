@@ -12,7 +12,7 @@ from pydantic import AfterValidator, ValidationInfo, WithJsonSchema
 from tpuflex.catalog.catalog import Catalog, builtin
 from tpuflex.catalog.zones import is_misspelt
 from tpuflex.duration import Duration, format_duration
-from tpuflex.request.limits import LONGEST_DRAIN, LONGEST_RUN, SHORTEST_RUN, ZONE_PATTERN
+from tpuflex.queued_resource.limits import LONGEST_DRAIN, LONGEST_RUN, SHORTEST_RUN, ZONE_PATTERN
 from tpuflex.settings.base import refusal
 
 #: Names that the Cloud TPU API may know, such as v6e-4 and tpu7x-8.

@@ -12,15 +12,15 @@ from embedded_cloud.faults.rule import Answer, Rule, Where
 from tests.acceptance.killed import stack_run
 from tests.acceptance.security.test_p4_two_clones import command
 from tests.engine.embedded import Embedded
-from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.stack_run import StackRun
-from tpuflex.cli.steps.boot import wait_ready
-from tpuflex.cli.steps.boot_failure import after_failed_boot, slice_before
+from tpuflex.deploy.boot import wait_ready
+from tpuflex.deploy.boot_failure import after_failed_boot, slice_before
+from tpuflex.deploy.stack_run import StackRun
 from tpuflex.engine.run import EngineRun
 from tpuflex.engine.state import state_ids
 from tpuflex.errors import FailedBootError
 from tpuflex.operate.slice import SliceStatus
+from tpuflex.stack.connection import Connection
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 
@@ -32,17 +32,17 @@ def embedded(strictly_embedded: Embedded) -> Embedded:
     return strictly_embedded
 
 
-def with_delete(home: Embedded) -> tuple[Invocation, Cloud]:
+def with_delete(home: Embedded) -> tuple[Invocation, Connection]:
     """What `up` works with, with on_boot_failure delete, at a pace that waits for nothing."""
     quick = {**home.environ, "TPUFLEX_TIME_SPEED": "600"}
     invocation, cloud = command(replace(home, environ=quick))
     settings = cloud.stack.settings
     slice_ = settings.slice.model_copy(update={"on_boot_failure": "delete"})
     stack = replace(cloud.stack, settings=settings.model_copy(update={"slice": slice_}))
-    return invocation, Cloud(stack, quick)
+    return invocation, Connection(stack, quick)
 
 
-def brought_up(home: Embedded, cloud: Cloud) -> EngineRun:
+def brought_up(home: Embedded, cloud: Connection) -> EngineRun:
     """The stack's engine, after an `up` whose state this home remembers."""
     run = stack_run(home.root, home.engine, home.environ)
     run.up()
@@ -57,13 +57,13 @@ def kinds(home: Embedded) -> dict[str, int]:
 
 
 @pytest.fixture
-def deleting(embedded: Embedded) -> tuple[Embedded, Invocation, Cloud]:
+def deleting(embedded: Embedded) -> tuple[Embedded, Invocation, Connection]:
     invocation, cloud = with_delete(embedded)
     return embedded, invocation, cloud
 
 
 def test_a_silent_host_is_deleted_alone_and_the_next_up_makes_another(
-    deleting: tuple[Embedded, Invocation, Cloud],
+    deleting: tuple[Embedded, Invocation, Connection],
 ) -> None:
     """After the time for a first report, by the engine, so that the state knows: all else
     stays, the reason is kept, and the next `up` asks for a slice again."""
@@ -98,7 +98,7 @@ def test_a_silent_host_is_deleted_alone_and_the_next_up_makes_another(
 
 
 def test_what_may_have_served_or_is_not_ours_is_kept(
-    deleting: tuple[Embedded, Invocation, Cloud],
+    deleting: tuple[Embedded, Invocation, Connection],
 ) -> None:
     """One that ran before this `up`, one of a state that this home has not seen, one that the
     state does not hold, and one whose deletion is refused: each says why, and nothing is gone."""

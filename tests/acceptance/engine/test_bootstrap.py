@@ -13,8 +13,8 @@ import requests
 from tests.acceptance.security.test_p4_two_clones import command, mutations
 from tests.engine.embedded import Embedded
 from tests.goldens.golden_texts import assert_golden
-from tpuflex.cli.steps.bootstrap import run_bootstrap, run_removal
 from tpuflex.components.bootstrap_names import BootstrapNames, Repository
+from tpuflex.deploy.bootstrap import run_bootstrap, run_removal
 from tpuflex.errors import ConflictError, NotFoundError
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]

@@ -26,10 +26,10 @@ from tests.engine.libraries import (
     manifest_of,
     write_stack,
 )
-from tpuflex.cli.prepare_weights import push_weights
-from tpuflex.cli.steps.down import run_down
-from tpuflex.cli.steps.library import run_library_up
+from tpuflex.deploy.down import run_down
+from tpuflex.deploy.library import run_library_up
 from tpuflex.naming import Names
+from tpuflex.weights.origin import push_weights
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
 

@@ -14,12 +14,12 @@ from tests.acceptance.killed import stack_run
 from tests.checkpoints import everything_in, tiny
 from tests.engine.embedded import Embedded
 from tests.engine.libraries import call, command, manifest_of, write_stack
-from tpuflex.cli.prepare_weights import push_weights
-from tpuflex.cli.stack_run import StackRun
-from tpuflex.cli.steps.down import run_down
-from tpuflex.cli.steps.policy import judge
-from tpuflex.cli.steps.weights import ensure_bucket
+from tpuflex.cli.weights.run import ensure_bucket
+from tpuflex.deploy.down import run_down
+from tpuflex.deploy.policy import judge
+from tpuflex.deploy.stack_run import StackRun
 from tpuflex.errors import NotFoundError
+from tpuflex.weights.origin import push_weights
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 

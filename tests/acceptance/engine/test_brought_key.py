@@ -11,15 +11,15 @@ import yaml
 from tests.acceptance.killed import stack_run
 from tests.engine.embedded import Embedded
 from tests.engine.libraries import call, command
-from tpuflex.cli.cloud import Cloud
-from tpuflex.cli.stack_run import StackRun
-from tpuflex.cli.steps.doctor_key import key_checks
-from tpuflex.cli.steps.down import run_down
+from tpuflex.deploy.down import run_down
+from tpuflex.deploy.stack_run import StackRun
+from tpuflex.doctor.check import Standing
+from tpuflex.doctor.encryption_key_reading import key_checks
 from tpuflex.engine.events import EnginePlan
 from tpuflex.engine.plan_digest import plan_digest
 from tpuflex.errors import AccessError, ConflictError, NotFoundError, TpuflexError
-from tpuflex.gcp.brought_key import agents
-from tpuflex.operate.doctor.check import Standing
+from tpuflex.google.existing_key import agents
+from tpuflex.stack.connection import Connection
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
@@ -40,7 +40,7 @@ def make(embedded: Embedded, key: str) -> None:
     assert call(embedded, "POST", f"v1/{RING}/cryptoKeys?cryptoKeyId={key}", json=body).ok
 
 
-def let(embedded: Embedded, cloud: Cloud) -> None:
+def let(embedded: Embedded, cloud: Connection) -> None:
     """Let those use every key of the ring who have to."""
     members = [each.member for each in agents(cloud.stack.settings, cloud.project_number)]
     policy = {"policy": {"bindings": [{"role": ROLE, "members": members}]}}
@@ -55,7 +55,7 @@ def write(embedded: Embedded, key: str) -> None:
     file.write_text(yaml.safe_dump(document))
 
 
-def encrypting(embedded: Embedded, cloud: Cloud) -> tuple[str, str, str]:
+def encrypting(embedded: Embedded, cloud: Connection) -> tuple[str, str, str]:
     """Which keys new objects and new versions of the API key get, and the disks have."""
     bucket = call(embedded, "GET", f"storage/v1/b/{cloud.bucket}").json()
     secret = call(embedded, "GET", f"v1/{cloud.secret('api-key')}").json()

@@ -12,9 +12,9 @@ import yaml
 from tests.acceptance.killed import stack_run
 from tests.engine.embedded import Embedded
 from tests.engine.libraries import call, command
-from tpuflex.cli.prepare_secrets import ensure_secrets
-from tpuflex.cli.steps.ask import api_key
-from tpuflex.cli.steps.down import run_down
+from tpuflex.cli.endpoint.ask import api_key
+from tpuflex.deploy.down import run_down
+from tpuflex.deploy.secrets import ensure_secrets
 from tpuflex.errors import ConflictError, NotFoundError
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]

@@ -17,11 +17,11 @@ from tests.acceptance.plain_pulumi import PlainPulumi, plain_pulumi
 from tests.engine.embedded import ROOT, Embedded
 from tests.unit.stack_sections import TPU_IMAGE
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.steps.ci import run_renewing
-from tpuflex.cli.steps.known_stacks import opened_stacks
+from tpuflex.cli.project.ci import run_renewing
+from tpuflex.deploy.known_stacks import opened_stacks
 from tpuflex.engine.find import Engine
 from tpuflex.errors import NotFoundError, SettingsError
-from tpuflex.gcp.endpoints import REHEARSAL_VARIABLE
+from tpuflex.google.endpoints import REHEARSAL_VARIABLE
 from tpuflex.program import main
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.opened import OpenedConfig

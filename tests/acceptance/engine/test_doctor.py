@@ -8,12 +8,12 @@ import requests
 
 from embedded_cloud.json_types import JsonObject
 from tests.engine.embedded import Embedded
-from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps.up import run_up
+from tpuflex.deploy.up import run_up
 from tpuflex.errors import AccessError, InterruptedByUser, QuotaError, TpuflexError
 from tpuflex.project import open_project
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.stack import Stack
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
@@ -21,11 +21,11 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 def up(embedded: Embedded, *skipped: str) -> None:
     """`tpuflex up`, at a terminal where somebody does not agree."""
     project = open_project(embedded.root, embedded.environ)
-    stack = OpenStack(project, "dev", project.stack_file("dev"), embedded.settings)
+    stack = Stack(project, "dev", project.stack_file("dev"), embedded.settings)
     # The engine of this checkout, found as any other on PATH would be.
     path = f"{embedded.engine.path.parent}:{embedded.environ['PATH']}"
     invocation = Invocation(environ={**embedded.environ, "PATH": path})
-    run_up(invocation, Cloud(stack, embedded.environ), skipped_checks=skipped)
+    run_up(invocation, Connection(stack, embedded.environ), skipped_checks=skipped)
 
 
 def strict(embedded: Embedded, areas: JsonObject) -> None:

@@ -13,9 +13,9 @@ import requests
 from tests.acceptance.downs import begin_down, connect
 from tests.acceptance.killed import stack_run
 from tests.engine.embedded import Embedded
+from tpuflex.cli.down.many import Many, run_down_many
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.steps.down_many import Many, run_down_many
-from tpuflex.operate.selection import Selection
+from tpuflex.deploy.selection import Selection
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 

@@ -11,8 +11,8 @@ from pulumi.automation.errors import CommandError
 
 from tests.provider.deployment import CUT_SHORT, NAME, Rig, command, outputs, until, urn
 from tests.provider.fakes import INPUTS
-from tpuflex.request.body import request_body
-from tpuflex.request.check import parse
+from tpuflex.queued_resource.body import request_body
+from tpuflex.queued_resource.check import parse
 
 pytestmark = [*CUT_SHORT, pytest.mark.usefixtures("served")]
 NEXT = NAME.removesuffix("-g1") + "-g2"

@@ -9,8 +9,8 @@ from pulumi.automation.errors import CommandError
 
 from tests.provider.deployment import CUT_SHORT, NAME, PROJECT, ZONE, Rig, command, live, until, urn
 from tests.provider.fakes import INPUTS
-from tpuflex.request.body import request_body
-from tpuflex.request.check import parse
+from tpuflex.queued_resource.body import request_body
+from tpuflex.queued_resource.check import parse
 from tpuflex.tpu import Provider, QueuedResource
 
 pytestmark = CUT_SHORT

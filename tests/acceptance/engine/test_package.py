@@ -14,7 +14,7 @@ import pytest
 from tpuflex.engine.find import ensure
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.provider.schema import package_schema
-from tpuflex.request.fields import INPUTS
+from tpuflex.queued_resource.fields import INPUTS
 
 ROOT = Path(__file__).parents[3]
 

@@ -19,18 +19,18 @@ from tests.engine.libraries import (
     manifest_of,
     write_stack,
 )
-from tpuflex.cli.before_chips import foresee
-from tpuflex.cli.cloud import Cloud
-from tpuflex.cli.prepare_weights import push_weights
-from tpuflex.cli.region_weights import fill_regions, filling_texts, weights_set
-from tpuflex.cli.secrets_anew import made_anew
-from tpuflex.cli.stack_run import StackRun
-from tpuflex.cli.steps.down import run_down
-from tpuflex.cli.steps.weights import ensure_bucket
-from tpuflex.cli.weights_uses import weights_uses
+from tpuflex.cli.weights.run import ensure_bucket
+from tpuflex.deploy.before_chips import foresee
+from tpuflex.deploy.down import run_down
+from tpuflex.deploy.new_secrets import made_anew
+from tpuflex.deploy.stack_run import StackRun
 from tpuflex.errors import ConflictError
 from tpuflex.naming import library_names
-from tpuflex.request.name import RequestName
+from tpuflex.queued_resource.name import RequestName
+from tpuflex.stack.connection import Connection
+from tpuflex.weights.origin import push_weights
+from tpuflex.weights.regions import fill_regions, filling_texts, weights_set
+from tpuflex.weights.uses import weights_uses
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
@@ -139,7 +139,7 @@ def _homes(embedded: Embedded, weights: dict[str, Any]) -> None:
     assert made_anew(cloud.stack, run.engine.preview()) == ("api-key",)
 
 
-def _refusals(embedded: Embedded, cloud: Cloud, wanted: str) -> None:
+def _refusals(embedded: Embedded, cloud: Connection, wanted: str) -> None:
     """Another set in the other region is not written over; what is damaged there is mended."""
     invocation, _ = command(embedded, "two")
     (far,) = cloud.further_regions()

@@ -7,7 +7,7 @@ import yaml
 
 from tests.engine.embedded import Embedded
 from tests.engine.libraries import command
-from tpuflex.cli.steps.secrets import ensure_containers
+from tpuflex.cli.secrets.run import ensure_containers
 from tpuflex.errors import ConflictError
 from tpuflex.naming import API_KEY, METRICS_KEY
 

@@ -14,7 +14,7 @@ import pytest
 from tests.cli.examined import Doctor, healthy
 from tests.cli.missing_rows import SECTIONS, Row
 from tests.unit.gcloud_parsers import recorded_verdicts
-from tpuflex.operate.doctor.check import Check, Standing
+from tpuflex.doctor.check import Check, Standing
 
 ROWS = {row.missing: row for rows in SECTIONS.values() for row in rows}
 #: Those whose remedy mends what the strictness takes away: a permission is granted elsewhere, and

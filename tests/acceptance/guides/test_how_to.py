@@ -26,8 +26,8 @@ from tests.docs.blocks import ROOT, Block, blocks
 from tests.docs.typed_pages import HOW_TO, SHELL, untyped
 from tests.engine.readme_shell import Shell, assert_shown
 from tests.security.certificates import certificate
-from tpuflex.cli.daemon import Daemon
 from tpuflex.engine.find import Engine
+from tpuflex.stack.emulator import Daemon
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 

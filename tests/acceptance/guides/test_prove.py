@@ -29,8 +29,8 @@ from proof.run import prove
 from tests.acceptance.guides.answering import serving
 from tests.checkpoints import smollm2
 from tests.engine.embedded import ROOT, pulumi_engine
-from tpuflex.cli.daemon import Daemon
 from tpuflex.engine.find import Engine
+from tpuflex.stack.emulator import Daemon
 
 __all__ = ["pulumi_engine"]
 

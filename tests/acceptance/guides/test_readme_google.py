@@ -19,13 +19,13 @@ from embedded_cloud.stand_in.server import ANSWER
 from tests.checkpoints import tiny
 from tests.docs.typed_pages import GOOGLE, untyped
 from tests.engine.readme_shell import Shell, commands, rehearsed
-from tpuflex.cli.daemon import Daemon
-from tpuflex.cli.rehearsal import NOTICE
 from tpuflex.engine.find import Engine
-from tpuflex.gcp.endpoints import Endpoints
-from tpuflex.gcp.session import authorized_session
+from tpuflex.google.endpoints import Endpoints
+from tpuflex.google.session import authorized_session
 from tpuflex.operate.gcloud import find_gcloud
 from tpuflex.settings.model import PLACEHOLDER_PROJECT
+from tpuflex.stack.emulator import Daemon
+from tpuflex.stack.rehearsal import NOTICE
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(580)]
 

@@ -22,9 +22,9 @@ from embedded_cloud import daemon
 from tests.acceptance.killed import stack_run
 from tests.cli.test_base import ENVIRON, commit, git
 from tests.engine.embedded import ROOT, write_project
-from tpuflex.cli.cloud import connect
 from tpuflex.cli.invocation import Invocation
 from tpuflex.engine.find import Engine
+from tpuflex.stack.connection import connect
 
 #: Secrets that the job, the cloud and the change hold.
 TOKEN_CANARY, KEY_CANARY, ENV_CANARY = "ghs_Canary7Qx", "sk-Canary+4TnB", "hf_Canary9Zk"

@@ -14,12 +14,12 @@ from tests.acceptance.environments import environment
 from tests.acceptance.plain_pulumi import plain_pulumi
 from tests.acceptance.security.test_p4_two_clones import command, mutations
 from tests.engine.embedded import Embedded
-from tpuflex.cli.cloud import Cloud
-from tpuflex.cli.stack_run import StackRun
-from tpuflex.cli.steps.up import run_up
+from tpuflex.deploy.stack_run import StackRun
+from tpuflex.deploy.up import run_up
 from tpuflex.errors import PolicyError
 from tpuflex.policy_pack import DIRECTORY
 from tpuflex.program import main
+from tpuflex.stack.connection import Connection
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 
@@ -42,7 +42,7 @@ def test_up_refuses_before_anything_is_made(embedded: Embedded) -> None:
     settings = cloud.stack.settings
     network = settings.network.model_copy(update={"allowed_cidrs": HALVES})
     stack = replace(cloud.stack, settings=settings.model_copy(update={"network": network}))
-    open_cloud = Cloud(stack, cloud.environ)
+    open_cloud = Connection(stack, cloud.environ)
 
     report = StackRun(invocation, open_cloud).plan().policy
     before = mutations(embedded)

@@ -10,13 +10,13 @@ import pytest
 from embedded_cloud.faults.rule import Stage
 from tests.acceptance.killed import kill_at, killed, refused, stack_run
 from tests.engine.embedded import Embedded
-from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps.recover import run_recover
+from tpuflex.cli.recover.run import run_recover
 from tpuflex.engine.run import EngineRun
 from tpuflex.engine.state import pending
 from tpuflex.project import open_project
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.stack import Stack
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
@@ -33,12 +33,12 @@ def recovered(
     """`tpuflex recover --json`: what became of each resource, by type."""
     project = open_project(embedded.root, embedded.environ)
     file = project.stack_file("dev")
-    stack = OpenStack(project, "dev", file, embedded.settings)
+    stack = Stack(project, "dev", file, embedded.settings)
     # The engine of this checkout, found as any other on PATH would be.
     home = f"{embedded.engine.path.parent}:{embedded.environ['PATH']}"
     invocation = Invocation(environ={**embedded.environ, "PATH": home}, json=True)
     capsys.readouterr()
-    run_recover(invocation, Cloud(stack, embedded.environ), take_over=take_over)
+    run_recover(invocation, Connection(stack, embedded.environ), take_over=take_over)
     document = json.loads(capsys.readouterr().out)
     assert document["clean"] is True
     assert pending(dev(embedded).deployment()) == []

@@ -13,14 +13,14 @@ from embedded_cloud.faults.rule import Answer, Rule, Where
 from tests.acceptance.downs import connect
 from tests.acceptance.killed import stack_run
 from tests.engine.embedded import Embedded
-from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps.sweep import run_sweep
-from tpuflex.cli.steps.sweep_all import run_sweep_all
+from tpuflex.cli.sweep.every_project import run_sweep_all
+from tpuflex.cli.sweep.run import run_sweep
 from tpuflex.errors import IncompleteTeardownError
 from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.project import open_project
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.stack import Stack
 
 #: The stack's first slice.
 FIRST = Names("tpuflex", "dev", ENDPOINT_NAME).queued_resource_id()
@@ -36,11 +36,11 @@ def sweep(
 ) -> dict[str, object]:
     """`tpuflex sweep --json`."""
     project = open_project(embedded.root, embedded.environ)
-    stack = OpenStack(project, "dev", project.stack_file("dev"), embedded.settings)
+    stack = Stack(project, "dev", project.stack_file("dev"), embedded.settings)
     path = f"{embedded.engine.path.parent}:{embedded.environ['PATH']}"
     invocation = Invocation(environ={**embedded.environ, "PATH": path}, json=True, yes=yes)
     capsys.readouterr()
-    run_sweep(invocation, Cloud(stack, embedded.environ), frozenset(slices))
+    run_sweep(invocation, Connection(stack, embedded.environ), frozenset(slices))
     document = json.loads(capsys.readouterr().out)
     assert isinstance(document, dict)
     return document

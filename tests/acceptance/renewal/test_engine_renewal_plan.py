@@ -15,8 +15,8 @@ from tests.provider.reporting_hosts import (
     fail_to_delete_the_first,
     renew,
 )
-from tpuflex.cli.steps.approved import Approval
-from tpuflex.cli.steps.up import asks_for_chips
+from tpuflex.deploy.approval import Approval
+from tpuflex.deploy.up import asks_for_chips
 from tpuflex.engine.events import EnginePlan, Started, Step, progress_of
 
 pytestmark = [*CUT_SHORT, pytest.mark.usefixtures("served")]

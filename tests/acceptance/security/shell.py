@@ -12,8 +12,8 @@ from typing import Any
 import requests
 import yaml
 
-from tpuflex.cli.seen_states import SeenStates
 from tpuflex.naming import ENDPOINT_NAME, Names
+from tpuflex.stack.known_state_ids import SeenStates
 
 ROOT = Path(__file__).parents[3]
 PROJECT = "tpuflex-dev"

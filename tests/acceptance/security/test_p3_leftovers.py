@@ -26,14 +26,14 @@ from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import Api, flex_start
 from tests.security.strangers import needs_second_uid, start_as_stranger
 from tests.unit.stack_sections import sections
-from tpuflex.cli.steps.ask import session
+from tpuflex.cli.endpoint.ask import session
 from tpuflex.components.cloud import require_matching_cloud
 from tpuflex.errors import AccessError, EmulatorError
-from tpuflex.gcp.endpoints import Endpoints
-from tpuflex.gcp.session import authorized_session
+from tpuflex.files.trusted import own_directory, write_private
+from tpuflex.google.endpoints import Endpoints
+from tpuflex.google.session import authorized_session
 from tpuflex.operate.ask import Question, ask
 from tpuflex.settings.load import parse
-from tpuflex.trusted_files import own_directory, write_private
 
 _AT_ONCE: Any = {"admission_s": 0, "grant_after_s": 0, "provisioning_s": 0}
 

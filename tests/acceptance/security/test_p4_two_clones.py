@@ -12,15 +12,15 @@ import pytest
 from tests.acceptance.killed import refused, stack_run
 from tests.engine.conftest import embedded, pulumi_engine
 from tests.engine.embedded import Embedded
-from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps.recover import run_recover
-from tpuflex.cli.steps.up import run_up
+from tpuflex.cli.recover.run import run_recover
+from tpuflex.deploy.up import run_up
 from tpuflex.engine.run import EngineRun
 from tpuflex.engine.state import state_ids
 from tpuflex.errors import AlreadyExistsError, EngineError
 from tpuflex.project import open_project
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.stack import Stack
 
 __all__ = ["embedded", "pulumi_engine"]
 
@@ -37,13 +37,13 @@ def engine(home: Embedded) -> EngineRun:
     return stack_run(home.root, home.engine, home.environ)
 
 
-def command(home: Embedded) -> tuple[Invocation, Cloud]:
+def command(home: Embedded) -> tuple[Invocation, Connection]:
     """What a command on the dev stack works with."""
     project = open_project(home.root, home.environ)
-    stack = OpenStack(project, "dev", project.stack_file("dev"), home.settings)
+    stack = Stack(project, "dev", project.stack_file("dev"), home.settings)
     path = f"{home.engine.path.parent}:{home.environ['PATH']}"
     invocation = Invocation(environ={**home.environ, "PATH": path}, json=True, yes=True)
-    return invocation, Cloud(stack, home.environ)
+    return invocation, Connection(stack, home.environ)
 
 
 def mutations(home: Embedded) -> int:

@@ -15,13 +15,13 @@ from tests.acceptance.security.test_p4_two_homes import second_home
 from tests.checkpoints import tiny
 from tests.engine.conftest import embedded, pulumi_engine
 from tests.engine.embedded import Embedded
-from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run
-from tpuflex.cli.steps.own_containers import require_own_containers
+from tpuflex.deploy.own_containers import require_own_containers
 from tpuflex.engine.state import Stored
 from tpuflex.errors import AlreadyExistsError, NotFoundError
 from tpuflex.naming import LABEL_STATE
+from tpuflex.stack.connection import Connection
 
 __all__ = ["embedded", "pulumi_engine"]
 
@@ -46,7 +46,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     def type_in(home: Embedded, *words: str, given: str = "") -> Told:
         invocation, cloud = command(home)
         # The second is bound when its module is imported, which another test may have done.
-        for place in ("tpuflex.cli.cloud.connect", "tpuflex.cli.steps.preview.connect"):
+        for place in ("tpuflex.stack.connection.connect", "tpuflex.cli.preview.run.connect"):
             monkeypatch.setattr(place, lambda *_: cloud)
         monkeypatch.setattr(sys, "stdin", io.StringIO(given))
         capsys.readouterr()
@@ -105,7 +105,7 @@ class Engine:
         return self.state
 
 
-def may_write(cloud: Cloud, state: Stored | None) -> bool:
+def may_write(cloud: Connection, state: Stored | None) -> bool:
     """Whether a home with ``state``, and without a memory, may write."""
     try:
         require_own_containers(cloud, Engine(state))  # type: ignore[arg-type]

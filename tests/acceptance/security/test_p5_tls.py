@@ -20,7 +20,7 @@ from tests.startup.cloud import FILES, VERSION, Handler, Server
 from tests.startup.host import StartupHost, StartupRun
 from tests.unit.stack_sections import sections
 from tpuflex.boot.certificate import read_certificate
-from tpuflex.cli.steps.ask import session
+from tpuflex.cli.endpoint.ask import session
 from tpuflex.errors import ApiError, SettingsError
 from tpuflex.naming import Names
 from tpuflex.operate.ask import Question, ask, pinned_session

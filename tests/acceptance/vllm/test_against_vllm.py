@@ -22,12 +22,12 @@ import pytest
 
 from tests.acceptance.vllm.vllm_server import VllmServers, vllm_servers
 from tests.security.vllm_host import image_is_installed
-from tpuflex.operate.checkpoint_source import read_checkpoint
 from tpuflex.planning.flags import cpu_request_from_flags
 from tpuflex.planning.memory import MemoryPlan
 from tpuflex.planning.request import CpuMemoryRequest
 from tpuflex.planning.stack import plan_cpu_memory
 from tpuflex.settings.serving import ServingFlags
+from tpuflex.weights.checkpoint_source import read_checkpoint
 
 pytestmark = [
     pytest.mark.vllm,

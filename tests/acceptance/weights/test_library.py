@@ -28,22 +28,22 @@ from tests.engine.libraries import (
     token_of_hosts,
     write_stack,
 )
-from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.output import Output
-from tpuflex.cli.prepare_weights import push_weights
-from tpuflex.cli.stack_library import require_library
-from tpuflex.cli.steps.down import run_down
-from tpuflex.cli.steps.library_engine import LibraryEngine
-from tpuflex.cli.steps.policy import planned_resources
-from tpuflex.cli.steps.weights import ensure_bucket
-from tpuflex.cli.steps.weights_rm import run_weights_rm
-from tpuflex.cli.steps.weights_verdicts import Wanted
-from tpuflex.cli.steps.weights_verify import run_verify
+from tpuflex.cli.weights.rm import run_weights_rm
+from tpuflex.cli.weights.run import ensure_bucket
+from tpuflex.cli.weights.verify import run_verify
+from tpuflex.deploy.down import run_down
+from tpuflex.deploy.library_engine import LibraryEngine
+from tpuflex.deploy.policy import planned_resources
 from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.naming import library_names
 from tpuflex.policy.storage_rules import BUCKET as BUCKET_TYPE
 from tpuflex.policy.storage_rules import far_buckets, object_acls, public_buckets
+from tpuflex.stack.connection import Connection
+from tpuflex.terminal.output import Output
+from tpuflex.weights.library import require_library
+from tpuflex.weights.origin import push_weights
+from tpuflex.weights.verdicts import Wanted
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
@@ -184,7 +184,7 @@ def hold(embedded: Embedded, prefix: str, *, on: bool) -> None:
     call(embedded, "PATCH", path, json={"temporaryHold": on}).raise_for_status()
 
 
-def held_meanwhile(embedded: Embedded, stack: str, prefix: str) -> tuple[Invocation, Cloud]:
+def held_meanwhile(embedded: Embedded, stack: str, prefix: str) -> tuple[Invocation, Connection]:
     """A command whose user thinks until somebody holds an object of the set, and then agrees."""
 
     class Thinks(Output):

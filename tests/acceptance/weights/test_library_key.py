@@ -6,10 +6,10 @@ import pytest
 
 from tests.engine.embedded import Embedded
 from tests.engine.libraries import PROJECT, call, command
-from tpuflex.cli.output import Output
-from tpuflex.cli.steps.library import run_library_up
+from tpuflex.deploy.library import run_library_up
 from tpuflex.errors import InterruptedByUser
 from tpuflex.naming import programs_key
+from tpuflex.terminal.output import Output
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 

@@ -13,8 +13,8 @@ from tests.acceptance.killed import kill_at
 from tests.acceptance.security.test_p4_two_clones import mutations
 from tests.engine.embedded import Embedded
 from tests.engine.libraries import BUCKET, begin, bucket_of, command
-from tpuflex.cli.steps.library import run_library_up
-from tpuflex.cli.steps.library_down import run_library_down
+from tpuflex.cli.library.down import run_library_down
+from tpuflex.deploy.library import run_library_up
 from tpuflex.errors import NotFoundError
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]

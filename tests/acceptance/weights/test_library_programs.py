@@ -21,10 +21,10 @@ from tests.engine.libraries import (
     token_of_hosts,
     write_stack,
 )
-from tpuflex.cli.stack_library import require_programs_key
-from tpuflex.cli.steps.down import run_down
+from tpuflex.deploy.down import run_down
 from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.naming import programs_key
+from tpuflex.weights.library import require_programs_key
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 

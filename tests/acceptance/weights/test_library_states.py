@@ -19,8 +19,8 @@ from tests.engine.libraries import (
     library_up,
     write_stack,
 )
-from tpuflex.cli.steps.library_engine import LibraryEngine
-from tpuflex.cli.steps.weights import ensure_bucket
+from tpuflex.cli.weights.run import ensure_bucket
+from tpuflex.deploy.library_engine import LibraryEngine
 from tpuflex.errors import AlreadyExistsError, ConflictError
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]

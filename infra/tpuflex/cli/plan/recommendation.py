@@ -1,0 +1,258 @@
+"""The answer of `tpuflex recommend` as text: the scenario, the options, the first one in detail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from tpuflex.planning.figure import SourceList
+from tpuflex.planning.recommend import ORDER
+from tpuflex.terminal.money import dollars, show_sources
+
+if TYPE_CHECKING:
+    from tpuflex.planning.anchors import Published
+    from tpuflex.planning.figure import Figure
+    from tpuflex.planning.recommend import Option, Requirements
+    from tpuflex.planning.scenarios import Elsewhere, Given, Scenario
+    from tpuflex.terminal.output import Output
+
+#: Options that fit and are shown; all of them with --verbose and --json.
+_SHOWN = 6
+_FIRST_TOKEN = {
+    "met": "met in a report",
+    "missed": "missed in a report",
+    "impossible": "impossible",
+    "not_known": "not known",
+    "not_asked": "-",
+}
+_HEADER = (
+    *("", "MODEL", "CHIPS", "KV CACHE", "HOLDS", "STACKS"),
+    *("PER HOUR", "BUDGET", "FIRST TOKEN", "SEEN"),
+)
+_BUDGET = {"within": "within", "over": "OVER", "not_known": "not known", "not_asked": "-"}
+
+
+def show_scenarios(output: Output, scenarios: Iterable[Scenario]) -> None:
+    """List the scenarios."""
+    output.table(
+        ("SCENARIO", "WHAT", "ANSWER"),
+        [(row.name, row.title, _answer(row)) for row in scenarios],
+    )
+
+
+def _answer(row: Scenario) -> str:
+    if row.elsewhere is not None:
+        return f"not tpuflex: {row.elsewhere.instead}"
+    return "options for " + ", ".join(row.models)
+
+
+def show_elsewhere(output: Output, row: Scenario, elsewhere: Elsewhere) -> None:
+    """Say that this tool is not the answer, and what is."""
+    sources = SourceList()
+    output.heading(f"{row.title}: not a job for tpuflex")
+    output.facts(
+        (
+            ("instead", f"{elsewhere.instead} {sources.references(elsewhere.sources)}"),
+            ("why", elsewhere.why),
+            ("matrix", f"{row.advice} {sources.references((row.source,))}"),
+        )
+    )
+    _show_remarks(output, row, sources)
+    show_sources(output, sources)
+
+
+def show_scenario(output: Output, row: Scenario, sources: SourceList) -> None:
+    """Show what the scenario's matrix says, and what was filled in."""
+    output.heading(f"{row.title} ({row.name})")
+    output.facts(
+        (
+            ("matrix", f"{row.advice} {sources.references((row.source,))}"),
+            ("context", _given(row.context, "tokens")),
+            ("concurrency", _given(row.concurrency, "sequences at once")),
+            ("first token", _given(row.ttft, "s")),
+        )
+    )
+    _show_remarks(output, row, sources)
+    output.result()
+
+
+def _given(given: Given | None, unit: str) -> str:
+    if given is None:
+        return ""
+    says = "the matrix" if given.basis == "matrix" else "ASSUMED"
+    return f"{given.value:,g} {unit} ({says}: {given.why})"
+
+
+def _show_remarks(output: Output, row: Scenario, sources: SourceList) -> None:
+    for remark in row.remarks:
+        references = sources.references((row.source, *remark.sources))
+        output.result(f'  It says "{remark.claim}": {remark.finding} {references}')
+
+
+def show_options(
+    output: Output,
+    requirements: Requirements,
+    options: tuple[Option, ...],
+    quoted: tuple[Published, ...],
+    sources: SourceList,
+) -> None:
+    """Show the ranked options, the first one in detail, and what was published about it."""
+    output.heading(_question(requirements))
+    fitting = [option for option in options if option.fit == "fits"]
+    shown = fitting if output.verbose else fitting[:_SHOWN]
+    for line in _summary(requirements, options, fitting):
+        output.result(line)
+    if shown:
+        output.table(
+            _HEADER,
+            [_row(place, option, sources) for place, option in enumerate(shown, 1)],
+        )
+        output.result(f"Ranked by {', then '.join(ORDER)}.")
+    if len(fitting) > len(shown):
+        output.result(f"{len(fitting) - len(shown)} more fit and rank lower: --verbose lists them.")
+    _show_rest(output, options)
+    if shown:
+        _show_best(output, shown[0], sources)
+        _show_published(output, quoted, sources)
+    show_sources(output, sources)
+
+
+def _question(requirements: Requirements) -> str:
+    parts = [f"{requirements.load.context:,} tokens", f"{requirements.load.concurrency:,} at once"]
+    if requirements.ttft is not None:
+        parts.append(f"first token within {requirements.ttft:g} s")
+    if requirements.budget is not None:
+        parts.append(f"at most {dollars(requirements.budget)} per hour")
+    return f"Options for {', '.join(parts)}"
+
+
+def _summary(
+    requirements: Requirements, options: tuple[Option, ...], fitting: list[Option]
+) -> Iterator[str]:
+    """The answer in a sentence where the first row of the table is not all of it."""
+    if not fitting:
+        judged = any(option.fit == "does_not_fit" for option in options)
+        yield "Nothing fits. What each lacks:" if judged else "Nothing can be judged:"
+        return
+    best = fitting[0]
+    request, limits = best.request, best.limits
+    if requirements.budget is not None and best.budget != "within":
+        cheapest = min(fitting, key=lambda option: _price(option.total))
+        least = (
+            "no price is known"
+            if cheapest.total.value is None
+            else f"the least that is known is {dollars(cheapest.total.value)}, {_stacks(cheapest)}"
+        )
+        yield (
+            f"Nothing that holds {request.max_num_seqs:,} at once is known to be within"
+            f" {dollars(requirements.budget)} per hour: {least}."
+        )
+    elif limits is not None and best.stacks.value != 1:
+        yield (
+            f"Take {_stacks(best)}, and share the requests between them: one holds"
+            f" {limits.sequences.value:g} of {request.max_num_seqs:,} sequences of"
+            f" {request.max_model_len:,} tokens."
+        )
+        alone = [option for option in fitting if option.stacks.value == 1]
+        if alone:
+            one = min(alone, key=lambda option: _price(option.total))
+            yield f"One stack holds all of them: {one.name}, {dollars(one.total.value)} per hour."
+
+
+def _price(figure: Figure) -> float:
+    return float("inf") if figure.value is None else float(figure.value)
+
+
+def _stacks(option: Option) -> str:
+    number = option.stacks.value or 1
+    return f"{number:,} {'stack' if number == 1 else 'stacks'} of {option.name}"
+
+
+def _row(place: int, option: Option, sources: SourceList) -> tuple[str, ...]:
+    request, limits = option.request, option.limits
+    sequences = None if limits is None else limits.sequences
+    held = (
+        "-"
+        if sequences is None
+        else _with_sources(f"{sequences.value:g} of {request.max_num_seqs:,}", sequences, sources)
+    )
+    reports = [row.source for row in option.seen.seen]
+    return (
+        str(place),
+        request.model.name,
+        request.accelerator.name,
+        request.kv_cache_dtype,
+        held,
+        "-" if option.stacks.value is None else f"{option.stacks.value:,}",
+        _with_sources(dollars(option.total.value), option.total, sources),
+        _BUDGET[option.budget],
+        f"{_FIRST_TOKEN[option.first_token.verdict]}"
+        f" {sources.references(option.first_token.sources)}".strip(),
+        f"{option.seen.text} {sources.references(reports)}".strip(),
+    )
+
+
+def _with_sources(text: str, figure: Figure, sources: SourceList) -> str:
+    return f"{text} {sources.references(figure.sources)}".strip()
+
+
+def _show_rest(output: Output, options: tuple[Option, ...]) -> None:
+    """The options that do not fit or cannot be judged, one line for each reason."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for option in options:
+        if option.fit != "fits":
+            word = "Does not fit" if option.fit == "does_not_fit" else "Not judged"
+            reasons.setdefault((word, option.obstacle), []).append(option.name)
+    for (word, reason), names in reasons.items():
+        output.result(f"{word}: {', '.join(names)}: {reason}")
+
+
+def _show_best(output: Output, option: Option, sources: SourceList) -> None:
+    output.result()
+    output.heading(f"The first: {option.name}")
+    output.facts(_best(option, sources))
+
+
+def _best(option: Option, sources: SourceList) -> Iterator[tuple[str, str]]:
+    limits, first_token = option.limits, option.first_token
+    yield "zones", ", ".join(option.zones) or "none known to accept it"
+    yield "price", _explained(dollars(option.total.value), option.total, sources)
+    if first_token.text:
+        references = sources.references(first_token.sources)
+        yield "first token", f"{_FIRST_TOKEN[first_token.verdict]}: {first_token.text} {references}"
+    for name, bound in (("at least", first_token.alone), ("in a burst", first_token.burst)):
+        value = "not known" if bound.value is None else f"{bound.value:.3g} s"
+        yield name, _explained(value, bound, sources)
+    if limits is not None:
+        for name, figure in (
+            ("cache", limits.cached_tokens),
+            ("arithmetic", limits.arithmetic),
+            ("decoding", limits.decode),
+        ):
+            value = "not known" if figure.value is None else f"{figure.value:,} {figure.unit}"
+            yield name, _explained(value, figure, sources)
+        least = limits.usd_per_million
+        yield "per million", _explained(dollars(least.value), least, sources)
+        generated = limits.usd_per_million_generated
+        yield "generated", _explained(dollars(generated.value), generated, sources)
+    yield (
+        "seen",
+        "\n".join(
+            f"{row.result} on {row.accelerator}: {row.what} {sources.references((row.source,))}"
+            for row in option.seen.seen
+        )
+        or option.seen.text,
+    )
+    yield "unproven", "\n".join(option.unproven)
+
+
+def _explained(text: str, figure: Figure, sources: SourceList) -> str:
+    return f"{_with_sources(text, figure, sources)} ({figure.basis})"
+
+
+def _show_published(output: Output, quoted: tuple[Published, ...], sources: SourceList) -> None:
+    if quoted:
+        output.result()
+        output.heading("Published, not measured by this project:")
+    for one in quoted:
+        output.result(f"  {one.text} {sources.references((one.source,))}")

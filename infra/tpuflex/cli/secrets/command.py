@@ -1,0 +1,123 @@
+"""`tpuflex secrets …`: the endpoint's secrets in Secret Manager."""
+
+from __future__ import annotations
+
+import click
+
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.options import Commands, as_json, assume_yes, pass_invocation, stack_name
+from tpuflex.naming import SECRET_ROLES, TLS_CERTIFICATE, SecretRole
+from tpuflex.settings.secrets import version_setting
+
+
+@click.group(
+    cls=Commands,
+    examples=(
+        "tpuflex --stack prod secrets ls",
+        "openssl rand -hex 32 | tpuflex --stack prod secrets put api-key --yes",
+    ),
+)
+def secrets() -> None:
+    """The endpoint's secrets in Secret Manager.
+
+    Values go straight there, never through Pulumi, its state, or a command line.
+    """
+
+
+@secrets.command(
+    examples=("tpuflex --stack prod secrets ensure",),
+)
+@stack_name
+@assume_yes
+@pass_invocation
+def ensure(invocation: Invocation) -> None:
+    """Create the keys of the pinned versions if they do not exist: API key, metrics key, and the
+    key for compiled programs.
+
+    APIs of the project that are off are enabled, on Google after a question.
+    """
+    from tpuflex.cli.secrets.run import ensure_containers
+    from tpuflex.deploy.secrets import ensure_secrets
+    from tpuflex.stack.connection import connect
+
+    cloud = connect(invocation, invocation.open_stack(deploying=False))
+    ensure_containers(invocation, cloud)
+    ensure_secrets(cloud, invocation.output.progress)
+    invocation.output.result("Every secret version that the stack names exists.")
+
+
+@secrets.command(
+    examples=(
+        "openssl rand -hex 32 | tpuflex secrets put api-key --yes  # another key",
+        "cat server.pem key.pem | tpuflex secrets put tls-certificate --yes",
+    ),
+)
+@click.argument("role", type=click.Choice(SECRET_ROLES))
+@stack_name
+@as_json
+@assume_yes
+@pass_invocation
+def put(invocation: Invocation, role: SecretRole) -> None:
+    """Add a version of a secret; the value is read from standard input.
+
+    On a terminal the value is prompted for without echo. An api-key may have several lines, a key
+    for a client on each; tpuflex itself uses the first. A certificate is one PEM text with its
+    private key, and is checked. What is to be used is the version that the stack file pins.
+
+    Works before the first `up`: Pulumi then creates the secret's container, with everything that it
+    needs. APIs of the project that are off are enabled, on Google after a question: where the value
+    comes from a pipe, add --yes.
+    """
+    from tpuflex.cli.secrets.run import (
+        ensure_containers,
+        read_certificate_text,
+        read_value,
+        require_role,
+    )
+    from tpuflex.stack.connection import connect
+
+    stack = invocation.open_stack(deploying=False)
+    require_role(stack, role)
+    value = read_certificate_text(invocation) if role == TLS_CERTIFICATE else read_value(role)
+    cloud = connect(invocation, stack)
+    ensure_containers(invocation, cloud)
+    version = cloud.secrets.add_version(cloud.secret(role), value)
+    invocation.output.document({"name": version.name, "version": version.number})
+    invocation.output.result(
+        f"Added version {version.number} of {role}. The stack file chooses it with "
+        f"tpuflex:secrets.{version_setting(role)}: {version.number}"
+    )
+
+
+@secrets.command(
+    examples=(
+        "tpuflex --stack prod secrets ls",
+        "tpuflex --stack prod secrets ls --json",
+    ),
+)
+@stack_name
+@as_json
+@pass_invocation
+def ls(invocation: Invocation) -> None:
+    """List the secrets' versions, never their values."""
+    from tpuflex.errors import NotFoundError
+    from tpuflex.google.existing_secret import state_of
+    from tpuflex.stack.connection import connect_running
+
+    cloud = connect_running(invocation, invocation.open_stack(deploying=False))
+    rows = []
+    brought = cloud.stack.settings.secrets.brought
+    for role in SECRET_ROLES:
+        if role in brought:
+            state = state_of(cloud.secrets, brought[role]) or "MISSING"
+            rows.append((role, str(brought[role].number), f"{state}, in {brought[role].secret}"))
+            continue
+        try:
+            versions = cloud.secrets.list_versions(cloud.secret(role))
+        except NotFoundError:
+            continue
+        rows += [(role, str(version.number), version.state) for version in versions]
+    invocation.output.document(
+        [{"role": role, "version": int(number), "state": state} for role, number, state in rows]
+    )
+    invocation.output.table(("SECRET", "VERSION", "STATE"), rows)

@@ -1,0 +1,123 @@
+"""`tpuflex up`: from the stack file to a served completion."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+from tpuflex.cli.examples import ExampleCommand
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.options import as_json, assume_yes, pass_invocation, stack_name, verbose
+from tpuflex.doctor.side_by_side import DECISIVE
+
+
+def _sha256(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str:
+    if value and not re.fullmatch("[0-9a-f]{64}", value):
+        raise click.BadParameter("a SHA-256 has 64 hex digits, in lower case.")
+    return value
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex up  # the dev stack, on this machine",
+        "tpuflex --stack prod up --yes  # without a question, as a script",
+        "tpuflex --stack prod up --renewal-only --yes  # on a schedule",
+    ),
+)
+@click.option(
+    "--accept-weights",
+    metavar="SHA256",
+    default="",
+    callback=_sha256,
+    help="Serve the weights in the bucket whose manifest has this hash, although nothing here "
+    "says that they are yours.",
+)
+@click.option(
+    "--allow-missing-weights",
+    is_flag=True,
+    help="Request chips although the pinned weights are not in the bucket and there is no source to"
+    " push: the host waits for them, and is billed meanwhile.",
+)
+@click.option(
+    "--skip-check",
+    "skipped_checks",
+    type=click.Choice(DECISIVE),
+    multiple=True,
+    help="Go on without this check of `tpuflex doctor`, such as permissions that are granted on a "
+    "condition.",
+)
+@click.option(
+    "--expect",
+    metavar="DIGEST",
+    default="",
+    callback=_sha256,
+    help="Go on only if the plan is the one with this digest, which `tpuflex preview` gives; "
+    "otherwise nothing is changed, and the exit code is 12.",
+)
+@click.option(
+    "--renewal-only",
+    is_flag=True,
+    help="Go on only if the plan starts the next run by renew_before, or has no changes; otherwise "
+    "nothing is changed, and the exit code is 12, or 4 where there is nothing to renew.",
+)
+@stack_name
+@as_json
+@assume_yes
+@verbose
+@pass_invocation
+def up(
+    invocation: Invocation,
+    accept_weights: str,
+    allow_missing_weights: bool,
+    skipped_checks: tuple[str, ...],
+    expect: str,
+    renewal_only: bool,
+) -> None:
+    """Bring the stack's endpoint up and wait until it has served a completion.
+
+    Enables the APIs that are off, on Google after a question, and waits until they answer. Then
+    shows what will be created and what it costs, asks for consent, creates it, pushes missing
+    weights, and waits through the queue and the host's boot. Safe to run again at any time: it
+    continues where it stopped.
+
+    Before it asks, it looks at what `tpuflex doctor` looks at, and refuses what cannot succeed, and
+    what breaks a rule of `tpuflex policy` (exit code 11).
+    Without weights, and without a source to push them from, nothing is created.
+
+    Serves only weights that it has a reason to trust: those that the stack file pins, those that
+    were pushed from here or are equal to the source, and those that the slice was made for before.
+
+    \b
+    Under tpuflex:slice in the stack file:
+      renew_before: 12h          an `up` in a run's last 12 hours, or after its end,
+                                 starts the next run; once that serves, this one is
+                                 drained and deleted
+      replace: delete_first      it is deleted before, where the quota is for one
+                                 slice only: the endpoint is away meanwhile
+      drain: 10m                 how long answers that have begun may take to end
+                                 before a slice is deleted
+      drain_margin: 5m           how long before its run's end it admits no more
+      rerun: monday              changing this word makes the next `up` start a new run
+      give_up_after: 6h          Google fails the request after 6 hours in the queue
+      on_boot_failure: delete    a new slice whose boot fails, or that never reports,
+                                 is deleted; the next `up` starts another
+      deletion_protection: true  a slice that serves is neither deleted nor replaced
+    """
+    from tpuflex.deploy.approval import Approval
+    from tpuflex.deploy.policy import require_present_waivers
+    from tpuflex.deploy.up import run_up
+    from tpuflex.stack.connection import connect
+    from tpuflex.weights.known_files import planned_by_files
+
+    stack = invocation.open_stack(files_later=True)
+    require_present_waivers(invocation, stack)
+    run_up(
+        invocation,
+        planned_by_files(connect(invocation, stack)),
+        accept_weights or None,
+        missing_allowed=allow_missing_weights,
+        skipped_checks=skipped_checks,
+        approval=Approval(expect, renewal_only),
+    )

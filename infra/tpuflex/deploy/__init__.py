@@ -1,0 +1,1 @@
+"""What the engine does for a stack: preparation, plan, run, teardown."""

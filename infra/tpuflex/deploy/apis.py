@@ -1,0 +1,80 @@
+"""Before a command makes or looks for anything: do the APIs that it needs answer?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tpuflex.codes import Code
+from tpuflex.errors import ServiceDisabledError
+from tpuflex.gcloud_commands import enable_services
+from tpuflex.google.enabling import await_settled, ensure_apis
+from tpuflex.google.required_apis import endpoint_apis
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from tpuflex.cli.invocation import Invocation
+    from tpuflex.google.required_apis import GoogleApi
+    from tpuflex.settings.model import StackSettings
+    from tpuflex.stack.connection import Connection
+
+
+def needed_apis(settings: StackSettings) -> tuple[GoogleApi, ...]:
+    """The APIs that a stack needs. One that enables them enables nearly all, for whatever it may
+    become; where others do, those that it has no use for are not asked of them."""
+    needed = endpoint_apis(reads_keys=settings.encryption.kms_key is not None)
+    if settings.manage_apis:
+        return needed
+    unused = set() if settings.pulls_own_image else {"artifactregistry"}
+    if settings.network.egress != "google":
+        unused.add("dns")
+    return tuple(api for api in needed if api.name not in unused)
+
+
+def run_preflight(
+    invocation: Invocation, cloud: Connection, *, apis: Iterable[GoogleApi] | None = None
+) -> None:
+    """Enable ``apis``, those of a stack by default, in the project of ``cloud``, and wait until
+    they answer.
+
+    It comes before the engine, whose resources would meet APIs that know nothing of having been
+    enabled, and before every look into the cloud. Enabling changes a project that others may use,
+    so on Google, and in a rehearsal of that, it is asked for. With `manage_apis: false` none is
+    enabled.
+
+    Raises:
+        ServiceDisabledError: one is off, and others enable them.
+        InterruptedByUser: the user does not want them enabled.
+        AccessError, ApiError: they cannot be enabled, or do not answer in time.
+    """
+    timing, output, stack = cloud.timing, invocation.output, cloud.stack
+    project = stack.settings.project
+
+    def agree(missing: Collection[GoogleApi]) -> None:
+        names = ", ".join(api.name for api in missing)
+        if not stack.settings.manage_apis:
+            enable = enable_services(project, *(api.service for api in missing))
+            raise ServiceDisabledError(
+                f"APIs that are needed are off in {project}: {names}; and tpuflex:manage_apis is"
+                " false, so none is enabled. Nothing was made.",
+                code=Code.PERMISSION,
+                hint=f"Run: {enable}",
+            )
+        output.progress(f"APIs that are needed, and that are off in {project}: {names}.")
+        if not invocation.yes and (stack.rehearsed or not stack.embedded):
+            output.confirm("Enable them? They stay enabled; an API that is not used costs nothing.")
+
+    needed = needed_apis(stack.settings) if apis is None else apis
+    if ensure_apis(cloud.apis(), project, timing, output.progress, agree, apis=needed):
+        cloud.settling.begin(timing.monotonic())
+
+
+def await_apis(invocation: Invocation, cloud: Connection) -> None:
+    """Wait for the APIs that a killed command may have enabled a moment ago; enable none.
+
+    Raises:
+        ServiceDisabledError: one that is enabled does not answer in time.
+    """
+    timing, project = cloud.timing, cloud.stack.settings.project
+    if await_settled(cloud.apis(), project, timing, invocation.output.progress):
+        cloud.settling.begin(timing.monotonic())

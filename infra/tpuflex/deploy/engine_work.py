@@ -1,0 +1,145 @@
+"""One command's work on a Pulumi stack through the engine, with its progress shown."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from tpuflex.engine.commands import Target
+from tpuflex.engine.failure import ProgramFailures
+from tpuflex.engine.find import ensure
+from tpuflex.engine.plugin_pin import require_pinned_plugin
+from tpuflex.engine.run import EngineRun
+from tpuflex.errors import ServiceDisabledError
+from tpuflex.terminal.engine_progress import LiveProgress
+
+if TYPE_CHECKING:
+    from tpuflex.cli.invocation import Invocation
+    from tpuflex.engine.events import Progress
+    from tpuflex.google.settling import Settling
+    from tpuflex.google.timing import Timing
+    from tpuflex.stack.connection import Connection
+
+T = TypeVar("T")
+#: Seconds before the engine is run again.
+PAUSE = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """Where the engine works.
+
+    Attributes:
+        root: directory of the project file.
+        stack: the stack's name.
+        environ: the environment that it runs with.
+    """
+
+    root: Path
+    stack: str
+    environ: Mapping[str, str]
+
+
+class EngineWork(ABC):
+    """One command's work on a stack.
+
+    Attributes:
+        invocation: the command.
+        cloud: the cloud of the stack file that the command is about.
+        failures: what the program has failed with.
+    """
+
+    def __init__(self, invocation: Invocation, cloud: Connection) -> None:
+        self.invocation = invocation
+        self.cloud = cloud
+        self.failures = ProgramFailures()
+        self._progress: LiveProgress | None = None
+
+    @abstractmethod
+    def place(self) -> Workplace:
+        """Where the engine works; made if it has to be."""
+
+    @abstractmethod
+    def program(self) -> None:
+        """The Pulumi program, run by the engine in this process."""
+
+    @cached_property
+    def target(self) -> Target:
+        """The engine's executable, and the stack that it works on.
+
+        Raises:
+            TpuflexError: there is no engine, or no pinned plugin.
+        """
+        project, output = self.cloud.stack.project, self.invocation.output
+        engine = ensure(project.home, self.invocation.environ, output.progress)
+        place = self.place()
+        if not self.cloud.stack.embedded:
+            home, say = project.home, output.progress
+            require_pinned_plugin(project.root, home, engine.path, place.environ, say)
+        return Target(root=place.root, stack=place.stack, engine=engine, environ=place.environ)
+
+    @cached_property
+    def engine(self) -> EngineRun:
+        """The engine on that stack."""
+        return EngineRun(self.target, self.program, failures=self.failures, listener=self.listen)
+
+    @contextmanager
+    def live(self, total: int, shown: frozenset[str] = frozenset()) -> Iterator[None]:
+        """While inside, the engine's progress is shown, on ``total`` resources; not the notes that
+        were ``shown`` before."""
+        progress = LiveProgress(
+            self.invocation.output, total, stopped=lambda: self.engine.cancelled, shown=shown
+        )
+        with progress as self._progress:
+            yield
+
+    def listen(self, progress: Progress) -> None:
+        """Take what the engine tells."""
+        if self._progress is not None:
+            self._progress.listen(progress)
+
+    def say(self, text: str) -> None:
+        """Show a line of progress, among the engine's own while that is shown."""
+        if self._progress is not None:
+            self._progress.say(text)
+        else:
+            self.invocation.output.progress(text)
+
+    def outlasting(self, run: Callable[[], T]) -> T:
+        """What ``run`` returns, as :func:`outlasting`."""
+        return outlasting(run, self.cloud.settling, self.cloud.timing, self.say)
+
+
+def outlasting(
+    run: Callable[[], T], settling: Settling, timing: Timing, say: Callable[[str], None]
+) -> T:
+    """What ``run`` returns. While APIs settle, it is run again if one of them refuses: each has
+    answered before the engine starts (:mod:`tpuflex.google.enabling`), and may refuse once more,
+    from another of Google's machines. Our own clients then ask again, and the gcp plugin does not.
+
+    Args:
+        run: runs the engine.
+        settling: until when a refusal is worth another run.
+        timing: clock and pauses.
+        say: takes a line of progress.
+
+    Raises:
+        TpuflexError: what ``run`` raises; an API that refuses, once all have settled.
+    """
+    while True:
+        try:
+            return run()
+        except ServiceDisabledError:
+            if timing.monotonic() + PAUSE > settling.until:
+                raise
+            say(
+                "An API that was enabled a moment ago refused once more:"
+                f" going on in {PAUSE:.0f} s …"
+            )
+            if timing.pause(PAUSE):
+                raise

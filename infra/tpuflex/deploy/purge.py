@@ -1,0 +1,181 @@
+"""The steps of `tpuflex down --purge-weights`: the set of a stack, which its teardown leaves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tpuflex.boot.places import weights_prefix
+from tpuflex.errors import ConflictError, NotFoundError
+from tpuflex.naming import account_email
+from tpuflex.planning.stack_cost import month_text
+from tpuflex.weights.library import region_of_bucket
+from tpuflex.weights.removal import Removal, planned_removal, remove
+from tpuflex.weights.shared import bucket_region, is_own, is_shared, known_manifests
+from tpuflex.weights.uses import require_right, weights_uses
+from tpuflex.weights.verdicts import perhaps_under_way
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tpuflex.boot.planned import PlannedWeights
+    from tpuflex.stack.connection import Connection
+    from tpuflex.weights.report import FoundManifest
+
+
+def planned_purge(cloud: Connection, served: PlannedWeights | None) -> Removal | None:
+    """What goes of the weights that outlive the stack of ``cloud``; None if nothing does. Nothing
+    is changed yet.
+
+    Args:
+        cloud: the stack's cloud.
+        served: the weights that the slice in the state was made for.
+
+    Raises:
+        ConflictError: the stack has never used what its file names; another endpoint may use it, or
+            it cannot be told whether one does; or no push has written it.
+        TpuflexError: it cannot be looked at.
+    """
+    stack = cloud.stack
+    if not is_shared(stack):
+        return None
+    prefix = weights_prefix(stack.settings.model)
+    place = f"gs://{cloud.bucket}/{prefix}"
+    try:
+        there = cloud.weights.contents(prefix)
+    except NotFoundError:
+        return None  # the bucket is gone: all else can go
+    removal = planned_removal(there, unfinished=False)
+    if removal.nothing and not removal.kept:
+        return None
+    if not is_own(cloud, served, there.found):
+        raise _not_own(cloud, served, there.found)
+    if removal.nothing:
+        raise ConflictError(
+            f"No push has written what is in {place}. Nothing was deleted.",
+            hint="Leave --purge-weights out.",
+        )
+    if removal.manifest is None and perhaps_under_way(removal.written, cloud.now()):
+        raise ConflictError(
+            f"Something was written in {place} within 24 hours, and there is no manifest: a push"
+            " may be under way. Nothing was deleted.",
+            hint="Leave --purge-weights out; once no push is under way:"
+            f" tpuflex weights rm {prefix} --stack {stack.name}",
+        )
+    _require_unused(cloud, prefix)
+    require_right(cloud, prefix, "Leave --purge-weights out")
+    return removal
+
+
+def _not_own(
+    cloud: Connection, served: PlannedWeights | None, found: FoundManifest | None
+) -> ConflictError:
+    """The error for what is not the stack's own, with what is there and what would be."""
+    prefix = weights_prefix(cloud.stack.settings.model)
+    place = f"gs://{cloud.bucket}/{prefix}"
+    known = known_manifests(cloud, served)
+    if found is None or not known:
+        why = "was neither served by this stack nor pushed from here: it may be somebody else's"
+    else:
+        why = (
+            f"holds other weights (manifest {found.sha256 or 'unreadable'}) than this stack has"
+            f" served, or were pushed from here ({', '.join(sorted(known))}): they may be somebody"
+            " else's"
+        )
+    return ConflictError(
+        f"{place} {why}. Nothing was deleted.",
+        hint="Leave --purge-weights out; to remove it all the same:"
+        f" tpuflex weights rm {place} --stack {cloud.stack.name}",
+    )
+
+
+def _require_unused(cloud: Connection, prefix: str) -> None:
+    """Check that no endpoint but the stack of ``cloud`` uses the set.
+
+    Raises:
+        ConflictError: one may.
+    """
+    stack = cloud.stack
+    settings = stack.settings
+    brought = settings.identity.brought
+    own = account_email(stack.names.service_account_id(), settings.project)
+    member = f"serviceAccount:{own}" if brought is None else brought.member
+    uses = weights_uses(cloud)
+    users = [*uses.others(prefix, stack.names.owner, member), *uses.unseen]
+    _require_none(f"gs://{cloud.bucket}/{prefix}", users, "Nothing was deleted.")
+
+
+def planned_copies(
+    cloud: Connection, served: PlannedWeights | None
+) -> tuple[tuple[Connection, Removal], ...]:
+    """The same in the other regions of the stack, each with its cloud. Raises as
+    :func:`planned_purge`."""
+    regions = (*cloud.further_regions(), *_regions_taken_away(cloud, served))
+    found = ((each, planned_purge(each, served)) for each in regions)
+    return tuple((each, removal) for each, removal in found if removal is not None)
+
+
+def _regions_taken_away(cloud: Connection, served: PlannedWeights | None) -> Iterator[Connection]:
+    """It in the regions that the stack file does not name any more, where the slice in the state
+    had the weights."""
+    if served is None or served.prefix != weights_prefix(cloud.stack.settings.model):
+        return
+    for bucket in sorted({served.bucket, *served.copies} - set(cloud.buckets.values())):
+        if (there := region_of_bucket(cloud, bucket)) is not None:
+            yield there
+
+
+def purge_text(cloud: Connection, removal: Removal) -> str:
+    """What goes, and what it costs until then, in words."""
+    cost = month_text(removal.size, bucket_region(cloud))
+    return (
+        f"Removed at the end: gs://{cloud.bucket}/{removal.prefix},"
+        f" {removal.size / 2**30:.2f} GiB, {cost}. Where the bucket keeps"
+        " versions (a library's: seven days), they are billed as long."
+    )
+
+
+def nothing_text(cloud: Connection) -> str:
+    """Why no weights go beside those in the stack's own bucket, in words."""
+    if not is_shared(cloud.stack):
+        return "The stack file names no weights that outlive the stack."
+    place = f"gs://{cloud.bucket}/{weights_prefix(cloud.stack.settings.model)}"
+    return f"No weights are removed: the stack file names {place}, and there is nothing."
+
+
+def purge(cloud: Connection, planned: Removal) -> Removal:
+    """Remove what was ``planned``, now that the stack is gone, as it is now.
+
+    Raises:
+        ConflictError: an endpoint has come to use it since, or it cannot be told; or somebody
+            pushes there.
+    """
+    uses = weights_uses(cloud)
+    place = f"gs://{cloud.bucket}/{planned.prefix}"
+    users = [*uses.of(planned.prefix), *uses.unseen]
+    _require_none(place, users, "The weights were left.")
+    removal = planned_removal(cloud.weights.contents(planned.prefix), unfinished=False)
+    if _pushed_since(planned, removal):
+        raise ConflictError(
+            f"{place}: somebody has pushed there meanwhile. The weights were left.",
+            hint="Look what is there: tpuflex weights verify. To remove it: tpuflex weights rm",
+        )
+    remove(removal)
+    return removal
+
+
+def _pushed_since(planned: Removal, now: Removal) -> bool:
+    """Whether something is there that was not when it was planned; less may be."""
+    if now.written is not None and (planned.written is None or now.written > planned.written):
+        return True
+    return now.seen not in (None, planned.seen)
+
+
+def _require_none(place: str, users: list[str], outcome: str) -> None:
+    if users:
+        raise ConflictError(
+            f"Other endpoints may use {place}:\n"
+            + "\n".join(f"  {line}" for line in users)
+            + f"\n{outcome}",
+            hint="Leave --purge-weights out: the weights then stay. Once nobody uses them:"
+            f" tpuflex weights rm {place}",
+        )

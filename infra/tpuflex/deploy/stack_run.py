@@ -1,0 +1,309 @@
+"""One stack and the engine that works on it: plan, up, refresh, destroy."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from tpuflex.boot.document import NO_MANIFEST
+from tpuflex.boot.planned import planned_weights
+from tpuflex.cli.invocation import Invocation
+from tpuflex.codes import Code
+from tpuflex.deploy.engine_work import EngineWork, Workplace
+from tpuflex.deploy.new_secrets import require_first_versions
+from tpuflex.deploy.plan import StackPlan
+from tpuflex.deploy.policy import judge
+from tpuflex.deploy.preparation import BUCKET, EndpointPreparation
+from tpuflex.deploy.secrets import check_brought
+from tpuflex.engine.events import Note, Progress
+from tpuflex.engine.failure import ProgramFailures
+from tpuflex.engine.moved_home import require_home_can_move
+from tpuflex.errors import AccessError
+from tpuflex.google.existing_key import read_key
+from tpuflex.naming import ENDPOINT_NAME, QUEUED_RESOURCE
+from tpuflex.planning.cost import run_cost
+from tpuflex.settings.rules import warnings
+from tpuflex.stack.connection import Connection
+from tpuflex.weights.origin import check_source
+
+if TYPE_CHECKING:
+    from tpuflex.boot.planned import PlannedWeights
+    from tpuflex.components.endpoint_args import Preparation
+    from tpuflex.engine.events import EnginePlan
+    from tpuflex.settings.model import StackSettings
+    from tpuflex.stack.connection import Connection
+
+
+#: URN patterns of what every part of a stack depends on.
+_BEFORE_ALL = (
+    "**VllmEndpoint::*",
+    "**pulumi:providers:gcp::*",
+    "**pulumi:providers:tpuflex::*",
+    "**tpuflex:tpu:StateId::*",
+    "**ApiServices::*",
+    "**gcp:projects/service:Service::*",
+)
+#: URN patterns of the state's id, with what it depends on: what is made beside Pulumi carries it.
+STATE = _BEFORE_ALL
+#: URN patterns of what a user can fill before the first `up`, with what it depends on. It costs
+#: nothing while it is empty.
+SECRETS = (*_BEFORE_ALL, "**ServingSecrets::*", "**gcp:secretmanager/secret:Secret::*")
+WEIGHTS = (*_BEFORE_ALL, "**WeightsBucket::*", f"**{BUCKET}::*")
+#: URN pattern of the slice, on which nothing else depends.
+SLICE = (f"**{QUEUED_RESOURCE}::*",)
+
+
+class StackRun(EngineWork):
+    """One command's work on the stack of its stack file."""
+
+    def __init__(self, invocation: Invocation, cloud: Connection) -> None:
+        super().__init__(invocation, cloud)
+        self._stack = cloud.stack
+        self._partial = False
+        self._shown: set[str] = set()
+        self._run_over = ""  # what is said where it is, and `up` would request nothing
+        self._key_unread: AccessError | None = None
+
+    def place(self) -> Workplace:
+        """The project's own directory."""
+        return Workplace(self._stack.engine_project, self._stack.name, self.cloud.environ)
+
+    @cached_property
+    def _loading(self) -> threading.Thread:
+        """The thread that loads the program's classes, started on first access."""
+        thread = threading.Thread(target=_load_program, daemon=True)
+        thread.start()
+        return thread
+
+    def load(self) -> None:
+        """Begin to load what the program needs, beside whatever comes before the engine."""
+        _ = self._loading
+
+    @property
+    def key_unread(self) -> AccessError | None:
+        """Why a plan for a reader was made without a look at the user's key, if it was."""
+        return self._key_unread
+
+    def plan(self, *, reader: bool = False) -> StackPlan:
+        """What ``up`` would do and cost.
+
+        Args:
+            reader: whether a key that the caller may not read is taken for usable, and a source of
+                weights that is not on this machine for there.
+
+        Raises:
+            SettingsError: the weights to push do not exist.
+            NotFoundError: the user's own bucket for them does not.
+            AccessError: the user's own key cannot be read.
+            TpuflexError: the program or the engine failed.
+        """
+        self._key_unread = require_brought(self.cloud, reader=reader)
+        # Loading the program's classes takes as long as starting the engine: do both at once.
+        self.load()
+        cost = run_cost(self._stack.settings)
+        preview = self.outlasting(lambda: self.engine.preview(save=not reader))
+        require_home_can_move(preview)
+        require_first_versions(self._stack, preview)
+        self.preparation.before = _weights_before(preview)
+        plan = StackPlan(
+            self._stack,
+            preview,
+            cost,
+            run_over=self._run_over,
+            policy=judge(self.invocation, self.cloud, preview),
+        )
+        if not self.invocation.output.json:
+            # The plan shows them; the program says them again to the engine.
+            self._shown.update(str(warning) for warning in warnings(self._stack.settings))
+        if not reader and any(step.type == BUCKET for step in plan.plan.changes):
+            # A new bucket is filled from the source: report a misspelt one before consent.
+            check_source(self._stack)
+        return plan
+
+    def up(self, plan: EnginePlan) -> None:
+        """Bring the stack up as ``plan`` has it.
+
+        Raises:
+            PlanChangedError: it would take a step that ``plan`` does not have.
+            TpuflexError: the program, a provider or the engine failed, or Ctrl-C.
+        """
+        with self.live(len(plan.resources), frozenset(self._shown)):
+            self.outlasting(lambda: self.engine.up(plan=plan))
+
+    def up_part(self, targets: tuple[str, ...]) -> None:
+        """Create a part of the stack.
+
+        Args:
+            targets: :data:`SECRETS` or :data:`WEIGHTS`.
+
+        Raises:
+            TpuflexError: the program, a provider or the engine failed, or Ctrl-C.
+        """
+        with self._part(), self.live(0, frozenset(self._shown)):
+            self.outlasting(lambda: self.engine.up(targets=targets))
+
+    def preview_without_weights(self) -> EnginePlan:
+        """What the whole stack would create, found out without its weights.
+
+        Raises:
+            NotFoundError: the user's own bucket for them does not exist.
+            TpuflexError: the program or the engine failed.
+        """
+        require_brought(self.cloud)
+        with self._part():
+            return self.outlasting(self.engine.preview)
+
+    @contextmanager
+    def _part(self) -> Iterator[None]:
+        """While only a part of the stack is worked on."""
+        self._partial = True
+        try:
+            yield
+        finally:
+            self._partial = False
+
+    def refresh(self, targets: tuple[str, ...] = ()) -> None:
+        """Bring the state in line with the cloud.
+
+        Args:
+            targets: :data:`SLICE`; everything unless given.
+
+        Raises:
+            TpuflexError: a provider or the engine failed, or Ctrl-C.
+        """
+        with self.live(0, frozenset(self._shown)):
+            self.outlasting(lambda: self.engine.refresh(targets=targets))
+
+    def destroy(self, plan: EnginePlan, *, keep_protected: bool = False) -> None:
+        """Delete every resource of the stack, except protected ones with ``keep_protected``.
+
+        Raises:
+            TpuflexError: a provider or the engine failed, or Ctrl-C.
+        """
+        with self.live(len(plan.resources), frozenset(self._shown)):
+            self.engine.destroy(keep_protected=keep_protected)
+
+    def destroy_slice(self) -> None:
+        """Delete the slice alone, so that the next ``up`` asks for another one.
+
+        Raises:
+            TpuflexError: a provider or the engine failed, or Ctrl-C.
+        """
+        with self.live(1, frozenset(self._shown)):
+            self.engine.destroy(targets=SLICE)
+
+    @cached_property
+    def preparation(self) -> EndpointPreparation:
+        """What the program awaits before it requests chips."""
+        return EndpointPreparation(
+            self.cloud,
+            self.say,
+            self.invocation.output,
+            lambda: self.engine.cancelled,
+        )
+
+    @cached_property
+    def _guarded(self) -> GuardedPreparation:
+        return GuardedPreparation(self.preparation, self.failures)
+
+    def program(self) -> None:
+        """The Pulumi program, run by the engine in this process."""
+        import pulumi
+
+        # Wait for the end: two threads that load a module of pulumi-gcp at once see half of it.
+        self._loading.join()
+        from tpuflex.program import deploy
+
+        settings = self._stack.settings
+        deploy(
+            # Part of a stack has no chips, so there is nothing to prepare and nothing to serve.
+            _without_weights(settings) if self._partial else settings,
+            project=pulumi.get_project(),
+            stack=pulumi.get_stack(),
+            prepare=None if self._partial else self._guarded,
+            state_seen=lambda id_: self.cloud.seen_states.remember(self._stack.name, [id_]),
+            environ=self.cloud.environ,
+            key_unread=self._key_unread is not None,
+        )
+
+    def listen(self, progress: Progress) -> None:
+        """Take what the engine tells; a preview reads the slice, too: what it found is shown at
+        once, not only in `up`."""
+        if self._progress is not None:
+            self._progress.listen(progress)
+        elif isinstance(progress, Note) and progress.name == ENDPOINT_NAME:
+            self._report(progress)
+
+    def _report(self, note: Note) -> None:
+        if note.severity != "error" and not note.passing and note.text not in self._shown:
+            self._shown.add(note.text)
+            if note.code is Code.RUN_OVER:
+                self._run_over = note.text
+                return  # the plan shows it on a line of its own
+            word = "warning" if note.severity == "warning" else ""
+            self.invocation.output.progress(f"  {word:8} {note.name}: {note.text}")
+
+
+class GuardedPreparation:
+    """A preparation whose errors get through the engine as they are."""
+
+    def __init__(self, preparation: Preparation, failures: ProgramFailures) -> None:
+        self.planned = failures.guard_async(preparation.planned)
+        self.ready = failures.guard_async(preparation.ready)
+
+
+def require_brought(cloud: Connection, *, reader: bool = False) -> AccessError | None:
+    """Refuse a bucket, a secret or a key of the user's own that cannot be used: of one that is not
+    there the engine says that, and not which setting names it, or what to do.
+
+    Args:
+        cloud: the stack's cloud.
+        reader: whether a key that the caller may not read is taken for usable.
+
+    Returns:
+        Why such a key could not be read, if it could not.
+
+    Raises:
+        NotFoundError, ConflictError, AlreadyExistsError: one cannot be used.
+        AccessError: the bucket cannot be read; or the key cannot, and the caller is no ``reader``.
+        ApiError: the cloud refuses for another reason.
+    """
+    if cloud.stack.settings.model.weights.brought is not None:
+        cloud.own_bucket()
+    with suppress(AccessError):  # whoever only previews may not see its versions
+        check_brought(cloud)
+    if (key := cloud.stack.settings.encryption.kms_key) is None:
+        return None
+    try:
+        read_key(cloud.apis().cloudkms, key)
+    except AccessError as error:
+        if not reader:
+            raise
+        return error
+    return None
+
+
+def _weights_before(preview: EnginePlan) -> PlannedWeights | None:
+    """The weights that the slice in the state was made for."""
+    known = (step.before for step in preview.steps if step.type == QUEUED_RESOURCE)
+    found = (planned_weights(inputs.get("metadata")) for inputs in known)
+    return next((each for each in found if each is not None), None)
+
+
+def _without_weights(settings: StackSettings) -> StackSettings:
+    """``settings`` for a program whose slice is not touched."""
+    weights = settings.model.weights
+    pinned = weights.model_copy(update={"manifest_sha256": weights.manifest_sha256 or NO_MANIFEST})
+    model = settings.model.model_copy(update={"weights": pinned})
+    return settings.model_copy(update={"model": model})
+
+
+def _load_program() -> None:
+    # The program meets the same failure when it needs what was not loaded, and reports it.
+    with suppress(Exception):
+        from tpuflex.program import load
+
+        load(by_class=True)

@@ -1,0 +1,170 @@
+"""With which credential Google is asked, and what the project is: there, and paid for."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tpuflex.doctor.check import Check, Group, Subject
+from tpuflex.doctor.reading import Unread
+from tpuflex.errors import AccessError, TpuflexError
+from tpuflex.gcloud_commands import (
+    link_billing,
+    set_quota_project,
+    undelete_project,
+)
+from tpuflex.google.api_states import ask_api
+from tpuflex.google.credentials import QUOTA_PROJECT_VARIABLE, Credential, Kind
+from tpuflex.google.required_apis import APIS, GoogleApi
+from tpuflex.queued_resource.causes import Cause, remedy, unpaid
+
+if TYPE_CHECKING:
+    from tpuflex.google.transport import Api
+    from tpuflex.inventory.listing import Apis
+
+CREDENTIAL = Subject(Group.ACCOUNT, "credential")
+PROJECT = Subject(Group.ACCOUNT, "project")
+BILLING = Subject(Group.ACCOUNT, "billing")
+
+#: APIs that serve nobody without billing, and that every endpoint needs.
+_CHARGED = ("compute", "tpu")
+_KINDS = {
+    Kind.ACCESS_TOKEN: "an access token, which nobody renews",
+    Kind.USER: "the login",
+    Kind.SERVICE_ACCOUNT: "a key",
+    Kind.IMPERSONATED: "impersonation",
+    Kind.EXTERNAL_ACCOUNT: "a federated identity",
+    Kind.METADATA: "the machine's service account",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectState:
+    """A project as Resource Manager tells it.
+
+    Attributes:
+        number: its number.
+        lifecycle: ``ACTIVE``, or another word for one that is being deleted.
+    """
+
+    number: str
+    lifecycle: str
+
+
+@dataclass(frozen=True, slots=True)
+class Billing:
+    """The billing of a project.
+
+    Attributes:
+        enabled: whether it can be charged.
+        account: name of its billing account, which may be closed; empty if it has none.
+    """
+
+    enabled: bool
+    account: str
+
+
+def project_billing(cloudbilling: Api, project: str) -> Billing:
+    """The billing of ``project``.
+
+    https://cloud.google.com/billing/docs/reference/rest/v1/projects/getBillingInfo
+
+    Raises:
+        AccessError: the caller may not see it, or the Cloud Billing API is not enabled in the
+            project that the call counts for.
+        ApiError: the API does not answer.
+    """
+    answer = cloudbilling.call("GET", f"/v1/projects/{project}/billingInfo", budget=0)
+    return Billing(
+        answer.get("billingEnabled") is True,
+        str(answer.get("billingAccountName") or "").removeprefix("billingAccounts/"),
+    )
+
+
+def refused_unpaid(clients: Apis, project: str) -> str:
+    """An API that refuses ``project`` for want of an open billing account; empty if none does, as
+    far as they answer. It tells where the Cloud Billing API is not enabled."""
+    asked = [api for api in APIS if api.name in _CHARGED and api.question is not None]
+    with ThreadPoolExecutor(len(asked)) as pool:
+        refused = pool.map(lambda api: _unpaid(clients, project, api), asked)
+        return next((api.service for api, no in zip(asked, refused, strict=True) if no), "")
+
+
+def _unpaid(clients: Apis, project: str, api: GoogleApi) -> bool:
+    try:
+        if api.question is not None:
+            ask_api(clients, project, api.question)
+    except TpuflexError as error:
+        return unpaid(error.message)
+    return False
+
+
+def credential_check(
+    credential: Credential | TpuflexError, project: str, *, named: bool = False
+) -> Check:
+    """With which credential Google is asked.
+
+    Args:
+        credential: the credential; or why there is none that can be used.
+        project: a project to take quota from; empty if none is known.
+        named: whether a variable names its file, which gcloud does not edit: it edits its own.
+    """
+    if isinstance(credential, TpuflexError):
+        return CREDENTIAL.failed(type(credential), credential.message, credential.hint)
+    account = f" of {credential.account}" if credential.account else ""
+    text = f"{_KINDS[credential.kind]}{account}, from {credential.source}"
+    if credential.lacks_quota_project:
+        wanted = project or "PROJECT"
+        return CREDENTIAL.warning(
+            f"{text}; without a quota project, which some APIs demand",
+            f"export {QUOTA_PROJECT_VARIABLE}={wanted}\nor add quota_project_id to the file"
+            if named
+            else str(set_quota_project(wanted)),
+        )
+    if credential.quota_project:
+        return CREDENTIAL.ok(f"{text}; quota project {credential.quota_project}")
+    return CREDENTIAL.ok(text)
+
+
+def project_check(project: str, state: ProjectState | Unread) -> Check:
+    """Whether the project can be used. Google tells who may not see it the same as if there were
+    none, so that is no failure by itself."""
+    if isinstance(state, Unread):
+        return PROJECT.unknown(Unread(f"{project}: {state.why}", state.remedy))
+    if state.lifecycle != "ACTIVE":
+        return PROJECT.failed(
+            AccessError, f"{project} is {state.lifecycle}", str(undelete_project(project))
+        )
+    return PROJECT.ok(f"{project}, number {state.number}")
+
+
+def billing_check(project: str, billing: Billing | Unread, refused: str = "") -> Check:
+    """Whether the project can be charged; nothing that costs can be made in one that cannot.
+
+    Args:
+        project: Google Cloud project id.
+        billing: what the Cloud Billing API says, which no endpoint needs: mostly it is off.
+        refused: an API that refuses the project for want of billing; empty if none does.
+    """
+    if isinstance(billing, Unread):
+        if refused:
+            return BILLING.failed(
+                AccessError,
+                f"{project} has no open billing account: {refused} refuses it",
+                remedy(Cause.BILLING, project=project),
+            )
+        return BILLING.unknown(billing)
+    if billing.enabled:
+        return BILLING.ok("enabled")
+    if billing.account:
+        return BILLING.failed(
+            AccessError,
+            f"the billing account {billing.account} of {project} is closed or suspended",
+            f"https://console.cloud.google.com/billing/{billing.account}",
+        )
+    return BILLING.failed(
+        AccessError,
+        f"{project} has no billing account",
+        str(link_billing(project, "ACCOUNT_ID")),
+    )

@@ -1,0 +1,139 @@
+"""One line of `tpuflex doctor`: what was examined, how it stands, and what mends it. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tpuflex.doctor.reading import Unread
+from tpuflex.errors import Finding, SettingsError, TpuflexError
+
+
+class Group(StrEnum):
+    """What a check is about, in the order in which the groups are shown: what others depend on
+    comes first, so that the first failure is the one to mend first."""
+
+    STACK = "Stack file"
+    MACHINE = "This machine"
+    STATE = "Pulumi's state"
+    ACCOUNT = "Credentials and project"
+    APIS = "APIs"
+    PERMISSIONS = "Permissions"
+    POLICIES = "Organisation policies"
+    CAPACITY = "Accelerators and quota"
+    SERVED = "Image and weights"
+
+
+class Standing(StrEnum):
+    """How a check stands."""
+
+    OK = "ok"
+    WARNING = "warning"  #: `up` gets by, something else does not
+    FAILED = "failed"  #: `up` cannot succeed
+    UNKNOWN = "unknown"  #: it could not be read, by a missing right or for want of an answer
+    SKIPPED = "skipped"  #: it does not concern this stack
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line.
+
+    Attributes:
+        group: what it is about.
+        name: what was examined.
+        standing: how it stands.
+        text: what was found.
+        remedy: the command that mends it, or the line to change; empty where nothing is to mend.
+        kind: the error that a failure is, which gives its exit code.
+    """
+
+    group: Group
+    name: str
+    standing: Standing
+    text: str
+    remedy: str = ""
+    kind: type[TpuflexError] = TpuflexError
+
+    def to_json(self) -> dict[str, str]:
+        """The line in a JSON document."""
+        return {
+            "group": self.group.value,
+            "name": self.name,
+            "standing": self.standing.value,
+            "text": self.text,
+            "remedy": self.remedy,
+        }
+
+    def error(self) -> TpuflexError:
+        """The failure as the error that `up` refuses with."""
+        if issubclass(self.kind, SettingsError):
+            return SettingsError("the stack", (Finding(self.name, self.text, self.remedy),))
+        return self.kind(f"{self.name}: {self.text}", hint=self.remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a check is about; makes the checks of it."""
+
+    group: Group
+    name: str
+
+    def ok(self, text: str) -> Check:
+        """It is as it has to be."""
+        return Check(self.group, self.name, Standing.OK, text)
+
+    def warning(self, text: str, remedy: str) -> Check:
+        """`up` gets by, something else does not."""
+        return Check(self.group, self.name, Standing.WARNING, text, remedy)
+
+    def failed(self, kind: type[TpuflexError], text: str, remedy: str) -> Check:
+        """`up` cannot succeed; ``kind`` gives the exit code."""
+        return Check(self.group, self.name, Standing.FAILED, text, remedy, kind)
+
+    def unknown(self, unread: Unread) -> Check:
+        """It could not be read."""
+        return Check(self.group, self.name, Standing.UNKNOWN, unread.why, unread.remedy)
+
+    def skipped(self, text: str) -> Check:
+        """It does not concern this stack."""
+        return Check(self.group, self.name, Standing.SKIPPED, text)
+
+
+def in_groups(checks: Iterable[Check]) -> tuple[Check, ...]:
+    """``checks`` by group; within a group, their order stays."""
+    order = [*Group]
+    return tuple(sorted(checks, key=lambda check: order.index(check.group)))
+
+
+def first_failure(checks: Iterable[Check]) -> Check | None:
+    """The failure to mend first; None if nothing failed."""
+    return next((check for check in in_groups(checks) if check.standing is Standing.FAILED), None)
+
+
+def exit_code(checks: Iterable[Check]) -> int:
+    """0 if nothing failed, else that of the first failure's kind."""
+    failure = first_failure(checks)
+    return 0 if failure is None else failure.kind.exit_code
+
+
+def summary(checks: Sequence[Check]) -> str:
+    """All of ``checks`` in one sentence."""
+    counts = Counter(check.standing for check in checks)
+    asked = len(checks) - counts[Standing.SKIPPED]
+    others = [
+        f"{counts[standing]} {word}"
+        for standing, word in (
+            (Standing.WARNING, "warning" if counts[Standing.WARNING] == 1 else "warnings"),
+            (Standing.UNKNOWN, "unknown"),
+        )
+        if counts[standing]
+    ]
+    beside = f" ({', '.join(others)})" if others else ""
+    failure = first_failure(checks)
+    if failure is None:
+        return f"None of {asked} checks failed{beside}."
+    return (
+        f"{counts[Standing.FAILED]} of {asked} checks failed{beside}; mend first: {failure.name}."
+    )

@@ -1,0 +1,55 @@
+"""Whether each API that an endpoint needs is enabled, and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tpuflex.doctor.check import Check, Group, Subject
+from tpuflex.doctor.reading import Unread
+from tpuflex.errors import ServiceDisabledError
+from tpuflex.gcloud_commands import enable_services
+from tpuflex.google.api_states import ApiState
+from tpuflex.google.required_apis import GoogleApi
+
+#: What enables the others; `up` cannot do that if it is off itself.
+_ENABLER = "serviceusage"
+
+
+def api_checks(
+    project: str, states: Mapping[GoogleApi, ApiState], *, managed: bool = True
+) -> tuple[Check, ...]:
+    """How each API stands. One that is not enabled is no failure where `up` enables it.
+
+    Args:
+        project: Google Cloud project id.
+        states: how each of them stands.
+        managed: whether `up` enables what is not.
+    """
+    return tuple(_check(project, api, state, managed) for api, state in states.items())
+
+
+def _check(project: str, api: GoogleApi, state: ApiState, managed: bool) -> Check:
+    subject = Subject(Group.APIS, api.service)
+    enable = str(enable_services(project, api.service))
+    match state:
+        case ApiState.ANSWERS:
+            return subject.ok("answers")
+        case ApiState.ENABLED:
+            return subject.ok("enabled; only the hosts ask it")
+        case ApiState.SETTLING:
+            again = "Wait a few minutes, or let `tpuflex up` wait: tpuflex up"
+            return subject.warning(state.value, again)
+        case ApiState.DISABLED if api.name == _ENABLER:
+            return subject.failed(
+                ServiceDisabledError, "not enabled, and it enables the others", enable
+            )
+        case ApiState.DISABLED if not managed:
+            return subject.failed(
+                ServiceDisabledError, "not enabled, and tpuflex:manage_apis is false", enable
+            )
+        case ApiState.DISABLED:
+            return subject.warning("not enabled; `tpuflex up` enables it first", enable)
+        case ApiState.UNKNOWN:
+            return subject.unknown(
+                Unread("what is enabled may not be read, or gets no answer", enable)
+            )

@@ -1,0 +1,1 @@
+"""Files on this machine that are this user's alone."""

@@ -1,0 +1,1 @@
+"""Google's APIs: transport, credentials, clients."""

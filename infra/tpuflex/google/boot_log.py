@@ -1,0 +1,188 @@
+"""Boot logs of hosts in Cloud Logging, which outlive the hosts.
+
+Nodes of the TPU API have no serial console, so that nothing else is left of a host that is gone.
+The startup script writes what its log has with every phase, and more when a boot ends, READY or
+failed (ADR 0030). Cloud Logging keeps it for 30 days
+(https://cloud.google.com/logging/docs/routed-logs-retention).
+
+Whoever is root on the host writes the entries: nothing in them is trusted to be of the right kind.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from pydantic import JsonValue
+
+from tpuflex.google.paging import objects
+from tpuflex.google.transport import Api
+from tpuflex.naming import LABEL_PROJECT, LABEL_STACK, Names
+
+#: Id of the log that the startup script writes to.
+LOG = "tpuflex-boot"
+#: Days that Cloud Logging keeps entries for, unless somebody has set its bucket otherwise.
+RETENTION_DAYS = 30
+#: Pages to ask for: Google may answer with none yet and a token to go on with
+#: (https://cloud.google.com/logging/docs/reference/v2/rest/v2/entries/list).
+_PAGES = 20
+#: Entries of a page; Google gives 1,000 at most.
+_PAGE_ENTRIES = 200
+_BOOT = "tpuflex-boot"
+
+
+@dataclass(frozen=True, slots=True)
+class BootEntry:
+    """An entry of a host's boot log: lines of one phase, and how the boot stood then.
+
+    Attributes:
+        id: the entry's own, among those of its time.
+        node: id of the node.
+        zone: its zone.
+        time: when it was written (RFC 3339).
+        boot: which boot of the host it is of; empty if the entry does not say.
+        generation: the run of the slice, 0 where it is not known.
+        worker: number of the host in its slice.
+        phase: the phase that the lines are of; READY if it served.
+        error: why it failed, or empty.
+        lines: what the log had since the entry before it.
+        container: the end of what the server wrote, in the last entry of a boot.
+        timeline: when each phase began, as the host wrote it.
+        ended: when each of those ended that go on at once, as the host wrote it.
+    """
+
+    node: str
+    zone: str
+    time: str
+    phase: str
+    error: str
+    lines: tuple[str, ...]
+    container: tuple[str, ...] = ()
+    id: str = ""
+    boot: str = ""
+    generation: int = 0
+    worker: int = 0
+    timeline: Mapping[str, JsonValue] = field(default_factory=dict)
+    ended: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+def boot_entries(
+    logging: Api,
+    project: str,
+    names: Names,
+    *,
+    boot: str = "",
+    since: datetime | None = None,
+    newest_first: bool = False,
+    page_entries: int = _PAGE_ENTRIES,
+) -> Iterator[BootEntry]:
+    """Entries of the boot logs of an endpoint's hosts, in order of time; those of one time in the
+    order of their ids.
+
+    https://cloud.google.com/logging/docs/reference/v2/rest/v2/entries/list
+
+    Args:
+        logging: client of the Cloud Logging API.
+        project: Google Cloud project id.
+        names: the endpoint's names.
+        boot: only those of this boot.
+        since: only those of this time or later.
+        newest_first: turns the order of times, and not that within one.
+        page_entries: how many to ask for at once; one list is one of the 60 that a project has in
+            a minute (https://cloud.google.com/logging/quotas).
+
+    Raises:
+        AccessError: the caller may not read logs (logging.logEntries.list), or the API is off.
+        ApiError: the API does not answer.
+    """
+    body: dict[str, JsonValue] = {
+        "resourceNames": [f"projects/{project}"],
+        "filter": _filter(project, names, boot, since),
+        "orderBy": f"timestamp {'desc' if newest_first else 'asc'}",
+        "pageSize": page_entries,
+    }
+    for _ in range(_PAGES):
+        answer = logging.call("POST", "/v2/entries:list", body=body)
+        yield from map(_boot_entry, objects(answer, "entries"))
+        if not answer.get("nextPageToken"):
+            return
+        body["pageToken"] = answer["nextPageToken"]
+
+
+def last_boot(logging: Api, project: str, names: Names) -> tuple[BootEntry, ...]:
+    """The entries of the newest boot of an endpoint's hosts, the oldest first; empty if none was
+    written, or all are too old. Raises as :func:`boot_entries`."""
+    newest = boot_entries(logging, project, names, newest_first=True, page_entries=1)
+    last = next(newest, None)
+    if last is None:
+        return ()
+    if not last.boot:  # whoever is root on the host writes entries, too
+        return (last,)
+    entries = boot_entries(logging, project, names, boot=last.boot)
+    # Two hosts may have begun in one millisecond.
+    same = (last.node, last.zone, last.worker)
+    return _each_once(each for each in entries if (each.node, each.zone, each.worker) == same)
+
+
+def _each_once(entries: Iterable[BootEntry]) -> tuple[BootEntry, ...]:
+    """Entries in order of time, without those that are written once more later: where the answer to
+    a request is lost, the next one begins with the same lines, and has the same ids."""
+    later: set[str] = set()
+    kept: list[BootEntry] = []
+    for entry in reversed(tuple(entries)):
+        if not entry.id or entry.id not in later:
+            kept.append(entry)
+        later.add(entry.id)
+    return tuple(reversed(kept))
+
+
+def _filter(project: str, names: Names, boot: str, since: datetime | None) -> str:
+    """https://cloud.google.com/logging/docs/view/logging-query-language: a value is quoted as JSON
+    quotes it, so that no name ends it."""
+    wanted = {
+        "logName": f"projects/{project}/logs/{LOG}",
+        f'labels."{LABEL_PROJECT}"': names.project,
+        f'labels."{LABEL_STACK}"': names.stack,
+        'labels."tpuflex-name"': names.name,
+        f'labels."{_BOOT}"': boot,
+    }
+    terms = [f"{field}={json.dumps(value)}" for field, value in wanted.items() if value]
+    if since is not None:
+        terms.append(f'timestamp>="{since.astimezone(UTC).isoformat()}"')
+    return " AND ".join(terms)
+
+
+def _boot_entry(entry: Mapping[str, JsonValue]) -> BootEntry:
+    resource, payload = _object(entry.get("resource")), _object(entry.get("jsonPayload"))
+    place, labels = _object(resource.get("labels")), _object(entry.get("labels"))
+    return BootEntry(
+        id=_text(entry.get("insertId")),
+        node=_text(place.get("node_id")),
+        zone=_text(place.get("location")),
+        time=_text(entry.get("timestamp")),
+        boot=_text(labels.get(_BOOT)),
+        generation=_number(labels.get("tpuflex-generation")),
+        worker=_number(labels.get("tpuflex-worker")),
+        phase=_text(payload.get("phase")),
+        error=_text(payload.get("error")),
+        lines=tuple(_text(payload.get("message")).splitlines()),
+        container=tuple(_text(payload.get("container")).splitlines()),
+        timeline=_object(payload.get("timeline")),
+        ended=_object(payload.get("ended")),
+    )
+
+
+def _object(value: JsonValue) -> Mapping[str, JsonValue]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: JsonValue) -> int:
+    """A label that is a count; 0 for every other text."""
+    shown = _text(value)
+    return int(shown) if shown.isascii() and shown.isdigit() and len(shown) < 10 else 0

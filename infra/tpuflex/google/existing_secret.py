@@ -1,0 +1,80 @@
+"""Secrets of the user's own: the versions that a stack names, and who may read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tpuflex.errors import ConflictError, NotFoundError
+from tpuflex.google.secrets import ENABLED
+from tpuflex.naming import LABEL_OWNER
+from tpuflex.settings.secrets import BroughtSecret, brought_setting
+
+if TYPE_CHECKING:
+    from tpuflex.google.secrets import SecretClient
+    from tpuflex.naming import SecretRole
+
+#: Title of the condition on which the hosts may read.
+VERSION_TITLE = "tpuflex_version_only"
+
+
+def version_title(owner: str) -> str:
+    """Title of that condition for hosts that run as an account which other endpoints may have, too:
+    each has a binding of its own by it, as :func:`tpuflex.inventory.library.reader_title` says.
+
+    Args:
+        owner: the endpoint's owner marker.
+    """
+    return f"{VERSION_TITLE}_{owner}"
+
+
+def this_version(secret: str, number: int) -> str:
+    """The condition that version ``number`` is read of ``secret``, which Secret Manager names with
+    its project's number (https://cloud.google.com/iam/docs/conditions-resource-attributes)."""
+    return f"resource.name == '{secret}/versions/{number}'"
+
+
+def require_enabled(client: SecretClient, role: SecretRole, brought: BroughtSecret) -> None:
+    """Check that the version ``brought`` for ``role`` is there and enabled; no value is read.
+
+    Raises:
+        NotFoundError: there is no such version.
+        ConflictError: it is disabled or destroyed.
+        AccessError, ApiError: it cannot be told.
+    """
+    key = f"tpuflex:secrets.{brought_setting(role)}"
+    found = state_of(client, brought)
+    if not found:
+        raise NotFoundError(
+            f"{key}: {brought.version} does not exist",
+            hint="Write a version that is there. It is yours: tpuflex adds none to it.",
+        )
+    if found != ENABLED:
+        raise ConflictError(
+            f"{key}: {brought.version} is {found}",
+            hint="Enable it, or write another version. It is yours: tpuflex changes nothing of it.",
+        )
+
+
+def state_of(client: SecretClient, brought: BroughtSecret) -> str:
+    """Whether the version ``brought`` is ENABLED, DISABLED or DESTROYED; empty for none.
+
+    Raises:
+        AccessError, ApiError: it cannot be told.
+    """
+    try:
+        versions = client.list_versions(brought.secret)
+    except NotFoundError:
+        return ""
+    return next((each.state for each in versions if each.number == brought.number), "")
+
+
+def made_by_tpuflex(brought: BroughtSecret, labels: Mapping[str, object]) -> str:
+    """Why a secret with these ``labels`` is refused: the endpoint that has it deletes it. Empty for
+    one that others have made."""
+    if LABEL_OWNER not in labels:
+        return ""
+    return (
+        f"{brought.secret} was made by tpuflex for an endpoint, which deletes it.\n"
+        "Write a secret that others have made to tpuflex:secrets."
+    )

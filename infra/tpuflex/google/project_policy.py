@@ -1,0 +1,59 @@
+"""The IAM policy of a project: who has which role. Pure.
+
+https://cloud.google.com/iam/docs/policies
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tpuflex.google.paging import entries, objects
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from tpuflex.google.transport import JsonObject
+
+#: Body that asks for a policy; version 3 shows conditions, and keeps them.
+POLICY: JsonObject = {"options": {"requestedPolicyVersion": 3}}
+
+_ACCOUNT = "serviceAccount:"
+_DELETED = f"deleted:{_ACCOUNT}"
+
+
+def account_of(member: str) -> str:
+    """Email of the service account that ``member`` names; empty if it names something else. The
+    roles of a deleted account stay, as ``deleted:serviceAccount:EMAIL?uid=…``, and grant nothing
+    to an account that is made anew under its name."""
+    if deleted_account(member):
+        return member.removeprefix(_DELETED).partition("?uid=")[0]
+    return member.removeprefix(_ACCOUNT) if member.startswith(_ACCOUNT) else ""
+
+
+def deleted_account(member: str) -> bool:
+    """Whether ``member`` names a service account that was deleted."""
+    return member.startswith(_DELETED)
+
+
+def without(policy: JsonObject, role: str, member: str) -> JsonObject:
+    """``policy`` with ``member`` taken out of ``role``; its etag stays, so that the API refuses it
+    once somebody else has changed the policy. Bindings on a condition stay as they are."""
+    bindings: list[JsonValue] = []
+    for binding in objects(policy, "bindings"):
+        left = entries(binding, "members")
+        if _grants(binding, role, member):
+            left = [each for each in left if each != member]
+        if left:
+            bindings.append({**binding, "members": left})
+    return {**policy, "bindings": bindings}
+
+
+def grants(policy: JsonObject, role: str, member: str) -> bool:
+    """Whether ``policy`` gives ``member`` the ``role`` without a condition."""
+    return any(_grants(binding, role, member) for binding in objects(policy, "bindings"))
+
+
+def _grants(binding: JsonObject, role: str, member: str) -> bool:
+    if binding.get("condition"):
+        return False
+    return binding.get("role") == role and member in entries(binding, "members")

@@ -1,0 +1,1 @@
+"""What exists in the cloud, whose it is, and in which order it goes."""

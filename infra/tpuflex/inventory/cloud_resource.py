@@ -1,0 +1,108 @@
+"""One resource as its API describes it, and the same read once more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tpuflex.inventory.kinds import ACCOUNT, Kind
+from tpuflex.inventory.markers import Marker, marker_of
+
+if TYPE_CHECKING:
+    from tpuflex.google.transport import JsonObject
+
+#: Fields of answers that a resource made anew under the same name has otherwise.
+_BIRTH = ("uniqueId", "timeCreated", "createTime", "creationTimestamp", "id")
+
+
+@dataclass(frozen=True, slots=True)
+class CloudResource:
+    """One resource in the cloud.
+
+    Attributes:
+        kind: its row in the table.
+        name: its short name or email; of a project role, the role.
+        location: zone, region or ``global``.
+        id: its id as a state spells it.
+        path: its path in its API.
+        marker: what it says whose it is; of a project role, what its account says.
+        project_number: number of the project that it is in, where its API says so: of a bucket.
+            What is listed and read under the project's own path is in that project.
+        state: its state, if it has one.
+        holder: of a node, the queued resource that made it.
+        member: of a project role, who has it.
+        birth: fields that tell it from one that is made anew under its name.
+        conditions: query of its deletion that holds it back if it has changed since it was read.
+        unique_id: the id by which its API deletes this one and no other of the name, if it can.
+    """
+
+    kind: Kind
+    name: str
+    location: str
+    id: str
+    path: str
+    marker: Marker = field(default_factory=Marker)
+    project_number: str = ""
+    state: str = ""
+    holder: str = ""
+    member: str = ""
+    birth: Mapping[str, str] = field(default_factory=dict)
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    unique_id: str = ""
+
+    @property
+    def title(self) -> str:
+        """Kind and name, for people."""
+        return f"{self.kind.name} {self.name}"
+
+    def made_anew(self, later: CloudResource) -> bool:
+        """Whether ``later``, read under the same name, is another resource."""
+        common = self.birth.keys() & later.birth.keys()
+        return any(self.birth[key] != later.birth[key] for key in common)
+
+
+def described(kind: Kind, answer: JsonObject, *, name: str, place: str, id_: str) -> CloudResource:
+    """The resource of ``kind`` that its API's ``answer`` is about.
+
+    Args:
+        kind: its kind.
+        answer: the answer, or its entry in a list.
+        name: its short name or email.
+        place: where it was looked for: zone, region or ``global``.
+        id_: its id.
+    """
+    unique = str(answer.get(kind.unique_id) or "") if kind.unique_id else ""
+    return CloudResource(
+        kind=kind,
+        name=name,
+        location=str(answer.get("location") or place).lower(),
+        id=id_,
+        path=kind.root + id_,
+        marker=marker_of(kind, answer),
+        project_number=str(answer.get("projectNumber") or "") if kind.shared_names else "",
+        state=state_of(answer),
+        holder=str(answer.get("queuedResource") or ""),
+        birth={key: str(answer[key]) for key in _BIRTH if key in answer},
+        conditions={
+            query: str(answer[key]) for query, key in kind.conditions.items() if key in answer
+        },
+        unique_id=unique,
+    )
+
+
+def account_resource(email: str, project: str) -> CloudResource:
+    """The service account ``email`` of a Google Cloud project, of which nothing is known yet."""
+    id_ = ACCOUNT.id.format(project=project, name=email)
+    return CloudResource(ACCOUNT, email, "global", id_, ACCOUNT.root + id_)
+
+
+def short_name(answer: Mapping[str, Any]) -> str:
+    """The short name or the email in an API's ``answer``."""
+    return str(answer.get("email") or str(answer.get("name", "")).rpartition("/")[2])
+
+
+def state_of(answer: Mapping[str, Any]) -> str:
+    """The state that an API's answer about a resource names; empty if it names none."""
+    state = answer.get("state", "")
+    return str(state.get("state", "") if isinstance(state, dict) else state)

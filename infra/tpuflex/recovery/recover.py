@@ -1,0 +1,210 @@
+"""Bring a stack's state back in line with the cloud after a run that was killed.
+
+A killed run leaves operations pending: the engine had begun them and never learnt how they
+ended. Names are deterministic, so the cloud can be asked: what exists and is ours is taken into
+the state under its id and read through its plugin, what does not exist is cleared. The same is
+done for what the program would create and the cloud already has, because the gcp plugin's
+create of it would fail with 409; and for whatever the cloud has of a queued resource and the
+state does not know.
+
+Safe to be killed itself: an operation stays pending until what it made is complete in the state.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from tpuflex.engine.events import name_of
+from tpuflex.engine.state import (
+    Stored,
+    doubles,
+    is_cloud,
+    is_reminder,
+    lacking,
+    living,
+    pending,
+    resources,
+    with_pending,
+)
+from tpuflex.errors import AccessError, ApiError, TpuflexError
+from tpuflex.inventory.kinds import of_type
+from tpuflex.queued_resource.outputs import recorded_lifecycle
+from tpuflex.queued_resource.states import Lifecycle
+from tpuflex.recovery.import_state import (
+    STILL_BEING_DELETED,
+    Context,
+    RecoverableStack,
+    RememberedStack,
+    Say,
+    being_deleted,
+    complete,
+    import_resources,
+    write_back,
+)
+from tpuflex.recovery.look import Look, LookResult, Presence
+from tpuflex.recovery.missing import missing, with_missing
+from tpuflex.recovery.program import ProgramComparison
+from tpuflex.recovery.report import Recovery, counted, replaced
+
+if TYPE_CHECKING:
+    from tpuflex.google.timing import Timing
+
+
+def recover(
+    stack: RecoverableStack,
+    look: Look,
+    say: Say,
+    *,
+    timing: Timing,
+    new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+    first: Callable[[Context, Callable[[], str]], None] | None = None,
+) -> Recovery:
+    """Settle everything that a killed run has left behind.
+
+    Args:
+        stack: the stack; its lock must be free.
+        look: looks into the cloud.
+        say: takes a line of progress.
+        timing: clocks and pauses, for what is being deleted.
+        new_id: makes the id of a provider that has to be put into the state.
+        first: what is done before: :class:`tpuflex.recovery.take_over.TakeOver`.
+
+    Raises:
+        TpuflexError: the pending operations could not be settled; nothing was lost, and they
+            are still pending.
+    """
+    report = Recovery()
+    context = Context(RememberedStack(stack), look, say, timing, report)
+    if first is not None:
+        first(context, new_id)
+    _forget_doubles(context)
+    creations: list[Stored] = []
+    try:
+        creations = _import_missing(context)
+    except (AccessError, ApiError) as error:
+        report.unfinished = error
+    _settle_pending(context, creations)
+    try:
+        ProgramComparison(context, new_id).import_existing()
+    except TpuflexError as error:
+        report.unfinished = error
+    return report
+
+
+def _forget_doubles(context: Context) -> None:
+    """Take out of the state what says that something is to be deleted with which it goes on."""
+    deployment = context.stack.deployment()
+    found = doubles(deployment)
+    if not found:
+        return
+    kept = [one for one in resources(deployment) if one not in found]
+    context.stack.replace({**deployment, "resources": kept})
+    for one in found:
+        detail = f"{one['id']} is not to be deleted: the state goes on with it"
+        context.report.cleared(one, "deleting", detail)
+
+
+def _import_missing(context: Context) -> list[Stored]:
+    """Have the state know of all that the cloud has of its queued resources; gives what is still
+    to be imported, as pending creations."""
+    deployment = context.stack.deployment()
+    series = missing(deployment, context.look)
+    deployment = with_missing(deployment, series)
+    reread = [each.resource for each in series if each.other_requests]
+    if reread or any(each.earlier for each in series):
+        context.stack.replace(deployment)
+        import_resources(context, deployment, [], reread)
+    for each in series:
+        for request in each.other_requests:
+            context.report.adopted(each.resource, "updating", request)
+        for entry in each.earlier:
+            context.report.adopted(each.resource, "creating", replaced(entry))
+    return [each.latest for each in series if each.latest is not None]
+
+
+def _settle_pending(context: Context, creations: Sequence[Stored]) -> None:
+    """Settle the pending operations, and ``creations`` as if they were pending too."""
+    deployment = with_pending(context.stack.deployment(), creations)
+    operations = pending(deployment)
+    imported: list[Stored] = []
+    reread: list[tuple[Stored, str]] = []
+    if operations:
+        context.say(f"{counted(operations, 'pending operation')}: looking at the cloud …")
+    for operation in operations:
+        resource, kind = operation["resource"], operation["type"]
+        if kind == "creating":
+            imported += _begun_creation(context, resource, deployment)
+        elif living(deployment, resource["urn"]) is None:
+            context.report.cleared(resource, kind, "the state no longer has it")
+        else:
+            reread.append((resource, kind))
+    touched = {one["urn"] for one in (*imported, *(resource for resource, _ in reread))}
+    doubtful = _doubtful(deployment, context)
+    reread += [(one, "") for one in doubtful if one["urn"] not in touched]
+    if not operations and not reread:
+        return
+    state = import_resources(context, deployment, imported, [resource for resource, _ in reread])
+    for resource in imported:
+        now = complete(state.deployment, resource["urn"])
+        if now is None:
+            context.report.cleared(resource, "creating", "the cloud does not have it")
+        elif being_deleted(now):
+            context.report.left_pending(resource, "creating", STILL_BEING_DELETED)
+        else:
+            context.report.adopted(resource, "creating", str(now["id"]))
+    for resource, kind in reread:
+        now = living(state.deployment, resource["urn"])
+        if now is None:
+            context.report.cleared(resource, kind, "it is gone")
+        elif being_deleted(now):
+            context.report.left_pending(resource, kind, STILL_BEING_DELETED)
+        else:
+            context.report.cleared(resource, kind, "it is in the cloud, and was read again")
+    # What an earlier recovery had begun to import from the program alone has none yet.
+    write_back(context, state, {one["urn"] for one in imported if not one.get("dependencies")})
+
+
+def _doubtful(deployment: Stored, context: Context) -> list[Stored]:
+    """What the state has and the cloud has not, or not for long: its deletion was begun, and what
+    was to wait for its end was killed. The engine keeps no operation of it when it was only the
+    plugin that died. What may not be looked at is told, and stays as it is."""
+    doubtful = []
+    for resource in resources(deployment):
+        ended = recorded_lifecycle(resource.get("outputs") or {}) is Lifecycle.ENDED
+        if not is_cloud(resource) or of_type(resource["type"]) is None:
+            continue
+        if ended or is_reminder(resource):
+            continue
+        seen = context.look(resource["type"], resource.get("inputs") or {})
+        if seen.error is not None:
+            why = f"{name_of(resource['urn'])} was not looked at: {seen.error.message}"
+            context.say(f"  warning  {why}")
+        if seen.presence is Presence.ABSENT or seen.being_deleted:
+            doubtful.append(resource)
+    return doubtful
+
+
+def _begun_creation(context: Context, resource: Stored, deployment: Stored) -> list[Stored]:
+    """The entry of a resource whose create was begun, if the cloud (perhaps) has it."""
+    report = context.report
+    if not is_cloud(resource):
+        report.cleared(resource, "creating", "it is nothing in the cloud")
+        return []
+    seen = context.look(resource["type"], resource.get("inputs") or {})
+    if seen.presence is Presence.UNKNOWN and resource.get("id") and not seen.id:
+        # The create had ended with this id; only its entry in the state was missing.
+        seen = LookResult(Presence.ASK_PLUGIN, resource["id"])
+    if seen.presence is Presence.ABSENT:
+        report.cleared(resource, "creating", "the cloud does not have it")
+    elif seen.presence is Presence.FOREIGN:
+        report.cleared(resource, "creating", f"{seen.id} is not ours: {seen.detail}")
+    elif seen.presence is Presence.UNKNOWN:
+        report.left_pending(resource, "creating", seen.detail)
+    elif lacking(resource, deployment):
+        detail = "the state does not have its parent or its provider"
+        report.left_pending(resource, "creating", detail)
+    else:
+        return [{"inputs": {}, **resource, "id": seen.id}]
+    return []

@@ -1,0 +1,1 @@
+"""An opened stack: its settings, its names, and the clients of its cloud."""

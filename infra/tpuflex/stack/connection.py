@@ -1,0 +1,324 @@
+"""The cloud that a stack runs on: its environment, and clients for it.
+
+For a stack on the embedded cloud, the emulator is started if it is not running.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from tpuflex.boot.places import weights_buckets
+from tpuflex.cli.emulator.shell_variables import is_no_backend
+from tpuflex.cli.invocation import Invocation
+from tpuflex.engine.gcp_plugin import (
+    callers_stand_in,
+    find_gcp_plugin,
+    with_gcp_plugin,
+)
+from tpuflex.engine.own_provider import with_own_provider
+from tpuflex.engine.plugin_credentials import plugins_own, with_quota_project
+from tpuflex.google.credentials import describe
+from tpuflex.google.endpoints import Endpoints
+from tpuflex.google.project_number import project_number
+from tpuflex.google.queued_resources import TpuClient
+from tpuflex.google.secrets import SecretClient
+from tpuflex.google.session import authorized_session, require_credentials
+from tpuflex.google.settling import Settling
+from tpuflex.google.timing import Timing
+from tpuflex.google.transport import Transport
+from tpuflex.inventory.inventory import Inventory, Scope, take_inventory
+from tpuflex.inventory.listing import Apis, apis
+from tpuflex.naming import library_names
+from tpuflex.stack.emulator import Daemon
+from tpuflex.stack.environment import (
+    credentials_asked,
+    embedded_environment,
+    google_environment,
+)
+from tpuflex.stack.known_state_ids import SeenStates
+from tpuflex.stack.recorded_slices import recorded_zones
+from tpuflex.stack.rehearsal import Rehearsal
+from tpuflex.stack.stack import Stack
+from tpuflex.weights.source_access import TOKEN_VARIABLE as HUB_TOKEN_VARIABLE
+
+if TYPE_CHECKING:
+    from tpuflex.naming import SecretRole
+    from tpuflex.weights.bucket import WeightsBucket
+
+
+@dataclass(frozen=True)
+class Connection:
+    """How the cloud of one stack is reached.
+
+    Attributes:
+        stack: the stack.
+        environ: the whole environment for the engine and for every client.
+        hub_token: the token for the Hub that the caller's shell has; empty for none. Only the
+            client of the Hub gets it.
+        weights_region: which of the stack's regions :attr:`bucket` and :attr:`weights` are those
+            of; the stack's home if empty. One that the stack file does not name, too, where the
+            library has a bucket.
+    """
+
+    stack: Stack
+    environ: Mapping[str, str]
+    hub_token: str = field(default="", repr=False)
+    weights_region: str = ""
+
+    @cached_property
+    def tpu(self) -> TpuClient:
+        """Client of the Cloud TPU API."""
+        return TpuClient(self.transport(Endpoints.from_environ(self.environ).tpu))
+
+    @cached_property
+    def secrets(self) -> SecretClient:
+        """Client of Secret Manager."""
+        return SecretClient(self.transport(Endpoints.from_environ(self.environ).secretmanager))
+
+    @cached_property
+    def logging(self) -> Transport:
+        """Client of Cloud Logging."""
+        return self.transport(Endpoints.from_environ(self.environ).logging)
+
+    @property
+    def bucket(self) -> str:
+        """Name of the bucket that holds the stack's weights; of several, that in its home. In a
+        region that the stack file does not name, the library's."""
+        project, region = self.stack.settings.project, self.weights_region
+        named = self.buckets.get(region or self.stack.settings.region)
+        return named or library_names(project).bucket(project, region)
+
+    def further_regions(self) -> tuple[Connection, ...]:
+        """It with the weights in each of the stack's regions but its home."""
+        home = self.stack.settings.region
+        return tuple(replace(self, weights_region=each) for each in self.buckets if each != home)
+
+    @property
+    def buckets(self) -> dict[str, str]:
+        """Names of the buckets that hosts of the stack read weights from, by region."""
+        return weights_buckets(self.stack.settings, self.stack.names)
+
+    @property
+    def made_bucket(self) -> str:
+        """Name of the bucket that the stack itself makes: of its weights, unless they are
+        elsewhere, and of compiled programs."""
+        settings = self.stack.settings
+        return self.stack.names.bucket(settings.project, settings.region)
+
+    def own_bucket(self) -> bool:
+        """Whether the bucket that holds the stack's weights exists.
+
+        Raises:
+            AlreadyExistsError: it exists in somebody else's project; or it is to be the user's own,
+                and tpuflex has made it.
+            NotFoundError: it is to be the user's own, and there is none.
+            AccessError, ApiError: it cannot be told whose it is.
+        """
+        from tpuflex.google.existing_bucket import read_brought_bucket
+
+        settings = self.stack.settings
+        if (brought := settings.model.weights.brought) is not None:
+            read_brought_bucket(self.apis().storage, brought, settings.region)
+            return True
+        return self.is_there(self.bucket)
+
+    def is_there(self, bucket: str) -> bool:
+        """Whether ``bucket`` exists in the stack's Google Cloud project; raises as
+        :meth:`own_bucket`."""
+        from tpuflex.google.bucket_owner import may_read_buckets, require_own_bucket
+
+        project, apis = self.stack.settings.project, self.apis()
+        return require_own_bucket(
+            apis.storage,
+            bucket,
+            project,
+            lambda: self.project_number,
+            lambda: may_read_buckets(apis.resourcemanager, project),
+            shared=bucket != self.made_bucket,
+        )
+
+    @cached_property
+    def weights(self) -> WeightsBucket:
+        """The stack's weights bucket, which is not somebody else's; raises as
+        :meth:`own_bucket`."""
+        from tpuflex.weights.bucket import weights_bucket
+
+        self.own_bucket()
+        settings = self.stack.settings
+        return weights_bucket(
+            self.bucket,
+            project=settings.project,
+            brought=settings.model.weights.brought,
+            environ=self.environ,
+            settling=self.settling,
+            timing=self.timing,
+        )
+
+    @cached_property
+    def project_number(self) -> str:
+        """Number of the stack's Google Cloud project; it tells whose a bucket is."""
+        return project_number(self.apis().resourcemanager, self.stack.settings.project)
+
+    def without_drain(self) -> Connection:
+        """The same cloud, where a deletion does not wait for what servers have begun to answer."""
+        from tpuflex.provider.configuration import DRAIN_VARIABLE
+
+        return replace(self, environ={**self.environ, DRAIN_VARIABLE: "0"})
+
+    def secret(self, role: str) -> str:
+        """Resource name of the stack's own secret for ``role``."""
+        return f"projects/{self.stack.settings.project}/secrets/{self.stack.names.secret(role)}"
+
+    def secret_version(self, role: SecretRole) -> str:
+        """Resource name of the version that the stack has for ``role``."""
+        return self.stack.settings.secret_version(self.stack.names, role)
+
+    def transport(self, base_url: str) -> Transport:
+        """A client of the API at ``base_url``."""
+        endpoints = Endpoints.from_environ(self.environ)
+        session = authorized_session(endpoints, self.environ, self.stack.settings.project)
+        return Transport(session, base_url, self.timing, self.settling)
+
+    @cached_property
+    def settling(self) -> Settling:
+        """Until when APIs that this command has enabled may go on refusing."""
+        return Settling()
+
+    @cached_property
+    def timing(self) -> Timing:
+        """Clock and sleep for waits on this cloud."""
+        return Timing.of_environment(self.environ, threading.Event())
+
+    def now(self) -> datetime:
+        """The time by its clock, in UTC."""
+        return datetime.fromtimestamp(self.timing.wall(), UTC)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait ``seconds``, on the cloud's clock."""
+        self.timing.pause(seconds)
+
+    def inventory(
+        self,
+        states: Collection[str] = (),
+        known: Collection[str] = (),
+        kept: tuple[str, ...] | None = None,
+    ) -> Inventory:
+        """Everything in the cloud that belongs to the stack, or has its names.
+
+        Args:
+            states: ids of the states that are ours.
+            known: ids of what the state knows, which is ours.
+            kept: paths of what the stack only uses, as its state has them; as its file has them if
+                there is no state.
+        """
+        settings = self.stack.settings
+        if kept is None:
+            kept = settings.brought_paths
+        scope = Scope(
+            settings.project,
+            settings.slice.zones,
+            self.stack.names,
+            frozenset(states),
+            frozenset(known),
+            kept,
+        )
+        return take_inventory(scope, self.apis())
+
+    @cached_property
+    def seen_states(self) -> SeenStates:
+        """The ids of the states that this home has seen."""
+        return SeenStates(self.stack.own_files, self.stack.project.name)
+
+    def recorded_zones(self) -> tuple[str, ...]:
+        """The zones where the stack's state has its slice."""
+        return recorded_zones(self)
+
+    def apis(self) -> Apis:
+        """A client of each service that a stack uses."""
+        return apis(Endpoints.from_environ(self.environ), self.transport)
+
+
+def connect(invocation: Invocation, stack: Stack) -> Connection:
+    """Connect to the cloud of ``stack``; starts the embedded cloud if the stack runs there.
+
+    Raises:
+        EmulatorError: the embedded cloud cannot start.
+        AccessError: the stack is on Google, and there are no credentials.
+    """
+    if stack.embedded:
+        return _embedded_cloud(invocation, stack, start=True)
+    cloud = google_cloud(invocation, stack)
+    # Checked here, before the engine fetches plugins and fails with a message of its own.
+    require_credentials(Endpoints.from_environ(cloud.environ), cloud.environ)
+    for variable in plugins_own(cloud.environ):
+        source = describe(cloud.environ).source
+        invocation.output.progress(
+            f"{variable} is read by Pulumi's gcp plugin only; tpuflex acts by {source}."
+        )
+    return replace(cloud, environ=with_quota_project(cloud.environ, stack.settings.project))
+
+
+def google_cloud(invocation: Invocation, stack: Stack) -> Connection:
+    """The cloud of ``stack``, which is on Google; whether there are credentials is not looked at.
+
+    Raises:
+        SettingsError: what should be the gcp plugin is none.
+    """
+    environ = google_environment(
+        invocation.environ, stack.project.home, backend=stack.project.backend
+    )
+    environ = with_own_provider(environ)
+    if (plugin := find_gcp_plugin(environ)) is not None:
+        environ = with_gcp_plugin(environ, plugin, stack.project.home)
+        invocation.output.progress(f"gcp plugin: {plugin}.")
+    return Connection(stack, environ, invocation.environ.get(HUB_TOKEN_VARIABLE, ""))
+
+
+def connect_running(invocation: Invocation, stack: Stack) -> Connection:
+    """Connect to the cloud of ``stack`` without starting anything.
+
+    Raises:
+        EmulatorError: the stack's embedded cloud is not running.
+    """
+    if stack.embedded:
+        return _embedded_cloud(invocation, stack, start=False)
+    return connect(invocation, stack)
+
+
+def _embedded_cloud(invocation: Invocation, stack: Stack, *, start: bool) -> Connection:
+    daemon = Daemon(stack.project.home)
+    if start:
+        daemon.start()
+    daemon.require_current()
+    plugin = find_gcp_plugin(invocation.environ)
+    kind = daemon.credentials_kind(credentials_asked(invocation.environ))
+    stand_in = plugin is None
+    if stand_in and daemon.acts_as_caller(kind):
+        plugin = callers_stand_in(stack.project.home)
+    environ = embedded_environment(
+        stack, invocation.environ, daemon, stand_in=plugin is None, kind=kind
+    )
+    if stack.rehearsed:
+        rehearsal = Rehearsal.below(stack.project.home)
+        rehearsal.write_project(stack)
+        environ |= rehearsal.variables()
+    asked, used = invocation.environ.get("PULUMI_BACKEND_URL"), environ["PULUMI_BACKEND_URL"]
+    if asked not in (None, used) and not is_no_backend(asked):
+        invocation.output.progress(
+            "PULUMI_BACKEND_URL is not used: the state of a stack on the embedded cloud is kept"
+            f" with that cloud, in {used}."
+        )
+    # Its clock can be moved and sped up, so run times and times left are read from it.
+    invocation.now = daemon.now
+    environ = with_own_provider(environ)
+    if plugin is not None:
+        environ = with_gcp_plugin(environ, plugin, stack.project.home)
+        environ = with_quota_project(environ, stack.settings.project)
+        if start and not stand_in:
+            invocation.output.progress(f"gcp plugin: {plugin}, in place of the stand-in.")
+    return Connection(stack, environ, invocation.environ.get(HUB_TOKEN_VARIABLE, ""))

@@ -1,0 +1,144 @@
+"""The stack that a command works on: its file, its settings, its names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tpuflex.errors import Finding, SettingsError
+from tpuflex.naming import ENDPOINT_NAME, Names
+from tpuflex.project import Project
+from tpuflex.settings.load import FilesReader, Opener, load_stack_file
+from tpuflex.settings.model import StackSettings
+from tpuflex.settings.opened import OpenedConfig, refuse_environments
+from tpuflex.stack.rehearsal import Rehearsal
+
+_OUTSIDE = Finding(
+    "secretsprovider",
+    "names a key outside of this machine, and this stack is on the embedded cloud; the engine asks"
+    " Google's own address for a key of Cloud KMS, whatever the environment says",
+    "Remove it, and encryptedkey: the passphrase of the embedded cloud is used.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A stack file that was read and is valid.
+
+    Attributes:
+        project: the project it belongs to.
+        name: stack name.
+        file: the stack file.
+        settings: its content.
+        set_aside: as of :class:`tpuflex.settings.load.LoadedStack`.
+        rehearsing: whether the command runs in a rehearsal.
+        files_unread: why nothing is known of the files of its model, where they were looked for.
+    """
+
+    project: Project
+    name: str
+    file: Path
+    settings: StackSettings
+    set_aside: tuple[Finding, ...] = ()
+    rehearsing: bool = False
+    files_unread: str = ""
+
+    @property
+    def names(self) -> Names:
+        """Names of the endpoint's resources."""
+        return Names(
+            self.project.name,
+            self.name,
+            ENDPOINT_NAME,
+            self.settings.model.weights.bucket_suffix or "",
+        )
+
+    def check_catalog(self) -> None:
+        """Refuse a catalog with wrong rows, or without the stack's accelerator type.
+
+        Raises:
+            SettingsError: that is so.
+        """
+        chosen = self.settings.slice.accelerator_type
+        findings = self.set_aside
+        if not findings and self.settings.catalog.accelerator(chosen) is None:
+            key = "tpuflex:slice.accelerator_type"
+            remedy = "Add its row to catalog.yaml (`tpuflex catalog accelerators`)."
+            findings = (Finding(key, f"{chosen} is not in the catalog", remedy),)
+        if findings:
+            raise SettingsError(self.file.name, findings)
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the stack runs on the embedded cloud: made for it, or rehearsed there."""
+        return self.settings.cloud == "embedded" or self.rehearsed
+
+    @property
+    def rehearsed(self) -> bool:
+        """Whether the stack is made for Google and runs on the embedded cloud nevertheless."""
+        return self.rehearsing and self.settings.cloud == "google"
+
+    @property
+    def cloud_text(self) -> str:
+        """Where it runs, in words."""
+        google = f"Google Cloud {self.settings.project}"
+        if self.rehearsed:
+            return f"the embedded cloud: a rehearsal for {google}"
+        return "the embedded cloud" if self.embedded else google
+
+    @property
+    def own_files(self) -> Path:
+        """Where tpuflex keeps the states that it saw of the stack, and what it pushed."""
+        home = self.project.home
+        return Rehearsal.below(home).directory if self.rehearsed else home
+
+    @property
+    def engine_project(self) -> Path:
+        """The directory that the engine works in."""
+        return self.own_files if self.rehearsed else self.project.root
+
+
+def open_stack(
+    project: Project,
+    stack: str,
+    *,
+    file: Path | None = None,
+    deploying: bool = True,
+    rehearsing: bool = False,
+    opener: Opener | None = None,
+    files: FilesReader | None = None,
+) -> Stack:
+    """Read the stack file of ``stack``.
+
+    Args:
+        project: the project.
+        stack: stack name.
+        file: the stack file where it is not the project's, such as one that is deleted since.
+        deploying: as for :func:`load_stack_file`.
+        rehearsing: whether the command runs in a rehearsal.
+        opener: as for :func:`load_stack_file`; not called in a rehearsal.
+        files: as for :func:`load_stack_file`.
+
+    Raises:
+        NotFoundError: there is no such stack file.
+        SettingsError: the stack file is wrong; lists every finding.
+    """
+    root = project.root if file is None else None
+    file = file or project.stack_file(stack)
+
+    def closed() -> OpenedConfig:
+        raise refuse_environments(file.name, "a rehearsal asks nothing of Pulumi Cloud")
+
+    loaded = load_stack_file(
+        file,
+        root=root,
+        deploying=deploying,
+        opener=closed if rehearsing else opener,
+        files=files,
+    )
+    if loaded.opened and loaded.settings.cloud == "embedded":
+        why = "a stack on the embedded cloud has its state in files, where Pulumi opens none"
+        raise refuse_environments(file.name, why)
+    if loaded.settings.cloud == "embedded" and "://" in loaded.secrets_provider:
+        raise SettingsError(file.name, (_OUTSIDE,))
+    return Stack(project, stack, file, loaded.settings, loaded.set_aside, rehearsing)

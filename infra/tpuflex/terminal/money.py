@@ -1,0 +1,40 @@
+"""Figures with their sources as text."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tpuflex.planning.figure import Figure, SourceList
+    from tpuflex.terminal.output import Output
+
+#: Below these an amount of money is shown with four decimals, or by its first two digits.
+_SMALL = Decimal("0.1")
+_TINY = Decimal("0.001")
+
+
+def dollars(amount: Decimal | int | float | None) -> str:
+    """An amount of money: two decimals, four below ten cents, two digits below a tenth of one."""
+    if amount is None:
+        return "not known"
+    exact = Decimal(str(amount))
+    if 0 < abs(exact) < _TINY:
+        return f"${exact:.2g}"
+    return f"${exact:,.4f}" if 0 < abs(exact) < _SMALL else f"${exact:,.2f}"
+
+
+def money(figure: Figure, sources: SourceList) -> str:
+    """An amount with its unit, its basis and the references to its sources."""
+    unit = "" if figure.value is None else figure.unit.removeprefix("USD")
+    references = sources.references(figure.sources)
+    return f"{dollars(figure.value)}{unit} {references} ({figure.basis})".replace("  ", " ")
+
+
+def show_sources(output: Output, sources: SourceList) -> None:
+    """Print the list that the references point to."""
+    lines = sources.lines()
+    if lines:
+        output.result("\nSources (what it is, and when it was read or observed):")
+    for line in lines:
+        output.result(f"  {line}")

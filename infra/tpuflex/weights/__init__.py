@@ -1,0 +1,1 @@
+"""Where a model comes from, its manifest, and its buckets."""

@@ -1,0 +1,134 @@
+"""The objects of one set of weights in a bucket, as they were listed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tpuflex.boot.manifest import MANIFEST_NAME
+from tpuflex.boot.manifest_document import SOURCE_METADATA
+from tpuflex.errors import ConflictError
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]
+
+    from tpuflex.boot.manifest import Manifest
+    from tpuflex.weights.report import FoundManifest
+
+#: Seconds to connect to Cloud Storage, and to wait for its next bytes.
+TIMEOUT = (10.0, 120.0)
+#: Metadata of an object that a push has written, so that a later one may replace it. In a bucket
+#: that others use, nothing without it is replaced or listed as weights: a name proves nothing.
+MARK: dict[str, str] = {"tpuflex-pushed": "1"}
+#: Names that an error lists.
+_NAMED = 3
+
+
+def marked(blob: Blob) -> bool:
+    """Whether a push has written ``blob``."""
+    return MARK.items() <= (blob.metadata or {}).items()
+
+
+def require_replaceable(
+    place: str,
+    paths: Iterable[str],
+    present: Mapping[str, Blob],
+    found: FoundManifest | None,
+) -> None:
+    """Check that nothing of others would be replaced.
+
+    Args:
+        place: where the set is, as ``gs://BUCKET/PREFIX``.
+        paths: the files that would be sent.
+        present: what is there, by path.
+        found: the manifest that is there.
+
+    Raises:
+        ConflictError: something would; nothing was sent.
+    """
+    foreign = [path for path in paths if path in present and not marked(present[path])]
+    manifest = present.get(MANIFEST_NAME)
+    if manifest is not None and not marked(manifest) and not (found and found.manifest):
+        foreign.append(MANIFEST_NAME)
+    if not foreign:
+        return
+    more = f" and {len(foreign) - _NAMED} more" if len(foreign) > _NAMED else ""
+    raise ConflictError(
+        f"{place} holds files that no push has written, and that a push would replace:"
+        f" {', '.join(foreign[:_NAMED])}{more}. Nothing was sent.",
+        hint="Write another prefix to tpuflex:model.weights.bucket, or another revision.",
+    )
+
+
+def of_a_push(objects: Mapping[str, Blob], found: FoundManifest | None) -> dict[str, Blob]:
+    """Those of the ``objects`` of one prefix that are a set of weights: what a push has written, or
+    the manifest there names; by path. Empty where they are something else."""
+    manifest = None if found is None else found.manifest
+    named = {MANIFEST_NAME, *(file.path for file in manifest.files)} if manifest else set()
+    return {path: blob for path, blob in objects.items() if path in named or marked(blob)}
+
+
+@dataclass(frozen=True, slots=True)
+class SetObjects:
+    """The objects of one set.
+
+    Attributes:
+        bucket: their bucket.
+        prefix: where they are, without a slash at the end.
+        objects: what is there, by path below the prefix.
+        found: the manifest that is there.
+        others: whether the bucket is the user's own, where others write, too.
+    """
+
+    bucket: Bucket
+    prefix: str
+    objects: Mapping[str, Blob]
+    found: FoundManifest | None
+    others: bool = False
+
+    @property
+    def manifest(self) -> Manifest | None:
+        """The manifest, if it is one that could be served."""
+        return None if self.found is None else self.found.manifest
+
+    @property
+    def manifest_object(self) -> Blob | None:
+        """The object that is, or should be, the manifest."""
+        return self.objects.get(MANIFEST_NAME)
+
+    def sets_below(self) -> tuple[str, ...]:
+        """The folders below it, each with a slash at its end, that are sets of their own: they have
+        a manifest, which is no part of this set."""
+        own = set() if self.manifest is None else {file.path for file in self.manifest.files}
+        return tuple(
+            path.removesuffix(MANIFEST_NAME)
+            for path in self.objects
+            if path.endswith(f"/{MANIFEST_NAME}") and path not in own
+        )
+
+    def of_a_push(self, blob: Blob) -> bool:
+        """Whether a push has written ``blob``."""
+        return not self.others or marked(blob)
+
+
+def beside_of(objects: Mapping[str, Blob], manifest: Manifest) -> dict[str, Blob]:
+    """Those of ``objects`` that are no part of the set of ``manifest``, by path."""
+    named = {MANIFEST_NAME, *(file.path for file in manifest.files)}
+    return {path: blob for path, blob in objects.items() if path not in named}
+
+
+def objects_below(bucket: Bucket, prefix: str) -> dict[str, Blob]:
+    """What is below ``prefix`` (without a slash at the end) now, by path below it."""
+    start = f"{prefix}/"
+    return {
+        str(blob.name).removeprefix(start): blob
+        for blob in bucket.list_blobs(prefix=start, timeout=TIMEOUT)
+    }
+
+
+def source_of_set(manifest: Blob | None) -> str:
+    """Where the set was fetched from, as the object of its ``manifest`` says; empty if it does
+    not."""
+    metadata = None if manifest is None else manifest.metadata
+    return str((metadata or {}).get(SOURCE_METADATA, ""))[:300]

@@ -1,0 +1,388 @@
+"""A model elsewhere, as it was listed: its files come here two at a time, and go again.
+
+Every byte that comes is checked by what was listed of it. What a file's sums are is kept in a
+private note of this home, so that a file which lies in the bucket already need not come once more:
+what the bucket itself says of its objects, whoever may write there has chosen.
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from secrets import token_hex
+from threading import Event, Thread
+from typing import TYPE_CHECKING, TypeVar
+
+import google_crc32c
+from pydantic import ValidationError
+
+from tpuflex.boot.manifest import Manifest, WeightsFile, manifest
+from tpuflex.boot.manifest_document import FileSums
+from tpuflex.errors import InterruptedByUser, WeightsError
+from tpuflex.files.only_maker import lock_of, only_maker
+from tpuflex.files.trusted import write_private
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
+#: Files on the disk at a time: one comes while another goes.
+AT_ONCE = 2
+_BLOCK = 4 * 1024 * 1024
+#: Seconds between two looks whether to stop, and for what is under way after that.
+_LOOK = 0.2
+_GRACE = 2.0
+#: Files whose sums are kept; some thousand parts of large ones are a few megabytes.
+_MOST_NOTES = 1000
+_NOTES = "fetched-files.json"
+_FETCHING = "fetching-"
+_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+_MORE_ROOM = "Make room, or set TPUFLEX_HOME to a directory on a larger disk."
+
+Arrived = Callable[[int], None]
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """One file as it was listed, with at least one sum.
+
+    Attributes:
+        path: path in the model, with forward slashes.
+        size: in bytes.
+        content: names exactly this content: another one of the file has another name.
+        sha256: SHA-256 in hex; empty if none was listed.
+        git_id: Git's object id (SHA-1); empty if none was listed.
+        crc32c: CRC32C as Cloud Storage writes it; empty if none was listed.
+    """
+
+    path: str
+    size: int
+    content: str
+    sha256: str = ""
+    git_id: str = ""
+    crc32c: str = ""
+
+
+#: Fetches a file into a directory, tells of its bytes as they come, and gives its place.
+Fetch = Callable[[RemoteFile, Path, Arrived], Path]
+
+
+class FetchedFiles:
+    """The sums of files that came to this home.
+
+    Args:
+        home: tpuflex's state directory.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._file = home / _NOTES
+
+    def get(self, file: RemoteFile) -> WeightsFile | None:
+        """The sums of ``file``; None if its content never came here."""
+        found = self._read().get(file.content)
+        if not isinstance(found, dict):
+            return None
+        try:
+            return WeightsFile.model_validate({**found, "path": file.path, "size": file.size})
+        except ValidationError:
+            return None
+
+    def put(self, file: RemoteFile, sums: WeightsFile) -> None:
+        """Remember ``sums`` of ``file``.
+
+        Raises:
+            OSError: they cannot be written.
+        """
+        with only_maker(self._file):
+            notes = {key: each for key, each in self._read().items() if key != file.content}
+            notes[file.content] = sums.model_dump(exclude={"path", "size"})
+            kept = list(notes.items())[-_MOST_NOTES:]
+            write_private(self._file, json.dumps(dict(kept)))
+
+    def _read(self) -> dict[str, object]:
+        try:
+            document = json.loads(self._file.read_text("utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return document if isinstance(document, dict) else {}
+
+
+class RemoteModel:
+    """The files of a model elsewhere.
+
+    Args:
+        source: names exactly this state of it, as far as there is such a name.
+        files: what it has, by path.
+        fetch: fetches one of them.
+        wrong: what is told of a content that is not the listed one.
+        home: tpuflex's state directory.
+        fetched: the sums of what has come to this home.
+        left_out: paths that are there and are not fetched.
+
+    Attributes:
+        source, files, left_out: as given.
+        directory: where files lie while they are here; of this model alone, made for that, and
+            removed afterwards.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        files: Sequence[RemoteFile],
+        fetch: Fetch,
+        wrong: Callable[[RemoteFile], WeightsError],
+        home: Path,
+        fetched: FetchedFiles,
+        *,
+        left_out: tuple[str, ...] = (),
+    ) -> None:
+        self.source = source
+        self.files = tuple(files)
+        self._fetch = fetch
+        self._wrong = wrong
+        self.left_out = left_out
+        self.directory = home / "models" / f"{_FETCHING}{token_hex(8)}"
+        self._fetched = fetched
+        self._stop = Event()
+
+    @property
+    def total_bytes(self) -> int:
+        """Sum of all sizes."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def summed(self) -> bool:
+        """Whether the sums of all files are known without that one comes."""
+        return all(self.sums(file) is not None for file in self.files)
+
+    def lists(self, there: Manifest) -> bool:
+        """Whether ``there`` is of these files, as far as was listed of them."""
+        named = {file.path: file for file in there.files}
+        return named.keys() == {file.path for file in self.files} and all(
+            named[file.path].size == file.size
+            and file.sha256 in ("", named[file.path].sha256)
+            and file.crc32c in ("", named[file.path].crc32c)
+            for file in self.files
+        )
+
+    def sums(self, file: RemoteFile) -> WeightsFile | None:
+        """The sums of ``file``; None if it never came to this home."""
+        return self._fetched.get(file)
+
+    @contextmanager
+    def here(self, file: RemoteFile, arrived: Arrived) -> Iterator[WeightsFile]:
+        """``file`` in :attr:`directory` for the length of the block; its sums.
+
+        Raises:
+            WeightsError: it is not what was listed, or there is no room for it.
+            InterruptedByUser: all of it was stopped.
+            TpuflexError: what fetching it raises.
+        """
+
+        def came(count: int) -> None:
+            self.go_on()
+            arrived(count)
+
+        place = self.directory / file.path
+        try:
+            with _room(place):
+                place = self._fetch(file, self.directory, came)
+            sums = self._summed(file, place)
+            with suppress(OSError):  # without a note it only comes once more
+                self._fetched.put(file, sums)
+            yield sums
+        finally:
+            place.unlink(missing_ok=True)
+
+    def go_on(self) -> None:
+        """Check that nothing has stopped what :meth:`each` does.
+
+        Raises:
+            InterruptedByUser: something has.
+        """
+        if self._stop.is_set():
+            raise InterruptedByUser("Stopped while files were on their way.")
+
+    def each(
+        self, work: Callable[[RemoteFile], _Answer], look: Callable[[], None]
+    ) -> list[_Answer]:
+        """What ``work`` gives for every file, by path; two at a time, and the first failure stops
+        the rest.
+
+        Args:
+            work: called from two threads.
+            look: called now and then: stops all of it by raising, also where nothing comes.
+        """
+        with only_maker(self.directory):
+            _remove_left_behind(self.directory)
+            self.directory.mkdir(mode=0o700)
+            try:
+                self._require_room()
+                self._stop = Event()
+                return _two_at_a_time(self.files, work, look, self._stop)
+            finally:
+                shutil.rmtree(self.directory, ignore_errors=True)
+                lock_of(self.directory).unlink(missing_ok=True)
+
+    def manifest(self, look: Callable[[int], None], *, model: str, revision: str) -> Manifest:
+        """The manifest that a push would write: what never came here comes, and goes again.
+
+        Args:
+            look: told of the bytes that have come.
+            model: name under which the model is served.
+            revision: names this set of weights.
+
+        Raises:
+            TpuflexError: as :meth:`here`; or there are too many files.
+        """
+
+        def summed(file: RemoteFile) -> WeightsFile:
+            if (known := self.sums(file)) is not None:
+                look(file.size)
+                return known
+            with self.here(file, look) as sums:
+                return sums
+
+        if self.summed:
+            return self.of([summed(file) for file in self.files], model=model, revision=revision)
+        return self.of(self.each(summed, lambda: look(0)), model=model, revision=revision)
+
+    def of(self, files: Sequence[WeightsFile], *, model: str, revision: str) -> Manifest:
+        """The manifest of ``files``.
+
+        Raises:
+            WeightsError: they are more than a host takes.
+        """
+        try:
+            return manifest(files, model=model, revision=revision)
+        except ValidationError as error:
+            raise WeightsError(
+                f"{self.source} has {len(files)} files of {self.total_bytes} bytes, more than a"
+                " manifest names"
+            ) from error
+
+    def _summed(self, file: RemoteFile, place: Path) -> WeightsFile:
+        sums, crc32c, git = FileSums(), 0, git_object_id(file.size)
+        with place.open("rb") as content:
+            while block := content.read(_BLOCK):
+                self.go_on()
+                sums.update(block)
+                crc32c = google_crc32c.extend(crc32c, block)
+                if file.git_id:
+                    git.update(block)
+        crc32c_text = base64.b64encode(crc32c.to_bytes(4, "big")).decode()
+        came = (sums.size, sums.sha256, git.hexdigest(), crc32c_text)
+        listed = (file.size, file.sha256, file.git_id, file.crc32c)
+        if any(want not in ("", found) for want, found in zip(listed, came, strict=True)):
+            raise self._wrong(file)
+        try:
+            return WeightsFile(
+                path=file.path,
+                size=sums.size,
+                crc32c=crc32c_text,
+                sha256=sums.sha256,
+                parts=sums.parts,
+            )
+        except ValidationError as error:
+            raise WeightsError(f"{file.path!r} is not a name that can be served") from error
+
+    def _require_room(self) -> None:
+        """Check that two of the files fit on the disk.
+
+        Raises:
+            WeightsError: they do not.
+        """
+        needed = sum(sorted(file.size for file in self.files)[-AT_ONCE:])
+        free = shutil.disk_usage(self.directory).free
+        if needed > free:
+            raise WeightsError(
+                f"{self.source} needs {needed / 1e9:.1f} GB in {self.directory.parent}, for two"
+                f" of its files, and {free / 1e9:.1f} GB are free there",
+                hint=_MORE_ROOM,
+            )
+
+
+def _remove_left_behind(directory: Path) -> None:
+    """Remove what runs that were killed have left beside ``directory``."""
+    for lock in directory.parent.glob(f"{_FETCHING}*.lock"):
+        left = lock.with_suffix("")
+        if left == directory:
+            continue
+        with suppress(BlockingIOError), only_maker(left, waits=_let_it_be):
+            shutil.rmtree(left, ignore_errors=True)
+            lock.unlink(missing_ok=True)
+
+
+def _let_it_be() -> None:
+    raise BlockingIOError
+
+
+def git_object_id(size: int) -> _Hash:
+    """What computes Git's object id of a file of ``size`` bytes, as these go by
+    (https://git-scm.com/book/en/v2/Git-Internals-Git-Objects)."""
+    return hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+
+
+def _two_at_a_time(
+    files: Sequence[RemoteFile],
+    work: Callable[[RemoteFile], _Answer],
+    look: Callable[[], None],
+    stop: Event,
+) -> list[_Answer]:
+    waiting: SimpleQueue[int] = SimpleQueue()
+    ended: SimpleQueue[tuple[int, _Answer | BaseException]] = SimpleQueue()
+    for place in range(len(files)):
+        waiting.put(place)
+
+    def run() -> None:
+        while not stop.is_set():
+            try:
+                place = waiting.get_nowait()
+            except Empty:
+                return
+            try:
+                ended.put((place, work(files[place])))
+            except BaseException as error:
+                ended.put((place, error))
+
+    # Daemons: whoever stops it does not wait long for a server that sends nothing.
+    threads = [Thread(target=run, daemon=True) for _ in range(AT_ONCE)]
+    for thread in threads:
+        thread.start()
+    answers: dict[int, _Answer] = {}
+    try:
+        while len(answers) < len(files):
+            try:
+                place, answer = ended.get(timeout=_LOOK)
+            except Empty:
+                look()
+                continue
+            if isinstance(answer, BaseException):
+                raise answer
+            answers[place] = answer
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(_GRACE / AT_ONCE)
+    return [answers[place] for place in range(len(files))]
+
+
+@contextmanager
+def _room(place: Path) -> Iterator[None]:
+    """What cannot be written within the block for want of room is told as that of ``place``."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise WeightsError(
+            f"{place} cannot be written: {error.strerror}", hint=_MORE_ROOM
+        ) from error

@@ -1,0 +1,164 @@
+"""Removing sets of weights from a bucket, the manifest first: half a set never verifies."""
+
+from __future__ import annotations
+
+import datetime as dt
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tpuflex.boot.manifest import MANIFEST_NAME
+from tpuflex.errors import ConflictError
+from tpuflex.weights.local_files import translated
+from tpuflex.weights.objects import TIMEOUT, SetObjects, beside_of
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]
+
+_AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Objects of one set of weights that are to go.
+
+    Attributes:
+        bucket: their bucket.
+        prefix: where the set is.
+        manifest: the object of its manifest, if that goes, too.
+        files: the other objects.
+        kept: names of those that stay, because no push has written them.
+        whole: whether all of the set goes that a push has written.
+        seen: the generation of the manifest that was there; None for none.
+        spared: folders below it that stay, each with a slash at its end: sets of their own.
+    """
+
+    bucket: Bucket
+    prefix: str
+    manifest: Blob | None
+    files: tuple[Blob, ...]
+    kept: tuple[str, ...]
+    whole: bool
+    seen: int | None = None
+    spared: tuple[str, ...] = ()
+
+    @property
+    def nothing(self) -> bool:
+        """Whether nothing goes."""
+        return self.manifest is None and not self.files
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files that go."""
+        return sum(blob.size or 0 for blob in self.files)
+
+    @property
+    def written(self) -> dt.datetime | None:
+        """When the last of what goes was written, the manifest counted."""
+        there = self.files if self.manifest is None else (*self.files, self.manifest)
+        return max((blob.time_created for blob in there), default=None)
+
+    def to_json(self) -> dict[str, object]:
+        """It in the documents of ``--json``."""
+        return {
+            "prefix": self.prefix,
+            "whole": self.whole,
+            "files": len(self.files),
+            "bytes": self.size,
+            "kept": [*self.kept, *self.spared],
+        }
+
+
+def planned_removal(there: SetObjects, *, unfinished: bool) -> Removal:
+    """What goes of what is ``there``. In a bucket of the user's own, what belongs to a set below
+    this one never does: where one stack writes to ``gs://B/models`` and another to ``gs://B``, the
+    second takes the sets of the first for parts of its own. In others no set lies below another.
+
+    Args:
+        there: the objects of the set.
+        unfinished: whether a complete set stays, and only goes what its manifest does not name.
+
+    Raises:
+        ConflictError: somebody holds one of the objects, which Cloud Storage then does not delete
+            (https://cloud.google.com/storage/docs/object-holds): half a set would be left.
+    """
+    stays = there.manifest if unfinished else None
+    go = there.objects if stays is None else beside_of(there.objects, stays)
+    below = there.sets_below() if there.others else ()
+    go = {path: blob for path, blob in go.items() if not path.startswith(below)}
+    ours = {path: blob for path, blob in go.items() if there.of_a_push(blob)}
+    held = [path for path, blob in ours.items() if blob.temporary_hold or blob.event_based_hold]
+    if held:
+        raise ConflictError(
+            f"gs://{there.bucket.name}/{there.prefix}/{held[0]} is under a hold, and cannot be"
+            " deleted. Nothing was removed.",
+            hint="Have whoever holds it release it, or leave the set.",
+        )
+    return Removal(
+        there.bucket,
+        there.prefix,
+        manifest=ours.get(MANIFEST_NAME),
+        files=tuple(blob for path, blob in ours.items() if path != MANIFEST_NAME),
+        kept=tuple(sorted(go.keys() - ours.keys())),
+        whole=stays is None,
+        spared=tuple(sorted(below)),
+        seen=None if there.manifest_object is None else there.manifest_object.generation,
+    )
+
+
+def remove(removal: Removal) -> None:
+    """Delete what ``removal`` names, the manifest first. Each object goes only if it is still the
+    one that was seen; what is gone already is no error, so that the same command goes on where one
+    was killed. In a bucket with versions they can be had back as long as it keeps these.
+
+    Raises:
+        ConflictError: somebody pushes there meanwhile.
+        AccessError: the caller may not.
+        NotFoundError: there is no such bucket.
+    """
+    with translated(removal.bucket):
+        if removal.manifest is not None:
+            # Whoever has noted a use since has come to use it; a later one finds no weights.
+            metageneration = removal.manifest.metageneration
+            _delete(removal.bucket, removal.manifest, if_metageneration_match=metageneration)
+        else:
+            _require_no_other(removal)
+        with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+            jobs = [pool.submit(_delete, removal.bucket, blob) for blob in removal.files]
+            try:
+                for job in jobs:
+                    job.result()
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+        if removal.whole:
+            _require_no_other(removal)
+
+
+def _require_no_other(removal: Removal) -> None:
+    """Check that no push has ended since the set was looked at: its manifest names files that were
+    taken for what one has left.
+
+    Raises:
+        ConflictError: one has.
+    """
+    there = removal.bucket.get_blob(f"{removal.prefix}/{MANIFEST_NAME}", timeout=TIMEOUT)
+    if there is not None and (removal.manifest is not None or there.generation != removal.seen):
+        raise ConflictError(
+            f"gs://{removal.bucket.name}/{removal.prefix}: somebody has pushed there meanwhile",
+            status=412,
+            hint="Look what is there: tpuflex weights verify. Then push, or remove it, once more.",
+        )
+
+
+def _delete(bucket: Bucket, blob: Blob, **conditions: int) -> None:
+    """Delete exactly ``blob``. Its generation is a condition only: a deletion that names it leaves
+    no version (https://cloud.google.com/storage/docs/json_api/v1/objects/delete)."""
+    from google.api_core.exceptions import NotFound
+
+    try:
+        bucket.blob(blob.name).delete(
+            if_generation_match=blob.generation, timeout=TIMEOUT, **conditions
+        )
+    except NotFound:
+        return

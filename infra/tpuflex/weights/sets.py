@@ -1,0 +1,156 @@
+"""The steps of `tpuflex weights ls`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tpuflex.boot.places import weights_prefix
+from tpuflex.errors import NotFoundError, TpuflexError
+from tpuflex.operate.unlisted import reasons
+from tpuflex.terminal.output import for_stack
+from tpuflex.weights.library import other_regions
+from tpuflex.weights.origin import files_text
+from tpuflex.weights.report import StoredWeights
+from tpuflex.weights.shared import bucket_region
+from tpuflex.weights.uses import Uses, weights_uses
+
+if TYPE_CHECKING:
+    from tpuflex.stack.connection import Connection
+    from tpuflex.terminal.output import Output
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """What the bucket of one region holds.
+
+    Attributes:
+        bucket: its name.
+        region: where it is.
+        stored: the sets of weights.
+        uses: who uses them.
+        missing: why there is nothing, where there is no bucket.
+    """
+
+    bucket: str
+    region: str
+    stored: tuple[StoredWeights, ...]
+    uses: Uses = field(default_factory=lambda: Uses({}))
+    missing: NotFoundError | None = None
+
+
+def run_weights_ls(cloud: Connection, output: Output) -> None:
+    """Print the sets of weights in the bucket of the stack of ``cloud``; where its zones are in
+    several regions, of each, also that its own set is not there. In other regions of the library
+    only its own set, if that is there.
+
+    Raises:
+        NotFoundError: there is no bucket.
+        AccessError, ApiError: it cannot be read.
+    """
+    further = cloud.further_regions()
+    left, unlisted = _left_in_library(cloud)
+    regions = bool(further or left)
+    found = [*(_listed(each, lacking=regions) for each in (cloud, *further)), *left]
+    if all(each.missing is not None for each in found) and found[0].missing is not None:
+        raise found[0].missing
+    rows = [(each, one) for each in found for one in each.stored]
+    output.document(
+        [
+            {
+                "bucket": each.bucket,
+                "region": each.region,
+                "prefix": one.prefix,
+                "complete": one.complete,
+                "wrong": one.wrong,
+                "files": one.files,
+                "bytes": one.total_bytes,
+                "beside": one.beside,
+                "beside_bytes": one.beside_bytes,
+                "source": one.source,
+                "last_used": one.used,
+                "in_use": list(each.uses.of(one.prefix)),
+                "in_use_known": not each.uses.unseen,
+            }
+            for each, one in rows
+        ]
+    )
+    if not rows:
+        output.result("The bucket holds no weights.")
+        return
+    header = ("PREFIX", "FILES", "MB", "MANIFEST", "USED", "SOURCE")
+    output.table(
+        ("REGION", *header) if regions else header,
+        [
+            (
+                *((each.region,) if regions else ()),
+                one.prefix,
+                str(one.files),
+                f"{one.total_bytes / 1e6:.1f}",
+                _written(each, one),
+                "now" if each.uses.of(one.prefix) else last_used_text(one),
+                one.source or "-",
+            )
+            for each, one in rows
+        ],
+    )
+    for line in dict.fromkeys(line for each in found for line in each.uses.unseen):
+        output.result(f"Not looked at, so more may be in use: {line}")
+    for each in left:
+        place = f"gs://{each.bucket}/{each.stored[0].prefix}"
+        advice = f"To remove the set there, unless an endpoint uses it: tpuflex weights rm {place}"
+        output.result(
+            f"The stack file names no zone in {each.region}. {for_stack(advice, cloud.stack.name)}"
+        )
+    for line in unlisted:
+        output.result(f"Not looked at, so the set may be in more regions: {line}")
+
+
+def _left_in_library(cloud: Connection) -> tuple[list[_Listed], list[str]]:
+    """The stack's own set in those buckets of the library that are in none of its regions, and what
+    could not be looked at."""
+    others, unseen = other_regions(cloud)
+    found, lines = [], list(reasons(unseen))
+    prefix = weights_prefix(cloud.stack.settings.model)
+    for each in others:
+        try:
+            stored = each.weights.stored(prefix)
+        except NotFoundError:  # the bucket, which went in this moment
+            continue
+        except TpuflexError as error:
+            lines.append(f"gs://{each.bucket}: {error.message}")
+            continue
+        if stored is not None:
+            uses = weights_uses(each)
+            found.append(_Listed(each.bucket, each.weights_region, (stored,), uses))
+    return found, lines
+
+
+def _listed(cloud: Connection, *, lacking: bool) -> _Listed:
+    """What is in the bucket of ``cloud``; with ``lacking`` also the stack's own set where it is
+    not, or no bucket is."""
+    own = StoredWeights(weights_prefix(cloud.stack.settings.model), None, 0, 0)
+    try:
+        stored = cloud.weights.list()
+    except NotFoundError as error:
+        region = cloud.weights_region or cloud.stack.settings.region
+        return _Listed(cloud.bucket, region, (own,) if lacking else (), missing=error)
+    uses = weights_uses(cloud) if stored else Uses({})
+    if lacking and own.prefix not in {one.prefix for one in stored}:
+        stored = (*stored, own)
+    return _Listed(cloud.bucket, bucket_region(cloud), stored, uses)
+
+
+def last_used_text(one: StoredWeights) -> str:
+    """When ``one`` was last used, in words."""
+    return "not known" if one.used is None else one.used.isoformat()
+
+
+def _written(of: _Listed, one: StoredWeights) -> str:
+    if of.missing is not None:
+        return "no bucket"
+    if one.manifest is None:
+        return "incomplete" if one.files else "not there"
+    if one.wrong:
+        return f"damaged, {files_text(one.wrong)}"
+    return f"complete, {one.beside} beside" if one.beside else "complete"
