@@ -34,7 +34,7 @@ from tpuflex.google.timing import ORIGIN_VARIABLE, SPEED_VARIABLE
 from tpuflex.host.serving import Serving, ServingPhase
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import slice_status
-from tpuflex.stack.connection import Connection, connect_running
+from tpuflex.stack.connection import Connection
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ class StatusReader:
     @cached_property
     def cloud(self) -> Connection:
         """The stack's cloud."""
-        return connect_running(self._invocation, self._invocation.open_stack(deploying=False))
+        return self._invocation.connect(self._invocation.open_stack(deploying=False), start=False)
 
     @cached_property
     def key(self) -> str:

@@ -20,12 +20,12 @@ from reliability.projects import SWIFT, slice_arguments
 from reliability.serving_hosts import DELETION, ServingHosts
 from reliability.small_engine import NAME, PROJECT, STACK, SmallEngine
 from tpuflex.errors import TpuflexError
+from tpuflex.google.apis import Apis
 from tpuflex.google.enabling import await_settled
 from tpuflex.google.queued_resources import TpuClient
 from tpuflex.google.required_apis import APIS
 from tpuflex.google.timing import Timing
 from tpuflex.google.transport import Transport
-from tpuflex.inventory.listing import Apis
 from tpuflex.naming import Names
 from tpuflex.provider.configuration import Configuration
 from tpuflex.provider.servicer import Servicer

@@ -16,10 +16,10 @@ from tpuflex.doctor.host_account import (
     account_check,
     grant_checks,
 )
-from tpuflex.doctor.reading import Unread
 from tpuflex.gcloud_commands import create_agent
 from tpuflex.google.existing_key import USE_ROLE, Agent
 from tpuflex.google.held_permissions import Held
+from tpuflex.google.reading import Unread
 from tpuflex.google.transport import JsonObject
 
 EMAIL = "serving@p.iam.gserviceaccount.com"

@@ -30,11 +30,11 @@ from tpuflex.doctor.capacity import Offer, TpuQuota
 from tpuflex.doctor.check import Check
 from tpuflex.doctor.image import ImageState
 from tpuflex.doctor.policies import OrgPolicy
-from tpuflex.doctor.reading import Unread
 from tpuflex.errors import AccessError, EngineError, SettingsError, WeightsError
 from tpuflex.google.api_states import ApiState
 from tpuflex.google.credentials import Credential, Kind
 from tpuflex.google.held_permissions import Held
+from tpuflex.google.reading import Unread
 from tpuflex.google.required_apis import GoogleApi
 from tpuflex.google.transport import JsonObject
 from tpuflex.operate.gcloud import Gcloud

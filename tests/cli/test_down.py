@@ -20,8 +20,8 @@ from tpuflex.engine.events import EnginePlan, Note
 from tpuflex.engine.failure import failure
 from tpuflex.errors import AccessError, EngineError, IncompleteTeardownError, TpuflexError
 from tpuflex.inventory.inventory import Inventory, Item
+from tpuflex.inventory.unlisted import NOT_READ, reasons, recorded, unseen_remedy
 from tpuflex.naming import QUEUED_RESOURCE
-from tpuflex.operate.unlisted import NOT_READ, reasons, recorded, unseen_remedy
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack
 
@@ -147,7 +147,7 @@ def test_before_the_question(stack: Stack, capsys: Captured) -> None:
     mine = Ours({"resources": STATE}, {}, frozenset())
     planned = Planned(mine, True, EnginePlan(()), inventory, ())
 
-    show_planned(Invocation(environ={}, now=lambda: NOON), Connection(stack, {}), planned)
+    show_planned(Invocation(environ={}), Connection(stack, {}, now=lambda: NOON), planned)
 
     said = capsys.readouterr().out
     assert f"queued resource  us-east5-a  {NOT_READ}  q" in said
@@ -163,7 +163,7 @@ def test_what_could_not_be_compared_is_said(stack: Stack, capsys: Captured) -> N
     mine = Ours({"resources": STATE}, {}, frozenset(), uncompared)
     planned = Planned(mine, True, EnginePlan(()), Inventory((NETWORK,)), ())
 
-    show_planned(Invocation(environ={}, now=lambda: NOON), Connection(stack, {}), planned)
+    show_planned(Invocation(environ={}), Connection(stack, {}, now=lambda: NOON), planned)
 
     said = capsys.readouterr().out
     assert "Could not be compared with the state: vllm-host, other: 403: Permission 'iam." in said

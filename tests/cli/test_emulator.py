@@ -13,10 +13,9 @@ import pytest
 from embedded_cloud.strictness import LENIENT, STRICT, CredentialKind, Strictness
 from embedded_cloud.tokens.credentials import KINDS
 from tests.cli.typing import TypeIn
-from tpuflex.cli.invocation import Invocation
 from tpuflex.google.credentials import Kind, describe
 from tpuflex.project import open_project
-from tpuflex.stack.connection import connect_running
+from tpuflex.stack.connection import connect
 from tpuflex.stack.emulator import CREDENTIAL_KINDS
 from tpuflex.stack.stack import open_stack
 
@@ -64,7 +63,7 @@ def test_credentials_of_each_kind(type_in: TypeIn, project: Path) -> None:
 
     def environ_of(**shell: str) -> Mapping[str, str]:
         shell = {"PATH": "/bin", "HOME": str(project), **shell}
-        return connect_running(Invocation(environ=shell), stack).environ
+        return connect(stack, shell, start=False).environ
 
     def used(**shell: str) -> Kind:
         return describe(environ_of(**shell)).kind

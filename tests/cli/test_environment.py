@@ -12,7 +12,6 @@ from tests.cli.typing import Captured
 from tpuflex.cli.demo import DemoError, require_embedded
 from tpuflex.cli.invocation import Invocation
 from tpuflex.project import open_project
-from tpuflex.stack.connection import connect, connect_running
 from tpuflex.stack.emulator import Daemon
 from tpuflex.stack.environment import google_environment
 from tpuflex.stack.stack import open_stack
@@ -72,9 +71,10 @@ class TestEnvironment:
         daemon.start(0)
         shell = {"PATH": os.environ["PATH"], "HOME": str(project)}
         try:
-            connect(Invocation(environ=shell), stack)
+            Invocation(environ=shell).connect(stack)
             silent = capsys.readouterr().err
-            cloud = connect(Invocation(environ={**shell, "PULUMI_BACKEND_URL": "gs://us"}), stack)
+            elsewhere = {**shell, "PULUMI_BACKEND_URL": "gs://us"}
+            cloud = Invocation(environ=elsewhere).connect(stack)
         finally:
             daemon.stop()
 
@@ -84,16 +84,16 @@ class TestEnvironment:
 
 
 def test_the_embedded_cloud_says_what_time_it_is(project: Path) -> None:
-    """After the embedded cloud's clock was moved by two days, so is the invocation's."""
+    """After the embedded cloud's clock was moved by two days, so is the connection's."""
     environ = {"PATH": os.environ["PATH"], "HOME": str(project), "TPUFLEX_HOME": str(project)}
     invocation = Invocation(environ=environ, directory=project)
     daemon = Daemon(invocation.project.home)
     daemon.start(0)
     try:
         daemon.call("POST", "clock", {"advance": 48 * 3600})
-        connect_running(invocation, invocation.open_stack())
+        cloud = invocation.connect(invocation.open_stack(), start=False)
 
-        ahead = invocation.now() - datetime.now(UTC)
+        ahead = cloud.now() - datetime.now(UTC)
     finally:
         daemon.stop()
     assert abs(ahead - timedelta(hours=48)) < timedelta(minutes=1)

@@ -13,9 +13,9 @@ from tests.cli.typing import Captured
 from tests.google.new_project import NAMES, PROJECT, Project, refused
 from tests.unit.stack_sections import TPU_DIGEST, sections
 from tpuflex.cli.invocation import Invocation
-from tpuflex.deploy.apis import await_apis, needed_apis, run_preflight
+from tpuflex.deploy.apis import await_apis, run_preflight
 from tpuflex.errors import InterruptedByUser, ServiceDisabledError
-from tpuflex.google.required_apis import APIS, LIBRARY_APIS
+from tpuflex.google.required_apis import APIS, LIBRARY_APIS, needed_apis
 from tpuflex.project import open_project
 from tpuflex.settings.load import parse
 from tpuflex.stack.connection import Connection

@@ -27,7 +27,7 @@ from tpuflex.errors import AccessError, ApiError, TpuflexError
 from tpuflex.operate.ask import Question
 from tpuflex.operate.way_in import way_in_environment
 from tpuflex.project import open_project
-from tpuflex.stack import connection as cli_cloud
+from tpuflex.stack import connection as stack_connection
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.emulator import Daemon
 from tpuflex.stack.stack import Stack, open_stack
@@ -108,7 +108,8 @@ def cloud_with(
         )
     )
     program.chmod(0o755)
-    return Connection(stack, {"PATH": f"{directory}:{os.environ['PATH']}"})
+    environ = {"PATH": f"{directory}:{os.environ['PATH']}"}
+    return Connection(stack, environ, now=lambda: NOON)
 
 
 def without_port(text: str) -> str:
@@ -196,7 +197,7 @@ def test_a_question_from_standard_input(
 ) -> None:
     """Every user of the machine could read it on the command line."""
     asked = list[Question]()
-    monkeypatch.setattr(cli_cloud, "connect_running", lambda *_: Connection(google, {}))
+    monkeypatch.setattr(stack_connection, "connect", lambda *_, **__: Connection(google, {}))
     monkeypatch.setattr(ask_steps, "run_ask", lambda _i, _c, question, **_: asked.append(question))
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given), "utf-8"))
 

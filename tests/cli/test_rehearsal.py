@@ -276,7 +276,7 @@ def test_a_quota_project_counts_where_the_shell_rehearses(
         **shell,
     }
     try:
-        cloud = connect(Invocation(environ=environ), opened)
+        cloud = connect(opened, environ)
     finally:
         daemon.stop()
 

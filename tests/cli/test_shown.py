@@ -82,10 +82,10 @@ def test_the_price_is_that_of_the_zone_that_granted(
 ) -> None:
     """While it waited for capacity in two regions, the dearer one was said; now it is known."""
     settings = parse(priced(us_east5="1", europe_west4="2"), "test")
-    cloud = Connection(replace(stack, settings=settings), {})
-    show_result(Invocation({}, now=lambda: NOON), cloud, status(zone=zone))
+    cloud = Connection(replace(stack, settings=settings), {}, now=lambda: NOON)
+    show_result(Invocation({}), cloud, status(zone=zone))
     text = capsys.readouterr().out
-    scripts = Invocation({}, now=lambda: NOON)
+    scripts = Invocation({})
     scripts.json = True
     show_result(scripts, cloud, status(zone=zone))
 

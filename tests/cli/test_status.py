@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -39,6 +40,7 @@ from tpuflex.queued_resource.outcomes import ACCEPTED
 from tpuflex.queued_resource.states import Lifecycle
 from tpuflex.settings.load import parse
 from tpuflex.settings.model import WeightsSettings
+from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack
 
 Show = Callable[..., tuple[object, str]]
@@ -53,7 +55,7 @@ def show(
 
     def shown(found: SliceStatus, *, foreign: bool = False) -> tuple[object, str]:
         with pytest.raises(SystemExit) as ended:
-            show_status(invocation, stack, found, foreign=foreign)
+            show_status(invocation.output, stack, found, NOON, foreign=foreign)
         return ended.value.code, capsys.readouterr().out
 
     return shown
@@ -290,7 +292,7 @@ def test_a_bucket_of_yours_is_named(stack: Stack) -> None:
 
 
 class StackPart:
-    """The part of an :class:`Stack` that is read."""
+    """The part of an :class:`~tpuflex.stack.stack.Stack` that is read."""
 
     def __init__(self, **slice_: str) -> None:
         changes: Any = {f"slice.{key}": value for key, value in slice_.items()}
@@ -323,7 +325,8 @@ def test_status_reads_the_state_where_the_cloud_refuses(monkeypatch: pytest.Monk
     steps = "tpuflex.cli.endpoint.status"
     monkeypatch.setattr(f"{steps}.slice_status", refused)
     monkeypatch.setattr(f"{steps}.recorded_requests", lambda _: ("g1 in us-east5-a",))
-    cloud: Any = type("Cloud", (), {"stack": Stack(), "tpu": None, "recorded_zones": None})
+    parts = {"stack": StackPart(), "tpu": None, "recorded_zones": None, "now": lambda: NOON}
+    cloud = cast("Connection", SimpleNamespace(**parts))
 
     with pytest.raises(AccessError, match="g1 in us-east5-a: it may still run"):
         run_status(Invocation(environ={}), cloud)
@@ -331,7 +334,7 @@ def test_status_reads_the_state_where_the_cloud_refuses(monkeypatch: pytest.Monk
 
 def test_a_run_that_ended_elsewhere_needs_no_rerun() -> None:
     """A run is over and the region has moved: both lines say that `up` starts a new run there."""
-    stack = Stack()
+    stack = StackPart()
     over = status(
         zone="europe-west4-a", state="SUSPENDED", lifecycle=Lifecycle.ENDED, node_state=""
     )
@@ -390,7 +393,7 @@ def test_a_deletion_that_failed_names_the_command_that_deletes(
         raise error
 
     monkeypatch.setattr("tpuflex.deploy.boot_failure.slice_status", fails)
-    cloud: Any = type("Cloud", (), {"stack": Stack(on_boot_failure="delete"), "tpu": None})
+    cloud: Any = type("Cloud", (), {"stack": StackPart(on_boot_failure="delete"), "tpu": None})
     failure = FailedBootError("silent", hint=f"The host's log: there\n{SILENT}")
 
     hint = after_failed_boot(cast("Any", None), cloud, cast("Any", None), failure, None).hint

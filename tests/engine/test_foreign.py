@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tpuflex.engine.foreign import compared, forgotten
 from tpuflex.errors import AccessError, ApiError, TpuflexError
 from tpuflex.inventory.kinds import Inputs
 from tpuflex.naming import QUEUED_RESOURCE
+from tpuflex.recovery.foreign import compared, forgotten
 from tpuflex.recovery.look import LookResult, Presence
 
 NETWORK, SUBNET = "gcp:compute/network:Network", "gcp:compute/subnetwork:Subnetwork"

@@ -11,10 +11,10 @@ from pydantic import JsonValue
 
 from tests.provider.fakes import FakeTime
 from tpuflex.errors import TpuflexError
+from tpuflex.google.apis import Apis
 from tpuflex.google.enabling import ensure_apis
 from tpuflex.google.required_apis import APIS
 from tpuflex.google.rpc_errors import as_exception, read_rpc_error
-from tpuflex.inventory.listing import Apis
 
 PROJECT = "new-project"
 JsonObject = dict[str, JsonValue]

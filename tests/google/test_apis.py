@@ -18,13 +18,13 @@ from tpuflex.errors import (
     ServiceDisabledError,
 )
 from tpuflex.google.api_states import ApiState, api_states
+from tpuflex.google.apis import apis
 from tpuflex.google.bucket_owner import require_own_bucket
 from tpuflex.google.enabling import await_settled, ensure_apis
 from tpuflex.google.endpoints import Endpoints
 from tpuflex.google.required_apis import APIS, GoogleApi, endpoint_apis
 from tpuflex.google.session import authorized_session
 from tpuflex.google.transport import Transport
-from tpuflex.inventory.listing import apis
 
 BILLING = (
     "Billing account for project '123456789012' is not found. Billing must be enabled for"

@@ -14,10 +14,10 @@ from tpuflex.errors import (
     ServiceDisabledError,
     TpuflexError,
 )
+from tpuflex.google.apis import Apis
 from tpuflex.google.bucket_owner import may_read_buckets, require_own_bucket
 from tpuflex.google.project_number import project_number
 from tpuflex.google.transport import JsonObject
-from tpuflex.inventory.listing import Apis
 from tpuflex.recovery.look import CloudLook, Presence
 
 BUCKET = "gcp:storage/bucket:Bucket"

@@ -19,8 +19,8 @@ from tpuflex.errors import (
     ServiceDisabledError,
     TpuflexError,
 )
+from tpuflex.google.apis import Apis
 from tpuflex.inventory.inventory import Inventory, Item, Scope, take_inventory
-from tpuflex.inventory.listing import Apis
 from tpuflex.naming import ENDPOINT_NAME, Names
 
 NAMES = Names("tpuflex", "dev", ENDPOINT_NAME)

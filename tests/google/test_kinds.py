@@ -9,11 +9,12 @@ import pytest
 from tests.operate.marked_things import NAMES, STATE, Api, clients, here
 from tests.provider.fakes import FakeTime
 from tpuflex.errors import NotFoundError
+from tpuflex.google.apis import Apis
 from tpuflex.inventory import kinds
 from tpuflex.inventory.cloud_resource import CloudResource
 from tpuflex.inventory.inventory import Item, Scope, take_inventory
 from tpuflex.inventory.kinds import KINDS, Kind
-from tpuflex.inventory.listing import Apis, list_all
+from tpuflex.inventory.listing import list_all
 from tpuflex.inventory.markers import Marker
 from tpuflex.operate.sweep import Disposition, leftovers
 from tpuflex.operate.sweep_deletion import delete

@@ -7,10 +7,10 @@ from dataclasses import fields
 from typing import Any
 
 from tpuflex.errors import NotFoundError, TpuflexError
+from tpuflex.google.apis import Apis
 from tpuflex.google.transport import JsonObject
 from tpuflex.inventory.cloud_resource import CloudResource
 from tpuflex.inventory.kinds import NODE, Kind, of_type
-from tpuflex.inventory.listing import Apis
 from tpuflex.inventory.markers import Marker
 from tpuflex.inventory.ownership import Maker
 from tpuflex.naming import ENDPOINT_NAME, QUEUED_RESOURCE, Names

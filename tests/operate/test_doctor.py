@@ -16,9 +16,9 @@ from tpuflex.doctor.check import (
     in_groups,
     summary,
 )
-from tpuflex.doctor.reading import Unread, attempt
 from tpuflex.doctor.side_by_side import Examination, examine_all
 from tpuflex.errors import AccessError, EngineError, QuotaError, SettingsError, TpuflexError
+from tpuflex.google.reading import Unread, attempt
 
 ENGINE = Subject(Group.MACHINE, "engine")
 BILLING = Subject(Group.ACCOUNT, "billing")

@@ -16,12 +16,13 @@ from embedded_cloud.cloud import project_number
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import TOKEN, Api, flex_start
 from tests.provider.fakes import FakeTime
+from tpuflex.google.apis import Apis, apis
 from tpuflex.google.endpoints import Endpoints
 from tpuflex.google.session import authorized_session
 from tpuflex.google.timing import Timing
 from tpuflex.google.transport import Transport
 from tpuflex.inventory.kinds import KINDS, PROJECT_ROLES, Kind
-from tpuflex.inventory.listing import Apis, apis, list_all
+from tpuflex.inventory.listing import list_all
 from tpuflex.inventory.ownership import Mark
 from tpuflex.naming import (
     DNS_ZONE_ROLES,

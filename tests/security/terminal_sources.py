@@ -64,7 +64,7 @@ def _status(host: HostReport, error: str = "") -> None:
         host=host,
     )
     stack = open_stack(open_project(ROOT, {}), "dev")
-    show_status(Invocation(environ={}, now=lambda: NOON), stack, status)
+    show_status(Invocation(environ={}).output, stack, status, NOON)
 
 
 def guest_attributes_in_status() -> None:

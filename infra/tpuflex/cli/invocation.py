@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tpuflex.catalog.catalog import Catalog
     from tpuflex.project import Project
     from tpuflex.settings.opened import OpenedConfig
+    from tpuflex.stack.connection import Connection
     from tpuflex.stack.stack import Stack
 
 
@@ -25,8 +26,7 @@ class Invocation:
 
     Attributes:
         environ: the process environment, read once.
-        now: the time where the stack runs, for costs so far and times left: this machine's,
-            or the embedded cloud's own once it is connected.
+        now: the time by this machine's clock; where a stack runs, its cloud has one of its own.
         directory: the project's directory, or one below it.
         chosen_stack: the value of ``--stack``, or empty.
         json: print one JSON document on standard output.
@@ -143,6 +143,12 @@ class Invocation:
         for finding in stack.set_aside:
             self.output.progress(f"Warning: {finding}")
         return stack
+
+    def connect(self, stack: Stack, *, start: bool = True) -> Connection:
+        """Connect to the cloud of ``stack``; as :func:`tpuflex.stack.connection.connect`."""
+        from tpuflex.stack.connection import connect
+
+        return connect(stack, self.environ, self.output.progress, start=start)
 
     def opened_config(self, stack: str) -> OpenedConfig:
         """What the engine knows of ``stack``, environments of Pulumi ESC included.

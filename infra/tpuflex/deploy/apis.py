@@ -8,27 +8,14 @@ from tpuflex.codes import Code
 from tpuflex.errors import ServiceDisabledError
 from tpuflex.gcloud_commands import enable_services
 from tpuflex.google.enabling import await_settled, ensure_apis
-from tpuflex.google.required_apis import endpoint_apis
+from tpuflex.google.required_apis import needed_apis
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from tpuflex.cli.invocation import Invocation
     from tpuflex.google.required_apis import GoogleApi
-    from tpuflex.settings.model import StackSettings
     from tpuflex.stack.connection import Connection
-
-
-def needed_apis(settings: StackSettings) -> tuple[GoogleApi, ...]:
-    """The APIs that a stack needs. One that enables them enables nearly all, for whatever it may
-    become; where others do, those that it has no use for are not asked of them."""
-    needed = endpoint_apis(reads_keys=settings.encryption.kms_key is not None)
-    if settings.manage_apis:
-        return needed
-    unused = set() if settings.pulls_own_image else {"artifactregistry"}
-    if settings.network.egress != "google":
-        unused.add("dns")
-    return tuple(api for api in needed if api.name not in unused)
 
 
 def run_preflight(

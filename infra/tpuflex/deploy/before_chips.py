@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.errors import AccessError, AlreadyExistsError, ApiError, ConflictError, TpuflexError
-from tpuflex.operate.unlisted import reasons
+from tpuflex.inventory.unlisted import reasons
 from tpuflex.terminal.markdown import alert, code, code_block
 from tpuflex.terminal.output import for_stack
 

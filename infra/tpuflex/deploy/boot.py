@@ -92,7 +92,7 @@ def wait_ready(invocation: Invocation, cloud: Connection) -> SliceStatus:
         AccessError, ApiError: whether it serves cannot be read.
     """
     status = _running(cloud)
-    if status.host is not None and status.host.serves_at(invocation.now().timestamp()):
+    if status.host is not None and status.host.serves_at(cloud.now().timestamp()):
         return status
     timeouts = cloud.stack.settings.slice.timeouts
     quick = cloud.stack.embedded and not cloud.stack.rehearsed

@@ -95,8 +95,8 @@ def examine(
         cloud = connect(own, known.stack)
         teardown = StackTeardown(own, cloud)
         planned = teardown.look()
-        status = _slice(own, cloud)
-        at = own.now()
+        status = _slice(cloud)
+        at = cloud.now()
         found = replace(found, teardown=teardown, planned=planned, status=status, at=at)
         traits = Traits(_labels(planned.mine.deployment), found.created)
         found = replace(found, refusal=refusal(selection, traits, at))
@@ -107,11 +107,11 @@ def examine(
     return found
 
 
-def _slice(invocation: Invocation, cloud: Connection) -> SliceStatus | None:
+def _slice(cloud: Connection) -> SliceStatus | None:
     settings, names = cloud.stack.settings, cloud.stack.names
     with suppress(NotFoundError):
         return slice_status(
-            settings, names, cloud.tpu, now=invocation.now(), recorded=cloud.recorded_zones
+            settings, names, cloud.tpu, now=cloud.now(), recorded=cloud.recorded_zones
         )
     return None
 

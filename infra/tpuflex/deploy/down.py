@@ -150,7 +150,7 @@ def show_planned(invocation: Invocation, cloud: Connection, planned: Planned) ->
         )
         for line in planned.unseen_lines(stack.settings.project):
             output.result(line)
-        output.facts((("cost so far", _cost(cloud, invocation.now())),))
+        output.facts((("cost so far", _cost(cloud, cloud.now())),))
         output.result()
     for line in planned.kept_lines():
         output.result(line)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from tpuflex.engine.state import known_ids
 from tpuflex.errors import AlreadyExistsError
 from tpuflex.inventory.kinds import BUCKET
+from tpuflex.inventory.unlisted import reasons
 from tpuflex.naming import STATE_ID
-from tpuflex.operate.unlisted import reasons
 from tpuflex.queued_resource.outcomes import OTHER_STATE
 from tpuflex.recovery.owners import Taken, names
 from tpuflex.recovery.report import counted

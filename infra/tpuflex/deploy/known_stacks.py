@@ -97,7 +97,8 @@ def _opened(invocation: Invocation, name: str) -> KnownStack:
 
 def _in_backend(invocation: Invocation, stack: Stack) -> tuple[str, ...]:
     """The stacks in the backend of the stacks on Google."""
-    project, environ = stack.project, google_cloud(invocation, stack).environ
+    project, say = stack.project, invocation.output.progress
+    environ = google_cloud(stack, invocation.environ, say).environ
     backend = file_backend(environ.get("PULUMI_BACKEND_URL", ""))
     if backend is not None:
         return stacks_in_files(backend, project.name)

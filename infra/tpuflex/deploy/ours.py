@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tpuflex.engine.events import name_of
-from tpuflex.engine.foreign import compared, forgotten
 from tpuflex.engine.state import Stored, known_ids, state_ids, used
 from tpuflex.inventory.ownership import NO_STATE_ID
-from tpuflex.operate.unlisted import reasons
+from tpuflex.inventory.unlisted import reasons
+from tpuflex.recovery.foreign import compared, forgotten
 from tpuflex.recovery.look import CloudLook
 
 if TYPE_CHECKING:

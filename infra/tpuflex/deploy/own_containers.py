@@ -59,7 +59,7 @@ def _read(cloud: Connection, kind: Kind, name: str) -> Iterator[CloudResource]:
     settings = cloud.stack.settings
     id_ = kind.id.format(project=settings.project, name=name)
     try:
-        answer = cloud.apis().of(kind).call("GET", kind.root + id_)
+        answer = kind.client(cloud.apis()).call("GET", kind.root + id_)
     except (NotFoundError, ServiceDisabledError):
         return
     yield described(kind, answer, name=name, place=settings.region, id_=id_)

@@ -42,11 +42,11 @@ def require_present_waivers(invocation: Invocation, stack: Stack) -> None:
         raise SettingsError(stack.file.name, problems)
 
 
-def judge(invocation: Invocation, cloud: Connection, plan: EnginePlan) -> Report:
+def judge(cloud: Connection, plan: EnginePlan) -> Report:
     """What the rules find in ``plan`` and in the stack."""
     settings = cloud.stack.settings
     facts = StackFacts.of(settings, _other_runs(cloud))
-    return evaluate(planned_resources(plan), facts, settings.waivers, invocation.now())
+    return evaluate(planned_resources(plan), facts, settings.waivers, cloud.now())
 
 
 def require_allowed(report: Report) -> None:

@@ -113,7 +113,7 @@ class StackRun(EngineWork):
             preview,
             cost,
             run_over=self._run_over,
-            policy=judge(self.invocation, self.cloud, preview),
+            policy=judge(self.cloud, preview),
         )
         if not self.invocation.output.json:
             # The plan shows them; the program says them again to the engine.

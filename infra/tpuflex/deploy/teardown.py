@@ -22,8 +22,8 @@ from tpuflex.engine.events import EnginePlan
 from tpuflex.engine.state import known_ids, resources
 from tpuflex.errors import EngineError, NotFoundError
 from tpuflex.inventory.kinds import KINDS
+from tpuflex.inventory.unlisted import reasons, recorded, unseen_remedy
 from tpuflex.naming import QUEUED_RESOURCE
-from tpuflex.operate.unlisted import reasons, recorded, unseen_remedy
 from tpuflex.terminal.output import for_stack
 from tpuflex.weights.shared import (
     kept_line,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from tpuflex.errors import IncompleteTeardownError
 from tpuflex.inventory.kinds import NODE, SLICE
+from tpuflex.inventory.unlisted import reasons, unseen_remedy
 from tpuflex.naming import QUEUED_RESOURCE
-from tpuflex.operate.unlisted import reasons, unseen_remedy
 from tpuflex.queued_resource.outcomes import KEPT
 from tpuflex.queued_resource.states import Lifecycle
 

@@ -136,7 +136,7 @@ def slice_exists(cloud: Connection) -> bool:
 
 def show_result(invocation: Invocation, cloud: Connection, status: SliceStatus) -> None:
     """Print the endpoint and the commands to use it with."""
-    stack, output = cloud.stack, invocation.output
+    stack, output, now = cloud.stack, invocation.output, cloud.now()
     endpoint = stack.settings.url(status.address)
     cost = cost_in(stack.settings, status.zone)
     output.document(
@@ -156,9 +156,9 @@ def show_result(invocation: Invocation, cloud: Connection, status: SliceStatus) 
         (
             ("endpoint", endpoint),
             ("model", stack.settings.model.name),
-            ("expires", moment_text(status.expires, invocation.now())),
+            ("expires", moment_text(status.expires, now)),
             ("price", price_text(cost)),
-            ("boot", boot_text(status, invocation)),
+            ("boot", boot_text(status, now, plain=output.ascii_only)),
         )
     )
     output.result()

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.doctor.check import Check, Group, Subject
-from tpuflex.doctor.reading import Unread
 from tpuflex.errors import AccessError, TpuflexError
 from tpuflex.gcloud_commands import (
     link_billing,
@@ -16,12 +15,13 @@ from tpuflex.gcloud_commands import (
 )
 from tpuflex.google.api_states import ask_api
 from tpuflex.google.credentials import QUOTA_PROJECT_VARIABLE, Credential, Kind
+from tpuflex.google.reading import Unread
 from tpuflex.google.required_apis import APIS, GoogleApi
 from tpuflex.queued_resource.causes import Cause, remedy, unpaid
 
 if TYPE_CHECKING:
+    from tpuflex.google.apis import Apis
     from tpuflex.google.transport import Api
-    from tpuflex.inventory.listing import Apis
 
 CREDENTIAL = Subject(Group.ACCOUNT, "credential")
 PROJECT = Subject(Group.ACCOUNT, "project")

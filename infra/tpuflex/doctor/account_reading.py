@@ -11,16 +11,16 @@ from tpuflex.doctor.host_account import (
     account_check,
     grant_checks,
 )
-from tpuflex.doctor.reading import Unread, attempt, attempt_if_there
 from tpuflex.google.held_permissions import held
 from tpuflex.google.project_policy import POLICY
+from tpuflex.google.reading import Unread, attempt, attempt_if_there
 from tpuflex.inventory.kinds import IMAGES_ROLE, PROJECT_ROLES
 from tpuflex.naming import PROGRAMS_KEY, programs_key
 
 if TYPE_CHECKING:
     from tpuflex.doctor.check import Check
+    from tpuflex.google.apis import Apis
     from tpuflex.google.transport import JsonObject
-    from tpuflex.inventory.listing import Apis
     from tpuflex.stack.connection import Connection
 
 _OBJECT_VIEWER = "roles/storage.objectViewer"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal
 from tpuflex.catalog.rows import Accelerator
 from tpuflex.catalog.zones import region_of
 from tpuflex.doctor.check import Check, Group, Subject
-from tpuflex.doctor.reading import Unread
 from tpuflex.errors import ApiError, NotFoundError, QuotaError, SettingsError
 from tpuflex.gcloud_commands import show_accelerators
 from tpuflex.google.paging import entries, objects, pages
+from tpuflex.google.reading import Unread
 
 if TYPE_CHECKING:
     from tpuflex.google.transport import Api, JsonObject

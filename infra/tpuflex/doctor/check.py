@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tpuflex.doctor.reading import Unread
 from tpuflex.errors import Finding, SettingsError, TpuflexError
+from tpuflex.google.reading import Unread
 
 
 class Group(StrEnum):

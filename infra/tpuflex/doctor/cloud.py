@@ -6,13 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from tpuflex.deploy.apis import needed_apis
 from tpuflex.doctor import account, capacity, enabled_apis, image, machine, policies
 from tpuflex.doctor.account_reading import account_checks
 from tpuflex.doctor.check import Check, Group, Standing, Subject
 from tpuflex.doctor.encryption_key_reading import key_checks
 from tpuflex.doctor.image import ImageState
-from tpuflex.doctor.reading import RESOURCE_MANAGER, Unread, attempt
 from tpuflex.doctor.rights_reading import caller_checks
 from tpuflex.doctor.side_by_side import Examination
 from tpuflex.doctor.weights_reading import stored_weights_check
@@ -24,13 +22,15 @@ from tpuflex.errors import (
 )
 from tpuflex.gcloud_commands import describe_project, show_policy
 from tpuflex.google.api_states import api_states, enabled_services
+from tpuflex.google.apis import apis
 from tpuflex.google.credentials import FILE_VARIABLE, Kind
 from tpuflex.google.endpoints import Endpoints
+from tpuflex.google.reading import RESOURCE_MANAGER, Unread, attempt
+from tpuflex.google.required_apis import needed_apis
 from tpuflex.google.session import authorized_session
 from tpuflex.google.transport import Transport
-from tpuflex.inventory.listing import apis
 from tpuflex.settings.image import registry_project
-from tpuflex.stack.connection import connect_running, google_cloud
+from tpuflex.stack.connection import google_cloud
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,8 +50,8 @@ def cloud_to_examine(invocation: Invocation, stack: Stack) -> Connection | Check
     so."""
     try:
         if stack.embedded:
-            return connect_running(invocation, stack)
-        return google_cloud(invocation, stack)
+            return invocation.connect(stack, start=False)
+        return google_cloud(stack, invocation.environ, invocation.output.progress)
     except EmulatorError as error:
         hint = error.hint.replace("\n", " ")
         return Subject(Group.ACCOUNT, "cloud").skipped(f"{error.message} {hint}".strip())

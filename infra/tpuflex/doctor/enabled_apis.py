@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tpuflex.doctor.check import Check, Group, Subject
-from tpuflex.doctor.reading import Unread
 from tpuflex.errors import ServiceDisabledError
 from tpuflex.gcloud_commands import enable_services
 from tpuflex.google.api_states import ApiState
+from tpuflex.google.reading import Unread
 from tpuflex.google.required_apis import GoogleApi
 
 #: What enables the others; `up` cannot do that if it is off itself.

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from tpuflex.doctor.check import Check, Group, Subject
 from tpuflex.doctor.host_account import roles_of
-from tpuflex.doctor.reading import Unread
 from tpuflex.errors import AccessError, ConflictError, NotFoundError
 from tpuflex.gcloud_commands import grant_on_key
 from tpuflex.google.existing_key import USE_ROLE, Agent, unusable
+from tpuflex.google.reading import Unread
 from tpuflex.google.transport import JsonObject
 
 KEY = Subject(Group.PERMISSIONS, "key")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tpuflex.doctor.encryption_key import KEY, agent_checks, key_check
-from tpuflex.doctor.reading import Unread, attempt, attempt_if_there
 from tpuflex.google.existing_key import agents
 from tpuflex.google.project_policy import POLICY
+from tpuflex.google.reading import Unread, attempt, attempt_if_there
 
 if TYPE_CHECKING:
     from tpuflex.doctor.check import Check
-    from tpuflex.inventory.listing import Apis
+    from tpuflex.google.apis import Apis
     from tpuflex.stack.connection import Connection
 
 _VERSION = {"options.requestedPolicyVersion": "3"}

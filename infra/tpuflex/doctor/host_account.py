@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from tpuflex.doctor.check import Check, Group, Subject
-from tpuflex.doctor.reading import Unread
 from tpuflex.errors import AccessError, NotFoundError
 from tpuflex.gcloud_commands import (
     enable_account,
@@ -17,6 +16,7 @@ from tpuflex.gcloud_commands import (
 )
 from tpuflex.google.held_permissions import Held
 from tpuflex.google.paging import entries, objects
+from tpuflex.google.reading import Unread
 from tpuflex.google.transport import JsonObject
 
 ACT_AS = "iam.serviceAccounts.actAs"

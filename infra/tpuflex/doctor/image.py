@@ -10,9 +10,9 @@ import requests
 
 from pulumi_plugin.printable import printable
 from tpuflex.doctor.check import Check, Group, Subject
-from tpuflex.doctor.reading import Unread
 from tpuflex.errors import AccessError, ApiError, NotFoundError
 from tpuflex.gcloud_commands import create_mirror, enable_services
+from tpuflex.google.reading import Unread
 
 if TYPE_CHECKING:
     from tpuflex.google.endpoints import Endpoints

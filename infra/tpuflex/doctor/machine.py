@@ -6,9 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from tpuflex.doctor.check import Check, Group, Subject
-from tpuflex.doctor.reading import Unread
 from tpuflex.errors import EmulatorError, EngineError, TpuflexError
 from tpuflex.gcloud_commands import install
+from tpuflex.google.reading import Unread
 from tpuflex.operate.gcloud import INSTALL_PAGE, Gcloud
 
 ENGINE = Subject(Group.MACHINE, "engine")

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, TypeVar
 from tpuflex.doctor import machine
 from tpuflex.doctor.check import Check, Group
 from tpuflex.doctor.cloud import credential_check
-from tpuflex.doctor.reading import attempt
 from tpuflex.doctor.side_by_side import Examination
 from tpuflex.doctor.state_reading import state_checks
 from tpuflex.engine.find import cached_engine, search
 from tpuflex.engine.gcp_plugin import fetched_gcp_plugin, find_gcp_plugin, gcp_plugin_release
 from tpuflex.engine.own_provider import PROVIDER, with_own_provider
 from tpuflex.errors import TpuflexError
+from tpuflex.google.reading import attempt
 from tpuflex.operate.gcloud import find_gcloud
 from tpuflex.stack.emulator import Daemon
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.doctor.check import Check, Group, Subject
-from tpuflex.doctor.reading import Unread
 from tpuflex.errors import AccessError
 from tpuflex.gcloud_commands import do_not_enforce, show_policy
 from tpuflex.google.paging import entries
+from tpuflex.google.reading import Unread
 from tpuflex.settings.model import StackSettings
 
 if TYPE_CHECKING:

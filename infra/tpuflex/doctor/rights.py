@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from tpuflex.doctor.check import Check, Group, Subject
-from tpuflex.doctor.reading import Unread
 from tpuflex.errors import AccessError
 from tpuflex.google.existing_bucket import IN_A_BUCKET
 from tpuflex.google.held_permissions import Held
+from tpuflex.google.reading import Unread
 from tpuflex.naming import HF_TOKEN, TLS_CERTIFICATE
 from tpuflex.roles.refusal import grants
 from tpuflex.roles.roles import Command, When, roles

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from tpuflex.doctor import rights
 from tpuflex.doctor.host_account import ACT_AS
-from tpuflex.doctor.reading import RESOURCE_MANAGER, Unread, attempt
 from tpuflex.google.existing_bucket import IN_A_BUCKET, held_in
 from tpuflex.google.held_permissions import Held, held
+from tpuflex.google.reading import RESOURCE_MANAGER, Unread, attempt
 from tpuflex.naming import account_email
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 
 from tpuflex.doctor.check import Check, Group, Subject
-from tpuflex.doctor.reading import Unread, attempt
+from tpuflex.google.reading import Unread, attempt
 
 #: Seconds of this machine's time for all examinations together.
 PATIENCE = 20.0

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from tpuflex.doctor.check import Check, Group, Subject
-from tpuflex.doctor.reading import Unread
 from tpuflex.errors import EngineError, TpuflexError
 from tpuflex.gcloud_commands import list_objects
 from tpuflex.google.paging import objects
+from tpuflex.google.reading import Unread
 
 if TYPE_CHECKING:
     from tpuflex.google.transport import Api, JsonObject

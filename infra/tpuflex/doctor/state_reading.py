@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from tpuflex.doctor import state
 from tpuflex.doctor.check import Check
-from tpuflex.doctor.reading import Unread, attempt
 from tpuflex.engine.backend import asked_backend
 from tpuflex.engine.state_files import damage, file_backend
 from tpuflex.engine.state_lock import (
@@ -24,6 +23,7 @@ from tpuflex.engine.state_lock import (
 )
 from tpuflex.errors import EngineError, TpuflexError
 from tpuflex.google.endpoints import Endpoints
+from tpuflex.google.reading import Unread, attempt
 from tpuflex.google.session import authorized_session
 from tpuflex.google.timing import Timing
 from tpuflex.google.transport import Transport

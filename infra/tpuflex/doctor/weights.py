@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tpuflex.doctor.check import Check, Group, Subject
-from tpuflex.doctor.reading import Unread
 from tpuflex.errors import TpuflexError, WeightsError
+from tpuflex.google.reading import Unread
 from tpuflex.weights.choice import Choice
 from tpuflex.weights.report import WeightsCheck
 

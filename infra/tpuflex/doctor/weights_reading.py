@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
 from tpuflex.doctor import weights
-from tpuflex.doctor.reading import attempt
 from tpuflex.errors import (
     AlreadyExistsError,
     NotFoundError,
@@ -20,6 +19,7 @@ from tpuflex.errors import (
 from tpuflex.google.bucket_owner import may_read_buckets, require_own_bucket
 from tpuflex.google.existing_bucket import read_brought_bucket
 from tpuflex.google.project_number import project_number
+from tpuflex.google.reading import attempt
 from tpuflex.operate.status import slice_status
 from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.queued_resource.states import Lifecycle

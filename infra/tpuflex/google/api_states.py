@@ -23,7 +23,7 @@ from tpuflex.google.paging import objects, pages
 from tpuflex.google.required_apis import APIS, GoogleApi, Question
 
 if TYPE_CHECKING:
-    from tpuflex.inventory.listing import Apis
+    from tpuflex.google.apis import Apis
 
 #: Seconds for the retries of one question: who waits for an API asks it again anyway.
 _BUDGET = 15.0

@@ -24,9 +24,9 @@ from tpuflex.google.required_apis import APIS, GoogleApi
 from tpuflex.google.settling import SETTLED_AFTER
 
 if TYPE_CHECKING:
+    from tpuflex.google.apis import Apis
     from tpuflex.google.timing import Timing
     from tpuflex.google.transport import JsonObject
-    from tpuflex.inventory.listing import Apis
 
 #: Pauses between two questions to an API that does not answer yet, in seconds.
 _SHORTEST, _LONGEST = 2.0, 10.0

@@ -13,13 +13,14 @@ from tpuflex.errors import AccessError, AlreadyExistsError, NotFoundError, Tpufl
 from tpuflex.gcloud_commands import create_bucket, grant_on_bucket
 from tpuflex.google.paging import entries
 from tpuflex.google.rpc_errors import requester_pays
-from tpuflex.inventory.kinds import BUCKET
 from tpuflex.naming import LABEL_OWNER, STATES_LABEL
 from tpuflex.settings.bucket import BroughtBucket
 
 if TYPE_CHECKING:
     from tpuflex.google.transport import Api, JsonObject
 
+#: Path of the buckets in the JSON API of Cloud Storage.
+_BUCKETS = "/storage/v1/b/"
 #: What a push does in the bucket: it looks, reads the manifest, sends, and replaces what it sent.
 PUSHES = (
     "storage.objects.create",
@@ -67,7 +68,7 @@ def read_brought_bucket(storage: Api, bucket: BroughtBucket, region: str) -> Jso
         AccessError, ApiError: it cannot be read, or wants whoever reads it to pay.
     """
     try:
-        answer = storage.call("GET", f"{BUCKET.root}{bucket.name}")
+        answer = storage.call("GET", f"{_BUCKETS}{bucket.name}")
     except NotFoundError as error:
         raise NotFoundError(
             f"{bucket.url}, which tpuflex:model.weights.bucket names, does not exist",
@@ -91,7 +92,7 @@ def held_in(storage: Api, bucket: str, permissions: tuple[str, ...]) -> frozense
         NotFoundError, AccessError, ApiError: the API refuses, or does not answer.
     """
     query = urlencode([("permissions", name) for name in permissions])
-    path = f"{BUCKET.root}{bucket}/iam/testPermissions?{query}"
+    path = f"{_BUCKETS}{bucket}/iam/testPermissions?{query}"
     return frozenset(map(str, entries(storage.call("GET", path), "permissions")))
 
 

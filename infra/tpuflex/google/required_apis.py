@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tpuflex.settings.model import StackSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,7 +14,7 @@ class Question:
     """A harmless GET of an API. Every answer but SERVICE_DISABLED says that the API serves.
 
     Attributes:
-        client: the client to ask, a field of :class:`~tpuflex.inventory.listing.Apis`.
+        client: the client to ask, a field of :class:`~tpuflex.google.apis.Apis`.
         path: what to read, with ``{project}``.
         query: query parameters, with ``{project}``.
     """
@@ -96,3 +100,15 @@ BOOTSTRAP_APIS = (
     GoogleApi("iamcredentials"),
     GoogleApi("sts"),
 )
+
+
+def needed_apis(settings: StackSettings) -> tuple[GoogleApi, ...]:
+    """The APIs that a stack needs. One that enables them enables nearly all, for whatever it may
+    become; where others do, those that it has no use for are not asked of them."""
+    needed = endpoint_apis(reads_keys=settings.encryption.kms_key is not None)
+    if settings.manage_apis:
+        return needed
+    unused = set() if settings.pulls_own_image else {"artifactregistry"}
+    if settings.network.egress != "google":
+        unused.add("dns")
+    return tuple(api for api in needed if api.name not in unused)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from tpuflex.catalog.zones import region_of
 from tpuflex.errors import TpuflexError
+from tpuflex.google.apis import Apis
 from tpuflex.google.project_number import project_number
 from tpuflex.google.project_policy import account_of
 from tpuflex.inventory import kinds
-from tpuflex.inventory.listing import Apis, list_all
+from tpuflex.inventory.listing import list_all
 from tpuflex.inventory.ownership import NO_STATE_ID, Maker, differences, reason
 from tpuflex.inventory.places import regions_in, zones_in
 from tpuflex.naming import Names, account_email

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tpuflex.naming import (
     DNS_ZONE_ROLES,
@@ -25,6 +25,10 @@ from tpuflex.naming import (
     account_email,
     generation_of,
 )
+
+if TYPE_CHECKING:
+    from tpuflex.google.apis import Apis
+    from tpuflex.google.transport import Api
 
 Inputs = Mapping[str, Any]
 Service = Literal["tpu", "storage", "secretmanager", "compute", "iam", "resourcemanager", "dns"]
@@ -110,6 +114,11 @@ class Kind:
     holds_record_sets: bool = False
     optional_api: bool = False
     made: bool = True
+
+    def client(self, apis: Apis) -> Api:
+        """The client of the API that has resources of this kind."""
+        api: Api = getattr(apis, self.service)
+        return api
 
     @property
     def plural(self) -> str:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.errors import AlreadyExistsError
+from tpuflex.google.apis import Apis
 from tpuflex.google.bucket_owner import OWN_BUCKET
 from tpuflex.google.paging import entries, objects
 from tpuflex.google.project_policy import account_of, deleted_account
 from tpuflex.inventory.cloud_resource import CloudResource, described
 from tpuflex.inventory.kinds import BUCKET, SECRET, Kind
-from tpuflex.inventory.listing import Apis, Listing, list_kind
+from tpuflex.inventory.listing import Listing, list_kind
 from tpuflex.naming import library_names
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ What could not be looked at is reported, never taken for empty.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -20,8 +20,8 @@ from tpuflex.inventory.kinds import Kind
 from tpuflex.inventory.markers import Marker
 
 if TYPE_CHECKING:
-    from tpuflex.google.endpoints import Endpoints
-    from tpuflex.google.transport import Api, JsonObject
+    from tpuflex.google.apis import Apis
+    from tpuflex.google.transport import JsonObject
 
 #: In the place of a zone: all of them. gcloud lists TPUs so (``--zone=-``), but the reference of
 #: the REST API does not mention it. So it only ever adds to what is listed zone by zone, and a
@@ -29,41 +29,6 @@ if TYPE_CHECKING:
 ANY_ZONE = "-"
 #: Lists under way at once.
 _AT_ONCE = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Apis:
-    """One client per service."""
-
-    tpu: Api
-    storage: Api
-    secretmanager: Api
-    compute: Api
-    iam: Api
-    resourcemanager: Api
-    dns: Api
-    serviceusage: Api
-    cloudkms: Api
-
-    def of(self, kind: Kind) -> Api:
-        """The client of the API that has resources of ``kind``."""
-        api: Api = getattr(self, kind.service)
-        return api
-
-
-def apis(endpoints: Endpoints, connect: Callable[[str], Api]) -> Apis:
-    """The clients for ``endpoints``; ``connect`` makes one for a base URL."""
-    return Apis(
-        tpu=connect(endpoints.tpu),
-        storage=connect(endpoints.storage),
-        secretmanager=connect(endpoints.secretmanager),
-        compute=connect(endpoints.compute),
-        iam=connect(endpoints.iam),
-        resourcemanager=connect(endpoints.resourcemanager),
-        dns=connect(endpoints.dns),
-        serviceusage=connect(endpoints.serviceusage),
-        cloudkms=connect(endpoints.cloudkms),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +111,7 @@ def read_again(apis: Apis, resource: CloudResource) -> CloudResource | None:
         AccessError, ApiError: it cannot be read.
     """
     try:
-        answer = apis.of(resource.kind).call("GET", resource.path)
+        answer = resource.kind.client(apis).call("GET", resource.path)
     except NotFoundError:
         return None
     return described(
@@ -184,7 +149,7 @@ def _listed(apis: Apis, kind: Kind, place: str, project: str, zones: tuple[str, 
     query = {kind.query: project} if kind.query else None
 
     def parts() -> Iterator[Listing]:
-        listed = pages(apis.of(kind), kind.collection.format_map(values), query)
+        listed = pages(kind.client(apis), kind.collection.format_map(values), query)
         for page in _if_enabled(kind, listed):
             unreachable = entries(page, "unreachable")
             yield Listing(
@@ -207,7 +172,7 @@ def _everywhere(apis: Apis, kind: Kind, project: str) -> Listing:
     """
 
     def parts() -> Iterator[Listing]:
-        for page in pages(apis.of(kind), kind.everywhere.format(project=project)):
+        for page in pages(kind.client(apis), kind.everywhere.format(project=project)):
             items = page.get("items")
             for scope, held in (items if isinstance(items, dict) else {}).items():
                 if isinstance(held, dict):
@@ -243,7 +208,7 @@ def _roles(
     """The roles of ``accounts`` in the project's policy; ``there`` has the markers of the accounts
     that exist."""
     path = f"{kind.root}projects/{project}"
-    policy = apis.of(kind).call("POST", f"{path}:getIamPolicy", body=POLICY)
+    policy = kind.client(apis).call("POST", f"{path}:getIamPolicy", body=POLICY)
     for binding in objects(policy, "bindings"):
         role = str(binding.get("role"))
         for member in map(str, entries(binding, "members")):

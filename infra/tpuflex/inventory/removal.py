@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from tpuflex.errors import ApiError, ConflictError, NotFoundError
+from tpuflex.google.apis import Apis
 from tpuflex.google.paging import objects, pages
 from tpuflex.google.project_policy import POLICY, account_of, deleted_account, grants, without
 from tpuflex.inventory.cloud_resource import account_resource
-from tpuflex.inventory.listing import Apis, read_again
+from tpuflex.inventory.listing import read_again
 from tpuflex.inventory.ownership import Maker, differences, reason
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def remove(resource: CloudResource, maker: Maker, apis: Apis, objection: Objecti
     now = _still_ours(resource, maker, apis)
     if objected := objection(now):
         raise ApiError(objected)
-    api = apis.of(resource.kind)
+    api = resource.kind.client(apis)
     if resource.kind.holds_objects:
         _empty(resource, maker, apis)
     path = resource.path
@@ -61,7 +62,8 @@ def gone(resource: CloudResource, apis: Apis) -> bool:
         AccessError, ApiError: it cannot be told.
     """
     if resource.kind.found_by == "policy":
-        policy = apis.of(resource.kind).call("POST", f"{resource.path}:getIamPolicy", body=POLICY)
+        api = resource.kind.client(apis)
+        policy = api.call("POST", f"{resource.path}:getIamPolicy", body=POLICY)
         return not grants(policy, resource.name, resource.member)
     now = read_again(apis, resource)
     return now is None or resource.made_anew(now)
@@ -71,7 +73,7 @@ def _empty(resource: CloudResource, maker: Maker, apis: Apis) -> None:
     """Delete every version of every object of a bucket. That may take long, so it is asked for each
     page whose the bucket is; an object is named with its generation, which another would not
     have."""
-    api = apis.of(resource.kind)
+    api = resource.kind.client(apis)
     while True:
         page = api.call(
             "GET", f"{resource.path}/o", query={"versions": "true", "maxResults": "500"}
@@ -92,7 +94,7 @@ def _empty(resource: CloudResource, maker: Maker, apis: Apis) -> None:
 def _remove_role(resource: CloudResource, maker: Maker, apis: Apis) -> None:
     """Take one member out of one role, if its account is still ours, or gone; the policy's etag
     keeps others' changes."""
-    api = apis.of(resource.kind)
+    api = resource.kind.client(apis)
     policy = api.call("POST", f"{resource.path}:getIamPolicy", body=POLICY)
     if not grants(policy, resource.name, resource.member):
         raise NotFoundError(f"{resource.title} is gone")

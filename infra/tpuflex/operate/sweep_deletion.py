@@ -12,8 +12,8 @@ from tpuflex.inventory.kinds import NODE, SLICE
 from tpuflex.inventory.removal import gone, remove
 
 if TYPE_CHECKING:
+    from tpuflex.google.apis import Apis
     from tpuflex.google.timing import Timing
-    from tpuflex.inventory.listing import Apis
     from tpuflex.operate.sweep import Leftover
 
 #: Seconds that the deletion of one kind may take: a queued resource that is being provisioned

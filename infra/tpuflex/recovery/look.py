@@ -36,9 +36,9 @@ from tpuflex.queued_resource.snapshot import ranked
 from tpuflex.roles.refusal import refusal_remedy
 
 if TYPE_CHECKING:
+    from tpuflex.google.apis import Apis
     from tpuflex.google.transport import JsonObject
     from tpuflex.inventory.cloud_resource import CloudResource
-    from tpuflex.inventory.listing import Apis
 
 
 class Presence(StrEnum):
@@ -149,7 +149,7 @@ class CloudLook:
 
     def _at(self, kind: Kind, inputs: Inputs, place: Place) -> LookResult:
         try:
-            answer = self._apis.of(kind).call("GET", place.path)
+            answer = kind.client(self._apis).call("GET", place.path)
         except NotFoundError:
             return LookResult(Presence.ABSENT, place.id)
         except (AccessError, ApiError) as error:

@@ -18,7 +18,7 @@ from tpuflex.inventory.places import Place, places
 
 if TYPE_CHECKING:
     from tpuflex.engine.events import Step
-    from tpuflex.inventory.listing import Apis
+    from tpuflex.google.apis import Apis
 
 #: Questions at once.
 _AT_ONCE = 8
@@ -90,7 +90,7 @@ def names(apis: Apis, steps: Iterable[Step]) -> Names:
 def _found(apis: Apis, kind: Kind, place: Place) -> Taken | str | None:
     """What is there; the name with the reason, if that cannot be told."""
     try:
-        answer = apis.of(kind).call("GET", place.path)
+        answer = kind.client(apis).call("GET", place.path)
     except (NotFoundError, ServiceDisabledError):  # in an API that is off nothing is in use
         return None
     except TpuflexError as error:

@@ -6,15 +6,13 @@ For a stack on the embedded cloud, the emulator is started if it is not running.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_buckets
-from tpuflex.cli.emulator.shell_variables import is_no_backend
-from tpuflex.cli.invocation import Invocation
 from tpuflex.engine.gcp_plugin import (
     callers_stand_in,
     find_gcp_plugin,
@@ -22,6 +20,7 @@ from tpuflex.engine.gcp_plugin import (
 )
 from tpuflex.engine.own_provider import with_own_provider
 from tpuflex.engine.plugin_credentials import plugins_own, with_quota_project
+from tpuflex.google.apis import Apis, apis
 from tpuflex.google.credentials import describe
 from tpuflex.google.endpoints import Endpoints
 from tpuflex.google.project_number import project_number
@@ -32,23 +31,29 @@ from tpuflex.google.settling import Settling
 from tpuflex.google.timing import Timing
 from tpuflex.google.transport import Transport
 from tpuflex.inventory.inventory import Inventory, Scope, take_inventory
-from tpuflex.inventory.listing import Apis, apis
 from tpuflex.naming import library_names
 from tpuflex.stack.emulator import Daemon
 from tpuflex.stack.environment import (
+    HUB_TOKEN_VARIABLE,
     credentials_asked,
     embedded_environment,
     google_environment,
 )
 from tpuflex.stack.known_state_ids import SeenStates
 from tpuflex.stack.recorded_slices import recorded_zones
-from tpuflex.stack.rehearsal import Rehearsal
+from tpuflex.stack.rehearsal import NO_BACKEND, Rehearsal
 from tpuflex.stack.stack import Stack
-from tpuflex.weights.source_access import TOKEN_VARIABLE as HUB_TOKEN_VARIABLE
 
 if TYPE_CHECKING:
     from tpuflex.naming import SecretRole
     from tpuflex.weights.bucket import WeightsBucket
+
+#: Takes a line of progress.
+Say = Callable[[str], None]
+
+
+def _silent(_line: str) -> None:
+    """For those who want no lines of progress."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +68,14 @@ class Connection:
         weights_region: which of the stack's regions :attr:`bucket` and :attr:`weights` are those
             of; the stack's home if empty. One that the stack file does not name, too, where the
             library has a bucket.
+        now: the time by the cloud's clock, in UTC: the embedded cloud's can be moved and sped up.
     """
 
     stack: Stack
     environ: Mapping[str, str]
     hub_token: str = field(default="", repr=False)
     weights_region: str = ""
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     @cached_property
     def tpu(self) -> TpuClient:
@@ -194,10 +201,6 @@ class Connection:
         """Clock and sleep for waits on this cloud."""
         return Timing.of_environment(self.environ, threading.Event())
 
-    def now(self) -> datetime:
-        """The time by its clock, in UTC."""
-        return datetime.fromtimestamp(self.timing.wall(), UTC)
-
     def sleep(self, seconds: float) -> None:
         """Wait ``seconds``, on the cloud's clock."""
         self.timing.pause(seconds)
@@ -243,82 +246,73 @@ class Connection:
         return apis(Endpoints.from_environ(self.environ), self.transport)
 
 
-def connect(invocation: Invocation, stack: Stack) -> Connection:
-    """Connect to the cloud of ``stack``; starts the embedded cloud if the stack runs there.
+def connect(
+    stack: Stack, environ: Mapping[str, str], say: Say = _silent, *, start: bool = True
+) -> Connection:
+    """Connect to the cloud of ``stack``.
+
+    Args:
+        stack: the stack.
+        environ: the caller's environment.
+        say: takes a line on what is used in place of the default.
+        start: whether the embedded cloud is started if the stack runs there and it does not run.
 
     Raises:
-        EmulatorError: the embedded cloud cannot start.
+        EmulatorError: the embedded cloud cannot start; or does not run, and is not to be started.
         AccessError: the stack is on Google, and there are no credentials.
     """
     if stack.embedded:
-        return _embedded_cloud(invocation, stack, start=True)
-    cloud = google_cloud(invocation, stack)
+        return _embedded_cloud(stack, environ, say, start=start)
+    cloud = google_cloud(stack, environ, say)
     # Checked here, before the engine fetches plugins and fails with a message of its own.
     require_credentials(Endpoints.from_environ(cloud.environ), cloud.environ)
     for variable in plugins_own(cloud.environ):
         source = describe(cloud.environ).source
-        invocation.output.progress(
-            f"{variable} is read by Pulumi's gcp plugin only; tpuflex acts by {source}."
-        )
+        say(f"{variable} is read by Pulumi's gcp plugin only; tpuflex acts by {source}.")
     return replace(cloud, environ=with_quota_project(cloud.environ, stack.settings.project))
 
 
-def google_cloud(invocation: Invocation, stack: Stack) -> Connection:
+def google_cloud(stack: Stack, environ: Mapping[str, str], say: Say = _silent) -> Connection:
     """The cloud of ``stack``, which is on Google; whether there are credentials is not looked at.
 
     Raises:
         SettingsError: what should be the gcp plugin is none.
     """
-    environ = google_environment(
-        invocation.environ, stack.project.home, backend=stack.project.backend
-    )
-    environ = with_own_provider(environ)
-    if (plugin := find_gcp_plugin(environ)) is not None:
-        environ = with_gcp_plugin(environ, plugin, stack.project.home)
-        invocation.output.progress(f"gcp plugin: {plugin}.")
-    return Connection(stack, environ, invocation.environ.get(HUB_TOKEN_VARIABLE, ""))
+    own = google_environment(environ, stack.project.home, backend=stack.project.backend)
+    own = with_own_provider(own)
+    if (plugin := find_gcp_plugin(own)) is not None:
+        own = with_gcp_plugin(own, plugin, stack.project.home)
+        say(f"gcp plugin: {plugin}.")
+    return Connection(stack, own, environ.get(HUB_TOKEN_VARIABLE, ""))
 
 
-def connect_running(invocation: Invocation, stack: Stack) -> Connection:
-    """Connect to the cloud of ``stack`` without starting anything.
-
-    Raises:
-        EmulatorError: the stack's embedded cloud is not running.
-    """
-    if stack.embedded:
-        return _embedded_cloud(invocation, stack, start=False)
-    return connect(invocation, stack)
-
-
-def _embedded_cloud(invocation: Invocation, stack: Stack, *, start: bool) -> Connection:
+def _embedded_cloud(
+    stack: Stack, environ: Mapping[str, str], say: Say, *, start: bool
+) -> Connection:
     daemon = Daemon(stack.project.home)
     if start:
         daemon.start()
     daemon.require_current()
-    plugin = find_gcp_plugin(invocation.environ)
-    kind = daemon.credentials_kind(credentials_asked(invocation.environ))
+    plugin = find_gcp_plugin(environ)
+    kind = daemon.credentials_kind(credentials_asked(environ))
     stand_in = plugin is None
     if stand_in and daemon.acts_as_caller(kind):
         plugin = callers_stand_in(stack.project.home)
-    environ = embedded_environment(
-        stack, invocation.environ, daemon, stand_in=plugin is None, kind=kind
-    )
+    own = embedded_environment(stack, environ, daemon, stand_in=plugin is None, kind=kind)
     if stack.rehearsed:
         rehearsal = Rehearsal.below(stack.project.home)
         rehearsal.write_project(stack)
-        environ |= rehearsal.variables()
-    asked, used = invocation.environ.get("PULUMI_BACKEND_URL"), environ["PULUMI_BACKEND_URL"]
-    if asked not in (None, used) and not is_no_backend(asked):
-        invocation.output.progress(
+        own |= rehearsal.variables()
+    asked, used = environ.get("PULUMI_BACKEND_URL"), own["PULUMI_BACKEND_URL"]
+    if asked not in (None, used, NO_BACKEND):
+        say(
             "PULUMI_BACKEND_URL is not used: the state of a stack on the embedded cloud is kept"
             f" with that cloud, in {used}."
         )
-    # Its clock can be moved and sped up, so run times and times left are read from it.
-    invocation.now = daemon.now
-    environ = with_own_provider(environ)
+    own = with_own_provider(own)
     if plugin is not None:
-        environ = with_gcp_plugin(environ, plugin, stack.project.home)
-        environ = with_quota_project(environ, stack.settings.project)
+        own = with_gcp_plugin(own, plugin, stack.project.home)
+        own = with_quota_project(own, stack.settings.project)
         if start and not stand_in:
-            invocation.output.progress(f"gcp plugin: {plugin}, in place of the stand-in.")
-    return Connection(stack, environ, invocation.environ.get(HUB_TOKEN_VARIABLE, ""))
+            say(f"gcp plugin: {plugin}, in place of the stand-in.")
+    return Connection(stack, own, environ.get(HUB_TOKEN_VARIABLE, ""), now=daemon.now)

@@ -11,8 +11,11 @@ from tpuflex.files.trusted import child_environment, own_directory
 from tpuflex.google.credentials import QUOTA_PROJECT_VARIABLE
 from tpuflex.stack.emulator import CREDENTIAL_KINDS, CREDENTIALS_VARIABLE, Daemon
 from tpuflex.stack.stack import Stack
-from tpuflex.weights.source_access import ENDPOINT_VARIABLE
 
+#: As huggingface_hub has them
+#: (https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables).
+HUB_ENDPOINT_VARIABLE = "HF_ENDPOINT"
+HUB_TOKEN_VARIABLE = "HF_TOKEN"  # noqa: S105 - the name of a variable
 #: Set by `tpuflex emulator env`: the shell points at the embedded cloud.
 _EMBEDDED_MARK = "TPUFLEX_EMULATOR"
 
@@ -45,7 +48,7 @@ def _from_emulator(key: str, environ: Mapping[str, str]) -> bool:
         return False
     prefixes = (
         *("CLOUDSDK_", "PULUMI_", "STORAGE_EMULATOR_HOST", "GOOGLE_", "GCE_METADATA_"),
-        *(ENDPOINT_VARIABLE, _EMBEDDED_MARK),
+        *(HUB_ENDPOINT_VARIABLE, _EMBEDDED_MARK),
     )
     return key.startswith(prefixes)
 
@@ -100,7 +103,7 @@ def embedded_environment(
         kept[QUOTA_PROJECT_VARIABLE] = quota_project
     variables = daemon.environment(stack.settings.project, stand_in=stand_in, credentials=kind)
     # A Hub that the user names serves a stack here, too; a rehearsal calls nothing outside.
-    if not stack.rehearsed and (hub := environ.get(ENDPOINT_VARIABLE)):
-        variables[ENDPOINT_VARIABLE] = hub
+    if not stack.rehearsed and (hub := environ.get(HUB_ENDPOINT_VARIABLE)):
+        variables[HUB_ENDPOINT_VARIABLE] = hub
     own = {CREDENTIALS_VARIABLE: kind, "TPUFLEX_HOME": str(home)}
     return child_environment({**kept, **variables, **own})

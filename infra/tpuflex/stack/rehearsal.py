@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 #: What a command says first, so that nobody takes what follows for the real thing.
 NOTICE = "REHEARSAL: stacks for Google run on the embedded cloud of this machine, Google sees none."
+#: A plain `pulumi` opens its backend before it asks for keys or credentials, and this cannot be
+#: one; it would otherwise ask Cloud KMS for the key that a stack file names.
+NO_BACKEND = "file:///dev/null/a-plain-pulumi-is-not-rehearsed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import NotFoundError, TpuflexError
-from tpuflex.operate.unlisted import reasons
+from tpuflex.inventory.unlisted import reasons
 from tpuflex.terminal.output import for_stack
 from tpuflex.weights.library import other_regions
 from tpuflex.weights.origin import files_text

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tpuflex.errors import ConflictError, NotFoundError, ServiceDisabledError
 from tpuflex.google.timing import Timing, steady
 from tpuflex.naming import HF_TOKEN
+from tpuflex.stack.environment import HUB_ENDPOINT_VARIABLE, HUB_TOKEN_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,11 +19,6 @@ if TYPE_CHECKING:
     from tpuflex.stack.connection import Connection
     from tpuflex.weights.checkpoint_objects import CheckpointObjects
     from tpuflex.weights.hub.client import HubClient
-
-#: As huggingface_hub has them
-#: (https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables).
-ENDPOINT_VARIABLE = "HF_ENDPOINT"
-TOKEN_VARIABLE = "HF_TOKEN"  # noqa: S105 - the name of a variable
 
 
 def objects_at(cloud: Connection, place: GsUrl) -> CheckpointObjects:
@@ -45,7 +41,7 @@ def hasty_hub_client(environ: Mapping[str, str], token: str) -> HubClient:
 def _client(environ: Mapping[str, str], token: Callable[[], str], timing: Timing) -> HubClient:
     from tpuflex.weights.hub.client import HubClient
 
-    return HubClient(environ.get(ENDPOINT_VARIABLE, "").rstrip("/"), token, timing)
+    return HubClient(environ.get(HUB_ENDPOINT_VARIABLE, "").rstrip("/"), token, timing)
 
 
 def hub_token(cloud: Connection) -> str:
@@ -88,10 +84,10 @@ def secret_token(cloud: Connection) -> str:
             raise NotFoundError(
                 f"tpuflex:secrets.hf_token: {version} does not exist",
                 hint="Write a version that is there. A push from here takes"
-                f" {TOKEN_VARIABLE}, too.",
+                f" {HUB_TOKEN_VARIABLE}, too.",
             ) from error
         raise NotFoundError(
             f"Version {secrets.versions[HF_TOKEN]} of the token for the Hub does not exist.",
             hint=f"Add it: tpuflex secrets put {HF_TOKEN} --stack {cloud.stack.name}\n"
-            f"A push from here takes {TOKEN_VARIABLE}, too.",
+            f"A push from here takes {HUB_TOKEN_VARIABLE}, too.",
         ) from error

@@ -97,7 +97,7 @@ def test_two_stacks_serve_from_it_and_it_stays(
     bound = readers(embedded)
     again = run.preview()
     invocation, cloud = command(embedded, "one")
-    found = judge(invocation, cloud, again)
+    found = judge(cloud, again)
     run.refresh()
     capsys.readouterr()
     run_down(invocation, cloud, dry_run=False)
@@ -150,7 +150,7 @@ def test_what_policy_says_of_it_can_be_waived(embedded: Embedded) -> None:
     file.write_text(yaml.safe_dump(document))
 
     plan = stack_run(embedded.root, embedded.engine, embedded.environ, "one").preview()
-    found = judge(*command(embedded, "one"), plan).findings
+    found = judge(command(embedded, "one")[1], plan).findings
 
     mend = "Run: gcloud storage buckets update gs://acme-models --uniform-bucket-level-access"
     said = [(each.rule.id, bool(each.waived), each.remedy) for each in found if each.resource]

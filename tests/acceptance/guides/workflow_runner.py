@@ -24,7 +24,6 @@ from tests.cli.test_base import ENVIRON, commit, git
 from tests.engine.embedded import ROOT, write_project
 from tpuflex.cli.invocation import Invocation
 from tpuflex.engine.find import Engine
-from tpuflex.stack.connection import connect
 
 #: Secrets that the job, the cloud and the change hold.
 TOKEN_CANARY, KEY_CANARY, ENV_CANARY = "ghs_Canary7Qx", "sk-Canary+4TnB", "hf_Canary9Zk"
@@ -194,7 +193,7 @@ def deployed(
     daemon.start(project / ".tpuflex" / "emulator", port=0, stub_hosts=True)
     try:
         invocation = Invocation(environ=environ, directory=project)
-        cloud = connect(invocation, invocation.open_stack())
+        cloud = invocation.connect(invocation.open_stack())
         stack_run(project, pulumi_engine, dict(cloud.environ)).up()
         subprocess.run(
             ["tpuflex", "-C", str(project), "secrets", "put", "api-key"],

@@ -10,7 +10,6 @@ import pytest
 import requests
 
 from embedded_cloud.faults.rule import Answer, Rule, Where
-from tests.acceptance.downs import connect
 from tests.acceptance.killed import stack_run
 from tests.engine.embedded import Embedded
 from tpuflex.cli.invocation import Invocation
@@ -52,7 +51,7 @@ def sweep_all(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> Any:
     environ = {**embedded.environ, "PATH": path}
     invocation = Invocation(environ=environ, directory=embedded.root, json=True)
     capsys.readouterr()
-    code = run_sweep_all(invocation, frozenset(), connect, exit_code=True)
+    code = run_sweep_all(invocation, frozenset(), exit_code=True)
     document = json.loads(capsys.readouterr().out)
     assert code == document["exit_code"]
     return document

@@ -113,7 +113,6 @@ def down(
     is the highest of them.
     """
     from tpuflex.deploy.selection import Selection
-    from tpuflex.stack.connection import connect
 
     selection = Selection(labels, older_than)
     if every and invocation.chosen_stack:
@@ -124,7 +123,7 @@ def down(
         from tpuflex.deploy.down import run_down
 
         stack = invocation.open_stack(deploying=False)
-        cloud = connect(invocation, stack)
+        cloud = invocation.connect(stack)
         run_down(
             invocation,
             cloud.without_drain() if now else cloud,
@@ -137,7 +136,7 @@ def down(
     many = Many(selection, not invocation.chosen_stack, dry_run=dry_run)
 
     def connect_all(own: Invocation, stack: Stack) -> Connection:
-        cloud = connect(own, stack)
+        cloud = own.connect(stack)
         return cloud.without_drain() if now else cloud
 
     return run_down_many(invocation, many, connect_all)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tpuflex.files.trusted import own_directory, write_private
 from tpuflex.google.endpoints import REHEARSAL_VARIABLE
+from tpuflex.stack.rehearsal import NO_BACKEND
 
 #: Read by gcloud, Google's libraries and the gcp plugin: what a shell has of these leads to Google.
 _GOOGLES = ("CLOUDSDK_", "GOOGLE_", "GCLOUD_", "GCE_METADATA_")
@@ -20,9 +21,6 @@ _REAL_PULUMIS = ("PULUMI_ACCESS_TOKEN", "PULUMI_CONFIG_PASSPHRASE")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 #: Names of proxies' exceptions: requests reads the small one first, Go and gcloud the other, too.
 _NO_PROXY = ("no_proxy", "NO_PROXY")
-#: A plain `pulumi` opens its backend before it asks for keys or credentials, and this cannot be
-#: one; it would otherwise ask Cloud KMS for the key that a stack file names.
-_NO_BACKEND = "file:///dev/null/a-plain-pulumi-is-not-rehearsed"
 _TRUSTED = "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE"
 #: gcloud's overrides of APIs that the embedded cloud does not serve, and says so.
 _NOT_SERVED = ("CLOUDQUOTAS", "IAP", "SERVICEMANAGEMENT")
@@ -87,13 +85,8 @@ def rehearsing(variables: Mapping[str, str], url: str, directory: Path) -> dict[
         **kept,
         **{f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api}": f"{url}/" for api in _NOT_SERVED},
         _TRUSTED: str(trusted),
-        "PULUMI_BACKEND_URL": _NO_BACKEND,
+        "PULUMI_BACKEND_URL": NO_BACKEND,
     }
-
-
-def is_no_backend(url: str | None) -> bool:
-    """Whether ``url`` is the one with which a plain `pulumi` stops in a rehearsal."""
-    return url == _NO_BACKEND
 
 
 def shell_lines(variables: Mapping[str, str], forgotten: Sequence[str]) -> list[str]:
@@ -115,6 +108,6 @@ def lines_of_failure(arguments: Sequence[str]) -> list[str]:
         REHEARSAL_VARIABLE: "1",
         "GOOGLE_APPLICATION_CREDENTIALS": "/dev/null",
         _TRUSTED: "/dev/null",
-        "PULUMI_BACKEND_URL": _NO_BACKEND,
+        "PULUMI_BACKEND_URL": NO_BACKEND,
     }
     return [*shell_lines(fence, ()), "false"]

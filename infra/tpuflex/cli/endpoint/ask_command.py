@@ -52,12 +52,11 @@ def ask(
     """
     from tpuflex.cli.endpoint.ask import run_ask
     from tpuflex.operate.ask import Question
-    from tpuflex.stack.connection import connect_running
 
     stack = invocation.open_stack(deploying=False)
     model, url = stack.settings.model.name, endpoint.rstrip("/")
     asked = Question(url, model, _read(question), max_tokens, temperature)
-    run_ask(invocation, connect_running(invocation, stack), asked, tunnel=not no_tunnel)
+    run_ask(invocation, invocation.connect(stack, start=False), asked, tunnel=not no_tunnel)
 
 
 def _read(question: str) -> str:

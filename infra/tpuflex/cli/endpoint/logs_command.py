@@ -73,7 +73,6 @@ def logs(
     from tpuflex.cli.endpoint.boots import run_boots
     from tpuflex.cli.endpoint.logs import run_logs
     from tpuflex.operate.kept_log import Part
-    from tpuflex.stack.connection import connect_running
 
     if follow and invocation.json:
         raise click.UsageError("--json prints one document: it cannot be used with --follow.")
@@ -83,7 +82,7 @@ def logs(
         raise click.UsageError(
             "--boots is a table of boots, and no log: of the others, only --lines can be added."
         )
-    cloud = connect_running(invocation, invocation.open_stack(deploying=False))
+    cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
     if boots:
         run_boots(invocation, cloud, lines or 10)
         return

@@ -23,7 +23,6 @@ def ssh(invocation: Invocation) -> None:
     Exit code 4: there is no host.
     """
     from tpuflex.operate.way_in import run_ssh
-    from tpuflex.stack.connection import connect_running
 
     stack = invocation.open_stack(deploying=False)
-    run_ssh(invocation, connect_running(invocation, stack))
+    run_ssh(invocation, invocation.connect(stack, start=False))

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tpuflex.settings.model import StackSettings
     from tpuflex.stack.connection import Connection
     from tpuflex.stack.stack import Stack
+    from tpuflex.terminal.output import Output
 
 
 #: Said of a host whose last word is old.
@@ -105,7 +106,7 @@ def run_status(invocation: Invocation, cloud: Connection, *, tunnel: bool = True
             stack.settings,
             stack.names,
             cloud.tpu,
-            now=invocation.now(),
+            now=cloud.now(),
             recorded=cloud.recorded_zones,
         )
     except AccessError as error:
@@ -113,7 +114,7 @@ def run_status(invocation: Invocation, cloud: Connection, *, tunnel: bool = True
     seen = cloud.seen_states.of(stack.name)
     foreign = status.state_id not in {"", *seen}
     answers = health(invocation, cloud, status, tunnel=tunnel) if status.ready else None
-    show_status(invocation, stack, status, foreign=foreign, answers=answers)
+    show_status(invocation.output, stack, status, cloud.now(), foreign=foreign, answers=answers)
 
 
 def health(
@@ -136,9 +137,10 @@ def health(
 
 
 def show_status(
-    invocation: Invocation,
+    output: Output,
     stack: Stack,
     status: SliceStatus,
+    now: datetime,
     *,
     foreign: bool = False,
     answers: Health | None = None,
@@ -146,9 +148,10 @@ def show_status(
     """Print ``status`` and exit.
 
     Args:
-        invocation: the command.
+        output: where it goes.
         stack: the stack.
         status: what to print.
+        now: the time by the clock of the stack's cloud.
         foreign: whether a state has made the slice that this home has not seen.
         answers: whether the endpoint answers now, where that was looked at.
 
@@ -156,9 +159,8 @@ def show_status(
         SystemExit: exit code 0 when the host serves, 3 while the request waits, the host boots or
             starts its server again, 7 when somebody has to act.
     """
-    output = invocation.output
     per_hour = cost_in(stack.settings, status.zone).per_hour
-    spent = status.cost(per_hour, invocation.now())
+    spent = status.cost(per_hour, now)
     endpoint = stack.settings.url(status.address)
     zones = stack.settings.slice.zones
     version = status.host.vllm_version if status.host else ""
@@ -194,8 +196,8 @@ def show_status(
             ("made by", _OTHER_STATE.format(status.state_id) if foreign else ""),
             ("node", node_text(status)),
             ("host", host_text(status)),
-            ("server", server_text(serving_of(status), invocation.now())),
-            ("boot", boot_text(status, invocation)),
+            ("server", server_text(serving_of(status), now)),
+            ("boot", boot_text(status, now, plain=output.ascii_only)),
             ("container", status.host.isolation if status.host else ""),
             ("vLLM", f"{version}, {insecure}" if insecure else version),
             ("compile cache", compile_cache_text(status)),
@@ -206,9 +208,9 @@ def show_status(
             ("model", stack.settings.model.name),
             ("weights", weights_text(status)),
             ("bucket", brought_place(stack.settings)),
-            ("gives up", moment_text(status.gives_up, invocation.now())),
-            ("drains at", drains_text(status, invocation)),
-            ("expires", moment_text(status.expires, invocation.now())),
+            ("gives up", moment_text(status.gives_up, now)),
+            ("drains at", drains_text(status, now)),
+            ("expires", moment_text(status.expires, now)),
             ("cost so far", "" if spent is None or stack.embedded else f"${spent}"),
             ("next", for_stack(advice, stack.name)),
         )
@@ -233,10 +235,10 @@ def serving_of(status: SliceStatus) -> Serving | None:
     return status.host.serving if status.host is not None and status.host.ready else None
 
 
-def drains_text(status: SliceStatus, invocation: Invocation) -> str:
+def drains_text(status: SliceStatus, now: datetime) -> str:
     """When the host takes nothing new any more, because its run ends."""
     serving = serving_of(status)
-    return moment_text(None if serving is None else serving.drains_at, invocation.now())
+    return moment_text(None if serving is None else serving.drains_at, now)
 
 
 def node_text(status: SliceStatus) -> str:
@@ -255,10 +257,9 @@ def host_text(status: SliceStatus) -> str:
     return f"{status.host.phase}{detail}"
 
 
-def boot_text(status: SliceStatus, invocation: Invocation) -> str:
+def boot_text(status: SliceStatus, now: datetime, *, plain: bool) -> str:
     """Where the time of the host's boot went, as bars."""
-    now = invocation.now().timestamp()
-    return boot_bars(status.host, now, plain=invocation.output.ascii_only)
+    return boot_bars(status.host, now.timestamp(), plain=plain)
 
 
 def brought_place(settings: StackSettings) -> str:

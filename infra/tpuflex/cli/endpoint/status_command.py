@@ -36,7 +36,6 @@ def status(invocation: Invocation, no_tunnel: bool) -> None:
     with --json, and the exit code is 0. --no-tunnel leaves it out.
     """
     from tpuflex.cli.endpoint.status import run_status
-    from tpuflex.stack.connection import connect_running
 
     stack = invocation.open_stack(deploying=False)
-    run_status(invocation, connect_running(invocation, stack), tunnel=not no_tunnel)
+    run_status(invocation, invocation.connect(stack, start=False), tunnel=not no_tunnel)

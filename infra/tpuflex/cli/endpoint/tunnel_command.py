@@ -32,7 +32,6 @@ def tunnel(invocation: Invocation, port: int | None) -> None:
     (`tpuflex emulator strictness`). Exit code 4: there is no host.
     """
     from tpuflex.operate.way_in import run_tunnel
-    from tpuflex.stack.connection import connect_running
 
     stack = invocation.open_stack(deploying=False)
-    run_tunnel(invocation, connect_running(invocation, stack), port)
+    run_tunnel(invocation, invocation.connect(stack, start=False), port)

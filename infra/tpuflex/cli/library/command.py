@@ -56,12 +56,11 @@ def up(invocation: Invocation, regions: tuple[str, ...], new_programs_key: bool)
     pushed once, shared, and left by `down`.
     """
     from tpuflex.deploy.library import run_library_up, wrong_region
-    from tpuflex.stack.connection import connect
 
     if wrong := wrong_region(regions):
         raise click.BadParameter(f"{wrong} is no region of Google Cloud.", param_hint="--region")
     stack = invocation.open_stack(deploying=False)
-    cloud = connect(invocation, stack)
+    cloud = invocation.connect(stack)
     run_library_up(invocation, cloud, regions, new_programs_key=new_programs_key)
 
 
@@ -78,10 +77,9 @@ def status(invocation: Invocation) -> None:
     is no library.
     """
     from tpuflex.deploy.library import run_library_status
-    from tpuflex.stack.connection import connect_running
 
     stack = invocation.open_stack(deploying=False)
-    run_library_status(invocation, connect_running(invocation, stack))
+    run_library_status(invocation, invocation.connect(stack, start=False))
 
 
 @library.command(
@@ -104,9 +102,8 @@ def down(invocation: Invocation, with_readers: bool, dry_run: bool) -> None:
     where another backend has its state. Exit code 10: something is left.
     """
     from tpuflex.cli.library.down import run_library_down
-    from tpuflex.stack.connection import connect
 
     stack = invocation.open_stack(deploying=False)
     run_library_down(
-        invocation, connect(invocation, stack), with_readers=with_readers, dry_run=dry_run
+        invocation, invocation.connect(stack), with_readers=with_readers, dry_run=dry_run
     )

@@ -11,7 +11,7 @@ from tpuflex.gcloud_commands import remove_bucket
 from tpuflex.inventory.kinds import SECRET
 from tpuflex.inventory.library import list_library
 from tpuflex.inventory.listing import Listing
-from tpuflex.operate.unlisted import reasons
+from tpuflex.inventory.unlisted import reasons
 from tpuflex.weights.library_contents import (
     Contents,
     library_contents,

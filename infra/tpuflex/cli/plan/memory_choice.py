@@ -11,7 +11,8 @@ from tpuflex.cli.plan.catalog_lookup import known_accelerator, known_model
 from tpuflex.errors import WeightsError
 from tpuflex.planning.request import NotPlannable
 from tpuflex.planning.stack import plan_request, server_request
-from tpuflex.weights.source_access import TOKEN_VARIABLE, hasty_hub_client
+from tpuflex.stack.environment import HUB_TOKEN_VARIABLE
+from tpuflex.weights.source_access import hasty_hub_client
 
 if TYPE_CHECKING:
     from tpuflex.catalog.catalog import Catalog
@@ -157,11 +158,9 @@ def checkpoint_of(
 
     environ, today = invocation.environ, invocation.now().date()
     if stack is not None and stack.embedded and not isinstance(source, Path):
-        from tpuflex.stack.connection import connect_running
-
-        environ = connect_running(invocation, stack).environ
+        environ = invocation.connect(stack, start=False).environ
     if isinstance(source, HubSource):
-        client = hasty_hub_client(environ, invocation.environ.get(TOKEN_VARIABLE, ""))
+        client = hasty_hub_client(environ, invocation.environ.get(HUB_TOKEN_VARIABLE, ""))
         name = source.repository
         return client.reading(
             source,

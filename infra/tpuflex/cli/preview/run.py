@@ -30,7 +30,7 @@ from tpuflex.errors import AccessError, ApiError, NotFoundError, SettingsError, 
 from tpuflex.operate.status import slice_status
 from tpuflex.planning.cost import run_cost
 from tpuflex.settings.load import load_stack_file
-from tpuflex.stack.connection import Connection, connect
+from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack, open_stack
 from tpuflex.weights.known_files import planned_by_files
 
@@ -138,7 +138,7 @@ def _base(ref: str, change: StackChange, before: Path | None, after: Stack) -> B
 
 def _planned(invocation: Invocation, stack: Stack, base: Base | None) -> PreviewReport:
     require_present_waivers(invocation, stack)
-    cloud = planned_by_files(connect(invocation, stack), reading=True)
+    cloud = planned_by_files(invocation.connect(stack), reading=True)
     stack = cloud.stack
     with plan_only(invocation, cloud) as stack_run:
         plan = stack_run.plan(reader=True)
@@ -148,8 +148,8 @@ def _planned(invocation: Invocation, stack: Stack, base: Base | None) -> Preview
         plan.plan,
         key_unread=stack_run.key_unread,
     )
-    status, unread = _slice(cloud, invocation, plan)
-    at = invocation.now()
+    status, unread = _slice(cloud, plan)
+    at = cloud.now()
     return PreviewReport(
         stack=stack.name,
         project=stack.project.name,
@@ -177,17 +177,17 @@ def _left_behind(
         deploying=False,
         rehearsing=invocation.rehearsing,
     )
-    cloud = connect(invocation, stack)
+    cloud = invocation.connect(stack)
     with plan_only(invocation, cloud) as stack_run:
         engine_plan = stack_run.engine.preview_destroy()
     plan = StackPlan(stack, engine_plan, run_cost(stack.settings))
-    status, unread = _slice(cloud, invocation, plan)
+    status, unread = _slice(cloud, plan)
     return PreviewReport(
         stack=stack.name,
         project=stack.project.name,
         plan=plan,
         digest=plan_digest(engine_plan),
-        at=invocation.now(),
+        at=cloud.now(),
         after=None,
         now=_now(stack, plan, status),
         unread=unread,
@@ -237,9 +237,7 @@ def _as_it_was(file: Path) -> Iterator[None]:
 _BACKEND = ("PULUMI_BACKEND_URL", "PULUMI_ACCESS_TOKEN")
 
 
-def _slice(
-    cloud: Connection, invocation: Invocation, plan: StackPlan
-) -> tuple[SliceStatus | None, str]:
+def _slice(cloud: Connection, plan: StackPlan) -> tuple[SliceStatus | None, str]:
     """The slice that exists, and why it cannot be told whether there is one."""
     step = slice_step(plan.plan)
     zones = step.before.get("zones") if step is not None else None
@@ -250,7 +248,7 @@ def _slice(
             stack.settings,
             stack.names,
             cloud.tpu,
-            now=invocation.now(),
+            now=cloud.now(),
             recorded=lambda: known,
         )
     except NotFoundError:

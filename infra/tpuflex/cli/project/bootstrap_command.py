@@ -62,15 +62,12 @@ def bootstrap(
     """
     from tpuflex.components.bootstrap_names import Repository
     from tpuflex.deploy.bootstrap import run_bootstrap, run_removal
-    from tpuflex.stack.connection import connect
 
     if remove:
         if repository or owner_id or repository_id:
             raise click.UsageError("--remove takes no repository.")
         stack = invocation.open_stack(deploying=False)
-        run_removal(
-            invocation, connect(invocation, stack), with_states=with_states, dry_run=dry_run
-        )
+        run_removal(invocation, invocation.connect(stack), with_states=with_states, dry_run=dry_run)
         return
     if with_states:
         raise click.UsageError("--with-states is for --remove.")
@@ -84,4 +81,4 @@ def bootstrap(
     except ValueError as error:
         raise click.UsageError(f"{error}.") from error
     stack = invocation.open_stack(deploying=False)
-    run_bootstrap(invocation, connect(invocation, stack), chosen, dry_run=dry_run)
+    run_bootstrap(invocation, invocation.connect(stack), chosen, dry_run=dry_run)

@@ -36,7 +36,6 @@ def recover(invocation: Invocation, take_over: bool) -> None:
     something has to be decided by hand.
     """
     from tpuflex.cli.recover.run import run_recover
-    from tpuflex.stack.connection import connect
 
     stack = invocation.open_stack(deploying=False)
-    run_recover(invocation, connect(invocation, stack), take_over=take_over)
+    run_recover(invocation, invocation.connect(stack), take_over=take_over)

@@ -38,9 +38,8 @@ def ensure(invocation: Invocation) -> None:
     """
     from tpuflex.cli.secrets.run import ensure_containers
     from tpuflex.deploy.secrets import ensure_secrets
-    from tpuflex.stack.connection import connect
 
-    cloud = connect(invocation, invocation.open_stack(deploying=False))
+    cloud = invocation.connect(invocation.open_stack(deploying=False))
     ensure_containers(invocation, cloud)
     ensure_secrets(cloud, invocation.output.progress)
     invocation.output.result("Every secret version that the stack names exists.")
@@ -74,12 +73,11 @@ def put(invocation: Invocation, role: SecretRole) -> None:
         read_value,
         require_role,
     )
-    from tpuflex.stack.connection import connect
 
     stack = invocation.open_stack(deploying=False)
     require_role(stack, role)
     value = read_certificate_text(invocation) if role == TLS_CERTIFICATE else read_value(role)
-    cloud = connect(invocation, stack)
+    cloud = invocation.connect(stack)
     ensure_containers(invocation, cloud)
     version = cloud.secrets.add_version(cloud.secret(role), value)
     invocation.output.document({"name": version.name, "version": version.number})
@@ -102,9 +100,8 @@ def ls(invocation: Invocation) -> None:
     """List the secrets' versions, never their values."""
     from tpuflex.errors import NotFoundError
     from tpuflex.google.existing_secret import state_of
-    from tpuflex.stack.connection import connect_running
 
-    cloud = connect_running(invocation, invocation.open_stack(deploying=False))
+    cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
     rows = []
     brought = cloud.stack.settings.secrets.brought
     for role in SECRET_ROLES:

@@ -58,8 +58,6 @@ def sweep(
     service could not be listed, so that the list is incomplete; with --exit-code, whenever there
     is something that no state knows.
     """
-    from tpuflex.cli.sweep.run import run_sweep
-    from tpuflex.stack.connection import connect, connect_running
 
     named = frozenset(slices)
     if every:
@@ -67,7 +65,5 @@ def sweep(
 
         if invocation.chosen_stack:
             raise click.UsageError("--all and --stack contradict each other: give one of them.")
-        return run_sweep_all(invocation, named, connect_running, exit_code=exit_code)
-    stack = invocation.open_stack(deploying=False)
-    run_sweep(invocation, connect(invocation, stack), named, exit_code=exit_code)
+        return run_sweep_all(invocation, named, exit_code=exit_code)
     return 0

@@ -19,7 +19,6 @@ from tpuflex.terminal.output import for_stack
 
 if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
-    from tpuflex.deploy.known_stacks import Connect
     from tpuflex.stack.stack import Stack
     from tpuflex.terminal.output import Output
 
@@ -62,9 +61,7 @@ class Failure:
         return {"where": self.where, "message": self.error.message, "hint": self.hint}
 
 
-def run_sweep_all(
-    invocation: Invocation, slices: frozenset[str], connect: Connect, *, exit_code: bool
-) -> int:
+def run_sweep_all(invocation: Invocation, slices: frozenset[str], *, exit_code: bool) -> int:
     """List what no state knows in every cloud project of the stack files; with ``--yes`` delete
     what is ours. A project that cannot be looked at does not stop the others. Gives the exit code:
     the highest of the projects.
@@ -72,7 +69,6 @@ def run_sweep_all(
     Args:
         invocation: the command.
         slices: names of queued resources and nodes that may be deleted while they run.
-        connect: connects to a stack's cloud, and starts nothing.
         exit_code: whether it is an error that something is there that no state knows.
 
     Raises:
@@ -80,7 +76,7 @@ def run_sweep_all(
         IncompleteTeardownError: the same, and the list is incomplete.
     """
     places, failures = _places(invocation)
-    found = list(_looked(invocation, places, slices, connect, failures))
+    found = list(_looked(invocation, places, slices, failures))
     require_slices(slices, found)
     if invocation.yes:
         found = [delete_orphans(invocation, each) for each in found]
@@ -96,14 +92,13 @@ def _looked(
     invocation: Invocation,
     places: Iterable[Place],
     slices: frozenset[str],
-    connect: Connect,
     failures: list[Failure],
 ) -> Iterator[Swept]:
     """What is left behind in each of ``places``; adds to ``failures`` where it cannot be told."""
     for place in places:
         stack = place.stacks[0]
         try:
-            cloud = connect(invocation, stack)
+            cloud = invocation.connect(stack, start=False)
             yield look(invocation, cloud, slices, place.zones)
         except EmulatorError as error:
             # Nothing of a cloud that is not running runs, and nothing of it is ever billed.

@@ -14,10 +14,10 @@ from tpuflex.engine.find import ensure
 from tpuflex.engine.state import known_ids, state_ids
 from tpuflex.errors import IncompleteTeardownError, NotFoundError, TpuflexError
 from tpuflex.inventory.listing import Listing, list_all
+from tpuflex.inventory.unlisted import reasons, unseen_remedy
 from tpuflex.naming import library_names
 from tpuflex.operate.sweep import Disposition, Here, Leftover, leftovers, runs
 from tpuflex.operate.sweep_deletion import Deleted, delete
-from tpuflex.operate.unlisted import reasons, unseen_remedy
 from tpuflex.terminal.output import for_stack
 
 if TYPE_CHECKING:

@@ -108,14 +108,13 @@ def up(
     from tpuflex.deploy.approval import Approval
     from tpuflex.deploy.policy import require_present_waivers
     from tpuflex.deploy.up import run_up
-    from tpuflex.stack.connection import connect
     from tpuflex.weights.known_files import planned_by_files
 
     stack = invocation.open_stack(files_later=True)
     require_present_waivers(invocation, stack)
     run_up(
         invocation,
-        planned_by_files(connect(invocation, stack)),
+        planned_by_files(invocation.connect(stack)),
         accept_weights or None,
         missing_allowed=allow_missing_weights,
         skipped_checks=skipped_checks,

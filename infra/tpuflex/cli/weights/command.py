@@ -54,7 +54,6 @@ def push(invocation: Invocation, directory: Path | None, again: bool) -> None:
     Storage to the others; what is damaged there is copied anew, with --again everything.
     """
     from tpuflex.cli.weights.push import run_push
-    from tpuflex.stack.connection import connect
     from tpuflex.weights.library import in_library
     from tpuflex.weights.origin import check_source
 
@@ -64,7 +63,7 @@ def push(invocation: Invocation, directory: Path | None, again: bool) -> None:
         raise click.UsageError("Name a DIRECTORY, or set tpuflex:model.weights.source.")
     if directory is None:
         check_source(stack)
-    run_push(invocation, connect(invocation, stack), directory, again=again)
+    run_push(invocation, invocation.connect(stack), directory, again=again)
 
 
 @weights.command(
@@ -86,11 +85,10 @@ def hash_(invocation: Invocation, directory: Path | None) -> None:
     serve these weights and no others.
     """
     from tpuflex.cli.weights.run import local_weights, show_hash
-    from tpuflex.stack.connection import connect
 
     stack = invocation.open_stack(deploying=False)
     output = invocation.output
-    found = local_weights(stack, directory, output, lambda: connect(invocation, stack))
+    found = local_weights(stack, directory, output, lambda: invocation.connect(stack))
     if found is None:
         raise click.UsageError("Name a DIRECTORY, or set tpuflex:model.weights.source.")
     show_hash(found, output)
@@ -114,11 +112,11 @@ def ls(invocation: Invocation) -> None:
     own is not there. Of the library's buckets in other regions, the stack's own set, if it is
     there: a region that was taken out of the stack file keeps it.
     """
-    from tpuflex.stack.connection import connect_running
+
     from tpuflex.weights.sets import run_weights_ls
 
     run_weights_ls(
-        connect_running(invocation, invocation.open_stack(deploying=False)), invocation.output
+        invocation.connect(invocation.open_stack(deploying=False), start=False), invocation.output
     )
 
 
@@ -170,7 +168,6 @@ def rm(
     same command goes on where one was killed. Exit code 4: there is no such set.
     """
     from tpuflex.cli.weights.rm import run_weights_rm
-    from tpuflex.stack.connection import connect_running
     from tpuflex.weights.verdicts import Wanted, named_set
 
     if bool(set_ or unfinished) == (unused_days is not None):
@@ -181,7 +178,7 @@ def rm(
     if set_ and not named_set(path)[1]:
         # "$SET/" of a script whose variable is empty, or a bucket: not all that it holds.
         raise click.UsageError(f"{set_} names no set: name one as `tpuflex weights ls` shows it.")
-    cloud = connect_running(invocation, invocation.open_stack(deploying=False))
+    cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
     bucket, prefix = named_set(path)
     wanted = Wanted(prefix, unfinished, unused_days, with_readers, bucket=bucket)
     run_weights_rm(invocation, cloud, wanted, dry_run=dry_run)
@@ -206,7 +203,6 @@ def verify(invocation: Invocation, directory: Path | None) -> None:
     is the highest of them.
     """
     from tpuflex.cli.weights.verify import run_verify
-    from tpuflex.stack.connection import connect_running
 
-    cloud = connect_running(invocation, invocation.open_stack(deploying=False))
+    cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
     run_verify(cloud, directory, invocation.output)

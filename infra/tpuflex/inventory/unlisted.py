@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from tpuflex.doctor.reading import without_call
+from tpuflex.google.reading import without_call
 from tpuflex.inventory.inventory import Item
 from tpuflex.inventory.kinds import KINDS, NODE, SLICE, of_type
 from tpuflex.inventory.places import regions_in, zones_in
