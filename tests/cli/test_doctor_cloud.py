@@ -158,8 +158,8 @@ def test_a_right_in_a_bucket_of_yours_is_none_in_the_project(
     doctor.strict(permissions={"missing": ["storage.buckets.getIamPolicy"]})
     monkeypatch.setattr(doctor_caller, "held_in", lambda _api, _bucket, asked: frozenset(asked))
     weights = doctor.stack.settings.model.weights
-    brought = weights.model_copy(update={"bucket": "gs://acme-models/llm"})
-    doctor.change("model", weights=brought)
+    existing = weights.model_copy(update={"bucket": "gs://acme-models/llm"})
+    doctor.change("model", weights=existing)
     doctor.change("serving", compile_cache=programs)
 
     assert doctor.checks()["tpuflex up"].standing is Standing[standing]

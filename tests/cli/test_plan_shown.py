@@ -100,9 +100,9 @@ def test_a_role_that_somebody_else_grants_is_told(stack: Stack) -> None:
         "member": "serviceAccount:tpuflex-dev-vllm-host@acme-serving.iam.gserviceaccount.com",
     }
     mine = "serving@acme-serving.iam.gserviceaccount.com"
-    brought = grant({**theirs, "identity": {"service_account": mine}})
-    assert brought is not None
-    assert brought["member"] == f"serviceAccount:{mine}"
+    existing = grant({**theirs, "identity": {"service_account": mine}})
+    assert existing is not None
+    assert existing["member"] == f"serviceAccount:{mine}"
     assert grant(sections()) is None
     assert image_grant(stack) is None
 

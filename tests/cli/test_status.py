@@ -17,7 +17,7 @@ from tests.cli.typing import NOON, Captured
 from tests.unit.stack_sections import sections
 from tpuflex.cli.endpoint.status import (
     advice_text,
-    brought_place,
+    existing_place,
     run_status,
     show_status,
     with_last_known,
@@ -282,13 +282,13 @@ def test_a_server_with_known_holes(
 
 def test_a_bucket_of_yours_is_named(stack: Stack) -> None:
     """With the place of the weights in it; of one that tpuflex makes nothing is said."""
-    assert brought_place(stack.settings) == ""
+    assert existing_place(stack.settings) == ""
     weights = WeightsSettings(bucket="gs://acme-models/llm")
     model = stack.settings.model.model_copy(update={"weights": weights})
     theirs = stack.settings.model_copy(update={"model": model})
 
     place = "gs://acme-models/llm/models/huggingfacetb-smollm2-135m-instruct/1"
-    assert brought_place(theirs) == f"yours: {place}"
+    assert existing_place(theirs) == f"yours: {place}"
 
 
 class StackPart:

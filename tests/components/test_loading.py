@@ -36,7 +36,7 @@ def used_modules() -> set[str]:
     return {
         f"pulumi_gcp.{alias.name}"
         for file in COMPONENTS.glob("*.py")
-        if file.name not in ("bootstrap.py", "brought_key.py")
+        if file.name not in ("bootstrap.py", "existing_key.py")
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.ImportFrom) and node.module == "pulumi_gcp"
         for alias in node.names

@@ -42,7 +42,7 @@ def test_nothing_is_made_but_rules_for_the_hosts(deployed: Deploy, preview: bool
         rule = plan.inputs[f"gcp:compute/firewall:Firewall vllm-network-brought-{role}"]
         assert rule["network"] == NETWORK
         assert rule["targetTags"] == ["tpuflex-dev-vllm-host"]
-    assert plan.inputs["tpuflex:index:Network vllm-network"]["brought"] == {
+    assert plan.inputs["tpuflex:index:Network vllm-network"]["existing"] == {
         "project": "acme-serving",
         "network": NETWORK,
         "subnetwork": SUBNETWORK,

@@ -29,7 +29,7 @@ NETWORK = "projects/acme-serving/global/networks/team"
 SUBNETWORK = "projects/acme-serving/regions/us-east5/subnetworks/serving"
 ACCOUNT = "serving@acme-serving.iam.gserviceaccount.com"
 SEEN = {"network": NETWORK, "privateIpGoogleAccess": True}
-BROUGHT = {"name": "team", "subnetwork": "serving", "egress": "existing"}
+EXISTING = {"name": "team", "subnetwork": "serving", "egress": "existing"}
 
 STAND_INS = ("known-later", "198.51.100.0/24", "0" * 64)
 
@@ -43,9 +43,9 @@ SAMPLES: dict[str, tuple[dict[str, Any], Any, Any, str]] = {
         {"LD_PRELOAD": "x"},
         "tpuflex:serving.env.LD_PRELOAD",
     ),
-    "network.name": (BROUGHT, NETWORK, "A b", "tpuflex:network.name"),
+    "network.name": (EXISTING, NETWORK, "A b", "tpuflex:network.name"),
     "network.subnetwork": (
-        BROUGHT,
+        EXISTING,
         SUBNETWORK,
         SUBNETWORK.replace("us-east5", "us-east1"),
         "tpuflex:network.subnetwork",
@@ -265,10 +265,10 @@ def test_a_directory_for_compiled_programs_from_an_output() -> None:
 
 def test_rules_across_keys_hold_for_what_is_known_later() -> None:
     """An output where no value would do is refused at once, whatever it is."""
-    mine = {**BROUGHT, "manage_firewall": False, "allowed_cidrs": [unknown]}
+    mine = {**EXISTING, "manage_firewall": False, "allowed_cidrs": [unknown]}
     for key, network in (
         ("allowed_cidrs", mine),
-        ("subnetwork_cidr", {**BROUGHT, "subnetwork_cidr": unknown}),
+        ("subnetwork_cidr", {**EXISTING, "subnetwork_cidr": unknown}),
         ("name", {"subnetwork": unknown}),
     ):
         sections = functools.partial(made_from, {"network": network})
@@ -297,7 +297,7 @@ def test_a_network_of_the_same_program(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def sections() -> dict[str, Any]:
         made = {"name": f"{link}{NETWORK}", "subnetwork": f"{link}{SUBNETWORK}"}
-        return embedded({"network": {**BROUGHT, **pulumi_outputs(made)}})
+        return embedded({"network": {**EXISTING, **pulumi_outputs(made)}})
 
     assert deploy(sections).inputs[SLICE]["subnetwork"] == SUBNETWORK
     assert not warned
@@ -373,7 +373,7 @@ def test_an_output_anywhere_else_is_refused_with_the_reason(key: str) -> None:
         ("secrets.api_key", "but the endpoint says which version it has (`api_key_secret`)"),
     ],
 )
-def test_why_what_is_brought_cannot_all_be_known_later(key: str, says: str) -> None:
+def test_why_what_exists_cannot_all_be_known_later(key: str, says: str) -> None:
     """A bucket and the version of a secret are plain attributes of the endpoint."""
     assert says in refusal(lambda: given(key, unknown()))
 

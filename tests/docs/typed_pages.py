@@ -29,9 +29,9 @@ PRIVATE = "goes through IAP to a private address, until Ctrl-C; tests/cli/test_w
 GCLOUD = "needs gcloud, and a secret's name; tests/acceptance/gcloud/test_services_gcloud.py"
 SMALL_MACHINE = "tests/acceptance/weights/test_push_from_hub.py"
 ACCOUNT = (
-    "needs an account of others; tests/acceptance/engine/test_brought_account.py runs these steps"
+    "needs an account of others; tests/acceptance/engine/test_existing_account.py runs these steps"
 )
-AGENTS = "grants on a key of others; test_brought_key.py grants the same by the API"
+AGENTS = "grants on a key of others; test_existing_key.py grants the same by the API"
 PACK = "installs the pack's environment; AREA=policy of `make acceptance` does"
 HOSTS = "needs Pulumi's host of a language, which is no Go module; test_package.py"
 

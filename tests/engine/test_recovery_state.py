@@ -314,29 +314,29 @@ class TestKnown:
         assert found == {"net-id", "p/R/m"}
 
     def test_not_what_is_only_read(self) -> None:
-        """A network that is brought is in the state as external: nothing of it is the stack's."""
-        brought = resource(NETWORK, "brought", external=True)
+        """An existing network is in the state as external: nothing of it is the stack's."""
+        existing = resource(NETWORK, "existing", external=True)
 
-        assert known_ids(state(resource(NETWORK, "net"), brought)) == {"net-id"}
+        assert known_ids(state(resource(NETWORK, "net"), existing)) == {"net-id"}
 
     def test_what_is_only_read_is_used(self) -> None:
         """`down` names it as kept: the network, whose URL a subnetwork has, and the subnetwork."""
         link = {"network": "https://www.googleapis.com/compute/v1/projects/h/global/networks/team"}
         type_ = "gcp:compute/subnetwork:Subnetwork"
         own = resource(type_, "own", outputs=link)
-        brought = resource(type_, "brought", outputs=link, external=True)
+        existing = resource(type_, "existing", outputs=link, external=True)
 
-        assert used(state(own, brought, resource(NETWORK, "net"))) == (
+        assert used(state(own, existing, resource(NETWORK, "net"))) == (
             "projects/h/global/networks/team",
-            "brought-id",
+            "existing-id",
         )
 
     def test_an_account_that_is_only_read_is_used(self) -> None:
         """It is named as kept, too, and the stack's own is not."""
         type_ = "gcp:serviceaccount/account:Account"
-        found = state(resource(type_, "own"), resource(type_, "brought", external=True))
+        found = state(resource(type_, "own"), resource(type_, "existing", external=True))
 
-        assert used(found) == ("brought-id",)
+        assert used(found) == ("existing-id",)
         assert known_ids(found) == {"own-id"}
 
     def test_zones_of_a_request(self) -> None:

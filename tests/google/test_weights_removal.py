@@ -12,7 +12,7 @@ from tests.checkpoints import everything_in
 from tests.google.conftest import PREFIX, push
 from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.errors import ConflictError
-from tpuflex.settings.bucket import BroughtBucket
+from tpuflex.settings.bucket import ExistingBucket
 from tpuflex.weights.bucket import WeightsBucket, weights_bucket
 from tpuflex.weights.removal import planned_removal, remove
 from tpuflex.weights.usage import note_use
@@ -152,7 +152,7 @@ def test_a_set_below_another_stays(clients: Clients, checkpoint: Path, unfinishe
             "bucket-1",
             project="my-project",
             environ=clients.environ,
-            brought=BroughtBucket("bucket-1", prefix),
+            existing=ExistingBucket("bucket-1", prefix),
         )
         for prefix in ("models", "")
     )
@@ -232,7 +232,7 @@ def test_in_a_bucket_of_yours_only_what_a_push_has_written_goes(
         "bucket-1",
         project="my-project",
         environ=clients.environ,
-        brought=BroughtBucket("bucket-1", "llm"),
+        existing=ExistingBucket("bucket-1", "llm"),
     )
     prefix = f"llm/{PREFIX}"
     push(yours, checkpoint, prefix)
@@ -270,7 +270,7 @@ def test_nothing_is_noted_of_a_set_that_is_not_complete(clients: Clients, checkp
         "bucket-1",
         project="my-project",
         environ=clients.environ,
-        brought=BroughtBucket("bucket-1"),
+        existing=ExistingBucket("bucket-1"),
     )
     note_use(yours.contents(PREFIX), DAY + dt.timedelta(9))
     assert bucket.list()[0].used == DAY

@@ -16,7 +16,7 @@ from tpuflex.errors import SettingsError
 from tpuflex.google.held_permissions import Held
 from tpuflex.naming import Names
 from tpuflex.roles.roles import When
-from tpuflex.settings.bucket import BroughtBucket, brought_bucket
+from tpuflex.settings.bucket import ExistingBucket, existing_bucket
 from tpuflex.settings.identity import IdentitySettings
 from tpuflex.settings.load import parse
 from tpuflex.settings.model import StackSettings
@@ -86,16 +86,16 @@ def test_what_names_no_bucket_is_refused(text: str) -> None:
 @given(st.from_regex(r"[a-z0-9][a-z0-9_.-]{1,60}[a-z0-9](/[A-Za-z0-9_]{1,8}){0,8}", fullmatch=True))
 def test_name_and_prefix_come_apart_and_together(place: str) -> None:
     """Nothing of what was written is lost or changed."""
-    found = brought_bucket(f"gs://{place}")
+    found = existing_bucket(f"gs://{place}")
 
-    assert isinstance(found, BroughtBucket)
+    assert isinstance(found, ExistingBucket)
     assert "/".join(filter(None, (found.name, found.prefix))) == place
 
 
 @pytest.mark.parametrize("word", ["own", "library"])
 def test_the_words_name_none(word: str) -> None:
     """They are tpuflex's own, and the grants with them cannot be left out."""
-    assert kept_in(word).model.weights.brought is None
+    assert kept_in(word).model.weights.existing is None
     with pytest.raises(SettingsError, match="it would have no effect: the bucket is"):
         kept_in(word, manage_grants=False)
 
@@ -140,8 +140,8 @@ def test_whether_a_role_on_a_bucket_is_given(cache: str, manage: bool, granted: 
 
 def test_what_is_kept_is_named() -> None:
     """The inventory lists the bucket beside the network."""
-    assert kept_in("gs://acme-models/llm").brought_paths == ("gs://acme-models",)
-    assert kept_in("own").brought_paths == ()
+    assert kept_in("gs://acme-models/llm").existing_paths == ("gs://acme-models",)
+    assert kept_in("own").existing_paths == ()
 
 
 def test_what_is_missing_in_the_bucket_is_granted_there() -> None:

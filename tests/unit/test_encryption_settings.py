@@ -20,7 +20,7 @@ def test_a_key_of_yours() -> None:
     settings = parse(sections({"encryption": {"kms_key": KEY}}), "test")
 
     assert settings.encryption.location == "us-east5"
-    assert settings.brought_paths == (KEY,)
+    assert settings.existing_paths == (KEY,)
     assert parse(sections(), "test").encryption == EncryptionSettings()
     assert EncryptionSettings().location == ""
 
@@ -135,7 +135,7 @@ def test_an_answer_that_names_the_version_is_no_change_of_the_key() -> None:
 )
 def test_a_right_on_keys_is_needed_only_with_a_key(command: Command, needed: list[str]) -> None:
     """Policies are looked at as far as that is allowed; a preview goes on without the key, too."""
-    with_key = roles().needed(command, [When.BROUGHT_KEY])
+    with_key = roles().needed(command, [When.EXISTING_KEY])
     every = [name for name in with_key if name.startswith("cloudkms.")]
 
     assert every == needed

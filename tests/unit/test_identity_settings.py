@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.stack_sections import findings, sections
-from tpuflex.settings.identity import BroughtAccount, IdentitySettings
+from tpuflex.settings.identity import ExistingAccount, IdentitySettings
 from tpuflex.settings.load import parse
 from tpuflex.settings.rules import warnings
 
@@ -17,12 +17,12 @@ def test_an_account_of_yours() -> None:
     """It is known by project, path and member; by default there is none."""
     settings = parse(sections({"identity": {"service_account": EMAIL}}), "test")
 
-    assert settings.identity.brought == BroughtAccount("acme-serving", EMAIL)
-    assert settings.identity.brought.path == f"projects/acme-serving/serviceAccounts/{EMAIL}"
-    assert settings.identity.brought.member == f"serviceAccount:{EMAIL}"
+    assert settings.identity.existing == ExistingAccount("acme-serving", EMAIL)
+    assert settings.identity.existing.path == f"projects/acme-serving/serviceAccounts/{EMAIL}"
+    assert settings.identity.existing.member == f"serviceAccount:{EMAIL}"
     assert settings.identity.manage_grants
     assert parse(sections(), "test").identity == IdentitySettings()
-    assert IdentitySettings().brought is None
+    assert IdentitySettings().existing is None
 
 
 @pytest.mark.parametrize(

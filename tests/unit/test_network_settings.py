@@ -44,17 +44,17 @@ def refused(network: dict[str, object]) -> dict[str, str]:
 )
 def test_a_network_of_yours(network: dict[str, object], project: str, subnetwork: str) -> None:
     """It is named by its name in the stack's project, or by its path in any."""
-    brought = parse(sections({"network": network}), "test").brought_network
+    existing = parse(sections({"network": network}), "test").existing_network
 
-    assert brought is not None
-    assert brought.project == project
-    assert brought.network == f"projects/{project}/global/networks/team"
-    assert brought.subnetwork == subnetwork
+    assert existing is not None
+    assert existing.project == project
+    assert existing.network == f"projects/{project}/global/networks/team"
+    assert existing.subnetwork == subnetwork
 
 
 def test_without_one_the_endpoint_has_its_own() -> None:
     """Nothing has to be said for that."""
-    assert parse(sections(), "test").brought_network is None
+    assert parse(sections(), "test").existing_network is None
 
 
 @pytest.mark.parametrize(

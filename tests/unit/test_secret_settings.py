@@ -33,14 +33,14 @@ def test_a_version_of_yours_takes_the_place_of_the_stacks_own() -> None:
         ("tls-certificate", NAMES.secret_version("acme-serving", "tls-certificate", 2)),
     ]
     assert settings.secrets.versions == {"tls-certificate": 2, "programs-key": 1}
-    assert settings.brought_paths == ("projects/acme-vault/secrets/vllm-key",)
+    assert settings.existing_paths == ("projects/acme-vault/secrets/vllm-key",)
 
 
 def test_without_one_all_are_the_stacks_own() -> None:
     """A key for clients, and another one for compiled programs."""
     settings = with_secrets()
 
-    assert settings.secrets.brought == {}
+    assert settings.secrets.existing == {}
     assert settings.secrets.versions == {"api-key": 1, "programs-key": 1}
     assert settings.secrets.roles == settings.secrets.host_roles == ("api-key", "programs-key")
 

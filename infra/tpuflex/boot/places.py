@@ -11,8 +11,8 @@ COMPILE_CACHE_PREFIX = "compile-cache"
 
 def weights_prefix(model: ModelSettings) -> str:
     """Prefix of the weights of ``model`` within their bucket, without a trailing slash."""
-    brought = model.weights.brought
-    below = f"{brought.prefix}/" if brought is not None and brought.prefix else ""
+    existing = model.weights.existing
+    below = f"{existing.prefix}/" if existing is not None and existing.prefix else ""
     return f"{below}models/{slug(model.name)}/{model.weights.revision}"
 
 
@@ -47,7 +47,7 @@ def weights_buckets(settings: StackSettings, names: Names) -> dict[str, str]:
         names: its physical names.
     """
     project, regions = settings.project, settings.slice.regions
-    if (brought := settings.model.weights.brought) is not None:
-        return dict.fromkeys(regions, brought.name)
+    if (existing := settings.model.weights.existing) is not None:
+        return dict.fromkeys(regions, existing.name)
     holder = library_names(project) if settings.model.weights.bucket == "library" else names
     return {region: holder.bucket(project, region) for region in regions}

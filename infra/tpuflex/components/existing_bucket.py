@@ -14,15 +14,15 @@ from tpuflex.gcloud_commands import make_private
 from tpuflex.google.existing_bucket import made_by_tpuflex
 from tpuflex.inventory.library import READER_TITLE, below
 from tpuflex.naming import Names, library_names
-from tpuflex.settings.bucket import BroughtBucket
+from tpuflex.settings.bucket import ExistingBucket
 from tpuflex.settings.model import StackSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class BroughtWeightsArgs:
-    """Inputs of :class:`BroughtWeights`."""
+class ExistingWeightsArgs:
+    """Inputs of :class:`ExistingWeights`."""
 
-    bucket: BroughtBucket
+    bucket: ExistingBucket
     """The bucket."""
 
     prefix: str
@@ -38,7 +38,7 @@ class BroughtWeightsArgs:
     """Title of the condition: endpoints with one account have a binding each by it."""
 
 
-class BroughtWeights(pulumi.ComponentResource):
+class ExistingWeights(pulumi.ComponentResource):
     """The right to read one set of weights in a bucket of the user's own, and nothing else of it.
 
     The engine reads the bucket, at every plan, and never changes or deletes it.
@@ -54,9 +54,9 @@ class BroughtWeights(pulumi.ComponentResource):
     seen: pulumi.Output[pulumi.Resource]
 
     def __init__(
-        self, name: str, args: BroughtWeightsArgs, opts: pulumi.ResourceOptions | None = None
+        self, name: str, args: ExistingWeightsArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__("tpuflex:index:BroughtWeights", name, inputs_of(args), opts)
+        super().__init__("tpuflex:index:ExistingWeights", name, inputs_of(args), opts)
         child = pulumi.ResourceOptions(parent=self)
         reading = only_read(self, opts)
         bucket = storage.Bucket.get(f"{name}-bucket", args.bucket.name, opts=reading)
@@ -82,7 +82,7 @@ class BroughtWeights(pulumi.ComponentResource):
         self.register_outputs({"bucket": self.bucket_name})
 
 
-def require_not_own(bucket: BroughtBucket, settings: StackSettings, names: Names) -> None:
+def require_not_own(bucket: ExistingBucket, settings: StackSettings, names: Names) -> None:
     """Nothing if ``bucket`` has no name that an endpoint with these ``names``, or the library,
     gives in the project and region of ``settings``.
 
@@ -99,7 +99,7 @@ def require_not_own(bucket: BroughtBucket, settings: StackSettings, names: Names
 
 
 def require_usable(
-    args: BroughtWeightsArgs, labels: Mapping[str, str] | None, uniform: object
+    args: ExistingWeightsArgs, labels: Mapping[str, str] | None, uniform: object
 ) -> str:
     """The name of the bucket of ``args`` if it can be used."""
     if refusal := made_by_tpuflex(args.bucket, labels or {}):

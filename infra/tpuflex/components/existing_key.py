@@ -14,14 +14,14 @@ from tpuflex.google.existing_key import unusable
 
 
 @dataclass(frozen=True, kw_only=True)
-class BroughtKeyArgs:
-    """Inputs of :class:`BroughtKey`."""
+class ExistingKeyArgs:
+    """Inputs of :class:`ExistingKey`."""
 
     kms_key: str
     """Full name of the key."""
 
 
-class BroughtKey(pulumi.ComponentResource):
+class ExistingKey(pulumi.ComponentResource):
     """A key that is somebody else's.
 
     The engine reads it, at every plan, and never changes or deletes it. Nothing is granted on it:
@@ -39,12 +39,12 @@ class BroughtKey(pulumi.ComponentResource):
     def __init__(
         self,
         name: str,
-        args: BroughtKeyArgs,
+        args: ExistingKeyArgs,
         opts: pulumi.ResourceOptions | None = None,
         *,
         unread: bool = False,
     ) -> None:
-        super().__init__("tpuflex:index:BroughtKey", name, inputs_of(args), opts)
+        super().__init__("tpuflex:index:ExistingKey", name, inputs_of(args), opts)
         if unread and pulumi.runtime.is_dry_run():
             self.key = pulumi.Output.from_input(args.kms_key)
             self.register_outputs({})
@@ -57,7 +57,7 @@ class BroughtKey(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def require_usable(args: BroughtKeyArgs, seen: object) -> str:
+def require_usable(args: ExistingKeyArgs, seen: object) -> str:
     """The key of ``args`` if it can encrypt."""
     purpose, primaries = seen if isinstance(seen, Sequence) else (None, None)
     primary: object = None

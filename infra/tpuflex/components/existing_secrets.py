@@ -13,14 +13,14 @@ from tpuflex.components.marks import only_read
 from tpuflex.google.existing_secret import VERSION_TITLE, made_by_tpuflex, this_version
 from tpuflex.naming import SECRET_ROLES, Names, SecretRole
 from tpuflex.settings.model import StackSettings
-from tpuflex.settings.secrets import BroughtSecret, brought_setting, version_setting
+from tpuflex.settings.secrets import ExistingSecret, existing_secret_setting, version_setting
 
 
 @dataclass(frozen=True, kw_only=True)
-class BroughtSecretsArgs:
-    """Inputs of :class:`BroughtSecrets`."""
+class ExistingSecretsArgs:
+    """Inputs of :class:`ExistingSecrets`."""
 
-    secrets: Mapping[SecretRole, BroughtSecret]
+    secrets: Mapping[SecretRole, ExistingSecret]
     """The versions, by role."""
 
     host_roles: tuple[SecretRole, ...]
@@ -36,7 +36,7 @@ class BroughtSecretsArgs:
     """Title of the condition: endpoints with one account have a binding each by it."""
 
 
-class BroughtSecrets(pulumi.ComponentResource):
+class ExistingSecrets(pulumi.ComponentResource):
     """The right to read one version each of secrets that are somebody else's.
 
     The engine reads each secret, at every plan, never a value of it, and never changes or deletes
@@ -51,12 +51,12 @@ class BroughtSecrets(pulumi.ComponentResource):
     seen: tuple[pulumi.Output[pulumi.Resource], ...]
 
     def __init__(
-        self, name: str, args: BroughtSecretsArgs, opts: pulumi.ResourceOptions | None = None
+        self, name: str, args: ExistingSecretsArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         said = inputs_of(args) | {
             "secrets": {role: each.version for role, each in args.secrets.items()}
         }
-        super().__init__("tpuflex:index:BroughtSecrets", name, said, opts)
+        super().__init__("tpuflex:index:ExistingSecrets", name, said, opts)
         child = pulumi.ResourceOptions(parent=self)
         reading = only_read(self, opts)
         found = {
@@ -86,7 +86,7 @@ class BroughtSecrets(pulumi.ComponentResource):
 
 
 def require_not_own(
-    secrets: Mapping[SecretRole, BroughtSecret], settings: StackSettings, names: Names
+    secrets: Mapping[SecretRole, ExistingSecret], settings: StackSettings, names: Names
 ) -> None:
     """Nothing if none of ``secrets`` has a name that an endpoint with ``names`` gives its own.
 
@@ -96,18 +96,20 @@ def require_not_own(
     own = {names.secret(role) for role in SECRET_ROLES}
     for role, each in secrets.items():
         if each.project == settings.project and each.secret_id in own:
-            key = f"tpuflex:secrets.{brought_setting(role)}"
+            key = f"tpuflex:secrets.{existing_secret_setting(role)}"
             raise pulumi.RunError(
                 f"{key}: {each.secret} is the endpoint's own, which `up` would delete then.\n"
                 f"Write {version_setting(role)} for that; or a secret that others have made."
             )
 
 
-def _usable(secret: secretmanager.Secret, brought: BroughtSecret) -> pulumi.Output[pulumi.Resource]:
+def _usable(
+    secret: secretmanager.Secret, existing: ExistingSecret
+) -> pulumi.Output[pulumi.Resource]:
     """``secret``, unless tpuflex has made it: the endpoint that has it deletes it."""
 
     def checked(labels: Mapping[str, str] | None) -> pulumi.Resource:
-        if refusal := made_by_tpuflex(brought, labels or {}):
+        if refusal := made_by_tpuflex(existing, labels or {}):
             raise pulumi.RunError(refusal)
         return secret
 
@@ -115,10 +117,10 @@ def _usable(secret: secretmanager.Secret, brought: BroughtSecret) -> pulumi.Outp
 
 
 def _condition(
-    secret: secretmanager.Secret, usable: pulumi.Output[pulumi.Resource], brought: BroughtSecret
+    secret: secretmanager.Secret, usable: pulumi.Output[pulumi.Resource], existing: ExistingSecret
 ) -> pulumi.Output[str]:
-    """That the version ``brought`` of ``secret`` is read, which has its project's number; once it
+    """That the version ``existing`` of ``secret`` is read, which has its project's number; once it
     is seen to be ``usable``."""
     return pulumi.Output.all(secret.name, usable).apply(
-        lambda known: this_version(known[0], brought.number)
+        lambda known: this_version(known[0], existing.number)
     )

@@ -14,7 +14,7 @@ from tpuflex.components.marks import description, only_read
 from tpuflex.gcloud_commands import enable_account
 from tpuflex.inventory.kinds import IMAGES_ROLE, PROJECT_ROLES
 from tpuflex.naming import Names, account_email, owner_in
-from tpuflex.settings.identity import BroughtAccount
+from tpuflex.settings.identity import ExistingAccount
 
 _KEY = "tpuflex:identity.service_account"
 
@@ -35,7 +35,7 @@ class HostIdentityArgs:
     reads_images: bool
     """Whether the serving image is in a registry of the project."""
 
-    brought: pulumi.Input[BroughtAccount] | None = None
+    existing: pulumi.Input[ExistingAccount] | None = None
     """A service account that is there already; one of its own by default."""
 
 
@@ -62,11 +62,11 @@ class HostIdentity(pulumi.ComponentResource):
         self, name: str, args: HostIdentityArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("tpuflex:index:HostIdentity", name, inputs_of(args), opts)
-        if args.brought is None:
+        if args.existing is None:
             self._own(name, args)
         else:
-            brought = then(args.brought, lambda it: require_not_own(it, args.names, args.project))
-            self._brought(name, brought, only_read(self, opts))
+            existing = then(args.existing, lambda it: require_not_own(it, args.names, args.project))
+            self._existing(name, existing, only_read(self, opts))
         self.register_outputs({"email": self.email})
 
     def _own(self, name: str, args: HostIdentityArgs) -> None:
@@ -94,26 +94,26 @@ class HostIdentity(pulumi.ComponentResource):
             for what, role in roles.items()
         )
 
-    def _brought(
+    def _existing(
         self,
         name: str,
-        brought: pulumi.Input[BroughtAccount],
+        existing: pulumi.Input[ExistingAccount],
         reading: pulumi.ResourceOptions,
     ) -> None:
         """The engine reads the account, at every plan, and never changes or deletes it."""
         self.account = serviceaccount.Account.get(
             # Not the name of one of its own: an endpoint may move from that to this.
             f"{name}-brought",
-            then(brought, lambda it: it.path),
+            then(existing, lambda it: it.path),
             opts=reading,
         )
         found = pulumi.Output.all(self.account.disabled, self.account.description)
-        changing = isinstance(brought, pulumi.Output) and pulumi.runtime.is_dry_run()
+        changing = isinstance(existing, pulumi.Output) and pulumi.runtime.is_dry_run()
         require = _warned_if_not if changing else require_usable
         # Also where a preview knows one of them not, because the cloud leaves out what is not set:
         # an account that is not known would replace the slice.
-        known: pulumi.Output[BroughtAccount] = pulumi.Output.from_input(brought)
-        usable: pulumi.Output[BroughtAccount] = known.apply(
+        known: pulumi.Output[ExistingAccount] = pulumi.Output.from_input(existing)
+        usable: pulumi.Output[ExistingAccount] = known.apply(
             lambda it: found.apply(lambda seen: require(it, seen), run_with_unknowns=True)
         )
         self.email = usable.apply(lambda account: account.email)
@@ -121,37 +121,37 @@ class HostIdentity(pulumi.ComponentResource):
         self.grants = ()
 
 
-def require_not_own(brought: BroughtAccount, names: Names, project: str) -> BroughtAccount:
-    """``brought`` if it has no name that an endpoint of ``names`` gives in ``project``."""
-    if brought.email == account_email(names.service_account_id(), project):
+def require_not_own(existing: ExistingAccount, names: Names, project: str) -> ExistingAccount:
+    """``existing`` if it has no name that an endpoint of ``names`` gives in ``project``."""
+    if existing.email == account_email(names.service_account_id(), project):
         raise pulumi.RunError(
-            f"{_KEY}: {brought.email} has the name of the endpoint's own, which `down` and `sweep`"
+            f"{_KEY}: {existing.email} has the name of the endpoint's own, which `down` and `sweep`"
             " delete.\nWrite one that others have made."
         )
-    return brought
+    return existing
 
 
-def require_usable(brought: BroughtAccount, seen: object) -> BroughtAccount:
-    """``brought`` if hosts can run as it for as long as its owner wants."""
+def require_usable(existing: ExistingAccount, seen: object) -> ExistingAccount:
+    """``existing`` if hosts can run as it for as long as its owner wants."""
     disabled, text = seen if isinstance(seen, Sequence) else (None, None)
     if disabled is True:
         raise pulumi.RunError(
-            f"{_KEY}: {brought.email} is disabled, so hosts get no token of it.\n"
-            f"Run: {enable_account(brought.project, brought.email)}"
+            f"{_KEY}: {existing.email} is disabled, so hosts get no token of it.\n"
+            f"Run: {enable_account(existing.project, existing.email)}"
         )
     if isinstance(text, str) and owner_in(text):
         raise pulumi.RunError(
-            f"{_KEY}: {brought.email} is an endpoint's own, which that endpoint's `down` deletes.\n"
-            "Write one that others have made."
+            f"{_KEY}: {existing.email} is an endpoint's own, which that endpoint's `down`"
+            " deletes.\nWrite one that others have made."
         )
-    return brought
+    return existing
 
 
-def _warned_if_not(brought: BroughtAccount, seen: object) -> BroughtAccount:
-    """``brought``, with a warning if it cannot be used as it is: the program may be about to change
-    that, and its update looks again."""
+def _warned_if_not(existing: ExistingAccount, seen: object) -> ExistingAccount:
+    """``existing``, with a warning if it cannot be used as it is: the program may be about to
+    change that, and its update looks again."""
     try:
-        return require_usable(brought, seen)
+        return require_usable(existing, seen)
     except pulumi.RunError as error:
         pulumi.log.warn(str(error))
-        return brought
+        return existing

@@ -14,7 +14,7 @@ from tpuflex.components.inputs import inputs_of
 from tpuflex.components.marks import description, only_read
 from tpuflex.gcloud_commands import enable_private_access
 from tpuflex.naming import Names
-from tpuflex.settings.network import BroughtNetwork, Egress
+from tpuflex.settings.network import Egress, ExistingNetwork
 
 #: Source range of Identity-Aware Proxy's TCP forwarding
 #: (https://cloud.google.com/iap/docs/using-tcp-forwarding).
@@ -40,7 +40,7 @@ class NetworkArgs:
     subnetwork_cidrs: Mapping[str, str] | None = None
     """Ranges of subnetworks of its own in other regions, by region."""
 
-    brought: pulumi.Input[BroughtNetwork] | None = None
+    existing: pulumi.Input[ExistingNetwork] | None = None
     """A network that is there already; one of its own by default."""
 
     subnetwork_cidr: pulumi.Input[str]
@@ -94,10 +94,10 @@ class Network(pulumi.ComponentResource):
     ) -> None:
         super().__init__("tpuflex:index:Network", name, inputs_of(args), opts)
         self.tag = args.names.compute("host")
-        if args.brought is None:
+        if args.existing is None:
             subnetworks = self._own(name, args)
         else:
-            subnetworks = (self._brought(name, args, args.brought, only_read(self, opts)),)
+            subnetworks = (self._existing(name, args, args.existing, only_read(self, opts)),)
         self.subnetwork = subnetworks[0].name if len(subnetworks) > 1 else self.subnetwork_id
         self.barriers = (
             *subnetworks,
@@ -126,15 +126,15 @@ class Network(pulumi.ComponentResource):
         self.network_id, self.subnetwork_id = network.id, subnetworks[0].id
         return subnetworks
 
-    def _brought(
+    def _existing(
         self,
         name: str,
         args: NetworkArgs,
-        brought: pulumi.Input[BroughtNetwork],
+        existing: pulumi.Input[ExistingNetwork],
         reading: pulumi.ResourceOptions,
     ) -> compute.Subnetwork:
         """The engine reads the subnetwork, at every plan, and never changes or deletes it."""
-        others = then(brought, lambda it: require_not_own(it, args.names, args.project))
+        others = then(existing, lambda it: require_not_own(it, args.names, args.project))
         subnetwork = compute.Subnetwork.get(
             # Not the name of one of its own: an endpoint may move from that to this.
             f"{name}-brought-subnet",
@@ -142,7 +142,7 @@ class Network(pulumi.ComponentResource):
             opts=reading,
         )
         found = pulumi.Output.all(others, subnetwork.network, subnetwork.private_ip_google_access)
-        changing = isinstance(brought, pulumi.Output) and pulumi.runtime.is_dry_run()
+        changing = isinstance(existing, pulumi.Output) and pulumi.runtime.is_dry_run()
         usable = found.apply(lambda seen: (_warned_if_not if changing else require_usable)(*seen))
         self.network_id = usable.apply(lambda it: it.network)
         self.subnetwork_id = usable.apply(lambda it: it.subnetwork)
@@ -190,8 +190,8 @@ class Network(pulumi.ComponentResource):
         match args.egress:
             case "google":
                 return to_google(egress)
-            case "internet" if args.brought is not None:
-                return to_internet(egress, only=then(args.brought, lambda it: it.subnetwork))
+            case "internet" if args.existing is not None:
+                return to_internet(egress, only=then(args.existing, lambda it: it.subnetwork))
             case "internet":
                 return to_internet(egress)
             case "existing":
@@ -204,9 +204,9 @@ class Network(pulumi.ComponentResource):
         if isinstance(args.allowed_cidrs, pulumi.Output) or args.allowed_cidrs:
             rules.append(("serving", args.serving_port, then(args.allowed_cidrs, list)))
         # A rule cannot change its network, which pulumi-gcp tries. Who moves from a network of its
-        # own gets others before the old ones go; between two that are brought they have one name.
-        prefix = "brought-" if args.brought is not None else ""
-        moving = ["network"] if args.brought is not None else None
+        # own gets others before the old ones go; between two existing networks they have one name.
+        prefix = "brought-" if args.existing is not None else ""
+        moving = ["network"] if args.existing is not None else None
         opts = pulumi.ResourceOptions(
             parent=self, replace_on_changes=moving, delete_before_replace=True if moving else None
         )
@@ -227,50 +227,50 @@ class Network(pulumi.ComponentResource):
         )
 
 
-def require_not_own(brought: BroughtNetwork, names: Names, project: str) -> BroughtNetwork:
-    """``brought`` if neither network nor subnetwork of it has a name that an endpoint with
+def require_not_own(existing: ExistingNetwork, names: Names, project: str) -> ExistingNetwork:
+    """``existing`` if neither network nor subnetwork of it has a name that an endpoint with
     these ``names`` gives in ``project``."""
-    if brought.project != project:
-        return brought
+    if existing.project != project:
+        return existing
     for key, path, role in (
-        ("name", brought.network, "net"),
-        ("subnetwork", brought.subnetwork, "subnet"),
+        ("name", existing.network, "net"),
+        ("subnetwork", existing.subnetwork, "subnet"),
     ):
         if path.rpartition("/")[2] == names.compute(role):
             raise pulumi.RunError(
                 f"tpuflex:network.{key}: {path} has the name of the endpoint's own, which `down`"
                 " and `sweep` delete.\nWrite one that others have made."
             )
-    return brought
+    return existing
 
 
 def require_usable(
-    brought: BroughtNetwork, network: str | None, private_access: object
-) -> BroughtNetwork:
-    """``brought`` if hosts without external addresses can be in its subnetwork."""
+    existing: ExistingNetwork, network: str | None, private_access: object
+) -> ExistingNetwork:
+    """``existing`` if hosts without external addresses can be in its subnetwork."""
     key = "tpuflex:network.subnetwork"
-    if not f"/{network}".endswith(f"/{brought.network}"):  # it is given as a URL
+    if not f"/{network}".endswith(f"/{existing.network}"):  # it is given as a URL
         raise pulumi.RunError(
-            f"{key}: {brought.subnetwork} is not a subnetwork of {brought.network}.\n"
+            f"{key}: {existing.subnetwork} is not a subnetwork of {existing.network}.\n"
             f"It is one of {network}: write that network to tpuflex:network.name, or another"
             " subnetwork."
         )
     if private_access is not True:
         raise pulumi.RunError(
-            f"{key}: Private Google Access is off in {brought.subnetwork}, and the hosts have no"
+            f"{key}: Private Google Access is off in {existing.subnetwork}, and the hosts have no"
             " external address: they could reach neither weights nor secrets.\n"
-            f"Run: {enable_private_access(brought.subnetwork)}"
+            f"Run: {enable_private_access(existing.subnetwork)}"
         )
-    return brought
+    return existing
 
 
 def _warned_if_not(
-    brought: BroughtNetwork, network: str | None, private_access: object
-) -> BroughtNetwork:
-    """``brought``, with a warning if it cannot be used as it is: the program may be about to change
-    that, and its update looks again."""
+    existing: ExistingNetwork, network: str | None, private_access: object
+) -> ExistingNetwork:
+    """``existing``, with a warning if it cannot be used as it is: the program may be about to
+    change that, and its update looks again."""
     try:
-        return require_usable(brought, network, private_access)
+        return require_usable(existing, network, private_access)
     except pulumi.RunError as error:
         pulumi.log.warn(str(error))
-        return brought
+        return existing

@@ -12,8 +12,8 @@ from pulumi_gcp import projects
 
 from tpuflex.boot.places import weights_bucket
 from tpuflex.components.endpoint_args import Preparation
-from tpuflex.components.existing_key import BroughtKey, BroughtKeyArgs
-from tpuflex.components.existing_secrets import BroughtSecrets, BroughtSecretsArgs
+from tpuflex.components.existing_key import ExistingKey, ExistingKeyArgs
+from tpuflex.components.existing_secrets import ExistingSecrets, ExistingSecretsArgs
 from tpuflex.components.existing_secrets import require_not_own as require_not_own_secrets
 from tpuflex.components.given import Given, labels_of, then
 from tpuflex.components.identity import HostIdentity, HostIdentityArgs
@@ -25,9 +25,9 @@ from tpuflex.errors import TpuflexError
 from tpuflex.google.existing_secret import VERSION_TITLE, version_title
 from tpuflex.google.required_apis import endpoint_apis
 from tpuflex.naming import Names
-from tpuflex.settings.identity import BroughtAccount
+from tpuflex.settings.identity import ExistingAccount
 from tpuflex.settings.model import StackSettings
-from tpuflex.settings.network import BroughtNetwork
+from tpuflex.settings.network import ExistingNetwork
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +111,7 @@ class Prerequisites:
                 state_id=state_id,
                 project=project,
                 region=region,
-                brought=_brought(given),
+                existing=_existing(given),
                 subnetwork_cidr=then(
                     given.known("network.subnetwork_cidr"),
                     lambda found: found.network.subnetwork_cidr,
@@ -136,7 +136,7 @@ class Prerequisites:
                 state_id=state_id,
                 project=project,
                 reads_images=settings.pulls_own_image,
-                brought=_brought_account(given),
+                existing=_existing_account(given),
             ),
             after_services,
         )
@@ -145,9 +145,9 @@ class Prerequisites:
         self._weights = readable_weights(
             name, given, names, state_id, self.identity, self.kms_key, after_services
         )
-        brought = self._brought_secrets(name, settings, names, after_services)
-        self._brought: tuple[pulumi.Input[pulumi.Resource], ...] = (
-            () if brought is None else (*brought.seen, *brought.grants)
+        existing = self._existing_secrets(name, settings, names, after_services)
+        self._existing: tuple[pulumi.Input[pulumi.Resource], ...] = (
+            () if existing is None else (*existing.seen, *existing.grants)
         )
         self.secrets = ServingSecrets(
             f"{name}-secrets",
@@ -165,18 +165,18 @@ class Prerequisites:
             after_services,
         )
 
-    def _brought_secrets(
+    def _existing_secrets(
         self, name: str, settings: StackSettings, names: Names, opts: pulumi.ResourceOptions
-    ) -> BroughtSecrets | None:
+    ) -> ExistingSecrets | None:
         """The hosts' right to read secrets that are there already; None if there are none."""
-        if not settings.secrets.brought:
+        if not settings.secrets.existing:
             return None
-        require_not_own_secrets(settings.secrets.brought, settings, names)
-        shared = settings.identity.brought is not None
-        return BroughtSecrets(
+        require_not_own_secrets(settings.secrets.existing, settings, names)
+        shared = settings.identity.existing is not None
+        return ExistingSecrets(
             f"{name}-brought-secrets",
-            BroughtSecretsArgs(
-                secrets=settings.secrets.brought,
+            ExistingSecretsArgs(
+                secrets=settings.secrets.existing,
                 host_roles=settings.secrets.host_roles,
                 manage_grants=settings.secrets.manage_grants and self._reader is not None,
                 reader=self.identity.member,
@@ -193,7 +193,7 @@ class Prerequisites:
             *self.identity.grants,
             *self._weights.barriers,
             *self._secrets,
-            *self._brought,
+            *self._existing,
         ]
 
     @property
@@ -233,30 +233,30 @@ def _key(
     """The user's key, once it is seen to be usable; None if there is none."""
     if (key := settings.encryption.kms_key) is None:
         return None
-    return BroughtKey(f"{name}-key", BroughtKeyArgs(kms_key=key), opts, unread=unread).key
+    return ExistingKey(f"{name}-key", ExistingKeyArgs(kms_key=key), opts, unread=unread).key
 
 
-def _brought(given: Given) -> pulumi.Input[BroughtNetwork] | None:
+def _existing(given: Given) -> pulumi.Input[ExistingNetwork] | None:
     """The network that is there already, or is by the time that its name is known."""
     if given.settings.network.makes_network:
         return None
     return then(given.known("network.name", "network.subnetwork"), _its_network)
 
 
-def _brought_account(given: Given) -> pulumi.Input[BroughtAccount] | None:
+def _existing_account(given: Given) -> pulumi.Input[ExistingAccount] | None:
     """The account that is there already, or is by the time that its email is known."""
-    if given.settings.identity.brought is None:
+    if given.settings.identity.existing is None:
         return None
     return then(given.known("identity.service_account"), _its_account)
 
 
-def _its_network(settings: StackSettings) -> BroughtNetwork:
-    brought = settings.brought_network
-    assert brought is not None  # noqa: S101 - it is named
-    return brought
+def _its_network(settings: StackSettings) -> ExistingNetwork:
+    existing = settings.existing_network
+    assert existing is not None  # noqa: S101 - it is named
+    return existing
 
 
-def _its_account(settings: StackSettings) -> BroughtAccount:
-    brought = settings.identity.brought
-    assert brought is not None  # noqa: S101 - it is named
-    return brought
+def _its_account(settings: StackSettings) -> ExistingAccount:
+    existing = settings.identity.existing
+    assert existing is not None  # noqa: S101 - it is named
+    return existing

@@ -9,8 +9,8 @@ import pulumi
 from tpuflex.boot.places import programs_prefix, weights_buckets, weights_prefix
 from tpuflex.components.egress import in_region
 from tpuflex.components.existing_bucket import (
-    BroughtWeights,
-    BroughtWeightsArgs,
+    ExistingWeights,
+    ExistingWeightsArgs,
     require_not_own,
 )
 from tpuflex.components.given import Given, labels_of
@@ -67,8 +67,8 @@ def readable_weights(
     settings = given.settings
     reader = identity.member if settings.identity.manage_grants else None
     found: list[ReadableWeights] = []
-    if settings.model.weights.brought is not None:
-        found.append(_brought(name, settings, names, identity, opts))
+    if settings.model.weights.existing is not None:
+        found.append(_existing(name, settings, names, identity, opts))
     elif settings.model.weights.bucket == "library" and reader is not None:
         found.append(_library(name, settings, names, reader, opts))
     if settings.programs_in_library and reader is not None:
@@ -97,10 +97,10 @@ def readable_weights(
 def _title(settings: StackSettings, names: Names) -> str:
     """Title of the condition on which the hosts read: endpoints with one account have a binding
     each by it."""
-    return READER_TITLE if settings.identity.brought is None else reader_title(names.owner)
+    return READER_TITLE if settings.identity.existing is None else reader_title(names.owner)
 
 
-def _brought(
+def _existing(
     name: str,
     settings: StackSettings,
     names: Names,
@@ -109,12 +109,12 @@ def _brought(
 ) -> ReadableWeights:
     """What lets the hosts read their weights in a bucket that was there before."""
     weights = settings.model.weights
-    assert weights.brought is not None  # noqa: S101 - it is named
-    require_not_own(weights.brought, settings, names)
-    there = BroughtWeights(
+    assert weights.existing is not None  # noqa: S101 - it is named
+    require_not_own(weights.existing, settings, names)
+    there = ExistingWeights(
         f"{name}-brought-weights",
-        BroughtWeightsArgs(
-            bucket=weights.brought,
+        ExistingWeightsArgs(
+            bucket=weights.existing,
             prefix=weights_prefix(settings.model),
             manage_grants=weights.manage_grants and settings.identity.manage_grants,
             reader=identity.member,

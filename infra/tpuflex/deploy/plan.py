@@ -25,7 +25,7 @@ from tpuflex.weights.known_files import planned_by
 if TYPE_CHECKING:
     from tpuflex.engine.events import EnginePlan, Step
     from tpuflex.planning.cost import RunCost
-    from tpuflex.settings.bucket import BroughtBucket
+    from tpuflex.settings.bucket import ExistingBucket
     from tpuflex.settings.model import StackSettings
     from tpuflex.stack.stack import Stack
 
@@ -84,8 +84,8 @@ class StackPlan:
         """The document that ``tpuflex preview --json`` prints."""
         settings = self.stack.settings
         give_up = settings.slice.give_up_after
-        network = settings.brought_network
-        bucket = settings.model.weights.brought
+        network = settings.existing_network
+        bucket = settings.model.weights.existing
         return {
             "stack": self.stack.name,
             "cloud": settings.cloud,
@@ -140,12 +140,12 @@ class StackPlan:
         yield "memory", memory_line(plan_stack(settings))
         if files := planned_by(self.stack):
             yield "files", files
-        if (network := settings.brought_network) is not None:
+        if (network := settings.existing_network) is not None:
             yield "network", f"yours, and kept: {network.subnetwork}"
-        if (bucket := settings.model.weights.brought) is not None:
-            yield "weights", brought_weights(settings, bucket, self.plan)
+        if (bucket := settings.model.weights.existing) is not None:
+            yield "weights", existing_weights(settings, bucket, self.plan)
         yield "egress", egress_text(settings.network.egress, self.plan)
-        if (account := settings.identity.brought) is not None:
+        if (account := settings.identity.existing) is not None:
             granted = "" if settings.identity.manage_grants else "; others grant it what hosts need"
             yield "account", f"yours, and kept: {account.email}{granted}"
         if (key := settings.encryption.kms_key) is not None:
@@ -169,7 +169,7 @@ class StackPlan:
         yield from policy_facts(self.policy)
 
 
-def brought_weights(settings: StackSettings, bucket: BroughtBucket, plan: EnginePlan) -> str:
+def existing_weights(settings: StackSettings, bucket: ExistingBucket, plan: EnginePlan) -> str:
     """Where weights are in ``bucket``, which is the user's own, and who pays for them there."""
     read = (step for step in plan.steps if step.type == BUCKET.type and step.operation == "read")
     seen = next((step.inputs for step in read), {})

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
 from tpuflex.deploy.secrets import (
-    check_brought,
     check_certificate,
+    check_existing_secrets,
     ensure_secrets,
     require_certificate,
 )
@@ -163,7 +163,7 @@ class EndpointPreparation:
             require_shared(cloud, pushes=True)
             return []
 
-        yield Look("the secrets that are yours", lambda: check_brought(cloud))
+        yield Look("the secrets that are yours", lambda: check_existing_secrets(cloud))
         certificate = require_certificate if reading else check_certificate
         yield Look("the TLS certificate", lambda: certificate(cloud))
         yield Look("the bucket for the weights", lambda: require_shared(cloud), first=True)

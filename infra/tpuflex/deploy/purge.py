@@ -96,9 +96,9 @@ def _require_unused(cloud: Connection, prefix: str) -> None:
     """
     stack = cloud.stack
     settings = stack.settings
-    brought = settings.identity.brought
+    existing = settings.identity.existing
     own = account_email(stack.names.service_account_id(), settings.project)
-    member = f"serviceAccount:{own}" if brought is None else brought.member
+    member = f"serviceAccount:{own}" if existing is None else existing.member
     uses = weights_uses(cloud)
     users = [*uses.others(prefix, stack.names.owner, member), *uses.unseen]
     _require_none(f"gs://{cloud.bucket}/{prefix}", users, "Nothing was deleted.")

@@ -33,7 +33,7 @@ def ensure_secrets(cloud: Connection, say: Callable[[str], None]) -> None:
         TpuflexError: Secret Manager refused.
     """
     pinned = cloud.stack.settings.secrets
-    check_brought(cloud)
+    check_existing_secrets(cloud)
     for role, what in _MADE.items():
         number = pinned.versions.get(role)
         if number is None:
@@ -45,15 +45,15 @@ def ensure_secrets(cloud: Connection, say: Callable[[str], None]) -> None:
     check_certificate(cloud)
 
 
-def check_brought(cloud: Connection) -> None:
+def check_existing_secrets(cloud: Connection) -> None:
     """Check that the versions of secrets of the user's own are there and enabled.
 
     Raises:
         NotFoundError, ConflictError: one is not.
         TpuflexError: Secret Manager refused.
     """
-    for role, brought in cloud.stack.settings.secrets.brought.items():
-        require_enabled(cloud.secrets, role, brought)
+    for role, existing in cloud.stack.settings.secrets.existing.items():
+        require_enabled(cloud.secrets, role, existing)
 
 
 def check_certificate(cloud: Connection) -> None:
@@ -66,7 +66,7 @@ def check_certificate(cloud: Connection) -> None:
         TpuflexError: Secret Manager refused.
     """
     settings = cloud.stack.settings
-    if TLS_CERTIFICATE in settings.secrets.brought:
+    if TLS_CERTIFICATE in settings.secrets.existing:
         # Who may not read the value may bring it up; a host that cannot use it says so.
         with suppress(AccessError):
             read_certificate(cloud.secrets.access(cloud.secret_version(TLS_CERTIFICATE)), _now())
@@ -88,7 +88,7 @@ def require_certificate(cloud: Connection) -> None:
         TpuflexError: Secret Manager refused.
     """
     number = cloud.stack.settings.secrets.tls_certificate_version
-    if number is None or TLS_CERTIFICATE in cloud.stack.settings.secrets.brought:
+    if number is None or TLS_CERTIFICATE in cloud.stack.settings.secrets.existing:
         return
     secret = cloud.secret(TLS_CERTIFICATE)
     try:

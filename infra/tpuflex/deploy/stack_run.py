@@ -17,7 +17,7 @@ from tpuflex.deploy.new_secrets import require_first_versions
 from tpuflex.deploy.plan import StackPlan
 from tpuflex.deploy.policy import judge
 from tpuflex.deploy.preparation import BUCKET, EndpointPreparation
-from tpuflex.deploy.secrets import check_brought
+from tpuflex.deploy.secrets import check_existing_secrets
 from tpuflex.engine.events import Note, Progress
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.moved_home import require_home_can_move
@@ -100,7 +100,7 @@ class StackRun(EngineWork):
             AccessError: the user's own key cannot be read.
             TpuflexError: the program or the engine failed.
         """
-        self._key_unread = require_brought(self.cloud, reader=reader)
+        self._key_unread = require_existing(self.cloud, reader=reader)
         # Loading the program's classes takes as long as starting the engine: do both at once.
         self.load()
         cost = run_cost(self._stack.settings)
@@ -152,7 +152,7 @@ class StackRun(EngineWork):
             NotFoundError: the user's own bucket for them does not exist.
             TpuflexError: the program or the engine failed.
         """
-        require_brought(self.cloud)
+        require_existing(self.cloud)
         with self._part():
             return self.outlasting(self.engine.preview)
 
@@ -255,7 +255,7 @@ class GuardedPreparation:
         self.ready = failures.guard_async(preparation.ready)
 
 
-def require_brought(cloud: Connection, *, reader: bool = False) -> AccessError | None:
+def require_existing(cloud: Connection, *, reader: bool = False) -> AccessError | None:
     """Refuse a bucket, a secret or a key of the user's own that cannot be used: of one that is not
     there the engine says that, and not which setting names it, or what to do.
 
@@ -271,10 +271,10 @@ def require_brought(cloud: Connection, *, reader: bool = False) -> AccessError |
         AccessError: the bucket cannot be read; or the key cannot, and the caller is no ``reader``.
         ApiError: the cloud refuses for another reason.
     """
-    if cloud.stack.settings.model.weights.brought is not None:
+    if cloud.stack.settings.model.weights.existing is not None:
         cloud.own_bucket()
     with suppress(AccessError):  # whoever only previews may not see its versions
-        check_brought(cloud)
+        check_existing_secrets(cloud)
     if (key := cloud.stack.settings.encryption.kms_key) is None:
         return None
     try:

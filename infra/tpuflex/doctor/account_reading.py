@@ -36,20 +36,20 @@ def account_checks(cloud: Connection, apis: Apis) -> list[Check]:
         apis: clients that keep nobody waiting.
     """
     settings = cloud.stack.settings
-    brought = settings.identity.brought
-    if brought is None:
+    existing = settings.identity.existing
+    if existing is None:
         return []
 
-    found = attempt_if_there(lambda: apis.iam.call("GET", f"/v1/{brought.path}"))
-    acts = attempt(lambda: held(apis.iam, f"/v1/{brought.path}", [ACT_AS]))
+    found = attempt_if_there(lambda: apis.iam.call("GET", f"/v1/{existing.path}"))
+    acts = attempt(lambda: held(apis.iam, f"/v1/{existing.path}", [ACT_AS]))
     needed = tuple(_needed(cloud))
     policies = {
         resource: _policy(apis, settings.project, resource)
         for resource in {"", *(each.resource for each in needed)}
     }
     return [
-        account_check(brought.email, brought.project, found, acts),
-        *grant_checks(settings.project, brought.member, needed, policies),
+        account_check(existing.email, existing.project, found, acts),
+        *grant_checks(settings.project, existing.member, needed, policies),
     ]
 
 
@@ -62,10 +62,10 @@ def _needed(cloud: Connection) -> Iterator[Needed]:
         yield Needed(IMAGES_ROLE["images"], "pull the image")
     secrets = settings.secrets
     if not (settings.identity.manage_grants and secrets.manage_grants):
-        for role, brought in secrets.brought.items():
+        for role, existing in secrets.existing.items():
             if role in secrets.host_roles:
                 vital = role != PROGRAMS_KEY
-                yield Needed(_ACCESSOR, f"read {role}", f"secret {brought.secret}", vital=vital)
+                yield Needed(_ACCESSOR, f"read {role}", f"secret {existing.secret}", vital=vital)
     if settings.identity.manage_grants:
         return
     for region, bucket in cloud.buckets.items():

@@ -22,27 +22,27 @@ COMMANDS = (Command.STATUS, Command.PREVIEW, Command.UP, Command.DOWN, Command.W
 
 def what_holds(settings: StackSettings) -> Iterator[When]:
     """What holds of a stack, as far as permissions depend on it."""
-    network, brought = settings.network, settings.brought_network
+    network, existing = settings.network, settings.existing_network
     if network.egress != "existing":
         yield When.PRIVATE if network.egress == "google" else When.NAT
-    if brought is not None:
-        yield When.BROUGHT_NETWORK
-        if brought.project != settings.project:
+    if existing is not None:
+        yield When.EXISTING_NETWORK
+        if existing.project != settings.project:
             yield When.SHARED_NETWORK
     if not network.manage_firewall:
-        yield When.BROUGHT_RULES
-    if settings.identity.brought is not None:
-        yield When.BROUGHT_ACCOUNT
+        yield When.EXISTING_RULES
+    if settings.identity.existing is not None:
+        yield When.EXISTING_ACCOUNT
     if not settings.identity.manage_grants:
-        yield When.BROUGHT_GRANTS
+        yield When.EXISTING_GRANTS
     if not settings.manage_apis:
-        yield When.BROUGHT_APIS
+        yield When.EXISTING_APIS
     if not settings.makes_bucket:
         yield When.NO_BUCKET
     if not settings.grants_on_bucket:
         yield When.NO_BUCKET_ROLES
-    if settings.model.weights.brought is not None:
-        yield When.BROUGHT_WEIGHTS
+    if settings.model.weights.existing is not None:
+        yield When.EXISTING_WEIGHTS
     if settings.pulls_own_image:
         yield When.OWN_IMAGES
     if TLS_CERTIFICATE in settings.secrets.roles:

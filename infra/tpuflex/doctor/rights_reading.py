@@ -38,8 +38,8 @@ def caller_checks(
         service=RESOURCE_MANAGER,
         project=settings.project,
     )
-    brought = settings.model.weights.brought
-    bucket = "" if brought is None or settings.makes_bucket else brought.url
+    existing = settings.model.weights.existing
+    bucket = "" if existing is None or settings.makes_bucket else existing.url
     return rights.permission_checks(settings.project, stacks, found, bucket=bucket)
 
 
@@ -71,9 +71,9 @@ def _held_in_bucket(
 ) -> frozenset[str]:
     """What of ``permissions`` the caller has in a bucket of the user's own, which may be in
     another project. Where the stack makes one beside it, the same is needed in the project."""
-    brought = settings.model.weights.brought
+    existing = settings.model.weights.existing
     asked = tuple(sorted(set(permissions) & IN_A_BUCKET))
-    if brought is None or settings.makes_bucket or not asked:
+    if existing is None or settings.makes_bucket or not asked:
         return frozenset()
-    there = attempt(lambda: held_in(storage(), brought.name, asked))
+    there = attempt(lambda: held_in(storage(), existing.name, asked))
     return frozenset() if isinstance(there, Unread) else there

@@ -17,7 +17,7 @@ from tpuflex.errors import (
     WeightsError,
 )
 from tpuflex.google.bucket_owner import may_read_buckets, require_own_bucket
-from tpuflex.google.existing_bucket import read_brought_bucket
+from tpuflex.google.existing_bucket import read_existing_bucket
 from tpuflex.google.project_number import project_number
 from tpuflex.google.reading import attempt
 from tpuflex.operate.status import slice_status
@@ -57,17 +57,17 @@ def stored_weights_check(cloud: Connection, manager: Api, storage: Api) -> Check
         model.weights.manifest_sha256 is not None,
     )
 
-    brought = model.weights.brought
+    existing = model.weights.existing
 
     def read() -> WeightsCheck | None:
-        if brought is not None:
-            read_brought_bucket(storage, brought, stack.settings.region)
+        if existing is not None:
+            read_existing_bucket(storage, existing, stack.settings.region)
         elif not all(map(_there, cloud.buckets.values())):
             require_library(cloud)
             return None
         require_programs_key(cloud)
         bucket = weights_bucket(
-            cloud.bucket, project=project, environ=cloud.environ, brought=brought
+            cloud.bucket, project=project, environ=cloud.environ, existing=existing
         )
         try:
             return bucket.verify(prefix, ServerNeeds.of(stack.settings))

@@ -14,7 +14,7 @@ from tpuflex.gcloud_commands import create_bucket, grant_on_bucket
 from tpuflex.google.paging import entries
 from tpuflex.google.rpc_errors import requester_pays
 from tpuflex.naming import LABEL_OWNER, STATES_LABEL
-from tpuflex.settings.bucket import BroughtBucket
+from tpuflex.settings.bucket import ExistingBucket
 
 if TYPE_CHECKING:
     from tpuflex.google.transport import Api, JsonObject
@@ -42,7 +42,7 @@ IN_A_BUCKET = frozenset(
 )
 
 
-def made_by_tpuflex(bucket: BroughtBucket, labels: Mapping[str, object]) -> str:
+def made_by_tpuflex(bucket: ExistingBucket, labels: Mapping[str, object]) -> str:
     """Why a bucket with these ``labels`` is refused: tpuflex has made it, and deletes it with all
     that is in it. Empty for one that others have made."""
     if LABEL_OWNER not in labels and not STATES_LABEL.items() <= labels.items():
@@ -54,7 +54,7 @@ def made_by_tpuflex(bucket: BroughtBucket, labels: Mapping[str, object]) -> str:
     )
 
 
-def read_brought_bucket(storage: Api, bucket: BroughtBucket, region: str) -> JsonObject:
+def read_existing_bucket(storage: Api, bucket: ExistingBucket, region: str) -> JsonObject:
     """``bucket`` as the cloud has it.
 
     Args:
@@ -96,7 +96,7 @@ def held_in(storage: Api, bucket: str, permissions: tuple[str, ...]) -> frozense
     return frozenset(map(str, entries(storage.call("GET", path), "permissions")))
 
 
-def require_pushable(storage: Api, bucket: BroughtBucket) -> None:
+def require_pushable(storage: Api, bucket: ExistingBucket) -> None:
     """Check that the caller may push into ``bucket``, as far as that is told.
 
     Raises:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.google.secrets import ENABLED
 from tpuflex.naming import LABEL_OWNER
-from tpuflex.settings.secrets import BroughtSecret, brought_setting
+from tpuflex.settings.secrets import ExistingSecret, existing_secret_setting
 
 if TYPE_CHECKING:
     from tpuflex.google.secrets import SecretClient
@@ -34,47 +34,47 @@ def this_version(secret: str, number: int) -> str:
     return f"resource.name == '{secret}/versions/{number}'"
 
 
-def require_enabled(client: SecretClient, role: SecretRole, brought: BroughtSecret) -> None:
-    """Check that the version ``brought`` for ``role`` is there and enabled; no value is read.
+def require_enabled(client: SecretClient, role: SecretRole, existing: ExistingSecret) -> None:
+    """Check that the version ``existing`` for ``role`` is there and enabled; no value is read.
 
     Raises:
         NotFoundError: there is no such version.
         ConflictError: it is disabled or destroyed.
         AccessError, ApiError: it cannot be told.
     """
-    key = f"tpuflex:secrets.{brought_setting(role)}"
-    found = state_of(client, brought)
+    key = f"tpuflex:secrets.{existing_secret_setting(role)}"
+    found = state_of(client, existing)
     if not found:
         raise NotFoundError(
-            f"{key}: {brought.version} does not exist",
+            f"{key}: {existing.version} does not exist",
             hint="Write a version that is there. It is yours: tpuflex adds none to it.",
         )
     if found != ENABLED:
         raise ConflictError(
-            f"{key}: {brought.version} is {found}",
+            f"{key}: {existing.version} is {found}",
             hint="Enable it, or write another version. It is yours: tpuflex changes nothing of it.",
         )
 
 
-def state_of(client: SecretClient, brought: BroughtSecret) -> str:
-    """Whether the version ``brought`` is ENABLED, DISABLED or DESTROYED; empty for none.
+def state_of(client: SecretClient, existing: ExistingSecret) -> str:
+    """Whether the version ``existing`` is ENABLED, DISABLED or DESTROYED; empty for none.
 
     Raises:
         AccessError, ApiError: it cannot be told.
     """
     try:
-        versions = client.list_versions(brought.secret)
+        versions = client.list_versions(existing.secret)
     except NotFoundError:
         return ""
-    return next((each.state for each in versions if each.number == brought.number), "")
+    return next((each.state for each in versions if each.number == existing.number), "")
 
 
-def made_by_tpuflex(brought: BroughtSecret, labels: Mapping[str, object]) -> str:
+def made_by_tpuflex(existing: ExistingSecret, labels: Mapping[str, object]) -> str:
     """Why a secret with these ``labels`` is refused: the endpoint that has it deletes it. Empty for
     one that others have made."""
     if LABEL_OWNER not in labels:
         return ""
     return (
-        f"{brought.secret} was made by tpuflex for an endpoint, which deletes it.\n"
+        f"{existing.secret} was made by tpuflex for an endpoint, which deletes it.\n"
         "Write a secret that others have made to tpuflex:secrets."
     )

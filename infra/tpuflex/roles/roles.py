@@ -52,16 +52,16 @@ class When(StrEnum):
     OWN_IMAGES = "an image in the project's own registry"
     TLS = "serving with a certificate"
     HUB_TOKEN = "a token of the Hub in Secret Manager"  # noqa: S105 - a sentence
-    BROUGHT_NETWORK = "a network of yours"
+    EXISTING_NETWORK = "a network of yours"
     SHARED_NETWORK = "a network of another project"
-    BROUGHT_RULES = "firewall rules of yours"
-    BROUGHT_ACCOUNT = "a service account of yours"
-    BROUGHT_GRANTS = "grants that others make"
-    BROUGHT_APIS = "APIs that others enable"
-    BROUGHT_KEY = "a key of yours"
+    EXISTING_RULES = "firewall rules of yours"
+    EXISTING_ACCOUNT = "a service account of yours"
+    EXISTING_GRANTS = "grants that others make"
+    EXISTING_APIS = "APIs that others enable"
+    EXISTING_KEY = "a key of yours"
     NO_BUCKET = "no bucket of its own"  #: weights elsewhere, and no programs kept in one
     NO_BUCKET_ROLES = "no role on a bucket"  #: nor one on the bucket that holds its weights
-    BROUGHT_WEIGHTS = "weights in a bucket of yours"  #: `up` may find them there
+    EXISTING_WEIGHTS = "weights in a bucket of yours"  #: `up` may find them there
     CHANGED = "a changed stack"  #: `up` of a stack that is up already
 
 

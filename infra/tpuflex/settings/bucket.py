@@ -9,13 +9,13 @@ from dataclasses import dataclass
 _NAME = r"[a-z0-9][a-z0-9_.-]{1,220}[a-z0-9]"
 #: A part of a prefix. It begins with no dot, so that no part is `.` or `..`.
 _PART = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}"
-_BROUGHT = rf"gs://{_NAME}(?:/{_PART}){{0,8}}"
-BUCKET_PATTERN = rf"^(?:own|library|{_BROUGHT})$"
-_BROUGHT_PARTS = re.compile(rf"gs://(?P<name>{_NAME})(?P<prefix>(?:/{_PART}){{0,8}})")
+_EXISTING = rf"gs://{_NAME}(?:/{_PART}){{0,8}}"
+BUCKET_PATTERN = rf"^(?:own|library|{_EXISTING})$"
+_EXISTING_PARTS = re.compile(rf"gs://(?P<name>{_NAME})(?P<prefix>(?:/{_PART}){{0,8}})")
 
 
 @dataclass(frozen=True, slots=True)
-class BroughtBucket:
+class ExistingBucket:
     """A bucket that was there before the endpoint, and stays.
 
     Attributes:
@@ -32,7 +32,7 @@ class BroughtBucket:
         return f"gs://{self.name}"
 
 
-def brought_bucket(text: str) -> BroughtBucket | None:
+def existing_bucket(text: str) -> ExistingBucket | None:
     """The bucket that ``text`` names; None for `own` and `library`."""
-    found = _BROUGHT_PARTS.fullmatch(text)
-    return None if found is None else BroughtBucket(found["name"], found["prefix"].lstrip("/"))
+    found = _EXISTING_PARTS.fullmatch(text)
+    return None if found is None else ExistingBucket(found["name"], found["prefix"].lstrip("/"))

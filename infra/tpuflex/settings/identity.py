@@ -38,7 +38,7 @@ def check_account(email: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class BroughtAccount:
+class ExistingAccount:
     """A service account that was there before the endpoint, and stays.
 
     Attributes:
@@ -73,7 +73,7 @@ class IdentitySettings(Frozen):
     and secrets, and on a library's weights. With false, others grant them."""
 
     @property
-    def brought(self) -> BroughtAccount | None:
+    def existing(self) -> ExistingAccount | None:
         """The account that is there already; None for one of the endpoint's own."""
         match = _ACCOUNT.fullmatch(self.service_account or "")
-        return BroughtAccount(match["project"], match[0]) if match else None
+        return ExistingAccount(match["project"], match[0]) if match else None

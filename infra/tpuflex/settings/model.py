@@ -20,11 +20,11 @@ from tpuflex.catalog.zones import region_of
 from tpuflex.naming import TLS_CERTIFICATE, Names, SecretRole
 from tpuflex.queued_resource.limits import PROJECT_PATTERN
 from tpuflex.settings.base import ExtraFiles, Frozen, Remedy
-from tpuflex.settings.bucket import BUCKET_PATTERN, BroughtBucket, brought_bucket
+from tpuflex.settings.bucket import BUCKET_PATTERN, ExistingBucket, existing_bucket
 from tpuflex.settings.encryption import EncryptionSettings
 from tpuflex.settings.identity import IdentitySettings
 from tpuflex.settings.image import registry_project
-from tpuflex.settings.network import BroughtNetwork, NetworkSettings
+from tpuflex.settings.network import ExistingNetwork, NetworkSettings
 from tpuflex.settings.policy_section import Budget, Waiver
 from tpuflex.settings.secrets import SecretsSettings
 from tpuflex.settings.serving import ServingSettings
@@ -236,9 +236,9 @@ class WeightsSettings(Frozen):
     the name already. Another suffix is another bucket: the weights are pushed again."""
 
     @property
-    def brought(self) -> BroughtBucket | None:
+    def existing(self) -> ExistingBucket | None:
         """The bucket that is there already; None for the stack's own, and for the library's."""
-        return brought_bucket(self.bucket)
+        return existing_bucket(self.bucket)
 
 
 class ModelSettings(Frozen):
@@ -326,9 +326,9 @@ class StackSettings(Frozen):
         return self.network.home(self.slice.regions)
 
     @property
-    def brought_network(self) -> BroughtNetwork | None:
+    def existing_network(self) -> ExistingNetwork | None:
         """The network that is there already; None for one of the endpoint's own."""
-        return self.network.brought(self.project, self.region)
+        return self.network.existing(self.project, self.region)
 
     @property
     def makes_bucket(self) -> bool:
@@ -365,24 +365,24 @@ class StackSettings(Frozen):
         return there and self.identity.manage_grants
 
     @property
-    def brought_paths(self) -> tuple[str, ...]:
+    def existing_paths(self) -> tuple[str, ...]:
         """Paths of what is there already and stays: network and subnetwork, bucket, account,
         secrets, key."""
-        network, bucket = self.brought_network, self.model.weights.brought
-        account = self.identity.brought
+        network, bucket = self.existing_network, self.model.weights.existing
+        account = self.identity.existing
         return (
             *((network.network, network.subnetwork) if network else ()),
             *((bucket.url,) if bucket else ()),
             *((account.path,) if account else ()),
-            *(each.secret for each in self.secrets.brought.values()),
+            *(each.secret for each in self.secrets.existing.values()),
             *((self.encryption.kms_key,) if self.encryption.kms_key else ()),
         )
 
     def secret_version(self, names: Names, role: SecretRole) -> str:
         """Resource name of the version that the stack has for ``role``, one of
         :attr:`SecretsSettings.roles`; its own has the name that ``names`` give."""
-        if (brought := self.secrets.brought.get(role)) is not None:
-            return brought.version
+        if (existing := self.secrets.existing.get(role)) is not None:
+            return existing.version
         return names.secret_version(self.project, role, self.secrets.versions[role])
 
     def url(self, address: str, *, port: int | None = None) -> str:

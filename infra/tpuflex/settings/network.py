@@ -48,7 +48,7 @@ def check_subnetwork_name(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class BroughtNetwork:
+class ExistingNetwork:
     """A network that was there before the endpoint, and stays.
 
     Attributes:
@@ -123,7 +123,7 @@ class NetworkSettings(Frozen):
         move secrets."""
         return next((each for each in regions if each not in self.subnetwork_cidrs), regions[0])
 
-    def brought(self, project: str, region: str) -> BroughtNetwork | None:
+    def existing(self, project: str, region: str) -> ExistingNetwork | None:
         """The network that is there already; None for one of the endpoint's own.
 
         Args:
@@ -136,7 +136,7 @@ class NetworkSettings(Frozen):
             return None
         host = network["project"] or subnetwork["project"] or project
         at = subnetwork["project"] or host
-        return BroughtNetwork(
+        return ExistingNetwork(
             host,
             f"projects/{host}/global/networks/{network['name']}",
             f"projects/{at}/regions/{subnetwork['region'] or region}/subnetworks/"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tpuflex.errors import Finding
 from tpuflex.settings.model import Draft, StackSettings
-from tpuflex.settings.network import BroughtNetwork, NetworkSettings
+from tpuflex.settings.network import ExistingNetwork, NetworkSettings
 
 _ZONES = "tpuflex:slice.zones"
 _CIDRS = "tpuflex:network.subnetwork_cidrs"
@@ -151,9 +151,9 @@ def network_findings(draft: Draft) -> Iterator[Finding]:
         )
     if draft.project is not None and draft.slice is not None:
         region = network.home(draft.slice.regions)
-        brought = network.brought(draft.project, region)
-        if brought is not None:
-            yield from _brought(network, brought, draft.project, region)
+        existing = network.existing(draft.project, region)
+        if existing is not None:
+            yield from _existing(network, existing, draft.project, region)
 
 
 def network_warnings(settings: StackSettings) -> Iterator[Finding]:
@@ -186,20 +186,20 @@ def _own(network: NetworkSettings) -> Iterator[Finding]:
         )
 
 
-def _brought(
-    network: NetworkSettings, brought: BroughtNetwork, project: str, region: str
+def _existing(
+    network: NetworkSettings, existing: ExistingNetwork, project: str, region: str
 ) -> Iterator[Finding]:
     """What a network that is there already does not allow."""
-    if f"/regions/{region}/" not in brought.subnetwork:
+    if f"/regions/{region}/" not in existing.subnetwork:
         yield Finding(
             f"{_KEY}.subnetwork",
-            f"{brought.subnetwork} is not in {region}, the region of tpuflex:slice.zones",
+            f"{existing.subnetwork} is not in {region}, the region of tpuflex:slice.zones",
             "Write a subnetwork of that region.",
         )
-    if not brought.subnetwork.startswith(f"projects/{brought.project}/"):
+    if not existing.subnetwork.startswith(f"projects/{existing.project}/"):
         yield Finding(
             f"{_KEY}.subnetwork",
-            f"it is in another project than {brought.network}",
+            f"it is in another project than {existing.network}",
             "Write network and subnetwork of one project.",
         )
     if network.subnetwork_cidr != NetworkSettings().subnetwork_cidr:
@@ -215,8 +215,8 @@ def _brought(
             " in a network of yours",
             "Write existing; or internet, which makes NAT for the subnetwork.",
         )
-    if brought.project != project:
-        yield from _of_a_host_project(network, brought.project)
+    if existing.project != project:
+        yield from _of_a_host_project(network, existing.project)
 
 
 def _of_a_host_project(network: NetworkSettings, host: str) -> Iterator[Finding]:

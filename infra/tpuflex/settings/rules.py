@@ -25,7 +25,7 @@ from tpuflex.settings.model import (
     StackSettings,
 )
 from tpuflex.settings.network_rules import network_findings, network_warnings, region_findings
-from tpuflex.settings.secrets import SecretsSettings, brought_setting, version_setting
+from tpuflex.settings.secrets import SecretsSettings, existing_secret_setting, version_setting
 from tpuflex.settings.serving_rules import serving_findings, serving_warnings
 
 #: How much earlier than its `drain_margin` says a host may drain: it counts its run from so long
@@ -180,7 +180,7 @@ def _protection(slice_: SliceSettings) -> Iterator[Finding]:
 
 
 def _bucket(model: ModelSettings) -> Iterator[Finding]:
-    if not model.weights.manage_grants and model.weights.brought is None:
+    if not model.weights.manage_grants and model.weights.existing is None:
         yield Finding(
             "tpuflex:model.weights.manage_grants",
             f"it would have no effect: the bucket is {model.weights.bucket}, none of yours",
@@ -190,7 +190,7 @@ def _bucket(model: ModelSettings) -> Iterator[Finding]:
 
 def _bucket_warnings(settings: StackSettings) -> Iterator[Finding]:
     weights = settings.model.weights
-    if not weights.manage_grants and settings.identity.brought is None:
+    if not weights.manage_grants and settings.identity.existing is None:
         yield Finding(
             "tpuflex:model.weights.manage_grants",
             "the hosts' account is made by `up`, so nobody can have let it read the bucket before",
@@ -277,7 +277,7 @@ _IDENTITY = "tpuflex:identity"
 def identity_findings(draft: Draft) -> Iterator[Finding]:
     """What keeps the hosts' identity from being what the settings say."""
     identity = draft.identity
-    if identity is not None and identity.brought is None and not identity.manage_grants:
+    if identity is not None and identity.existing is None and not identity.manage_grants:
         yield Finding(
             f"{_IDENTITY}.manage_grants",
             "false is for an account of yours: nobody grants anything to one of the endpoint's own",
@@ -287,12 +287,12 @@ def identity_findings(draft: Draft) -> Iterator[Finding]:
 
 def identity_warnings(settings: StackSettings) -> Iterator[Finding]:
     """What an account of another project may lack."""
-    brought = settings.identity.brought
-    if brought is not None and brought.project != settings.project:
+    existing = settings.identity.existing
+    if existing is not None and existing.project != settings.project:
         yield Finding(
             f"{_IDENTITY}.service_account",
-            f"it is of {brought.project}, and hosts of {settings.project} run as it only where that"
-            " project allows its accounts to be used by others",
+            f"it is of {existing.project}, and hosts of {settings.project} run as it only where"
+            " that project allows its accounts to be used by others",
             "What has to be allowed says https://cloud.google.com/iam/docs/attach-service-accounts"
             " (a different project); it was not tried with TPUs.",
         )
@@ -355,7 +355,7 @@ def encryption_warnings(settings: StackSettings) -> Iterator[Finding]:
     weights = settings.model.weights
     if settings.encryption.kms_key is None or weights.bucket == "own":
         return
-    home = "the library" if weights.brought is None else weights.brought.url
+    home = "the library" if weights.existing is None else weights.existing.url
     yield Finding(
         _KMS_KEY,
         f"it does not encrypt the weights: they are kept in {home}, which the stack does not make",
@@ -369,24 +369,24 @@ _SECRETS = "tpuflex:secrets"
 def secret_findings(secrets: SecretsSettings) -> Iterator[Finding]:
     """What of ``secrets`` would have no effect."""
     fields = SecretsSettings.model_fields
-    for role in secrets.brought:
+    for role in secrets.existing:
         own = version_setting(role)
         if getattr(secrets, own) != fields[own].default:
             yield Finding(
                 f"{_SECRETS}.{own}",
-                f"it would have no effect: {brought_setting(role)} names a secret of yours",
+                f"it would have no effect: {existing_secret_setting(role)} names a secret of yours",
                 "Remove one of the two.",
             )
-    if not secrets.manage_grants and not secrets.brought:
+    if not secrets.manage_grants and not secrets.existing:
         yield Finding(
             f"{_SECRETS}.manage_grants",
             "it would have no effect: no secret is yours",
             "Remove it, or name one, such as api_key: projects/PROJECT/secrets/NAME/versions/1.",
         )
     named: dict[str, str] = {}
-    for role, brought in secrets.brought.items():
-        key = brought_setting(role)
-        if (other := named.setdefault(brought.version, key)) != key:
+    for role, existing in secrets.existing.items():
+        key = existing_secret_setting(role)
+        if (other := named.setdefault(existing.version, key)) != key:
             yield Finding(
                 f"{_SECRETS}.{key}",
                 f"it names the same version as {other}",
@@ -415,8 +415,8 @@ def programs_key_findings(draft: Draft) -> Iterator[Finding]:
 def secret_warnings(settings: StackSettings) -> Iterator[Finding]:
     """What is likely to keep hosts from reading secrets that are there already."""
     secrets = settings.secrets
-    read = any(role in secrets.brought for role in HOST_SECRET_ROLES)
-    if read and not secrets.manage_grants and settings.identity.brought is None:
+    read = any(role in secrets.existing for role in HOST_SECRET_ROLES)
+    if read and not secrets.manage_grants and settings.identity.existing is None:
         yield Finding(
             f"{_SECRETS}.manage_grants",
             "the hosts' account is made by `up`, so nobody can have let it read the secret before",

@@ -17,7 +17,7 @@ _VERSION = (
     rf"projects/(?P<project>{PROJECT_PATTERN})/secrets/(?P<secret>[A-Za-z0-9_-]{{1,255}})"
     r"/versions/(?P<number>[1-9][0-9]{0,9})"
 )
-_BROUGHT = re.compile(_VERSION)
+_EXISTING = re.compile(_VERSION)
 #: The same for pydantic, which takes no names of groups twice in a schema.
 VERSION_PATTERN = f"^{re.sub(r'[?]P<[a-z]+>', '?:', _VERSION)}$"
 SecretVersionName = Annotated[
@@ -27,7 +27,7 @@ SecretVersionName = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class BroughtSecret:
+class ExistingSecret:
     """One version of a secret that was there before the endpoint, and stays.
 
     Attributes:
@@ -51,22 +51,22 @@ class BroughtSecret:
         return f"{self.secret}/versions/{self.number}"
 
 
-def brought_secret(text: str) -> BroughtSecret:
+def existing_secret(text: str) -> ExistingSecret:
     """The version that ``text`` names."""
-    found = _BROUGHT.fullmatch(text)
+    found = _EXISTING.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is not the name of a version")
-    return BroughtSecret(found["project"], found["secret"], int(found["number"]))
+    return ExistingSecret(found["project"], found["secret"], int(found["number"]))
 
 
-def brought_setting(role: SecretRole) -> str:
+def existing_secret_setting(role: SecretRole) -> str:
     """Name of the setting with a version of a secret of the user's own for ``role``."""
     return role.replace("-", "_")
 
 
 def version_setting(role: SecretRole) -> str:
     """Name of the setting that pins the version of the stack's own secret for ``role``."""
-    return f"{brought_setting(role)}_version"
+    return f"{existing_secret_setting(role)}_version"
 
 
 class SecretsSettings(Frozen):
@@ -113,10 +113,10 @@ class SecretsSettings(Frozen):
     hosts need. With false, hosts have to have it."""
 
     @property
-    def brought(self) -> dict[SecretRole, BroughtSecret]:
+    def existing(self) -> dict[SecretRole, ExistingSecret]:
         """The versions of secrets that are there already, by role."""
-        named = {role: getattr(self, brought_setting(role)) for role in SECRET_ROLES}
-        return {role: brought_secret(text) for role, text in named.items() if text is not None}
+        named = {role: getattr(self, existing_secret_setting(role)) for role in SECRET_ROLES}
+        return {role: existing_secret(text) for role, text in named.items() if text is not None}
 
     def signing(self) -> SecretsSettings:
         """These, with a key that signs compiled programs: the stack's own, if none is named."""
@@ -128,13 +128,15 @@ class SecretsSettings(Frozen):
     def versions(self) -> dict[SecretRole, int]:
         """The pinned version of each secret of the stack's own, by its role."""
         pinned = {role: getattr(self, version_setting(role)) for role in SECRET_ROLES}
-        own = (role for role in SECRET_ROLES if getattr(self, brought_setting(role)) is None)
+        own = (
+            role for role in SECRET_ROLES if getattr(self, existing_secret_setting(role)) is None
+        )
         return {role: pinned[role] for role in own if pinned[role] is not None}
 
     @property
     def roles(self) -> tuple[SecretRole, ...]:
         """What the stack has a secret for, its own or one that is there already."""
-        used = {*self.versions, *self.brought}
+        used = {*self.versions, *self.existing}
         return tuple(role for role in SECRET_ROLES if role in used)
 
     @property

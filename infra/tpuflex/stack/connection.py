@@ -126,11 +126,11 @@ class Connection:
             NotFoundError: it is to be the user's own, and there is none.
             AccessError, ApiError: it cannot be told whose it is.
         """
-        from tpuflex.google.existing_bucket import read_brought_bucket
+        from tpuflex.google.existing_bucket import read_existing_bucket
 
         settings = self.stack.settings
-        if (brought := settings.model.weights.brought) is not None:
-            read_brought_bucket(self.apis().storage, brought, settings.region)
+        if (existing := settings.model.weights.existing) is not None:
+            read_existing_bucket(self.apis().storage, existing, settings.region)
             return True
         return self.is_there(self.bucket)
 
@@ -160,7 +160,7 @@ class Connection:
         return weights_bucket(
             self.bucket,
             project=settings.project,
-            brought=settings.model.weights.brought,
+            existing=settings.model.weights.existing,
             environ=self.environ,
             settling=self.settling,
             timing=self.timing,
@@ -221,7 +221,7 @@ class Connection:
         """
         settings = self.stack.settings
         if kept is None:
-            kept = settings.brought_paths
+            kept = settings.existing_paths
         scope = Scope(
             settings.project,
             settings.slice.zones,

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
     from tpuflex.google.settling import Settling
     from tpuflex.google.timing import Timing
-    from tpuflex.settings.bucket import BroughtBucket
+    from tpuflex.settings.bucket import ExistingBucket
     from tpuflex.weights.checkpoint_directory import LocalModel
     from tpuflex.weights.remote_model import RemoteFile, RemoteModel
 
@@ -80,19 +80,19 @@ class WeightsBucket:
 
     Args:
         bucket: the bucket; made by :func:`weights_bucket` outside of tests.
-        brought: the bucket and the prefix that are the user's own, which others may use, too.
+        existing: the bucket and the prefix that are the user's own, which others may use, too.
         now: a clock that never jumps, in seconds.
     """
 
     def __init__(
         self,
         bucket: Bucket,
-        brought: BroughtBucket | None = None,
+        existing: ExistingBucket | None = None,
         *,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._bucket = bucket
-        self._brought = brought
+        self._existing = existing
         self._now = now
 
     def push(
@@ -140,7 +140,7 @@ class WeightsBucket:
                 check(wanted, old)
                 kept = {} if again else present
                 send = [file for file in wanted.files if not same(file, kept.get(file.path))]
-                if self._brought is not None:
+                if self._existing is not None:
                     place = f"gs://{self._name}/{prefix}"
                     require_replaceable(place, (file.path for file in send), present, old)
                 tally = Tally(wanted.total_bytes, progress)
@@ -219,7 +219,7 @@ class WeightsBucket:
                 with remote.here(file, tally.add) as sums:
                     if same(sums, kept):
                         return sums, False
-                    if self._brought is not None:
+                    if self._existing is not None:
                         place = f"gs://{self._name}/{prefix}"
                         require_replaceable(place, (file.path,), present, old)
                     begin()
@@ -227,8 +227,8 @@ class WeightsBucket:
                     writing.send(remote.directory, lambda _: remote.go_on(), sums, old_object)
                     return sums, True
 
-            brought = remote.each(bring, lambda: tally.add(0))
-            files, sent = [file for file, _ in brought], {file.path for file, new in brought if new}
+            results = remote.each(bring, lambda: tally.add(0))
+            files, sent = [file for file, _ in results], {file.path for file, new in results if new}
             wanted = remote.of(files, model=model, revision=revision)
             check(wanted, old)
             manifest = present.get(MANIFEST_NAME)
@@ -257,7 +257,7 @@ class WeightsBucket:
         """
         with self._translated():
             sets: dict[str, dict[str, Blob]] = {}
-            prefix = self._brought.prefix if self._brought is not None else ""
+            prefix = self._existing.prefix if self._existing is not None else ""
             below = f"{prefix}/" if prefix else ""
             for blob in self._bucket.list_blobs(prefix=f"{below}models/", timeout=TIMEOUT):
                 parts = blob.name.removeprefix(below).split("/", 3)
@@ -285,7 +285,7 @@ class WeightsBucket:
         with self._translated():
             objects = self._objects(prefix)
             found = self._read(objects.get(MANIFEST_NAME))
-        return SetObjects(self._bucket, prefix, objects, found, self._brought is not None)
+        return SetObjects(self._bucket, prefix, objects, found, self._existing is not None)
 
     def verify(self, prefix: str, needs: ServerNeeds | None = None) -> WeightsCheck:
         """Compare what is at ``prefix`` with its manifest, by size and by the checksum that
@@ -303,7 +303,7 @@ class WeightsBucket:
         with self._translated():
             present = self._objects(prefix)
             found = self._read(present.get(MANIFEST_NAME))
-        if self._brought is not None:
+        if self._existing is not None:
             present = of_a_push(present, found)
         present.pop(MANIFEST_NAME, None)
         objects = dict(present)
@@ -338,7 +338,7 @@ class WeightsBucket:
     @property
     def _mark(self) -> Mapping[str, str]:
         """Metadata of what is written."""
-        return {} if self._brought is None else MARK
+        return {} if self._existing is None else MARK
 
     @property
     def _name(self) -> str:
@@ -353,7 +353,7 @@ class WeightsBucket:
     def _stored(self, prefix: str, objects: Mapping[str, Blob]) -> StoredWeights | None:
         """The set of weights that the ``objects`` below ``prefix`` are; None for none."""
         found = self._read(objects.get(MANIFEST_NAME))
-        if self._brought is not None:
+        if self._existing is not None:
             objects = of_a_push(objects, found)
             if not objects:
                 return None
@@ -405,17 +405,17 @@ def weights_bucket(
     environ: Mapping[str, str],
     settling: Settling | None = None,
     timing: Timing | None = None,
-    brought: BroughtBucket | None = None,
+    existing: ExistingBucket | None = None,
 ) -> WeightsBucket:
     """The bucket called ``name``, as :func:`~tpuflex.google.storage_client.storage_bucket` has it.
-    Others may use one that is ``brought``, too.
+    Others may use one that is ``existing``, too.
 
     Raises:
         AccessError: the credentials do not belong to the endpoints.
     """
     return WeightsBucket(
         storage_bucket(name, project=project, environ=environ, settling=settling, timing=timing),
-        brought,
+        existing,
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
-from tpuflex.google.existing_bucket import read_brought_bucket, require_pushable
+from tpuflex.google.existing_bucket import read_existing_bucket, require_pushable
 from tpuflex.planning.stack_cost import month_text, storage_per_month
 from tpuflex.weights.library import in_library, require_library
 from tpuflex.weights.pushed import PushedWeights
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def is_shared(stack: Stack) -> bool:
     """Whether the weights of ``stack`` outlive it."""
-    return in_library(stack) or stack.settings.model.weights.brought is not None
+    return in_library(stack) or stack.settings.model.weights.existing is not None
 
 
 def require_shared(cloud: Connection, *, pushes: bool = False) -> None:
@@ -44,11 +44,11 @@ def require_shared(cloud: Connection, *, pushes: bool = False) -> None:
     """
     require_library(cloud)
     settings = cloud.stack.settings
-    if (brought := settings.model.weights.brought) is not None:
+    if (existing := settings.model.weights.existing) is not None:
         storage = cloud.apis().storage
-        read_brought_bucket(storage, brought, settings.region)
+        read_existing_bucket(storage, existing, settings.region)
         if pushes:
-            require_pushable(storage, brought)
+            require_pushable(storage, existing)
 
 
 def require_same(cloud: Connection, wanted: str, found: FoundManifest | None) -> None:
@@ -219,10 +219,10 @@ def bucket_region(cloud: Connection) -> str:
     """
     settings = cloud.stack.settings
     region = cloud.weights_region or settings.region
-    brought = settings.model.weights.brought
-    if brought is None:
+    existing = settings.model.weights.existing
+    if existing is None:
         return region
-    found = read_brought_bucket(cloud.apis().storage, brought, region)
+    found = read_existing_bucket(cloud.apis().storage, existing, region)
     return str(found.get("location") or region).lower()
 
 

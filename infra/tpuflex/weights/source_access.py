@@ -80,7 +80,7 @@ def secret_token(cloud: Connection) -> str:
             " the stack file.",
         ) from error
     except NotFoundError as error:
-        if HF_TOKEN in secrets.brought:
+        if HF_TOKEN in secrets.existing:
             raise NotFoundError(
                 f"tpuflex:secrets.hf_token: {version} does not exist",
                 hint="Write a version that is there. A push from here takes"

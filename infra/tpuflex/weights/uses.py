@@ -127,7 +127,7 @@ def _slices(cloud: Connection, zone: str) -> Iterator[tuple[str, User]]:
         place.rpartition("/")[2] for place in (*nodes.unreachable, *requests.unreachable)
     )
     # A library's bucket is read in its region alone; one of the user's own may be from everywhere.
-    anywhere = settings.model.weights.brought is not None
+    anywhere = settings.model.weights.existing is not None
     near = cloud.weights_region or settings.region
     missing = {each for each in unreachable if anywhere or region_of(each) == near}
     if missing:

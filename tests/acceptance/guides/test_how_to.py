@@ -147,7 +147,7 @@ SHOWN: dict[str, dict[str, str]] = {
 
 
 #: What guides name and the reader's cloud has not: a model's commit, the network of a team, and its
-#: bucket (test_brought_network.py and test_brought_bucket.py make them).
+#: bucket (test_existing_network.py and test_existing_bucket.py make them).
 ELSEWHERE = (
     "0123456789abcdef",
     "name: team",

@@ -207,7 +207,7 @@ def show_status(
             ("answers", "" if answers is None else str(answers)),
             ("model", stack.settings.model.name),
             ("weights", weights_text(status)),
-            ("bucket", brought_place(stack.settings)),
+            ("bucket", existing_place(stack.settings)),
             ("gives up", moment_text(status.gives_up, now)),
             ("drains at", drains_text(status, now)),
             ("expires", moment_text(status.expires, now)),
@@ -262,10 +262,10 @@ def boot_text(status: SliceStatus, now: datetime, *, plain: bool) -> str:
     return boot_bars(status.host, now.timestamp(), plain=plain)
 
 
-def brought_place(settings: StackSettings) -> str:
+def existing_place(settings: StackSettings) -> str:
     """Where the weights are in a bucket of the user's own; empty for any other."""
-    brought = settings.model.weights.brought
-    return f"yours: {brought.url}/{weights_prefix(settings.model)}" if brought else ""
+    existing = settings.model.weights.existing
+    return f"yours: {existing.url}/{weights_prefix(settings.model)}" if existing else ""
 
 
 def compile_cache_text(status: SliceStatus) -> str:

@@ -103,11 +103,11 @@ def ls(invocation: Invocation) -> None:
 
     cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
     rows = []
-    brought = cloud.stack.settings.secrets.brought
+    existing = cloud.stack.settings.secrets.existing
     for role in SECRET_ROLES:
-        if role in brought:
-            state = state_of(cloud.secrets, brought[role]) or "MISSING"
-            rows.append((role, str(brought[role].number), f"{state}, in {brought[role].secret}"))
+        if role in existing:
+            state = state_of(cloud.secrets, existing[role]) or "MISSING"
+            rows.append((role, str(existing[role].number), f"{state}, in {existing[role].secret}"))
             continue
         try:
             versions = cloud.secrets.list_versions(cloud.secret(role))

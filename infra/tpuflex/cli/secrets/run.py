@@ -9,7 +9,7 @@ import click
 
 from tpuflex.errors import Finding, NotFoundError, SettingsError
 from tpuflex.naming import SecretRole
-from tpuflex.settings.secrets import brought_setting, version_setting
+from tpuflex.settings.secrets import existing_secret_setting, version_setting
 
 if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
@@ -55,10 +55,10 @@ def require_role(stack: Stack, role: SecretRole) -> None:
     Raises:
         SettingsError: the stack file pins no version of it, or it is one of the user's own.
     """
-    if (brought := stack.settings.secrets.brought.get(role)) is not None:
+    if (existing := stack.settings.secrets.existing.get(role)) is not None:
         finding = Finding(
-            f"tpuflex:secrets.{brought_setting(role)}",
-            f"it is {brought.version}, a secret of yours, to which tpuflex adds nothing",
+            f"tpuflex:secrets.{existing_secret_setting(role)}",
+            f"it is {existing.version}, a secret of yours, to which tpuflex adds nothing",
             "Add the version there, and write its number here; or remove the line for a secret of"
             " the stack's own.",
         )

@@ -103,7 +103,7 @@ def fill_further(
 def _finish(
     invocation: Invocation, cloud: Connection, report: PushReport, *, again: bool = False
 ) -> None:
-    """Fill the further regions, and print what was brought in all."""
+    """Fill the further regions, and print what was sent in all."""
     output, sha256 = invocation.output, report.manifest.sha256
     copies = fill_further(cloud, weights_set(cloud, sha256), output, again=again)
     output.document(

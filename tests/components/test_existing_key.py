@@ -42,7 +42,7 @@ def test_it_encrypts_all_that_is_made_and_keeps_data(
         "customerManagedEncryption": {"kmsKeyName": KEY},
     }
     assert plan.inputs[SLICE]["bootDisk"] == {"kmsKeyName": KEY}
-    assert plan.inputs["tpuflex:index:BroughtKey vllm-key"] == {"kmsKey": KEY}
+    assert plan.inputs["tpuflex:index:ExistingKey vllm-key"] == {"kmsKey": KEY}
     assert not [address for address in plan.inputs if address.startswith("gcp:kms/")]
     services = [each for each in plan.inputs if each.startswith("gcp:projects/service:Service")]
     assert "gcp:projects/service:Service vllm-apis-cloudkms" in services

@@ -13,11 +13,11 @@ from tpuflex.google.existing_bucket import (
     PUSHES,
     held_in,
     made_by_tpuflex,
-    read_brought_bucket,
+    read_existing_bucket,
     require_pushable,
 )
 from tpuflex.planning.model_files import WeightsProblem
-from tpuflex.settings.bucket import BroughtBucket
+from tpuflex.settings.bucket import ExistingBucket
 from tpuflex.weights.bucket import WeightsBucket, weights_bucket
 from tpuflex.weights.report import PushReport
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from tests.google.conftest import Clients
     from tpuflex.google.transport import JsonObject
 
-MINE = BroughtBucket("bucket-1", "llm")
+MINE = ExistingBucket("bucket-1", "llm")
 PREFIX = "llm/models/tiny/1"
 
 
 def mine(clients: Clients) -> WeightsBucket:
-    return weights_bucket("bucket-1", project="my-project", environ=clients.environ, brought=MINE)
+    return weights_bucket("bucket-1", project="my-project", environ=clients.environ, existing=MINE)
 
 
 def push(clients: Clients, directory: Path) -> PushReport:
@@ -136,9 +136,9 @@ def test_what_a_push_has_left_is_told_beside_the_set(clients: Clients, checkpoin
 
 def test_a_bucket_that_is_not_there(clients: Clients) -> None:
     """Says how it is made, in the region of the chips."""
-    gone = BroughtBucket("bucket-2")
+    gone = ExistingBucket("bucket-2")
     with pytest.raises(NotFoundError) as caught:
-        read_brought_bucket(clients.storage, gone, "us-east5")
+        read_existing_bucket(clients.storage, gone, "us-east5")
 
     assert caught.value.message == (
         "gs://bucket-2, which tpuflex:model.weights.bucket names, does not exist"
@@ -158,7 +158,7 @@ def test_a_bucket_of_tpuflex_is_none_of_yours(clients: Clients, labels: JsonObje
     the states of a bootstrap."""
     clients.storage.call("PATCH", "/storage/v1/b/bucket-1", body={"labels": labels})
     with pytest.raises(AlreadyExistsError) as caught:
-        read_brought_bucket(clients.storage, MINE, "us-east5")
+        read_existing_bucket(clients.storage, MINE, "us-east5")
 
     whole = f"{caught.value.message}\n{caught.value.hint}"
     assert whole == made_by_tpuflex(MINE, labels)
@@ -170,7 +170,7 @@ def test_a_bucket_whose_readers_pay_is_refused(clients: Clients) -> None:
         "PATCH", "/storage/v1/b/bucket-1", body={"billing": {"requesterPays": True}}
     )
     with pytest.raises(AccessError) as caught:
-        read_brought_bucket(clients.storage, MINE, "us-east5")
+        read_existing_bucket(clients.storage, MINE, "us-east5")
     assert caught.value.hint == (
         "Run: gcloud storage buckets update gs://bucket-1 --no-requester-pays\n"
         "Or name another bucket, which holds a copy."

@@ -49,7 +49,7 @@ def test_hosts_run_as_the_account_and_read_their_own(deployed: Deploy, preview: 
         "vllm-secrets-api-key-reader": ("roles/secretmanager.secretAccessor", MEMBER),
         "vllm-secrets-programs-key-reader": ("roles/secretmanager.secretAccessor", MEMBER),
     }
-    assert plan.inputs["tpuflex:index:HostIdentity vllm-host"]["brought"] == {
+    assert plan.inputs["tpuflex:index:HostIdentity vllm-host"]["existing"] == {
         "project": "acme-serving",
         "email": EMAIL,
     }
