@@ -9,8 +9,8 @@ import pytest
 
 from tests.cli.typing import TypeIn
 from tests.goldens.golden_texts import assert_golden
+from tpuflex.catalog import KINDS
 from tpuflex.catalog.catalog import builtin
-from tpuflex.cli.plan.catalog_command import KINDS
 
 OWN = """\
 prices:

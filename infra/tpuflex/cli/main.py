@@ -36,23 +36,23 @@ _COMPLETE = "_TPUFLEX_COMPLETE"
 #: a test compares the two.
 COMMANDS = {
     "init": (
-        "project.init_command",
+        "project.command",
         "Make a new project, or a new stack in this one, by questions or options.",
     ),
     "recommend": (
-        "plan.recommend_command",
+        "plan.command",
         "Rank chips for a model and a load, with price, limits and evidence.",
     ),
     "memory": (
-        "plan.memory_command",
+        "plan.command",
         "Show what a chip's memory will hold, and whether the model fits.",
     ),
     "catalog": (
-        "plan.catalog_command",
+        "plan.command",
         "Show what is known of accelerators, zones, prices, models and images.",
     ),
     "cost": (
-        "plan.cost_command",
+        "plan.command",
         "Show what the stack costs per hour, run, day and million tokens.",
     ),
     "doctor": (
@@ -60,7 +60,7 @@ COMMANDS = {
         "Show what would keep `up` from succeeding, each with the command that mends it.",
     ),
     "bootstrap": (
-        "project.bootstrap_command",
+        "project.command",
         "Make what a project needs once for previews and deployments from GitHub.",
     ),
     "up": (
@@ -69,7 +69,7 @@ COMMANDS = {
     ),
     "preview": ("preview.command", "Show what `up` would do, and what it would cost."),
     "policy": (
-        "plan.policy_command",
+        "plan.command",
         "List the rules of policy, and where their CrossGuard pack is.",
     ),
     "status": (
@@ -93,11 +93,11 @@ COMMANDS = {
     ),
     "secrets": ("secrets.command", "The endpoint's secrets in Secret Manager."),
     "ci": (
-        "project.ci_command",
+        "project.command",
         "What a repository's workflows need: which stacks, and the workflows themselves.",
     ),
     "render": (
-        "plan.render_command",
+        "plan.command",
         "Print what the host boots with: startup script and configuration.",
     ),
     "engine": ("engine", "Show which Pulumi engine is used, and why."),

@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tpuflex.catalog import KINDS
 from tpuflex.catalog.rows import Image, Model, Price, Seen, Sourced, Zone
-from tpuflex.cli.plan.catalog_command import KINDS
 from tpuflex.cli.plan.catalog_tables import COLUMNS, KNOWABLE, cells, shown
 from tpuflex.errors import NotFoundError
 from tpuflex.planning.figure import SourceList

@@ -1,0 +1,354 @@
+"""`tpuflex recommend`, `memory`, `catalog`, `cost`, `policy`, `render`: plans without a cloud."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from tpuflex.catalog import KINDS
+from tpuflex.cli.completion_values import rows, rows_of_chosen_kind, scenarios
+from tpuflex.cli.examples import ExampleCommand
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.options import FiniteRange, as_json, pass_invocation, stack_name, verbose
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex recommend --model google/gemma-4-31B-it --context 16384 --concurrency 8",
+        "tpuflex recommend --scenario list",
+    ),
+)
+@click.option(
+    "--model",
+    "models",
+    metavar="NAME",
+    multiple=True,
+    shell_complete=rows("models"),
+    help="Hugging Face id; may be repeated.",
+)
+@click.option(
+    "--model-dir",
+    "directories",
+    metavar="DIR",
+    multiple=True,
+    help="A checkpoint, ranked by its files: a directory, gs://BUCKET/PREFIX, or hf://OWNER/NAME;"
+    " may be repeated.",
+)
+@click.option(
+    "--context",
+    type=click.IntRange(1, 10_000_000),
+    metavar="TOKENS",
+    help="Tokens of the longest sequence, prompt and answer together.",
+)
+@click.option(
+    "--concurrency", type=click.IntRange(1, 100_000), metavar="N", help="Sequences at once."
+)
+@click.option(
+    "--ttft",
+    type=FiniteRange(min=0, min_open=True, max=86_400),
+    metavar="SECONDS",
+    help="Seconds within which the first token is wanted.",
+)
+@click.option("--budget", metavar="USD", help="US dollars per hour for chips.")
+@click.option(
+    "--scenario",
+    metavar="NAME",
+    shell_complete=scenarios,
+    help="A row of a published decision matrix; `list` lists them.",
+)
+@as_json
+@verbose
+@pass_invocation
+def recommend(
+    invocation: Invocation,
+    models: tuple[str, ...],
+    directories: tuple[str, ...],
+    context: int | None,
+    concurrency: int | None,
+    ttft: float | None,
+    budget: str | None,
+    scenario: str | None,
+) -> int:
+    """Rank chips for a model and a load, with price, limits and evidence.
+
+    Every figure names its source. Fit is computed by the memory planner; limits are ceilings that
+    no server passes, not predictions; published measurements are quoted as they stand. What is not
+    known is said to be not known. --scenario fills in what a published decision matrix says, and
+    other options override it; for some scenarios tpuflex is not the answer, and it says what is.
+
+    A stack is one slice of one host: where it holds fewer sequences than are wanted, the price is
+    that of as many stacks as hold all of them.
+
+    Exit code 5 if nothing fits, or nothing within the budget; 4 if that is not known, or a model or
+    scenario is not.
+    """
+    from tpuflex.cli.plan.recommend import Asked, run_recommend
+
+    asked = Asked(
+        models=models,
+        directories=directories,
+        context=context,
+        concurrency=concurrency,
+        ttft=ttft,
+        budget=budget,
+        scenario=scenario,
+    )
+    return run_recommend(invocation, asked)
+
+
+_AT_LEAST_1 = click.IntRange(min=1)
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex --stack prod memory",
+        "tpuflex memory --model google/gemma-4-31B-it --accelerator v6e-8",
+        "tpuflex memory --model-dir ./my-model --accelerator v6e-1 --max-model-len 8192",
+        "tpuflex memory --model-dir ./my-model --row  # its row for catalog.yaml",
+    ),
+)
+@click.option(
+    "--model",
+    metavar="NAME",
+    shell_complete=rows("models"),
+    help="A model of the catalog, instead of the stack's.",
+)
+@click.option(
+    "--model-dir",
+    metavar="DIR",
+    help="A checkpoint instead of the stack's model: a directory, gs://BUCKET/PREFIX, or "
+    "hf://OWNER/NAME. Only its configuration and the headers of its safetensors files are read.",
+)
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A Hugging Face config.json, instead of the stack's model.",
+)
+@click.option(
+    "--row",
+    is_flag=True,
+    help="Print the checkpoint's row for catalog.yaml, and no plan.",
+)
+@click.option(
+    "--accelerator",
+    metavar="TYPE",
+    shell_complete=rows("accelerators"),
+    help="An accelerator type, such as v6e-4, instead of the stack's.",
+)
+@click.option(
+    "--tensor-parallel-size",
+    "--tp",
+    type=_AT_LEAST_1,
+    help="Chips that share each layer.  [default: all chips]",
+)
+@click.option("--max-model-len", type=_AT_LEAST_1, help="Longest sequence, in tokens.")
+@click.option("--max-num-seqs", type=_AT_LEAST_1, help="Most sequences in one step.")
+@click.option("--max-num-batched-tokens", type=_AT_LEAST_1, help="Most tokens in one step.")
+@click.option(
+    "--kv-cache-dtype",
+    type=click.Choice(["auto", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"]),
+    help="Data type of the KV cache.",
+)
+@click.option(
+    "--gpu-memory-utilization",
+    type=FiniteRange(min=0, max=1, min_open=True),
+    help="Share of a chip's memory for weights and KV cache.",
+)
+@click.option("--block-size", type=_AT_LEAST_1, help="Tokens in a block of the KV cache.")
+@stack_name
+@as_json
+@pass_invocation
+def memory(
+    invocation: Invocation,
+    /,
+    model: str | None,
+    model_dir: str | None,
+    config: Path | None,
+    row: bool,
+    accelerator: str | None,
+    **flags: str | int | float | None,
+) -> int:
+    """Show what a chip's memory will hold, and whether the model fits.
+
+    Needs no cloud. Plans the stack, with the options in place of what its file says; with a model
+    and an accelerator no stack is read, and what is not given is vLLM's default. Each figure is per
+    chip; docs/memory.md says how they come about and what was seen of them.
+
+    Exit code 5 if it does not fit, 4 if that is not known, 7 if a checkpoint's files are damaged or
+    of an architecture that tpuflex has no rule for.
+    """
+    from tpuflex.cli.plan.memory import run_memory, show_row
+    from tpuflex.cli.plan.memory_choice import MemoryChoice, checkpoint_place
+
+    if sum(choice is not None for choice in (model, model_dir, config)) > 1:
+        raise click.UsageError("Write one of --model, --model-dir and --config.")
+    checkpoint = config if model_dir is None else checkpoint_place(model_dir)
+    if row:
+        if checkpoint is None:
+            raise click.UsageError("--row is about a checkpoint: add --model-dir or --config.")
+        return show_row(invocation, checkpoint)
+    given = {name: value for name, value in flags.items() if value is not None}
+    choice = MemoryChoice(model, checkpoint, accelerator, given)
+    return run_memory(invocation, choice)
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex catalog zones  # where which chips are granted",
+        "tpuflex catalog accelerators v6e-4  # one row, with its sources",
+        "tpuflex catalog prices --json  # rows as catalog.yaml has them",
+    ),
+)
+@click.argument("kind", required=False, type=click.Choice(KINDS))
+@click.argument("name", required=False, shell_complete=rows_of_chosen_kind)
+@stack_name
+@as_json
+@pass_invocation
+def catalog(invocation: Invocation, kind: str | None, name: str | None) -> None:
+    """Show what is known of accelerators, zones, prices, models and images.
+
+    Every row says where it comes from and when that was read or observed; what is not known is
+    shown as "?". Without KIND, count the rows; with KIND, list them; with NAME (an accelerator
+    type, a zone, a region, a model, an image's digest or its beginning), show everything about it.
+
+    Rows of your own in catalog.yaml beside Pulumi.yaml add to the catalog or replace its rows, and
+    are marked with "*". With --stack, so do those in the stack file's tpuflex:catalog. With --json
+    the rows are as such a file holds them (JSON is YAML), so one can be copied and changed; "own"
+    repeats yours.
+
+    Exit codes: 4 if there is no such row, 5 if a row of yours is wrong.
+    """
+    from tpuflex.cli.plan.catalog import run_catalog
+
+    run_catalog(invocation, kind, name)
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex cost  # the dev stack",
+        "tpuflex --stack prod cost --tokens-per-second 900 --busy 40",
+    ),
+)
+@click.option(
+    "--tokens-per-second",
+    type=FiniteRange(min=0, min_open=True, max=1e12),
+    metavar="N",
+    help="Throughput that you measured or assume, for the price of a million tokens.",
+)
+@click.option(
+    "--basis",
+    metavar="TEXT",
+    help="Where that throughput comes from, such as how you measured it.  [default: assumed]",
+)
+@click.option(
+    "--busy",
+    type=FiniteRange(min=0, min_open=True, max=100),
+    metavar="PERCENT",
+    help="Share of the time with that throughput; the rest is idle and paid as well."
+    "  [default: 100]",
+)
+@stack_name
+@as_json
+@pass_invocation
+def cost(
+    invocation: Invocation, tokens_per_second: float | None, basis: str | None, busy: float | None
+) -> None:
+    """Show what the stack costs per hour, run, day and million tokens.
+
+    Needs no cloud. Chips are billed while the slice exists, whether or not it serves. The price of
+    a million tokens is that of your own throughput, and beside it are the ceilings of arithmetic
+    and of the memory's bandwidth; a throughput above what the chips can compute is flagged.
+    """
+    from tpuflex.cli.plan.cost import run_cost_report
+    from tpuflex.planning.token_cost import Throughput
+
+    if tokens_per_second is not None:
+        given = Throughput(tokens_per_second, (busy or 100) / 100, basis or "assumed")
+        run_cost_report(invocation, given)
+    elif basis is not None or busy is not None:
+        raise click.UsageError("--basis and --busy say something of --tokens-per-second.")
+    else:
+        run_cost_report(invocation, None)
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex policy",
+        'pulumi preview --policy-pack "$(tpuflex policy --pack)"  # with plain Pulumi',
+    ),
+)
+@click.option("--pack", is_flag=True, help="Print only the directory of the CrossGuard pack.")
+@as_json
+@pass_invocation
+def policy(invocation: Invocation, pack: bool) -> None:
+    """List the rules of policy, and where their CrossGuard pack is.
+
+    `tpuflex preview` and `tpuflex up` hold every plan to them, and so does plain Pulumi with
+    `pulumi preview --policy-pack DIRECTORY`. A rule that is broken ends `preview` and `up` with
+    exit code 11, unless tpuflex:waivers in the stack file accepts the breach. Needs no cloud.
+    """
+    from tpuflex.policy.rows import RULES
+    from tpuflex.policy_pack import DIRECTORY
+
+    invocation.output.document(
+        {"rules": [rule.to_json() for rule in RULES], "policy_pack": str(DIRECTORY)}
+    )
+    if pack:
+        invocation.output.result(str(DIRECTORY))
+        return
+    invocation.output.table(
+        ("RULE", "SEVERITY", "REQUIRES"),
+        [(rule.id, rule.severity, rule.requires) for rule in RULES],
+    )
+    invocation.output.result()
+    invocation.output.result(f"CrossGuard pack: {DIRECTORY}")
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex render --part config",
+        "tpuflex render --part script > startup.sh",
+    ),
+)
+@click.option(
+    "--part",
+    type=click.Choice(["all", "script", "config"]),
+    default="all",
+    show_default=True,
+    help="What to print: the startup script, the configuration document, or both.",
+)
+@stack_name
+@as_json
+@pass_invocation
+def render(invocation: Invocation, part: str) -> None:
+    """Print what the host boots with: startup script and configuration.
+
+    Needs no cloud. The script is the same for every stack; everything that varies is in the
+    configuration, which the host reads from the metadata key tpuflex-config. Where the stack file
+    pins no weights, `manifest_sha256` is all zeros here: `up` finds it out.
+    """
+    from tpuflex.boot.config import boot_config
+    from tpuflex.boot.document import NO_MANIFEST
+    from tpuflex.boot.metadata import node_metadata
+
+    stack = invocation.open_stack()
+    weights = stack.settings.model.weights.manifest_sha256 or NO_MANIFEST
+    metadata = node_metadata(boot_config(stack.settings, stack.names, weights))
+    config = json.dumps(json.loads(metadata["tpuflex-config"]), indent=2)
+    output = invocation.output
+    output.document(metadata)
+    if part == "all":
+        output.result(f"# metadata key tpuflex-config\n{config}\n\n# metadata key startup-script")
+    elif part == "config":
+        output.result(config)
+    if part != "config":
+        output.result(metadata["startup-script"])
