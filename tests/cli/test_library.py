@@ -30,7 +30,7 @@ from tpuflex.inventory.library import (
     readers,
 )
 from tpuflex.naming import programs_key
-from tpuflex.planning.stack_cost import month_text, storage_per_month
+from tpuflex.planning.rates import month_text, storage_per_month
 from tpuflex.queued_resource.limits import PROJECT_PATTERN
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from tpuflex.planning.transfer_cost import transfer_dollars, transfer_text
+from tpuflex.planning.rates import transfer_dollars, transfer_text
 
 GIB = 2**30
 

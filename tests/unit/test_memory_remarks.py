@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from tests.unit.memory_requests import chips, model, planned, request
+from tpuflex.planning.diagnostics import Diagnostic
 from tpuflex.planning.memory import MemoryPlan, plan_memory
-from tpuflex.planning.remark import Remark
 from tpuflex.planning.request import NotPlannable
 
 
-def _concern(plan: MemoryPlan, setting: str) -> Remark:
+def _concern(plan: MemoryPlan, setting: str) -> Diagnostic:
     [found] = [remark for remark in plan.concerns if remark.setting == setting]
     return found
 
@@ -23,7 +23,7 @@ def test_weights_that_do_not_fit_name_the_chips_that_hold_them() -> None:
     """A model too large for the chip is refused with the smallest type that takes it."""
     [problem] = planned(request("31B", "v6e-1")).problems
 
-    assert problem == Remark(
+    assert problem == Diagnostic(
         "slice.accelerator_type",
         "the weights of google/gemma-4-31B-it take 58.25 GiB of each chip of v6e-1, and "
         "gpu_memory_utilization 0.92 gives weights and cache 28.74 GiB",
@@ -35,7 +35,7 @@ def test_a_context_that_does_not_fit_names_every_way_out() -> None:
     """One sequence too long: a smaller cache type, more chips, or what fits."""
     [problem] = planned(request("31B", max_model_len=100_000)).problems
 
-    assert problem == Remark(
+    assert problem == Diagnostic(
         "serving.flags.max_model_len",
         "one sequence of 100,000 tokens needs 20.98 GiB of KV cache on each chip, and 14.14 GiB "
         "are left beside the weights (67,408 tokens)",
@@ -75,7 +75,7 @@ def test_heads_that_cannot_be_shared_are_refused() -> None:
     """SmolLM2 has 9 query and 3 key-value heads: one chip can serve it, four cannot."""
     [problem] = planned(request("SmolLM2", max_model_len=2048)).problems
 
-    assert problem == Remark(
+    assert problem == Diagnostic(
         "serving.flags.tensor_parallel_size",
         "HuggingFaceTB/SmolLM2-135M-Instruct has 9 query heads and 3 key-value heads, which 4 "
         "chips cannot share evenly",
@@ -106,7 +106,7 @@ def test_more_blocks_than_the_chip_has() -> None:
     plan = planned(request("31B", blocks=10_000, block_size=32))
 
     assert plan.problems == (
-        Remark(
+        Diagnostic(
             "serving.extra_args",
             "10,000 blocks take 67.14 GiB of each chip, and beside the weights there are 16.64 GiB",
             "Write no --num-gpu-blocks-override.",
@@ -134,7 +134,7 @@ def test_preemption_is_told_with_the_number_that_fits() -> None:
         )
     )  # fmt: skip
 
-    assert _concern(plan, "serving.flags.max_num_seqs") == Remark(
+    assert _concern(plan, "serving.flags.max_num_seqs") == Diagnostic(
         "serving.flags.max_num_seqs",
         "7.2 sequences of 16,384 tokens fit, and up to 256 are admitted: once they hold more than "
         "about 256 tokens each, some are preempted and computed again",
@@ -189,7 +189,7 @@ def test_thin_workspace_names_its_evidence() -> None:
     """What the guess is taken from is said with it."""
     plan = planned(request("E2B", "v6e-1", gpu_memory_utilization=0.98))
 
-    assert _concern(plan, "serving.flags.gpu_memory_utilization") == Remark(
+    assert _concern(plan, "serving.flags.gpu_memory_utilization") == Diagnostic(
         "serving.flags.gpu_memory_utilization",
         "0.98 leaves 0.62 GiB of each chip for programs and activations, which may be too little: "
         "Gemma 4 E2B failed with 0.78 GiB on v5e, and served with 1.26 GiB",

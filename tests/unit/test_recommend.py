@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tpuflex.catalog.catalog import builtin
 from tpuflex.catalog.rows import CatalogRows, Price
-from tpuflex.planning.evidence import Level, evidence
+from tpuflex.planning.compatibility import Level, compatibility
 from tpuflex.planning.first_token import Load, judge_first_token
 from tpuflex.planning.recommend import Option, Requirements, recommend
 from tpuflex.planning.scenarios import SCENARIOS, nearest_scenarios, scenario
@@ -143,7 +143,7 @@ def test_first_tokens(model: object, load: Load, target: float | None, verdict: 
 def test_what_was_seen() -> None:
     """A report of the type counts for more than one of the generation, and that more than none."""
     seen = {
-        name: evidence(DENSE, row).level
+        name: compatibility(DENSE, row).level
         for name, row in CATALOG.accelerators.items()
         if row.hosts == 1 and row.flex_start_api
     }

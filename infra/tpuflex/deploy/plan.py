@@ -18,7 +18,7 @@ from tpuflex.planning.stack import plan_stack
 from tpuflex.policy.finding import NOTHING_FOUND, Report
 from tpuflex.queued_resource.outcomes import PREVIEWS
 from tpuflex.settings.rules import warnings
-from tpuflex.terminal.memory_text import memory_document, memory_line
+from tpuflex.terminal.memory_text import memory_line
 from tpuflex.terminal.output import Output
 from tpuflex.weights.known_files import planned_by
 
@@ -201,7 +201,7 @@ def policy_facts(report: Report) -> Iterator[tuple[str, str]]:
 def planned_memory(settings: StackSettings) -> dict[str, object] | None:
     """The memory plan for scripts, as `tpuflex memory --json` prints it, or None."""
     plan = plan_stack(settings)
-    return None if isinstance(plan, NotPlannable) else memory_document(plan)
+    return None if isinstance(plan, NotPlannable) else plan.to_json()
 
 
 def egress_text(egress: str, plan: EnginePlan) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.naming import account_email
-from tpuflex.planning.stack_cost import month_text
+from tpuflex.planning.rates import month_text
 from tpuflex.weights.library import region_of_bucket
 from tpuflex.weights.removal import Removal, planned_removal, remove
 from tpuflex.weights.shared import bucket_region, is_own, is_shared, known_manifests

@@ -105,3 +105,13 @@ class SourceList:
     def lines(self) -> list[str]:
         """The list that the references point to."""
         return [f"[{n}] {source.text}" for source, n in self._numbers.items()]
+
+
+def gib(size: int) -> str:
+    """``size`` bytes in GiB, such as ``15.29 GiB``."""
+    return f"{size / GIB:,.2f} GiB"
+
+
+def kib(size: int) -> str:
+    """``size`` bytes in KiB, such as ``120 KiB``."""
+    return f"{size / KIB:,.0f} KiB"

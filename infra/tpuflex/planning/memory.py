@@ -6,14 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from tpuflex.catalog.rows import Accelerator, Model
-from tpuflex.planning.compile_buckets import compile_buckets
-from tpuflex.planning.concerns import concerns
-from tpuflex.planning.coverage import not_covered
-from tpuflex.planning.kv_cache import cache_layers, can_be_split
-from tpuflex.planning.layout import Layout, lay_out
-from tpuflex.planning.quantization import ANOTHER_CHECKPOINT, needs_pytorch, refused_method
-from tpuflex.planning.remark import Remark, gib
+from tpuflex.catalog.rows import Accelerator, Source
+from tpuflex.planning.compile_buckets import MOST_BUCKETS, compile_buckets, count_token_buckets
+from tpuflex.planning.diagnostics import Diagnostic, concerns, problems
+from tpuflex.planning.figure import source_json
+from tpuflex.planning.kv_cache import cache_layers
+from tpuflex.planning.layout import lay_out
 from tpuflex.planning.request import (
     DEFAULT_UTILIZATION,
     CpuMemoryRequest,
@@ -22,117 +20,9 @@ from tpuflex.planning.request import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Obstacle:
-    """Why a request cannot be served.
-
-    Attributes:
-        setting: the key below ``tpuflex:`` that it is about.
-        what: what is wrong, a sentence without its full stop.
-        remedy: what to write, a whole sentence, where that is not the nearest request that fits.
-    """
-
-    setting: str
-    what: str
-    remedy: str = ""
-
-
 def fits(request: MemoryRequest) -> bool:
     """Whether nothing stands in the way of ``request``."""
-    return not any(obstacles(request, lay_out(request)))
-
-
-def obstacles(request: MemoryRequest, layout: Layout) -> Iterator[Obstacle]:
-    """What stands in the way of ``request``, of which ``layout`` is the memory."""
-    yield from _quantization(request)
-    yield from _parallelism(request)
-    yield from _context(request)
-    if request.quantized_on_load:
-        yield from _loading(request, layout)
-        return
-    budget = int(layout.hbm_bytes * request.gpu_memory_utilization)
-    if layout.pool_bytes <= 0:
-        yield Obstacle(
-            "slice.accelerator_type",
-            f"the weights of {request.model.name} take {gib(layout.weight_bytes)} of each chip of "
-            f"{request.accelerator.name}, and gpu_memory_utilization "
-            f"{request.gpu_memory_utilization:g} gives weights and cache {gib(budget)}",
-        )
-    elif layout.weight_bytes + layout.kv_bytes > layout.hbm_bytes:
-        yield Obstacle(
-            "serving.extra_args",
-            f"{layout.blocks:,} blocks take {gib(layout.kv_bytes)} of each chip, and beside the "
-            f"weights there are {gib(layout.hbm_bytes - layout.weight_bytes)}",
-        )
-    elif layout.blocks < layout.blocks_per_sequence:
-        needed = layout.blocks_per_sequence * layout.block_bytes
-        yield Obstacle(
-            "serving.flags.max_model_len",
-            f"one sequence of {request.max_model_len:,} tokens needs {gib(needed)} of KV cache on "
-            f"each chip, and {gib(layout.pool_bytes)} are left beside the weights "
-            f"({layout.cached_tokens:,} tokens)",
-        )
-
-
-def _quantization(request: MemoryRequest) -> Iterator[Obstacle]:
-    """What the files say of their quantisation, by the rules that hold for the flag."""
-    method, model = request.model.quantization, request.model
-    if method is None:
-        return
-    if (refused := refused_method(method)) is not None:
-        yield Obstacle("model.weights", f"the files of {model.name} {refused}", ANOTHER_CHECKPOINT)
-    elif needs_pytorch(method) and not request.by_pytorch:
-        yield Obstacle(
-            "serving.env.MODEL_IMPL_TYPE",
-            f"the weights of {model.name} are quantized by {method}, at which the image's JAX"
-            " implementation ends",
-            "Write vllm, for its PyTorch implementation.",
-        )
-
-
-def beyond_context(model: Model, tokens: int) -> str:
-    """Why no server of ``model`` takes ``tokens`` in one sequence, as far as its context is known;
-    empty if one does."""
-    if model.max_context is None or tokens <= model.max_context:
-        return ""
-    return f"{tokens:,} tokens are more than the {model.max_context:,} that {model.name} takes"
-
-
-def _context(request: MemoryRequest) -> Iterator[Obstacle]:
-    asked, scaled, remedy = request.max_model_len, request.rope_context, ""
-    if not (problem := beyond_context(request.model, asked)):
-        return
-    if scaled is not None and asked <= scaled:
-        remedy = (
-            f"Write max_position_embeddings: {scaled} in hf_overrides, too: vLLM takes no length"
-            f" from the scaling of RoPE. Or write max_model_len {request.model.max_context}."
-        )
-    yield Obstacle("serving.flags.max_model_len", problem, remedy)
-
-
-def _loading(request: MemoryRequest, layout: Layout) -> Iterator[Obstacle]:
-    """What is quantised while it is loaded has to be loaded first."""
-    if layout.weight_bytes > layout.hbm_bytes:
-        yield Obstacle(
-            "slice.accelerator_type",
-            f"the weights of {request.model.name} are quantised after loading, and to load them "
-            f"takes {gib(layout.weight_bytes)} of each chip, which has {gib(layout.hbm_bytes)}",
-        )
-
-
-def _parallelism(request: MemoryRequest) -> Iterator[Obstacle]:
-    key = "serving.flags.tensor_parallel_size"
-    tp, model = request.tensor_parallel_size, request.model
-    if tp > request.accelerator.chips:
-        yield Obstacle(key, f"{tp} chips are more than {request.accelerator.name} has")
-    heads = [f"{model.attention_heads} query heads"] if model.attention_heads % tp else []
-    for number in sorted({layer.kv_heads for layer in cache_layers(model)}):
-        if not can_be_split(number, tp):
-            heads.append(f"{number} key-value heads")
-    if heads:
-        yield Obstacle(
-            key, f"{model.name} has {' and '.join(heads)}, which {tp} chips cannot share evenly"
-        )
+    return not any(problems(request, lay_out(request)))
 
 
 #: Contexts are offered in multiples of this.
@@ -308,13 +198,45 @@ class MemoryPlan:
     request_buckets: tuple[int, ...]
     backbones: int | None
     programs: int | None
-    problems: tuple[Remark, ...] = ()
-    concerns: tuple[Remark, ...] = ()
+    problems: tuple[Diagnostic, ...] = ()
+    concerns: tuple[Diagnostic, ...] = ()
 
     @property
     def fits(self) -> bool:
         """Whether it can be served."""
         return not self.problems
+
+    @property
+    def row_sources(self) -> dict[str, Source]:
+        """Where the rows come from that it is computed from, by kind."""
+        request = self.request
+        sources = {"model": request.model.source}
+        if isinstance(request, MemoryRequest):
+            sources["accelerator"] = request.accelerator.source
+        return sources
+
+    def to_json(self) -> dict[str, object]:
+        """The plan in a JSON document; bytes are per chip."""
+        return {
+            **self.request.to_json(),
+            "fits": self.fits,
+            "tensor_parallel_size": self.chips,
+            "hbm_bytes": self.hbm_bytes,
+            "weight_bytes": self.weight_bytes,
+            "kv_bytes": self.kv_bytes,
+            "workspace_bytes": self.workspace_bytes,
+            "kv_bytes_per_token": self.kv_bytes_per_token,
+            "block_size": self.block_size,
+            "blocks": self.blocks,
+            "cached_tokens": self.cached_tokens,
+            "full_length_sequences": round(self.full_length_sequences, 2),
+            "token_buckets": list(self.token_buckets),
+            "request_buckets": list(self.request_buckets),
+            "programs": self.programs,
+            "problems": [each.to_json() for each in self.problems],
+            "concerns": [each.to_json() for each in self.concerns],
+            "rows": {kind: source_json(source) for kind, source in self.row_sources.items()},
+        }
 
 
 def plan_memory(
@@ -330,7 +252,7 @@ def plan_memory(
         return reason
     layout = lay_out(request)
     buckets = compile_buckets(request)
-    found = tuple(obstacles(request, layout))
+    found = tuple(problems(request, layout))
     nearest = instruction(request, nearest_that_fit(request, accelerators)) if found else ""
     return MemoryPlan(
         request=request,
@@ -348,6 +270,57 @@ def plan_memory(
         request_buckets=buckets.requests,
         backbones=buckets.backbones,
         programs=buckets.programs,
-        problems=tuple(Remark(one.setting, one.what, one.remedy or nearest) for one in found),
+        problems=tuple(replace(one, nearest=one.nearest or nearest) for one in found),
         concerns=() if found else tuple(concerns(request, layout)),
     )
+
+
+#: vLLM keeps lengths and numbers of sequences in 32 bits.
+_LARGEST = 2**31 - 1
+_NUMBERS = (
+    "tensor_parallel_size",
+    "max_model_len",
+    "max_num_seqs",
+    "max_num_batched_tokens",
+    "block_size",
+    "blocks",
+    "min_token_bucket",
+)
+
+
+def not_covered(request: MemoryRequest) -> NotPlannable | None:
+    """Why ``request`` is not planned, or None."""
+    row = request.accelerator
+    if row.hosts > 1:
+        return NotPlannable(f"{row.name} has {row.hosts} hosts, whose memory is not described")
+    if row.hbm_bytes_per_chip is None:
+        return NotPlannable(
+            f"how much memory the runtime reports for a {row.generation} chip is not known"
+        )
+    if not 0 < request.gpu_memory_utilization <= 1:
+        return NotPlannable(
+            f"gpu_memory_utilization {request.gpu_memory_utilization:g} is not between 0 and 1"
+        )
+    if (reason := not_countable(request)) is not None:
+        return reason
+    if request.min_token_bucket & (request.min_token_bucket - 1):
+        return NotPlannable(
+            f"MIN_TOKEN_BUCKET is {request.min_token_bucket}, which is no power of two"
+        )
+    if (buckets := count_token_buckets(request)) > MOST_BUCKETS:
+        return NotPlannable(
+            f"VLLM_TPU_BUCKET_PADDING_GAP {request.bucket_padding_gap} makes about {buckets:,} "
+            f"buckets of tokens, each a program to compile"
+        )
+    return None
+
+
+def not_countable(request: MemoryRequest | CpuMemoryRequest) -> NotPlannable | None:
+    """Why ``request`` cannot be counted: a number that no server takes, or no cache at all."""
+    for name in _NUMBERS:
+        value = getattr(request, name, None)
+        if value is not None and not 1 <= value <= _LARGEST:
+            return NotPlannable(f"{name} is not between 1 and {_LARGEST:,}")
+    if not cache_layers(request.model):
+        return NotPlannable(f"no layer of {request.model.name} owns a KV cache")
+    return None

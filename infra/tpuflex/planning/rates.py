@@ -1,4 +1,4 @@
-"""Prices of what a stack uses beside chips: storage of the weights, DNS zones, NAT.
+"""Prices of what a stack uses beside chips: storage and copies of the weights, DNS zones, NAT.
 
 Rows with a source and a date each. A region without a row has no price here; none is guessed.
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 
 from tpuflex.catalog.rows import Source
+from tpuflex.planning.figure import GIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +92,52 @@ TRANSFER: dict[tuple[str, ...], TransferRate] = {
     ("North America", "North America"): TransferRate(Decimal("0.02"), _NETWORK),
     ("North America", "Europe"): TransferRate(Decimal("0.08"), _NETWORK),
 }
+#: Google's month: a year's hours by twelve (https://cloud.google.com/storage/pricing).
+_HOURS_PER_MONTH = 730
+#: Continents as the prices name them, by the first word of a region.
+_CONTINENTS = {"us": "North America", "northamerica": "North America", "europe": "Europe"}
+
+
+def storage_per_month(size: int, region: str) -> Decimal | None:
+    """US dollars for ``size`` bytes of standard storage in ``region`` during a month; None where
+    nobody has read the price."""
+    rate = STORAGE.get(region)
+    if rate is None:
+        return None
+    dollars = Decimal(size) / GIB * rate.usd_per_hour * _HOURS_PER_MONTH
+    return dollars.quantize(Decimal("0.01"))
+
+
+def month_text(size: int, region: str) -> str:
+    """What storing ``size`` bytes costs, in words."""
+    dollars = storage_per_month(size, region)
+    if dollars is None:
+        return f"the price of storage in {region} was not read"
+    return f"${dollars} a month" if dollars or not size else "less than $0.01 a month"
+
+
+def transfer_dollars(size: int, origin: str, target: str) -> Decimal | None:
+    """US dollars at most for ``size`` bytes from the region ``origin`` to ``target``, rounded up to
+    a cent; None where nobody has read the price."""
+    if origin == target:
+        return Decimal(0)
+    rate = TRANSFER.get((_continent(origin), _continent(target)))
+    if rate is None:
+        return None
+    dollars = Decimal(size) / GIB * rate.usd_per_gib
+    return dollars.quantize(Decimal("0.01"), rounding=ROUND_CEILING)
+
+
+def transfer_text(size: int, origin: str, target: str) -> str:
+    """What copying ``size`` bytes costs, in words."""
+    dollars = transfer_dollars(size, origin, target)
+    if dollars is None:
+        return f"the price of the network from {origin} to {target} was not read"
+    if not dollars:
+        return "the network costs nothing within a region"
+    return f"the network costs ${dollars} at most"
+
+
+def _continent(region: str) -> str:
+    word = region.partition("-")[0]
+    return _CONTINENTS.get(word, word)

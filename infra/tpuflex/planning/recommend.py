@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tpuflex.catalog.rows import Source
 from tpuflex.catalog.zones import region_of
-from tpuflex.planning.evidence import Evidence, evidence
+from tpuflex.planning.compatibility import Compatibility, compatibility
 from tpuflex.planning.figure import Figure, ceiling
 from tpuflex.planning.first_token import FirstToken, Load, judge_first_token
 from tpuflex.planning.memory import MemoryPlan, plan_memory
@@ -122,7 +122,7 @@ class Option:
     fit: Fit
     budget: BudgetVerdict
     first_token: FirstToken
-    seen: Evidence
+    seen: Compatibility
     limits: Limits | None
     unproven: tuple[str, ...]
 
@@ -217,7 +217,7 @@ def _option(
         fit=_fit(plan),
         budget=_budget(total, requirements.budget),
         first_token=judge_first_token(model, accelerator, requirements.load, requirements.ttft),
-        seen=evidence(model, accelerator),
+        seen=compatibility(model, accelerator),
         limits=_limits(request, plan, requirements.load, per_hour),
         unproven=tuple(_unproven(request, plan, zones)),
     )

@@ -35,7 +35,7 @@ class MemoryRequest:
     Attributes:
         model: shape of the model.
         accelerator: chips; one host, with a known ``hbm_bytes_per_chip``
-            (:func:`tpuflex.planning.coverage.not_covered` says why not).
+            (:func:`tpuflex.planning.memory.not_covered` says why not).
         tensor_parallel_size: chips that share each layer.
         max_model_len: longest sequence, in tokens.
         kv_cache_dtype: data type of the cache.
@@ -116,6 +116,20 @@ class MemoryRequest:
             raise ValueError(f"usable memory of {self.accelerator.name} is not known")
         return self.accelerator.hbm_bytes_per_chip
 
+    def to_json(self) -> dict[str, object]:
+        """The request in a JSON document."""
+        return {
+            "model": self.model.name,
+            "max_model_len": self.max_model_len,
+            "max_num_seqs": self.max_num_seqs,
+            "accelerator_type": self.accelerator.name,
+            "chips": self.accelerator.chips,
+            "implementation": self.path,
+            "kv_cache_dtype": self.kv_cache_dtype,
+            "gpu_memory_utilization": self.gpu_memory_utilization,
+            "max_num_batched_tokens": self.max_num_batched_tokens,
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuMemoryRequest:
@@ -140,3 +154,12 @@ class CpuMemoryRequest:
     block_size: int
     max_num_seqs: int
     max_num_batched_tokens: int
+
+    def to_json(self) -> dict[str, object]:
+        """The request in a JSON document."""
+        return {
+            "model": self.model.name,
+            "max_model_len": self.max_model_len,
+            "max_num_seqs": self.max_num_seqs,
+            "accelerator_type": None,
+        }

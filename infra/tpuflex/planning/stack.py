@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tpuflex.planning.diagnostics import Diagnostic, beyond_context
+from tpuflex.planning.figure import GIB, ceiling, gib
 from tpuflex.planning.flags import cpu_request_from_flags, request_from_flags
-from tpuflex.planning.memory import MemoryPlan, beyond_context, plan_memory
+from tpuflex.planning.kv_cache import BlockLayout, CacheLayer, cache_layers, grouped_layout
+from tpuflex.planning.memory import MemoryPlan, not_countable, plan_memory
 from tpuflex.planning.request import CpuMemoryRequest, MemoryRequest, NotPlannable
+from tpuflex.planning.weights import text_parameters
 
 if TYPE_CHECKING:
     from tpuflex.catalog.catalog import Catalog
@@ -15,15 +19,6 @@ if TYPE_CHECKING:
 
     # Its classes take longer to make than a plan.
     from tpuflex.settings.model import StackSettings
-
-
-from collections.abc import Iterator
-
-from tpuflex.planning.coverage import not_countable
-from tpuflex.planning.figure import GIB, ceiling
-from tpuflex.planning.kv_cache import BlockLayout, CacheLayer, cache_layers, grouped_layout
-from tpuflex.planning.remark import Remark, gib
-from tpuflex.planning.weights import text_parameters
 
 
 def plan_cpu_memory(request: CpuMemoryRequest) -> MemoryPlan | NotPlannable:
@@ -68,22 +63,22 @@ def plan_cpu_memory(request: CpuMemoryRequest) -> MemoryPlan | NotPlannable:
     )
 
 
-def _problems(request: CpuMemoryRequest, blocks: int, cut: BlockLayout) -> Iterator[Remark]:
+def _problems(request: CpuMemoryRequest, blocks: int, cut: BlockLayout) -> Iterator[Diagnostic]:
     if problem := beyond_context(request.model, request.max_model_len):
         remedy = f"Write {request.model.max_context} or less."
-        yield Remark("serving.flags.max_model_len", problem, remedy)
+        yield Diagnostic("serving.flags.max_model_len", problem, remedy)
     if blocks < cut.blocks_per_sequence:
         size = cut.blocks_per_sequence * cut.block_bytes
-        yield Remark(
+        yield Diagnostic(
             "serving.env.VLLM_CPU_KVCACHE_SPACE",
             f"one sequence of {request.max_model_len:,} tokens needs {gib(size)} of KV cache",
             f'Write "{ceiling(size, GIB)}" or more, or a smaller max_model_len.',
         )
 
 
-def _concerns(request: CpuMemoryRequest, sequences: float) -> Iterator[Remark]:
+def _concerns(request: CpuMemoryRequest, sequences: float) -> Iterator[Diagnostic]:
     if sequences < request.max_num_seqs:
-        yield Remark(
+        yield Diagnostic(
             "serving.flags.max_num_seqs",
             f"{sequences:.1f} sequences of {request.max_model_len:,} tokens fit, and up to "
             f"{request.max_num_seqs} are admitted: when they grow long, some are preempted and "

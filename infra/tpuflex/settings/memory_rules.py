@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields
 
 from tpuflex.errors import Finding
+from tpuflex.planning.diagnostics import Diagnostic
 from tpuflex.planning.quantization import ANOTHER_CHECKPOINT, contradiction, refused_method
-from tpuflex.planning.remark import Remark
 from tpuflex.planning.request import NotPlannable
 from tpuflex.planning.stack import plan_stack
 from tpuflex.settings.model import NAMESPACE, Draft, StackSettings
@@ -100,6 +100,6 @@ def _other_model(settings: StackSettings) -> Iterator[Finding]:
         )
 
 
-def _findings(remarks: Iterable[Remark]) -> Iterator[Finding]:
-    for remark in remarks:
-        yield Finding(f"{NAMESPACE}{remark.setting}", remark.what, remark.nearest)
+def _findings(diagnostics: Iterable[Diagnostic]) -> Iterator[Finding]:
+    for each in diagnostics:
+        yield Finding(f"{NAMESPACE}{each.setting}", each.what, each.nearest)

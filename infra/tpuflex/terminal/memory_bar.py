@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
-from tpuflex.planning.remark import gib
+from tpuflex.planning.figure import gib
 from tpuflex.planning.request import CpuMemoryRequest
 
 if TYPE_CHECKING:

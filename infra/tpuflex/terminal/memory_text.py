@@ -1,17 +1,12 @@
-"""A memory plan in words and figures: the line of a plan, the table, the document for scripts."""
+"""A memory plan in words and figures: the line of a plan, the rows of its table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from tpuflex.planning.figure import source_json
+from tpuflex.planning.figure import gib
 from tpuflex.planning.memory import MemoryPlan
-from tpuflex.planning.remark import Remark, gib
 from tpuflex.planning.request import CpuMemoryRequest, MemoryRequest, NotPlannable
-
-if TYPE_CHECKING:
-    from tpuflex.catalog.rows import Source
 
 
 def memory_title(plan: MemoryPlan) -> str:
@@ -28,7 +23,7 @@ def memory_line(plan: MemoryPlan | NotPlannable) -> str:
     rest = f", {gib(plan.workspace_bytes)} left for programs" if plan.workspace_bytes else ""
     each = " on each chip" if plan.chips > 1 else ""
     least = "at least " if _is_lower_bound(plan) else ""
-    own = "; by rows of yours" if any(row.own for row in row_sources(plan).values()) else ""
+    own = "; by rows of yours" if any(row.own for row in plan.row_sources.values()) else ""
     return (
         f"{gib(plan.weight_bytes)} weights, {gib(plan.kv_bytes)} KV cache{rest}{each};\n"
         f"{least}{plan.cached_tokens:,} tokens cached,"
@@ -80,66 +75,9 @@ def verdict(plan: MemoryPlan) -> str:
     return "fits, with reservations" if plan.concerns else "fits"
 
 
-def row_sources(plan: MemoryPlan) -> dict[str, Source]:
-    """Where the rows come from that ``plan`` is computed from, by kind."""
-    request = plan.request
-    sources = {"model": request.model.source}
-    if isinstance(request, MemoryRequest):
-        sources["accelerator"] = request.accelerator.source
-    return sources
-
-
-def key_of(remark: Remark) -> str:
-    """The key of the stack file that ``remark`` is about."""
-    return f"tpuflex:{remark.setting}"
-
-
-def memory_document(plan: MemoryPlan) -> dict[str, object]:
-    """The plan for scripts; bytes are per chip."""
-    return {
-        **_request_document(plan.request),
-        "fits": plan.fits,
-        "tensor_parallel_size": plan.chips,
-        "hbm_bytes": plan.hbm_bytes,
-        "weight_bytes": plan.weight_bytes,
-        "kv_bytes": plan.kv_bytes,
-        "workspace_bytes": plan.workspace_bytes,
-        "kv_bytes_per_token": plan.kv_bytes_per_token,
-        "block_size": plan.block_size,
-        "blocks": plan.blocks,
-        "cached_tokens": plan.cached_tokens,
-        "full_length_sequences": round(plan.full_length_sequences, 2),
-        "token_buckets": list(plan.token_buckets),
-        "request_buckets": list(plan.request_buckets),
-        "programs": plan.programs,
-        "problems": [_remark(remark) for remark in plan.problems],
-        "concerns": [_remark(remark) for remark in plan.concerns],
-        "rows": {kind: source_json(source) for kind, source in row_sources(plan).items()},
-    }
-
-
 def _is_lower_bound(plan: MemoryPlan) -> bool:
     """Whether the cache turns out larger: the weights shrink after they are loaded."""
     return isinstance(plan.request, MemoryRequest) and plan.request.quantized_on_load
-
-
-def _request_document(request: MemoryRequest | CpuMemoryRequest) -> dict[str, object]:
-    document: dict[str, object] = {
-        "model": request.model.name,
-        "max_model_len": request.max_model_len,
-        "max_num_seqs": request.max_num_seqs,
-    }
-    if isinstance(request, CpuMemoryRequest):
-        return {**document, "accelerator_type": None}
-    return {
-        **document,
-        "accelerator_type": request.accelerator.name,
-        "chips": request.accelerator.chips,
-        "implementation": request.path,
-        "kv_cache_dtype": request.kv_cache_dtype,
-        "gpu_memory_utilization": request.gpu_memory_utilization,
-        "max_num_batched_tokens": request.max_num_batched_tokens,
-    }
 
 
 def _place(request: MemoryRequest | CpuMemoryRequest) -> str:
@@ -147,7 +85,3 @@ def _place(request: MemoryRequest | CpuMemoryRequest) -> str:
         return "the CPU of this machine"
     row = request.accelerator
     return f"{row.name} ({row.chips} {'chip' if row.chips == 1 else 'chips'})"
-
-
-def _remark(remark: Remark) -> dict[str, str]:
-    return {"key": key_of(remark), "what": remark.what, "nearest": remark.nearest}

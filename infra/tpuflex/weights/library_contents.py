@@ -10,7 +10,7 @@ from tpuflex.boot.places import COMPILE_CACHE_PREFIX
 from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.google.storage_client import storage_bucket
 from tpuflex.inventory.library import Reader, bucket_readers, list_library
-from tpuflex.planning.stack_cost import month_text, storage_per_month
+from tpuflex.planning.rates import month_text, storage_per_month
 from tpuflex.weights.bucket import weights_bucket
 from tpuflex.weights.local_files import translated_errors
 from tpuflex.weights.origin import files_text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import InterruptedByUser
 from tpuflex.planning.model_files import ServerNeeds
-from tpuflex.planning.transfer_cost import transfer_text
+from tpuflex.planning.rates import transfer_text
 from tpuflex.weights.origin import remember
 from tpuflex.weights.shared import require_same
 

@@ -9,7 +9,7 @@ from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
 from tpuflex.google.existing_bucket import read_existing_bucket, require_pushable
-from tpuflex.planning.stack_cost import month_text, storage_per_month
+from tpuflex.planning.rates import month_text, storage_per_month
 from tpuflex.weights.library import in_library, require_library
 from tpuflex.weights.pushed import PushedWeights
 

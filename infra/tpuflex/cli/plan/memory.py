@@ -10,11 +10,8 @@ from tpuflex.errors import NotFoundError, SettingsError
 from tpuflex.planning.request import NotPlannable
 from tpuflex.terminal.memory_bar import memory_bars
 from tpuflex.terminal.memory_text import (
-    key_of,
-    memory_document,
     memory_figures,
     memory_title,
-    row_sources,
     verdict,
 )
 
@@ -46,7 +43,7 @@ def run_memory(invocation: Invocation, choice: MemoryChoice) -> int:
     plan, files = planned(invocation, choice)
     if isinstance(plan, NotPlannable):
         raise NotFoundError(f"There is no memory plan: {plan.reason}.")
-    invocation.output.document(memory_document(plan))
+    invocation.output.document(plan.to_json())
     _show(invocation, plan)
     if choice.model is None:
         invocation.output.result(
@@ -82,9 +79,9 @@ def _show(invocation: Invocation, plan: MemoryPlan) -> None:
     output.result()
     output.heading(f"Verdict: {verdict(plan)}")
     for remark in (*plan.problems, *plan.concerns):
-        output.result(f"  {key_of(remark)}")
+        output.result(f"  {remark.key}")
         for sentence in filter(None, (f"{remark.what}.", remark.nearest)):
             output.result(fill(sentence, _COLUMNS, initial_indent="    ", subsequent_indent="    "))
-    for kind, source in row_sources(plan).items():
+    for kind, source in plan.row_sources.items():
         if source.own:
             output.result(f"By your own word: {kind} from {source.text}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
-from tpuflex.planning.stack_cost import month_text
+from tpuflex.planning.rates import month_text
 from tpuflex.weights.library import region_of_bucket
 from tpuflex.weights.origin import files_text
 from tpuflex.weights.removal import Removal, planned_removal, remove

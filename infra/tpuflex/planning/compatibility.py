@@ -32,7 +32,7 @@ _TEXTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class Compatibility:
     """Reports of a model on an accelerator type.
 
     Attributes:
@@ -47,13 +47,13 @@ class Evidence:
     seen: tuple[Seen, ...]
 
 
-def evidence(model: Model, accelerator: Accelerator) -> Evidence:
+def compatibility(model: Model, accelerator: Accelerator) -> Compatibility:
     """The reports of ``model`` on ``accelerator`` or on its generation."""
     here = [row for row in model.seen if row.accelerator == accelerator.name]
     wider = [row for row in model.seen if row.accelerator == accelerator.generation]
     level = _level(here, wider)
     text = _TEXTS[level].format(name=accelerator.name, generation=accelerator.generation)
-    return Evidence(level, text, (*here, *wider))
+    return Compatibility(level, text, (*here, *wider))
 
 
 def _level(here: list[Seen], wider: list[Seen]) -> Level:
