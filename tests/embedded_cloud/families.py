@@ -10,7 +10,7 @@ import psutil
 FAMILY = """
 import subprocess, sys, time
 sleep = "import time; time.sleep(60)"
-subprocess.Popen([sys.executable, "-c", sleep, "-m", "tpuflex.provider.main"])
+subprocess.Popen([sys.executable, "-c", sleep, "-m", "tpuflex.plugin"])
 subprocess.Popen([sys.executable, "-c", sleep])
 print("up", flush=True)
 time.sleep(60)

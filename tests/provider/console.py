@@ -22,8 +22,8 @@ from tests.provider.fakes import (
 from tests.provider.transcript import A, B, ByZone, transcript
 from tpuflex.errors import ApiError
 from tpuflex.provider.call import Call
-from tpuflex.provider.operations import create, delete_resource, read, update
-from tpuflex.provider.read import ReadResult
+from tpuflex.provider.operations import create, delete_resource, update
+from tpuflex.provider.read import ReadResult, read
 from tpuflex.queued_resource.check import input_properties
 
 BORN = "2026-11-21T08:00:00.123456789Z"

@@ -23,7 +23,7 @@ from pulumi_plugin.log import EngineLog
 from pulumi_plugin.serve import start
 from tpuflex.engine.events import Note, progress_of
 from tpuflex.google.timing import Timing
-from tpuflex.provider.main import connector
+from tpuflex.plugin import connector
 from tpuflex.provider.servicer import Servicer
 from tpuflex.tpu import Provider, QueuedResource
 

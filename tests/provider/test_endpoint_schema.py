@@ -15,7 +15,7 @@ from pulumi_plugin.wire import encode
 from tpuflex.catalog.rows import CatalogRows
 from tpuflex.naming import VLLM_ENDPOINT
 from tpuflex.provider import endpoint_schema
-from tpuflex.provider.endpoint_inputs import SECTIONS, KeptNames
+from tpuflex.provider.endpoint_schema import SECTIONS, KeptNames
 from tpuflex.provider.schema import package_schema
 from tpuflex.remote.sections import endpoint_sections
 from tpuflex.settings.model import PLACEHOLDER_PROJECT, StackSettings

@@ -27,7 +27,7 @@ from tpuflex.naming import VLLM_ENDPOINT
 from tpuflex.provider.call import UnreadyError, elapsed, pause_for
 from tpuflex.provider.configuration import Configuration, configuration, endpoints
 from tpuflex.provider.schema import package_schema
-from tpuflex.provider.zone_attempt import ZoneAttempt, reason
+from tpuflex.provider.zone_attempts import ZoneAttempt, reason
 from tpuflex.queued_resource.model import QueuedResource as Found
 from tpuflex.queued_resource.name import RequestName
 from tpuflex.queued_resource.rows import moment

@@ -8,8 +8,8 @@ from pulumi_plugin.values import Properties
 from tests.provider.fakes import NAME, Answer, Sent, queued, scripted
 from tests.provider.several import IDS, KNOWN, PLACE, STATE, THREE, Zone
 from tpuflex.provider.call import UnreadyError
+from tpuflex.provider.diff import resource_diff
 from tpuflex.provider.operations import create
-from tpuflex.provider.planning import plan
 from tpuflex.provider.read import read
 from tpuflex.queued_resource.model import Node, QueuedResource
 from tpuflex.queued_resource.name import Nodes, RequestName
@@ -144,7 +144,7 @@ def test_lost_node_is_replaced_with_its_request() -> None:
     assert found is not None
     assert found.outputs["lifecycle"] == "lost"
     assert "1 of 3 nodes is not READY: slice-g1-1 is missing" in said.text
-    assert plan(found.inputs, KNOWN, found.outputs, 1.8e9).diff.replaces
+    assert resource_diff(found.inputs, KNOWN, found.outputs, 1.8e9).diff.replaces
 
 
 @pytest.mark.parametrize("known", [{}, {**STATE, "nodes": [{"id": id_} for id_ in IDS]}])
@@ -178,4 +178,4 @@ def test_import_reads_all_of_it_back() -> None:
     assert found is not None
     assert found.inputs["multiNode"] == {"nodeCount": 3}
     assert [node["id"] for node in found.outputs["nodes"]] == list(IDS)  # type: ignore[index, union-attr, call-overload]
-    assert not plan(found.inputs, KNOWN, found.outputs, 1.8e9).diff.replaces
+    assert not resource_diff(found.inputs, KNOWN, found.outputs, 1.8e9).diff.replaces

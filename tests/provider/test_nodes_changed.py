@@ -12,8 +12,8 @@ from tests.provider.several import IDS, KNOWN, STATE, Zone
 from tpuflex.errors import AccessError, ApiError
 from tpuflex.naming import LABEL_OWNER
 from tpuflex.provider.call import UnreadyError
+from tpuflex.provider.diff import resource_diff
 from tpuflex.provider.operations import create, delete_resource, update
-from tpuflex.provider.planning import plan
 from tpuflex.provider.read import read
 from tpuflex.queued_resource.states import Lifecycle
 
@@ -129,7 +129,7 @@ def test_half_a_patch_is_told_and_finished() -> None:
     assert patched(script) == list(IDS)
     found = read(call, NAME, LABELLED, STATE)
     assert found is not None
-    assert set(plan(found.inputs, LABELLED, found.outputs, 1.8e9).diff.changes) == {
+    assert set(resource_diff(found.inputs, LABELLED, found.outputs, 1.8e9).diff.changes) == {
         "tags",
         "nodes",
     }
@@ -138,7 +138,7 @@ def test_half_a_patch_is_told_and_finished() -> None:
     assert patched(script) == [*IDS, IDS[1]]
     again = read(call, NAME, LABELLED, STATE)
     assert again is not None
-    assert not plan(again.inputs, LABELLED, again.outputs, 1.8e9).diff.changes
+    assert not resource_diff(again.inputs, LABELLED, again.outputs, 1.8e9).diff.changes
 
 
 WORDED: Properties = {**KNOWN, "description": "one", "labels": {**INPUTS["labels"], "team": "a"}}
@@ -169,14 +169,14 @@ def test_a_killed_run_changed_one_node(
 
     found = read(call, NAME, WORDED, STATE)
     assert found is not None
-    planned = plan(found.inputs, wanted, found.outputs, 1.8e9).diff
+    planned = resource_diff(found.inputs, wanted, found.outputs, 1.8e9).diff
     assert (planned.changes["nodes"].replaces, planned.replaces) == (False, False)
     update(call, NAME, found.inputs, wanted, found.outputs, timeout=0)
 
     assert patched(script) == [id_ for id_ in IDS if id_ != patched_first]
     again = read(call, NAME, wanted, found.outputs)
     assert again is not None
-    assert not plan(again.inputs, wanted, again.outputs, 1.8e9).diff.changes
+    assert not resource_diff(again.inputs, wanted, again.outputs, 1.8e9).diff.changes
 
 
 def test_failed_patch_of_an_adopted_request_keeps_it_in_the_state() -> None:

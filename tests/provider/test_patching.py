@@ -23,9 +23,9 @@ from tests.provider.fakes import (
 )
 from tests.queued_resource.inputs import filled
 from tpuflex.naming import LABEL_SPEC, Names
+from tpuflex.provider.diff import resource_diff
 from tpuflex.provider.operations import update
 from tpuflex.provider.patch import node_patch, patch
-from tpuflex.provider.planning import plan
 from tpuflex.provider.read import read
 from tpuflex.queued_resource.body import spec_hash
 from tpuflex.queued_resource.diff import diff
@@ -123,7 +123,7 @@ def test_a_mark_that_a_node_has_lost_is_put_back(mark: str) -> None:
     found = read(call, NAME, asked, {})
     assert found is not None
     assert found.inputs["labels"] == marks
-    planned = plan(found.inputs, asked, found.outputs, 1.8e9).diff
+    planned = resource_diff(found.inputs, asked, found.outputs, 1.8e9).diff
     update(call, NAME, found.inputs, asked, found.outputs, timeout=0)
 
     assert list(planned.changes) == ["nodes"]

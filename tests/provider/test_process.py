@@ -65,7 +65,7 @@ _MUCH_LATER = (
     ("module", "later"),
     [
         ("tpuflex.provider.resources", _MUCH_LATER),
-        ("tpuflex.provider.main", f"{_MUCH_LATER} pydantic tpuflex.provider.resources"),
+        ("tpuflex.plugin", f"{_MUCH_LATER} pydantic tpuflex.provider.resources"),
     ],
 )
 def test_provider_starts_without_what_comes_later(module: str, later: str) -> None:

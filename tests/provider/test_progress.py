@@ -11,9 +11,9 @@ from tests.provider.fakes import FakeTime, args, missing, queued, scripted
 from tests.provider.zones import A, B, Zone, race
 from tpuflex.google.timing import Timing
 from tpuflex.provider.call import HEARTBEAT, Call, Deadlines, UnreadyError, pause_for
-from tpuflex.provider.contest import Contest, Progress
 from tpuflex.provider.waits import Waits
 from tpuflex.provider.watch import Watch
+from tpuflex.provider.zone_attempts import Progress, ZoneAttempts
 from tpuflex.queued_resource.model import QueuedResource
 from tpuflex.queued_resource.snapshot import Snapshot
 
@@ -49,11 +49,11 @@ class Wait:
     told: Told = field(default_factory=Told)
 
     def __post_init__(self) -> None:
-        self.contest = Contest(self._call(), args(zones=list(self.zones)), self.limits)
-        for attempt in self.contest.attempts:
-            attempt.watch = Watch(self.contest.call, attempt.name)
+        self.attempts = ZoneAttempts(self._call(), args(zones=list(self.zones)), self.limits)
+        for attempt in self.attempts.attempts:
+            attempt.watch = Watch(self.attempts.call, attempt.name)
         self.see(*["WAITING_FOR_RESOURCES"] * len(self.zones))
-        self.progress = Progress(self.contest.call, self.contest)
+        self.progress = Progress(self.attempts.call, self.attempts)
 
     def _call(self) -> Call:
         call, _, _ = scripted(lambda _: missing(), self.time)
@@ -62,7 +62,7 @@ class Wait:
         return replace(call, timing=timing, report=self.told, waits=self.waits)
 
     def watches(self) -> list[Watch]:
-        return [attempt.watch for attempt in self.contest.attempts if attempt.watch is not None]
+        return [attempt.watch for attempt in self.attempts.attempts if attempt.watch is not None]
 
     def see(self, *states: str) -> None:
         """The next look finds the zones' requests in ``states``."""
@@ -84,7 +84,7 @@ def test_the_first_look_is_told_without_a_time_and_stays() -> None:
 
     ((text, passing),) = wait.after(5)
 
-    assert text == wait.contest.lines()[0]
+    assert text == wait.attempts.lines()[0]
     assert not passing
     assert "(after" not in text
 
@@ -97,7 +97,7 @@ def test_a_change_is_told_at_once_with_the_age_of_the_wait() -> None:
 
     ((text, passing),) = wait.after(30)
 
-    assert text == f"{wait.contest.lines()[0]} (after 30s)"
+    assert text == f"{wait.attempts.lines()[0]} (after 30s)"
     assert not passing
 
 
@@ -121,7 +121,7 @@ def test_what_stays_is_said_again_a_minute_after_the_last_line() -> None:
 
     assert wait.after(59.9) == []
     ((text, passing),) = wait.after(0.1)
-    assert text == f"{wait.contest.describe()} (1m so far, 23h59m left)"
+    assert text == f"{wait.attempts.describe()} (1m so far, 23h59m left)"
     assert passing
     assert wait.after(59.9) == []
     wait.see("PROVISIONING")
@@ -129,7 +129,7 @@ def test_what_stays_is_said_again_a_minute_after_the_last_line() -> None:
         watch.granted = wait.time.now
     assert len(wait.after(0)) == 1
     assert wait.after(59.9) == []
-    assert wait.after(0.1) == [(f"{wait.contest.describe()} (3m so far, 59m left)", True)]
+    assert wait.after(0.1) == [(f"{wait.attempts.describe()} (3m so far, 59m left)", True)]
 
 
 @pytest.mark.parametrize(
@@ -148,13 +148,13 @@ def test_a_sign_of_life_says_since_when_google_is_silent(
 
     told = wait.after(200)
 
-    assert told == [(f"{wait.contest.describe()} (3m20s so far, 23h56m left{note})", True)]
+    assert told == [(f"{wait.attempts.describe()} (3m20s so far, 23h56m left{note})", True)]
 
 
 def test_a_sign_of_life_needs_no_deadline() -> None:
     """While a leftover is cleared no deadline applies, so no remaining time is given."""
     wait = Wait()
-    wait.contest.drop(wait.contest.attempts[0])
+    wait.attempts.drop(wait.attempts.attempts[0])
     assert wait.after(0) == []
 
     assert wait.after(60) == [(f"{A} being cleared (1m so far)", True)]
@@ -199,10 +199,10 @@ def test_a_pause_ends_with_the_turn_of_a_zone() -> None:
     """In order: the next zone is asked when the turn is over, unless this one was granted."""
     wait = Wait((A, B))
     wait.after(HOUR)
-    wait.contest.attempts[1].share = wait.time.now + 4
+    wait.attempts.attempts[1].share = wait.time.now + 4
     assert wait.progress.pause() == pytest.approx(4)
 
-    watch = wait.contest.attempts[1].watch
+    watch = wait.attempts.attempts[1].watch
     assert watch is not None
     watch.granted = wait.time.now
     assert wait.progress.pause() == 30
@@ -212,7 +212,7 @@ def test_a_pause_ends_with_the_next_step_of_a_deletion() -> None:
     """A young deletion beside an old wait is looked at as often as it needs."""
     wait = Wait((A, B))
     wait.after(HOUR)
-    wait.contest.drop(wait.contest.attempts[1], "lost")
+    wait.attempts.drop(wait.attempts.attempts[1], "lost")
 
     assert wait.progress.pause() == 0.5
 
@@ -221,11 +221,11 @@ def test_without_request_and_deletion_the_next_zone_is_asked_at_once() -> None:
     """A zone that has failed costs no pause; one that is being deleted, or waited for, does."""
     wait = Wait((A, B))
     wait.after(HOUR)
-    for attempt in wait.contest.attempts:
+    for attempt in wait.attempts.attempts:
         attempt.watch = None
     assert wait.progress.pause() == 0
 
-    wait.contest.drop(wait.contest.attempts[0])
+    wait.attempts.drop(wait.attempts.attempts[0])
     assert wait.progress.pause() == 0.5
 
 

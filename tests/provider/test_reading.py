@@ -24,8 +24,8 @@ from tests.provider.fakes import (
 )
 from tests.queued_resource.inputs import at, filled
 from tpuflex.errors import ConflictError
+from tpuflex.provider.diff import refuse_replacement, resource_diff
 from tpuflex.provider.operations import delete_resource, refuse_deletion
-from tpuflex.provider.planning import plan, refuse_replacement
 from tpuflex.provider.queued_resource import previewed_creation
 from tpuflex.provider.read import names_of
 from tpuflex.queued_resource.body import imported_inputs, request_body
@@ -307,6 +307,6 @@ def test_steering_is_added_deleted_or_changed(
     old: Properties, new: Properties, kind: ChangeKind
 ) -> None:
     """Each is shown as what it is; only another word asks for a new run."""
-    found = plan(filled(**old), filled(**new), {"lifecycle": "active"}, 0).diff.changes
+    found = resource_diff(filled(**old), filled(**new), {"lifecycle": "active"}, 0).diff.changes
 
     assert found == {"rerun": Change(kind, replaces=kind is not ChangeKind.DELETE)}

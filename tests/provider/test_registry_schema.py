@@ -17,7 +17,7 @@ from tests.provider.fakes import INPUTS as BASE
 from tests.queued_resource.inputs import OTHER
 from tpuflex.naming import QUEUED_RESOURCE, VLLM_ENDPOINT
 from tpuflex.provider import examples
-from tpuflex.provider.planning import plan
+from tpuflex.provider.diff import resource_diff
 from tpuflex.provider.schema import package_schema
 from tpuflex.queued_resource.fields import DEFAULTS, INNER_DEFAULTS, INPUTS, ROWS, RequestArgs
 from tpuflex.queued_resource.name import Nodes, NodeStatus, RequestName
@@ -110,7 +110,7 @@ def test_what_replaces_is_what_the_diff_replaces(key: str) -> None:
     seen = []
     for beside in BESIDE:
         old = {**BASE, "strategy": "race", **beside}
-        planned = plan(old, {**old, **other}, stands, 0.0).diff
+        planned = resource_diff(old, {**old, **other}, stands, 0.0).diff
         seen.append(bool(planned.replaces))
 
     assert RESOURCE["inputProperties"][key].get("willReplaceOnChanges", False) is all(seen)

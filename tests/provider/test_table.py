@@ -25,8 +25,8 @@ from tests.provider.fakes import (
 )
 from tpuflex.errors import AccessError, ApiError, TpuflexError
 from tpuflex.provider.call import UnreadyError
+from tpuflex.provider.diff import resource_diff
 from tpuflex.provider.operations import delete_resource, update
-from tpuflex.provider.planning import plan
 from tpuflex.provider.read import read
 from tpuflex.queued_resource.check import input_properties
 from tpuflex.queued_resource.outcomes import TABLE, Condition, PreviewAction
@@ -120,7 +120,7 @@ def test_plan_is_what_the_table_says(case: Case) -> None:
         assert expected is PreviewAction.CREATE
         return
 
-    planned = plan(found.inputs, KNOWN, found.outputs, EARLY).diff
+    planned = resource_diff(found.inputs, KNOWN, found.outputs, EARLY).diff
 
     unchanged = PreviewAction.UPDATE if planned.changes else PreviewAction.NOTHING
     kind = PreviewAction.REPLACE if planned.replaces else unchanged
@@ -182,7 +182,7 @@ def test_run_that_ended_stays_in_the_state_without_its_leftover() -> None:
     assert found.outputs["lifecycle"] == "ended"
     assert found.outputs["state"] == "NOT_FOUND"
     assert found.outputs["expireTime"] == "2026-11-21T12:05Z"
-    assert not plan(found.inputs, KNOWN, found.outputs, EARLY).diff.replaces
+    assert not resource_diff(found.inputs, KNOWN, found.outputs, EARLY).diff.replaces
     again = read(call, NAME, KNOWN, found.outputs)
     assert again is not None
     assert again.outputs == found.outputs

@@ -27,7 +27,7 @@ from tests.unit.stack_sections import sections
 from tpuflex.components.endpoint_args import VllmEndpointArgs
 from tpuflex.errors import SettingsError
 from tpuflex.naming import Names
-from tpuflex.provider.endpoint_inputs import SECTIONS
+from tpuflex.provider.endpoint_schema import SECTIONS
 from tpuflex.remote.sections import endpoint_sections
 from tpuflex.settings.load import parse
 

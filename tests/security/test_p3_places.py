@@ -14,7 +14,7 @@ import pytest
 
 from pulumi_plugin import user_namespace
 from tests.security.strangers import STRANGER, needs_second_uid
-from tpuflex import program
+from tpuflex import plugin, program
 from tpuflex.cli.completion import VARIABLE, answer_shell
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run, tpuflex
@@ -23,7 +23,6 @@ from tpuflex.errors import AccessError
 from tpuflex.files import trusted as trusted_files
 from tpuflex.files.trusted import TRUSTED_UID_VARIABLE, child_environment, require_own
 from tpuflex.project import open_project
-from tpuflex.provider import main as provider
 from tpuflex.stack.environment import google_environment
 
 _PROJECT = "name: demo\nruntime: python\nmain: infra/\nstackConfigDir: stacks\n"
@@ -83,7 +82,7 @@ def _command(*words: str) -> Callable[[], object]:
     "way",
     [
         *(_command("preview"), _command("engine", "--install"), _command("emulator", "start")),
-        *(_command("memory"), lambda: provider.main([]), program.main),
+        *(_command("memory"), lambda: plugin.main([]), program.main),
     ],
 )
 def test_nothing_of_a_planted_project_is_run(

@@ -26,11 +26,11 @@ OTHER_PACKAGES = {
 
 #: Rank of each part; an import may only point to a lower rank (or stay within its part).
 RANKS: dict[str, int] = {
-    # The provider's process makes components, too, which register resources of the provider.
-    "provider.main": 15,
-    "remote": 14,
+    # The plugin's process answers for the provider, and for components in other languages.
+    "plugin": 13,
     "cli": 13,
     "__main__": 13,
+    "remote": 12,
     "deploy": 12,
     "doctor": 11,
     # The program reads the files of a model on this machine, by which the stack is planned.

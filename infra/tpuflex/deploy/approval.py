@@ -10,12 +10,12 @@ from tpuflex.errors import NotFoundError, PlanChangedError
 from tpuflex.naming import QUEUED_RESOURCE
 
 #: For what a renewal replaces the slice: its run is over or about to be
-#: (:func:`tpuflex.provider.planning.due`), and each has an id of its own.
+#: (:func:`tpuflex.provider.diff.due`), and each has an id of its own.
 _RENEWAL = frozenset({"expireTime", "lifecycle", "queuedResourceId"})
 
 #: What an update shows that only goes on with what an earlier run of the engine began: the request
 #: waits, or what it asked for does not serve yet, or a deletion was stopped that had asked it to
-#: drain (:mod:`tpuflex.provider.planning`).
+#: drain (:mod:`tpuflex.provider.diff`).
 _GOES_ON = frozenset({"drainsUntil", "lifecycle", "requests", "takesOverFrom"})
 
 

@@ -25,9 +25,9 @@ from tpuflex.provider.handover import HandOver, without_successor
 from tpuflex.provider.patch import patch
 from tpuflex.provider.place import refuse_foreign
 from tpuflex.provider.race import obtain
-from tpuflex.provider.read import labels_of, names_of, read
+from tpuflex.provider.read import labels_of, names_of
 from tpuflex.provider.serving_hosts import serves, that_answer
-from tpuflex.provider.zone_attempt import ZoneAttempt
+from tpuflex.provider.zone_attempts import ZoneAttempt
 from tpuflex.queued_resource.check import parse
 from tpuflex.queued_resource.fields import DEFAULTS, RequestArgs
 from tpuflex.queued_resource.name import RequestName
@@ -41,8 +41,6 @@ from tpuflex.queued_resource.outputs import recorded_lifecycle, taken_over
 from tpuflex.queued_resource.ownership import NO_RECORDS, Records
 from tpuflex.queued_resource.snapshot import Snapshot, parse_time
 from tpuflex.queued_resource.states import Lifecycle
-
-__all__ = ["create", "delete_resource", "read", "update"]
 
 JsonObject = dict[str, JsonValue]
 

@@ -18,11 +18,11 @@ from tpuflex.codes import with_code
 from tpuflex.errors import InterruptedByUser, TpuflexError
 from tpuflex.google.timing import Timing
 from tpuflex.provider.call import Call, UnreadyError
+from tpuflex.provider.diff import resource_diff
 from tpuflex.provider.generations import Generations, requests_of
 from tpuflex.provider.handover import await_heir
-from tpuflex.provider.operations import create, delete_resource, read, update
-from tpuflex.provider.planning import plan
-from tpuflex.provider.read import labels_of
+from tpuflex.provider.operations import create, delete_resource, update
+from tpuflex.provider.read import labels_of, read
 from tpuflex.provider.replacements import Replacements
 from tpuflex.provider.state_id import drawn
 from tpuflex.queued_resource.check import failures, input_properties, parse, with_defaults
@@ -249,7 +249,7 @@ class QueuedResources:
         first = not self._replacements.is_checked(request.urn) and any(
             map(has_unknown, news.values())
         )
-        planned = plan(old, news, olds, self._timing.wall(), goes_first=first)
+        planned = resource_diff(old, news, olds, self._timing.wall(), goes_first=first)
         self._replacements.shown(request.urn, old, olds)
         self._replacements.planned(request.urn, permitted=planned.permitted)
         if not planned.diff.replaces:

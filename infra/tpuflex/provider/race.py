@@ -20,11 +20,10 @@ from tpuflex.errors import (
 )
 from tpuflex.google.settling import SETTLED_AFTER
 from tpuflex.provider.call import Call, Deadlines, UnreadyError, elapsed
-from tpuflex.provider.contest import Contest, Progress, all_zones_failed
 from tpuflex.provider.place import Verdict, adopted, place, refusal, verdict, withdraw
 from tpuflex.provider.serving_hosts import serves, that_answer
 from tpuflex.provider.watch import GO_ON, Watch
-from tpuflex.provider.zone_attempt import ZoneAttempt
+from tpuflex.provider.zone_attempts import Progress, ZoneAttempt, ZoneAttempts, all_zones_failed
 from tpuflex.queued_resource.fields import RequestArgs
 from tpuflex.queued_resource.model import Status
 from tpuflex.queued_resource.name import RequestName
@@ -150,19 +149,19 @@ class Race:
         self._shown = next(iter(recorded), None)
         self._known = frozenset(recorded)
         self._unchanged = False  # the recorded request is active: there is nothing to report
-        self._contest = Contest(call, args, deadlines, records)
-        self._contest.add_other_requests(self._known)
-        self._ordered = args.strategy == "ordered" and not self._contest.single
-        self._progress = Progress(call, self._contest)
+        self._zones = ZoneAttempts(call, args, deadlines, records)
+        self._zones.add_other_requests(self._known)
+        self._ordered = args.strategy == "ordered" and not self._zones.single
+        self._progress = Progress(call, self._zones)
         self._patience = Patience(call, args, creating=not self._known)
 
     def run(self) -> Snapshot:
         """As :func:`obtain`."""
-        contest = self._contest
+        zones = self._zones
         try:
             self._survey()
             while True:
-                contest.remove()
+                zones.remove()
                 self._ask()
                 winner = self._poll()
                 if winner is not None:
@@ -172,27 +171,27 @@ class Race:
                 self._progress.report()
                 self._pause(self._progress.pause())
         except InterruptedByUser as error:
-            if not contest.remains():
+            if not zones.remains():
                 raise
-            message = f"stopped waiting for {contest.names()}"
-            raise contest.kept(message, GO_ON, code=Code.STOPPED) from error
+            message = f"stopped waiting for {zones.names()}"
+            raise zones.kept(message, GO_ON, code=Code.STOPPED) from error
 
     # -- what an earlier run has left -----------------------------------------
 
     def _survey(self) -> None:
         """Look into every zone before requesting anything: an earlier run may already have a
         winner."""
-        contest = self._contest
-        for attempt in contest.attempts:
+        zones = self._zones
+        for attempt in zones.attempts:
             try:
                 seen = self._patience.look(attempt.name)
             except (AccessError, ApiError) as error:
-                if contest.single:
+                if zones.single:
                     raise
                 self._lose(attempt, error)
                 attempt.exists = True  # it may
                 continue
-            judged = verdict(attempt.args, seen, contest.records)
+            judged = verdict(attempt.args, seen, zones.records)
             if judged is Verdict.REFUSE_DIFFERENT and attempt.name in self._known:
                 # The fingerprint is for requests that no state records. Here the diff has decided
                 # that what differs (on_boot_change, say) is changed in place.
@@ -200,13 +199,13 @@ class Race:
             if judged is Verdict.ADOPT:
                 self._adopt(attempt, seen)
             elif judged is Verdict.CLEAR:
-                where = f"{contest.at(attempt)}{seen.describe()}"
+                where = f"{zones.at(attempt)}{seen.describe()}"
                 self._call.report(f"clearing a leftover of an earlier run, {where}")
-                contest.drop(attempt)
+                zones.drop(attempt)
             elif judged is Verdict.REFUSE_DIFFERENT:
                 refused = refusal(attempt.args, seen, judged)
-                if contest.remains():
-                    raise contest.kept(refused.message, refused.hint, code=refused.code)
+                if zones.remains():
+                    raise zones.kept(refused.message, refused.hint, code=refused.code)
                 raise refused
         if self._ordered:
             self._choose_turn()
@@ -220,12 +219,12 @@ class Race:
         if attempt.name in self._known and seen.lifecycle is Lifecycle.ACTIVE:
             self._unchanged = True
             return
-        known, where = attempt.name in self._known, self._contest.at(attempt)
+        known, where = attempt.name in self._known, self._zones.at(attempt)
         self._call.report(adopted(seen, where, known=known), warning=not known)
 
     def _choose_turn(self) -> None:
         """Ordered: begin in the zone that is furthest along; withdraw what waits in the others."""
-        attempts = self._contest.attempts
+        attempts = self._zones.attempts
         live = [attempt for attempt in attempts if attempt.live]
         if not live:
             return
@@ -234,14 +233,14 @@ class Race:
             if other is not first and not other.granted:
                 self._withdraw(other)
         at = attempts.index(first)
-        self._contest.attempts = [*attempts[at:], *attempts[:at]]
+        self._zones.attempts = [*attempts[at:], *attempts[:at]]
         self._begin_turn(first)
 
     # -- requesting ----------------------------------------------------------------------------
 
     def _ask(self) -> None:
         """Place the requests that are due."""
-        attempts = self._contest.attempts
+        attempts = self._zones.attempts
         if any(attempt.granted for attempt in attempts):
             return
         for attempt in attempts:
@@ -254,12 +253,12 @@ class Race:
 
     def _place(self, attempt: ZoneAttempt) -> None:
         attempt.exists = True  # until proven otherwise
-        deadline = self._call.timing.monotonic() + self._contest.deadlines.deletion
+        deadline = self._call.timing.monotonic() + self._zones.deadlines.deletion
         try:
             operation = place(self._call, attempt.args, deadline=deadline)
         except UnreadyError as error:
             if isinstance(error.__cause__, InterruptedByUser):
-                raise self._contest.kept(error.message, error.hint, code=error.code) from error
+                raise self._zones.kept(error.message, error.hint, code=error.code) from error
             operation = None  # it may have arrived: the watch will tell
         except InterruptedByUser:
             attempt.exists = False
@@ -274,15 +273,15 @@ class Race:
     def _begin_turn(self, attempt: ZoneAttempt) -> None:
         """Ordered: each zone gets an equal share of the queue time that is left."""
         now = self._call.timing.monotonic()
-        left = max(0.0, self._contest.began + self._contest.deadlines.queue - now)
-        turns = sum(e is attempt or e.not_asked for e in self._contest.attempts)
+        left = max(0.0, self._zones.began + self._zones.deadlines.queue - now)
+        turns = sum(e is attempt or e.not_asked for e in self._zones.attempts)
         attempt.share = now + left / turns if turns > 1 else None
 
     # -- waiting -----------------------------------------------------------------------------
 
     def _poll(self) -> ZoneAttempt | None:
         """Poll every request once; return one that is active, if any is."""
-        attempts = self._contest.attempts
+        attempts = self._zones.attempts
         for attempt in attempts:
             if attempt.live and attempt.watch is not None:
                 try:
@@ -299,7 +298,7 @@ class Race:
         """Of several that run the one that serves, else the one that the state shows, else the
         first of the zones: what an earlier call could not delete may have come to run beside what
         it got."""
-        serving = self._contest.serving
+        serving = self._zones.serving
         if len(active) > 1:
             serving.update(that_answer(self._call, (e.name for e in active), counts=serves))
         order = sorted(active, key=lambda e: (e.name not in serving, e.name != self._shown))
@@ -319,7 +318,7 @@ class Race:
             self._call.report(f"{attempt.zone}: not withdrawn yet ({error.message})", passing=True)
             return
         if withdrawn:
-            self._contest.drop(attempt, note)
+            self._zones.drop(attempt, note)
             self._call.report(f"{attempt.zone}: {note or 'withdrawn: one zone at a time'}")
         else:
             attempt.share = None  # granted at the last moment: it wins
@@ -330,33 +329,33 @@ class Race:
         if self._patience.outlasts(error, attempt.rejected):
             attempt.retry(self._call.timing.monotonic() + PAUSE)
             if isinstance(error, UnreadyError):
-                self._contest.drop(attempt)  # it exists, and has failed
+                self._zones.drop(attempt)  # it exists, and has failed
             return
         attempt.give_up(error)
-        if self._contest.single:
+        if self._zones.single:
             return
         self._call.report(
             f"{attempt.zone} has failed: {attempt.note}. {error.message}", warning=True
         )
-        if attempt.exists and any(e.live or e.not_asked for e in self._contest.attempts):
-            self._contest.drop(attempt, attempt.note)
+        if attempt.exists and any(e.live or e.not_asked for e in self._zones.attempts):
+            self._zones.drop(attempt, attempt.note)
 
     def _require_hope(self) -> None:
         """Go on only while some zone may still succeed."""
-        error = all_zones_failed(self._contest)
+        error = all_zones_failed(self._zones)
         if error is not None:
             raise error
 
     def _check_deadlines(self) -> None:
-        contest, live = self._contest, self._contest.live()
-        over = [text for watch in live if (text := watch.overdue(contest.deadlines, contest.began))]
-        if contest.age >= contest.deadlines.overall:
-            over = [elapsed(contest.age)]
+        zones, live = self._zones, self._zones.live()
+        over = [text for watch in live if (text := watch.overdue(zones.deadlines, zones.began))]
+        if zones.age >= zones.deadlines.overall:
+            over = [elapsed(zones.age)]
         elif len(over) < len(live):
             return
         if over:
-            raise contest.kept(
-                f"{contest.names()} is not active after {over[0]}: {contest.describe()}",
+            raise zones.kept(
+                f"{zones.names()} is not active after {over[0]}: {zones.describe()}",
                 GO_ON,
                 code=Code.WAITING,
             )
@@ -366,22 +365,22 @@ class Race:
     def _win(self, winner: ZoneAttempt) -> Snapshot:
         """Delete the requests in the other zones, and wait until they are gone."""
         assert winner.watch is not None  # noqa: S101 - it was polled
-        contest, age = self._contest, elapsed(winner.watch.age)
+        zones, age = self._zones, elapsed(winner.watch.age)
         if not self._unchanged:
-            self._call.report(f"{contest.at(winner)}{winner.seen.describe()} (after {age})")
-        for attempt in contest.attempts:
+            self._call.report(f"{zones.at(winner)}{winner.seen.describe()} (after {age})")
+        for attempt in zones.attempts:
             if attempt is not winner and attempt.exists and attempt.removal is None:
                 self._call.report(f"{attempt.zone}: deleting it, because {winner.zone} won")
-                contest.drop(attempt, attempt.note or f"deleted: {winner.zone} won")
+                zones.drop(attempt, attempt.note or f"deleted: {winner.zone} won")
         failures: list[TpuflexError] = []
-        beside = contest.removals()
-        while contest.removals():
-            failures += contest.remove()
-            if removals := contest.removals():
+        beside = zones.removals()
+        while zones.removals():
+            failures += zones.remove()
+            if removals := zones.removals():
                 self._pause(min(removal.wait() for removal in removals))
-        if failures or contest.stuck:
-            what = failures[0].message if failures else ", ".join(map(str, contest.stuck))
-            raise contest.kept(
+        if failures or zones.stuck:
+            what = failures[0].message if failures else ", ".join(map(str, zones.stuck))
+            raise zones.kept(
                 f"{winner.name} is ACTIVE, but the requests in other zones are not gone: {what}",
                 "Run `pulumi up` again: it deletes the rest.",
                 winner,
@@ -389,9 +388,9 @@ class Race:
             )
         if beside:
             winner.watch.poll()  # deleting may have taken longer than its run
-        if not contest.single and not self._unchanged:
+        if not zones.single and not self._unchanged:
             winner.note = f"ACTIVE after {age}"
-            asked = (attempt for attempt in contest.attempts if not attempt.not_asked)
+            asked = (attempt for attempt in zones.attempts if not attempt.not_asked)
             self._call.report("; ".join(attempt.summary() for attempt in asked))
         return winner.seen
 

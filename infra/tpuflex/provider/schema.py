@@ -10,9 +10,9 @@ from pydantic.alias_generators import to_camel
 
 from tpuflex import __version__
 from tpuflex.naming import PACKAGE, QUEUED_RESOURCE, STATE_ID, VLLM_ENDPOINT
+from tpuflex.provider.diff import ALWAYS_REPLACE
 from tpuflex.provider.examples import queued_resource_example
 from tpuflex.provider.functions import FUNCTIONS, AvailableAcceleratorType, Function
-from tpuflex.provider.planning import ALWAYS_REPLACE
 from tpuflex.provider.property_types import (
     STRING,
     STRINGS,

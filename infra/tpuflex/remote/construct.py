@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pulumi
+from google.rpc import status_pb2
 
 from pulumi_plugin.protocol import provider_pb2
 from tpuflex import __version__
@@ -22,8 +24,14 @@ from tpuflex.components.endpoint import VllmEndpoint
 from tpuflex.components.endpoint_args import VllmEndpointArgs
 from tpuflex.errors import TpuflexError
 from tpuflex.program import load
-from tpuflex.remote.sdk import ConstructResult, Provider, ProviderServicer
 from tpuflex.remote.sections import EndpointSections, endpoint_sections
+
+# The SDK's server of components brings a `google.rpc.Status` of its own, which protobuf refuses in
+# a process that has the published one (googleapis-common-protos), as failed calls of the provider
+# do. They are one message.
+sys.modules.setdefault("pulumi.runtime.proto.status_pb2", status_pb2)
+from pulumi.provider import ConstructResult, Provider  # noqa: E402 - not before the line above
+from pulumi.provider.server import ProviderServicer  # noqa: E402
 
 #: Registrations of one component that may wait for the engine at the same time: more than it has
 #: parts, so that one that waits for capacity holds up nothing.

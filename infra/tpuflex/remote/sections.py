@@ -22,7 +22,7 @@ from pulumi_plugin.values import (
 from pulumi_plugin.wire import decode
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.naming import Names
-from tpuflex.provider.endpoint_inputs import DEFAULTS, NAMES, SECTIONS, KeptNames
+from tpuflex.provider.endpoint_schema import DEFAULTS, NAMES, SECTIONS, KeptNames
 from tpuflex.settings.findings import UNKNOWN, did_you_mean, findings_of, without_explained
 from tpuflex.settings.load import parse
 from tpuflex.settings.model import NAMESPACE

@@ -11,8 +11,8 @@ from pulumi_plugin.values import UNKNOWN, Properties
 from tests.provider.fakes import NAME, Cloud, args, missing, node, queued, scripted, sequence
 from tpuflex.codes import Code
 from tpuflex.errors import ConflictError
+from tpuflex.provider.diff import DiffNote, resource_diff
 from tpuflex.provider.operations import delete_resource
-from tpuflex.provider.planning import PlanNote, plan
 from tpuflex.queued_resource.check import input_properties, with_defaults
 from tpuflex.queued_resource.outcomes import RUN_ACCEPTED, TABLE, Condition
 
@@ -44,7 +44,7 @@ def changes(
     old: Properties, new: Properties, outputs: Properties, now: float = END - 14400
 ) -> dict[str, bool]:
     """Changed properties and whether each replaces; without the id that follows from it."""
-    found = plan(old, new, outputs, now).diff.changes
+    found = resource_diff(old, new, outputs, now).diff.changes
     return {path: c.replaces for path, c in found.items() if path != "queuedResourceId"}
 
 
@@ -55,7 +55,7 @@ def test_renewal_is_planned_once_less_is_left(left: float, renewed: bool) -> Non
     """Exactly when less run time than `renewBefore` is left, a replacement is planned."""
     wanted = inputs(renewBefore="3600s")
 
-    found = plan(wanted, wanted, state(), END - left)
+    found = resource_diff(wanted, wanted, state(), END - left)
 
     assert found.diff.replaces is renewed
     assert bool(found.notes) is renewed
@@ -67,8 +67,8 @@ def test_renewal_is_never_silent() -> None:
     assert changes(inputs(), inputs(), state(), END + 86400) == {}
     assert changes(inputs(), inputs(), state("ended"), END + 86400) == {"lifecycle": False}
     wanted = inputs(renewBefore="3600s")
-    assert plan(wanted, wanted, state(), END - 600).notes == (
-        PlanNote("10m of the run are left, less than renewBefore (1h): a new one takes over"),
+    assert resource_diff(wanted, wanted, state(), END - 600).notes == (
+        DiffNote("10m of the run are left, less than renewBefore (1h): a new one takes over"),
     )
     assert changes(wanted, wanted, state("ended"), END) == {"lifecycle": True}
 
@@ -88,19 +88,19 @@ def test_what_is_replaced_for_where_it_stands_says_so(
     """The plan gives the words of the table."""
     stood = {**state(lifecycle), "state": state_word}
 
-    found = plan(inputs(), inputs(), stood, END)
+    found = resource_diff(inputs(), inputs(), stood, END)
 
     assert found.diff.replaces
-    assert found.notes == (PlanNote(TABLE[condition].up.text),)
+    assert found.notes == (DiffNote(TABLE[condition].up.text),)
 
 
 def test_a_run_that_is_over_is_foretold_unless_a_new_one_was_asked_for() -> None:
     """The plan of an ended run says that nothing is requested; with `rerun` a new run is."""
     ended = state("ended")
-    over = PlanNote(TABLE[Condition.ENDED].preview.text, Code.RUN_OVER)
+    over = DiffNote(TABLE[Condition.ENDED].preview.text, Code.RUN_OVER)
 
-    assert plan(inputs(), inputs(), ended, END).notes == (over,)
-    assert plan(inputs(rerun="1"), inputs(rerun="2"), ended, END).notes == ()
+    assert resource_diff(inputs(), inputs(), ended, END).notes == (over,)
+    assert resource_diff(inputs(rerun="1"), inputs(rerun="2"), ended, END).notes == ()
 
 
 @pytest.mark.parametrize("lifecycle", ["waiting", "provisioning"])
@@ -161,12 +161,12 @@ def test_steering_changes_in_the_state_only() -> None:
 def test_what_does_not_serve_yet_is_waited_for() -> None:
     """What is to take over from a slice that serves is an update until it serves, and the plan says
     from which."""
-    found = plan(inputs(), inputs(), state(takesOverFrom=[NAME]), END - 14400)
+    found = resource_diff(inputs(), inputs(), state(takesOverFrom=[NAME]), END - 14400)
 
     assert found.diff.changes.keys() == {"takesOverFrom"}
     assert not found.diff.replaces
     assert found.notes == (
-        PlanNote(
+        DiffNote(
             f"it is to take over from {NAME}, and does not serve yet: `up` waits until it does"
         ),
     )
@@ -178,13 +178,13 @@ def test_what_never_served_is_no_protected_endpoint() -> None:
     kept = inputs(deletionProtection=True)
     wanted = inputs(deletionProtection=True, rerun="again")
 
-    found = plan(kept, wanted, state(takesOverFrom=[NAME]), END - 14400)
+    found = resource_diff(kept, wanted, state(takesOverFrom=[NAME]), END - 14400)
 
     assert found.diff.replaces
     assert found.diff.delete_before_replace
     assert found.permitted
     with pytest.raises(ConflictError):
-        plan(kept, wanted, state(), END - 14400)
+        resource_diff(kept, wanted, state(), END - 14400)
 
 
 def test_deleting_first_is_said_before() -> None:
@@ -193,14 +193,16 @@ def test_deleting_first_is_said_before() -> None:
     kept, wanted = inputs(replace="delete_first"), inputs(replace="delete_first", rerun="again")
     times = {"createTime": "2026-11-21T08:00:00Z", "activeTime": "2026-11-21T08:35:00Z"}
 
-    found = plan(kept, wanted, state(**times), END - 14400)
+    found = resource_diff(kept, wanted, state(**times), END - 14400)
 
     assert found.diff.delete_before_replace
     (note,) = found.notes
     assert note.warning
     assert "until that is granted (the last time 35m until the hosts ran)" in note.text
-    assert plan(kept, kept, state(**times), END - 14400).notes == ()
-    assert not plan(inputs(), inputs(rerun="again"), state(), END).diff.delete_before_replace
+    assert resource_diff(kept, kept, state(**times), END - 14400).notes == ()
+    assert not resource_diff(
+        inputs(), inputs(rerun="again"), state(), END
+    ).diff.delete_before_replace
 
 
 def test_what_goes_before_its_network_is_said_and_refused_if_protected() -> None:
@@ -209,16 +211,19 @@ def test_what_goes_before_its_network_is_said_and_refused_if_protected() -> None
     kept, wanted = inputs(subnetwork="a"), inputs(subnetwork=UNKNOWN)
     protected = {**kept, "deletionProtection": True}
 
-    found = plan(kept, wanted, state(), END - 14400, goes_first=True)
+    found = resource_diff(kept, wanted, state(), END - 14400, goes_first=True)
 
     (note,) = found.notes
     assert note.warning
     assert "its subnetwork is deleted before it is replaced" in note.text
     assert "nothing serves until" in note.text
     with pytest.raises(ConflictError, match="not replaced for subnetwork"):
-        plan(protected, wanted, state(), END - 14400, goes_first=True)
-    assert plan(protected, wanted, state(), END - 14400).notes == ()
-    assert plan(kept, wanted, state(lifecycle="ended"), END - 14400, goes_first=True).notes == ()
+        resource_diff(protected, wanted, state(), END - 14400, goes_first=True)
+    assert resource_diff(protected, wanted, state(), END - 14400).notes == ()
+    assert (
+        resource_diff(kept, wanted, state(lifecycle="ended"), END - 14400, goes_first=True).notes
+        == ()
+    )
 
 
 def test_a_drain_that_was_begun_is_called_off() -> None:
@@ -231,11 +236,11 @@ def test_secure_boot_waits_for_the_next_hosts_if_the_program_says_so() -> None:
     """With onBootChange update nothing can be changed in place, and the plan says so."""
     wanted = inputs(secureBoot=True, onBootChange="update")
 
-    found = plan(inputs(onBootChange="update"), wanted, state(), END - 14400)
+    found = resource_diff(inputs(onBootChange="update"), wanted, state(), END - 14400)
 
     assert not found.diff.replaces
     assert found.notes == (
-        PlanNote("secureBoot changed: it applies to the hosts that are made next"),
+        DiffNote("secureBoot changed: it applies to the hosts that are made next"),
     )
 
 
@@ -288,9 +293,9 @@ def test_an_accepted_end_plans_nothing_and_says_so() -> None:
     """`onRunEnd: accept` leaves a run that is over as it is, with a warning that names when it
     ended, where that is known; `rerun` still asks for another run."""
     wanted, ended = inputs(onRunEnd="accept"), state("ended", state="SUSPENDED")
-    cut_short = plan(wanted, wanted, ended, END - 60).notes[0]
+    cut_short = resource_diff(wanted, wanted, ended, END - 60).notes[0]
 
-    told = plan(wanted, wanted, ended, END)
+    told = resource_diff(wanted, wanted, ended, END)
 
     assert told.diff.changes == {}
     (note,) = told.notes
@@ -307,7 +312,7 @@ def test_protection_refuses_replacement_by_name() -> None:
     for protection in (True, False):
         new = inputs(deletionProtection=protection, acceleratorType="v6e-8")
         with pytest.raises(ConflictError, match="is not replaced for acceleratorType") as refused:
-            plan(old, new, state(), 0)
+            resource_diff(old, new, state(), 0)
         assert "deletion_protection to false" in refused.value.hint
 
     assert changes(old, inputs(acceleratorType="v6e-8"), state("waiting"))["acceleratorType"]
@@ -318,9 +323,9 @@ def test_protection_does_not_stand_in_the_way_of_renewal() -> None:
     """The endpoint is protected, not each of its runs; with another change it is refused."""
     wanted = inputs(deletionProtection=True, renewBefore="3600s")
 
-    assert plan(wanted, wanted, state(), END - 60).diff.replaces
+    assert resource_diff(wanted, wanted, state(), END - 60).diff.replaces
     with pytest.raises(ConflictError):
-        plan(wanted, {**wanted, "acceleratorType": "v6e-8"}, state(), END - 60)
+        resource_diff(wanted, {**wanted, "acceleratorType": "v6e-8"}, state(), END - 60)
 
 
 def test_protected_and_active_is_not_deleted() -> None:

@@ -1,4 +1,5 @@
-"""Entry of the provider process: `pulumi-resource-tpuflex [ENGINE_ADDRESS]`.
+"""The process of Pulumi's plugin, `pulumi-resource-tpuflex [ENGINE_ADDRESS]`: it answers for the
+provider, and makes components for programs in other languages.
 
 Prints the port it listens on as its first line, as Pulumi's engine expects of a plugin.
 """

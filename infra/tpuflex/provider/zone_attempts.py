@@ -1,4 +1,4 @@
-"""All zones of one race: what exists in them, what is being deleted, and how that is reported."""
+"""The zones of one race: the request in each, what is being deleted, and how that is reported."""
 
 from __future__ import annotations
 
@@ -8,20 +8,150 @@ from dataclasses import dataclass, field
 
 from tpuflex.codes import Code, deciding
 from tpuflex.duration import parse_duration
-from tpuflex.errors import AccessError, ApiError, InterruptedByUser, QuotaError, TpuflexError
+from tpuflex.errors import (
+    AccessError,
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    InterruptedByUser,
+    QuotaError,
+    TpuflexError,
+)
 from tpuflex.provider.call import HEARTBEAT, Call, Deadlines, UnreadyError, elapsed, pause_for
 from tpuflex.provider.delete import Removal
 from tpuflex.provider.drain import Drain
 from tpuflex.provider.watch import Watch
-from tpuflex.provider.zone_attempt import ZoneAttempt
+from tpuflex.queued_resource.body import request_name
+from tpuflex.queued_resource.causes import Cause, short_reason
 from tpuflex.queued_resource.fields import RequestArgs
+from tpuflex.queued_resource.model import Status
 from tpuflex.queued_resource.name import RequestName
 from tpuflex.queued_resource.ownership import NO_RECORDS, Records
-from tpuflex.queued_resource.snapshot import Snapshot, rank
+from tpuflex.queued_resource.snapshot import NO_REASON, Snapshot, rank
+from tpuflex.queued_resource.states import is_known
 
 
 @dataclass
-class Contest:
+class ZoneAttempt:
+    """The attempt to get capacity in one zone.
+
+    Attributes:
+        args: the inputs, for this zone only.
+        name: the request's name here.
+        watch: the request while it is waited for.
+        removal: its deletion while that goes on.
+        error: why this zone has failed.
+        exists: whether a request of ours exists, or may exist, there.
+        note: its outcome in a few words; None while it is undecided.
+        share: when its turn ends (ordered), on the monotonic clock.
+        not_before: when it may be asked (again), on the monotonic clock.
+    """
+
+    args: RequestArgs
+    name: RequestName
+    watch: Watch | None = None
+    removal: Removal | None = None
+    error: TpuflexError | None = None
+    exists: bool = False
+    note: str | None = None
+    share: float | None = None
+    not_before: float = 0.0
+
+    @classmethod
+    def in_zone(cls, args: RequestArgs, zone: str) -> ZoneAttempt:
+        """The zone ``zone`` of ``args``."""
+        there = args.model_copy(update={"zones": (zone,)})
+        return cls(there, request_name(there))
+
+    @property
+    def zone(self) -> str:
+        """Its zone."""
+        return self.name.zone
+
+    @property
+    def live(self) -> bool:
+        """Whether it may still become active."""
+        return self.watch is not None and self.error is None
+
+    @property
+    def not_asked(self) -> bool:
+        """Whether this zone was not requested yet and can be."""
+        asked = self.watch is not None or self.removal is not None or self.error is not None
+        return not asked and self.note is None
+
+    @property
+    def granted(self) -> bool:
+        """Whether it has left the queue."""
+        return self.live and self.watch is not None and self.watch.granted is not None
+
+    @property
+    def queued(self) -> bool:
+        """Whether it is still in the queue."""
+        return self.live and not self.granted
+
+    @property
+    def rejected(self) -> Status | None:
+        """What its create operation failed with, if it did."""
+        return self.watch.failure if self.watch is not None else None
+
+    @property
+    def seen(self) -> Snapshot:
+        """The last look at it."""
+        if isinstance(self.error, UnreadyError):
+            return self.error.snapshot
+        return self.watch.seen if self.watch is not None else Snapshot(self.name)
+
+    def give_up(self, error: TpuflexError) -> None:
+        """Record that it will not become active."""
+        self.error = error
+        # A refused request does not exist; anything else must stay in the state.
+        self.exists = isinstance(error, UnreadyError)
+        if self.note is None:
+            self.note = reason(error, self.rejected)
+
+    def retry(self, at: float) -> None:
+        """Ask again at ``at``: it was refused, so it does not exist, and the refusal passes."""
+        self.watch, self.exists, self.not_before = None, False, at
+
+    def summary(self) -> str:
+        """Its state or outcome, in a few words: ``us-east5-b unsupported``."""
+        if self.note is not None:
+            return f"{self.zone} {self.note}"
+        if self.watch is None:
+            return f"{self.zone} {'being cleared' if self.removal else 'not requested yet'}"
+        if self.seen.queued_resource is None:
+            word = "sent"
+        else:
+            # Google's own word where this version does not know it.
+            word = self.seen.lifecycle.value if is_known(self.seen.state) else self.seen.state
+        return f"{self.zone} {word} {elapsed(self.watch.age)}"
+
+
+def reason(error: TpuflexError, rejected: Status | None = None) -> str:
+    """Why a zone has failed, in a few words."""
+    if isinstance(error, UnreadyError):
+        seen = error.snapshot
+        if seen.state == "FAILED":
+            failure = seen.failure or NO_REASON
+            return short_reason(failure.code, failure.message, seen.cause)
+        return seen.state if seen.queued_resource is not None else "cannot be found"
+    if isinstance(error, AlreadyExistsError):
+        return "name taken"
+    if isinstance(error, QuotaError):
+        return short_reason(8, error.message, Cause.QUOTA)
+    if isinstance(error, AccessError):
+        return "permission"
+    if isinstance(error, ConflictError):
+        return "not deletable"
+    if isinstance(error, ApiError) and error.passing and error.status:
+        return f"no answer (status {error.status})"
+    if rejected is not None:
+        return short_reason(rejected.code, rejected.message)
+    return short_reason(3, error.message)
+
+
+@dataclass
+class ZoneAttempts:
     """The zones of a race, and requests of ours in zones that are no longer wanted.
 
     Attributes:
@@ -199,32 +329,32 @@ class Contest:
         return min([self.deadlines.overall - self.age, *(each for each in own if each > 0)])
 
 
-def all_zones_failed(contest: Contest) -> TpuflexError | None:
+def all_zones_failed(zones: ZoneAttempts) -> TpuflexError | None:
     """The error raised when every zone has failed; None while a zone may still succeed.
 
     An :class:`UnreadyError` if anything remains that the state must keep.
     """
-    if any(e.live or e.not_asked or (e.removal and e.note is None) for e in contest.attempts):
+    if any(e.live or e.not_asked or (e.removal and e.note is None) for e in zones.attempts):
         return None
-    errors = [e.error for e in contest.attempts if e.error is not None]
-    if contest.single:
-        return _of_one(contest, errors[0])
-    lines = "\n".join(f"  {e.summary()}: {e.error.message}" for e in contest.attempts if e.error)
-    message = f"no zone can provide {contest.args.accelerator_type}:\n{lines}"
+    errors = [e.error for e in zones.attempts if e.error is not None]
+    if zones.single:
+        return _of_one(zones, errors[0])
+    lines = "\n".join(f"  {e.summary()}: {e.error.message}" for e in zones.attempts if e.error)
+    message = f"no zone can provide {zones.args.accelerator_type}:\n{lines}"
     hint = "\n".join(dict.fromkeys(error.hint for error in errors if error.hint))
     code = deciding(error.code for error in errors)
-    if contest.remains():
-        last = next((e for e in reversed(contest.attempts) if e.exists and e.error), None)
-        return contest.kept(message, hint, last, code=code)
+    if zones.remains():
+        last = next((e for e in reversed(zones.attempts) if e.exists and e.error), None)
+        return zones.kept(message, hint, last, code=code)
     kinds = {type(error) for error in errors}
     kind = next((k for k in (QuotaError, AccessError) if kinds == {k}), ApiError)
     return kind(message, hint=hint, code=code)
 
 
-def _of_one(contest: Contest, error: TpuflexError) -> TpuflexError:
-    if not isinstance(error, UnreadyError) and not contest.remains():
+def _of_one(zones: ZoneAttempts, error: TpuflexError) -> TpuflexError:
+    if not isinstance(error, UnreadyError) and not zones.remains():
         return error
-    kept = contest.kept(error.message, error.hint, code=error.code)
+    kept = zones.kept(error.message, error.hint, code=error.code)
     kept.__cause__ = error
     return kept
 
@@ -232,45 +362,45 @@ def _of_one(contest: Contest, error: TpuflexError) -> TpuflexError:
 class Progress:
     """Reports the progress of a race."""
 
-    def __init__(self, call: Call, contest: Contest) -> None:
+    def __init__(self, call: Call, zones: ZoneAttempts) -> None:
         self._call = call
-        self._contest = contest
+        self._zones = zones
         self._said: list[str] = []
-        self._said_at = contest.began
+        self._said_at = zones.began
 
     def report(self) -> None:
         """Write a line whenever a state changes, and a sign of life every minute."""
         now = self._call.timing.monotonic()
-        contest, lines, age = self._contest, self._contest.lines(), elapsed(self._contest.age)
+        zones, lines, age = self._zones, self._zones.lines(), elapsed(self._zones.age)
         if lines != self._said:
             after = f" (after {age})" if self._said else ""
             for line in lines:
                 if line not in self._said:
                     self._call.report(f"{line}{after}")
         elif now - self._said_at >= HEARTBEAT:
-            left = contest.left()
+            left = zones.left()
             # No deadline applies while a leftover is being cleared.
             rest = f", {elapsed(left)} left" if math.isfinite(left) else ""
-            silence = max((watch.silence() for watch in contest.live()), default=0.0)
+            silence = max((watch.silence() for watch in zones.live()), default=0.0)
             silent = f", no answer for {elapsed(silence)}" if silence >= HEARTBEAT else ""
-            self._call.report(f"{contest.describe()} ({age} so far{rest}{silent})", passing=True)
+            self._call.report(f"{zones.describe()} ({age} so far{rest}{silent})", passing=True)
         else:
             return
         self._said, self._said_at = lines, now
 
     def pause(self) -> float:
         """Seconds until the next round: a poll, a sign of life, or a deadline."""
-        now, contest = self._call.timing.monotonic(), self._contest
+        now, zones = self._call.timing.monotonic(), self._zones
         pauses = [
-            pause_for(contest.age, self._call.timing.jitter(), self._call.waits.count),
+            pause_for(zones.age, self._call.timing.jitter(), self._call.waits.count),
             self._said_at + HEARTBEAT - now,
-            *(removal.wait() for removal in contest.removals()),
-            *(e.share - now for e in contest.attempts if e.share is not None and e.queued),
+            *(removal.wait() for removal in zones.removals()),
+            *(e.share - now for e in zones.attempts if e.share is not None and e.queued),
         ]
-        if (left := contest.left()) > 0:
+        if (left := zones.left()) > 0:
             pauses.append(left)
-        if not contest.live() and not contest.removals():
+        if not zones.live() and not zones.removals():
             # The next zone is tried at once, or as soon as it may be asked again.
-            due = (attempt.not_before for attempt in contest.attempts if attempt.not_asked)
+            due = (attempt.not_before for attempt in zones.attempts if attempt.not_asked)
             pauses.append(max(0.0, next(due, 0.0) - now))
         return min(pauses)

@@ -49,8 +49,8 @@ _REPLACED = {
 
 
 @dataclass(frozen=True, slots=True)
-class PlanNote:
-    """What the user should know about a plan.
+class DiffNote:
+    """What the user should know about a diff.
 
     Attributes:
         text: for people.
@@ -64,8 +64,8 @@ class PlanNote:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """The plan for the next `up`.
+class ResourceDiff:
+    """What the next `up` does about one resource.
 
     Attributes:
         diff: all changes.
@@ -75,13 +75,13 @@ class Plan:
     """
 
     diff: Diff
-    notes: tuple[PlanNote, ...] = ()
+    notes: tuple[DiffNote, ...] = ()
     permitted: bool = False
 
 
-def plan(
+def resource_diff(
     old: Properties, new: Properties, outputs: Properties, now: float, *, goes_first: bool = False
-) -> Plan:
+) -> ResourceDiff:
     """What it takes to get from the inputs ``old`` to the inputs ``new``.
 
     Args:
@@ -107,16 +107,16 @@ def plan(
     notes = []
     changes |= {**_uneven(outputs), **_leftovers(new, outputs, where), **_handing_over(outputs)}
     if "secureBoot" in changes and not changes["secureBoot"].replaces:
-        notes.append(PlanNote("secureBoot changed: it applies to the hosts that are made next"))
+        notes.append(DiffNote("secureBoot changed: it applies to the hosts that are made next"))
     renewal = due(new, outputs, now)
     if renewal is not None:
         changes[renewal.property] = Change(ChangeKind.UPDATE, replaces=True, is_input=False)
-        notes.append(PlanNote(renewal.text))
+        notes.append(DiffNote(renewal.text))
     if where is not None and where in _REPLACED:
-        notes.append(PlanNote(TABLE[_condition(where, outputs)].up.text))
+        notes.append(DiffNote(TABLE[_condition(where, outputs)].up.text))
     serving = taken_over(outputs)
     if serving:
-        notes.append(PlanNote(_unproven(serving)))
+        notes.append(DiffNote(_unproven(serving)))
         # What never served hands nothing over, and its quota is needed.
         found = replace(found, delete_before_replace=True)
     if new.get("replace") == "delete_first":
@@ -127,9 +127,9 @@ def plan(
     if complete.replaces and where is Lifecycle.ACTIVE:
         if goes_first and unknown:
             why = f"its {' and '.join(unknown)} is deleted before it is replaced"
-            notes.append(PlanNote(_away(outputs, why), warning=True))
+            notes.append(DiffNote(_away(outputs, why), warning=True))
         elif new.get("replace") == "delete_first":
-            notes.append(PlanNote(_away(outputs, "replace is delete_first"), warning=True))
+            notes.append(DiffNote(_away(outputs, "replace is delete_first"), warning=True))
     if where is Lifecycle.ENDED and not complete.replaces:
         notes.append(_over(new, outputs, now))
     renews = renewal is not None and reasons == [renewal.property]
@@ -137,7 +137,7 @@ def plan(
     if certain and not renews and not serving:
         refuse_replacement(old, outputs, certain)
     permitted = renews or (bool(reasons) and (not certain or bool(serving)))
-    return Plan(with_next_generation(complete, new), tuple(notes), permitted)
+    return ResourceDiff(with_next_generation(complete, new), tuple(notes), permitted)
 
 
 def _away(outputs: Properties, why: str) -> str:
@@ -171,14 +171,14 @@ def _condition(where: Lifecycle, outputs: Properties) -> Condition:
     return Condition.ORPHANED if orphaned else _REPLACED[where]
 
 
-def _over(new: Properties, outputs: Properties, now: float) -> PlanNote:
+def _over(new: Properties, outputs: Properties, now: float) -> DiffNote:
     """Says what `up` does about a run that is over: nothing, and whether that is a failure."""
     if not _accepts_the_end(new):
-        return PlanNote(TABLE[Condition.ENDED].preview.text, Code.RUN_OVER)
+        return DiffNote(TABLE[Condition.ENDED].preview.text, Code.RUN_OVER)
     left = remaining(outputs, now)
     # One that was cut short has ended at another time, which nothing tells.
     when = f" (it ended at {outputs['expireTime']})" if left is not None and left <= 0 else ""
-    return PlanNote(f"{RUN_ACCEPTED.text}{when}", Code.RUN_OVER, warning=True)
+    return DiffNote(f"{RUN_ACCEPTED.text}{when}", Code.RUN_OVER, warning=True)
 
 
 def _accepts_the_end(inputs: Properties) -> bool:
