@@ -29,7 +29,7 @@ from pathlib import Path
 from embedded_cloud.image_installation import ensure_image
 from embedded_cloud.images import embedded_image
 from tpuflex.settings.weights_source import PackagedModel, parse_source
-from tpuflex.weights.model_source import converted_model
+from tpuflex.weights.packaged_model import converted_model
 
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / ".tpuflex"

@@ -21,7 +21,7 @@ from tpuflex.project import open_project
 from tpuflex.settings.load import load_pulumi_config
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.rules import warnings
-from tpuflex.weights.model_source import files_here
+from tpuflex.weights.source import files_here
 
 #: The packages of pulumi-gcp that have more modules than the endpoint has resources.
 _LARGE = (compute, storage)

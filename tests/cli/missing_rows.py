@@ -18,7 +18,7 @@ from tpuflex.google.required_apis import APIS
 from tpuflex.roles.roles import Command, When, roles
 from tpuflex.settings.weights_source import LocalDirectory
 from tpuflex.weights.bucket import weights_bucket
-from tpuflex.weights.origin import remember
+from tpuflex.weights.push_record import remember
 
 ZONE = "us-east5-a"
 FAILED, WARNING, UNKNOWN = Standing.FAILED, Standing.WARNING, Standing.UNKNOWN

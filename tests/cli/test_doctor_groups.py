@@ -43,8 +43,8 @@ from tpuflex.project import open_project
 from tpuflex.roles.roles import Command, When, roles
 from tpuflex.settings.model import StackSettings
 from tpuflex.stack.stack import open_stack
-from tpuflex.weights.choice import Choice
-from tpuflex.weights.report import WeightsCheck
+from tpuflex.weights.stored_set import WeightsCheck
+from tpuflex.weights.trust import Choice
 
 DENIED = Unread("403 PERMISSION_DENIED: not you", "Ask for the role.")
 

@@ -16,12 +16,9 @@ from tpuflex.errors import AccessError, ConflictError, NotFoundError
 from tpuflex.settings.model import WeightsSettings
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack
-from tpuflex.weights.objects import SetObjects
-from tpuflex.weights.origin import remember
-from tpuflex.weights.report import FoundManifest
-from tpuflex.weights.shared import (
-    kept_line,
-)
+from tpuflex.weights.push_record import remember
+from tpuflex.weights.stack_bucket import kept_line
+from tpuflex.weights.stored_set import FoundManifest, SetObjects
 
 NOW = dt.datetime(2026, 11, 23, 12, tzinfo=dt.UTC)
 

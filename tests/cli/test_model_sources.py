@@ -19,7 +19,7 @@ from tpuflex.settings.secrets import SecretsSettings
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.environment import google_environment
 from tpuflex.stack.stack import Stack
-from tpuflex.weights.source_access import hub_token
+from tpuflex.weights.source import hub_token
 
 COMMIT = "9aa23b6a9864f1dcf33865104cc11b813f1b2ff0"
 ADVICE = (

@@ -26,9 +26,9 @@ from tpuflex.terminal.output import Output
 from tpuflex.weights import bucket as weights
 from tpuflex.weights.bucket import Check
 from tpuflex.weights.checkpoint_directory import LocalModel
-from tpuflex.weights.choice import Weights
-from tpuflex.weights.pushed import PushedWeights
-from tpuflex.weights.report import FoundManifest, PushReport, WeightsCheck
+from tpuflex.weights.push_record import PushedWeights
+from tpuflex.weights.stored_set import FoundManifest, PushReport, WeightsCheck
+from tpuflex.weights.trust import Weights
 
 SHARD = WeightsFile(path="model.safetensors", size=9, crc32c="AAAAAA==", sha256="0" * 64)
 OURS = manifest((SHARD,), model="m", revision="1")

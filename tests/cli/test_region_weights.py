@@ -35,13 +35,12 @@ from tpuflex.errors import AccessError, ConflictError, NotFoundError, WeightsErr
 from tpuflex.inventory.library import READER_TITLE, below
 from tpuflex.stack.connection import Connection
 from tpuflex.weights import removal as weights_removal
-from tpuflex.weights import uses as weights_uses
+from tpuflex.weights import use as weights_uses
 from tpuflex.weights.bucket import weights_bucket
-from tpuflex.weights.origin import push_weights
-from tpuflex.weights.removal import Removal
-from tpuflex.weights.sets import run_weights_ls
-from tpuflex.weights.usage import note_use
-from tpuflex.weights.verdicts import Wanted
+from tpuflex.weights.listing import run_weights_ls
+from tpuflex.weights.push import push_weights
+from tpuflex.weights.removal import Removal, Wanted
+from tpuflex.weights.use import note_use
 
 HOST = "serviceAccount:host-1@tpuflex-dev.iam.gserviceaccount.com"
 

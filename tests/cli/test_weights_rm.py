@@ -17,9 +17,9 @@ from tpuflex.planning.model_files import WeightsProblem
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack
 from tpuflex.terminal.output import Output
-from tpuflex.weights.report import StoredWeights, WeightsCheck
-from tpuflex.weights.uses import User, Uses
-from tpuflex.weights.verdicts import Verdict, Wanted, judge
+from tpuflex.weights.removal import Verdict, Wanted, judge
+from tpuflex.weights.stored_set import StoredWeights, WeightsCheck
+from tpuflex.weights.use import User, Uses
 
 NOW = dt.datetime(2026, 11, 23, 12, tzinfo=dt.UTC)
 LONG_AGO = NOW - dt.timedelta(days=40)

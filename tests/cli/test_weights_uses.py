@@ -21,7 +21,7 @@ from tpuflex.inventory.library import READER_TITLE, below, reader_title
 from tpuflex.queued_resource.model import Node, NodeSpec, QueuedResource, QueuedResourceState, Tpu
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack
-from tpuflex.weights.uses import User, Uses, weights_uses
+from tpuflex.weights.use import User, Uses, weights_uses
 
 PREFIX = "models/acme-tiny/1"
 HOST = "serviceAccount:h@p.iam.gserviceaccount.com"

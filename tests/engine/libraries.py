@@ -27,7 +27,7 @@ from tpuflex.project import open_project
 from tpuflex.settings.load import load_stack_file
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack
-from tpuflex.weights.local_files import local_manifest
+from tpuflex.weights.checkpoint_directory import local_manifest
 
 PROJECT = "tpuflex-dev"
 Captured = pytest.CaptureFixture[str]

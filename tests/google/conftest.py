@@ -18,7 +18,7 @@ from tpuflex.google.session import authorized_session
 from tpuflex.google.timing import Timing
 from tpuflex.google.transport import Transport
 from tpuflex.weights.bucket import WeightsBucket, weights_bucket
-from tpuflex.weights.report import PushReport
+from tpuflex.weights.stored_set import PushReport
 
 PROJECT = "my-project"
 PREFIX = "models/tiny/1"

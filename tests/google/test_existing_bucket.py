@@ -19,7 +19,7 @@ from tpuflex.google.existing_bucket import (
 from tpuflex.planning.model_files import WeightsProblem
 from tpuflex.settings.bucket import ExistingBucket
 from tpuflex.weights.bucket import WeightsBucket, weights_bucket
-from tpuflex.weights.report import PushReport
+from tpuflex.weights.stored_set import PushReport
 
 if TYPE_CHECKING:
     from tests.google.conftest import Clients

@@ -7,7 +7,7 @@ from google.api_core.exceptions import BadRequest
 
 from tpuflex.errors import ApiError, RequesterPaysError
 from tpuflex.google.rpc_errors import RpcError, as_exception
-from tpuflex.weights.local_files import translated_errors
+from tpuflex.weights.storage_errors import translated_errors
 
 URL = "https://storage.googleapis.com/storage/v1/b/acme-models/o"
 HINT = (

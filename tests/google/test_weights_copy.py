@@ -12,10 +12,9 @@ from embedded_cloud.storage.copy_handlers import BYTES_PER_CALL
 from tests.google.conftest import PREFIX, nobody_looks, push
 from tpuflex.errors import ConflictError, WeightsError
 from tpuflex.weights.bucket import WeightsBucket
-from tpuflex.weights.bucket_copy import copy_set
-from tpuflex.weights.objects import SetObjects
-from tpuflex.weights.report import PushReport
-from tpuflex.weights.usage import note_source
+from tpuflex.weights.copies import copy_set
+from tpuflex.weights.set_writing import note_source
+from tpuflex.weights.stored_set import PushReport, SetObjects
 
 if TYPE_CHECKING:
     from tests.google.conftest import Clients

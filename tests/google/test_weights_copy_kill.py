@@ -12,7 +12,7 @@ from embedded_cloud.storage.copy_handlers import BYTES_PER_CALL
 from tests.google.conftest import PREFIX, PROJECT, nobody_looks, push
 from tests.google.killed import kill, run_killed
 from tpuflex.weights.bucket import weights_bucket
-from tpuflex.weights.bucket_copy import copy_set
+from tpuflex.weights.copies import copy_set
 
 #: Each writing call of a copy: of the small file, of the large one (twice), of the manifest.
 CALLS = {

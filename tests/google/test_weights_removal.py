@@ -15,7 +15,7 @@ from tpuflex.errors import ConflictError
 from tpuflex.settings.bucket import ExistingBucket
 from tpuflex.weights.bucket import WeightsBucket, weights_bucket
 from tpuflex.weights.removal import planned_removal, remove
-from tpuflex.weights.usage import note_use
+from tpuflex.weights.use import note_use
 
 if TYPE_CHECKING:
     from tests.google.conftest import Clients

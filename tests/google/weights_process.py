@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.checkpoints import everything_in
 from tpuflex.weights.bucket import WeightsBucket, weights_bucket
-from tpuflex.weights.bucket_copy import copy_set
+from tpuflex.weights.copies import copy_set
 from tpuflex.weights.removal import planned_removal, remove
 
 

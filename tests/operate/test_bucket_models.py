@@ -16,8 +16,7 @@ from tpuflex.errors import ConflictError, NotFoundError, WeightsError
 from tpuflex.google.storage_client import storage_bucket
 from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.settings.weights_source import GsUrl
-from tpuflex.weights.bucket_models import Listing, list_model
-from tpuflex.weights.checkpoint_objects import checkpoint_objects
+from tpuflex.weights.checkpoint_bucket import Listing, checkpoint_objects, list_model
 
 if TYPE_CHECKING:
     from google.cloud.storage import Bucket  # type: ignore[import-untyped]

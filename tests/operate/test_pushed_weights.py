@@ -6,7 +6,7 @@ import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tpuflex.weights.pushed import PushedWeights
+from tpuflex.weights.push_record import PushedWeights
 
 SHA256 = "5a" * 32
 

@@ -23,11 +23,10 @@ from tpuflex.google.storage_client import storage_bucket
 from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.settings.weights_source import GsUrl, HubSource
 from tpuflex.weights.bucket import WeightsBucket
-from tpuflex.weights.bucket_models import bucket_model
-from tpuflex.weights.checkpoint_objects import checkpoint_objects
+from tpuflex.weights.checkpoint_bucket import bucket_model, checkpoint_objects
 from tpuflex.weights.hub.client import HubClient, hub_model
 from tpuflex.weights.remote_model import Arrived, FetchedFiles, RemoteFile, RemoteModel
-from tpuflex.weights.report import FoundManifest, PushReport
+from tpuflex.weights.stored_set import FoundManifest, PushReport
 
 if TYPE_CHECKING:
     from google.cloud.storage import Bucket  # type: ignore[import-untyped]

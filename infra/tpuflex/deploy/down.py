@@ -18,7 +18,7 @@ from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError, 
 from tpuflex.operate.status import slice_status
 from tpuflex.planning.cost import cost_in
 from tpuflex.queued_resource.outcomes import PROTECTED
-from tpuflex.weights.shared import is_shared
+from tpuflex.weights.stack_bucket import is_shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -21,7 +21,14 @@ from tpuflex.deploy.secrets import (
 from tpuflex.errors import AlreadyExistsError, TpuflexError, WeightsError
 from tpuflex.planning.model_files import left_out_text
 from tpuflex.settings.weights_source import always_the_same
-from tpuflex.weights.choice import (
+from tpuflex.weights.copies import fill_regions, filling_texts, lacking_texts, weights_set
+from tpuflex.weights.library import in_library, require_programs_key
+from tpuflex.weights.push import push_weights, require_pinned
+from tpuflex.weights.push_record import PushedWeights, remember
+from tpuflex.weights.source import Say, check_source, check_source_reading, weights_origin
+from tpuflex.weights.stack_bucket import require_shared
+from tpuflex.weights.stored_set import files_text
+from tpuflex.weights.trust import (
     PIN_KEY,
     Choice,
     Trust,
@@ -31,33 +38,15 @@ from tpuflex.weights.choice import (
     refuse_other_word,
     unknown,
 )
-from tpuflex.weights.library import in_library, require_programs_key
-from tpuflex.weights.origin import (
-    Say,
-    check_source,
-    check_source_reading,
-    checked,
-    files_text,
-    push_weights,
-    remember,
-    require_source,
-    weights_origin,
-)
-from tpuflex.weights.pushed import PushedWeights
-from tpuflex.weights.regions import (
-    fill_regions,
-    filling_texts,
-    lacking_texts,
-    weights_set,
-)
-from tpuflex.weights.shared import note_weights_use, require_pinned, require_shared
+from tpuflex.weights.use import note_weights_use
+from tpuflex.weights.verification import checked, require_source
 
 if TYPE_CHECKING:
     from tpuflex.boot.manifest import Manifest
     from tpuflex.boot.planned import PlannedWeights
     from tpuflex.stack.connection import Connection
     from tpuflex.terminal.output import Output
-    from tpuflex.weights.report import FoundManifest
+    from tpuflex.weights.stored_set import FoundManifest
 
 BUCKET = "gcp:storage/bucket:Bucket"
 

@@ -9,17 +9,17 @@ from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.naming import account_email
 from tpuflex.planning.rates import month_text
 from tpuflex.weights.library import region_of_bucket
-from tpuflex.weights.removal import Removal, planned_removal, remove
-from tpuflex.weights.shared import bucket_region, is_own, is_shared, known_manifests
-from tpuflex.weights.uses import require_right, weights_uses
-from tpuflex.weights.verdicts import perhaps_under_way
+from tpuflex.weights.push_record import is_own, known_manifests
+from tpuflex.weights.removal import Removal, perhaps_under_way, planned_removal, remove
+from tpuflex.weights.stack_bucket import bucket_region, is_shared
+from tpuflex.weights.use import require_right, weights_uses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tpuflex.boot.planned import PlannedWeights
     from tpuflex.stack.connection import Connection
-    from tpuflex.weights.report import FoundManifest
+    from tpuflex.weights.stored_set import FoundManifest
 
 
 def planned_purge(cloud: Connection, served: PlannedWeights | None) -> Removal | None:

@@ -27,7 +27,7 @@ from tpuflex.naming import ENDPOINT_NAME, QUEUED_RESOURCE
 from tpuflex.planning.cost import run_cost
 from tpuflex.settings.rules import warnings
 from tpuflex.stack.connection import Connection
-from tpuflex.weights.origin import check_source
+from tpuflex.weights.source import check_source
 
 if TYPE_CHECKING:
     from tpuflex.boot.planned import PlannedWeights

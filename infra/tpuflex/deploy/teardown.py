@@ -25,11 +25,8 @@ from tpuflex.inventory.kinds import KINDS
 from tpuflex.inventory.unlisted import reasons, recorded, unseen_remedy
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.terminal.output import for_stack
-from tpuflex.weights.shared import (
-    kept_line,
-    kept_weights,
-    note_last_use,
-)
+from tpuflex.weights.stack_bucket import kept_line, kept_weights
+from tpuflex.weights.use import note_last_use
 
 if TYPE_CHECKING:
     from tpuflex.boot.planned import PlannedWeights

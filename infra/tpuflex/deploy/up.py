@@ -36,7 +36,7 @@ from tpuflex.planning.cost import cost_in
 from tpuflex.queued_resource.states import Lifecycle
 from tpuflex.settings.weights_source import PackagedModel
 from tpuflex.terminal.output import for_stack
-from tpuflex.weights.origin import check_source, weights_origin
+from tpuflex.weights.source import check_source, weights_origin
 
 if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from tpuflex.doctor.check import Check, Group, Subject
 from tpuflex.errors import TpuflexError, WeightsError
 from tpuflex.google.reading import Unread
-from tpuflex.weights.choice import Choice
-from tpuflex.weights.report import WeightsCheck
+from tpuflex.weights.stored_set import WeightsCheck
+from tpuflex.weights.trust import Choice
 
 WEIGHTS = Subject(Group.SERVED, "weights")
 
@@ -43,7 +43,7 @@ def weights_check(
         place: where they are to be.
         stored: what is there; None if there are none, or no bucket yet.
         chosen: what `up` would do about them, by
-            :func:`tpuflex.weights.choice.choose`; or why it would refuse them, as far as
+            :func:`tpuflex.weights.trust.choose`; or why it would refuse them, as far as
             that is known without the state.
     """
     if isinstance(stored, Unread):

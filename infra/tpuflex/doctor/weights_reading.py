@@ -24,16 +24,16 @@ from tpuflex.operate.status import slice_status
 from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.queued_resource.states import Lifecycle
 from tpuflex.weights.bucket import weights_bucket
-from tpuflex.weights.choice import Choice, Trust, Weights, choose
 from tpuflex.weights.library import require_library, require_programs_key
-from tpuflex.weights.origin import check_source
-from tpuflex.weights.pushed import PushedWeights
+from tpuflex.weights.push_record import PushedWeights
+from tpuflex.weights.source import check_source
+from tpuflex.weights.trust import Choice, Trust, Weights, choose
 
 if TYPE_CHECKING:
     from tpuflex.doctor.check import Check
     from tpuflex.google.transport import Api
     from tpuflex.stack.connection import Connection
-    from tpuflex.weights.report import WeightsCheck
+    from tpuflex.weights.stored_set import WeightsCheck
 
 
 def stored_weights_check(cloud: Connection, manager: Api, storage: Api) -> Check:

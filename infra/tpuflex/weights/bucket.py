@@ -35,25 +35,25 @@ from tpuflex.planning.model_files import (
     indexed_files,
     model_files,
 )
-from tpuflex.weights.local_files import Progress, Tally, local_manifest, translated
-from tpuflex.weights.objects import (
+from tpuflex.weights.checkpoint_directory import local_manifest
+from tpuflex.weights.set_writing import Progress, SetWriting, Tally, note_source
+from tpuflex.weights.storage_errors import translated
+from tpuflex.weights.stored_set import (
     MARK,
     TIMEOUT,
+    FoundManifest,
+    PushReport,
     SetObjects,
+    StoredWeights,
+    WeightsCheck,
     beside_of,
+    last_used,
     objects_below,
     of_a_push,
     require_replaceable,
+    same,
     source_of_set,
 )
-from tpuflex.weights.report import (
-    FoundManifest,
-    PushReport,
-    StoredWeights,
-    WeightsCheck,
-)
-from tpuflex.weights.usage import last_used, note_source
-from tpuflex.weights.writing import SetWriting, same
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]

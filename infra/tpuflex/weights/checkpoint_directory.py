@@ -7,15 +7,22 @@ links of a snapshot in the cache of huggingface_hub, into the cache's blobs, are
 
 from __future__ import annotations
 
+import base64
 import os
 import shlex
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+import google_crc32c
+from pydantic import ValidationError
+
 from pulumi_plugin.printable import is_printable, printable
+from tpuflex.boot.manifest import MAX_FILES, MAX_PARTS, PART_BYTES, Manifest, WeightsFile, manifest
+from tpuflex.boot.manifest_document import FileSums
 from tpuflex.errors import WeightsError
 from tpuflex.planning.model_files import CONFIG, WeightsProblem, not_servable, require_paths
 
@@ -25,6 +32,7 @@ _CACHED = "models--"
 _SNAPSHOTS = "snapshots"
 #: So many folders are named in one error.
 _NAMED = 10
+_BLOCK = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,3 +226,90 @@ def _places(directory: Path) -> Iterator[Path]:
         shared = model.parent / "blobs"
         if model.name.startswith(_CACHED) and (shared / ".huggingface-shared-blobs").is_file():
             yield shared
+
+
+class DirectoryFiles:
+    """The files below a directory.
+
+    Args:
+        directory: the directory.
+        only: the one file that is asked about; by default all are.
+    """
+
+    def __init__(self, directory: Path, only: str = "") -> None:
+        self._directory = directory
+        self._only = only
+
+    def sizes(self) -> Mapping[str, int]:
+        """Bytes of each file, by its name.
+
+        Raises:
+            WeightsError: the directory cannot be read, or the one file is a link to elsewhere or
+                no regular file.
+        """
+        if not self._only:
+            return directory_sizes(self._directory)
+        try:
+            with open_file(self._directory, self._only) as file:
+                return {self._only: os.fstat(file.fileno()).st_size}
+        except OSError as error:
+            raise WeightsError(f"{error.filename} cannot be read: {error.strerror}") from error
+
+    def read(self, name: str, start: int, length: int) -> bytes:
+        """``length`` bytes (fewer at the end of the file) from ``start`` of the file ``name``.
+
+        Raises:
+            WeightsError: the file cannot be read, or is a link to elsewhere or no regular file.
+        """
+        try:
+            with open_file(self._directory, name) as file:
+                file.seek(start)
+                return file.read(length)
+        except OSError as error:
+            path = self._directory / name
+            raise WeightsError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def local_manifest(origin: LocalModel, pool: Executor, *, model: str, revision: str) -> Manifest:
+    """The manifest that a push of ``origin`` writes; reads every file, sends nothing.
+
+    Args:
+        origin: the model in a directory.
+        pool: reads several files at a time.
+        model: name under which the model is served.
+        revision: names this set of weights.
+
+    Raises:
+        WeightsError: one of the files cannot be read, or is no file of the directory's own, or
+            there are too many.
+    """
+    directory, names = origin.directory, origin.files
+    files: tuple[WeightsFile, ...] = ()
+    try:
+        files = tuple(pool.map(lambda name: _checksums(directory, name), names))
+        return manifest(files, model=model, revision=revision)
+    except OSError as error:
+        raise WeightsError(f"{error.filename} cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        raise WeightsError(
+            f"{directory} holds {len(names)} files of {sum(file.size for file in files)} bytes,"
+            f" more than the {MAX_FILES} files or {MAX_PARTS * PART_BYTES} bytes of a manifest"
+        ) from error
+
+
+def _checksums(directory: Path, name: str) -> WeightsFile:
+    sums, crc32c = FileSums(), 0
+    with open_file(directory, name) as file:
+        while block := file.read(_BLOCK):
+            sums.update(block)
+            crc32c = google_crc32c.extend(crc32c, block)
+    try:
+        return WeightsFile(
+            path=name,
+            size=sums.size,
+            crc32c=base64.b64encode(crc32c.to_bytes(4, "big")).decode(),
+            sha256=sums.sha256,
+            parts=sums.parts,
+        )
+    except ValidationError as error:
+        raise WeightsError(f"{name!r} is not a name that can be served: rename the file") from error

@@ -12,9 +12,14 @@ from tpuflex.planning.checkpoint import Checkpoint
 from tpuflex.settings.memory_rules import quantization_findings
 from tpuflex.settings.rules import check
 from tpuflex.settings.weights_source import GsUrl, HubSource, LocalDirectory, PackagedModel
-from tpuflex.weights.checkpoint_source import read_files
-from tpuflex.weights.model_source import checkpoint_here, files_here
-from tpuflex.weights.source_access import hasty_hub_client, hub_token, objects_at
+from tpuflex.weights.checkpoint import read_files
+from tpuflex.weights.source import (
+    checkpoint_here,
+    files_here,
+    hasty_hub_client,
+    hub_token,
+    objects_at,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +28,7 @@ if TYPE_CHECKING:
     from tpuflex.settings.model import ModelSettings, StackSettings
     from tpuflex.stack.connection import Connection
     from tpuflex.stack.stack import Stack
-    from tpuflex.weights.checkpoint_files import CheckpointFiles
+    from tpuflex.weights.checkpoint import CheckpointFiles
 
 
 def reader_of(project_root: Path, *, later: bool) -> FilesReader:
@@ -122,7 +127,7 @@ def _with(settings: StackSettings, found: Checkpoint) -> StackSettings:
 def _pushed(cloud: Connection) -> Checkpoint | None:
     """What is pushed says of itself; of a damaged set, why that is not known. None for none."""
     from tpuflex.google.storage_client import storage_bucket
-    from tpuflex.weights.checkpoint_objects import CheckpointObjects
+    from tpuflex.weights.checkpoint_bucket import CheckpointObjects
 
     settings = cloud.stack.settings
     prefix = weights_prefix(settings.model)

@@ -12,15 +12,15 @@ from tpuflex.google.storage_client import storage_bucket
 from tpuflex.inventory.library import Reader, bucket_readers, list_library
 from tpuflex.planning.rates import month_text, storage_per_month
 from tpuflex.weights.bucket import weights_bucket
-from tpuflex.weights.local_files import translated_errors
-from tpuflex.weights.origin import files_text
-from tpuflex.weights.sets import last_used_text
+from tpuflex.weights.listing import last_used_text
+from tpuflex.weights.storage_errors import translated_errors
+from tpuflex.weights.stored_set import files_text
 
 if TYPE_CHECKING:
     from tpuflex.inventory.cloud_resource import CloudResource
     from tpuflex.stack.connection import Connection
     from tpuflex.terminal.output import Output
-    from tpuflex.weights.report import StoredWeights
+    from tpuflex.weights.stored_set import StoredWeights
 
 
 @dataclass(frozen=True, slots=True)

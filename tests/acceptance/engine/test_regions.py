@@ -28,9 +28,9 @@ from tpuflex.errors import ConflictError
 from tpuflex.naming import library_names
 from tpuflex.queued_resource.name import RequestName
 from tpuflex.stack.connection import Connection
-from tpuflex.weights.origin import push_weights
-from tpuflex.weights.regions import fill_regions, filling_texts, weights_set
-from tpuflex.weights.uses import weights_uses
+from tpuflex.weights.copies import fill_regions, filling_texts, weights_set
+from tpuflex.weights.push import push_weights
+from tpuflex.weights.use import weights_uses
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 

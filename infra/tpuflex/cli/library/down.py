@@ -18,7 +18,7 @@ from tpuflex.weights.library_contents import (
     no_library,
     show_contents,
 )
-from tpuflex.weights.uses import END_USES
+from tpuflex.weights.use import END_USES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -12,7 +12,7 @@ from tpuflex.errors import WeightsError
 from tpuflex.planning.request import NotPlannable
 from tpuflex.planning.stack import plan_request, server_request
 from tpuflex.stack.environment import HUB_TOKEN_VARIABLE
-from tpuflex.weights.source_access import hasty_hub_client
+from tpuflex.weights.source import hasty_hub_client
 
 if TYPE_CHECKING:
     from tpuflex.catalog.catalog import Catalog
@@ -147,10 +147,10 @@ def checkpoint_of(
     runs on, or of the one that the environment names, and so is the Hub.
 
     Raises:
-        TpuflexError: as :func:`tpuflex.weights.checkpoint_source.read_checkpoint` has it.
+        TpuflexError: as :func:`tpuflex.weights.checkpoint.read_checkpoint` has it.
     """
     from tpuflex.settings.weights_source import HubSource
-    from tpuflex.weights.checkpoint_source import read_checkpoint, read_files
+    from tpuflex.weights.checkpoint import read_checkpoint, read_files
 
     def progress(done: int, total: int) -> None:
         if done % _REPORTED == 0 and done < total:

@@ -47,7 +47,7 @@ from tpuflex.settings.read import load_catalog
 from tpuflex.settings.rules import warnings
 from tpuflex.settings.schema import schema_text
 from tpuflex.settings.weights_source import LocalDirectory
-from tpuflex.weights.model_source import checkpoint_here, directory_of, files_here
+from tpuflex.weights.source import checkpoint_here, directory_of, files_here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,7 +55,7 @@ def push(invocation: Invocation, directory: Path | None, again: bool) -> None:
     """
     from tpuflex.cli.weights.push import run_push
     from tpuflex.weights.library import in_library
-    from tpuflex.weights.origin import check_source
+    from tpuflex.weights.source import check_source
 
     stack = invocation.open_stack(deploying=False)
     source = stack.settings.model.weights.source
@@ -113,7 +113,7 @@ def ls(invocation: Invocation) -> None:
     there: a region that was taken out of the stack file keeps it.
     """
 
-    from tpuflex.weights.sets import run_weights_ls
+    from tpuflex.weights.listing import run_weights_ls
 
     run_weights_ls(
         invocation.connect(invocation.open_stack(deploying=False), start=False), invocation.output
@@ -168,7 +168,7 @@ def rm(
     same command goes on where one was killed. Exit code 4: there is no such set.
     """
     from tpuflex.cli.weights.rm import run_weights_rm
-    from tpuflex.weights.verdicts import Wanted, named_set
+    from tpuflex.weights.removal import Wanted, named_set
 
     if bool(set_ or unfinished) == (unused_days is not None):
         raise click.UsageError("Name a SET, or give --unfinished, or --unused-for DAYS alone.")

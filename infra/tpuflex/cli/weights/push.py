@@ -8,25 +8,14 @@ from typing import TYPE_CHECKING
 from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.weights.run import ensure_bucket
 from tpuflex.errors import NotFoundError
-from tpuflex.weights.choice import Trust, Weights, choose
+from tpuflex.weights.copies import RegionSet, fill_regions, filling_texts, weights_set
 from tpuflex.weights.known_files import known_by_source
-from tpuflex.weights.origin import (
-    check_source,
-    checked,
-    files_text,
-    named_model,
-    push_weights,
-    require_source,
-    weights_origin,
-)
-from tpuflex.weights.pushed import PushedWeights
-from tpuflex.weights.regions import (
-    RegionSet,
-    fill_regions,
-    filling_texts,
-    weights_set,
-)
-from tpuflex.weights.report import PushReport
+from tpuflex.weights.push import push_weights
+from tpuflex.weights.push_record import PushedWeights
+from tpuflex.weights.source import check_source, named_model, weights_origin
+from tpuflex.weights.stored_set import PushReport, files_text
+from tpuflex.weights.trust import Trust, Weights, choose
+from tpuflex.weights.verification import checked, require_source
 
 if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
@@ -80,7 +69,7 @@ def fill_further(
 ) -> dict[str, object]:
     """Have the further regions of the stack of ``cloud`` have what its home has, and say first what
     that costs; for ``--json`` what was copied. Empty for a stack in one region. Raises as
-    :func:`~tpuflex.weights.regions.fill_regions`.
+    :func:`~tpuflex.weights.copies.fill_regions`.
     """
     if len(cloud.buckets) == 1:
         return {}

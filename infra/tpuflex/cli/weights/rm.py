@@ -11,17 +11,16 @@ from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
 from tpuflex.planning.rates import month_text
 from tpuflex.weights.library import region_of_bucket
-from tpuflex.weights.origin import files_text
-from tpuflex.weights.removal import Removal, planned_removal, remove
-from tpuflex.weights.shared import bucket_region, is_shared
-from tpuflex.weights.uses import END_USES, Uses, require_right, weights_uses
-from tpuflex.weights.verdicts import Verdict, Wanted, judge
+from tpuflex.weights.removal import Removal, Verdict, Wanted, judge, planned_removal, remove
+from tpuflex.weights.stack_bucket import bucket_region, is_shared
+from tpuflex.weights.stored_set import files_text
+from tpuflex.weights.use import END_USES, Uses, require_right, weights_uses
 
 if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
     from tpuflex.stack.connection import Connection
     from tpuflex.terminal.output import Output
-    from tpuflex.weights.report import StoredWeights
+    from tpuflex.weights.stored_set import StoredWeights
 
 _TAKE_DOWN = f"{END_USES} To remove a set all the same, name it and add --with-readers."
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from tpuflex.google.required_apis import LIBRARY_APIS
 from tpuflex.weights.checkpoint_directory import LocalModel
 from tpuflex.weights.library import has_programs_key, in_library
-from tpuflex.weights.origin import named_model, weights_origin
-from tpuflex.weights.shared import is_shared, require_shared
+from tpuflex.weights.source import named_model, weights_origin
+from tpuflex.weights.stack_bucket import is_shared, require_shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +81,8 @@ def local_weights(
         WeightsError: it holds no model, one that is incomplete or damaged, or cannot be read.
         TpuflexError: a model elsewhere cannot be fetched.
     """
-    from tpuflex.weights.local_files import Tally, local_manifest
+    from tpuflex.weights.checkpoint_directory import local_manifest
+    from tpuflex.weights.set_writing import Tally
 
     model = stack.settings.model
     name, revision = model.name, model.weights.revision

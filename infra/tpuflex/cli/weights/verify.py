@@ -11,11 +11,11 @@ from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.weights.run import local_weights
 from tpuflex.errors import NotFoundError, TpuflexError, WeightsError
 from tpuflex.planning.model_files import ServerNeeds
-from tpuflex.weights.choice import PIN_KEY
 from tpuflex.weights.library import in_library
-from tpuflex.weights.origin import files_text
-from tpuflex.weights.pushed import PushedWeights
-from tpuflex.weights.shared import other_set_advice
+from tpuflex.weights.push import other_set_advice
+from tpuflex.weights.push_record import PushedWeights
+from tpuflex.weights.stored_set import files_text
+from tpuflex.weights.trust import PIN_KEY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tpuflex.boot.manifest import Manifest
     from tpuflex.stack.connection import Connection
     from tpuflex.terminal.output import Output
-    from tpuflex.weights.report import WeightsCheck
+    from tpuflex.weights.stored_set import WeightsCheck
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pulumi_plugin.printable import printable
 from tpuflex.errors import WeightsError
 from tpuflex.planning.model_files import ServerNeeds, require_paths
-from tpuflex.weights.checkpoint_source import whole_model
+from tpuflex.weights.checkpoint import whole_model
 
 #: Of one file: no object is larger (https://cloud.google.com/storage/quotas#objects).
 MOST_BYTES = 5 * 2**40

@@ -1,20 +1,27 @@
-"""The objects of one set of weights in a bucket, as they were listed."""
+"""One set of weights in a bucket: its objects as they were listed, its manifest, and what the
+metadata of the manifest's object says of its source and its last use.
+
+Cloud Storage does not say when an object was last read. Metadata can be changed and the content,
+its generation and its hash stay (https://cloud.google.com/storage/docs/metadata#editable), so that
+no host sees it."""
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.manifest import MANIFEST_NAME
+from tpuflex.boot.manifest import MANIFEST_NAME, Manifest, WeightsFile
 from tpuflex.boot.manifest_document import SOURCE_METADATA
-from tpuflex.errors import ConflictError
+from tpuflex.errors import (
+    ConflictError,
+)
+from tpuflex.planning.model_files import WeightsProblem
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]
 
-    from tpuflex.boot.manifest import Manifest
-    from tpuflex.weights.report import FoundManifest
 
 #: Seconds to connect to Cloud Storage, and to wait for its next bytes.
 TIMEOUT = (10.0, 120.0)
@@ -23,6 +30,9 @@ TIMEOUT = (10.0, 120.0)
 MARK: dict[str, str] = {"tpuflex-pushed": "1"}
 #: Names that an error lists.
 _NAMED = 3
+#: Metadata of the manifest's object: the last day on which an endpoint is known to have been made,
+#: or to have been there, for these weights.
+USED_METADATA = "tpuflex-used"
 
 
 def marked(blob: Blob) -> bool:
@@ -132,3 +142,112 @@ def source_of_set(manifest: Blob | None) -> str:
     not."""
     metadata = None if manifest is None else manifest.metadata
     return str((metadata or {}).get(SOURCE_METADATA, ""))[:300]
+
+
+@dataclass(frozen=True, slots=True)
+class PushReport:
+    """What a push did.
+
+    Attributes:
+        manifest: what is now in the bucket; its hash is that of the object there.
+        sent: files that were sent.
+        kept: files that were there already.
+        bytes_sent: how much was sent.
+        seconds: how long it took, hashing included.
+    """
+
+    manifest: Manifest
+    sent: tuple[str, ...]
+    kept: tuple[str, ...]
+    bytes_sent: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class FoundManifest:
+    """A manifest in a bucket, trusted or not.
+
+    Attributes:
+        sha256: SHA-256 of the object in hex; empty if it is too long to be a manifest, and so was
+            not read.
+        manifest: what it says; None if it is not a manifest that could be served.
+    """
+
+    sha256: str
+    manifest: Manifest | None
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsCheck:
+    """What is in a bucket, compared with its manifest.
+
+    Attributes:
+        sha256: SHA-256 of the manifest in hex.
+        manifest: the manifest.
+        problems: where the bucket does not match it, or a server could not load what it names.
+        beside: files below the same prefix that it does not name, which no host reads: what a push
+            of other weights has left, or somebody else has put there.
+    """
+
+    sha256: str
+    manifest: Manifest
+    problems: tuple[WeightsProblem, ...]
+    beside: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWeights:
+    """One set of weights in a bucket.
+
+    Attributes:
+        prefix: where it is.
+        manifest: its manifest, None while it is incomplete.
+        files: how many objects are there, the manifest not counted.
+        total_bytes: their size.
+        source: where they were fetched from, with its commit; empty if that is not kept.
+        beside: how many of the objects its manifest does not name.
+        beside_bytes: their size.
+        used: the last day of which it is known that they were used; None if nothing says.
+        written: when the last of the objects was written.
+        wrong: how many of the files that its manifest names are not there, or have another size or
+            checksum.
+    """
+
+    prefix: str
+    manifest: Manifest | None
+    files: int
+    total_bytes: int
+    source: str = ""
+    beside: int = 0
+    beside_bytes: int = 0
+    used: dt.date | None = None
+    written: dt.datetime | None = None
+    wrong: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether all is there that its manifest names."""
+        return self.manifest is not None and not self.wrong
+
+
+def last_used(metadata: Mapping[str, str] | None) -> dt.date | None:
+    """The day that ``metadata`` names; None if it names none."""
+    try:
+        return dt.date.fromisoformat((metadata or {}).get(USED_METADATA, ""))
+    except ValueError:
+        return None
+
+
+def noted(day: dt.date) -> dict[str, str]:
+    """Metadata that names ``day``."""
+    return {USED_METADATA: day.isoformat()}
+
+
+def same(file: WeightsFile, blob: Blob | None) -> bool:
+    """Whether ``blob`` holds ``file``, by size and checksum."""
+    return blob is not None and (blob.size, blob.crc32c) == (file.size, file.crc32c)
+
+
+def files_text(count: int) -> str:
+    """``count`` files, in words."""
+    return "1 file" if count == 1 else f"{count} files"

@@ -1,21 +1,29 @@
-"""What a removal of weights looks at first: which endpoints use the sets in a stack's bucket now,
-as far as that can be seen, and whether the caller may delete there.
+"""Who uses the sets of weights in a stack's bucket, and when they were last used.
 
-Two sources, either of which is enough: the bucket's own policy, in which every endpoint has a
-binding for its set for as long as it is there; and what the nodes and requests of the Google Cloud
-project are to boot with, for endpoints whose grants others make.
+What uses a set now a removal looks at first, as far as it can be seen. Two sources, either of which
+is enough: the bucket's own policy, in which every endpoint has a binding for its set for as long as
+it is there; and what the nodes and requests of the Google Cloud project are to boot with, for
+endpoints whose grants others make. When a set was last used is noted with it, by the day.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tpuflex.boot.places import weights_prefix
 from tpuflex.boot.planned import planned_weights
 from tpuflex.catalog.zones import region_of
-from tpuflex.errors import AccessError, ApiError, NotFoundError, ServiceDisabledError, TpuflexError
+from tpuflex.errors import (
+    AccessError,
+    ApiError,
+    NotFoundError,
+    ServiceDisabledError,
+    TpuflexError,
+)
 from tpuflex.gcloud_commands import grant_on_bucket
 from tpuflex.google.existing_bucket import PUSH_ROLE, held_in
 from tpuflex.host.metadata_keys import CONFIG_KEY
@@ -23,8 +31,14 @@ from tpuflex.inventory.library import bucket_readers
 from tpuflex.inventory.listing import ANY_ZONE
 from tpuflex.naming import LABEL_OWNER
 from tpuflex.queued_resource.states import ON_ITS_WAY, Lifecycle, lifecycle
+from tpuflex.weights.stack_bucket import is_shared
+from tpuflex.weights.storage_errors import translated
+from tpuflex.weights.stored_set import TIMEOUT, SetObjects, last_used, noted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tpuflex.boot.planned import PlannedWeights
     from tpuflex.queued_resource.model import Node, QueuedResource
     from tpuflex.stack.connection import Connection
 
@@ -178,3 +192,54 @@ def require_right(cloud: Connection, prefix: str, instead: str = "") -> None:
             + " whoever administers it run: "
             + str(grant_on_bucket(f"gs://{cloud.bucket}", PUSH_ROLE, "user:YOU")),
         )
+
+
+def note_use(there: SetObjects, day: dt.date) -> None:
+    """Note that the complete set that is ``there`` is used on ``day``, unless a later day is noted
+    already; what no push has written stays as it is.
+
+    Raises:
+        AccessError: the caller may not.
+        ConflictError: somebody writes there in the same moment.
+    """
+    blob = there.manifest_object
+    if blob is None or there.manifest is None or not there.of_a_push(blob):
+        return
+    before = last_used(blob.metadata)
+    if before is not None and before >= day:
+        return
+    with translated(there.bucket):
+        blob.metadata = {**(blob.metadata or {}), **noted(day)}
+        blob.patch(if_metageneration_match=blob.metageneration, timeout=TIMEOUT)
+
+
+def note_weights_use(cloud: Connection, say: Callable[[str], None]) -> None:
+    """Note in the bucket, if it outlives the stack of ``cloud``, that its weights are used today;
+    where they are in several regions in the bucket of each.
+    Where that is refused it is said, and nothing else comes of it: what nobody knows the last use
+    of is not removed for want of use.
+    """
+    if is_shared(cloud.stack):
+        for each in (cloud, *cloud.further_regions()):
+            _note_use(each, say)
+
+
+def _note_use(cloud: Connection, say: Callable[[str], None]) -> None:
+
+    prefix = weights_prefix(cloud.stack.settings.model)
+    try:
+        note_use(cloud.weights.contents(prefix), cloud.now().date())
+    except NotFoundError:
+        return  # removed in this moment
+    except TpuflexError as error:
+        say(
+            f"  warning  it could not be noted that gs://{cloud.bucket}/{prefix} is used today:"
+            f" {error.message}"
+        )
+
+
+def note_last_use(cloud: Connection, served: PlannedWeights, say: Callable[[str], None]) -> None:
+    """The same where the slice of the stack is gone that was made for ``served``. What the stack
+    file names may be other weights by now, which it has not used."""
+    if (served.bucket, served.prefix) == (cloud.bucket, weights_prefix(cloud.stack.settings.model)):
+        note_weights_use(cloud, say)

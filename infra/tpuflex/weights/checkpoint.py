@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Protocol
 
 from tpuflex.catalog.rows import Source
 from tpuflex.errors import NotFoundError, WeightsError
@@ -37,7 +38,7 @@ from tpuflex.planning.safetensors_header import (
 )
 from tpuflex.planning.strict_json import json_object
 from tpuflex.settings.weights_source import GsUrl
-from tpuflex.weights.checkpoint_files import CheckpointFiles, DirectoryFiles
+from tpuflex.weights.checkpoint_directory import DirectoryFiles
 
 _MODELOPT = "hf_quant_config.json"
 #: A config.json has a few kB; those of quantised models list every module.
@@ -50,8 +51,17 @@ _PARALLELISM = 8
 _CACHED = re.compile(r"models--([^-].*?)--(.+)")
 #: Prefix below which `tpuflex weights push` puts a model.
 _PUSHED = re.compile(r"models/([^/]+)/[0-9]+")
-
 Progress = Callable[[int, int], None]
+
+
+class CheckpointFiles(Protocol):
+    """The files of one checkpoint, wherever they are."""
+
+    def sizes(self) -> Mapping[str, int]:
+        """Bytes of each file, by its name."""
+
+    def read(self, name: str, start: int, length: int) -> bytes:
+        """``length`` bytes (fewer at the end of the file) from ``start`` of the file ``name``."""
 
 
 def _unwatched(_done: int, _total: int) -> None:
@@ -176,7 +186,7 @@ def whole_model(
 def _files(source: Path | GsUrl, environ: Mapping[str, str]) -> CheckpointFiles:
     if isinstance(source, GsUrl):
         # Imported late: Google's library takes a second.
-        from tpuflex.weights.checkpoint_objects import checkpoint_objects
+        from tpuflex.weights.checkpoint_bucket import checkpoint_objects
 
         return checkpoint_objects(source.bucket, source.prefix, environ=environ)
     if source.is_dir():

