@@ -181,10 +181,9 @@ def deleted(*ends: TpuflexError | None) -> tuple[FakeTime, list[str], TpuflexErr
             raise end
 
     cloud: Any = SimpleNamespace(timing=time.timing())
-    stack_run: Any = SimpleNamespace(destroy_slice=destroy_slice)
-    output: Any = SimpleNamespace(progress=said.append)
+    stack_run: Any = SimpleNamespace(destroy_slice=destroy_slice, report=said.append)
     try:
-        delete_slice(cloud, stack_run, output)
+        delete_slice(cloud, stack_run)
     except TpuflexError as error:
         return time, said, error
     assert left == []

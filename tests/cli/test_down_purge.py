@@ -72,7 +72,7 @@ def files_without_manifest(cloud: Connection, *hours: int) -> list[SimpleNamespa
         SimpleNamespace(name=cloud.bucket), prefix, {blob.name: blob for blob in blobs}, None
     )
     vars(cloud)["weights"] = SimpleNamespace(contents=lambda _prefix: there)
-    vars(cloud)["timing"] = SimpleNamespace(wall=NOW.timestamp)
+    vars(cloud)["now"] = lambda: NOW
     vars(cloud)["tpu"] = Slices()
     vars(cloud)["apis"] = lambda: SimpleNamespace(storage=Policy())
     return blobs

@@ -11,15 +11,15 @@ import pytest
 from tests.cli.examined import Doctor
 from tests.cli.missing_rows import SECTIONS, Row
 from tests.goldens.golden_texts import REWRITE
+from tests.reports import asked
 from tpuflex.cli.invocation import Invocation
-from tpuflex.deploy.apis import run_preflight
+from tpuflex.deploy.apis import require_apis
 from tpuflex.deploy.preparation import EndpointPreparation
 from tpuflex.deploy.up import require_ready
 from tpuflex.doctor.check import Check, Standing
 from tpuflex.engine.failure import failure
 from tpuflex.errors import SettingsError, TpuflexError
 from tpuflex.google.required_apis import APIS
-from tpuflex.terminal.output import Output
 
 DOCUMENT = Path(__file__).parents[1] / "goldens" / "missing.md"
 ROWS = [(section, row) for section, rows in SECTIONS.items() for row in rows]
@@ -32,11 +32,10 @@ TOGETHER = "Permissions"
 def before_the_engine(doctor: Doctor) -> TpuflexError | None:
     """What `up` does before it makes anything; its refusal."""
     cloud = doctor.cloud
-    output = Output(json=False, verbose=False)
     try:
-        run_preflight(Invocation(environ=cloud.environ, yes=True), cloud)
+        require_apis(cloud, *asked(Invocation(environ=cloud.environ, yes=True)))
         require_ready(cloud)
-        EndpointPreparation(cloud, output.progress, output, lambda: False).check()
+        EndpointPreparation(cloud, print, lambda: False).check()
     except TpuflexError as error:
         return error
     return failure("up", (), doctor.engine_says) if doctor.engine_says else None

@@ -11,9 +11,10 @@ import pytest
 
 from tests.cli.typing import Captured
 from tests.google.new_project import NAMES, PROJECT, Project, refused
+from tests.reports import asked
 from tests.unit.stack_sections import TPU_DIGEST, sections
 from tpuflex.cli.invocation import Invocation
-from tpuflex.deploy.apis import await_apis, run_preflight
+from tpuflex.deploy.apis import await_apis, require_apis
 from tpuflex.errors import InterruptedByUser, ServiceDisabledError
 from tpuflex.google.required_apis import APIS, LIBRARY_APIS, needed_apis
 from tpuflex.project import open_project
@@ -41,9 +42,9 @@ def test_b2_it_asks_before_it_enables_anything_on_google(
     answer("n", "y")
 
     with pytest.raises(InterruptedByUser, match="you did not agree"):
-        run_preflight(Invocation({}), cloud)
+        require_apis(cloud, *asked(Invocation({})))
     refused = apis.posts()
-    run_preflight(Invocation({}), cloud)
+    require_apis(cloud, *asked(Invocation({})))
 
     assert refused == []
     assert apis.posts() == [f"/v1/projects/{PROJECT}/services:batchEnable"]
@@ -59,9 +60,9 @@ def test_b2_where_nobody_can_be_asked_yes_is_needed(project: Path) -> None:
     cloud = cloud_of(project, apis)
 
     with pytest.raises(click.UsageError, match="add --yes"):
-        run_preflight(Invocation({}), cloud)
+        require_apis(cloud, *asked(Invocation({})))
     refused = apis.posts()
-    run_preflight(Invocation({}, yes=True), cloud)
+    require_apis(cloud, *asked(Invocation({}, yes=True)))
 
     assert refused == []
     assert len(apis.posts()) == 1
@@ -71,7 +72,7 @@ def test_the_embedded_clouds_projects_are_nobody_elses(project: Path) -> None:
     """On the embedded cloud nothing is asked: the project is on this machine."""
     apis = Project()
 
-    run_preflight(Invocation({}), cloud_of(project, apis, "embedded"))
+    require_apis(cloud_of(project, apis, "embedded"), *asked(Invocation({})))
 
     assert len(apis.posts()) == 1
 
@@ -81,11 +82,11 @@ def test_a_recovery_waits_for_what_the_killed_run_enabled(project: Path, capsys:
     apis = Project(enabled={**dict.fromkeys(NAMES, 0.0), "tpu.googleapis.com": 990.0})
     cloud = cloud_of(project, apis)
 
-    await_apis(Invocation({}), cloud)
+    await_apis(cloud, print)
 
     assert apis.posts() == []
     assert 1050 <= apis.time.now < cloud.settling.until
-    assert "Waiting for 1 API to answer" in capsys.readouterr().err
+    assert "Waiting for 1 API to answer" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("kind", ["google", "embedded"])
@@ -103,7 +104,7 @@ def test_where_others_enable_apis_it_refuses_before_anything_is_made(
     cloud = cloud_of(project, apis, kind, manage_apis=False)
 
     with pytest.raises(ServiceDisabledError) as caught:
-        run_preflight(Invocation({}, yes=True), cloud)
+        require_apis(cloud, *asked(Invocation({}, yes=True)))
 
     named, seen = ("compute, iap, tpu", off) if listed else ("compute, tpu", (off[0], off[2]))
     assert str(caught.value) == (
@@ -128,7 +129,7 @@ def test_where_others_enable_apis_what_they_enabled_a_moment_ago_is_waited_for(
     settings = cloud.stack.settings.model_copy(update={"network": network})
     vars(cloud)["stack"] = replace(cloud.stack, settings=settings)
 
-    run_preflight(Invocation({}), cloud)
+    require_apis(cloud, *asked(Invocation({})))
 
     assert apis.posts() == []
     assert cloud.settling.until > apis.time.now
@@ -158,4 +159,6 @@ def test_a_library_has_no_apis_enabled_for_it_either(project: Path) -> None:
     with pytest.raises(
         ServiceDisabledError, match="cloudresourcemanager, secretmanager, storage; and"
     ):
-        run_preflight(Invocation({}), cloud_of(project, apis, manage_apis=False), apis=LIBRARY_APIS)
+        require_apis(
+            cloud_of(project, apis, manage_apis=False), *asked(Invocation({})), apis=LIBRARY_APIS
+        )

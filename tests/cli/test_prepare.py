@@ -12,6 +12,7 @@ import pytest
 
 from tests.checkpoints import tiny
 from tests.cli.typing import Captured
+from tests.reports import lines_to
 from tpuflex.boot.manifest import Manifest, WeightsFile, manifest
 from tpuflex.boot.places import weights_prefix
 from tpuflex.boot.planned import PlannedWeights
@@ -22,7 +23,6 @@ from tpuflex.project import open_project
 from tpuflex.settings.model import WeightsSettings
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack, open_stack
-from tpuflex.terminal.output import Output
 from tpuflex.weights import bucket as weights
 from tpuflex.weights.bucket import Check
 from tpuflex.weights.checkpoint_directory import LocalModel
@@ -108,14 +108,14 @@ def on(stack: Stack) -> Case:
     cloud = Connection(stack, {})
     vars(cloud)["weights"] = bucket
     said: list[str] = []
-    output = Output(json=False, verbose=False)
-    return Case(EndpointPreparation(cloud, said.append, output, lambda: False), bucket, said)
+    return Case(EndpointPreparation(cloud, lines_to(said), lambda: False), bucket, said)
 
 
 def planned(case: Case, manifest: Manifest) -> None:
     """Have the state name ``manifest`` for the slice."""
     bucket = case.preparation.cloud.bucket
-    case.preparation.before = PlannedWeights(bucket, case.bucket.prefix, manifest.sha256)
+    before = PlannedWeights(bucket, case.bucket.prefix, manifest.sha256)
+    case.preparation = replace(case.preparation, before=lambda: before)
 
 
 def test_weights_of_the_state_are_left_alone(project: Path) -> None:
@@ -196,7 +196,7 @@ def test_m2_chips_may_be_requested_before_the_pinned_weights_are_there(project: 
     with pytest.raises(WeightsError, match="No chips were requested"):
         stack.preparation.check()
 
-    stack.preparation.awaited = True
+    stack.preparation = replace(stack.preparation, awaited=True)
     stack.preparation.check()
 
     assert stack.ready() == OURS.sha256
@@ -207,7 +207,7 @@ def test_m2_chips_may_be_requested_before_the_pinned_weights_are_there(project: 
 def test_m2_nobody_waits_for_weights_that_nothing_names(project: Path) -> None:
     """M2: --allow-missing-weights needs a pin, else a host could never begin; it is refused."""
     stack = before_the_first_up(project)
-    stack.preparation.awaited = True
+    stack.preparation = replace(stack.preparation, awaited=True)
 
     with pytest.raises(WeightsError, match="--allow-missing-weights cannot be honoured") as caught:
         stack.preparation.check()
@@ -252,7 +252,7 @@ def test_a_replaced_manifest_is_refused(project: Path) -> None:
         stack.ready()
 
     assert f"--accept-weights {ALTERED.sha256}" in caught.value.hint
-    stack.preparation.accepted = ALTERED.sha256
+    stack.preparation = replace(stack.preparation, accepted=ALTERED.sha256)
     assert stack.ready() == ALTERED.sha256
 
 
@@ -277,14 +277,14 @@ def test_a_pin_always_wins(project: Path, capsys: Captured) -> None:
     stack.bucket.there = ALTERED
     assert stack.ready() == OURS.sha256
     assert stack.bucket.there == OURS
-    assert f"pushed   in place of the set {ALTERED.sha256}" in capsys.readouterr().err
+    assert f"pushed   in place of the set {ALTERED.sha256}" in capsys.readouterr().out
 
     stack.bucket.there, stack.bucket.local, stack.bucket.pushed = None, ALTERED, []
     with pytest.raises(WeightsError, match="Nothing was sent"):
         stack.ready()
     assert stack.bucket.pushed == []
 
-    stack.preparation.accepted = ALTERED.sha256
+    stack.preparation = replace(stack.preparation, accepted=ALTERED.sha256)
     with pytest.raises(WeightsError, match="contradicts"):
         stack.ready()
 
@@ -293,7 +293,7 @@ def test_an_accepted_hash_must_be_the_one_that_is_there(project: Path) -> None:
     """An option that cannot be honoured is refused, in the preview already."""
     stack = case(project, source="./model")
     planned(stack, OURS)
-    stack.preparation.accepted = ALTERED.sha256
+    stack.preparation = replace(stack.preparation, accepted=ALTERED.sha256)
 
     with pytest.raises(WeightsError, match="cannot be honoured"):
         asyncio.run(stack.preparation.planned("bucket"))
@@ -335,7 +335,7 @@ def moving(project: Path) -> Case:
     found.bucket.there = None
     cloud = found.preparation.cloud
     before = PlannedWeights(cloud.made_bucket, found.bucket.prefix, OURS.sha256)
-    found.preparation.before = before
+    found.preparation = replace(found.preparation, before=lambda: before)
     return found
 
 

@@ -6,18 +6,17 @@ from itertools import pairwise
 
 from tests.cli.samples import step
 from tests.cli.typing import Captured
-from tpuflex.deploy.boot import HostProgress
 from tpuflex.engine.events import Failed, Finished, Note, Started
 from tpuflex.host.report import HostReport
-from tpuflex.terminal.engine_progress import LiveProgress
 from tpuflex.terminal.output import Output
+from tpuflex.terminal.progress import EngineProgress, HostProgress
 
 
 def test_of_the_engine(capsys: Captured) -> None:
     """In a log: a line for each finished resource, and each message once."""
     ticks = iter(range(100))
     slice_step = step("create", "tpuflex:tpu:QueuedResource", "vllm")
-    with LiveProgress(Output(json=False, verbose=False), 2, lambda: next(ticks)) as progress:
+    with EngineProgress(Output(json=False, verbose=False), 2, lambda: next(ticks)) as progress:
         for event in (
             Started(step("create")),
             Finished(step("create")),
@@ -43,7 +42,7 @@ def test_of_the_engine(capsys: Captured) -> None:
 def test_a_week_of_waiting_in_a_log(capsys: Captured) -> None:
     """A line a minute at first, then one every five: never a longer silence."""
     now, said = 0.0, []
-    with LiveProgress(Output(json=False, verbose=False), 2, lambda: now) as progress:
+    with EngineProgress(Output(json=False, verbose=False), 2, lambda: now) as progress:
         for minute in range(7 * 24 * 60):
             now = minute * 60.0
             for name in ("vllm", "other"):
@@ -62,7 +61,7 @@ def test_a_week_of_waiting_in_a_log(capsys: Captured) -> None:
 def test_what_the_plan_has_shown(capsys: Captured) -> None:
     """A note shown above the plan is not repeated; a new one is shown."""
     output = Output(json=False, verbose=False)
-    with LiveProgress(output, 1, shown=frozenset({"the node was lost"})) as progress:
+    with EngineProgress(output, 1, shown=frozenset({"the node was lost"})) as progress:
         progress.listen(Note("warning", "the node was lost", "vllm"))
         progress.listen(Note("warning", "the zone is out", "vllm"))
 
@@ -73,7 +72,7 @@ def test_after_ctrl_c(capsys: Captured) -> None:
     """Interrupted by Ctrl-C is stopped, not failed: a request goes on waiting."""
     slice_step = step("create", "tpuflex:tpu:QueuedResource", "vllm")
     output = Output(json=False, verbose=False)
-    with LiveProgress(output, 1, stopped=lambda: True) as progress:
+    with EngineProgress(output, 1, stopped=lambda: True) as progress:
         progress.listen(Failed(slice_step))
 
     assert capsys.readouterr().err == "  stopped  QueuedResource vllm\n"

@@ -25,6 +25,7 @@ from tests.cli.regions import (
     typed,
 )
 from tests.cli.typing import Captured
+from tests.reports import lines_to
 from tpuflex.boot.planned import PlannedWeights
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.weights.rm import run_weights_rm
@@ -134,7 +135,7 @@ def test_a_damaged_home_wants_its_directory(doctor: Doctor, checkpoint: Path) ->
     push(doctor, checkpoint)
     remove(doctor, HOME, f"{prefix_of(doctor)}/model.safetensors")
     lines: list[str] = []
-    preparation = EndpointPreparation(doctor.cloud, lines.append, typed().output, lambda: False)
+    preparation = EndpointPreparation(doctor.cloud, lines_to(lines), lambda: False)
     for command in (preparation.foretell, preparation._ensure_weights, lambda: push(doctor, None)):
         with pytest.raises(WeightsError, match="cannot be served") as caught:
             command()
@@ -155,15 +156,14 @@ def test_a_home_that_moves_serves_what_the_slice_was_made_for(
     served = PlannedWeights(HOME, prefix_of(doctor), found.sha256, frozenset({FAR}))
     doctor.change("slice", zones=("europe-west4-a",))
     doctor.change("network", subnetwork_cidrs={})
-    preparation = EndpointPreparation(
-        doctor.cloud, print, typed().output, lambda: False, before=served
-    )
+    preparation = EndpointPreparation(doctor.cloud, print, lambda: False, before=lambda: served)
     preparation.check()
     assert doctor.cloud.bucket == FAR
     assert preparation._ensure_weights() == found.sha256
 
     doctor.stack.own_files.joinpath("pushed-weights.json").unlink()
-    preparation.before = replace(served, manifest_sha256="0" * 64)
+    other = replace(served, manifest_sha256="0" * 64)
+    preparation = replace(preparation, before=lambda: other)
     with pytest.raises(WeightsError, match=f"the slice was made for {'0' * 64}"):
         preparation.check()
 
@@ -175,7 +175,7 @@ def test_other_weights_in_a_region_are_found_before_the_upload(
     nothing."""
     other = tiny(tmp_path / "other", "others")
     (far,) = doctor.cloud.further_regions()
-    push_weights(far, everything_in(other), typed().output, lambda: False)
+    push_weights(far, everything_in(other), print, lambda: False)
     there = listed(doctor, FAR)
 
     with pytest.raises(ConflictError, match=f"gs://{FAR}/.* holds other weights already") as caught:

@@ -396,7 +396,7 @@ def test_a_deletion_that_failed_names_the_command_that_deletes(
     cloud: Any = type("Cloud", (), {"stack": StackPart(on_boot_failure="delete"), "tpu": None})
     failure = FailedBootError("silent", hint=f"The host's log: there\n{SILENT}")
 
-    hint = after_failed_boot(cast("Any", None), cloud, cast("Any", None), failure, None).hint
+    hint = after_failed_boot(cloud, cast("Any", None), failure, None).hint
 
     assert hint.startswith(
         "The slice was not deleted, and is billed, because that failed: not gone"

@@ -18,7 +18,6 @@ from tests.security.answering import server
 from tpuflex.cli.endpoint.status import show_status
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run
-from tpuflex.deploy.boot import HostProgress
 from tpuflex.engine.events import Note
 from tpuflex.errors import EmulatorError, TpuflexError
 from tpuflex.google.rpc_errors import as_exception, read_rpc_error
@@ -29,8 +28,8 @@ from tpuflex.operate.slice import SliceStatus
 from tpuflex.project import open_project
 from tpuflex.queued_resource.states import Lifecycle
 from tpuflex.stack.stack import open_stack
-from tpuflex.terminal.engine_progress import LiveProgress
 from tpuflex.terminal.output import Output
+from tpuflex.terminal.progress import EngineProgress, HostProgress
 
 ROOT = Path(__file__).parents[2]
 
@@ -130,7 +129,7 @@ def error_of_a_plugin() -> None:
 
 
 def note_of_the_engine() -> None:
-    with LiveProgress(OUTPUT, 1) as progress:
+    with EngineProgress(OUTPUT, 1) as progress:
         progress.listen(Note("warning", HOSTILE, HOSTILE))
         progress.listen(Note("info", HOSTILE, "vllm", passing=True))
 

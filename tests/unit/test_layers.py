@@ -38,7 +38,9 @@ RANKS: dict[str, int] = {
     "operate": 10,
     "weights": 9,
     "stack": 8,
-    "terminal": 7,
+    "terminal": 8,
+    # What callers are told: the terminal shows it.
+    "stack.progress": 7,
     "recovery": 7,
     "components": 6,
     "engine": 6,

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from tpuflex.project import Project
     from tpuflex.settings.opened import OpenedConfig
     from tpuflex.stack.connection import Connection
+    from tpuflex.stack.progress import Question
     from tpuflex.stack.stack import Stack
+    from tpuflex.terminal.progress import Display
 
 
 @dataclass
@@ -66,6 +68,19 @@ class Invocation:
             environ=self.environ,
             rehearsing=self.rehearsing,
         )
+
+    @cached_property
+    def report(self) -> Display:
+        """Shows what functions tell while they work."""
+        from tpuflex.terminal.progress import Display
+
+        return Display(self.output)
+
+    def consent(self, question: Question) -> bool:
+        """Ask the user, unless ``--yes`` has said it; raises as :meth:`Output.confirm`."""
+        if not self.yes:
+            self.output.confirm(question.text, expected=question.expected)
+        return True
 
     @cached_property
     def project(self) -> Project:

@@ -9,17 +9,22 @@ from tpuflex.errors import ServiceDisabledError
 from tpuflex.gcloud_commands import enable_services
 from tpuflex.google.enabling import await_settled, ensure_apis
 from tpuflex.google.required_apis import needed_apis
+from tpuflex.stack.progress import require_consent
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from tpuflex.cli.invocation import Invocation
     from tpuflex.google.required_apis import GoogleApi
     from tpuflex.stack.connection import Connection
+    from tpuflex.stack.progress import Consent, Report
 
 
-def run_preflight(
-    invocation: Invocation, cloud: Connection, *, apis: Iterable[GoogleApi] | None = None
+def require_apis(
+    cloud: Connection,
+    report: Report,
+    consent: Consent,
+    *,
+    apis: Iterable[GoogleApi] | None = None,
 ) -> None:
     """Enable ``apis``, those of a stack by default, in the project of ``cloud``, and wait until
     they answer.
@@ -34,7 +39,7 @@ def run_preflight(
         InterruptedByUser: the user does not want them enabled.
         AccessError, ApiError: they cannot be enabled, or do not answer in time.
     """
-    timing, output, stack = cloud.timing, invocation.output, cloud.stack
+    timing, stack = cloud.timing, cloud.stack
     project = stack.settings.project
 
     def agree(missing: Collection[GoogleApi]) -> None:
@@ -47,21 +52,22 @@ def run_preflight(
                 code=Code.PERMISSION,
                 hint=f"Run: {enable}",
             )
-        output.progress(f"APIs that are needed, and that are off in {project}: {names}.")
-        if not invocation.yes and (stack.rehearsed or not stack.embedded):
-            output.confirm("Enable them? They stay enabled; an API that is not used costs nothing.")
+        report(f"APIs that are needed, and that are off in {project}: {names}.")
+        if stack.rehearsed or not stack.embedded:
+            question = "Enable them? They stay enabled; an API that is not used costs nothing."
+            require_consent(consent, question)
 
     needed = needed_apis(stack.settings) if apis is None else apis
-    if ensure_apis(cloud.apis(), project, timing, output.progress, agree, apis=needed):
+    if ensure_apis(cloud.apis(), project, timing, report, agree, apis=needed):
         cloud.settling.begin(timing.monotonic())
 
 
-def await_apis(invocation: Invocation, cloud: Connection) -> None:
+def await_apis(cloud: Connection, report: Report) -> None:
     """Wait for the APIs that a killed command may have enabled a moment ago; enable none.
 
     Raises:
         ServiceDisabledError: one that is enabled does not answer in time.
     """
     timing, project = cloud.timing, cloud.stack.settings.project
-    if await_settled(cloud.apis(), project, timing, invocation.output.progress):
+    if await_settled(cloud.apis(), project, timing, report):
         cloud.settling.begin(timing.monotonic())

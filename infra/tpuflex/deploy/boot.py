@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -17,62 +15,19 @@ from tpuflex.host.report import HostReport
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import slice_status
 from tpuflex.queued_resource.states import Lifecycle
-from tpuflex.terminal.output import Output, for_stack
-from tpuflex.terminal.spinner import Spinner
+from tpuflex.stack.progress import (
+    BootBegan,
+    BootEnded,
+    BootGoesOn,
+    BootReported,
+    BootUnread,
+    Report,
+    silent,
+)
+from tpuflex.terminal.output import for_stack
 
 if TYPE_CHECKING:
-    from tpuflex.cli.invocation import Invocation
     from tpuflex.stack.connection import Connection
-
-
-#: Without a terminal, seconds of silence after which a line says that the phase goes on.
-_HEARTBEAT_SECONDS = 30.0
-
-
-class HostProgress(Spinner):
-    """Shows the phases of a boot: a spinner with the time on a terminal, plain lines otherwise."""
-
-    def __init__(self, output: Output, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(output, "host: starting")
-        self._clock = clock
-        self._phase = ""
-        self._detail = ""
-        self._isolation = ""
-        self._since = clock()
-        self._said = clock()
-
-    def changed(self, report: HostReport) -> None:
-        """Show a new report of the host."""
-        if report.phase != self._phase:
-            self._phase, self._since = report.phase, self._clock()
-            self._line(f"  host     {report.phase}{_after(report.detail)}")
-        elif report.detail != self._detail and self._status is None:
-            self._line(f"  host     {report.phase}{_after(report.detail)}")
-        if report.isolation.startswith("privileged") and report.isolation != self._isolation:
-            self._line(f"  host     the server is {report.isolation}")
-        self._detail, self._isolation = report.detail, report.isolation
-        self.tick()
-
-    def refused(self, why: str) -> None:
-        """Show that the host's report cannot be read, and is asked for again."""
-        self._line(f"  host     its report cannot be read, asking again: {why}")
-
-    def tick(self) -> None:
-        """Show that time passes."""
-        now = self._clock()
-        waiting = f"{self._phase or 'starting'}{_after(self._detail)} ({now - self._since:.0f} s)"
-        if self._status is not None:
-            self.redraw(f"host: {waiting}")
-        elif now - self._said >= _HEARTBEAT_SECONDS:
-            self._line(f"  host     {waiting}")
-
-    def _line(self, text: str) -> None:
-        self._said = self._clock()
-        self.line(text)
-
-
-def _after(detail: str) -> str:
-    return f": {detail}" if detail else ""
 
 
 #: Seconds between two questions for a host's report. Google allows ten a minute
@@ -82,8 +37,8 @@ _POLL_SECONDS = 10.0
 _EMBEDDED_POLL_SECONDS = 0.25
 
 
-def wait_ready(invocation: Invocation, cloud: Connection) -> SliceStatus:
-    """Wait until the host has served a completion, showing its phases.
+def wait_ready(cloud: Connection, report: Report = silent) -> SliceStatus:
+    """Wait until the host has served a completion, telling its phases.
 
     Raises:
         CapacityError: the request is still waiting.
@@ -97,10 +52,11 @@ def wait_ready(invocation: Invocation, cloud: Connection) -> SliceStatus:
     timeouts = cloud.stack.settings.slice.timeouts
     quick = cloud.stack.embedded and not cloud.stack.rehearsed
     log = host_log(cloud, status)
-    with HostProgress(invocation.output) as progress:
+    report(BootBegan())
+    try:
 
         def observe() -> HostReport | None:
-            progress.tick()
+            report(BootGoesOn())
             return observe_host(status.node, cloud.tpu)
 
         wait = BootWait(
@@ -113,20 +69,22 @@ def wait_ready(invocation: Invocation, cloud: Connection) -> SliceStatus:
             ),
             now=cloud.timing.monotonic,
             sleep=cloud.sleep,
-            changed=progress.changed,
-            refused=progress.refused,
+            changed=lambda said: report(BootReported(said)),
+            refused=lambda why: report(BootUnread(why)),
             log=log,
             serves=SaidAnew(cloud.timing.monotonic, f"The host's log: {log}\n{AGAIN}"),
         )
         try:
-            report = wait.run()
+            ready = wait.run()
         except KeyboardInterrupt as error:
             raise InterruptedByUser(
                 "Stopped waiting; the slice is running and its host goes on booting.",
                 hint="`tpuflex up` goes on waiting, `tpuflex status` shows the state, `tpuflex "
                 "down` ends it.",
             ) from error
-    return replace(slice_status(cloud.stack.settings, cloud.stack.names, cloud.tpu), host=report)
+    finally:
+        report(BootEnded())
+    return replace(slice_status(cloud.stack.settings, cloud.stack.names, cloud.tpu), host=ready)
 
 
 def _running(cloud: Connection) -> SliceStatus:

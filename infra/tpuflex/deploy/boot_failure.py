@@ -18,11 +18,9 @@ from tpuflex.queued_resource.outcomes import BOOT_FAILED_DELETED, BOOT_FAILED_KE
 from tpuflex.terminal.output import for_stack
 
 if TYPE_CHECKING:
-    from tpuflex.cli.invocation import Invocation
     from tpuflex.deploy.stack_run import StackRun
     from tpuflex.operate.slice import SliceStatus
     from tpuflex.stack.connection import Connection
-    from tpuflex.terminal.output import Output
 
 
 #: How often the deletion is attempted, and seconds in between: every one of them is billed.
@@ -41,7 +39,6 @@ def slice_before(cloud: Connection) -> SliceStatus | None:
 
 
 def after_failed_boot(
-    invocation: Invocation,
     cloud: Connection,
     stack_run: StackRun,
     failure: FailedBootError,
@@ -50,7 +47,6 @@ def after_failed_boot(
     """Do what ``tpuflex:slice.on_boot_failure`` says.
 
     Args:
-        invocation: the command.
         cloud: the stack's cloud.
         stack_run: the engine on the stack.
         failure: why the boot failed.
@@ -66,19 +62,19 @@ def after_failed_boot(
         status = slice_status(stack.settings, stack.names, cloud.tpu)
         if why_not := _why_kept(cloud, stack_run, status, before):
             return _kept(failure, f": {why_not}.")
-        invocation.output.progress(failure.message)
-        invocation.output.progress(
+        stack_run.report(failure.message)
+        stack_run.report(
             f"Deleting {status.queued_resource} in {status.zone}, and nothing else, as"
             " tpuflex:slice.on_boot_failure says …"
         )
-        delete_slice(cloud, stack_run, invocation.output)
+        delete_slice(cloud, stack_run)
     except TpuflexError as error:
         return _not_deleted(failure, error)
     hint = f"{BOOT_FAILED_DELETED.text}\n`tpuflex logs` shows the end of its log, if it wrote one."
     return FailedBootError(failure.message, hint=for_stack(hint, stack.name))
 
 
-def delete_slice(cloud: Connection, stack_run: StackRun, output: Output) -> None:
+def delete_slice(cloud: Connection, stack_run: StackRun) -> None:
     """Delete the slice; again if that fails for a reason that may pass. What passes within one
     deletion the provider has waited for: here an engine has died, another one holds the state, or
     the slice was not gone at the deadline.
@@ -94,8 +90,8 @@ def delete_slice(cloud: Connection, stack_run: StackRun, output: Output) -> None
         except TpuflexError as error:
             if attempt == _ATTEMPTS:
                 raise
-            output.progress(f"It could not be deleted: {error.message}")
-            output.progress(f"Trying again in {_PAUSE:g} s ({attempt} of {_ATTEMPTS - 1}) …")
+            stack_run.report(f"It could not be deleted: {error.message}")
+            stack_run.report(f"Trying again in {_PAUSE:g} s ({attempt} of {_ATTEMPTS - 1}) …")
             if cloud.timing.pause(_PAUSE):
                 raise
         else:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tpuflex.components.bootstrap_names import PULUMI_PROJECT, BootstrapNames, Repository
-from tpuflex.deploy.apis import run_preflight
+from tpuflex.deploy.apis import require_apis
 from tpuflex.deploy.bootstrap_cloud import Remains, StateBucket, remains, restore
 from tpuflex.deploy.engine_work import EngineWork, Workplace
 from tpuflex.deploy.preparation import BUCKET
@@ -16,6 +16,7 @@ from tpuflex.engine.state import Stored, known_ids, pending, resources
 from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.files.trusted import own_directory, write_private
 from tpuflex.google.required_apis import BOOTSTRAP_APIS
+from tpuflex.stack.progress import Report, silent
 
 if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
@@ -40,9 +41,12 @@ class Bootstrapping(EngineWork):
     """
 
     def __init__(
-        self, invocation: Invocation, cloud: Connection, repository: Repository | None = None
+        self,
+        cloud: Connection,
+        report: Report = silent,
+        repository: Repository | None = None,
     ) -> None:
-        super().__init__(invocation, cloud)
+        super().__init__(cloud, report)
         self.repository = repository
         self._region = ""
         self._adopted: Mapping[str, str] = {}
@@ -86,7 +90,7 @@ class Bootstrapping(EngineWork):
         self.engine.create()
         self.engine.replace(kept)
         self._region = _region(kept)
-        self.invocation.output.progress(f"State taken from {self.names.backend}.")
+        self.report(f"State taken from {self.names.backend}.")
         return True
 
     def remains(self, *, known: bool) -> Remains:
@@ -100,7 +104,7 @@ class Bootstrapping(EngineWork):
         """Make everything, and keep the state in the bucket, also if something failed."""
         self._adopted = restore(self.cloud, found)
         try:
-            with self.live(len(plan.changes)):
+            with self.changing(len(plan.changes)):
                 self.engine.up()
         finally:
             if self.bucket.exists():
@@ -110,7 +114,7 @@ class Bootstrapping(EngineWork):
         """Delete everything that can be deleted."""
         if self.bucket.exists():
             self.bucket.empty()
-        with self.live(len(plan.changes)):
+        with self.changing(len(plan.changes)):
             self.engine.destroy()
         with suppress(NotFoundError):
             self.engine.remove()
@@ -136,10 +140,10 @@ def run_bootstrap(
         InterruptedByUser: the user did not agree.
         TpuflexError: a permission is missing, or the engine failed.
     """
-    output, work = invocation.output, Bootstrapping(invocation, cloud, repository)
+    output, work = invocation.output, Bootstrapping(cloud, invocation.report, repository)
     project = work.names.project
     if not dry_run:
-        run_preflight(invocation, cloud, apis=BOOTSTRAP_APIS)
+        require_apis(cloud, invocation.report, invocation.consent, apis=BOOTSTRAP_APIS)
     found = work.remains(known=work.open_state())
     names = work.names
     plan = work.engine.preview()
@@ -185,7 +189,7 @@ def run_removal(
         InterruptedByUser: the user did not agree.
         TpuflexError: the engine failed.
     """
-    output, work = invocation.output, Bootstrapping(invocation, cloud)
+    output, work = invocation.output, Bootstrapping(cloud, invocation.report)
     project = work.names.project
     if not work.open_state() or not _holds(work.engine.deployment()):
         raise NotFoundError(f"Project {project} has no bootstrap that is known here.")

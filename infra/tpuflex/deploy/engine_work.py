@@ -16,10 +16,9 @@ from tpuflex.engine.find import ensure
 from tpuflex.engine.plugin_pin import require_pinned_plugin
 from tpuflex.engine.run import EngineRun
 from tpuflex.errors import ServiceDisabledError
-from tpuflex.terminal.engine_progress import LiveProgress
+from tpuflex.stack.progress import EngineBegan, EngineEnded, Report, silent
 
 if TYPE_CHECKING:
-    from tpuflex.cli.invocation import Invocation
     from tpuflex.engine.events import Progress
     from tpuflex.google.settling import Settling
     from tpuflex.google.timing import Timing
@@ -49,16 +48,16 @@ class EngineWork(ABC):
     """One command's work on a stack.
 
     Attributes:
-        invocation: the command.
         cloud: the cloud of the stack file that the command is about.
+        report: takes what there is to tell.
         failures: what the program has failed with.
     """
 
-    def __init__(self, invocation: Invocation, cloud: Connection) -> None:
-        self.invocation = invocation
+    def __init__(self, cloud: Connection, report: Report = silent) -> None:
         self.cloud = cloud
+        self.report = report
         self.failures = ProgramFailures()
-        self._progress: LiveProgress | None = None
+        self._changing = False
 
     @abstractmethod
     def place(self) -> Workplace:
@@ -75,12 +74,12 @@ class EngineWork(ABC):
         Raises:
             TpuflexError: there is no engine, or no pinned plugin.
         """
-        project, output = self.cloud.stack.project, self.invocation.output
-        engine = ensure(project.home, self.invocation.environ, output.progress)
+        project = self.cloud.stack.project
+        engine = ensure(project.home, self.cloud.environ, self.report)
         place = self.place()
         if not self.cloud.stack.embedded:
-            home, say = project.home, output.progress
-            require_pinned_plugin(project.root, home, engine.path, place.environ, say)
+            root, home = project.root, project.home
+            require_pinned_plugin(root, home, engine.path, place.environ, self.report)
         return Target(root=place.root, stack=place.stack, engine=engine, environ=place.environ)
 
     @cached_property
@@ -89,30 +88,24 @@ class EngineWork(ABC):
         return EngineRun(self.target, self.program, failures=self.failures, listener=self.listen)
 
     @contextmanager
-    def live(self, total: int, shown: frozenset[str] = frozenset()) -> Iterator[None]:
-        """While inside, the engine's progress is shown, on ``total`` resources; not the notes that
-        were ``shown`` before."""
-        progress = LiveProgress(
-            self.invocation.output, total, stopped=lambda: self.engine.cancelled, shown=shown
-        )
-        with progress as self._progress:
+    def changing(self, total: int) -> Iterator[None]:
+        """While inside, the engine changes ``total`` resources, and tells how far it is."""
+        self.report(EngineBegan(total, lambda: self.engine.cancelled))
+        self._changing = True
+        try:
             yield
+        finally:
+            self._changing = False
+            self.report(EngineEnded())
 
     def listen(self, progress: Progress) -> None:
         """Take what the engine tells."""
-        if self._progress is not None:
-            self._progress.listen(progress)
-
-    def say(self, text: str) -> None:
-        """Show a line of progress, among the engine's own while that is shown."""
-        if self._progress is not None:
-            self._progress.say(text)
-        else:
-            self.invocation.output.progress(text)
+        if self._changing:
+            self.report(progress)
 
     def outlasting(self, run: Callable[[], T]) -> T:
         """What ``run`` returns, as :func:`outlasting`."""
-        return outlasting(run, self.cloud.settling, self.cloud.timing, self.say)
+        return outlasting(run, self.cloud.settling, self.cloud.timing, self.report)
 
 
 def outlasting(

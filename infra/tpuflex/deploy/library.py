@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from tpuflex.catalog.zones import is_misspelt
-from tpuflex.deploy.apis import run_preflight
+from tpuflex.deploy.apis import require_apis
 from tpuflex.deploy.library_engine import LibraryEngine, regions_of, unfinished
 from tpuflex.deploy.policy import planned_resources
 from tpuflex.engine.state import known_ids, state_ids
@@ -49,7 +49,7 @@ def run_library_up(
     """Make the library's buckets, and print them; as :func:`make_library`. With
     ``new_programs_key``, hosts that boot from then on do not use the programs compiled so far."""
     output, project = invocation.output, cloud.stack.settings.project
-    run_preflight(invocation, cloud, apis=LIBRARY_APIS)
+    require_apis(cloud, invocation.report, invocation.consent, apis=LIBRARY_APIS)
     changed, buckets = make_library(invocation, cloud, regions, new_programs_key=new_programs_key)
     output.document({"project": project, "changed": changed, "buckets": buckets})
     for region, name in buckets.items():
@@ -83,7 +83,7 @@ def make_library(
         TpuflexError: the engine failed; the same command goes on.
     """
     output, stack = invocation.output, cloud.stack
-    work = LibraryEngine(invocation, cloud)
+    work = LibraryEngine(cloud, invocation.report)
     with work.alone():
         state = work.state()
         had = regions_of(state)

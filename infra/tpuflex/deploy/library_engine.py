@@ -30,9 +30,9 @@ from tpuflex.recovery.look import CloudLook
 from tpuflex.recovery.owners import Taken, names
 from tpuflex.recovery.recover import recover
 from tpuflex.stack.known_state_ids import SeenStates
+from tpuflex.stack.progress import Report, silent
 
 if TYPE_CHECKING:
-    from tpuflex.cli.invocation import Invocation
     from tpuflex.naming import Names
     from tpuflex.stack.connection import Connection
 
@@ -83,9 +83,9 @@ class LibraryEngine(EngineWork):
     """
 
     def __init__(
-        self, invocation: Invocation, cloud: Connection, regions: tuple[str, ...] = ()
+        self, cloud: Connection, report: Report = silent, regions: tuple[str, ...] = ()
     ) -> None:
-        super().__init__(invocation, cloud)
+        super().__init__(cloud, report)
         self.regions = regions
 
     @property
@@ -126,7 +126,7 @@ class LibraryEngine(EngineWork):
         with sole_recovery(place, LIBRARY_PROJECT, name, "tpuflex library"):
             if directory is not None:
                 held = locks(directory, LIBRARY_PROJECT, name)
-                break_locks(held, ThisMachine(), self.invocation.output.progress)
+                break_locks(held, ThisMachine(), self.report)
                 mend_files(directory, LIBRARY_PROJECT, name)
             yield
 
@@ -150,14 +150,13 @@ class LibraryEngine(EngineWork):
         apis = self.cloud.apis()
         self.engine.create()
         look = CloudLook(apis, state_ids(self.engine.deployment()))
-        said = self.invocation.output.progress
-        report = recover(self.engine, look, said, timing=self.cloud.timing)
-        if report.unfinished is not None:
-            raise report.unfinished
-        for error in report.not_looked_at.values():
+        settled = recover(self.engine, look, self.report, timing=self.cloud.timing)
+        if settled.unfinished is not None:
+            raise settled.unfinished
+        for error in settled.not_looked_at.values():
             raise error
-        if report.left:
-            lines = "\n".join(f"  {each.name}: {each.detail}" for each in report.left)
+        if settled.left:
+            lines = "\n".join(f"  {each.name}: {each.detail}" for each in settled.left)
             raise EngineError(
                 f"The library's state could not be settled:\n{lines}",
                 hint="Run the same command again; it asks the cloud once more.",
@@ -167,8 +166,7 @@ class LibraryEngine(EngineWork):
         """What of the creations in ``plan`` exists already."""
         found = names(self.cloud.apis(), plan.steps)
         for line in found.unseen:
-            say = self.invocation.output.progress
-            say(f"  warning  nobody could look whether this name is free: {line}")
+            self.report(f"  warning  nobody could look whether this name is free: {line}")
         return found.taken
 
     def up(self, plan: EnginePlan) -> None:
@@ -178,7 +176,7 @@ class LibraryEngine(EngineWork):
             PlanChangedError: it would take a step that ``plan`` does not have.
             TpuflexError: the engine failed, or Ctrl-C.
         """
-        with self.live(len(plan.changes)):
+        with self.changing(len(plan.changes)):
             self.outlasting(lambda: self.engine.up(plan=plan))
         self.state()
 
@@ -188,7 +186,7 @@ class LibraryEngine(EngineWork):
         Raises:
             TpuflexError: the engine failed, or Ctrl-C.
         """
-        with self.live(0):
+        with self.changing(0):
             try:
                 self.engine.destroy()
             except EngineError as error:

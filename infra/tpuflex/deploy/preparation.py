@@ -25,7 +25,7 @@ from tpuflex.weights.copies import fill_regions, filling_texts, lacking_texts, w
 from tpuflex.weights.library import in_library, require_programs_key
 from tpuflex.weights.push import push_weights, require_pinned
 from tpuflex.weights.push_record import PushedWeights, remember
-from tpuflex.weights.source import Say, check_source, check_source_reading, weights_origin
+from tpuflex.weights.source import check_source, check_source_reading, weights_origin
 from tpuflex.weights.stack_bucket import require_shared
 from tpuflex.weights.stored_set import files_text
 from tpuflex.weights.trust import (
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from tpuflex.boot.manifest import Manifest
     from tpuflex.boot.planned import PlannedWeights
     from tpuflex.stack.connection import Connection
-    from tpuflex.terminal.output import Output
+    from tpuflex.stack.progress import Report
     from tpuflex.weights.stored_set import FoundManifest
 
 BUCKET = "gcp:storage/bucket:Bucket"
@@ -79,27 +79,25 @@ class Look:
     first: bool = False
 
 
-@dataclass
+@dataclass(frozen=True)
 class EndpointPreparation:
     """What the program awaits before it requests chips.
 
     Attributes:
         cloud: the stack's cloud.
-        say: takes a line of progress.
-        output: shows the progress of a transfer.
+        report: takes the progress.
         cancelled: whether the user pressed Ctrl-C.
         accepted: the hash of the weights that the user accepts by name.
         awaited: whether the user allows that there are no weights yet.
-        before: the weights that the slice in the state was made for.
+        before: gives the weights that the slice in the state was made for.
     """
 
     cloud: Connection
-    say: Say
-    output: Output
+    report: Report
     cancelled: Callable[[], bool]
     accepted: str | None = None
     awaited: bool = False
-    before: PlannedWeights | None = None
+    before: Callable[[], PlannedWeights | None] = lambda: None
 
     async def planned(self, bucket: str) -> str | None:
         """As :meth:`tpuflex.components.endpoint_args.Preparation.planned`."""
@@ -127,7 +125,7 @@ class EndpointPreparation:
         """
         for each in self.looks():
             for line in each.look() or ():
-                self.say(line)
+                self.report(line)
 
     def looks(self, *, reading: bool = False) -> Iterator[Look]:
         """What is looked at before chips are requested, in order.
@@ -220,16 +218,18 @@ class EndpointPreparation:
             weights, trust = self._question()
         except TpuflexError as error:
             # A preview shows what it can; an update would fail with this error.
-            self.say(f"  warning  the weights in the bucket cannot be looked at: {error.message}")
+            self.report(
+                f"  warning  the weights in the bucket cannot be looked at: {error.message}"
+            )
             return None
         refuse_other_word(weights, trust)
         return weights.found
 
     def _prepare(self) -> str:
         require_shared(self.cloud)
-        ensure_secrets(self.cloud, self.say)
+        ensure_secrets(self.cloud, self.report)
         ready = self._ensure_weights()
-        fill_regions(self.cloud, weights_set(self.cloud, ready), self.output, self.cancelled)
+        fill_regions(self.cloud, weights_set(self.cloud, ready), self.report, self.cancelled)
         return ready
 
     def _question(self, *, empty: bool = False) -> tuple[Weights, Trust]:
@@ -240,7 +240,7 @@ class EndpointPreparation:
         prefix = weights_prefix(cloud.stack.settings.model)
         found = None if empty else cloud.weights.find(prefix)
         usable = found.sha256 if found is not None and found.manifest is not None else None
-        before = self.before
+        before = self.before()
         # A library has the set under its name in every region, also where a home has moved to.
         same_place = before is not None and (
             before.prefix == prefix and (before.bucket == cloud.bucket or in_library(cloud.stack))
@@ -279,13 +279,13 @@ class EndpointPreparation:
             problems = checked(self.cloud, weights).problems
             if not problems:
                 remember(self.cloud, weights.found)
-                note_weights_use(self.cloud, self.say)
+                note_weights_use(self.cloud, self.report)
                 return weights.found
             for problem in problems:
-                self.say(f"  warning  the set in the bucket cannot be served: {problem}")
+                self.report(f"  warning  the set in the bucket cannot be served: {problem}")
             require_source(weights, problems)
         if choice is Choice.AWAIT:
-            self.say(f"  warning  {weights.place} holds no weights: the host will wait for them")
+            self.report(f"  warning  {weights.place} holds no weights: the host will wait for them")
             return str(trust.pinned)
 
         def check(wanted: Manifest, found: FoundManifest | None) -> None:
@@ -303,18 +303,18 @@ class EndpointPreparation:
             raise missing(weights)
         report = push_weights(
             self.cloud,
-            weights_origin(stack, source, self.say, lambda: self.cloud),
-            self.output,
+            weights_origin(stack, source, self.report, lambda: self.cloud),
+            self.report,
             self.cancelled,
             check,
             differs=differs,
         )
         if report.sent:
-            self.say(
+            self.report(
                 f"  pushed   weights: {files_text(len(report.sent))}, "
                 f"{report.bytes_sent / 1e6:.1f} MB in {report.seconds:.1f} s"
             )
-        note_weights_use(self.cloud, self.say)  # what was there already is not written anew
+        note_weights_use(self.cloud, self.report)  # what was there already is not written anew
         return report.manifest.sha256
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.document import NO_MANIFEST
 from tpuflex.boot.planned import planned_weights
-from tpuflex.cli.invocation import Invocation
 from tpuflex.codes import Code
 from tpuflex.deploy.engine_work import EngineWork, Workplace
 from tpuflex.deploy.new_secrets import require_first_versions
@@ -25,8 +24,8 @@ from tpuflex.errors import AccessError
 from tpuflex.google.existing_key import read_key
 from tpuflex.naming import ENDPOINT_NAME, QUEUED_RESOURCE
 from tpuflex.planning.cost import run_cost
-from tpuflex.settings.rules import warnings
 from tpuflex.stack.connection import Connection
+from tpuflex.stack.progress import Report, silent
 from tpuflex.weights.source import check_source
 
 if TYPE_CHECKING:
@@ -59,11 +58,27 @@ SLICE = (f"**{QUEUED_RESOURCE}::*",)
 class StackRun(EngineWork):
     """One command's work on the stack of its stack file."""
 
-    def __init__(self, invocation: Invocation, cloud: Connection) -> None:
-        super().__init__(invocation, cloud)
+    def __init__(
+        self,
+        cloud: Connection,
+        report: Report = silent,
+        *,
+        accepted_weights: str | None = None,
+        weights_awaited: bool = False,
+    ) -> None:
+        """
+        Args:
+            cloud: the stack's cloud.
+            report: takes what there is to tell.
+            accepted_weights: as :attr:`EndpointPreparation.accepted`.
+            weights_awaited: as :attr:`EndpointPreparation.awaited`.
+        """
+        super().__init__(cloud, report)
+        self._accepted_weights = accepted_weights
+        self._weights_awaited = weights_awaited
+        self._before: PlannedWeights | None = None
         self._stack = cloud.stack
         self._partial = False
-        self._shown: set[str] = set()
         self._run_over = ""  # what is said where it is, and `up` would request nothing
         self._key_unread: AccessError | None = None
 
@@ -107,7 +122,7 @@ class StackRun(EngineWork):
         preview = self.outlasting(lambda: self.engine.preview(save=not reader))
         require_home_can_move(preview)
         require_first_versions(self._stack, preview)
-        self.preparation.before = _weights_before(preview)
+        self._before = _weights_before(preview)
         plan = StackPlan(
             self._stack,
             preview,
@@ -115,9 +130,6 @@ class StackRun(EngineWork):
             run_over=self._run_over,
             policy=judge(self.cloud, preview),
         )
-        if not self.invocation.output.json:
-            # The plan shows them; the program says them again to the engine.
-            self._shown.update(str(warning) for warning in warnings(self._stack.settings))
         if not reader and any(step.type == BUCKET for step in plan.plan.changes):
             # A new bucket is filled from the source: report a misspelt one before consent.
             check_source(self._stack)
@@ -130,7 +142,7 @@ class StackRun(EngineWork):
             PlanChangedError: it would take a step that ``plan`` does not have.
             TpuflexError: the program, a provider or the engine failed, or Ctrl-C.
         """
-        with self.live(len(plan.resources), frozenset(self._shown)):
+        with self.changing(len(plan.resources)):
             self.outlasting(lambda: self.engine.up(plan=plan))
 
     def up_part(self, targets: tuple[str, ...]) -> None:
@@ -142,7 +154,7 @@ class StackRun(EngineWork):
         Raises:
             TpuflexError: the program, a provider or the engine failed, or Ctrl-C.
         """
-        with self._part(), self.live(0, frozenset(self._shown)):
+        with self._part(), self.changing(0):
             self.outlasting(lambda: self.engine.up(targets=targets))
 
     def preview_without_weights(self) -> EnginePlan:
@@ -174,7 +186,7 @@ class StackRun(EngineWork):
         Raises:
             TpuflexError: a provider or the engine failed, or Ctrl-C.
         """
-        with self.live(0, frozenset(self._shown)):
+        with self.changing(0):
             self.outlasting(lambda: self.engine.refresh(targets=targets))
 
     def destroy(self, plan: EnginePlan, *, keep_protected: bool = False) -> None:
@@ -183,7 +195,7 @@ class StackRun(EngineWork):
         Raises:
             TpuflexError: a provider or the engine failed, or Ctrl-C.
         """
-        with self.live(len(plan.resources), frozenset(self._shown)):
+        with self.changing(len(plan.resources)):
             self.engine.destroy(keep_protected=keep_protected)
 
     def destroy_slice(self) -> None:
@@ -192,7 +204,7 @@ class StackRun(EngineWork):
         Raises:
             TpuflexError: a provider or the engine failed, or Ctrl-C.
         """
-        with self.live(1, frozenset(self._shown)):
+        with self.changing(1):
             self.engine.destroy(targets=SLICE)
 
     @cached_property
@@ -200,9 +212,11 @@ class StackRun(EngineWork):
         """What the program awaits before it requests chips."""
         return EndpointPreparation(
             self.cloud,
-            self.say,
-            self.invocation.output,
+            self.report,
             lambda: self.engine.cancelled,
+            accepted=self._accepted_weights,
+            awaited=self._weights_awaited,
+            before=lambda: self._before,
         )
 
     @cached_property
@@ -230,21 +244,16 @@ class StackRun(EngineWork):
         )
 
     def listen(self, progress: Progress) -> None:
-        """Take what the engine tells; a preview reads the slice, too: what it found is shown at
+        """Take what the engine tells; a preview reads the slice, too, and what it found is told at
         once, not only in `up`."""
-        if self._progress is not None:
-            self._progress.listen(progress)
+        if self._changing:
+            self.report(progress)
         elif isinstance(progress, Note) and progress.name == ENDPOINT_NAME:
-            self._report(progress)
-
-    def _report(self, note: Note) -> None:
-        if note.severity != "error" and not note.passing and note.text not in self._shown:
-            self._shown.add(note.text)
-            if note.code is Code.RUN_OVER:
-                self._run_over = note.text
-                return  # the plan shows it on a line of its own
-            word = "warning" if note.severity == "warning" else ""
-            self.invocation.output.progress(f"  {word:8} {note.name}: {note.text}")
+            if progress.severity == "error" or progress.passing:
+                return
+            if progress.code is Code.RUN_OVER:
+                self._run_over = progress.text
+            self.report(progress)
 
 
 class GuardedPreparation:

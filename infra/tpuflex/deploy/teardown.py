@@ -136,7 +136,7 @@ class StackTeardown:
     def __init__(self, invocation: Invocation, cloud: Connection) -> None:
         self._output = invocation.output
         self._cloud = cloud
-        self._run = StackRun(invocation, cloud)
+        self._run = StackRun(cloud, invocation.report)
 
     def kept(self, planned: Planned) -> Left:
         """What outlives the stack, and is left after the teardown."""

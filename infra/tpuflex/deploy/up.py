@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.endpoint.status import boot_text, moment_text
-from tpuflex.deploy.apis import run_preflight
+from tpuflex.deploy.apis import require_apis
 from tpuflex.deploy.approval import Approval
 from tpuflex.deploy.boot import wait_ready
 from tpuflex.deploy.boot_failure import after_failed_boot, slice_before
@@ -34,7 +34,9 @@ from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import slice_status
 from tpuflex.planning.cost import cost_in
 from tpuflex.queued_resource.states import Lifecycle
+from tpuflex.settings.rules import warnings
 from tpuflex.settings.weights_source import PackagedModel
+from tpuflex.stack.progress import require_consent
 from tpuflex.terminal.output import for_stack
 from tpuflex.weights.source import check_source, weights_origin
 
@@ -74,11 +76,14 @@ def run_up(
     output = invocation.output
     if not missing_allowed:
         require_source(cloud)
-    stack_run = StackRun(invocation, cloud)
+    stack_run = StackRun(
+        cloud,
+        invocation.report,
+        accepted_weights=accepted_weights,
+        weights_awaited=missing_allowed,
+    )
     stack_run.load()
-    run_preflight(invocation, cloud)
-    stack_run.preparation.accepted = accepted_weights
-    stack_run.preparation.awaited = missing_allowed
+    require_apis(cloud, invocation.report, invocation.consent)
     plan = stack_run.plan()
     if not plan.plan.changes and not plan.run_over and not slice_exists(cloud):
         output.progress("The slice is in the stack's state but not in the cloud: refreshing …")
@@ -88,6 +93,8 @@ def run_up(
     if plan.plan.changes:
         require_own_containers(cloud, stack_run)
     plan.show(output)
+    if not output.json:  # the plan shows them; the program tells them again
+        invocation.report.shown(str(warning) for warning in warnings(cloud.stack.settings))
     approval.require(plan.plan)
     if plan.plan.changes:
         require_allowed(plan.policy)
@@ -100,8 +107,7 @@ def run_up(
             _warn_of_quota(invocation, cloud, plan)
         # After it: without rights on buckets, the stack's own looks like somebody else's.
         stack_run.preparation.check()
-        if not invocation.yes:
-            output.confirm("Go ahead?")
+        require_consent(invocation.consent, "Go ahead?")
         _fetch(invocation, cloud, plan)
         stack_run.up(plan.plan)
     else:
@@ -112,9 +118,9 @@ def run_up(
         show_accepted_end(invocation, cloud, plan)
         return
     try:
-        status = wait_ready(invocation, cloud)
+        status = wait_ready(cloud, invocation.report)
     except FailedBootError as failure:
-        raise after_failed_boot(invocation, cloud, stack_run, failure, before) from failure
+        raise after_failed_boot(cloud, stack_run, failure, before) from failure
     show_result(invocation, cloud, status)
 
 

@@ -18,6 +18,7 @@ from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import ConflictError, InterruptedByUser, WeightsError
 from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.planning.rates import transfer_text
+from tpuflex.stack.progress import transfer
 from tpuflex.weights.push import require_same
 from tpuflex.weights.push_record import remember
 from tpuflex.weights.set_writing import Progress, SetWriting, Tally, generation
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from tpuflex.boot.manifest import Manifest
     from tpuflex.stack.connection import Connection
-    from tpuflex.terminal.output import Output
+    from tpuflex.stack.progress import Report
     from tpuflex.weights.stored_set import WeightsCheck
 
 #: Objects copied at a time.
@@ -135,7 +136,7 @@ def lacking_texts(cloud: Connection) -> list[str]:
 def fill_regions(
     cloud: Connection,
     wanted: RegionSet,
-    output: Output,
+    report: Report,
     cancelled: Callable[[], bool],
     *,
     again: bool = False,
@@ -149,7 +150,7 @@ def fill_regions(
     Args:
         cloud: the stack's cloud.
         wanted: what every region is to have.
-        output: shows the progress of a copy.
+        report: takes the progress of a copy.
         cancelled: whether the user pressed Ctrl-C.
         again: copy every file, whatever is there.
 
@@ -177,8 +178,8 @@ def fill_regions(
             if not damage and not again:
                 continue
             if damage:
-                output.progress(f"  warning  {damage}")
-        copied.append((near, _copy(cloud, near, wanted, output, cancelled, again=again)))
+                report(f"  warning  {damage}")
+        copied.append((near, _copy(cloud, near, wanted, report, cancelled, again=again)))
     return tuple(copied)
 
 
@@ -186,20 +187,20 @@ def _copy(
     cloud: Connection,
     near: Connection,
     wanted: RegionSet,
-    output: Output,
+    report: Report,
     cancelled: Callable[[], bool],
     *,
     again: bool,
 ) -> PushReport:
 
-    with output.transfer(f"  copying  weights to {near.weights_region}") as show:
+    with transfer(report, f"  copying  weights to {near.weights_region}") as show:
 
         def progress(done: int, total: int) -> None:
             if cancelled():
                 raise InterruptedByUser("Stopped while copying the weights.")
             show(done, total)
 
-        report = copy_set(
+        copied = copy_set(
             cloud.weights.contents(wanted.prefix),
             near.weights.contents(wanted.prefix),
             expected=wanted.sha256,
@@ -207,12 +208,12 @@ def _copy(
             used=cloud.now().date(),
             again=again,
         )
-    output.progress(
-        f"  copied   weights: {report.bytes_sent / 1e6:.1f} MB in {report.seconds:.1f} s from"
+    report(
+        f"  copied   weights: {copied.bytes_sent / 1e6:.1f} MB in {copied.seconds:.1f} s from"
         f" gs://{cloud.bucket} to gs://{near.bucket} ({near.weights_region}); nothing passed"
         " through here"
     )
-    return report
+    return copied
 
 
 def _damage_text(near: Connection, wanted: RegionSet, check: WeightsCheck) -> str:

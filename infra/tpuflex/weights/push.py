@@ -12,6 +12,7 @@ from tpuflex.errors import (
     ConflictError,
     InterruptedByUser,
 )
+from tpuflex.stack.progress import transfer
 from tpuflex.weights.checkpoint_directory import LocalModel
 from tpuflex.weights.push_record import remember
 from tpuflex.weights.stack_bucket import is_shared
@@ -20,7 +21,7 @@ from tpuflex.weights.trust import not_the_source
 if TYPE_CHECKING:
     from tpuflex.boot.manifest import Manifest
     from tpuflex.stack.connection import Connection
-    from tpuflex.terminal.output import Output
+    from tpuflex.stack.progress import Report
     from tpuflex.weights.bucket import Check, Differs
     from tpuflex.weights.remote_model import RemoteModel
     from tpuflex.weights.stored_set import FoundManifest, PushReport
@@ -31,19 +32,19 @@ _NO_MANIFEST = "Its files may be there; they have no manifest, so no host reads 
 def push_weights(
     cloud: Connection,
     origin: LocalModel | RemoteModel,
-    output: Output,
+    report: Report,
     cancelled: Callable[[], bool],
     check: Check | None = None,
     *,
     differs: Differs | None = None,
     again: bool = False,
 ) -> PushReport:
-    """Push ``origin`` to the stack's bucket, showing the progress, and remember what was pushed.
+    """Push ``origin`` to the stack's bucket, and remember what was pushed.
 
     Args:
         cloud: the stack's cloud.
         origin: the model in a directory, or one elsewhere.
-        output: shows the progress.
+        report: takes the progress.
         cancelled: whether the user pressed Ctrl-C.
         check: called before anything is sent, or, of a model elsewhere, before the manifest is
             written; raises what forbids it. By default only the stack file's pin does.
@@ -78,7 +79,7 @@ def push_weights(
         if found is not None and found.manifest is not None and found.sha256 != wanted.sha256:
             replaced = found.sha256
 
-    with output.transfer("  pushing  weights") as show:
+    with transfer(report, "  pushing  weights") as show:
 
         def progress(done: int, total: int) -> None:
             if cancelled():
@@ -86,7 +87,7 @@ def push_weights(
             show(done, total)
 
         if isinstance(origin, LocalModel):
-            report = cloud.weights.push(
+            sent = cloud.weights.push(
                 origin,
                 prefix,
                 model=model.name,
@@ -112,7 +113,7 @@ def push_weights(
                     continue
                 if found.manifest is None or not remote.lists(found.manifest):
                     require_none_other(near, found, remote.source)
-            report = cloud.weights.push_remote(
+            sent = cloud.weights.push_remote(
                 remote,
                 prefix,
                 model=model.name,
@@ -123,10 +124,10 @@ def push_weights(
                 again=again,
                 used=used,
             )
-    remember(cloud, report.manifest.sha256)
+    remember(cloud, sent.manifest.sha256)
     if replaced:
-        output.progress(f"  pushed   in place of the set {replaced}, which {place} had before")
-    return report
+        report(f"  pushed   in place of the set {replaced}, which {place} had before")
+    return sent
 
 
 def require_same(cloud: Connection, wanted: str, found: FoundManifest | None) -> None:

@@ -73,8 +73,8 @@ def test_a_silent_host_is_deleted_alone_and_the_next_up_makes_another(
     there = kinds(home)
 
     with pytest.raises(FailedBootError) as silent:
-        wait_ready(invocation, cloud)
-    ended = after_failed_boot(invocation, cloud, StackRun(invocation, cloud), silent.value, before)
+        wait_ready(cloud)
+    ended = after_failed_boot(cloud, StackRun(cloud, invocation.report), silent.value, before)
 
     assert silent.value.message.startswith("The host has reported nothing for ")
     assert ended.message == silent.value.message
@@ -107,8 +107,8 @@ def test_what_may_have_served_or_is_not_ours_is_kept(
     there, (id_,) = kinds(home), state_ids(run.deployment())
 
     def hint(before: SliceStatus | None = None, stack_run: StackRun | None = None) -> str:
-        engine = stack_run or StackRun(invocation, cloud)
-        error = after_failed_boot(invocation, cloud, engine, FAILURE, before)
+        engine = stack_run or StackRun(cloud, invocation.report)
+        error = after_failed_boot(cloud, engine, FAILURE, before)
         assert kinds(home) == there
         assert (error.message, error.exit_code) == (FAILURE.message, 7)
         said, end = error.hint.removesuffix(FAILURE.hint), FAILURE.hint

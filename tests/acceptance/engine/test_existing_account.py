@@ -82,8 +82,8 @@ def test_two_stacks_share_an_account_that_stays(
     for stack in ("one", "two"):
         write_stack(embedded, stack, MODEL, pinned, compile_cache="none")
         write(embedded, stack, identity={"service_account": EMAIL}, manage_apis=False)
-    invocation, cloud = command(embedded, "one")
-    push_weights(cloud, everything_in(directory), invocation.output, lambda: False)
+    _, cloud = command(embedded, "one")
+    push_weights(cloud, everything_in(directory), print, lambda: False)
     policy = f"storage/v1/b/{BUCKET}/iam?optionsRequestedPolicyVersion=3"
     document = call(embedded, "GET", policy).json()
     document["bindings"].append({"role": VIEWER, "members": ["user:ada@example.com"]})

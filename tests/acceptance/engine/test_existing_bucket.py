@@ -70,7 +70,7 @@ def pushed(embedded: Embedded, stack: str, directory: Path) -> Any:
     """`tpuflex weights push DIRECTORY`."""
     invocation, cloud = command(embedded, stack)
     ensure_bucket(invocation, cloud)
-    return push_weights(cloud, everything_in(directory), invocation.output, lambda: False)
+    return push_weights(cloud, everything_in(directory), print, lambda: False)
 
 
 def test_two_stacks_serve_from_it_and_it_stays(
@@ -88,7 +88,7 @@ def test_two_stacks_serve_from_it_and_it_stays(
         ensure_bucket(*command(embedded, "one"))
     for plan in (StackRun.plan, StackRun.preview_without_weights):
         with pytest.raises(NotFoundError, match=r"which tpuflex:model\.weights\.bucket names"):
-            plan(StackRun(*command(embedded, "one")))
+            plan(StackRun(command(embedded, "one")[1]))
     make(embedded)
     first, second = (pushed(embedded, name, directory) for name in ("one", "two"))
     before = objects(embedded)

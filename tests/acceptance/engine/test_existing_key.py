@@ -80,13 +80,13 @@ def test_a_key_encrypts_what_is_made_and_stays(
     is used as kept."""
     write(embedded, "weights")
     with pytest.raises(NotFoundError) as missing:
-        StackRun(*command(embedded)).preview_without_weights()
+        StackRun(command(embedded)[1]).preview_without_weights()
     make(embedded, "weights")
     make(embedded, "old")
     assert call(embedded, "POST", f"v1/{RING}/cryptoKeys/old/cryptoKeyVersions/1:destroy").ok
     write(embedded, "old")
     with pytest.raises(ConflictError) as destroyed:
-        StackRun(*command(embedded)).preview_without_weights()
+        StackRun(command(embedded)[1]).preview_without_weights()
     write(embedded, "weights")
     invocation, cloud = command(embedded)
     before = key_checks(cloud, cloud.apis())
@@ -100,7 +100,7 @@ def test_a_key_encrypts_what_is_made_and_stays(
     again = run.preview()
     make(embedded, "next")
     write(embedded, "next")
-    other = StackRun(*command(embedded))
+    other = StackRun(command(embedded)[1])
     whole = other.plan().plan
     plan = {step.type: step.operation for step in whole.resources}
     state = other.engine.resources()
@@ -134,11 +134,11 @@ def _planned_by_a_reader(embedded: Embedded) -> EnginePlan:
     update is refused."""
     strictness = embedded.cloud.cloud.strictness
     strictness.change({"permissions": {"missing": ["cloudkms.cryptoKeys.get"]}})
-    reader = StackRun(*command(embedded))
+    reader = StackRun(command(embedded)[1])
     try:
         plan = reader.plan(reader=True).plan
         with pytest.raises(AccessError, match=r"cloudkms\.cryptoKeys\.get"):
-            StackRun(*command(embedded)).plan()
+            StackRun(command(embedded)[1]).plan()
     finally:
         strictness.change({"permissions": {"missing": []}})
     assert reader.key_unread is not None

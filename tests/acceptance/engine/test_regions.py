@@ -72,11 +72,11 @@ def test_the_second_region_has_capacity(
     write_regions(embedded, weights, "us-east5", "europe-west4")
     invocation, cloud = command(embedded, "two")
     ensure_bucket(invocation, cloud)
-    push_weights(cloud, everything_in(directory), invocation.output, lambda: False)
+    push_weights(cloud, everything_in(directory), print, lambda: False)
     before = listed(embedded, FAR)
     quick = {"admission_s": 0.0, "grant_after_s": 0.0, "provisioning_s": 0.1, "deleting_s": 0.1}
     embedded.set_capacity({**quick, "zones": {"us-east5-a": {**quick, "never": True}}})
-    run = StackRun(invocation, cloud)
+    run = StackRun(cloud, invocation.report)
     plan = run.plan()
     seen = foresee(run.preparation, plan.plan)
     run.preparation.check()
@@ -108,7 +108,7 @@ def test_the_second_region_has_capacity(
     _homes(embedded, weights)
 
     write_regions(embedded, weights, "us-east5")
-    back = StackRun(*command(embedded, "two")).plan().plan
+    back = StackRun(command(embedded, "two")[1]).plan().plan
     assert {step.name: step.operation for step in back.changes if step.custom} == {
         "vllm": "replace",
         "vllm-library-europe-west4-reader": "delete",
@@ -132,7 +132,7 @@ def _homes(embedded: Embedded, weights: dict[str, Any]) -> None:
     engine would make the API key's secret anew."""
     write_regions(embedded, weights, "europe-west4", "us-east5")
     invocation, cloud = command(embedded, "two")
-    run = StackRun(invocation, cloud)
+    run = StackRun(cloud, invocation.report)
     with pytest.raises(ConflictError, match="from us-east5 to europe-west4 in one step") as refused:
         run.plan()
     assert "us-east5 alone, then europe-west4 alone, then all regions" in refused.value.hint
@@ -141,7 +141,6 @@ def _homes(embedded: Embedded, weights: dict[str, Any]) -> None:
 
 def _refusals(embedded: Embedded, cloud: Connection, wanted: str) -> None:
     """Another set in the other region is not written over; what is damaged there is mended."""
-    invocation, _ = command(embedded, "two")
     (far,) = cloud.further_regions()
     here = weights_set(cloud, wanted)
     with pytest.raises(ConflictError, match="holds other weights"):
@@ -150,15 +149,15 @@ def _refusals(embedded: Embedded, cloud: Connection, wanted: str) -> None:
     call(embedded, "DELETE", path).raise_for_status()
     (anew,) = filling_texts(cloud, here)
     assert f"gs://{FAR}/{PREFIX} does not match its manifest (model.safetensors: " in anew
-    ((mended, report),) = fill_regions(cloud, here, invocation.output, lambda: False)
+    ((mended, report),) = fill_regions(cloud, here, print, lambda: False)
     assert (mended.bucket, report.sent) == (FAR, ("model.safetensors",))
-    assert fill_regions(cloud, here, invocation.output, lambda: False) == ()
+    assert fill_regions(cloud, here, print, lambda: False) == ()
     assert far.weights_region == "europe-west4"
     for each in listed(embedded, FAR):
         place = each.replace("/", "%2F")
         call(embedded, "DELETE", f"storage/v1/b/{FAR}/o/{place}").raise_for_status()
     (line,) = filling_texts(cloud, here)
     assert f"(us-east5) to gs://{FAR}; nothing passes through here" in line
-    fill_regions(cloud, here, invocation.output, lambda: False)
+    fill_regions(cloud, here, print, lambda: False)
     assert filling_texts(cloud, here) == []
     assert listed(embedded, FAR) == listed(embedded, NEAR)

@@ -44,7 +44,7 @@ def test_up_refuses_before_anything_is_made(embedded: Embedded) -> None:
     stack = replace(cloud.stack, settings=settings.model_copy(update={"network": network}))
     open_cloud = Connection(stack, cloud.environ)
 
-    report = StackRun(invocation, open_cloud).plan().policy
+    report = StackRun(open_cloud).plan().policy
     before = mutations(embedded)
     with pytest.raises(PolicyError, match=r"vllm-network-serving \(no-open-ingress\)") as raised:
         run_up(invocation, open_cloud)

@@ -55,7 +55,7 @@ def test_made_once_in_its_regions_and_removed(embedded: Embedded, capsys: Captur
     there is none."""
     made = library_up(embedded, capsys)
     bucket = bucket_of(embedded)
-    work = LibraryEngine(*command(embedded), ("us-east5",))
+    work = LibraryEngine(command(embedded)[1], regions=("us-east5",))
     planned = planned_resources(work.preview())
     breaches = [
         breach
@@ -207,7 +207,7 @@ def pushed(embedded: Embedded, stack: str, directory: Any) -> Any:
     """`tpuflex weights push DIRECTORY`."""
     invocation, cloud = command(embedded, stack)
     ensure_bucket(invocation, cloud)
-    return push_weights(cloud, everything_in(directory), invocation.output, lambda: False)
+    return push_weights(cloud, everything_in(directory), print, lambda: False)
 
 
 def test_hosts_read_their_own_model_and_nothing_else(

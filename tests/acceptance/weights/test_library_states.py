@@ -45,7 +45,7 @@ def test_down_finds_what_a_state_from_a_backup_does_not_know(
 ) -> None:
     """A bucket that the library's own state has made, and forgot, goes with the others."""
     library_up(embedded, capsys)
-    work = LibraryEngine(*command(embedded))
+    work = LibraryEngine(command(embedded)[1])
     backup = work.engine.deployment()
     library_up(embedded, capsys, "europe-west4")
     work.engine.replace(backup)

@@ -50,7 +50,7 @@ def run_library_down(
         TpuflexError: the engine failed; the same command goes on.
     """
     output, project = invocation.output, cloud.stack.settings.project
-    work = LibraryEngine(invocation, cloud)
+    work = LibraryEngine(cloud, invocation.report)
     with work.alone():
         state = work.state()
         found = library_contents(cloud)

@@ -206,7 +206,7 @@ def plan_only(invocation: Invocation, cloud: Connection) -> Iterator[StackRun]:
         EngineError: the backend refuses.
     """
     stack = cloud.stack
-    stack_run = StackRun(invocation, cloud)
+    stack_run = StackRun(cloud, invocation.report)
     with _as_it_was(stack.project.stacks / f"Pulumi.{stack.name}.yaml"):
         if stack_run.engine.exists():
             yield stack_run
@@ -217,7 +217,7 @@ def plan_only(invocation: Invocation, cloud: Connection) -> Iterator[StackRun]:
             if "PULUMI_CONFIG_PASSPHRASE_FILE" not in environ:
                 # Nothing of a plan is kept; a stack file with a salt still wants its passphrase.
                 environ.setdefault("PULUMI_CONFIG_PASSPHRASE", "")
-            yield StackRun(invocation, replace(cloud, environ=environ))
+            yield StackRun(replace(cloud, environ=environ), invocation.report)
 
 
 @contextmanager

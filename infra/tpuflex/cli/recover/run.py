@@ -43,7 +43,7 @@ def run_recover(invocation: Invocation, cloud: Connection, *, take_over: bool = 
         TpuflexError: the cloud or the engine failed; nothing was lost.
     """
     stack = cloud.stack
-    stack_run = StackRun(invocation, cloud)
+    stack_run = StackRun(cloud, invocation.report)
     directory = file_backend(backend_url(stack_run.target)) or stack.project.home
     with sole_recovery(directory, stack.project.name, stack.name):
         _recover_alone(invocation, cloud, stack_run, take_over)
@@ -54,7 +54,7 @@ def _recover_alone(
 ) -> None:
     output, stack = invocation.output, cloud.stack
     cleared = clear_state(stack_run, stack, output)
-    await_apis(invocation, cloud)
+    await_apis(cloud, invocation.report)
     if not stack_run.engine.exists():
         if cloud.inventory().empty:
             report(output, stack, cleared, Recovery())

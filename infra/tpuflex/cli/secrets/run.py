@@ -27,16 +27,16 @@ def ensure_containers(invocation: Invocation, cloud: Connection) -> None:
         ConflictError: with what is missing others would be made anew, without their values.
         TpuflexError: the engine failed.
     """
-    from tpuflex.deploy.apis import run_preflight
+    from tpuflex.deploy.apis import require_apis
     from tpuflex.deploy.first_up import require_free_names
     from tpuflex.deploy.new_secrets import require_none_anew
     from tpuflex.deploy.own_containers import require_own_containers
     from tpuflex.deploy.stack_run import SECRETS, StackRun
 
-    run_preflight(invocation, cloud)
+    require_apis(cloud, invocation.report, invocation.consent)
     if not cloud.stack.settings.secrets.versions:
         return
-    stack_run = StackRun(invocation, cloud)
+    stack_run = StackRun(cloud, invocation.report)
     require_own_containers(cloud, stack_run)
     try:
         for role in cloud.stack.settings.secrets.versions:

@@ -191,7 +191,7 @@ def _with_library(invocation: Invocation, cloud: Connection, here: Here, listing
     owner = library_names(here.cloud_project).owner
     if not any(resource.marker.owner == owner for resource in listing.resources):
         return here
-    target = LibraryEngine(invocation, cloud).target
+    target = LibraryEngine(cloud, invocation.report).target
     if target.stack not in stack_names(target):
         return here
     return replace(here, known=here.known | known_ids(stored_state(target, target.stack)))

@@ -20,7 +20,7 @@ from tpuflex.weights.verification import checked, require_source
 if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
     from tpuflex.stack.connection import Connection
-    from tpuflex.terminal.output import Output
+    from tpuflex.stack.progress import Report
     from tpuflex.weights.checkpoint_directory import LocalModel
     from tpuflex.weights.remote_model import RemoteModel
 
@@ -60,12 +60,12 @@ def run_push(
     else:
         _fill_alone(invocation, cloud)
         return
-    report = push_weights(cloud, origin, output, lambda: False, again=again)
+    report = push_weights(cloud, origin, invocation.report, lambda: False, again=again)
     _finish(invocation, cloud, report, again=again)
 
 
 def fill_further(
-    cloud: Connection, wanted: RegionSet, output: Output, *, again: bool
+    cloud: Connection, wanted: RegionSet, report: Report, *, again: bool
 ) -> dict[str, object]:
     """Have the further regions of the stack of ``cloud`` have what its home has, and say first what
     that costs; for ``--json`` what was copied. Empty for a stack in one region. Raises as
@@ -74,9 +74,9 @@ def fill_further(
     if len(cloud.buckets) == 1:
         return {}
     for line in filling_texts(cloud, wanted, again=again):
-        output.progress(line)
-    filled = fill_regions(cloud, wanted, output, lambda: False, again=again)
-    copies = {near.bucket: report for near, report in filled}
+        report(line)
+    filled = fill_regions(cloud, wanted, report, lambda: False, again=again)
+    copies = {near.bucket: sent for near, sent in filled}
     return {
         "copies": [
             {
@@ -94,7 +94,7 @@ def _finish(
 ) -> None:
     """Fill the further regions, and print what was sent in all."""
     output, sha256 = invocation.output, report.manifest.sha256
-    copies = fill_further(cloud, weights_set(cloud, sha256), output, again=again)
+    copies = fill_further(cloud, weights_set(cloud, sha256), invocation.report, again=again)
     output.document(
         {
             "sent": report.sent,

@@ -38,20 +38,20 @@ def ensure_bucket(invocation: Invocation, cloud: Connection) -> None:
         AccessError: the caller may not push there.
         TpuflexError: the engine failed.
     """
-    from tpuflex.deploy.apis import run_preflight
+    from tpuflex.deploy.apis import require_apis
     from tpuflex.deploy.first_up import require_free_names
     from tpuflex.deploy.library import make_library
     from tpuflex.deploy.own_containers import require_own_containers
     from tpuflex.deploy.stack_run import WEIGHTS, StackRun
 
     if is_shared(cloud.stack):
-        run_preflight(invocation, cloud, apis=LIBRARY_APIS)
+        require_apis(cloud, invocation.report, invocation.consent, apis=LIBRARY_APIS)
         if in_library(cloud.stack) and not _is_library_whole(cloud):
             make_library(invocation, cloud)
         require_shared(cloud, pushes=True)
         return
-    run_preflight(invocation, cloud)
-    stack_run = StackRun(invocation, cloud)
+    require_apis(cloud, invocation.report, invocation.consent)
+    stack_run = StackRun(cloud, invocation.report)
     require_own_containers(cloud, stack_run)
     if not cloud.own_bucket():
         plan = stack_run.preview_without_weights()

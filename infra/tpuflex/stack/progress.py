@@ -1,0 +1,192 @@
+"""What a caller is told while a function works, and how it is asked for consent: two callbacks.
+
+A line of progress is plain text, so ``print`` is a caller's callback, and what tells lines alone
+(``Callable[[str], None]``) can be given the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tpuflex.engine import events
+from tpuflex.errors import InterruptedByUser
+from tpuflex.host.report import HostReport
+
+
+@dataclass(frozen=True, slots=True)
+class TransferBegan:
+    """A transfer of ``what`` begins."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.what} …"
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """How far a transfer is.
+
+    Attributes:
+        what: what is transferred, as in ``pushing  weights``.
+        done: bytes so far.
+        total: bytes in all.
+    """
+
+    what: str
+    done: int
+    total: int
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.done / 1e6:.1f} of {self.total / 1e6:.1f} MB"
+
+
+@dataclass(frozen=True, slots=True)
+class TransferEnded:
+    """The transfer of ``what`` is over, also if it failed."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: ended"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineBegan:
+    """The engine begins to change a stack; its events follow.
+
+    Attributes:
+        total: how many resources it works on; 0 if that is not known.
+        stopped: whether the user has asked it to stop.
+    """
+
+    total: int
+    stopped: Callable[[], bool]
+
+    def __str__(self) -> str:
+        return "The engine begins."
+
+
+@dataclass(frozen=True, slots=True)
+class EngineEnded:
+    """The engine is through, also if it failed."""
+
+    def __str__(self) -> str:
+        return "The engine has ended."
+
+
+@dataclass(frozen=True, slots=True)
+class BootBegan:
+    """The wait for a host's boot begins."""
+
+    def __str__(self) -> str:
+        return "Waiting for the host …"
+
+
+@dataclass(frozen=True, slots=True)
+class BootReported:
+    """What the host says of itself has changed."""
+
+    report: HostReport
+
+    def __str__(self) -> str:
+        return f"The host: {self.report.phase} {self.report.detail}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class BootUnread:
+    """The host's report cannot be read, and is asked for again."""
+
+    why: str
+
+    def __str__(self) -> str:
+        return f"The host's report cannot be read, asking again: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class BootGoesOn:
+    """The host was asked again, and boots still."""
+
+    def __str__(self) -> str:
+        return "The host boots still."
+
+
+@dataclass(frozen=True, slots=True)
+class BootEnded:
+    """The wait for a host's boot is over, also if it failed."""
+
+    def __str__(self) -> str:
+        return "The wait for the host has ended."
+
+
+Progress = (
+    str
+    | TransferBegan
+    | Transfer
+    | TransferEnded
+    | EngineBegan
+    | events.Progress
+    | EngineEnded
+    | BootBegan
+    | BootReported
+    | BootUnread
+    | BootGoesOn
+    | BootEnded
+)
+#: Takes what a function tells while it works.
+Report = Callable[[Progress], None]
+
+
+def silent(_progress: Progress) -> None:
+    """A :data:`Report` for callers that want to hear nothing."""
+
+
+@contextmanager
+def transfer(report: Report, what: str) -> Iterator[Callable[[int, int], None]]:
+    """While inside, a transfer is under way.
+
+    Yields a function that takes the bytes done and the bytes in total.
+    """
+    report(TransferBegan(what))
+    try:
+        yield lambda done, total: report(Transfer(what, done, total))
+    finally:
+        report(TransferEnded(what))
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a function asks before it goes on.
+
+    Attributes:
+        text: the question.
+        expected: what has to be typed for a yes, such as the stack's name; empty for a mere yes.
+    """
+
+    text: str
+    expected: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+#: Answers a question: True to go ahead.
+Consent = Callable[[Question], bool]
+
+
+def agree(_question: Question) -> bool:
+    """A :data:`Consent` that goes ahead, as ``--yes`` does."""
+    return True
+
+
+def require_consent(consent: Consent, text: str, *, expected: str = "") -> None:
+    """Go on only if ``consent`` says so.
+
+    Raises:
+        InterruptedByUser: it does not.
+    """
+    if not consent(Question(text, expected)):
+        reason = f"the answer was not {expected!r}" if expected else "you did not agree"
+        raise InterruptedByUser(f"Nothing was done: {reason}.")
