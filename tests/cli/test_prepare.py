@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import pytest
 
 from tests.checkpoints import tiny
-from tests.cli.typing import Captured
 from tests.reports import lines_to
 from tpuflex.boot.manifest import Manifest, WeightsFile, manifest
 from tpuflex.boot.places import weights_prefix
@@ -269,7 +268,7 @@ def test_a_replaced_manifest_is_not_the_source(project: Path) -> None:
     assert stack.ready() == OURS.sha256
 
 
-def test_a_pin_always_wins(project: Path, capsys: Captured) -> None:
+def test_a_pin_always_wins(project: Path) -> None:
     """S7: with a hash in the stack file nothing else is served, pushed or accepted; the set that
     is replaced is named."""
     stack = case(project, source="./model", manifest_sha256=OURS.sha256)
@@ -277,7 +276,7 @@ def test_a_pin_always_wins(project: Path, capsys: Captured) -> None:
     stack.bucket.there = ALTERED
     assert stack.ready() == OURS.sha256
     assert stack.bucket.there == OURS
-    assert f"pushed   in place of the set {ALTERED.sha256}" in capsys.readouterr().out
+    assert f"pushed   in place of the set {ALTERED.sha256}" in "\n".join(stack.said)
 
     stack.bucket.there, stack.bucket.local, stack.bucket.pushed = None, ALTERED, []
     with pytest.raises(WeightsError, match="Nothing was sent"):
