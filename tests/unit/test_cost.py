@@ -8,9 +8,8 @@ from decimal import Decimal
 import pytest
 
 from tests.unit.stack_sections import embedded, sections
-from tpuflex.cli.plan.cost import elsewhere, usage_of
 from tpuflex.planning.cost import cost_in, run_cost
-from tpuflex.planning.stack_cost import stack_cost
+from tpuflex.planning.stack_cost import cost_report, stack_cost
 from tpuflex.settings.load import parse
 
 
@@ -91,12 +90,14 @@ def test_what_several_regions_have_each() -> None:
         "network": {"egress": "internet", "subnetwork_cidrs": {"europe-west4": "10.128.16.0/20"}}
     }
     settings = parse(sections_, "test")
-    usage = usage_of(settings)
+    bill = cost_report("prod", settings).bill
+    assert bill is not None
+    usage = bill.usage
     one = stack_cost(replace(usage, further=()))
     two = stack_cost(usage)
 
     assert (usage.region, usage.further) == ("europe-west4", ("us-east5",))
-    assert {region: figure.value for region, figure in elsewhere(settings).items()} == {
+    assert {region: figure.value for region, figure in bill.elsewhere.items()} == {
         "us-east5": Decimal(4)
     }
     assert Decimal(str(two.weights_per_day.value)) == 2 * Decimal(str(one.weights_per_day.value))

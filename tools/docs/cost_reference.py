@@ -8,10 +8,9 @@ from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
-from tpuflex.cli.plan.cost import usage_of
 from tpuflex.planning.figure import Figure, SourceList
 from tpuflex.planning.rates import NAT_ADDRESS, NAT_PER_HOST
-from tpuflex.planning.stack_cost import StackCost, Usage, stack_cost
+from tpuflex.planning.stack_cost import StackCost, Usage, stack_cost, usage_of
 from tpuflex.settings.load import load_stack_file
 from tpuflex.terminal.money import dollars
 

@@ -1,4 +1,4 @@
-"""What a stack costs per hour, run and day, as figures with their sources.
+"""What a stack costs per hour, run, day and million tokens, as figures with their sources.
 
 Chips are billed while the slice exists, whether or not it serves. What is not known here is None:
 traffic out of the region, logs, and images in Artifact Registry come on top of everything.
@@ -6,18 +6,25 @@ traffic out of the region, logs, and images in Artifact Registry come on top of 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
 from tpuflex.naming import DNS_ZONE_ROLES
-from tpuflex.planning.figure import GIB, Figure, distinct
+from tpuflex.planning.figure import GIB, Figure, distinct, with_source_table
+from tpuflex.planning.memory import MemoryPlan
 from tpuflex.planning.rates import DNS_ZONE, NAT_ADDRESS, NAT_PER_HOST, STORAGE
+from tpuflex.planning.request import MemoryRequest, NotPlannable
+from tpuflex.planning.stack import plan_stack
+from tpuflex.planning.throughput import bandwidth_ceiling
+from tpuflex.planning.token_cost import Throughput, TokenPrices, token_prices
 from tpuflex.planning.weights import PARAMETER_BYTES
 
 if TYPE_CHECKING:
     from tpuflex.catalog.rows import Accelerator, Model, Price
+    from tpuflex.settings.model import StackSettings
 
 _DAY = Decimal(24)
 _HOURLY = "USD per hour"
@@ -105,6 +112,124 @@ class StackCost:
             "network_per_day": self.network_per_day.to_json(),
             "between_runs_per_day": self.between_runs_per_day.to_json(),
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """What is paid for a stack on Google.
+
+    Attributes:
+        usage: what is bought.
+        cost: what it costs.
+        elsewhere: the price of the chips per hour in the other regions of its zones.
+        tokens: what a million tokens cost.
+        bandwidth_ceiling: tokens per second that the memory's bandwidth allows it to decode.
+    """
+
+    usage: Usage
+    cost: StackCost
+    elsewhere: Mapping[str, Figure]
+    tokens: TokenPrices
+    bandwidth_ceiling: Figure
+
+
+@dataclass(frozen=True, slots=True)
+class CostReport:
+    """What a stack costs.
+
+    Attributes:
+        stack: its name.
+        bill: what is paid for it; None on the embedded cloud, which is free.
+    """
+
+    stack: str
+    bill: Bill | None
+
+    def to_json(self) -> dict[str, object]:
+        """The document of ``tpuflex cost --json``."""
+        bill = self.bill
+        if bill is None:
+            return {"stack": self.stack, "cloud": "embedded", "cost": None, "free": True}
+        return with_source_table(
+            {
+                "stack": self.stack,
+                "cloud": "google",
+                "accelerator_type": bill.usage.accelerator.name,
+                "region": bill.usage.region,
+                "elsewhere": {region: each.to_json() for region, each in bill.elsewhere.items()},
+                "free": False,
+                "cost": bill.cost.to_json(),
+                "tokens": {
+                    **bill.tokens.to_json(),
+                    "bandwidth_ceiling": bill.bandwidth_ceiling.to_json(),
+                },
+            }
+        )
+
+
+def cost_report(
+    stack: str, settings: StackSettings, throughput: Throughput | None = None
+) -> CostReport:
+    """What the stack of ``settings`` costs.
+
+    Args:
+        stack: its name.
+        settings: its settings.
+        throughput: what the price of a million tokens is computed with, beside the ceilings.
+    """
+    if settings.cloud == "embedded":
+        return CostReport(stack, None)
+    usage = usage_of(settings)
+    cost = stack_cost(usage)
+    catalog, chips = settings.catalog, usage.accelerator
+    bill = Bill(
+        usage=usage,
+        cost=cost,
+        elsewhere={
+            region: hourly(chips, catalog.price(chips.generation, region), region)
+            for region in usage.further
+        },
+        tokens=token_prices(chips, usage.weights, cost.per_hour, throughput),
+        bandwidth_ceiling=_bandwidth_ceiling(settings),
+    )
+    return CostReport(stack, bill)
+
+
+def usage_of(settings: StackSettings) -> Usage:
+    """What the stack of ``settings`` buys, where it is dearest."""
+    catalog = settings.catalog
+    accelerator = catalog.accelerators[settings.slice.accelerator_type]
+    region, *further = _dearest_first(settings)
+    return Usage(
+        accelerator=accelerator,
+        price=catalog.price(accelerator.generation, region),
+        region=region,
+        further=tuple(further),
+        run=settings.slice.max_run_duration,
+        renew_before=settings.slice.renew_before,
+        egress=settings.network.egress,
+        weights=catalog.served(settings.model.name),
+    )
+
+
+def _dearest_first(settings: StackSettings) -> list[str]:
+    """The regions of the zones, those first whose price is not known."""
+    generation = settings.catalog.accelerators[settings.slice.accelerator_type].generation
+
+    def rank(region: str) -> tuple[bool, Decimal]:
+        row = settings.catalog.price(generation, region)
+        price = None if row is None else row.usd_per_chip_hour
+        return price is not None, -(price or Decimal(0))
+
+    return sorted(settings.slice.regions, key=rank)
+
+
+def _bandwidth_ceiling(settings: StackSettings) -> Figure:
+    plan = plan_stack(settings)
+    if isinstance(plan, MemoryPlan) and isinstance(plan.request, MemoryRequest):
+        return bandwidth_ceiling(plan.request, plan.full_length_sequences)
+    reason = plan.reason if isinstance(plan, NotPlannable) else "no plan for TPU chips"
+    return Figure(None, "tokens per second", f"bandwidth ceiling: {reason}")
 
 
 def hourly(accelerator: Accelerator, price: Price | None, region: str) -> Figure:

@@ -266,16 +266,17 @@ def cost(
     a million tokens is that of your own throughput, and beside it are the ceilings of arithmetic
     and of the memory's bandwidth; a throughput above what the chips can compute is flagged.
     """
-    from tpuflex.cli.plan.cost import run_cost_report
+    from tpuflex.cli.plan.cost import show_cost
+    from tpuflex.planning.stack_cost import cost_report
     from tpuflex.planning.token_cost import Throughput
 
+    given = None
     if tokens_per_second is not None:
         given = Throughput(tokens_per_second, (busy or 100) / 100, basis or "assumed")
-        run_cost_report(invocation, given)
     elif basis is not None or busy is not None:
         raise click.UsageError("--basis and --busy say something of --tokens-per-second.")
-    else:
-        run_cost_report(invocation, None)
+    stack = invocation.open_stack(deploying=False, by_catalog=True)
+    show_cost(invocation.output, cost_report(stack.name, stack.settings, given))
 
 
 @click.command(
