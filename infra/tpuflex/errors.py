@@ -22,7 +22,8 @@
       PlanChangedError           exit 12  the plan is not the one that was approved
       InterruptedByUser          exit 130 Ctrl-C
 
-The branches are split by who must act next. Exit code 2 is click's (wrong usage).
+The branches are split by who must act next. Exit code 2 is click's (wrong usage), and
+:class:`UsageError`, which is no failure of tpuflex, becomes one of click's.
 An error carries a message (what happened, with the value) and a hint (the exact command
 or line that fixes it). Nothing below the command line prints; the command line prints
 ``message`` and ``hint`` and exits with ``exit_code``. In the provider a ``code`` takes the place of
@@ -67,6 +68,20 @@ class TpuflexError(Exception):
             "hint": self.hint,
             "exit_code": self.exit_code,
         }
+
+
+class UsageError(ValueError):
+    """What a function was asked for says too little, or contradicts itself.
+
+    The command line reports it as click reports wrong options, with exit code 2.
+
+    Attributes:
+        option: the option of the command line that is wrong; empty for several of them.
+    """
+
+    def __init__(self, message: str, *, option: str = "") -> None:
+        super().__init__(message)
+        self.option = option
 
 
 @dataclass(frozen=True, slots=True)

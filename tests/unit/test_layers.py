@@ -36,6 +36,7 @@ RANKS: dict[str, int] = {
     # The program reads the files of a model on this machine, by which the stack is planned.
     "program": 11,
     "operate": 10,
+    "sizing": 10,
     "weights": 9,
     "stack": 8,
     "terminal": 8,

@@ -29,7 +29,7 @@ REQUIREMENTS = st.builds(
 
 
 def options(requirements: Requirements, *names: str) -> tuple[Option, ...]:
-    return recommend([CATALOG.models[name] for name in names], requirements, CATALOG)
+    return recommend([CATALOG.models[name] for name in names], requirements, CATALOG).options
 
 
 @given(
@@ -82,7 +82,7 @@ def test_the_cheapest_region_wins() -> None:
     )
     catalog = CATALOG.extended(CatalogRows(prices=(row,)))
     requirements = Requirements(load=Load(context=4096, concurrency=8))
-    best = recommend([DENSE], requirements, catalog)[0]
+    best = recommend([DENSE], requirements, catalog).options[0]
 
     assert best.per_hour.value == Decimal("0.99") * best.request.accelerator.chips
     assert best.zones == ("europe-west4-a",)

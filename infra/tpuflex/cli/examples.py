@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from tpuflex.errors import UsageError
+
 #: What stands between a line for a shell and what it is for.
 _COMMENT = "  # "
 
@@ -32,6 +34,20 @@ class ExampleCommand(click.Command):
     def __init__(self, *args: Any, examples: Sequence[str], **attributes: Any) -> None:
         super().__init__(*args, **attributes)
         self.examples = tuple(examples)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it.
+
+        Raises:
+            click.UsageError: the options say too little, or contradict each other.
+        """
+        try:
+            return super().invoke(ctx)
+        except UsageError as error:
+            if error.option:
+                hint = f"'{error.option}'"
+                raise click.BadParameter(str(error), ctx, param_hint=hint) from error
+            raise click.UsageError(str(error), ctx) from error
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples after the options."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from tpuflex.planning.figure import sources_json
+
 if TYPE_CHECKING:
     from tpuflex.catalog.rows import Accelerator, Model, Seen
 
@@ -45,6 +47,21 @@ class Compatibility:
     level: Level
     text: str
     seen: tuple[Seen, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """The reports in a JSON document."""
+        return {
+            "text": self.text,
+            "reports": [
+                {
+                    "accelerator": row.accelerator,
+                    "result": row.result,
+                    "what": row.what,
+                    "sources": sources_json((row.source,)),
+                }
+                for row in self.seen
+            ],
+        }
 
 
 def compatibility(model: Model, accelerator: Accelerator) -> Compatibility:

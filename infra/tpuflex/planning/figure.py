@@ -49,13 +49,18 @@ class Figure:
             "value": number,
             "unit": self.unit,
             "basis": self.basis,
-            "sources": [source_json(source) for source in self.sources],
+            "sources": sources_json(self.sources),
         }
 
 
 def source_json(source: Source) -> dict[str, object]:
     """A source in a JSON document; ``own`` is true of a row that a user added."""
     return {"where": source.where, "date": source.date.isoformat(), "own": source.own}
+
+
+def sources_json(sources: Iterable[Source]) -> list[dict[str, object]]:
+    """Sources in a JSON document."""
+    return [source_json(source) for source in sources]
 
 
 def distinct(sources: Iterable[Source]) -> tuple[Source, ...]:

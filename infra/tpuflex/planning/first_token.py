@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from tpuflex.planning.anchors import Anchor, anchors_of
-from tpuflex.planning.figure import Figure
+from tpuflex.planning.figure import Figure, sources_json
 from tpuflex.planning.throughput import first_token_bound, judge
 
 if TYPE_CHECKING:
@@ -52,6 +52,16 @@ class FirstToken:
     sources: tuple[Source, ...]
     alone: Figure
     burst: Figure
+
+    def to_json(self) -> dict[str, object]:
+        """It in a JSON document."""
+        return {
+            "verdict": self.verdict,
+            "text": self.text,
+            "sources": sources_json(self.sources),
+            "alone": self.alone.to_json(),
+            "burst": self.burst.to_json(),
+        }
 
 
 def judge_first_token(

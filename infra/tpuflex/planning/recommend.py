@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Literal
 
 from tpuflex.catalog.rows import Source
 from tpuflex.catalog.zones import region_of
+from tpuflex.planning.anchors import Published, published
 from tpuflex.planning.compatibility import Compatibility, compatibility
-from tpuflex.planning.figure import Figure, ceiling
+from tpuflex.planning.figure import Figure, ceiling, with_source_table
 from tpuflex.planning.first_token import FirstToken, Load, judge_first_token
 from tpuflex.planning.memory import MemoryPlan, plan_memory
 from tpuflex.planning.request import CacheType, MemoryRequest, NotPlannable
@@ -30,6 +31,7 @@ from tpuflex.planning.token_cost import generated_price, token_prices
 if TYPE_CHECKING:
     from tpuflex.catalog.catalog import Catalog
     from tpuflex.catalog.rows import Accelerator, Model
+    from tpuflex.planning.scenarios import Scenario
 
 Fit = Literal["fits", "not_known", "does_not_fit"]
 BudgetVerdict = Literal["within", "not_known", "over", "not_asked"]
@@ -71,6 +73,15 @@ class Requirements:
     ttft: float | None = None
     budget: Decimal | None = None
 
+    def to_json(self) -> dict[str, object]:
+        """The requirements in a JSON document."""
+        return {
+            "context": self.load.context,
+            "concurrency": self.load.concurrency,
+            "ttft_seconds": self.ttft,
+            "budget_usd_per_hour": None if self.budget is None else float(self.budget),
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -92,6 +103,17 @@ class Limits:
     decode: Figure
     usd_per_million: Figure
     usd_per_million_generated: Figure
+
+    def to_json(self) -> dict[str, object]:
+        """The limits in a JSON document."""
+        return {
+            "cached_tokens": self.cached_tokens.to_json(),
+            "sequences": self.sequences.to_json(),
+            "arithmetic_ceiling": self.arithmetic.to_json(),
+            "decode_ceiling": self.decode.to_json(),
+            "least_usd_per_million": self.usd_per_million.to_json(),
+            "least_usd_per_million_generated": self.usd_per_million_generated.to_json(),
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,15 +175,74 @@ class Option:
             return self.plan.reason
         return " ".join(f"{one.what}. {one.nearest}".strip() for one in self.plan.problems)
 
+    def to_json(self) -> dict[str, object]:
+        """The option in a JSON document."""
+        return {
+            "model": self.request.model.name,
+            "accelerator_type": self.request.accelerator.name,
+            "chips": self.request.accelerator.chips,
+            "kv_cache_dtype": self.request.kv_cache_dtype,
+            "zones": list(self.zones),
+            "fit": self.fit,
+            "obstacle": self.obstacle,
+            "usd_per_hour": self.per_hour.to_json(),
+            "stacks": self.stacks.to_json(),
+            "total_usd_per_hour": self.total.to_json(),
+            "budget": self.budget,
+            "first_token": self.first_token.to_json(),
+            "limits": None if self.limits is None else self.limits.to_json(),
+            "seen": self.seen.to_json(),
+            "unproven": list(self.unproven),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """Which chips to take, or what to take instead of them.
+
+    Attributes:
+        scenario: what the requirements were taken from, if anything.
+        requirements: what the options are for; None where the scenario is not for this tool.
+        options: all options, best first; none where the scenario is not for this tool.
+        published: what was published of the first option, not measured by this project.
+    """
+
+    scenario: Scenario | None = None
+    requirements: Requirements | None = None
+    options: tuple[Option, ...] = ()
+    published: tuple[Published, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """The document of ``tpuflex recommend --json``."""
+        document: dict[str, object] = {
+            "scenario": None if self.scenario is None else self.scenario.to_json()
+        }
+        if self.requirements is not None:
+            models = dict.fromkeys(option.request.model.name for option in self.options)
+            document["request"] = {"models": list(models), **self.requirements.to_json()}
+        document["options"] = [option.to_json() for option in self.options]
+        if self.requirements is not None:
+            document["published"] = [one.to_json() for one in self.published]
+        return with_source_table(document)
+
 
 def recommend(
-    models: Iterable[Model], requirements: Requirements, catalog: Catalog
-) -> tuple[Option, ...]:
+    models: Iterable[Model],
+    requirements: Requirements,
+    catalog: Catalog,
+    scenario: Scenario | None = None,
+) -> Recommendation:
     """All options for ``requirements``, best first.
 
     Every accelerator type of one host that the TPU API can request on Flex-start is tried, on all
     of its chips: tpuflex serves on one host. An 8-bit cache is an option of its own only where it
     holds more tokens.
+
+    Args:
+        models: what may be served; at least one.
+        requirements: what is wanted.
+        catalog: chips, zones and prices.
+        scenario: what the requirements were taken from, if anything.
     """
     options = [
         option
@@ -170,7 +251,14 @@ def recommend(
         if accelerator.flex_start_api and accelerator.hosts == 1
         for option in _of(model, accelerator, requirements, catalog)
     ]
-    return tuple(sorted(options, key=lambda option: option.rank))  # equals keep their order
+    options.sort(key=lambda option: option.rank)  # equals keep their order
+    best = options[0].request
+    return Recommendation(
+        scenario=scenario,
+        requirements=requirements,
+        options=tuple(options),
+        published=tuple(published(best.model, best.accelerator, requirements.load)),
+    )
 
 
 def _of(

@@ -12,6 +12,7 @@ from datetime import date
 from typing import Literal
 
 from tpuflex.catalog.rows import Source
+from tpuflex.planning.figure import sources_json
 
 _MATRIX_31B = Source(
     where="decision matrix of an anonymous rewriting of https://dev.to/gde/gemma4-5fon,"
@@ -91,6 +92,14 @@ class Elsewhere:
     why: str
     sources: tuple[Source, ...]
 
+    def to_json(self) -> dict[str, object]:
+        """The answer in a JSON document."""
+        return {
+            "instead": self.instead,
+            "why": self.why,
+            "sources": sources_json(self.sources),
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
@@ -119,6 +128,38 @@ class Scenario:
     ttft: Given | None = None
     remarks: tuple[Remark, ...] = ()
     elsewhere: Elsewhere | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """The scenario in a JSON document, with what is said of its matrix."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "advice": self.advice,
+            "sources": sources_json((self.source,)),
+            "context": self._given_json(self.context),
+            "concurrency": self._given_json(self.concurrency),
+            "ttft_seconds": self._given_json(self.ttft),
+            "remarks": [
+                {
+                    "claim": remark.claim,
+                    "finding": remark.finding,
+                    "sources": sources_json((self.source, *remark.sources)),
+                }
+                for remark in self.remarks
+            ],
+            "elsewhere": None if self.elsewhere is None else self.elsewhere.to_json(),
+        }
+
+    def _given_json(self, given: Given | None) -> dict[str, object] | None:
+        """A number that is filled in; one that is assumed has no source but its reason."""
+        if given is None:
+            return None
+        sources = (self.source,) if given.basis == "matrix" else ()
+        return {
+            "value": given.value,
+            "basis": f"{given.basis}: {given.why}",
+            "sources": sources_json(sources),
+        }
 
 
 _TEMPLATE = "max_model_len of the configuration that comes with the matrix"

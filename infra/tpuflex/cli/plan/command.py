@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
 import click
@@ -12,6 +13,9 @@ from tpuflex.cli.completion_values import rows, rows_of_chosen_kind, scenarios
 from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import FiniteRange, as_json, pass_invocation, stack_name, verbose
+
+#: The word of --scenario that lists them.
+_LIST = "list"
 
 
 @click.command(
@@ -85,18 +89,40 @@ def recommend(
     Exit code 5 if nothing fits, or nothing within the budget; 4 if that is not known, or a model or
     scenario is not.
     """
-    from tpuflex.cli.plan.recommend import Asked, run_recommend
+    from tpuflex.cli.plan.recommend import show_recommendation, show_scenarios
+    from tpuflex.sizing import CheckpointReader, Workload, checkpoint_place, recommendation_for
 
-    asked = Asked(
+    output = invocation.output
+    if scenario == _LIST:
+        if any((models, directories, context, concurrency, ttft, budget)):
+            raise click.UsageError("`--scenario list` lists the scenarios and takes nothing else.")
+        show_scenarios(output)
+        return 0
+    workload = Workload(
         models=models,
-        directories=directories,
+        checkpoints=tuple(map(checkpoint_place, directories)),
         context=context,
         concurrency=concurrency,
         ttft=ttft,
-        budget=budget,
+        budget=_budget(budget),
         scenario=scenario,
     )
-    return run_recommend(invocation, asked)
+    reader = CheckpointReader(invocation.environ, invocation.now().date(), output.progress)
+    return show_recommendation(output, recommendation_for(workload, invocation.catalog, reader))
+
+
+def _budget(text: str | None) -> Decimal | None:
+    if text is None:
+        return None
+    try:
+        amount = Decimal(text.removeprefix("$"))
+    except InvalidOperation:
+        amount = Decimal(0)
+    if not amount.is_finite() or not 0 < amount < 1_000_000:
+        raise click.BadParameter(
+            "write US dollars per hour, such as 6 or 5.40.", param_hint="'--budget'"
+        )
+    return amount
 
 
 _AT_LEAST_1 = click.IntRange(min=1)
@@ -182,19 +208,28 @@ def memory(
     Exit code 5 if it does not fit, 4 if that is not known, 7 if a checkpoint's files are damaged or
     of an architecture that tpuflex has no rule for.
     """
-    from tpuflex.cli.plan.memory import run_memory, show_row
-    from tpuflex.cli.plan.memory_choice import MemoryChoice, checkpoint_place
+    from tpuflex.cli.plan.memory import show_memory, show_row
+    from tpuflex.sizing import CheckpointReader, MemoryChoice, checkpoint_place, memory_report
 
     if sum(choice is not None for choice in (model, model_dir, config)) > 1:
         raise click.UsageError("Write one of --model, --model-dir and --config.")
     checkpoint = config if model_dir is None else checkpoint_place(model_dir)
+    output, today = invocation.output, invocation.now().date()
     if row:
         if checkpoint is None:
             raise click.UsageError("--row is about a checkpoint: add --model-dir or --config.")
-        return show_row(invocation, checkpoint)
+        reader = CheckpointReader(invocation.environ, today, output.progress)
+        show_row(output, reader.read(checkpoint).model)
+        return 0
     given = {name: value for name, value in flags.items() if value is not None}
     choice = MemoryChoice(model, checkpoint, accelerator, given)
-    return run_memory(invocation, choice)
+    stack = None
+    if choice.needs_stack:
+        stack = invocation.open_stack(deploying=False, by_catalog=True)
+    catalog = invocation.catalog if stack is None else stack.settings.catalog
+    reader = CheckpointReader(invocation.environ, today, output.progress, stack)
+    report = memory_report(choice, catalog, reader)
+    return show_memory(output, report, chosen_by_name=model is not None)
 
 
 @click.command(

@@ -1,26 +1,19 @@
-"""The steps of `tpuflex memory`: what to plan for, the plan, its bars, figures and verdict."""
+"""What `tpuflex memory` prints: the plan, its bars, figures and verdict; or a catalog's row."""
 
 from __future__ import annotations
 
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from tpuflex.cli.plan.memory_choice import MemoryChoice, checkpoint_of, planned
-from tpuflex.errors import NotFoundError, SettingsError
-from tpuflex.planning.request import NotPlannable
+from tpuflex.errors import SettingsError
 from tpuflex.terminal.memory_bar import memory_bars
-from tpuflex.terminal.memory_text import (
-    memory_figures,
-    memory_title,
-    verdict,
-)
+from tpuflex.terminal.memory_text import memory_figures, memory_title, verdict
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tpuflex.cli.invocation import Invocation
+    from tpuflex.catalog.rows import Model
     from tpuflex.planning.memory import MemoryPlan
-    from tpuflex.settings.weights_source import GsUrl, HubSource
+    from tpuflex.sizing import MemoryReport
+    from tpuflex.terminal.output import Output
 
 #: Sentences are wrapped at this column.
 _COLUMNS = 96
@@ -30,48 +23,32 @@ _BY_NAME = (
 )
 
 
-def run_memory(invocation: Invocation, choice: MemoryChoice) -> int:
-    """Plan the memory and show the plan.
+def show_memory(output: Output, report: MemoryReport, *, chosen_by_name: bool) -> int:
+    """Show the plan.
 
     Returns:
         The exit code: 0, or that of a wrong stack file if it does not fit.
-
-    Raises:
-        NotFoundError: the stack, the model or the accelerator type is not known, or something that
-            the plan needs.
     """
-    plan, files = planned(invocation, choice)
-    if isinstance(plan, NotPlannable):
-        raise NotFoundError(f"There is no memory plan: {plan.reason}.")
-    invocation.output.document(plan.to_json())
-    _show(invocation, plan)
-    if choice.model is None:
-        invocation.output.result(
+    plan, files = report.plan, report.files
+    output.document(report.to_json())
+    _show(output, plan)
+    if not chosen_by_name:
+        output.result(
             fill(_BY_NAME if files is None else f"By the files of {files.where}.", _COLUMNS)
         )
     return 0 if plan.fits else SettingsError.exit_code
 
 
-def show_row(invocation: Invocation, checkpoint: Path | GsUrl | HubSource) -> int:
-    """Print the row of the catalog that ``checkpoint`` makes.
-
-    Returns:
-        The exit code, 0.
-
-    Raises:
-        TpuflexError: it cannot be read, or is not known.
-    """
+def show_row(output: Output, row: Model) -> None:
+    """Print ``row`` as a catalog.yaml has it."""
     import yaml
 
-    row = checkpoint_of(invocation, checkpoint).model
     document = {"models": [row.model_dump(mode="json", exclude_defaults=True)]}
-    invocation.output.document(document)
-    invocation.output.result(yaml.safe_dump(document, sort_keys=False).rstrip())
-    return 0
+    output.document(document)
+    output.result(yaml.safe_dump(document, sort_keys=False).rstrip())
 
 
-def _show(invocation: Invocation, plan: MemoryPlan) -> None:
-    output = invocation.output
+def _show(output: Output, plan: MemoryPlan) -> None:
     output.heading(memory_title(plan))
     output.drawing(lambda width, plain: memory_bars(plan, width=width, plain=plain))
     output.result()

@@ -1,207 +1,282 @@
-"""The steps of `tpuflex recommend`: resolve what is asked, rank, show."""
+"""What `tpuflex recommend` prints: the scenario, the options, the first one in detail."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import click
-
-from tpuflex.cli.plan.catalog_lookup import known_model
-from tpuflex.cli.plan.memory_choice import checkpoint_of, checkpoint_place
-from tpuflex.cli.plan.recommendation import (
-    show_elsewhere,
-    show_options,
-    show_scenario,
-    show_scenarios,
-)
 from tpuflex.errors import NotFoundError, SettingsError
-from tpuflex.planning.anchors import published
-from tpuflex.planning.figure import SourceList, with_source_table
-from tpuflex.planning.first_token import Load
-from tpuflex.planning.option_json import option_json, requirements_json, scenario_json
-from tpuflex.planning.recommend import Option, Requirements, recommend
-from tpuflex.planning.scenarios import SCENARIOS, Elsewhere, Scenario, nearest_scenarios, scenario
+from tpuflex.planning.figure import SourceList
+from tpuflex.planning.recommend import ORDER
+from tpuflex.planning.scenarios import SCENARIOS
+from tpuflex.terminal.money import dollars, show_sources
 
 if TYPE_CHECKING:
-    from tpuflex.catalog.rows import Model
-    from tpuflex.cli.invocation import Invocation
+    from tpuflex.planning.anchors import Published
+    from tpuflex.planning.figure import Figure
+    from tpuflex.planning.recommend import Option, Recommendation, Requirements
+    from tpuflex.planning.scenarios import Elsewhere, Given, Scenario
+    from tpuflex.terminal.output import Output
 
-#: The word of --scenario that lists them.
-_LIST = "list"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What was typed; see ``tpuflex recommend --help``."""
-
-    models: tuple[str, ...]
-    directories: tuple[str, ...]
-    context: int | None
-    concurrency: int | None
-    ttft: float | None
-    budget: str | None
-    scenario: str | None
-
-    @property
-    def names_models(self) -> bool:
-        """Whether it says what to serve."""
-        return bool(self.models or self.directories)
+#: Options that fit and are shown; all of them with --verbose and --json.
+_SHOWN = 6
+_FIRST_TOKEN = {
+    "met": "met in a report",
+    "missed": "missed in a report",
+    "impossible": "impossible",
+    "not_known": "not known",
+    "not_asked": "-",
+}
+_HEADER = (
+    *("", "MODEL", "CHIPS", "KV CACHE", "HOLDS", "STACKS"),
+    *("PER HOUR", "BUDGET", "FIRST TOKEN", "SEEN"),
+)
+_BUDGET = {"within": "within", "over": "OVER", "not_known": "not known", "not_asked": "-"}
 
 
-def run_recommend(invocation: Invocation, asked: Asked) -> int:
-    """Rank the options for what was asked, and show them.
+def show_scenarios(output: Output) -> None:
+    """List the scenarios."""
+    output.document([row.to_json() for row in SCENARIOS])
+    output.table(
+        ("SCENARIO", "WHAT", "ANSWER"),
+        [(row.name, row.title, _answer(row)) for row in SCENARIOS],
+    )
+
+
+def _answer(row: Scenario) -> str:
+    if row.elsewhere is not None:
+        return f"not tpuflex: {row.elsewhere.instead}"
+    return "options for " + ", ".join(row.models)
+
+
+def show_recommendation(output: Output, found: Recommendation) -> int:
+    """Show what is recommended.
 
     Returns:
         the exit code: 5 where nothing fits or nothing that fits is within the budget, 4 where that
         is not known.
-
-    Raises:
-        click.UsageError: what was typed says too little, or contradicts itself.
-        NotFoundError: the model or the scenario is not known.
-        WeightsError: a checkpoint is damaged, or of an architecture that nobody has described.
-        SettingsError: a row of the user's catalog is wrong.
     """
-    _refuse_unused(asked)
-    if asked.scenario == _LIST:
-        invocation.output.document([scenario_json(row) for row in SCENARIOS])
-        show_scenarios(invocation.output, SCENARIOS)
+    output.document(found.to_json())
+    sources = SourceList()
+    if found.requirements is None:
+        if found.scenario is not None and found.scenario.elsewhere is not None:
+            _show_elsewhere(output, found.scenario, found.scenario.elsewhere, sources)
         return 0
-    row = _scenario(asked.scenario)
-    if row is not None and row.elsewhere is not None and not asked.names_models:
-        _answer_elsewhere(invocation, row, row.elsewhere, asked)
-        return 0
-    catalog = invocation.catalog
-    requirements = _requirements(asked, row)
-    names = asked.models if asked.names_models or row is None else row.models
-    models = [known_model(catalog, name) for name in names]
-    models += [
-        checkpoint_of(invocation, checkpoint_place(each)).model for each in asked.directories
-    ]
-    _refuse_too_long(models, requirements)
-    options = recommend(dict.fromkeys(models), requirements, catalog)
-    _show(invocation, row, requirements, options)
-    best = options[0]
+    if not output.json:
+        if found.scenario is not None:
+            _show_scenario(output, found.scenario, sources)
+        _show_options(output, found.requirements, found, sources)
+    best = found.options[0]
     if best.fit == "does_not_fit" or best.budget == "over":
         return SettingsError.exit_code
     return NotFoundError.exit_code if "not_known" in (best.fit, best.budget) else 0
 
 
-def _refuse_unused(asked: Asked) -> None:
-    """Refuse options that would change nothing.
-
-    Raises:
-        click.UsageError: there is one.
-    """
-    others = (asked.names_models, asked.context, asked.concurrency, asked.ttft, asked.budget)
-    if asked.scenario == _LIST and any(others):
-        raise click.UsageError("`--scenario list` lists the scenarios and takes nothing else.")
-
-
-def _refuse_too_long(models: list[Model], requirements: Requirements) -> None:
-    """Refuse a context that is longer than any of ``models`` takes.
-
-    Raises:
-        click.BadParameter: it is.
-    """
-    longest = {row.name: row.max_context for row in models}
-    if all(most is not None and most < requirements.load.context for most in longest.values()):
-        each = ", ".join(f"{name} takes at most {most:,}" for name, most in longest.items())
-        raise click.BadParameter(
-            f"{requirements.load.context:,} tokens are too many: {each}.", param_hint="'--context'"
-        )
-
-
-def _show(
-    invocation: Invocation,
-    row: Scenario | None,
-    requirements: Requirements,
-    options: tuple[Option, ...],
+def _show_elsewhere(
+    output: Output, row: Scenario, elsewhere: Elsewhere, sources: SourceList
 ) -> None:
-    output = invocation.output
-    best = options[0]
-    quoted = tuple(published(best.request.model, best.request.accelerator, requirements.load))
-    output.document(
-        with_source_table(
-            {
-                "scenario": None if row is None else scenario_json(row),
-                "request": requirements_json(
-                    requirements, dict.fromkeys(option.request.model.name for option in options)
-                ),
-                "options": [option_json(option) for option in options],
-                "published": [one.to_json() for one in quoted],
-            }
+    """Say that this tool is not the answer, and what is."""
+    output.heading(f"{row.title}: not a job for tpuflex")
+    output.facts(
+        (
+            ("instead", f"{elsewhere.instead} {sources.references(elsewhere.sources)}"),
+            ("why", elsewhere.why),
+            ("matrix", f"{row.advice} {sources.references((row.source,))}"),
         )
     )
-    if output.json:
+    _show_remarks(output, row, sources)
+    show_sources(output, sources)
+
+
+def _show_scenario(output: Output, row: Scenario, sources: SourceList) -> None:
+    """Show what the scenario's matrix says, and what was filled in."""
+    output.heading(f"{row.title} ({row.name})")
+    output.facts(
+        (
+            ("matrix", f"{row.advice} {sources.references((row.source,))}"),
+            ("context", _given(row.context, "tokens")),
+            ("concurrency", _given(row.concurrency, "sequences at once")),
+            ("first token", _given(row.ttft, "s")),
+        )
+    )
+    _show_remarks(output, row, sources)
+    output.result()
+
+
+def _given(given: Given | None, unit: str) -> str:
+    if given is None:
+        return ""
+    says = "the matrix" if given.basis == "matrix" else "ASSUMED"
+    return f"{given.value:,g} {unit} ({says}: {given.why})"
+
+
+def _show_remarks(output: Output, row: Scenario, sources: SourceList) -> None:
+    for remark in row.remarks:
+        references = sources.references((row.source, *remark.sources))
+        output.result(f'  It says "{remark.claim}": {remark.finding} {references}')
+
+
+def _show_options(
+    output: Output, requirements: Requirements, found: Recommendation, sources: SourceList
+) -> None:
+    """Show the ranked options, the first one in detail, and what was published about it."""
+    options = found.options
+    output.heading(_question(requirements))
+    fitting = [option for option in options if option.fit == "fits"]
+    shown = fitting if output.verbose else fitting[:_SHOWN]
+    for line in _summary(requirements, options, fitting):
+        output.result(line)
+    if shown:
+        output.table(
+            _HEADER,
+            [_row(place, option, sources) for place, option in enumerate(shown, 1)],
+        )
+        output.result(f"Ranked by {', then '.join(ORDER)}.")
+    if len(fitting) > len(shown):
+        output.result(f"{len(fitting) - len(shown)} more fit and rank lower: --verbose lists them.")
+    _show_rest(output, options)
+    if shown:
+        _show_best(output, shown[0], sources)
+        _show_published(output, found.published, sources)
+    show_sources(output, sources)
+
+
+def _question(requirements: Requirements) -> str:
+    parts = [f"{requirements.load.context:,} tokens", f"{requirements.load.concurrency:,} at once"]
+    if requirements.ttft is not None:
+        parts.append(f"first token within {requirements.ttft:g} s")
+    if requirements.budget is not None:
+        parts.append(f"at most {dollars(requirements.budget)} per hour")
+    return f"Options for {', '.join(parts)}"
+
+
+def _summary(
+    requirements: Requirements, options: tuple[Option, ...], fitting: list[Option]
+) -> Iterator[str]:
+    """The answer in a sentence where the first row of the table is not all of it."""
+    if not fitting:
+        judged = any(option.fit == "does_not_fit" for option in options)
+        yield "Nothing fits. What each lacks:" if judged else "Nothing can be judged:"
         return
-    sources = SourceList()
-    if row is not None:
-        show_scenario(output, row, sources)
-    show_options(output, requirements, options, quoted, sources)
-
-
-def _answer_elsewhere(
-    invocation: Invocation, row: Scenario, elsewhere: Elsewhere, asked: Asked
-) -> None:
-    if asked.context or asked.concurrency or asked.ttft or asked.budget:
-        raise click.UsageError(
-            f"{row.name} is not a job for tpuflex: {elsewhere.why}. Add --model to rank chips all"
-            " the same."
+    best = fitting[0]
+    request, limits = best.request, best.limits
+    if requirements.budget is not None and best.budget != "within":
+        cheapest = min(fitting, key=lambda option: _price(option.total))
+        least = (
+            "no price is known"
+            if cheapest.total.value is None
+            else f"the least that is known is {dollars(cheapest.total.value)}, {_stacks(cheapest)}"
         )
-    document = {"scenario": scenario_json(row), "options": []}
-    invocation.output.document(with_source_table(document))
-    show_elsewhere(invocation.output, row, elsewhere)
-
-
-def _scenario(name: str | None) -> Scenario | None:
-    if name is None:
-        return None
-    row = scenario(name)
-    if row is None:
-        near = nearest_scenarios(name)
-        hint = f"Did you mean {' or '.join(near)}? " if near else ""
-        raise NotFoundError(
-            f"There is no scenario {name!r}.",
-            hint=f"{hint}`tpuflex recommend --scenario list` lists them.",
+        yield (
+            f"Nothing that holds {request.max_num_seqs:,} at once is known to be within"
+            f" {dollars(requirements.budget)} per hour: {least}."
         )
-    return row
+    elif limits is not None and best.stacks.value != 1:
+        yield (
+            f"Take {_stacks(best)}, and share the requests between them: one holds"
+            f" {limits.sequences.value:g} of {request.max_num_seqs:,} sequences of"
+            f" {request.max_model_len:,} tokens."
+        )
+        alone = [option for option in fitting if option.stacks.value == 1]
+        if alone:
+            one = min(alone, key=lambda option: _price(option.total))
+            yield f"One stack holds all of them: {one.name}, {dollars(one.total.value)} per hour."
 
 
-def _requirements(asked: Asked, row: Scenario | None) -> Requirements:
-    context = asked.context or (int(row.context.value) if row and row.context else None)
-    concurrency = asked.concurrency or (
-        int(row.concurrency.value) if row and row.concurrency else None
+def _price(figure: Figure) -> float:
+    return float("inf") if figure.value is None else float(figure.value)
+
+
+def _stacks(option: Option) -> str:
+    number = option.stacks.value or 1
+    return f"{number:,} {'stack' if number == 1 else 'stacks'} of {option.name}"
+
+
+def _row(place: int, option: Option, sources: SourceList) -> tuple[str, ...]:
+    request, limits = option.request, option.limits
+    sequences = None if limits is None else limits.sequences
+    held = (
+        "-"
+        if sequences is None
+        else _with_sources(f"{sequences.value:g} of {request.max_num_seqs:,}", sequences, sources)
     )
-    ttft = asked.ttft or (row.ttft.value if row and row.ttft else None)
-    missing = [
-        option
-        for option, value in (
-            ("--model", asked.names_models or (row and row.models)),
-            ("--context", context),
-            ("--concurrency", concurrency),
-        )
-        if not value
-    ]
-    if missing or context is None or concurrency is None:
-        raise click.UsageError(
-            f"Missing {', '.join(missing)}: say what to serve, or take a --scenario"
-            " (`--scenario list` lists them)."
-        )
-    load = Load(context=context, concurrency=concurrency)
-    return Requirements(load=load, ttft=ttft, budget=_budget(asked.budget))
+    reports = [row.source for row in option.seen.seen]
+    return (
+        str(place),
+        request.model.name,
+        request.accelerator.name,
+        request.kv_cache_dtype,
+        held,
+        "-" if option.stacks.value is None else f"{option.stacks.value:,}",
+        _with_sources(dollars(option.total.value), option.total, sources),
+        _BUDGET[option.budget],
+        f"{_FIRST_TOKEN[option.first_token.verdict]}"
+        f" {sources.references(option.first_token.sources)}".strip(),
+        f"{option.seen.text} {sources.references(reports)}".strip(),
+    )
 
 
-def _budget(text: str | None) -> Decimal | None:
-    if text is None:
-        return None
-    try:
-        amount = Decimal(text.removeprefix("$"))
-    except InvalidOperation:
-        amount = Decimal(0)
-    if not amount.is_finite() or not 0 < amount < 1_000_000:
-        raise click.BadParameter(
-            "write US dollars per hour, such as 6 or 5.40.", param_hint="'--budget'"
+def _with_sources(text: str, figure: Figure, sources: SourceList) -> str:
+    return f"{text} {sources.references(figure.sources)}".strip()
+
+
+def _show_rest(output: Output, options: tuple[Option, ...]) -> None:
+    """The options that do not fit or cannot be judged, one line for each reason."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for option in options:
+        if option.fit != "fits":
+            word = "Does not fit" if option.fit == "does_not_fit" else "Not judged"
+            reasons.setdefault((word, option.obstacle), []).append(option.name)
+    for (word, reason), names in reasons.items():
+        output.result(f"{word}: {', '.join(names)}: {reason}")
+
+
+def _show_best(output: Output, option: Option, sources: SourceList) -> None:
+    output.result()
+    output.heading(f"The first: {option.name}")
+    output.facts(_best(option, sources))
+
+
+def _best(option: Option, sources: SourceList) -> Iterator[tuple[str, str]]:
+    limits, first_token = option.limits, option.first_token
+    yield "zones", ", ".join(option.zones) or "none known to accept it"
+    yield "price", _explained(dollars(option.total.value), option.total, sources)
+    if first_token.text:
+        references = sources.references(first_token.sources)
+        yield "first token", f"{_FIRST_TOKEN[first_token.verdict]}: {first_token.text} {references}"
+    for name, bound in (("at least", first_token.alone), ("in a burst", first_token.burst)):
+        value = "not known" if bound.value is None else f"{bound.value:.3g} s"
+        yield name, _explained(value, bound, sources)
+    if limits is not None:
+        for name, figure in (
+            ("cache", limits.cached_tokens),
+            ("arithmetic", limits.arithmetic),
+            ("decoding", limits.decode),
+        ):
+            value = "not known" if figure.value is None else f"{figure.value:,} {figure.unit}"
+            yield name, _explained(value, figure, sources)
+        least = limits.usd_per_million
+        yield "per million", _explained(dollars(least.value), least, sources)
+        generated = limits.usd_per_million_generated
+        yield "generated", _explained(dollars(generated.value), generated, sources)
+    yield (
+        "seen",
+        "\n".join(
+            f"{row.result} on {row.accelerator}: {row.what} {sources.references((row.source,))}"
+            for row in option.seen.seen
         )
-    return amount
+        or option.seen.text,
+    )
+    yield "unproven", "\n".join(option.unproven)
+
+
+def _explained(text: str, figure: Figure, sources: SourceList) -> str:
+    return f"{_with_sources(text, figure, sources)} ({figure.basis})"
+
+
+def _show_published(output: Output, quoted: tuple[Published, ...], sources: SourceList) -> None:
+    if quoted:
+        output.result()
+        output.heading("Published, not measured by this project:")
+    for one in quoted:
+        output.result(f"  {one.text} {sources.references((one.source,))}")
