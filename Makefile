@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Only wheels whose hashes a lock names, from whatever index is configured; nothing is built or run.
 LOCKED = install --quiet --no-cache-dir --no-compile --no-deps --require-hashes --only-binary :all: --requirement
 # The rest by uv, in seconds; by pip where uv cannot (docs/adr/0035).
-INSTALL = PYTHONPATH=infra $(BIN)/python -P -m embedded_cloud.locked_install
+INSTALL = PYTHONPATH=infra $(BIN)/python -P -m embedded_cloud.machines.locked_install
 # Of Google's provider, only the services that tpuflex has resources of are compiled.
 NEVER_IMPORTED = /pulumi_gcp/(?!compute|dns|iam|kms|projects|secretmanager|serviceaccount|storage)[a-z]+/
 SHELL_FILES = $(wildcard startup/*.sh) $(wildcard .ci/*) benchmarks/proof/host_facts.sh infra/plugin/pulumi-resource-tpuflex
@@ -147,7 +147,7 @@ lock: $(STAMP)
 # engine is built with.
 GO_LOCK = infra/tpuflex/engine/lock/go.lock
 # Not the lowest versions of all: what is known of them is why there are newer ones.
-AUDITED = $(filter-out requirements/lowest.lock,$(wildcard requirements/*.lock)) $(GO_LOCK) infra/embedded_cloud/vllm_cpu.lock
+AUDITED = $(filter-out requirements/lowest.lock,$(wildcard requirements/*.lock)) $(GO_LOCK) infra/embedded_cloud/machines/vllm_cpu.lock
 GOVULNCHECK = GOTOOLCHAIN=local $(CURDIR)/$(BIN)/go run golang.org/x/vuln/cmd/govulncheck@v1.9.0
 audit: $(STAMP)
 	@$(INSTALL) $(BIN)/python requirements/maintenance.lock

@@ -26,8 +26,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from embedded_cloud.image_installation import ensure_image
-from embedded_cloud.images import embedded_image
+from embedded_cloud.machines.image_installation import ensure_image
+from embedded_cloud.machines.images import embedded_image
 from tpuflex.settings.weights_source import PackagedModel, parse_source
 from tpuflex.weights.packaged_model import converted_model
 

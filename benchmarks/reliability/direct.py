@@ -14,16 +14,16 @@ from urllib.parse import urlsplit
 
 import requests
 
-from embedded_cloud.clock import ManualClock
 from embedded_cloud.cloud import Cloud
-from embedded_cloud.delivery import payload_of
+from embedded_cloud.core.clock import ManualClock
+from embedded_cloud.core.delivery import payload_of
+from embedded_cloud.core.inbound_request import in_process
+from embedded_cloud.core.json_types import JsonObject
+from embedded_cloud.core.routing import Delivery, Reply
+from embedded_cloud.core.store import Store
 from embedded_cloud.faults.injector import FaultInjector
 from embedded_cloud.faults.rule import CallFacts, Kill, Rule, Signal
-from embedded_cloud.inbound_request import in_process
-from embedded_cloud.json_types import JsonObject
-from embedded_cloud.routing import Delivery, Reply
-from embedded_cloud.store import Store
-from embedded_cloud.tpu.capacity import Capacity
+from embedded_cloud.services.tpu.capacity import Capacity
 from tpuflex.google.timing import Timing
 
 T = TypeVar("T")

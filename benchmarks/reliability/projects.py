@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from embedded_cloud.images import read_lock
+from embedded_cloud.machines.images import read_lock
 from tpuflex.host.metadata_keys import CONFIG_KEY
 
 Json = dict[str, Any]

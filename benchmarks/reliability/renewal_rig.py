@@ -22,7 +22,7 @@ from urllib.parse import quote
 import psutil
 import yaml
 
-from embedded_cloud.hosts.processes import HOST_DIRECTORY_VARIABLE, read_record
+from embedded_cloud.machines.hosts.processes import HOST_DIRECTORY_VARIABLE, read_record
 from reliability import processes
 from reliability.projects import write_manifest
 from reliability.rig import ROOT, Json, StackRig

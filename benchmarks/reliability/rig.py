@@ -23,9 +23,9 @@ import requests
 import yaml
 
 from embedded_cloud import daemon
-from embedded_cloud.access import read_token
-from embedded_cloud.environment import client_environment
-from embedded_cloud.store import Store
+from embedded_cloud.core.access import read_token
+from embedded_cloud.core.environment import client_environment
+from embedded_cloud.core.store import Store
 from reliability import processes
 from reliability.control import Control
 from reliability.evidence import Command, Evidence, Violation

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from embedded_cloud.admission.permission_table import needs_of
+from embedded_cloud.strict.permission_table import needs_of
 from reliability.cases import Case, Figure, Result
 from reliability.rig import Edits
 from reliability.role_rig import RoleRig

@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from embedded_cloud.cloud import Cloud
-from embedded_cloud.hosts.guest_attributes import GuestAttributes
-from embedded_cloud.inbound_request import InboundRequest
-from embedded_cloud.json_types import JsonValue
-from embedded_cloud.routing import Match
-from embedded_cloud.tpu.records import Node, NodeState, Place
-from embedded_cloud.tpu.validation import node_ids
+from embedded_cloud.core.inbound_request import InboundRequest
+from embedded_cloud.core.json_types import JsonValue
+from embedded_cloud.core.routing import Match
+from embedded_cloud.machines.hosts.guest_attributes import GuestAttributes
+from embedded_cloud.services.tpu.records import Node, NodeState, Place
+from embedded_cloud.services.tpu.validation import node_ids
 from tpuflex.host.metadata_keys import CONFIG_KEY, DRAIN_KEY
 from tpuflex.host.report import NAMESPACE, READY, REPORT
 from tpuflex.host.serving import SERVING, ServingPhase

@@ -8,33 +8,40 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embedded_cloud.access import Access, issue_token
-from embedded_cloud.admission import admission_of
-from embedded_cloud.admission.consumer import QuotaProject
-from embedded_cloud.clock import MovableClock, OffsetClock, SystemClock
-from embedded_cloud.compute.routes import service as compute_service
-from embedded_cloud.history import History
-from embedded_cloud.hosts.spec import HostSpec
-from embedded_cloud.hosts.supervisor import HostSupervisor
-from embedded_cloud.iam.policies import Policies
-from embedded_cloud.iam.rights import Hierarchy, Rights
-from embedded_cloud.iamcredentials import service as iamcredentials
-from embedded_cloud.json_types import JsonObject, JsonValue, child, children, number, string_map
-from embedded_cloud.oslogin import services as oslogin_services
-from embedded_cloud.pipeline import Pipeline
-from embedded_cloud.routing import Context, Service
-from embedded_cloud.store import Store
-from embedded_cloud.strictness import StrictnessBook
-from embedded_cloud.tokens.credentials import Credentials
-from embedded_cloud.tokens.identities import Identities
-from embedded_cloud.tpu.capacity import CapacityBook
-from embedded_cloud.tpu.routes import services as tpu_services
-from embedded_cloud.tpu.state import TpuState
+from embedded_cloud.core.access import Access, issue_token
+from embedded_cloud.core.clock import MovableClock, OffsetClock, SystemClock
+from embedded_cloud.core.history import History
+from embedded_cloud.core.json_types import (
+    JsonObject,
+    JsonValue,
+    child,
+    children,
+    number,
+    string_map,
+)
+from embedded_cloud.core.pipeline import Pipeline
+from embedded_cloud.core.routing import Context, Service
+from embedded_cloud.core.store import Store
+from embedded_cloud.core.strictness import StrictnessBook
+from embedded_cloud.machines.hosts.spec import HostSpec
+from embedded_cloud.machines.hosts.supervisor import HostSupervisor
+from embedded_cloud.services.compute.routes import service as compute_service
+from embedded_cloud.services.iam.policies import Policies
+from embedded_cloud.services.iam.rights import Hierarchy, Rights
+from embedded_cloud.services.iamcredentials import service as iamcredentials
+from embedded_cloud.services.oslogin import services as oslogin_services
+from embedded_cloud.services.tokens.credentials import Credentials
+from embedded_cloud.services.tokens.identities import Identities
+from embedded_cloud.services.tpu.capacity import CapacityBook
+from embedded_cloud.services.tpu.routes import services as tpu_services
+from embedded_cloud.services.tpu.state import TpuState
+from embedded_cloud.strict import admission_of
+from embedded_cloud.strict.consumer import QuotaProject
 from tpuflex.files.trusted import own_directory
 
 if TYPE_CHECKING:
     from embedded_cloud.faults.injector import FaultInjector
-    from embedded_cloud.iap.iap import Iap
+    from embedded_cloud.services.iap.iap import Iap
 
 #: Modules that have a ``service(context)``.
 SERVICE_MODULES = (
@@ -49,7 +56,7 @@ SERVICE_MODULES = (
     "orgpolicy.policies",
     "dns.routes",
     "logging",
-    "artifactregistry",
+    "artifactregistry.routes",
 )
 
 _SETTINGS = "_emulator"
@@ -154,8 +161,8 @@ class Cloud:
     @cached_property
     def iap(self) -> Iap:
         """The way in to hosts with private addresses, made when it is first used."""
-        from embedded_cloud.compute.state import Resources
-        from embedded_cloud.iap.iap import Iap
+        from embedded_cloud.services.compute.state import Resources
+        from embedded_cloud.services.iap.iap import Iap
 
         resources = Resources(self.store, self.strictness.current)
         return Iap(self.state_dir, self.access, self.tpu, resources)
@@ -254,7 +261,7 @@ class Cloud:
 def _other_services(context: Context) -> list[Service]:
     services = []
     for name in SERVICE_MODULES:
-        module = importlib.import_module(f"embedded_cloud.{name}")
+        module = importlib.import_module(f"embedded_cloud.services.{name}")
         services.append(module.service(context))
     return services
 

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 from aiohttp import web
 
-from embedded_cloud.clock import parse_rfc3339, rfc3339
-from embedded_cloud.errors import CloudError, failed_precondition, invalid_argument
-from embedded_cloud.inbound_request import parse_object, read_whole
-from embedded_cloud.json_types import JsonObject, JsonValue, text
-from embedded_cloud.strictness import PRESETS
-from embedded_cloud.tpu.capacity import Capacity
-from embedded_cloud.tpu.records import NodeState, Place
-from embedded_cloud.tpu.state import TpuState
+from embedded_cloud.core.clock import parse_rfc3339, rfc3339
+from embedded_cloud.core.errors import CloudError, failed_precondition, invalid_argument
+from embedded_cloud.core.inbound_request import parse_object, read_whole
+from embedded_cloud.core.json_types import JsonObject, JsonValue, text
+from embedded_cloud.core.strictness import PRESETS
+from embedded_cloud.services.tpu.capacity import Capacity
+from embedded_cloud.services.tpu.records import NodeState, Place
+from embedded_cloud.services.tpu.state import TpuState
 
 if TYPE_CHECKING:
     from embedded_cloud.cloud import Cloud

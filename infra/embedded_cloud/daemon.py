@@ -20,10 +20,10 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
-from embedded_cloud import control_client
-from embedded_cloud.address import ADDRESS_FILE, Address, read_address
-from embedded_cloud.environment import DEFAULT_PORT
-from embedded_cloud.json_types import JsonObject
+from embedded_cloud.core import control_client
+from embedded_cloud.core.address import ADDRESS_FILE, Address, read_address
+from embedded_cloud.core.environment import DEFAULT_PORT
+from embedded_cloud.core.json_types import JsonObject
 from pulumi_plugin.peer import listens
 from tpuflex.errors import EmulatorError
 from tpuflex.files.trusted import child_environment, own_directory
@@ -161,7 +161,7 @@ def stop(state_dir: Path) -> bool:
     Raises:
         EmulatorError: it does not end.
     """
-    from embedded_cloud.hosts.processes import same_process
+    from embedded_cloud.machines.hosts.processes import same_process
 
     address = read_address(state_dir)
     process = None if address is None else same_process(address.pid, address.create_time)
@@ -188,7 +188,7 @@ def status(state_dir: Path) -> Address | None:
     Raises:
         EmulatorError: its process lives but does not answer.
     """
-    from embedded_cloud.hosts.processes import same_process
+    from embedded_cloud.machines.hosts.processes import same_process
 
     address = read_address(state_dir)
     if address is None or same_process(address.pid, address.create_time) is None:
@@ -236,7 +236,7 @@ def reset(state_dir: Path) -> None:
     if address is not None:
         _call(state_dir, address.port, "POST", "reset", {})
         return
-    from embedded_cloud.hosts.host import power_off
+    from embedded_cloud.machines.hosts.host import power_off
 
     for record in (state_dir.resolve() / "hosts").glob("*/host.json"):
         power_off(record.parent, erase=True)

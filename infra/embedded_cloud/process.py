@@ -18,13 +18,13 @@ from pathlib import Path
 
 import psutil
 
-from embedded_cloud.address import ADDRESS_FILE, Address, write_address
-from embedded_cloud.clock import SystemClock, rfc3339
 from embedded_cloud.cloud import Cloud
-from embedded_cloud.errors import CloudError
-from embedded_cloud.hosts.processes import read_record, same_process
+from embedded_cloud.core.address import ADDRESS_FILE, Address, write_address
+from embedded_cloud.core.clock import SystemClock, rfc3339
+from embedded_cloud.core.errors import CloudError
+from embedded_cloud.machines.hosts.processes import read_record, same_process
 from embedded_cloud.server import serving
-from embedded_cloud.tpu.capacity import Capacity
+from embedded_cloud.services.tpu.capacity import Capacity
 from tpuflex.errors import EmulatorError
 from tpuflex.files.trusted import own_directory, write_private
 

@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from embedded_cloud import control
-from embedded_cloud import hub as hub
-from embedded_cloud.clock import Clock, MovableClock
 from embedded_cloud.cloud import Cloud
-from embedded_cloud.environment import client_environment, tunnel_environment
-from embedded_cloud.inbound_request import MAX_JSON_BYTES
-from embedded_cloud.json_types import JsonObject
-from embedded_cloud.peer import LOOPBACK_NAMES, owners_door
-from embedded_cloud.registry import server as registry
-from embedded_cloud.store import Store
-from embedded_cloud.tokens import server as tokens
-from embedded_cloud.tpu.capacity import Capacity
+from embedded_cloud.core.clock import Clock, MovableClock
+from embedded_cloud.core.environment import client_environment, tunnel_environment
+from embedded_cloud.core.inbound_request import MAX_JSON_BYTES
+from embedded_cloud.core.json_types import JsonObject
+from embedded_cloud.core.peer import LOOPBACK_NAMES, owners_door
+from embedded_cloud.core.store import Store
+from embedded_cloud.services import hub
+from embedded_cloud.services.artifactregistry import docker_registry as registry
+from embedded_cloud.services.tokens import server as tokens
+from embedded_cloud.services.tpu.capacity import Capacity
 from tpuflex.errors import EmulatorError
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class EmbeddedCloud:
         state_dir: where its state is kept; the same directory again continues it.
         capacity: capacity rules as ``POST /_emulator/capacity`` takes them.
         strictness: a change of the lenient default, as ``POST /_emulator/strictness`` takes it.
-        clock: its time (a :class:`~embedded_cloud.clock.ManualClock` in tests).
+        clock: its time (a :class:`~embedded_cloud.core.clock.ManualClock` in tests).
         launch_hosts: whether READY nodes get an emulated host that runs their startup
             script; off by default.
         stub_hosts: whether they get a host that runs nothing and is READY at once.

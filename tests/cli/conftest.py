@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded_cloud.clock import ManualClock
+from embedded_cloud.core.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
 from tests.cli.examined import Doctor, healthy
 from tests.cli.typing import NOON, Captured, Typed, TypeIn

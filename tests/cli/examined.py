@@ -11,9 +11,9 @@ from typing import Any
 
 import requests
 
-from embedded_cloud.json_types import JsonObject, JsonValue
+from embedded_cloud.core.json_types import JsonObject, JsonValue
 from embedded_cloud.server import EmbeddedCloud
-from embedded_cloud.tpu.capacity import Capacity
+from embedded_cloud.services.tpu.capacity import Capacity
 from tests.embedded_cloud.api import TOKEN
 from tests.loopback import overrides
 from tpuflex.doctor.check import Check

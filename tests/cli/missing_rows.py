@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from embedded_cloud.json_types import JsonValue
+from embedded_cloud.core.json_types import JsonValue
 from tests.checkpoints import everything_in, tiny
 from tests.cli.examined import DIGEST, MIRROR, PROJECT, Doctor, quota
 from tpuflex.boot.places import weights_prefix

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from embedded_cloud.admission.permission_table import needs_of
+from embedded_cloud.strict.permission_table import needs_of
 from tests.checkpoints import everything_in, tiny
 from tests.cli.examined import Doctor, healthy, quota
 from tests.cli.regions import make_library

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from google.api_core.exceptions import Forbidden
 
-from embedded_cloud.clock import ManualClock
-from embedded_cloud.json_types import JsonObject, JsonValue
+from embedded_cloud.core.clock import ManualClock
+from embedded_cloud.core.json_types import JsonObject, JsonValue
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import TOKEN, Api
 from tests.loopback import overrides

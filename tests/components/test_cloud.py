@@ -12,7 +12,7 @@ import pytest
 from pulumi.runtime.config import set_all_config
 
 import tpuflex
-from embedded_cloud.environment import client_environment
+from embedded_cloud.core.environment import client_environment
 from tests.components.pulumi_plan import Plan, run_program
 from tests.loopback import overrides
 from tests.unit.stack_sections import embedded, sections

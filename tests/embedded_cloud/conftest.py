@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from embedded_cloud.clock import ManualClock
+from embedded_cloud.core.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
 from reliability.control import Control
 from tests.embedded_cloud.api import TOKEN, Api

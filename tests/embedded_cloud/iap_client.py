@@ -12,7 +12,7 @@ from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 
-from embedded_cloud.json_types import JsonObject
+from embedded_cloud.core.json_types import JsonObject
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import TOKEN, Api
 

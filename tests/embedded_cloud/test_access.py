@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests
 
-from embedded_cloud.access import read_token
+from embedded_cloud.core.access import read_token
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import TOKEN, Api, error_of, flex_start
 from tpuflex.errors import EmulatorError

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedded_cloud.clock import (
+from embedded_cloud.core.clock import (
     ManualClock,
     OffsetClock,
     parse_duration,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from embedded_cloud.contract import Contract
-from embedded_cloud.errors import CloudError
+from embedded_cloud.core.contract import Contract
+from embedded_cloud.core.errors import CloudError
 from tests.embedded_cloud.api import FLEX_START
 
 _TPU = "tpu.projects.locations"

@@ -16,9 +16,9 @@ import psutil
 import pytest
 
 from embedded_cloud import daemon
-from embedded_cloud.access import read_token
-from embedded_cloud.address import ADDRESS_FILE
-from embedded_cloud.environment import client_environment
+from embedded_cloud.core.access import read_token
+from embedded_cloud.core.address import ADDRESS_FILE
+from embedded_cloud.core.environment import client_environment
 from tests.embedded_cloud.api import AT_ONCE, Api, flex_start
 from tpuflex.errors import EmulatorError
 
@@ -38,7 +38,7 @@ def _boot_host(api: Api) -> None:
 
 def _sleepers(state_dir: Path) -> list[psutil.Process]:
     """The processes of the host, once both exist."""
-    from embedded_cloud.hosts.processes import processes_of
+    from embedded_cloud.machines.hosts.processes import processes_of
 
     deadline = time.monotonic() + 60
     while True:

@@ -16,12 +16,12 @@ from typing import Any
 import psutil
 import pytest
 
-from embedded_cloud.docker import shim
-from embedded_cloud.docker.commands import Docker
-from embedded_cloud.docker.containers import Containers, DockerError
-from embedded_cloud.docker.shim import open_door
-from embedded_cloud.hosts.processes import is_alive, kill_host
-from embedded_cloud.images import embedded_image, image_directory, read_lock
+from embedded_cloud.machines.docker import shim
+from embedded_cloud.machines.docker.commands import Docker
+from embedded_cloud.machines.docker.containers import Containers, DockerError
+from embedded_cloud.machines.docker.shim import open_door
+from embedded_cloud.machines.hosts.processes import is_alive, kill_host
+from embedded_cloud.machines.images import embedded_image, image_directory, read_lock
 from tests.embedded_cloud.api import eventually
 
 IMAGE = embedded_image()
@@ -97,7 +97,7 @@ def test_answers_through_a_door_go_out_at_once() -> None:
 
 def test_a_docker_command_loads_no_server() -> None:
     """A host runs docker every few seconds, beside a server that starts on the same cores."""
-    program = "import sys, embedded_cloud.docker.__main__; print(*sys.modules)"
+    program = "import sys, embedded_cloud.machines.docker.__main__; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True
     ).stdout.split()
@@ -255,7 +255,7 @@ def test_container_that_does_not_start_says_why(
     python.write_text(f"#!/bin/sh\nexec {sys.executable} -c {shlex.quote(supervisor)}\n")
     python.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(python))
-    monkeypatch.setattr("embedded_cloud.docker.commands.WITHIN", within)
+    monkeypatch.setattr("embedded_cloud.machines.docker.commands.WITHIN", within)
     before = {child.pid for child in psutil.Process().children()}
     with pytest.raises(DockerError, match=f"the container did not start: {why}$"):
         host.start("sleep 60")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from embedded_cloud.errors import CloudError
+from embedded_cloud.core.errors import CloudError
 from embedded_cloud.faults.control import FAULTS, fits, random_rules
 from embedded_cloud.faults.injector import FaultBook
 from embedded_cloud.faults.rule import CallFacts, Rule, parse_rule

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from embedded_cloud.hosts import namespace
-from embedded_cloud.json_types import JsonObject
+from embedded_cloud.core.json_types import JsonObject
+from embedded_cloud.machines.hosts import namespace
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import AT_ONCE, TOKEN, Api, flex_start
 from tpuflex.boot.metadata import host_metadata

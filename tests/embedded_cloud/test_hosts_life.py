@@ -11,8 +11,8 @@ from typing import Any
 import psutil
 import pytest
 
-from embedded_cloud.clock import ManualClock
-from embedded_cloud.hosts.processes import processes_of
+from embedded_cloud.core.clock import ManualClock
+from embedded_cloud.machines.hosts.processes import processes_of
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import AT_ONCE, TOKEN, Api, eventually, flex_start
 

@@ -15,13 +15,13 @@ import pytest
 import pytest_asyncio
 from watch_host import Metadata
 
-from embedded_cloud.clock import ManualClock
-from embedded_cloud.hosts.guest_attributes import GuestAttributes
-from embedded_cloud.hosts.metadata_server import MetadataServer
-from embedded_cloud.hosts.metadata_tree import HostToken, metadata_tree
-from embedded_cloud.hosts.spec import HostSpec, TpuWorker
-from embedded_cloud.store import Store
-from embedded_cloud.strictness import LENIENT, STRICT, OrganizationPolicies, Strictness, Tokens
+from embedded_cloud.core.clock import ManualClock
+from embedded_cloud.core.store import Store
+from embedded_cloud.core.strictness import LENIENT, STRICT, OrganizationPolicies, Strictness, Tokens
+from embedded_cloud.machines.hosts.guest_attributes import GuestAttributes
+from embedded_cloud.machines.hosts.metadata_server import MetadataServer
+from embedded_cloud.machines.hosts.metadata_tree import HostToken, metadata_tree
+from embedded_cloud.machines.hosts.spec import HostSpec, TpuWorker
 
 _SPEC = HostSpec(
     key="n1",

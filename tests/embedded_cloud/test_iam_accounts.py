@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedded_cloud.clock import ManualClock
-from embedded_cloud.iam.policies import merged_bindings
+from embedded_cloud.core.clock import ManualClock
+from embedded_cloud.services.iam.policies import merged_bindings
 from tests.embedded_cloud.api import PROJECT, Api, error_of
 
 _ACCOUNTS = f"v1/projects/{PROJECT}/serviceAccounts"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_cloud.iam.conditions import applies_to
+from embedded_cloud.services.iam.conditions import applies_to
 
 _CACHE = "resource.name.startsWith('projects/_/buckets/b/objects/cache/')"
 _OBJECT = "resource.type == 'storage.googleapis.com/Object'"

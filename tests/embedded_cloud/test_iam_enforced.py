@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from embedded_cloud.access import Caller, Principal
-from embedded_cloud.clock import ManualClock
-from embedded_cloud.json_types import JsonObject
+from embedded_cloud.core.access import Caller, Principal
+from embedded_cloud.core.clock import ManualClock
+from embedded_cloud.core.json_types import JsonObject
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import PROJECT, TOKEN, ZONE, Api, error_of, flex_start
 from tpuflex.roles.roles import roles

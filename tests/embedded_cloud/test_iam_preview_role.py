@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import requests
 
-from embedded_cloud.access import Caller, Principal
-from embedded_cloud.admission.permission_table import needs_of
-from embedded_cloud.json_types import JsonObject
-from embedded_cloud.routing import Route
+from embedded_cloud.core.access import Caller, Principal
+from embedded_cloud.core.json_types import JsonObject
+from embedded_cloud.core.routing import Route
 from embedded_cloud.server import EmbeddedCloud
+from embedded_cloud.strict.permission_table import needs_of
 from tests.embedded_cloud.api import PROJECT, TOKEN, Api
 from tpuflex.roles.roles import roles
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import tpuflex
-from embedded_cloud.admission.permission_table import needs_of
-from embedded_cloud.clock import ManualClock
-from embedded_cloud.iam.roles import predefined_roles
+from embedded_cloud.core.clock import ManualClock
+from embedded_cloud.services.iam.roles import predefined_roles
+from embedded_cloud.strict.permission_table import needs_of
 from tests.embedded_cloud.api import PROJECT, Api, error_of
 
 ROLES = f"v1/projects/{PROJECT}/roles"

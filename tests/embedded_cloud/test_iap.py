@@ -11,8 +11,8 @@ from threading import Thread
 import aiohttp
 import pytest
 
-from embedded_cloud.clock import ManualClock
-from embedded_cloud.json_types import JsonObject
+from embedded_cloud.core.clock import ManualClock
+from embedded_cloud.core.json_types import JsonObject
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import PROJECT, TOKEN, Api
 from tests.embedded_cloud.compute_api import GLOBAL, NETWORK, insert
@@ -225,7 +225,9 @@ def test_only_the_owners_processes_are_let_in(
     door: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P3: whose process it is, the kernel says; a stranger gets no further than the door."""
-    monkeypatch.setattr("embedded_cloud.iap.iap.is_own_connection", lambda _connection: False)
+    monkeypatch.setattr(
+        "embedded_cloud.services.iap.iap.is_own_connection", lambda _connection: False
+    )
 
     answer = knock(door, b"CONNECT tunnel.cloudproxy.app:443 HTTP/1.1\r\n\r\n")
 

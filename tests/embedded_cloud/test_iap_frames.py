@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedded_cloud.iap.session import (
+from embedded_cloud.services.iap.session import (
     MOST_DATA,
     Ack,
     BadFrameError,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from embedded_cloud.image_installation import ensure_image
-from embedded_cloud.images import (
+from embedded_cloud.machines.image_installation import ensure_image
+from embedded_cloud.machines.images import (
     LOCK_FILE,
     embedded_image,
     image_directory,

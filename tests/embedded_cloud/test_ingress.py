@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from embedded_cloud.iap.relay import Connection, lets_in
+from embedded_cloud.services.iap.relay import Connection, lets_in
 
 IAP = "35.235.240.0/20"
 NETWORK = "projects/p/global/networks/net"

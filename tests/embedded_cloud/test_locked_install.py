@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from embedded_cloud import locked_install
-from embedded_cloud.installer import InstallerOutput
-from embedded_cloud.locked_install import installers, main, uv_settings
+from embedded_cloud.machines import locked_install
+from embedded_cloud.machines.installer import InstallerOutput
+from embedded_cloud.machines.locked_install import installers, main, uv_settings
 
 WHEEL = "greeting-1.0-py3-none-any.whl"
 

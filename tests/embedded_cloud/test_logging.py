@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from embedded_cloud.clock import ManualClock, rfc3339
+from embedded_cloud.core.clock import ManualClock, rfc3339
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import PROJECT, TOKEN, Api, error_of
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_cloud.hosts.ssh_server import host_key, public_text
-from embedded_cloud.oslogin import LoginProfiles, posix_name
+from embedded_cloud.machines.hosts.ssh_server import host_key, public_text
 from embedded_cloud.server import EmbeddedCloud
+from embedded_cloud.services.oslogin import LoginProfiles, posix_name
 from tests.embedded_cloud.api import PROJECT, Api
 
 USER = "ada.l@example.com"
@@ -51,7 +51,7 @@ async def test_a_host_takes_the_keys_of_the_user_alone(cloud: EmbeddedCloud) -> 
     """Another's name, another key and a name without keys are refused."""
     import asyncssh
 
-    from embedded_cloud.hosts.ssh_server import HostSsh
+    from embedded_cloud.machines.hosts.ssh_server import HostSsh
 
     profiles = LoginProfiles(cloud.store)
     profiles.import_key(USER, PROJECT, key("a"))

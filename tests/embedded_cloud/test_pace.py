@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from embedded_cloud.clock import ManualClock, OffsetClock
 from embedded_cloud.cloud import Cloud
+from embedded_cloud.core.clock import ManualClock, OffsetClock
 from embedded_cloud.server import EmbeddedCloud
 from reliability.control import Control
 from tests.embedded_cloud.api import TOKEN, Api, eventually

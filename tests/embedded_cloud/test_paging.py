@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from embedded_cloud.paging import decode_token, encode_token, page
+from embedded_cloud.core.paging import decode_token, encode_token, page
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import PROJECT, TOKEN, Api, flex_start
 from tests.embedded_cloud.compute_api import GLOBAL, NETWORK

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from embedded_cloud.clock import ManualClock
+from embedded_cloud.core.clock import ManualClock
 from embedded_cloud.faults.rule import Delay, Rule, Stage, Where
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import TOKEN, Api, error_of, eventually, flex_start

@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from embedded_cloud.contract import Contract, documents_directory
-from embedded_cloud.contract_schema import BodyChecker
+from embedded_cloud.core.contract import Contract, documents_directory
+from embedded_cloud.core.contract_schema import BodyChecker
 from tests.embedded_cloud.api import PROJECT, Api, error_of
 from tests.embedded_cloud.compute_api import GLOBAL, NETWORK, REGION, ROOT, insert, refusal
 

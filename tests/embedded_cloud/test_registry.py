@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import requests
 
-from embedded_cloud.clock import ManualClock
+from embedded_cloud.core.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import PROJECT, TOKEN, Api, flex_start
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from embedded_cloud.routing import Call, Reply, Route, Router, Service
+from embedded_cloud.core.routing import Call, Reply, Route, Router, Service
 from embedded_cloud.server import EmbeddedCloud
 
 

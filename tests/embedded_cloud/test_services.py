@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from embedded_cloud.core.json_types import JsonObject
 from embedded_cloud.daemon import SERVICES, outdated
-from embedded_cloud.json_types import JsonObject
 from embedded_cloud.server import EmbeddedCloud
 from tpuflex.errors import EmulatorError
 from tpuflex.stack.emulator import Daemon

@@ -9,7 +9,7 @@ from typing import Any
 
 import requests
 
-from embedded_cloud.contract import documents_directory
+from embedded_cloud.core.contract import documents_directory
 from tests.embedded_cloud.api import PROJECT, TOKEN, Api
 
 _DOCUMENTS = {

@@ -15,12 +15,12 @@ from typing import Any
 import asyncssh
 import pytest
 
-from embedded_cloud.hosts import namespace
-from embedded_cloud.hosts.processes import processes_of
-from embedded_cloud.hosts.ssh_server import HostSsh, host_key
-from embedded_cloud.oslogin import LoginProfiles, posix_name
+from embedded_cloud.core.store import Store
+from embedded_cloud.machines.hosts import namespace
+from embedded_cloud.machines.hosts.processes import processes_of
+from embedded_cloud.machines.hosts.ssh_server import HostSsh, host_key
 from embedded_cloud.server import EmbeddedCloud
-from embedded_cloud.store import Store
+from embedded_cloud.services.oslogin import LoginProfiles, posix_name
 from tests.embedded_cloud.api import AT_ONCE, PROJECT, TOKEN, Api, flex_start
 
 pytestmark = pytest.mark.timeout(120)

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from embedded_cloud.image_installation import ensure_image
-from embedded_cloud.images import has_stand_in, installed_image
-from embedded_cloud.stand_in.server import ANSWER, VERSION, StandIn, served
+from embedded_cloud.machines.image_installation import ensure_image
+from embedded_cloud.machines.images import has_stand_in, installed_image
+from embedded_cloud.machines.stand_in.server import ANSWER, VERSION, StandIn, served
 from tpuflex.errors import EmulatorError
 
 DIGEST = f"sha256:{'0' * 64}"

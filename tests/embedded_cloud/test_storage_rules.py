@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedded_cloud.errors import CloudError
-from embedded_cloud.storage.downloads import NotSatisfiable, Slice, requested_slice
-from embedded_cloud.storage.errors import Preconditions
-from embedded_cloud.storage.object_handlers import Query, glob_pattern, select
-from embedded_cloud.storage.upload_handlers import read_related
-from embedded_cloud.storage.uploads import ContentRange, bytes_to_skip, persisted
+from embedded_cloud.core.errors import CloudError
+from embedded_cloud.services.storage.downloads import NotSatisfiable, Slice, requested_slice
+from embedded_cloud.services.storage.errors import Preconditions
+from embedded_cloud.services.storage.object_handlers import Query, glob_pattern, select
+from embedded_cloud.services.storage.upload_handlers import read_related
+from embedded_cloud.services.storage.uploads import ContentRange, bytes_to_skip, persisted
 
 _NAMES = ["a", "a/b", "a/c/d", "b!", "b/1", "b/2", "c"]
 

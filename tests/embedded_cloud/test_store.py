@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded_cloud.store import Store
+from embedded_cloud.core.store import Store
 
 
 @pytest.fixture(params=["memory", "file"])

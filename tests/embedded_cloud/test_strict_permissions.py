@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from embedded_cloud.admission.permission_table import needs_of
 from embedded_cloud.server import EmbeddedCloud
+from embedded_cloud.strict.permission_table import needs_of
 from tests.embedded_cloud.api import PROJECT, ZONE, Api, error_of
 
 _ZONE = f"projects/{PROJECT}/locations/{ZONE}"

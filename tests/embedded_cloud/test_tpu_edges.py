@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from embedded_cloud.json_types import JsonObject
-from embedded_cloud.tpu.records import Place, QueuedResource, QueuedState
+from embedded_cloud.core.json_types import JsonObject
+from embedded_cloud.services.tpu.records import Place, QueuedResource, QueuedState
 from reliability.direct import DirectSession
 from reliability.servicer_rig import CLOUD_PROJECT, ZONE, ServicerRig
 from reliability.small_engine import NAME, PROJECT, STACK

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from embedded_cloud.errors import CloudError
-from embedded_cloud.tpu import lifecycle
-from embedded_cloud.tpu.capacity import CapacityRule
-from embedded_cloud.tpu.records import Initiator, QueuedResource, QueuedState
+from embedded_cloud.core.errors import CloudError
+from embedded_cloud.services.tpu import lifecycle
+from embedded_cloud.services.tpu.capacity import CapacityRule
+from embedded_cloud.services.tpu.records import Initiator, QueuedResource, QueuedState
 
 S = QueuedState
 _RULE = CapacityRule(

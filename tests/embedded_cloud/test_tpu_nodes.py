@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from embedded_cloud.hosts.guest_attributes import GuestAttributes
+from embedded_cloud.machines.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import PROJECT, ZONE, Api, error_of, flex_start
 

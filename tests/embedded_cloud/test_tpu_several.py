@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import requests
 
-from embedded_cloud.contract import Contract
+from embedded_cloud.core.contract import Contract
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import PROJECT, ZONE, Api, error_of, flex_start
 

@@ -15,7 +15,7 @@ import pytest
 import requests
 import yaml
 
-from embedded_cloud.access import Caller, Principal
+from embedded_cloud.core.access import Caller, Principal
 from tests.checkpoints import everything_in
 from tests.engine.embedded import Embedded
 from tpuflex.cli.invocation import Invocation

@@ -11,7 +11,7 @@ import pulumi
 import pytest
 import yaml
 
-from embedded_cloud.json_types import JsonObject
+from embedded_cloud.core.json_types import JsonObject
 from tests.engine.embedded import Embedded
 from tpuflex.engine.commands import Target
 from tpuflex.engine.events import Finished, Note, Progress

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded_cloud.environment import client_environment
+from embedded_cloud.core.environment import client_environment
 from embedded_cloud.server import EmbeddedCloud
 from tests.google.new_project import NAMES, PROJECT, Project, refused
 from tests.provider.fakes import FakeTime

@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from embedded_cloud.admission import permissions
-from embedded_cloud.admission.permission_table import needs_of
-from embedded_cloud.contract import Contract
+from embedded_cloud.core.contract import Contract
 from embedded_cloud.daemon import SERVICES
+from embedded_cloud.strict import permissions
+from embedded_cloud.strict.permission_table import needs_of
 from tpuflex.engine.events import Note
 from tpuflex.engine.failure import failure
 from tpuflex.errors import AccessError

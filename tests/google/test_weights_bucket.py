@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from embedded_cloud.json_types import JsonValue
+from embedded_cloud.core.json_types import JsonValue
 from tests.google.conftest import PREFIX, push
 from tpuflex.boot.manifest import PART_BYTES
 from tpuflex.errors import AccessError, NotFoundError

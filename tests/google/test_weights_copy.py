@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from embedded_cloud.storage.copy_handlers import BYTES_PER_CALL
+from embedded_cloud.services.storage.copy_handlers import BYTES_PER_CALL
 from tests.google.conftest import PREFIX, nobody_looks, push
 from tpuflex.errors import ConflictError, WeightsError
 from tpuflex.weights.bucket import WeightsBucket

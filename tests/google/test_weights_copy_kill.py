@@ -8,7 +8,7 @@ import pytest
 
 from embedded_cloud.faults.rule import Stage, Where
 from embedded_cloud.server import EmbeddedCloud
-from embedded_cloud.storage.copy_handlers import BYTES_PER_CALL
+from embedded_cloud.services.storage.copy_handlers import BYTES_PER_CALL
 from tests.google.conftest import PREFIX, PROJECT, nobody_looks, push
 from tests.google.killed import kill, run_killed
 from tpuflex.weights.bucket import weights_bucket

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from embedded_cloud.clock import ManualClock
+from embedded_cloud.core.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
 from tests.hub_models import safetensors
 from tpuflex.errors import ConflictError, NotFoundError, WeightsError

@@ -16,7 +16,7 @@ import httpx2
 import pytest
 from huggingface_hub.utils import _http, get_session, set_client_factory
 
-from embedded_cloud.clock import ManualClock
+from embedded_cloud.core.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
 from tests.hub_models import MODEL, TOKEN, pauses, put_model, safetensors
 from tpuflex.errors import (

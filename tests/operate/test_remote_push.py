@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from huggingface_hub import constants
 
-from embedded_cloud.clock import ManualClock
+from embedded_cloud.core.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
 from tests.checkpoints import everything_in
 from tests.full_disk import full_from

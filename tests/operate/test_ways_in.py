@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded_cloud.clock import ManualClock
+from embedded_cloud.core.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
 from tests.checkpoints import everything_in, smollm2, write_safetensors
 from tests.hub_models import pauses

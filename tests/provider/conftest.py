@@ -13,7 +13,7 @@ import pulumi
 import pytest
 from pulumi import automation
 
-from embedded_cloud.hosts.guest_attributes import GuestAttributes
+from embedded_cloud.machines.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.server import EmbeddedCloud
 from tests.engine.quick_stack import QuickStack, StackInitMode
 from tests.provider.deployment import PROJECT, SWIFT, ZONE, Rig

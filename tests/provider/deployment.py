@@ -18,7 +18,7 @@ import requests
 from pulumi import automation
 
 from embedded_cloud.server import EmbeddedCloud
-from embedded_cloud.tpu.capacity import Capacity
+from embedded_cloud.services.tpu.capacity import Capacity
 from pulumi_plugin.log import EngineLog
 from pulumi_plugin.serve import start
 from tpuflex.engine.events import Note, progress_of

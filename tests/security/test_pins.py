@@ -139,7 +139,7 @@ class TestLocks:
             assert re.fullmatch(r"requirements/\w+\.lock|\$\(GO_LOCK\)|\$<", lock), lock
         # With which options: tests/embedded_cloud/test_locked_install.py.
         assert (
-            "INSTALL = PYTHONPATH=infra $(BIN)/python -P -m embedded_cloud.locked_install"
+            "INSTALL = PYTHONPATH=infra $(BIN)/python -P -m embedded_cloud.machines.locked_install"
             in MAKEFILE
         )
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import psutil
 
-from embedded_cloud.image_installation import ensure_image
-from embedded_cloud.images import embedded_image, installed_image
+from embedded_cloud.machines.image_installation import ensure_image
+from embedded_cloud.machines.images import embedded_image, installed_image
 from tests.startup.cloud import API_KEY, VERSION
 from tests.startup.host import StartupHost, StartupRun
 from tpuflex.boot.config import NO_MEDIA_DOMAIN, serving_args
@@ -35,7 +35,7 @@ if [[ $1 == run ]]; then
     shift
     set -- run --env VLLM_SERVER_DEV_MODE=1 --env VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 "$@"
 fi
-exec {python} -m embedded_cloud.docker "$@"
+exec {python} -m embedded_cloud.machines.docker "$@"
 """
 
 

@@ -9,8 +9,8 @@ import pkgutil
 import pytest
 import yaml
 
-from embedded_cloud.tpu.zones import ACCELERATORS, RUNTIME_VERSIONS
-from embedded_cloud.tpu.zones import Accelerator as EmbeddedAccelerator
+from embedded_cloud.services.tpu.zones import ACCELERATORS, RUNTIME_VERSIONS
+from embedded_cloud.services.tpu.zones import Accelerator as EmbeddedAccelerator
 from tpuflex.catalog.catalog import FILES, builtin
 from tpuflex.catalog.rows import Accelerator, CatalogRows, Model, Sourced
 from tpuflex.catalog.zones import REGIONS, is_misspelt, region_of

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from embedded_cloud.images import embedded_image
+from embedded_cloud.machines.images import embedded_image
 from tests.unit.stack_sections import (
     CPU_DIGEST,
     CPU_IMAGE,

@@ -62,7 +62,7 @@ def test_prices_are_outputs_where_they_are_known() -> None:
 
 def test_the_embedded_image_is_the_locked_one() -> None:
     """The digest of the embedded image is that of its committed list of packages."""
-    lock = ROOT / "infra" / "embedded_cloud" / "vllm_cpu.lock"
+    lock = ROOT / "infra" / "embedded_cloud" / "machines" / "vllm_cpu.lock"
     digest = hashlib.sha256(lock.read_bytes()).hexdigest()
     settings = load_stack_file(ROOT / "stacks" / "Pulumi.dev.yaml").settings
     example = (ROOT / "docs" / "examples" / "library" / "__main__.py").read_text()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from embedded_cloud.admission.permission_table import needs_of
+from embedded_cloud.strict.permission_table import needs_of
 from tpuflex.inventory.kinds import IMAGES_ROLE, PROJECT_ROLES
 from tpuflex.roles.roles import Command, Roles, When, roles
 

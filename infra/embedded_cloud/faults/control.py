@@ -9,7 +9,8 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from embedded_cloud.errors import invalid_argument
+from embedded_cloud.core.errors import invalid_argument
+from embedded_cloud.core.json_types import JsonObject
 from embedded_cloud.faults.rule import (
     Answer,
     Delay,
@@ -25,7 +26,6 @@ from embedded_cloud.faults.rule import (
     Where,
     parse_rule,
 )
-from embedded_cloud.json_types import JsonObject
 
 if TYPE_CHECKING:
     from embedded_cloud.cloud import Cloud

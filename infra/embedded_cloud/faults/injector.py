@@ -12,8 +12,13 @@ from email.utils import formatdate
 
 import psutil
 
-from embedded_cloud.clock import Clock, rfc3339
-from embedded_cloud.errors import CODES, CloudError
+from embedded_cloud.core.clock import Clock, rfc3339
+from embedded_cloud.core.errors import CODES, CloudError
+from embedded_cloud.core.history import History
+from embedded_cloud.core.inbound_request import InboundRequest, parse_object
+from embedded_cloud.core.json_types import JsonObject, JsonValue, text
+from embedded_cloud.core.pipeline import CallFaults
+from embedded_cloud.core.routing import Delivery, Match, Reply
 from embedded_cloud.faults import processes
 from embedded_cloud.faults.processes import Roles
 from embedded_cloud.faults.rule import (
@@ -33,11 +38,6 @@ from embedded_cloud.faults.rule import (
     Timeout,
     Truncated,
 )
-from embedded_cloud.history import History
-from embedded_cloud.inbound_request import InboundRequest, parse_object
-from embedded_cloud.json_types import JsonObject, JsonValue, text
-from embedded_cloud.pipeline import CallFaults
-from embedded_cloud.routing import Delivery, Match, Reply
 
 
 @dataclass(slots=True)

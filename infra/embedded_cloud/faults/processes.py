@@ -16,9 +16,9 @@ from pathlib import PurePath
 
 import psutil
 
-from embedded_cloud.errors import invalid_argument
-from embedded_cloud.hosts.processes import is_alive, same_process
-from embedded_cloud.json_types import JsonObject, JsonValue
+from embedded_cloud.core.errors import invalid_argument
+from embedded_cloud.core.json_types import JsonObject, JsonValue
+from embedded_cloud.machines.hosts.processes import is_alive, same_process
 
 #: All processes that belong to the registered root.
 FAMILY = "family"

@@ -10,8 +10,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from embedded_cloud.errors import invalid_argument
-from embedded_cloud.json_types import JsonObject, JsonValue
+from embedded_cloud.core.errors import invalid_argument
+from embedded_cloud.core.json_types import JsonObject, JsonValue
 
 #: Answers are held back for at most this long, in seconds of real time.
 LONGEST_HOLD_S = 120.0

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from embedded_cloud.access import read_token
+from embedded_cloud.core.access import read_token
 from embedded_cloud.gcp_plugin.provider import serve
 from embedded_cloud.gcp_plugin.rest import URL, callers_token
 from pulumi_plugin.serve import end_on_signal, run

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
+from embedded_cloud.core.json_types import JsonObject, child, children, text
 from embedded_cloud.gcp_plugin.rest import Rest, Waiter
 from embedded_cloud.gcp_plugin.settings import ProviderSettings
-from embedded_cloud.json_types import JsonObject, child, children, text
 from tpuflex.errors import ApiError
 
 _Answer = TypeVar("_Answer")

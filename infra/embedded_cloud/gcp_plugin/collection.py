@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from embedded_cloud.core.json_types import JsonObject
 from embedded_cloud.gcp_plugin import labels
 from embedded_cloud.gcp_plugin.call import CloudCall, Wait, at_once, failing_with, unless_gone
 from embedded_cloud.gcp_plugin.fields import write
@@ -25,7 +26,6 @@ from embedded_cloud.gcp_plugin.states import (
     sent_changes,
     state_of,
 )
-from embedded_cloud.json_types import JsonObject
 from pulumi_plugin.values import Properties
 from tpuflex.errors import ApiError, TpuflexError
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from embedded_cloud.core.json_types import JsonObject, JsonValue
 from embedded_cloud.gcp_plugin.types import (
     InvalidValueError,
     PropertyType,
@@ -19,7 +20,6 @@ from embedded_cloud.gcp_plugin.types import (
     Text,
     blank,
 )
-from embedded_cloud.json_types import JsonObject, JsonValue
 from pulumi_plugin.values import UNKNOWN, Properties, Value
 
 

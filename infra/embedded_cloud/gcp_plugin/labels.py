@@ -7,9 +7,9 @@ resource belong to other tools and are kept.
 
 from __future__ import annotations
 
+from embedded_cloud.core.json_types import JsonObject
 from embedded_cloud.gcp_plugin.resource_type import ManagedMap
 from embedded_cloud.gcp_plugin.settings import ProviderSettings
-from embedded_cloud.json_types import JsonObject
 from pulumi_plugin.values import UNKNOWN, Properties, Value
 
 ATTRIBUTION = "goog-pulumi-provisioned"

@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from embedded_cloud.core.json_types import JsonObject, JsonValue, child, children, text, texts
 from embedded_cloud.gcp_plugin.call import CloudCall, failing_with, unless_gone
 from embedded_cloud.gcp_plugin.fields import CONDITION, ETAG, MEMBER, ROLE, Property
 from embedded_cloud.gcp_plugin.resource_type import Identity, Made, ResourceType
 from embedded_cloud.gcp_plugin.states import located
-from embedded_cloud.json_types import JsonObject, JsonValue, child, children, text, texts
 from pulumi_plugin.values import Properties
 from tpuflex.errors import ApiError
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote, urlencode, urlsplit
 
-from embedded_cloud.control_client import OwnersConnection, call
-from embedded_cloud.json_types import JsonObject, JsonValue, child, text
+from embedded_cloud.core.control_client import OwnersConnection, call
+from embedded_cloud.core.json_types import JsonObject, JsonValue, child, text
 from tpuflex.errors import ApiError, EmulatorError, TpuflexError
 
 FIRST_PAUSE_S = 0.05

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from embedded_cloud.core.json_types import JsonObject
 from embedded_cloud.gcp_plugin import labels
 from embedded_cloud.gcp_plugin.fields import Property, Use, read, unchanged
 from embedded_cloud.gcp_plugin.resource_type import Made, MissingSettingError, ResourceType
 from embedded_cloud.gcp_plugin.settings import ProviderSettings
-from embedded_cloud.json_types import JsonObject
 from pulumi_plugin.values import UNKNOWN, Properties, Value
 
 #: Reading an id that is canonical already needs no defaults.

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from embedded_cloud.core.json_types import JsonObject, JsonValue, children, text
 from embedded_cloud.gcp_plugin.call import CloudCall, failing_with, unless_gone
 from embedded_cloud.gcp_plugin.collection import Collection
 from embedded_cloud.gcp_plugin.fields import (
@@ -45,7 +46,6 @@ from embedded_cloud.gcp_plugin.types import (
     TextMap,
     Texts,
 )
-from embedded_cloud.json_types import JsonObject, JsonValue, children, text
 from pulumi_plugin.values import Properties, Value
 from tpuflex.errors import ApiError
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from embedded_cloud.core.json_types import JsonObject
 from embedded_cloud.gcp_plugin.call import CloudCall, serviceusage_operation
 from embedded_cloud.gcp_plugin.collection import Collection, Step
 from embedded_cloud.gcp_plugin.fields import DELETION_POLICY, PROJECT, Group, Property, Use
@@ -23,7 +24,6 @@ from embedded_cloud.gcp_plugin.policies import (
 from embedded_cloud.gcp_plugin.resource_type import Identity, Made, ResourceType
 from embedded_cloud.gcp_plugin.states import identified, located, state_of
 from embedded_cloud.gcp_plugin.types import Flag, TextMap, Texts
-from embedded_cloud.json_types import JsonObject
 from pulumi_plugin.values import Properties
 
 

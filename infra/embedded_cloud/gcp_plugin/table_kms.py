@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from embedded_cloud.core.json_types import JsonObject, children, text
 from embedded_cloud.gcp_plugin.call import CloudCall
 from embedded_cloud.gcp_plugin.collection import Collection, Step
 from embedded_cloud.gcp_plugin.fields import DELETION_POLICY, PROJECT, Group, Groups, Property, Use
 from embedded_cloud.gcp_plugin.policies import GET_IAM_POLICY, SET_IAM_POLICY, IamMember, iam_member
 from embedded_cloud.gcp_plugin.resource_type import Identity, Made, ManagedMap, ResourceType
 from embedded_cloud.gcp_plugin.types import Flag, TextMap
-from embedded_cloud.json_types import JsonObject, children, text
 from pulumi_plugin.values import Properties, Value
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from embedded_cloud.core.json_types import JsonObject, children, text
 from embedded_cloud.gcp_plugin.call import (
     CloudCall,
     failing_with,
@@ -29,7 +30,6 @@ from embedded_cloud.gcp_plugin.policies import (
 from embedded_cloud.gcp_plugin.resource_type import Identity, Made, ManagedMap, ResourceType
 from embedded_cloud.gcp_plugin.states import NO_DEFAULTS, identified, known_after, located, state_of
 from embedded_cloud.gcp_plugin.types import Flag, Segment, TextMap
-from embedded_cloud.json_types import JsonObject, children, text
 from pulumi_plugin.values import Properties, Value
 from tpuflex.errors import ConflictError
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
+from embedded_cloud.core.json_types import JsonObject, JsonValue, children, text
 from embedded_cloud.gcp_plugin.call import CloudCall, compute_operation, failing_with, unless_gone
 from embedded_cloud.gcp_plugin.collection import Collection
 from embedded_cloud.gcp_plugin.fields import (
@@ -46,7 +47,6 @@ from embedded_cloud.gcp_plugin.states import (
     state_of,
 )
 from embedded_cloud.gcp_plugin.types import Flag, Number, Segment, Texts
-from embedded_cloud.json_types import JsonObject, JsonValue, children, text
 from pulumi_plugin.values import Properties
 from tpuflex.errors import AlreadyExistsError, ApiError
 

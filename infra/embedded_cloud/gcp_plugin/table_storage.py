@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+from embedded_cloud.core.json_types import children, text
 from embedded_cloud.gcp_plugin.call import CloudCall, unless_gone
 from embedded_cloud.gcp_plugin.collection import Collection
 from embedded_cloud.gcp_plugin.fields import (
@@ -22,7 +23,6 @@ from embedded_cloud.gcp_plugin.fields import (
 from embedded_cloud.gcp_plugin.policies import IamMember, PolicyCall, iam_member
 from embedded_cloud.gcp_plugin.resource_type import Identity, Made, ManagedMap, ResourceType
 from embedded_cloud.gcp_plugin.types import Flag, Number, Segment, Text, TextMap, Texts
-from embedded_cloud.json_types import children, text
 from tpuflex.errors import ConflictError
 
 _ENABLED = Group((Property("enabled", Flag(), Use.REQUIRED),))

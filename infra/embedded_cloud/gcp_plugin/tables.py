@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 
+from embedded_cloud.core.json_types import JsonObject
 from embedded_cloud.gcp_plugin import (
     table_compute,
     table_dns,
@@ -16,7 +17,6 @@ from embedded_cloud.gcp_plugin import (
 )
 from embedded_cloud.gcp_plugin.fields import Property, Use
 from embedded_cloud.gcp_plugin.resource_type import ResourceType
-from embedded_cloud.json_types import JsonObject
 from tpuflex.errors import TpuflexError
 
 #: The plugin that this one stands in for.

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from embedded_cloud.json_types import JsonValue
+from embedded_cloud.core.json_types import JsonValue
 from pulumi_plugin.values import UNKNOWN, Value, has_unknown
 
 #: Where a resource lives (``project``, ``region``): what short references are completed with.

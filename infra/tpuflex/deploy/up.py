@@ -203,7 +203,7 @@ def _fetch(invocation: Invocation, cloud: Connection, plan: StackPlan) -> None:
     changed = {step.type for step in plan.plan.changes}
     stack, say = cloud.stack, invocation.output.progress
     if stack.embedded and QUEUED_RESOURCE in changed:
-        from embedded_cloud.image_installation import ensure_image
+        from embedded_cloud.machines.image_installation import ensure_image
 
         ensure_image(stack.settings.serving.image, stack.project.home, say)
     source = stack.settings.model.weights.source

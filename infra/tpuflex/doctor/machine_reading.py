@@ -119,7 +119,7 @@ def _embedded_check(stack: Stack) -> Check:
 
     if missing := missing_packages():
         return machine.embedded_check(missing, "", "")
-    from embedded_cloud.images import installed_image
+    from embedded_cloud.machines.images import installed_image
 
     address = Daemon(stack.project.home).address()
     image = installed_image(stack.settings.serving.image, stack.project.home)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tpuflex.errors import EmulatorError
 
 if TYPE_CHECKING:
-    from embedded_cloud.address import Address
+    from embedded_cloud.core.address import Address
 
 _TIMEOUT = 30.0
 #: Kinds of credentials on the embedded cloud: as in the area ``tokens`` of its strictness.
@@ -37,7 +37,7 @@ class Daemon:
             EmulatorError: it cannot start; names the port in use and its holder.
         """
         from embedded_cloud import daemon
-        from embedded_cloud.environment import DEFAULT_PORT
+        from embedded_cloud.core.environment import DEFAULT_PORT
 
         if port is not None:
             return daemon.start(self.state, port=port)
@@ -119,8 +119,8 @@ class Daemon:
         Raises:
             EmulatorError: it is not running, or knows no such kind.
         """
+        from embedded_cloud.core.environment import DEFAULT_PROJECT, client_environment
         from embedded_cloud.daemon import wait_for_plugin
-        from embedded_cloud.environment import DEFAULT_PROJECT, client_environment
 
         address = self.require()
         if stand_in:
@@ -142,7 +142,7 @@ class Daemon:
         Raises:
             EmulatorError: it is not running, or its hosts are on loopback.
         """
-        from embedded_cloud.environment import tunnel_environment
+        from embedded_cloud.core.environment import tunnel_environment
 
         found = self.call("GET", "iap")
         return tunnel_environment(int(found["port"]), Path(str(found["certificate"])))
@@ -163,7 +163,7 @@ class Daemon:
         """
         import http.client
 
-        from embedded_cloud import control_client
+        from embedded_cloud.core import control_client
 
         address = self.require()
         try:

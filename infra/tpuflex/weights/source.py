@@ -92,8 +92,8 @@ def weights_origin(
             say_left_out(local.left_out, say)
             return local
         case PackagedModel():
-            from embedded_cloud.image_installation import ensure_image
-            from embedded_cloud.images import embedded_image
+            from embedded_cloud.machines.image_installation import ensure_image
+            from embedded_cloud.machines.images import embedded_image
 
             # A conversion needs torch and transformers: the embedded serving image has both.
             def python() -> Path:

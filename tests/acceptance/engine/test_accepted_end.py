@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from embedded_cloud.tpu.records import Place
+from embedded_cloud.services.tpu.records import Place
 from tests.acceptance.killed import stack_run
 from tests.acceptance.security.test_p4_two_clones import command, mutations
 from tests.engine.embedded import Embedded

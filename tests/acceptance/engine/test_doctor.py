@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 import requests
 
-from embedded_cloud.json_types import JsonObject
+from embedded_cloud.core.json_types import JsonObject
 from tests.engine.embedded import Embedded
 from tpuflex.cli.invocation import Invocation
 from tpuflex.deploy.up import run_up

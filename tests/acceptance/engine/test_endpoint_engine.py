@@ -13,7 +13,7 @@ import pytest
 import yaml
 from pulumi import automation
 
-from embedded_cloud.environment import client_environment
+from embedded_cloud.core.environment import client_environment
 from embedded_cloud.gcp_plugin.provider import serve
 from embedded_cloud.server import EmbeddedCloud
 from tests.components.preparation import Prepared

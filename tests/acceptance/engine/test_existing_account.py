@@ -12,7 +12,7 @@ import requests
 import yaml
 
 from embedded_cloud import daemon
-from embedded_cloud.access import Caller, Principal, read_token
+from embedded_cloud.core.access import Caller, Principal, read_token
 from reliability.rig import StackRig
 from tests.acceptance.killed import stack_run
 from tests.checkpoints import everything_in, tiny

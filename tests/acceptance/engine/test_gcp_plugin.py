@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded_cloud.environment import client_environment
+from embedded_cloud.core.environment import client_environment
 from tests.engine.embedded import Embedded
 from tests.engine.test_gcp_plugin import executable
 from tpuflex.engine.commands import Target

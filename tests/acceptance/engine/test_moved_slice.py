@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from embedded_cloud.json_types import JsonObject
+from embedded_cloud.core.json_types import JsonObject
 from tests.acceptance.killed import stack_run
 from tests.engine.embedded import Embedded
 

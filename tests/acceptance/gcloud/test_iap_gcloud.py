@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from embedded_cloud.clock import ManualClock
+from embedded_cloud.core.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import PROJECT, TOKEN, ZONE, Api
 from tests.embedded_cloud.iap_client import NODE as NODE_BODY

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from embedded_cloud.stand_in.server import ANSWER
+from embedded_cloud.machines.stand_in.server import ANSWER
 from tests.checkpoints import tiny
 from tests.docs.typed_pages import GOOGLE, untyped
 from tests.engine.readme_shell import Shell, commands, rehearsed

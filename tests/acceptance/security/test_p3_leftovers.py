@@ -19,9 +19,9 @@ import pulumi
 import pytest
 
 from embedded_cloud import daemon
-from embedded_cloud.access import read_token
-from embedded_cloud.address import ADDRESS_FILE, Address, write_address
-from embedded_cloud.environment import client_environment
+from embedded_cloud.core.access import read_token
+from embedded_cloud.core.address import ADDRESS_FILE, Address, write_address
+from embedded_cloud.core.environment import client_environment
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import Api, flex_start
 from tests.security.strangers import needs_second_uid, start_as_stranger

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from embedded_cloud.address import read_address
+from embedded_cloud.core.address import read_address
 from pulumi_plugin.protocol import provider_pb2
 from reliability import processes
 from reliability.rig import StackRig

@@ -22,10 +22,10 @@ from pathlib import Path
 
 import pytest
 
-from embedded_cloud.docker import shim
-from embedded_cloud.docker.commands import Docker
-from embedded_cloud.docker.containers import Containers
-from embedded_cloud.images import embedded_image, image_directory, read_lock
+from embedded_cloud.machines.docker import shim
+from embedded_cloud.machines.docker.commands import Docker
+from embedded_cloud.machines.docker.containers import Containers
+from embedded_cloud.machines.images import embedded_image, image_directory, read_lock
 from tests.security import hostile
 from tests.startup.cloud import FILES
 from tests.startup.host import StartupHost

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from embedded_cloud.image_installation import ensure_image
-from embedded_cloud.images import embedded_image
+from embedded_cloud.machines.image_installation import ensure_image
+from embedded_cloud.machines.images import embedded_image
 from tests.security.test_p1_media import arguments
 from tests.security.vllm_host import HOME, image_is_installed
 

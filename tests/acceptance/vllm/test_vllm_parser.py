@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from embedded_cloud.images import embedded_image, installed_image
+from embedded_cloud.machines.images import embedded_image, installed_image
 from tests.checkpoints import smollm2
 from tests.unit.test_memory_flags import CONTEXTS
 from tests.unit.test_vllm_refusals import TOGETHER

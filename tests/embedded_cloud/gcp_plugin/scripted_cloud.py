@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 
-from embedded_cloud.json_types import JsonObject
+from embedded_cloud.core.json_types import JsonObject
 from tests.loopback import serving
 
 

@@ -8,8 +8,8 @@ import grpc
 import pytest
 import requests
 
+from embedded_cloud.core.json_types import JsonObject
 from embedded_cloud.gcp_plugin import RunningPlugin
-from embedded_cloud.json_types import JsonObject
 from embedded_cloud.server import EmbeddedCloud
 from pulumi_plugin.values import SIGNATURE_KEY, Properties, Value
 from tests.embedded_cloud.api import TOKEN, Api

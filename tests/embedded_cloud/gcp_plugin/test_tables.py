@@ -14,9 +14,9 @@ from typing import get_args
 import pytest
 from pulumi._types import input_type_py_to_pulumi_names, input_type_types
 
+from embedded_cloud.core.json_types import JsonObject, child, text
 from embedded_cloud.gcp_plugin.fields import Fields, Group, Groups, Use
 from embedded_cloud.gcp_plugin.tables import TYPES, VERSION, package_schema
-from embedded_cloud.json_types import JsonObject, child, text
 
 #: Which discovery document and schema each type's resource is, where it has one.
 RESOURCES = {

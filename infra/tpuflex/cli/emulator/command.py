@@ -17,7 +17,7 @@ from tpuflex.stack.emulator import CREDENTIAL_KINDS, CREDENTIALS_VARIABLE, Daemo
 from tpuflex.stack.rehearsal import Rehearsal, require_project
 
 if TYPE_CHECKING:
-    from embedded_cloud.address import Address
+    from embedded_cloud.core.address import Address
 
 
 @click.group(
@@ -214,8 +214,8 @@ def image(invocation: Invocation) -> None:
 
     Downloads about 1 GB once, and takes 3 GB on disk under .tpuflex/vllm.
     """
-    from embedded_cloud.image_installation import ensure_image
-    from embedded_cloud.images import embedded_image
+    from embedded_cloud.machines.image_installation import ensure_image
+    from embedded_cloud.machines.images import embedded_image
 
     installed = ensure_image(embedded_image(), invocation.home, invocation.output.progress)
     invocation.output.result(f"The serving image is installed: {installed.reference}")

@@ -16,7 +16,7 @@ from tpuflex.stack.emulator import Daemon
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-#: What `strictness` sets as a whole: the names in embedded_cloud.strictness.PRESETS.
+#: What `strictness` sets as a whole: the names in embedded_cloud.core.strictness.PRESETS.
 _PRESETS = ("lenient", "strict")
 
 
@@ -38,7 +38,7 @@ def _strictness(_ctx: click.Context, _parameter: click.Parameter, value: str | N
 
 def _areas() -> tuple[str, ...]:
     """The areas of strictness."""
-    from embedded_cloud.strictness import Strictness
+    from embedded_cloud.core.strictness import Strictness
 
     return tuple(each.name for each in dataclasses.fields(Strictness))
 
@@ -107,7 +107,7 @@ def use_preset(invocation: Invocation, daemon: Daemon, preset: str) -> dict[str,
     """Put a preset in force, and say what of it this machine cannot do."""
     current = daemon.call("POST", f"strictness?preset={preset}")
     if preset == "strict" and not current["hosts"]["own_mounts"]:
-        from embedded_cloud.hosts import namespace
+        from embedded_cloud.machines.hosts import namespace
 
         invocation.output.progress(
             f"hosts.own_mounts is off: this machine gives its user none ({namespace.refusal()}). "

@@ -1,0 +1,1 @@
+"""What every service is made of, and what knows no service: clock, store, routing, contract."""

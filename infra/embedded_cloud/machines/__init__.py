@@ -1,0 +1,1 @@
+"""What runs on this machine in place of Google's: hosts, their docker, images and the stand-in."""

@@ -1,1 +1,0 @@
-"""Container registries: the manifests of images, as docker and `doctor` ask for them."""

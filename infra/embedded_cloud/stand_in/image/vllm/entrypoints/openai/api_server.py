@@ -1,5 +1,0 @@
-"""Stands where a serving image has vLLM's server: this directory is on the container's path."""
-
-from embedded_cloud.stand_in.server import main
-
-main()
