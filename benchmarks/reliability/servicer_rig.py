@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from embedded_cloud.core.strictness import STRICT
 from embedded_cloud.faults.rule import Rule, parse_rule
+from embedded_cloud.strict.book import STRICT
 from pulumi_plugin.log import EngineLog
 from reliability.direct import DirectCloud, DirectSession, Killed
 from reliability.evidence import UP, Command, Evidence, Violation

@@ -19,10 +19,9 @@ from embedded_cloud.core.json_types import (
     number,
     string_map,
 )
-from embedded_cloud.core.pipeline import Pipeline
+from embedded_cloud.core.pipeline import Admission, Pipeline
 from embedded_cloud.core.routing import Context, Service
 from embedded_cloud.core.store import Store
-from embedded_cloud.core.strictness import StrictnessBook
 from embedded_cloud.machines.hosts.spec import HostSpec
 from embedded_cloud.machines.hosts.supervisor import HostSupervisor
 from embedded_cloud.services.compute.routes import service as compute_service
@@ -30,13 +29,16 @@ from embedded_cloud.services.iam.policies import Policies
 from embedded_cloud.services.iam.rights import Hierarchy, Rights
 from embedded_cloud.services.iamcredentials import service as iamcredentials
 from embedded_cloud.services.oslogin import services as oslogin_services
+from embedded_cloud.services.serviceusage.state import ProjectServices
 from embedded_cloud.services.tokens.credentials import Credentials
 from embedded_cloud.services.tokens.identities import Identities
 from embedded_cloud.services.tpu.capacity import CapacityBook
 from embedded_cloud.services.tpu.routes import services as tpu_services
 from embedded_cloud.services.tpu.state import TpuState
-from embedded_cloud.strict import admission_of
-from embedded_cloud.strict.consumer import QuotaProject
+from embedded_cloud.strict.book import StrictnessBook
+from embedded_cloud.strict.consumer import Consumers, EnabledApis, OpenBilling, QuotaProject
+from embedded_cloud.strict.permissions import Permissions
+from embedded_cloud.strict.required_permissions import RequiredPermissions
 from tpuflex.files.trusted import own_directory
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ SERVICE_MODULES = (
     "serviceusage.routes",
     "serviceusage.quotas",
     "cloudbilling",
-    "orgpolicy.policies",
+    "orgpolicy",
     "dns.routes",
     "logging",
     "artifactregistry.routes",
@@ -128,7 +130,7 @@ class Cloud:
             self.strictness.current,
             lambda key: self.host_account(key),
         )
-        context = Context(
+        self.context = context = Context(
             store=self.store,
             clock=self.clock,
             objects_dir=state_dir / "objects",
@@ -137,6 +139,7 @@ class Cloud:
             hosts=self.hosts,
             rights=self.rights,
             strictness=self.strictness.current,
+            change_strictness=self.strictness.change,
         )
         self.tpu = TpuState(context, self.capacity)
         self.services: tuple[Service, ...] = (
@@ -152,10 +155,20 @@ class Cloud:
             self.services,
             self.history,
             self.access,
-            admission=(
-                QuotaProject(self.access, self.strictness.current),
-                *admission_of(context, self.rights),
-            ),
+            admission=self._admission(policies),
+        )
+
+    def _admission(self, policies: Policies) -> tuple[Admission, ...]:
+        """What is checked of a call before its service sees it, in Google's order."""
+        strictness = self.strictness.current
+        consumers = Consumers(self.store, project_number)
+        enabled = ProjectServices(self.store, self.clock, strictness)
+        required = RequiredPermissions(self.store, consumers, project_number)
+        return (
+            QuotaProject(self.access, strictness),
+            EnabledApis(enabled, consumers, strictness),
+            OpenBilling(consumers, strictness),
+            Permissions(self.rights, required, policies, strictness),
         )
 
     @cached_property

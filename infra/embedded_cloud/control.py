@@ -22,10 +22,10 @@ from embedded_cloud.core.clock import parse_rfc3339, rfc3339
 from embedded_cloud.core.errors import CloudError, failed_precondition, invalid_argument
 from embedded_cloud.core.inbound_request import parse_object, read_whole
 from embedded_cloud.core.json_types import JsonObject, JsonValue, text
-from embedded_cloud.core.strictness import PRESETS
 from embedded_cloud.services.tpu.capacity import Capacity
 from embedded_cloud.services.tpu.records import NodeState, Place
 from embedded_cloud.services.tpu.state import TpuState
+from embedded_cloud.strict.book import PRESETS
 
 if TYPE_CHECKING:
     from embedded_cloud.cloud import Cloud
@@ -224,19 +224,19 @@ async def _hosts(cloud: Cloud, _request: web.Request) -> JsonObject:
 async def _get_faults(cloud: Cloud, _request: web.Request) -> JsonObject:
     from embedded_cloud.faults import control as faults
 
-    return faults.show(cloud)
+    return faults.show(cloud.faults)
 
 
 async def _set_faults(cloud: Cloud, request: web.Request) -> JsonObject:
     from embedded_cloud.faults import control as faults
 
-    return faults.put(cloud, await _body(request))
+    return faults.put(cloud.faults, await _body(request))
 
 
 async def _remove_faults(cloud: Cloud, request: web.Request) -> JsonObject:
     from embedded_cloud.faults import control as faults
 
-    return faults.remove(cloud, request.query.get("id"))
+    return faults.remove(cloud.faults, request.query.get("id"))
 
 
 async def _incident(cloud: Cloud, request: web.Request) -> JsonObject:

@@ -27,7 +27,7 @@ from embedded_cloud.core.json_types import JsonObject
 from embedded_cloud.core.peer import LOOPBACK_NAMES, owners_door
 from embedded_cloud.core.store import Store
 from embedded_cloud.services import hub
-from embedded_cloud.services.artifactregistry import docker_registry as registry
+from embedded_cloud.services.artifactregistry import docker_registry
 from embedded_cloud.services.tokens import server as tokens
 from embedded_cloud.services.tpu.capacity import Capacity
 from tpuflex.errors import EmulatorError
@@ -46,9 +46,9 @@ def create_app(cloud: Cloud) -> web.Application:
     # What is read whole is bounded; weights are uploaded as streams, which this does not bound.
     app = web.Application(client_max_size=MAX_JSON_BYTES, middlewares=[owners_door(LOOPBACK_NAMES)])
     control.add_routes(app, cloud)
-    registry.add_routes(app, cloud)
-    hub.add_routes(app, cloud)
-    tokens.add_routes(app, cloud)
+    docker_registry.add_routes(app, cloud.context, cloud.rights, cloud.history)
+    hub.add_routes(app, cloud.state_dir, cloud.history)
+    tokens.add_routes(app, cloud.context, cloud.identities, cloud.access, cloud.history)
     app.router.add_route("*", "/{path:.*}", cloud.pipeline.handle)
     app.cleanup_ctx.append(_ticker(cloud))
     return app

@@ -10,8 +10,9 @@ from typing import get_args
 
 import pytest
 
-from embedded_cloud.core.strictness import LENIENT, STRICT, CredentialKind, Strictness
+from embedded_cloud.core.strictness import LENIENT, CredentialKind, Strictness
 from embedded_cloud.services.tokens.credentials import KINDS
+from embedded_cloud.strict.book import STRICT
 from tests.cli.typing import TypeIn
 from tpuflex.google.credentials import Kind, describe
 from tpuflex.project import open_project

@@ -17,11 +17,12 @@ from watch_host import Metadata
 
 from embedded_cloud.core.clock import ManualClock
 from embedded_cloud.core.store import Store
-from embedded_cloud.core.strictness import LENIENT, STRICT, OrganizationPolicies, Strictness, Tokens
+from embedded_cloud.core.strictness import LENIENT, OrganizationPolicies, Strictness, Tokens
 from embedded_cloud.machines.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.machines.hosts.metadata_server import MetadataServer
 from embedded_cloud.machines.hosts.metadata_tree import HostToken, metadata_tree
 from embedded_cloud.machines.hosts.spec import HostSpec, TpuWorker
+from embedded_cloud.strict.book import STRICT
 
 _SPEC = HostSpec(
     key="n1",

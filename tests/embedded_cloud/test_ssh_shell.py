@@ -72,7 +72,7 @@ async def connected(
         spec,
         address="10.128.0.2",
         root=(directory or directory_of(cloud)) / "root",
-        profiles=profiles,
+        keys_of=profiles.keys_of,
         key=host_key("secret"),
         missing=missing,
     ).serve(theirs)

@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 
 from embedded_cloud.core.json_types import JsonObject
-from embedded_cloud.core.strictness import LENIENT, STRICT, Docker, Hosts, Strictness
+from embedded_cloud.core.strictness import LENIENT, Docker, Hosts, Strictness
 from embedded_cloud.machines.docker.containers import DockerError
 from embedded_cloud.machines.docker.pull import HostImages
 from embedded_cloud.machines.hosts.commands import commands
 from embedded_cloud.machines.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.machines.images import REPOSITORY, read_lock
 from embedded_cloud.server import EmbeddedCloud
+from embedded_cloud.strict.book import STRICT
 from tests.embedded_cloud.api import PROJECT, TOKEN, ZONE, Api, error_of, flex_start
 from tpuflex.catalog.catalog import builtin
 from tpuflex.errors import EmulatorError

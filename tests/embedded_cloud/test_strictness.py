@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from embedded_cloud.core.errors import CloudError
-from embedded_cloud.core.strictness import LENIENT, PRESETS, STRICT, Strictness
+from embedded_cloud.core.strictness import LENIENT, Strictness
 from embedded_cloud.server import EmbeddedCloud
+from embedded_cloud.strict.book import PRESETS, STRICT
 from tests.embedded_cloud.api import TOKEN, Api, error_of
 from tpuflex.cli.emulator import rules as emulator_rules
 

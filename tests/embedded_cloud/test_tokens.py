@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 import requests
 
+from embedded_cloud.core.access import USER_ACCOUNT
 from embedded_cloud.core.clock import OffsetClock, SystemClock
 from embedded_cloud.core.json_types import JsonObject
 from embedded_cloud.server import EmbeddedCloud
 from embedded_cloud.services.tokens.credentials import KINDS
-from embedded_cloud.services.tokens.identities import USER_ACCOUNT, deployer
+from embedded_cloud.services.tokens.identities import deployer
 from tests.embedded_cloud.api import TOKEN, error_of
 from tpuflex.errors import AccessError
 from tpuflex.google.credentials import Kind, describe

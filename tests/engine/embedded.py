@@ -13,10 +13,10 @@ import yaml
 
 from embedded_cloud.core.environment import client_environment
 from embedded_cloud.core.json_types import JsonObject
-from embedded_cloud.core.strictness import STRICT
 from embedded_cloud.gcp_plugin.provider import serve
 from embedded_cloud.server import EmbeddedCloud
 from embedded_cloud.services.tpu.capacity import Capacity
+from embedded_cloud.strict.book import STRICT
 from tests.unit.stack_sections import pinned
 from tpuflex.engine.find import Engine, ensure
 from tpuflex.google.timing import SPEED_VARIABLE

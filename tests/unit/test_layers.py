@@ -6,6 +6,7 @@ import ast
 import gc
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,17 @@ ALLOWED_SIDEWAYS = {
 #: Not yet below the command line: each goes with the function that replaces it.
 NOT_YET = {("deploy", "cli"), ("doctor", "cli"), ("operate", "cli"), ("stack", "weights")}
 
+#: The same for the parts of the embedded cloud; what composes them lies on top.
+EMBEDDED_CLOUD_RANKS: dict[str, int] = {
+    "": 4,
+    "strict": 3,
+    "services": 2,
+    "faults": 2,
+    "machines": 1,
+    "gcp_plugin": 1,
+    "core": 0,
+}
+
 #: What the pure core may not touch: the clock, the environment, files, the network.
 IMPURE = {"os", "pathlib", "requests", "socket", "subprocess", "time", "pulumi", "shutil", "random"}
 PURE = {part for part, rank in RANKS.items() if rank == 1}
@@ -127,7 +139,7 @@ def imports(path: Path) -> set[str]:
             assert node.level == 0, f"{path}: relative import"
             module = node.module or ""
             found.add(module)
-            if module in {"tpuflex", "tpuflex.settings"}:
+            if module in {"tpuflex", "tpuflex.settings"} or module.startswith("embedded_cloud"):
                 found |= {f"{module}.{alias.name}" for alias in node.names}
     return found
 
@@ -187,6 +199,37 @@ def test_the_other_packages_stand_alone(path: Path) -> None:
     package = part_of(module_name(path))
     others = {name for name in imports(path) if name.split(".")[0] in {*PACKAGES} - {package}}
     assert {name for name in others if not name.startswith(OTHER_PACKAGES[package])} == set()
+
+
+def embedded_cloud_part(module: str) -> str:
+    """The part of the embedded cloud that ``module`` belongs to; empty for what composes them."""
+    part = [*module.split("."), ""][1]
+    return part if part in EMBEDDED_CLOUD_RANKS else ""
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in modules() if "embedded_cloud" in p.parts], ids=module_name
+)
+def test_arrows_within_the_embedded_cloud_point_down(path: Path) -> None:
+    """A service knows no other part than machines and core, and nothing imports what is on top."""
+    name = module_name(path)
+    own = embedded_cloud_part(name)
+    for imported in imports(path):
+        if imported.split(".")[0] != "embedded_cloud":
+            continue
+        target = embedded_cloud_part(imported)
+        if target != own:
+            assert EMBEDDED_CLOUD_RANKS[target] < EMBEDDED_CLOUD_RANKS[own], (
+                f"{name} imports {imported}: an arrow up or sideways"
+            )
+
+
+def test_no_circles_within_the_embedded_cloud() -> None:
+    """No two files of the embedded cloud need each other, not even late or for their types."""
+    paths = {module_name(path): path for path in modules() if "embedded_cloud" in path.parts}
+    graph = {name: (imports(path) & paths.keys()) - {name} for name, path in paths.items()}
+
+    TopologicalSorter(graph).prepare()  # raises CycleError
 
 
 def test_plugin_values_are_cheap_to_import() -> None:

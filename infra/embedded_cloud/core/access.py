@@ -23,6 +23,9 @@ from embedded_cloud.core.errors import CloudError, permission_denied, unauthenti
 from tpuflex.errors import EmulatorError
 from tpuflex.files.trusted import write_private
 
+#: The user who has logged in: whose credentials are handed out, and whom OS Login knows.
+USER_ACCOUNT = "developer@example.com"
+
 TOKEN_FILE = "token"  # noqa: S105 - a file's name
 
 #: Clients recognise the embedded cloud's tokens by this; none is ever sent to Google.

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from embedded_cloud.core.access import TOKEN_FILE, read_token
-from embedded_cloud.services.tokens.identities import USER_ACCOUNT
+from embedded_cloud.core.access import TOKEN_FILE, USER_ACCOUNT, read_token
 
 #: The project that is used when none is named.
 DEFAULT_PROJECT = "tpuflex-embedded"

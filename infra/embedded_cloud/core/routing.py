@@ -182,6 +182,7 @@ class Context:
         hosts: the emulated hosts.
         rights: what callers may do.
         strictness: which of Google's refusals and delays are imitated now.
+        change_strictness: applies a JSON merge patch to it.
     """
 
     store: Store
@@ -192,6 +193,7 @@ class Context:
     hosts: Hosts
     rights: Rights
     strictness: Callable[[], Strictness]
+    change_strictness: Callable[[JsonObject], Strictness]
 
 
 @dataclass(frozen=True, slots=True)

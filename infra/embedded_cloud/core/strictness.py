@@ -1,10 +1,11 @@
 """How much of Google's refusals and delays the embedded cloud imitates, by area.
 
 By default none: everything is known, allowed and there at once, so that a first try and most tests
-need no set-up. :data:`STRICT` is the preset of ``tpuflex emulator start --strict``.
+need no set-up.
 
 An area is a frozen dataclass whose defaults are lenient, a field of :class:`Strictness`, and a line
-of :data:`STRICT`. Whoever enforces it reads ``context.strictness().<area>`` at each call.
+of ``STRICT`` in :mod:`embedded_cloud.strict.book`. What enforces it reads
+``context.strictness().<area>`` at each call.
 """
 
 from __future__ import annotations
@@ -14,16 +15,14 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from annotated_types import Interval
 
 from embedded_cloud.core.errors import invalid_argument
-from embedded_cloud.core.json_types import JsonObject, child, merge, text
-from embedded_cloud.core.store import Store
-from embedded_cloud.machines.hosts import namespace
-from embedded_cloud.services.orgpolicy.constraints import ConstraintValue, check_constraints
+from embedded_cloud.core.json_types import JsonObject, merge
 
 if TYPE_CHECKING:
     from pydantic import ConfigDict, TypeAdapter
@@ -183,6 +182,52 @@ class Network:
     __pydantic_config__ = EXACT
 
     private_addresses: bool = False
+
+
+#: Enforced or not; of a list constraint: all values are allowed, none, or these.
+ConstraintValue: TypeAlias = bool | Literal["allow_all", "deny_all"] | tuple[str, ...]
+
+
+class ConstraintKind(Enum):
+    """What a constraint says."""
+
+    #: Enforced or not; not enforced unless a policy says so.
+    BOOLEAN = "true or false"
+    #: Which values are allowed; all unless a policy says otherwise.
+    LIST = '"allow_all", "deny_all" or a list of allowed values'
+
+
+#: Constraints of organization policies that touch what tpuflex makes, as of 2026-11:
+#: https://docs.cloud.google.com/resource-manager/docs/organization-policy/org-policy-constraints
+CONSTRAINTS: dict[str, ConstraintKind] = {
+    "compute.disableGuestAttributesAccess": ConstraintKind.BOOLEAN,
+    "compute.requireOsLogin": ConstraintKind.BOOLEAN,
+    "compute.requireShieldedVm": ConstraintKind.BOOLEAN,
+    "compute.restrictCloudNATUsage": ConstraintKind.LIST,
+    "compute.skipDefaultNetworkCreation": ConstraintKind.BOOLEAN,
+    "compute.vmExternalIpAccess": ConstraintKind.LIST,
+    "gcp.resourceLocations": ConstraintKind.LIST,
+    "gcp.restrictServiceUsage": ConstraintKind.LIST,
+    "iam.allowedPolicyMemberDomains": ConstraintKind.LIST,
+    "iam.disableServiceAccountCreation": ConstraintKind.BOOLEAN,
+    "iam.disableServiceAccountKeyCreation": ConstraintKind.BOOLEAN,
+    "storage.publicAccessPrevention": ConstraintKind.BOOLEAN,
+    "storage.uniformBucketLevelAccess": ConstraintKind.BOOLEAN,
+}
+
+
+def check_constraints(constraints: Mapping[str, ConstraintValue]) -> None:
+    """Check that all ``constraints`` exist and their values are of their kinds.
+
+    Raises:
+        ValueError: says which is not.
+    """
+    for name, value in constraints.items():
+        kind = CONSTRAINTS.get(name)
+        if kind is None:
+            raise ValueError(f"{name} is not known; known: {', '.join(CONSTRAINTS)}")
+        if isinstance(value, bool) != (kind is ConstraintKind.BOOLEAN):
+            raise ValueError(f"{name} must be {kind.value}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,29 +398,6 @@ class Strictness:
 #: Nothing but what a service enforces anyway.
 LENIENT = Strictness()
 
-#: As Google was seen to be, or says that it is, in every area. Those that are not named take away
-#: what a usual project has, so they stay as they are: billing, permissions, policies, docker; and
-#: `iam`, which lets nobody in but owners until somebody grants something.
-STRICT = Strictness(
-    apis=Apis(enforced=True, bare_projects=True, answers_after_s=60),
-    compute=Compute(operation_s=4),
-    guest_attributes=GuestAttributes(
-        empty_values=False,
-        unknown_answers_404=True,
-        queries_per_minute=10,
-        queries_per_second=3,
-    ),
-    hosts=Hosts(own_mounts=True, shm_bytes=88_000_000_000, secure_boot_boots=False),
-    network=Network(private_addresses=True),
-    # 100 in six hours from one address (https://docs.docker.com/docker-hub/usage/).
-    registry=Registry(token_required=True, anonymous_pulls_per_hour=16),
-    service_accounts=ServiceAccounts(known_after_s=5, nodes_know_after_s=60),
-    tokens=Tokens(quota_project_required=True, credentials="user"),
-)
-
-#: The presets by the name that a user types.
-PRESETS = {"lenient": LENIENT, "strict": STRICT}
-
 
 @cache
 def _adapter() -> TypeAdapter[Strictness]:
@@ -383,60 +405,3 @@ def _adapter() -> TypeAdapter[Strictness]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(Strictness)
-
-
-_COLLECTION = "_emulator"
-_KEY = "strictness"
-
-
-class StrictnessBook:
-    """The strictness in force, and the preset that a reset returns to."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._read: tuple[JsonObject, Strictness] = ({}, LENIENT)
-
-    def current(self) -> Strictness:
-        """What is in force."""
-        stored = self._store.get(_COLLECTION, _KEY)
-        if stored is None:
-            return LENIENT
-        # Read at every call and hardly ever set: parsed again only when it has changed.
-        previous, strictness = self._read
-        if stored != previous:
-            strictness = Strictness.from_json(child(stored, "rules"))
-            self._read = (stored, strictness)
-        return strictness
-
-    @property
-    def preset(self) -> str:
-        """The preset that a reset of the cloud returns to."""
-        return text(self._store.get(_COLLECTION, _KEY) or {}, "preset", "lenient")
-
-    def change(self, change: JsonObject) -> Strictness:
-        """Apply a JSON merge patch to what is in force.
-
-        Raises:
-            CloudError: 400 naming what is not understood, or what this machine cannot do; nothing
-                has changed then.
-        """
-        changed = self.current().merged(change)
-        if changed.hosts.own_mounts and (reason := namespace.refusal()):
-            raise invalid_argument(
-                f"strictness: hosts.own_mounts: this machine gives its user none ({reason})"
-            )
-        self._put(self.preset, changed)
-        return changed
-
-    def use(self, preset: str) -> Strictness:
-        """Put one of :data:`PRESETS` in force, as far as this machine can do it."""
-        used = PRESETS[preset]
-        if used.hosts.own_mounts and namespace.refusal():
-            used = dataclasses.replace(
-                used, hosts=dataclasses.replace(used.hosts, own_mounts=False)
-            )
-        self._put(preset, used)
-        return used
-
-    def _put(self, preset: str, strictness: Strictness) -> None:
-        self._store.put(_COLLECTION, _KEY, {"preset": preset, "rules": strictness.to_json()})

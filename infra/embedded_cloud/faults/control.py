@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from embedded_cloud.core.errors import invalid_argument
 from embedded_cloud.core.json_types import JsonObject
+from embedded_cloud.faults.injector import FaultInjector
+from embedded_cloud.faults.processes import Roles
 from embedded_cloud.faults.rule import (
     Answer,
     Delay,
@@ -26,10 +27,6 @@ from embedded_cloud.faults.rule import (
     Where,
     parse_rule,
 )
-
-if TYPE_CHECKING:
-    from embedded_cloud.cloud import Cloud
-
 
 _QUOTA = "Quota 'TPUV6EPreemptiblePerProjectPerZoneForTPUAPI' exhausted. Limit 0 in zone."
 _PER_MINUTE = "Quota exceeded for quota metric 'Requests' and limit 'Requests per minute'."
@@ -165,25 +162,23 @@ def fits(fault: Fault, method_id: str) -> bool:
 _KEYS = frozenset({"rules", "roles"})
 
 
-def show(cloud: Cloud) -> JsonObject:
+def show(injector: FaultInjector) -> JsonObject:
     """Rules with counters, roles, and how often a fault has struck in all."""
-    return cloud.faults.book.to_json()
+    return injector.book.to_json()
 
 
-def put(cloud: Cloud, document: JsonObject) -> JsonObject:
+def put(injector: FaultInjector, document: JsonObject) -> JsonObject:
     """Add ``{"rules": [...], "roles": {...}}``; returns what :func:`show` does.
 
     Raises:
         CloudError: 400 naming what is not understood; then nothing was added.
     """
-    from embedded_cloud.faults.processes import Roles
-
     unknown = sorted(document.keys() - _KEYS)
     rules = document.get("rules", [])
     if unknown or not isinstance(rules, list):
         raise invalid_argument('expected {"rules": [...], "roles": {...}}')
     parsed = [parse_rule(rule) for rule in rules]
-    book = cloud.faults.book
+    book = injector.book
     if "roles" in document:
         book.set_roles(Roles.from_json(document["roles"]))
     for rule in parsed:
@@ -191,11 +186,11 @@ def put(cloud: Cloud, document: JsonObject) -> JsonObject:
     return book.to_json()
 
 
-def remove(cloud: Cloud, rule_id: str | None) -> JsonObject:
+def remove(injector: FaultInjector, rule_id: str | None) -> JsonObject:
     """Forget one rule, or everything but the roles; returns what there was before."""
-    before = show(cloud)
+    before = show(injector)
     if rule_id is None:
-        cloud.faults.forget()
+        injector.forget()
     else:
-        cloud.faults.book.remove(rule_id)
+        injector.book.remove(rule_id)
     return before

@@ -16,10 +16,3 @@ functions, are refused by name.
 
 Source: pulumi-gcp 10.2.0 for names, terraform-provider-google for behaviour.
 """
-
-from __future__ import annotations
-
-from embedded_cloud.gcp_plugin.provider import serve
-from pulumi_plugin.serve import RunningPlugin
-
-__all__ = ["RunningPlugin", "serve"]

@@ -7,7 +7,6 @@ import re
 from embedded_cloud.core.errors import invalid_argument
 from embedded_cloud.core.json_types import JsonObject, text
 from embedded_cloud.core.routing import Call, Context, Reply, Service
-from embedded_cloud.core.strictness import StrictnessBook
 from embedded_cloud.services.resourcemanager.state import named
 
 #: The account of every project; Google's documentation uses this id in its examples.
@@ -34,7 +33,7 @@ class BillingHandlers:
         account = text(call.body or {}, "billingAccountName")
         if account and not _ACCOUNT.fullmatch(account):
             raise invalid_argument(f"Invalid billing account name: {account}")
-        StrictnessBook(self._context.store).change({"billing": {"enabled": bool(account)}})
+        self._context.change_strictness({"billing": {"enabled": bool(account)}})
         return Reply(body=self._info(project))
 
     def _info(self, project: str) -> JsonObject:

@@ -18,16 +18,12 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from embedded_cloud.core.environment import HUB_PATH
+from embedded_cloud.core.history import History
 from embedded_cloud.core.json_types import JsonObject
-
-if TYPE_CHECKING:
-    from embedded_cloud.cloud import Cloud
-
 
 GATED_FILE = ".gated"
 LIMITED_FILE = ".limited"
@@ -210,9 +206,9 @@ DIRECTORY = "hub"
 _MODEL = "{owner}/{name}"
 
 
-def add_routes(app: web.Application, cloud: Cloud) -> None:
-    """Serve the models in the state directory of ``cloud``."""
-    hub = _Hub(Repositories(cloud.state_dir / DIRECTORY))
+def add_routes(app: web.Application, state_dir: Path, history: History) -> None:
+    """Serve the models in the state directory, and record the calls in ``history``."""
+    hub = _Hub(Repositories(state_dir / DIRECTORY))
 
     def route(path: str, method_id: str, answer: _Answer) -> None:
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -220,7 +216,7 @@ def add_routes(app: web.Application, cloud: Cloud) -> None:
                 response = await answer(request)
             except HubError as error:
                 response = _refused(error)
-            cloud.history.append(
+            history.append(
                 method=request.method,
                 path=request.path,
                 method_id=method_id,

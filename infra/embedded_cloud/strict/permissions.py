@@ -21,7 +21,7 @@ from embedded_cloud.services.iam.policies import Policies
 from embedded_cloud.services.iam.rights import Rights
 from embedded_cloud.services.resourcemanager.state import OWNER, initial_bindings, policy_resource
 from embedded_cloud.strict.consumer import QUOTA_PROJECT_HEADER
-from embedded_cloud.strict.required_permissions import Asked, Questions
+from embedded_cloud.strict.required_permissions import RequiredPermission, RequiredPermissions
 
 _DENIED = "PERMISSION_DENIED"
 #: How the embedded cloud's owner is named.
@@ -180,13 +180,13 @@ class Permissions:
 
     Attributes:
         rights: what callers may do.
-        questions: what calls ask for.
+        required: what calls ask for.
         policies: the policies that calls change.
         strictness: whether any of this is enforced.
     """
 
     rights: Rights
-    questions: Questions
+    required: RequiredPermissions
     policies: Policies
     strictness: Callable[[], Strictness]
 
@@ -206,13 +206,13 @@ class Permissions:
             return
         may = self.rights.granted if host and by_binding else self.rights.may
         self._check_quota_project(match, inbound, caller)
-        reads = self.questions.needs_body(match.route.method_id)
+        reads = self.required.needs_body(match.route.method_id)
         body = await _body(inbound) if reads else {}
         modified = self._modified(match, inbound, body)
         lacking = [
-            asked
-            for asked in self.questions.of(match, inbound, body)
-            if not may(caller, asked.permission, asked.resource, modified, asked.name)
+            each
+            for each in self.required.of(match, inbound, body)
+            if not may(caller, each.permission, each.resource, modified, each.name)
         ]
         if lacking:
             raise self._denied(match, inbound, caller, lacking)
@@ -221,26 +221,30 @@ class Permissions:
         """Whoever names a project to take quota from may have to be allowed to."""
         project = inbound.headers.get(QUOTA_PROJECT_HEADER, "")
         if project and not self.rights.may(caller, _USE, policy_resource(project)):
-            number = self.questions.consumers.number_of_project(project)
+            number = self.required.consumers.number_of_project(project)
             raise quota_project(match.service.name, project, number)
 
     def _modified(self, match: Match, inbound: InboundRequest, body: JsonObject) -> frozenset[str]:
         """The roles that a call on a project's policy grants or revokes."""
         if match.route.method_id != "cloudresourcemanager.projects.setIamPolicy":
             return frozenset()
-        project = self.questions.consumers.resource_project(match, inbound)
+        project = self.required.consumers.resource_project(match, inbound)
         before = self.policies.get(policy_resource(project), initial_bindings())
         return modified_roles(before, child(body, "policy"))
 
     def _denied(
-        self, match: Match, inbound: InboundRequest, caller: Caller, lacking: list[Asked]
+        self,
+        match: Match,
+        inbound: InboundRequest,
+        caller: Caller,
+        lacking: list[RequiredPermission],
     ) -> CloudError:
         """The refusal of a call that lacks these permissions."""
         denial = Denial(
             match.service.name,
             match.route.method_id,
             _VERB.sub("", unquote(_BEFORE.sub("", inbound.path))),
-            tuple(dict.fromkeys(asked.permission for asked in lacking)),
+            tuple(dict.fromkeys(each.permission for each in lacking)),
             self.rights.email(caller) or OWNERS_EMAIL,
         )
         return BY_SERVICE.get(match.service.name, common)(denial)

@@ -39,7 +39,7 @@ _BY_BODY = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequiredPermission:
     """One permission that a call asks for.
 
     Attributes:
@@ -54,7 +54,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Questions:
+class RequiredPermissions:
     """Finds what calls ask for.
 
     Attributes:
@@ -71,7 +71,9 @@ class Questions:
         """Whether :meth:`of` has to see the body of calls of this method."""
         return method_id in _BY_BODY
 
-    def of(self, match: Match, inbound: InboundRequest, body: JsonObject) -> tuple[Asked, ...]:
+    def of(
+        self, match: Match, inbound: InboundRequest, body: JsonObject
+    ) -> tuple[RequiredPermission, ...]:
         """What a call asks for, in the order in which it is checked.
 
         Args:
@@ -85,19 +87,23 @@ class Questions:
             project = _logged_project(body)
         if not project and match.service.name == "serviceusage":
             return ()  # an operation, whose name does not say its project
-        found: list[Asked] = []
+        found: list[RequiredPermission] = []
         for permission in needs_of(method_id) or ():
             if permission == _ACT_AS:
-                found += [Asked(permission, name) for name in self._accounts(project, body)]
+                found += [
+                    RequiredPermission(permission, name) for name in self._accounts(project, body)
+                ]
             else:
                 resource = self._resource(match, permission, project)
                 name = _object(match, inbound, resource) or _version(match, resource)
-                found.append(Asked(permission, resource, name))
+                found.append(RequiredPermission(permission, resource, name))
         if method_id in _WRITES and (replaced := self._replaced(match, inbound)):
-            found.append(Asked("storage.objects.delete", *replaced))
+            found.append(RequiredPermission("storage.objects.delete", *replaced))
         if method_id == "dns.changes.create":
             named = [permission for key, permission in _RECORD_SETS if body.get(key)]
-            found += [Asked(permission, policy_resource(project)) for permission in named]
+            found += [
+                RequiredPermission(permission, policy_resource(project)) for permission in named
+            ]
         return tuple(found)
 
     def _resource(self, match: Match, permission: str, project: str) -> str:

@@ -13,9 +13,10 @@ import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
-from embedded_cloud.gcp_plugin import RunningPlugin, serve
+from embedded_cloud.gcp_plugin.provider import serve
 from embedded_cloud.gcp_plugin.tables import TYPES
 from embedded_cloud.server import EmbeddedCloud
+from pulumi_plugin.serve import RunningPlugin
 from pulumi_plugin.values import Properties, Value
 from pulumi_plugin.wire import decode, encode, secret_keys
 from tests.embedded_cloud.api import TOKEN

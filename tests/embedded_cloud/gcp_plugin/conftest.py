@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from embedded_cloud.gcp_plugin import RunningPlugin
 from embedded_cloud.server import EmbeddedCloud
+from pulumi_plugin.serve import RunningPlugin
 from tests.embedded_cloud.gcp_plugin.calls import Calls, connected, embedded
 
 

@@ -9,8 +9,8 @@ import pytest
 import requests
 
 from embedded_cloud.core.json_types import JsonObject
-from embedded_cloud.gcp_plugin import RunningPlugin
 from embedded_cloud.server import EmbeddedCloud
+from pulumi_plugin.serve import RunningPlugin
 from pulumi_plugin.values import SIGNATURE_KEY, Properties, Value
 from tests.embedded_cloud.api import TOKEN, Api
 from tests.embedded_cloud.gcp_plugin.calls import (

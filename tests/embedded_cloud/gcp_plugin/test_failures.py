@@ -12,8 +12,7 @@ from google.rpc import status_pb2
 from pulumi.runtime.proto import provider_pb2
 
 from embedded_cloud.core.json_types import JsonObject, JsonValue
-from embedded_cloud.gcp_plugin import serve
-from embedded_cloud.gcp_plugin.provider import Timing
+from embedded_cloud.gcp_plugin.provider import Timing, serve
 from pulumi_plugin.values import Properties
 from pulumi_plugin.wire import decode
 from tests.embedded_cloud.api import TOKEN

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pulumi.runtime.proto import provider_pb2
 
-from embedded_cloud.gcp_plugin import serve
+from embedded_cloud.gcp_plugin.provider import serve
 from pulumi_plugin import protocol
 from pulumi_plugin.values import Properties
 from tests.embedded_cloud.api import TOKEN, with_token
@@ -67,7 +67,7 @@ def test_the_process_refuses_other_hosts_with_a_message(tmp_path: Path) -> None:
 
 def test_the_plugin_does_not_load_the_pulumi_sdk() -> None:
     """It starts in a fraction of a second because the protocol is loaded alone."""
-    code = "import sys, embedded_cloud.gcp_plugin; sys.exit('pulumi' in sys.modules)"
+    code = "import sys, embedded_cloud.gcp_plugin.provider; sys.exit('pulumi' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=False)
     assert done.returncode == 0
 

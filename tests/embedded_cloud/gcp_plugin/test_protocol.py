@@ -10,7 +10,7 @@ import pytest
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2
 
-from embedded_cloud.gcp_plugin import serve
+from embedded_cloud.gcp_plugin.provider import serve
 from pulumi_plugin.values import Properties
 from pulumi_plugin.wire import decode, encode
 from tests.embedded_cloud.api import TOKEN

@@ -5,8 +5,8 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from embedded_cloud.gcp_plugin import RunningPlugin
 from embedded_cloud.server import EmbeddedCloud
+from pulumi_plugin.serve import RunningPlugin
 from pulumi_plugin.values import UNKNOWN, Properties, Value
 from tests.embedded_cloud.gcp_plugin.calls import (
     EMAIL,

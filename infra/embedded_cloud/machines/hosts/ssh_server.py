@@ -20,7 +20,7 @@ import signal
 import socket
 import struct
 import termios
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,6 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from embedded_cloud.machines.hosts.spec import HostSpec
-from embedded_cloud.services.oslogin import LoginProfiles
 from pulumi_plugin.peer import require_owner
 
 
@@ -276,7 +275,7 @@ class HostSsh(asyncssh.SSHServer):  # type: ignore[misc]  # treated as untyped, 
         spec: the host.
         address: the address that clients know it by.
         root: its file system.
-        profiles: whose keys it takes.
+        keys_of: the keys that OS Login knows of a user, by their name on the host.
         key: its own key.
         missing: the permissions that the caller lacks: OS Login asks for one of two.
     """
@@ -287,14 +286,14 @@ class HostSsh(asyncssh.SSHServer):  # type: ignore[misc]  # treated as untyped, 
         *,
         address: str,
         root: Path,
-        profiles: LoginProfiles,
+        keys_of: Callable[[str], Sequence[str]],
         key: Ed25519PrivateKey,
         missing: Collection[str] = (),
     ) -> None:
         self._spec = spec
         self._names = _LOCAL | {address}
         self._root = root
-        self._profiles = profiles
+        self._keys_of = keys_of
         self._key = key
         self._missing = missing
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -341,7 +340,7 @@ class HostSsh(asyncssh.SSHServer):  # type: ignore[misc]  # treated as untyped, 
         """Whether OS Login knows ``key`` as one of ``username``."""
         if {_LOG_IN, _LOG_IN_AS_ADMINISTRATOR} <= set(self._missing):
             return False
-        known = (self._public_data(text) for text in self._profiles.keys_of(username))
+        known = (self._public_data(text) for text in self._keys_of(username))
         return key.public_data in known
 
     def connection_requested(

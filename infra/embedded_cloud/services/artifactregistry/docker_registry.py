@@ -16,21 +16,18 @@ import binascii
 import re
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from embedded_cloud.core.access import Caller, Principal
 from embedded_cloud.core.clock import Clock
 from embedded_cloud.core.errors import CloudError
+from embedded_cloud.core.history import History
+from embedded_cloud.core.routing import Context
 from embedded_cloud.core.strictness import Registry
 from embedded_cloud.machines.docker.pull import DOCKER_HUB
 from embedded_cloud.services.artifactregistry.routes import Repositories
 from embedded_cloud.services.iam.rights import Rights
-
-if TYPE_CHECKING:
-    from embedded_cloud.cloud import Cloud
-
 
 _HOUR_S = 3600
 _MINUTE_S = 60
@@ -216,20 +213,17 @@ _MEDIA_TYPE = "application/vnd.oci.image.index.v1+json"
 _API_VERSION = {"Docker-Distribution-Api-Version": "registry/2.0"}
 
 
-def add_routes(app: web.Application, cloud: Cloud) -> None:
-    """Serve the registries of ``cloud``."""
-    registries = Registries(
-        Repositories(cloud.store, cloud.clock),
-        cloud.rights,
-        cloud.clock,
-    )
+def add_routes(app: web.Application, context: Context, rights: Rights, history: History) -> None:
+    """Serve the registries, and record the calls in ``history``."""
+    registries = Registries(Repositories(context.store, context.clock), rights, context.clock)
 
     async def answer(request: web.Request) -> web.Response:
         try:
-            response = _answer(cloud, registries, request)
+            strictness = context.strictness().registry
+            response = _answer(rights, registries, strictness, request)
         except RegistryError as refusal:
             response = _refused(refusal, request.match_info["host"])
-        cloud.history.append(
+        history.append(
             method=request.method,
             path=request.path,
             method_id=METHOD_ID,
@@ -241,9 +235,10 @@ def add_routes(app: web.Application, cloud: Cloud) -> None:
     app.router.add_get(f"{ROOT}/{{host}}/v2/{{path:.*}}", answer, allow_head=True)
 
 
-def _answer(cloud: Cloud, registries: Registries, request: web.Request) -> web.Response:
-    caller = _caller(cloud, request.headers.get("Authorization", ""))
-    strictness = cloud.strictness.current().registry
+def _answer(
+    rights: Rights, registries: Registries, strictness: Registry, request: web.Request
+) -> web.Response:
+    caller = _caller(rights, request.headers.get("Authorization", ""))
     path = request.match_info["path"]
     if not path:
         if caller is None and strictness.token_required:
@@ -260,7 +255,7 @@ def _answer(cloud: Cloud, registries: Registries, request: web.Request) -> web.R
     return web.json_response(manifest, headers=headers, content_type=_MEDIA_TYPE)
 
 
-def _caller(cloud: Cloud, authorization: str) -> Caller | None:
+def _caller(rights: Rights, authorization: str) -> Caller | None:
     """Whose credentials these are, of a host its service account's; None for none.
 
     Raises:
@@ -269,12 +264,12 @@ def _caller(cloud: Cloud, authorization: str) -> Caller | None:
     if not authorization:
         return None
     try:
-        caller = cloud.access.caller(f"Bearer {_token(authorization)}")
+        caller = rights.caller(f"Bearer {_token(authorization)}")
     except CloudError as error:
         raise RegistryError(401, "UNAUTHORIZED", "authentication failed") from error
     if caller.kind is not Principal.HOST:
         return caller
-    return Caller(Principal.SERVICE_ACCOUNT, cloud.host_account(caller.account))
+    return Caller(Principal.SERVICE_ACCOUNT, rights.email(caller))
 
 
 def _token(authorization: str) -> str:

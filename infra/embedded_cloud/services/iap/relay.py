@@ -322,7 +322,7 @@ class Relay:
             spec,
             address=self._targets.private_address(spec),
             root=self._hosts / spec.key / "root",
-            profiles=self._profiles,
+            keys_of=self._profiles.keys_of,
             key=host_key(self._access.secret(key_purpose(spec))),
             missing=self._missing(),
         )

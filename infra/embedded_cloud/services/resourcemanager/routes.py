@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from embedded_cloud.core.errors import invalid_argument
-from embedded_cloud.core.json_types import JsonObject, child, text
+from embedded_cloud.core.json_types import JsonObject, JsonValue, child, text
 from embedded_cloud.core.routing import Call, Context, Reply, Rights, Service
+from embedded_cloud.core.strictness import CONSTRAINTS, ConstraintKind, ConstraintValue
 from embedded_cloud.services.iam.policies import Policies, tested
-from embedded_cloud.services.orgpolicy.constraints import CONSTRAINTS, rule_v1
-from embedded_cloud.services.orgpolicy.policies import ProjectPolicies, asked_value
+from embedded_cloud.services.orgpolicy import ProjectPolicies, asked_value
 from embedded_cloud.services.resourcemanager.state import (
     CREATED,
     initial_bindings,
@@ -66,13 +66,13 @@ class ProjectHandlers:
         """POST …:getEffectiveOrgPolicy."""
         name = _constraint(call, call.body or {})
         value = self._org_policies.effective(name)
-        return Reply(body={"constraint": f"constraints/{name}", **rule_v1(name, value)})
+        return Reply(body={"constraint": f"constraints/{name}", **_rule(name, value)})
 
     def org_policy(self, call: Call) -> Reply:
         """POST …:getOrgPolicy: only what was set on the project."""
         name = _constraint(call, call.body or {})
         value = self._org_policies.own(name)
-        rule = {} if value is None else rule_v1(name, value)
+        rule = {} if value is None else _rule(name, value)
         return Reply(body={"constraint": f"constraints/{name}", **rule})
 
     def set_org_policy(self, call: Call) -> Reply:
@@ -102,13 +102,23 @@ def _constraint(call: Call, named: JsonObject) -> str:
     return name
 
 
+def _rule(name: str, value: ConstraintValue | None) -> JsonObject:
+    """The same in the words of Resource Manager v1, which leaves out what is false
+    (https://cloud.google.com/resource-manager/reference/rest/v1/Policy)."""
+    if CONSTRAINTS[name] is ConstraintKind.BOOLEAN:
+        return {"booleanPolicy": {"enforced": True} if value else {}}
+    if isinstance(value, tuple):
+        return {"listPolicy": {"allowedValues": list[JsonValue](value)}}
+    return {"listPolicy": {"allValues": "DENY" if value == "deny_all" else "ALLOW"}}
+
+
 def service(context: Context) -> Service:
     """Resource Manager: projects and their policies."""
     projects = ProjectHandlers(
         Policies(context.store, context.clock, context.strictness),
         context.rights,
         context.project_number,
-        ProjectPolicies(context.store),
+        ProjectPolicies(context),
     )
     return Service(
         name="cloudresourcemanager",

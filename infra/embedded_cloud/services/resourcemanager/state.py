@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from embedded_cloud.core.access import USER_ACCOUNT
 from embedded_cloud.core.errors import permission_denied
 from embedded_cloud.core.json_types import JsonObject, text
 from embedded_cloud.core.store import Store
-from embedded_cloud.services.tokens.identities import USER_ACCOUNT
 
 #: Who owns the embedded cloud's projects.
 OWNER = "user:owner@example.com"

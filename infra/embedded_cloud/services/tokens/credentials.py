@@ -7,13 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedded_cloud.core.access import Caller, Principal
+from embedded_cloud.core.access import USER_ACCOUNT, Caller, Principal
 from embedded_cloud.core.errors import invalid_argument
 from embedded_cloud.core.json_types import JsonObject, text
 from embedded_cloud.core.store import Store
 from embedded_cloud.services.tokens.identities import (
     CLIENT_ID,
-    USER_ACCOUNT,
     Identities,
     audience,
     deployer,

@@ -9,11 +9,9 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 
-from embedded_cloud.core.access import Access
+from embedded_cloud.core.access import USER_ACCOUNT, Access
 from embedded_cloud.core.json_types import JsonObject
 
-#: The user who has logged in: whose credentials are handed out, and whom OS Login knows.
-USER_ACCOUNT = "developer@example.com"
 #: gcloud's own OAuth client is of this project, to which calls are charged that name no other
 #: (``_cloud_sdk.CLOUD_SDK_CLIENT_ID`` of google-auth).
 CLIENT_PROJECT_NUMBER = "764086051850"

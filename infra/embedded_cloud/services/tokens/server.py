@@ -12,13 +12,14 @@ from urllib.parse import parse_qsl
 
 from aiohttp import web
 
-from embedded_cloud.cloud import Cloud, project_number
-from embedded_cloud.core.access import Caller, Principal
+from embedded_cloud.core.access import USER_ACCOUNT, Access, Caller, Principal
 from embedded_cloud.core.errors import CloudError, not_found
+from embedded_cloud.core.history import History
 from embedded_cloud.core.inbound_request import read_whole
 from embedded_cloud.core.json_types import JsonObject
+from embedded_cloud.core.routing import Context
 from embedded_cloud.machines.hosts.metadata_tree import Tree, find, render
-from embedded_cloud.services.tokens.identities import USER_ACCOUNT, Identities, deployer, federated
+from embedded_cloud.services.tokens.identities import Identities, deployer, federated
 
 _JWT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
@@ -98,9 +99,15 @@ _FLAVOR = {"Metadata-Flavor": "Google", "Server": "Metadata Server for VM"}
 _METADATA = "/computeMetadata/v1/"
 
 
-def add_routes(app: web.Application, cloud: Cloud) -> None:
-    """Add the token servers of ``cloud`` to ``app``."""
-    servers = _TokenServers(cloud)
+def add_routes(
+    app: web.Application,
+    context: Context,
+    identities: Identities,
+    access: Access,
+    history: History,
+) -> None:
+    """Serve the token servers, and record the calls in ``history``."""
+    servers = _TokenServers(context, identities, access, history)
     app.router.add_post("/token", servers.oauth)
     app.router.add_post("/v1/token", servers.exchange)
     app.router.add_get("/", servers.ping)
@@ -108,15 +115,19 @@ def add_routes(app: web.Application, cloud: Cloud) -> None:
 
 
 class _TokenServers:
-    def __init__(self, cloud: Cloud) -> None:
-        self._cloud = cloud
+    def __init__(
+        self, context: Context, identities: Identities, access: Access, history: History
+    ) -> None:
+        self._context = context
+        self._identities = identities
+        self._access = access
+        self._history = history
 
     async def oauth(self, request: web.Request) -> web.Response:
         """POST /token."""
-        endpoint = f"{self._cloud.base_url}/token"
-        identities = self._cloud.identities
+        endpoint = f"{self._context.base_url()}/token"
         return await self._granted(
-            request, "oauth2.token", lambda form: oauth_grant(form, identities, endpoint)
+            request, "oauth2.token", lambda form: oauth_grant(form, self._identities, endpoint)
         )
 
     async def exchange(self, request: web.Request) -> web.Response:
@@ -124,9 +135,8 @@ class _TokenServers:
         more: JsonObject = {
             "issued_token_type": "urn:ietf:params:oauth:token-type:access_token",
         }
-        identities = self._cloud.identities
         return await self._granted(
-            request, "sts.v1.token", lambda form: exchange_grant(form, identities), more
+            request, "sts.v1.token", lambda form: exchange_grant(form, self._identities), more
         )
 
     async def ping(self, request: web.Request) -> web.Response:
@@ -161,9 +171,9 @@ class _TokenServers:
         return self._answer(request, method_id, {**self._token(caller), **(more or {})})
 
     def _token(self, caller: Caller) -> JsonObject:
-        lifetime = self._cloud.strictness.current().tokens.lifetime_s
+        lifetime = self._context.strictness().tokens.lifetime_s
         return {
-            "access_token": self._cloud.access.session_token(caller, lifetime),
+            "access_token": self._access.session_token(caller, lifetime),
             "expires_in": int(lifetime),
             "scope": _SCOPE,
             "token_type": "Bearer",
@@ -175,7 +185,7 @@ class _TokenServers:
         status, body = 200, answer
         if isinstance(answer, CloudError):
             status, body = answer.http_status, answer.body()
-        self._cloud.history.append(
+        self._history.append(
             method=request.method,
             path=request.path,
             method_id=method_id,
@@ -187,10 +197,10 @@ class _TokenServers:
     def _serves_metadata(self, request: web.Request) -> bool:
         asked = request.headers.get("Metadata-Flavor", "") == "Google"
         forwarded = "X-Forwarded-For" in request.headers
-        return asked and not forwarded and bool(self._cloud.identities.metadata_project)
+        return asked and not forwarded and bool(self._identities.metadata_project)
 
     def _tree(self) -> dict[str, Tree]:
-        project = self._cloud.identities.metadata_project
+        project = self._identities.metadata_project
         email = deployer(project)
         token = self._token(Caller(Principal.SERVICE_ACCOUNT, email))
         account: dict[str, Tree] = {
@@ -207,7 +217,7 @@ class _TokenServers:
             "instance": {"service-accounts": {"default": account, email: account}},
             "project": {
                 "project-id": project,
-                "numeric-project-id": project_number(project),
+                "numeric-project-id": self._context.project_number(project),
             },
             "universe": {"universe-domain": "googleapis.com"},
         }

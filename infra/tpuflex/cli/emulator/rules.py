@@ -16,7 +16,7 @@ from tpuflex.stack.emulator import Daemon
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-#: What `strictness` sets as a whole: the names in embedded_cloud.core.strictness.PRESETS.
+#: What `strictness` sets as a whole: the names in embedded_cloud.strict.book.PRESETS.
 _PRESETS = ("lenient", "strict")
 
 

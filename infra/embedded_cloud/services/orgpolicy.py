@@ -5,9 +5,7 @@ from __future__ import annotations
 from embedded_cloud.core.errors import invalid_argument, not_found
 from embedded_cloud.core.json_types import JsonObject, JsonValue, child, flag, text, texts
 from embedded_cloud.core.routing import Call, Context, Reply, Service
-from embedded_cloud.core.store import Store
-from embedded_cloud.core.strictness import StrictnessBook
-from embedded_cloud.services.orgpolicy.constraints import CONSTRAINTS, ConstraintValue, Kind, rule
+from embedded_cloud.core.strictness import CONSTRAINTS, ConstraintKind, ConstraintValue
 from embedded_cloud.services.resourcemanager.state import require
 
 #: Constraint -> what the organization said before a policy was set on the project.
@@ -20,13 +18,14 @@ class ProjectPolicies:
     The strictness has the policies of all projects, so one that is set on a project holds for all.
     """
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._book = StrictnessBook(store)
+    def __init__(self, context: Context) -> None:
+        self._store = context.store
+        self._strictness = context.strictness
+        self._change = context.change_strictness
 
     def effective(self, name: str) -> ConstraintValue | None:
         """What is in force of the constraint ``name``; None without any policy."""
-        return self._book.current().organization_policies.constraints.get(name)
+        return self._strictness().organization_policies.constraints.get(name)
 
     def own(self, name: str) -> ConstraintValue | None:
         """What was set on the project; None if nothing was."""
@@ -35,7 +34,7 @@ class ProjectPolicies:
     def set(self, name: str, value: JsonValue) -> None:
         """Set a policy on the project; ``value`` is None for Google's default."""
         if self._store.get(_COLLECTION, name) is None:
-            before = self._book.current().to_json()
+            before = self._strictness().to_json()
             constraints = child(child(before, "organization_policies"), "constraints")
             self._store.put(_COLLECTION, name, {"value": constraints.get(name)})
         self._put(name, value)
@@ -48,7 +47,22 @@ class ProjectPolicies:
             self._store.delete(_COLLECTION, name)
 
     def _put(self, name: str, value: JsonValue) -> None:
-        self._book.change({"organization_policies": {"constraints": {name: value}}})
+        self._change({"organization_policies": {"constraints": {name: value}}})
+
+
+def rule(name: str, value: ConstraintValue | None) -> JsonObject:
+    """The rule of the effective policy of the constraint ``name``; None is no policy at all."""
+    if value is None:
+        return (
+            {"enforce": False}
+            if CONSTRAINTS[name] is ConstraintKind.BOOLEAN
+            else {"allowAll": True}
+        )
+    if isinstance(value, bool):
+        return {"enforce": value}
+    if isinstance(value, str):
+        return {"allowAll": True} if value == "allow_all" else {"denyAll": True}
+    return {"values": {"allowedValues": list[JsonValue](value)}}
 
 
 def asked_value(name: str, policy: JsonObject) -> JsonValue:
@@ -59,7 +73,7 @@ def asked_value(name: str, policy: JsonObject) -> JsonValue:
     """
     if "restoreDefault" in policy:
         return None
-    if CONSTRAINTS[name] is Kind.BOOLEAN:
+    if CONSTRAINTS[name] is ConstraintKind.BOOLEAN:
         if "booleanPolicy" not in policy:
             raise invalid_argument(f"constraints/{name} takes a booleanPolicy")
         return flag(child(policy, "booleanPolicy"), "enforced")

@@ -1,1 +1,0 @@
-"""Organization Policy API v2."""
