@@ -220,7 +220,7 @@ async def _hosts(cloud: Cloud, _request: web.Request) -> JsonObject:
     return {"hosts": list[JsonValue](cloud.hosts.describe())}
 
 
-# What faults are made of is loaded by whoever asks for one: a start does without.
+# Fault injection is loaded when it is first asked for, which saves every start the time.
 async def _get_faults(cloud: Cloud, _request: web.Request) -> JsonObject:
     from embedded_cloud.faults import control as faults
 

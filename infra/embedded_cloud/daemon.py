@@ -219,7 +219,7 @@ def wait_for_plugin(state_dir: Path, *, timeout_s: float = 15.0) -> Address:
                 "the embedded cloud does not run", hint="Start it: tpuflex emulator start"
             )
         port = address.gcp_plugin_port
-        # The engine would tell everything to whoever listens there.
+        # The engine would tell everything to any process that listens there.
         if port is not None and listens(port, within=_HEALTH_TIMEOUT_S):
             return address
         if time.monotonic() > deadline:

@@ -153,7 +153,7 @@ class EmbeddedCloud:
         return self.cloud.store
 
     def environ(self, credentials: str = "") -> Mapping[str, str]:
-        """Environment variables that point Google's clients and ours here.
+        """Environment variables that point Google's clients and tpuflex here.
 
         Args:
             credentials: their kind, as in the area ``tokens`` of the strictness, which says it by

@@ -44,7 +44,7 @@ def write_address(state_dir: Path, address: Address) -> None:
 
 
 def read_address(state_dir: Path) -> Address | None:
-    """What ``state_dir`` records, running or not; ``None`` if nothing legible of ours."""
+    """What ``state_dir`` records, running or not; ``None`` if it has no legible record."""
     try:
         document = json.loads((state_dir / ADDRESS_FILE).read_text("utf-8"))
         return Address(**document)

@@ -129,7 +129,7 @@ def rfc3339_millis(epoch: float) -> str:
 def rfc3339_offset(epoch: float) -> str:
     """``epoch`` as RFC 3339 with three decimals and a numeric offset, the form of Compute Engine.
 
-    Google writes its Pacific offset; ours is always UTC.
+    Google writes its Pacific offset; this is always UTC.
     """
     return datetime.fromtimestamp(epoch, UTC).isoformat(timespec="milliseconds")
 

@@ -72,7 +72,7 @@ class Delivery(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """``length`` bytes of an open file from ``start``; whoever sends them closes the file."""
+    """``length`` bytes of an open file from ``start``; the sender closes the file."""
 
     file: BinaryIO
     start: int

@@ -152,8 +152,8 @@ class Hosts:
 
 @dataclass(frozen=True, slots=True)
 class Iam:
-    """Bindings decide who may do what: those of users and service accounts. Whoever has the token
-    of the embedded cloud owns it, and may do everything.
+    """Bindings decide who may do what: those of users and service accounts. The caller with
+    the token of the embedded cloud owns it, and may do everything.
 
     Attributes:
         enforced: a caller needs a binding, on the resource or its project, of a role that holds the

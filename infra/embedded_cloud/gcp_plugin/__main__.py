@@ -18,7 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Serve the stand-in; the first line on standard output is its port.
 
     The embedded cloud starts it with its address, to act as its owner. Without one, an engine has
-    started it, to act as whoever runs the engine.
+    started it, to act as the user who runs the engine.
 
     It ends with the process that started it: its port would outlive the embedded cloud.
     """

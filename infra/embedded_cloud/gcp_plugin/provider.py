@@ -128,7 +128,7 @@ class Timing:
 
 
 class UnservedValueError(TpuflexError):
-    """The engine sent a value that no ``gcp:`` resource of ours has."""
+    """The engine sent a value that no ``gcp:`` resource here has."""
 
 
 def _describe(error: Exception) -> Failure:
@@ -136,7 +136,7 @@ def _describe(error: Exception) -> Failure:
         return grpc.StatusCode.CANCELLED, str(error)
     if isinstance(error, TpuflexError):
         return grpc.StatusCode.UNKNOWN, str(error)
-    # A bug of ours: the log gets the traceback, the user a sentence.
+    # A bug in the stand-in: the log gets the traceback, the user a sentence.
     _LOG.error("the gcp stand-in plugin failed", exc_info=error)
     return grpc.StatusCode.INTERNAL, internal_error("the gcp stand-in plugin", error)
 

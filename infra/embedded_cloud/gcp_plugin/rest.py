@@ -111,7 +111,7 @@ class CallersToken:
 
 
 def callers_token(environ: Mapping[str, str]) -> CallersToken:
-    """The tokens of whoever runs the engine in ``environ``.
+    """The tokens of the user who runs the engine in ``environ``.
 
     Raises:
         EmulatorError: ``environ`` is not what tpuflex gives the engine.

@@ -4,7 +4,7 @@
 What is deleted can be restored: terraform-provider-google,
 google/services/resourcemanager/resource_google_project_iam_custom_role.go undeletes a role that it
 is to create; google/services/iambeta/resource_iam_workload_identity_pool{,_provider}.go takes a
-pool in the state DELETED for gone, and cannot create it anew.
+pool in the state DELETED for gone, and cannot create it again.
 """
 
 from __future__ import annotations

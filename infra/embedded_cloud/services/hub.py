@@ -1,10 +1,10 @@
 """A small Hugging Face Hub: the models that lie in a directory, over the HTTP API that
 huggingface_hub speaks.
 
-A model's commit follows from its files: whoever changes one makes another commit, and the one
+A model's commit follows from its files: to change one makes another commit, and the one
 before is gone, as after a branch was overwritten. A model with a file ``.gated`` is gated: each
-line of the file is a token that may read it. While a model has a file ``.limited``, whoever asks
-for it has asked too often; the file says for how many seconds.
+line of the file is a token that may read it. While a model has a file ``.limited``, its callers
+have asked too often; the file says for how many seconds.
 
 Served is what huggingface_hub calls to list and fetch a model: info, tree, auth-check and resolve
 (https://huggingface.co/docs/hub/api; headers as in its file_download.py).
@@ -137,7 +137,7 @@ class Repositories:
         return Repository(f"{owner}/{name}", commit, blobs, (directory / GATED_FILE).is_file())
 
     def require_access(self, repository: Repository, authorization: str) -> None:
-        """Check that whoever sends this header may read ``repository``.
+        """Check that the sender of this header may read ``repository``.
 
         Raises:
             HubError: it is gated, and the token is none or not one of those that may.

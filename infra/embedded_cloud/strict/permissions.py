@@ -218,7 +218,7 @@ class Permissions:
             raise self._denied(match, inbound, caller, lacking)
 
     def _check_quota_project(self, match: Match, inbound: InboundRequest, caller: Caller) -> None:
-        """Whoever names a project to take quota from may have to be allowed to."""
+        """Refuse a caller that may not take quota from the project it names."""
         project = inbound.headers.get(QUOTA_PROJECT_HEADER, "")
         if project and not self.rights.may(caller, _USE, policy_resource(project)):
             number = self.required.consumers.number_of_project(project)

@@ -292,7 +292,7 @@ class Docker:
         (name,) = _plain(rest, 1, "restart")
         stop(self.containers, self.containers.require(name), float(grace or 10.0))
         container = self.containers.require(name)
-        # As docker does: whoever starts it by hand begins to count anew.
+        # As docker does: a start by the user resets the count.
         container.status, container.restart_count = "created", 0
         self.containers.save(container)
         start(self.containers, container)

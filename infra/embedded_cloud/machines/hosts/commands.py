@@ -1,7 +1,7 @@
 """The commands of an emulated host that are not the machine's own: scripts, as text. Pure.
 
 What is named here is never the machine's: a startup script may install packages, and must not do so
-on the machine of whoever runs the embedded cloud.
+on the machine of the user who runs the embedded cloud.
 """
 
 from __future__ import annotations

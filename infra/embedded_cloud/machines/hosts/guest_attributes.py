@@ -56,7 +56,7 @@ _MINUTE_S = 60.0
 
 
 def forbidden(strictness: Strictness) -> bool:
-    """Whether the organization forbids guest attributes, to the host and to whoever reads them."""
+    """Whether the organization forbids guest attributes, to the host and to those who read them."""
     return strictness.organization_policies.enforces(POLICY)
 
 

@@ -97,7 +97,7 @@ class MetadataServer:
         self.port = int(self._runner.addresses[0][1])
 
     def update(self, spec: HostSpec) -> None:
-        """Serve what ``spec`` says from now on; whoever waits for a change gets it."""
+        """Serve what ``spec`` says from now on; requests that wait for a change get it."""
         self._spec = spec
         self._wake()
 

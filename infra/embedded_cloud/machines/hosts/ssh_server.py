@@ -261,7 +261,7 @@ _ACCEPTED_WITHIN_S = 5.0
 _NO_COMMAND = (
     b"this emulated host runs a shell, `cat`, and `sudo tail` of the startup script's log\n"
 )
-#: What OS Login wants of whoever logs in, and of whoever uses `sudo`
+#: What OS Login asks of a user who logs in, and of one who uses `sudo`
 #: (https://cloud.google.com/compute/docs/oslogin/set-up-oslogin#configure_users).
 _LOG_IN = "compute.instances.osLogin"
 _LOG_IN_AS_ADMINISTRATOR = "compute.instances.osAdminLogin"

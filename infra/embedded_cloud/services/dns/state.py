@@ -208,8 +208,8 @@ class Zones:
         """Make a change as a whole or not at all, and remember it; it is done when it is answered.
 
         Raises:
-            CloudError: 400, a record set is not allowed; 404 or 412, what is to be deleted is not
-                there, or has another content; 409, what is to be added exists.
+            CloudError: 400, a record set is not allowed; 404 or 412, a deletion is not there,
+                or has another content; 409, an addition exists.
         """
         zone = self.require(project, name)
         name = text(zone, "name")

@@ -94,7 +94,7 @@ class Hierarchy:
         return self._ids[project]
 
 
-#: Members that stand for whoever has a basic role on a project.
+#: Members that stand for all who have a basic role on a project.
 _CONVENIENCE = {
     "projectOwner": "roles/owner",
     "projectEditor": "roles/editor",

@@ -40,7 +40,7 @@ _SKEW = datetime.timedelta(days=1)
 
 
 def server_context(state_dir: Path, name: str, now: datetime.datetime) -> ssl.SSLContext:
-    """TLS for a server called ``name``, with a certificate of its own that is made anew: only a
+    """TLS for a server called ``name``, with a new certificate of its own: only a
     client that is told of it takes it for that server."""
     own_directory(state_dir / "iap")
     key = ec.generate_private_key(ec.SECP256R1())
@@ -97,7 +97,7 @@ class Door(asyncio.Protocol):
         self._timeout: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client is there: is it ours?"""
+        """A client has connected: is it of this user?"""
         if not isinstance(transport, asyncio.Transport):
             raise TypeError("the door needs a stream")
         self._transport = transport

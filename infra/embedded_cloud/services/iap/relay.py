@@ -309,7 +309,7 @@ class Relay:
         """A connection to ``port`` of a host.
 
         Raises:
-            OSError: nothing of ours listens there.
+            OSError: no process of this user listens there.
         """
         if port != SSH_PORT:
             return await own_connection(spec.address, port)

@@ -92,7 +92,7 @@ class ContentFiles:
             each.mkdir(parents=True, exist_ok=True)
 
     def upload_path(self, upload_id: str) -> Path:
-        """The file of one upload. ``upload_id`` is one of ours."""
+        """The file of one upload. ``upload_id`` is one that was issued here."""
         return self._uploads / upload_id
 
     def path(self, content: str) -> Path:
