@@ -134,7 +134,7 @@ prove-on-google: $(STAMP)
 
 # Holds the embedded cloud to what was recorded of Google and of Google's provider.
 contract: $(STAMP)
-	@$(PYTEST) tests/embedded_cloud/test_contract.py tests/embedded_cloud/test_published_plugin.py \
+	@$(PYTEST) tests/embedded_cloud/core/test_contract.py tests/embedded_cloud/gcp_plugin/test_published_plugin.py \
 		tests/proof/test_contract.py $(ARGS)
 
 # Writes the locks anew after a change of pyproject.toml. Versions stay as they are, except with

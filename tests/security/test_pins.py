@@ -137,7 +137,7 @@ class TestLocks:
         assert "requirements/dev.lock" in by_uv
         for lock in by_uv:
             assert re.fullmatch(r"requirements/\w+\.lock|\$\(GO_LOCK\)|\$<", lock), lock
-        # With which options: tests/embedded_cloud/test_locked_install.py.
+        # With which options: tests/embedded_cloud/machines/test_locked_install.py.
         assert (
             "INSTALL = PYTHONPATH=infra $(BIN)/python -P -m embedded_cloud.machines.locked_install"
             in MAKEFILE

@@ -17,7 +17,7 @@ from tpuflex.boot.metadata import host_metadata
 from tpuflex.host.metadata_keys import CONFIG_KEY
 from tpuflex.host.report import HostReport, host_report
 
-_CONFIG = Path(__file__).parents[1] / "goldens" / "stacks" / "dev.boot.json"
+_CONFIG = Path(__file__).parents[2] / "goldens" / "stacks" / "dev.boot.json"
 _STRICT: JsonObject = {
     "docker": {"preinstalled": False, "installable": False},
     "guest_attributes": {

@@ -20,7 +20,7 @@ from embedded_cloud.machines.images import embedded_image, image_directory, read
 from embedded_cloud.server import EmbeddedCloud
 from embedded_cloud.strict.book import STRICT, StrictnessBook
 from tests.embedded_cloud.api import AT_ONCE, TOKEN, Api, eventually, flex_start
-from tests.embedded_cloud.test_docker_containers import Host
+from tests.embedded_cloud.machines.test_docker_containers import Host
 
 #: The other tests are about machines that have them, and about those that have none.
 with_namespaces = pytest.mark.skipif(

@@ -57,7 +57,7 @@ async def test_a_host_takes_the_keys_of_the_user_alone(cloud: EmbeddedCloud) -> 
     profiles.import_key(USER, PROJECT, key("a"))
     profiles.import_key("eve@example.com", PROJECT, key("e"))
     host = HostSsh.__new__(HostSsh)
-    host._profiles, host._missing = profiles, frozenset({"compute.instances.osLogin"})
+    host._keys_of, host._missing = profiles.keys_of, frozenset({"compute.instances.osLogin"})
 
     def takes(username: str, secret: str) -> bool:
         return host.validate_public_key(username, asyncssh.import_public_key(key(secret)))

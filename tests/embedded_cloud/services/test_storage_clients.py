@@ -14,7 +14,7 @@ from google.oauth2.credentials import Credentials
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import PROJECT, TOKEN
 
-_EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "embedded_bucket.py"
+_EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "embedded_bucket.py"
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 

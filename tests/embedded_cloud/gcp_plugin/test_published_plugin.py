@@ -20,7 +20,7 @@ from tests.embedded_cloud.compute_api import GLOBAL, NETWORK, REGION, ROOT, inse
 
 #: Every request of `up`, a second `up`, `refresh` and `destroy` of the dev stack by
 #: pulumi-gcp 10.2.0 (terraform-provider-google-beta 7.45.0), recorded 2026-11-21.
-RECORDING = Path(__file__).parent / "data" / "pulumi_gcp_dev.jsonl"
+RECORDING = Path(__file__).parents[1] / "data" / "pulumi_gcp_dev.jsonl"
 _APIS = (
     ("compute", "v1"),
     ("storage", "v1"),
