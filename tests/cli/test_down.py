@@ -13,7 +13,7 @@ from tests.provider.fakes import FakeTime
 from tpuflex.cli.invocation import Invocation
 from tpuflex.deploy.boot_failure import delete_slice
 from tpuflex.deploy.down import show_planned
-from tpuflex.deploy.ours import Ours
+from tpuflex.deploy.ownership import Ownership
 from tpuflex.deploy.stack_run import StackRun
 from tpuflex.deploy.teardown import Planned, destroyed
 from tpuflex.engine.events import EnginePlan, Note
@@ -29,7 +29,7 @@ GONE = "googleapi: Error 404: The specified bucket does not exist., notFound"
 
 
 #: Nothing in particular, of which nothing is kept.
-PLANNED = Planned(Ours({}, {}, frozenset()), True, EnginePlan(()), Inventory(()), ())
+PLANNED = Planned(Ownership({}, {}, frozenset()), True, EnginePlan(()), Inventory(()), ())
 
 
 class Run:
@@ -144,7 +144,7 @@ def test_the_remedy_mends_the_cause(unseen: str, remedy: str) -> None:
 def test_before_the_question(stack: Stack, capsys: Captured) -> None:
     """What could not be looked at is in the list, and said with what that means."""
     inventory = Inventory((NETWORK,), (REFUSED,), KINDS)
-    mine = Ours({"resources": STATE}, {}, frozenset())
+    mine = Ownership({"resources": STATE}, {}, frozenset())
     planned = Planned(mine, True, EnginePlan(()), inventory, ())
 
     show_planned(Invocation(environ={}), Connection(stack, {}, now=lambda: NOON), planned)
@@ -160,7 +160,7 @@ def test_what_could_not_be_compared_is_said(stack: Stack, capsys: Captured) -> N
     whether it was still what the stack had made."""
     denied = "GET https://iam/x: 403: Permission 'iam.serviceAccounts.get' denied on resource"
     uncompared = {f"urn:pulumi:dev::p::type::{name}": denied for name in ("vllm-host", "other")}
-    mine = Ours({"resources": STATE}, {}, frozenset(), uncompared)
+    mine = Ownership({"resources": STATE}, {}, frozenset(), uncompared)
     planned = Planned(mine, True, EnginePlan(()), Inventory((NETWORK,)), ())
 
     show_planned(Invocation(environ={}), Connection(stack, {}, now=lambda: NOON), planned)

@@ -17,7 +17,7 @@ from tpuflex.cli.down.report import Outcome, Result, document, show_found, show_
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.sweep.every_project import Failure
 from tpuflex.deploy.candidates import Examined
-from tpuflex.deploy.ours import Ours
+from tpuflex.deploy.ownership import Ownership
 from tpuflex.deploy.teardown import Left, Planned
 from tpuflex.deploy.teardown_proof import Keeper, Kept
 from tpuflex.engine.events import EnginePlan
@@ -120,7 +120,7 @@ def google(stack: Stack) -> Stack:
 def found(google: Stack) -> tuple[Examined, ...]:
     """A stack that is chosen, one that is young, one that was not up, one whose file is wrong."""
     invocation = Invocation(environ={})
-    plan = Planned(Ours({}, {}, frozenset()), True, EnginePlan(()), Inventory(ITEMS), (KEPT,))
+    plan = Planned(Ownership({}, {}, frozenset()), True, EnginePlan(()), Inventory(ITEMS), (KEPT,))
     dev = Examined(
         "dev",
         invocation,
@@ -136,7 +136,7 @@ def found(google: Stack) -> tuple[Examined, ...]:
         refusal="its slice is 30m old",
         planned=replace(plan, not_deleted=()),
     )
-    bare = Planned(Ours({}, {}, frozenset()), True, EnginePlan(()), Inventory(()), ())
+    bare = Planned(Ownership({}, {}, frozenset()), True, EnginePlan(()), Inventory(()), ())
     empty = Examined("empty", invocation, google, planned=bare, at=NOON)
     error = SettingsError("Pulumi.wrong.yaml", ())
     return dev, young, empty, Examined("wrong", invocation, error=error)

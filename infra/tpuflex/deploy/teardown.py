@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.planned import planned_weights
-from tpuflex.deploy.ours import what_is_ours
+from tpuflex.deploy.ownership import ownership_of
 from tpuflex.deploy.stack_run import StackRun
 from tpuflex.deploy.teardown_proof import (
     Keeper,
@@ -31,7 +31,7 @@ from tpuflex.weights.use import note_last_use
 if TYPE_CHECKING:
     from tpuflex.boot.planned import PlannedWeights
     from tpuflex.cli.invocation import Invocation
-    from tpuflex.deploy.ours import Ours
+    from tpuflex.deploy.ownership import Ownership
     from tpuflex.inventory.inventory import Inventory, Item
     from tpuflex.stack.connection import Connection
 
@@ -57,7 +57,7 @@ class Planned:
         not_deleted: what will be kept, on request.
     """
 
-    mine: Ours
+    mine: Ownership
     has_state: bool
     plan: EnginePlan
     before: Inventory
@@ -153,7 +153,7 @@ class StackTeardown:
         """
         engine = self._run.engine
         has_state = engine.exists()
-        mine = what_is_ours(self._cloud, engine.deployment() if has_state else {})
+        mine = ownership_of(self._cloud, engine.deployment() if has_state else {})
         not_deleted = kept(mine.deployment.get("resources") or ())
         plan = EnginePlan(())
         if has_state:

@@ -11,9 +11,8 @@ from tpuflex.deploy.apis import require_apis
 from tpuflex.deploy.approval import Approval
 from tpuflex.deploy.boot import wait_ready
 from tpuflex.deploy.boot_failure import after_failed_boot, slice_before
-from tpuflex.deploy.first_up import require_free_names
 from tpuflex.deploy.hand_over import short_for_both
-from tpuflex.deploy.own_containers import require_own_containers
+from tpuflex.deploy.ownership import require_free_names, require_own_containers
 from tpuflex.deploy.plan import number, price_text
 from tpuflex.deploy.policy import require_allowed
 from tpuflex.deploy.preparation import BUCKET

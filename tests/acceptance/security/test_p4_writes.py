@@ -17,7 +17,7 @@ from tests.engine.conftest import embedded, pulumi_engine
 from tests.engine.embedded import Embedded
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run
-from tpuflex.deploy.own_containers import require_own_containers
+from tpuflex.deploy.ownership import require_own_containers
 from tpuflex.engine.state import Stored
 from tpuflex.errors import AlreadyExistsError, NotFoundError
 from tpuflex.naming import LABEL_STATE

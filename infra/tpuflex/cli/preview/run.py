@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tpuflex.cli.preview.comment import failure_markdown, preview_markdown
 from tpuflex.deploy.base_commit import BaseCommit, StackChange, key_changes
 from tpuflex.deploy.before_chips import foresee
-from tpuflex.deploy.first_up import require_free_names
+from tpuflex.deploy.ownership import require_free_names
 from tpuflex.deploy.plan import StackPlan
 from tpuflex.deploy.policy import require_allowed, require_present_waivers
 from tpuflex.deploy.preview_report import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.cli.recover.report import Cleared, report
 from tpuflex.deploy.apis import await_apis
-from tpuflex.deploy.first_up import refusal
+from tpuflex.deploy.ownership import taken_error
 from tpuflex.deploy.stack_run import StackRun
 from tpuflex.engine.backend import backend_url
 from tpuflex.engine.state import known_ids, state_ids
@@ -86,7 +86,7 @@ def _refusal(cloud: Connection, stack_run: StackRun) -> TpuflexError | None:
     found = taken(cloud.apis(), stack_run.engine.preview().steps)
     others = [each for each in found if each.id not in known]
     ours = any(each.marker.owner == cloud.stack.names.owner for each in others)
-    return refusal(cloud, others) if ours else None
+    return taken_error(cloud, others) if ours else None
 
 
 def clear_state(stack_run: StackRun, stack: Stack, output: Output) -> Cleared:

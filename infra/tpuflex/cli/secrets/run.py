@@ -28,9 +28,8 @@ def ensure_containers(invocation: Invocation, cloud: Connection) -> None:
         TpuflexError: the engine failed.
     """
     from tpuflex.deploy.apis import require_apis
-    from tpuflex.deploy.first_up import require_free_names
     from tpuflex.deploy.new_secrets import require_none_anew
-    from tpuflex.deploy.own_containers import require_own_containers
+    from tpuflex.deploy.ownership import require_free_names, require_own_containers
     from tpuflex.deploy.stack_run import SECRETS, StackRun
 
     require_apis(cloud, invocation.report, invocation.consent)

@@ -39,9 +39,8 @@ def ensure_bucket(invocation: Invocation, cloud: Connection) -> None:
         TpuflexError: the engine failed.
     """
     from tpuflex.deploy.apis import require_apis
-    from tpuflex.deploy.first_up import require_free_names
     from tpuflex.deploy.library import make_library
-    from tpuflex.deploy.own_containers import require_own_containers
+    from tpuflex.deploy.ownership import require_free_names, require_own_containers
     from tpuflex.deploy.stack_run import WEIGHTS, StackRun
 
     if is_shared(cloud.stack):
