@@ -38,6 +38,17 @@ def home(root: Path, environ: Mapping[str, str]) -> Path:
     return Path(chosen).expanduser().resolve() if chosen else root / ".tpuflex"
 
 
+def own_home(directory: Path, environ: Mapping[str, str]) -> Path:
+    """The state directory, of the project that ``directory`` belongs to if there is one.
+
+    Raises:
+        AccessError: others could change it, or the project.
+    """
+    root = project_root(directory)
+    require_own_project(root, environ)
+    return home(root, environ)
+
+
 def stack_names_in(directory: Path) -> tuple[str, ...]:
     """The stacks that have a stack file in ``directory``, sorted."""
     files = directory.glob("Pulumi.*.yaml")

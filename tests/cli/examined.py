@@ -17,9 +17,9 @@ from embedded_cloud.services.tpu.capacity import Capacity
 from tests.embedded_cloud.api import TOKEN
 from tests.loopback import overrides
 from tpuflex.doctor.check import Check
-from tpuflex.doctor.cloud import cloud_examinations
+from tpuflex.doctor.examine import cloud_examinations
 from tpuflex.doctor.side_by_side import examine_all
-from tpuflex.doctor.state_reading import bucket_checks
+from tpuflex.doctor.state import bucket_checks
 from tpuflex.google.credentials import QUOTA_PROJECT_VARIABLE
 from tpuflex.google.required_apis import APIS
 from tpuflex.project import open_project

@@ -24,7 +24,7 @@ def same_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine and a plugin that are found, whatever this machine has."""
     engine = Engine(Path("/opt/pulumi"), "3.256.0", "path")
     found = Search(engine, (Candidate("path", "/opt/pulumi", "3.256.0", True, "first"),))
-    module = "tpuflex.doctor.machine_reading"
+    module = "tpuflex.doctor.machine"
     monkeypatch.setattr(f"{module}.search", lambda _home, _environ: found)
     monkeypatch.setattr(f"{module}.shutil.which", lambda name, **_: f"/bin/{name}")
     monkeypatch.setattr(
@@ -41,7 +41,7 @@ def test_the_gcp_plugin_is_installed_by_the_engine_that_is_there(
     type_in: TypeIn, project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, there: bool
 ) -> None:
     """The remedy has the engine's own path, as an engine that was built here is not on PATH."""
-    module = "tpuflex.doctor.machine_reading"
+    module = "tpuflex.doctor.machine"
     monkeypatch.setattr(f"{module}.find_gcp_plugin", lambda _environ: None)
     if not there:
         monkeypatch.setattr(f"{module}.search", lambda _home, _environ: Search(None, ()))
@@ -64,7 +64,7 @@ def test_a_rehearsal_needs_no_gcp_plugin_even_for_a_file_that_is_wrong(
 ) -> None:
     """A stack file with the placeholder cannot be opened, but the stand-in serves whatever it
     says: installing the plugin would be no step towards the rehearsal."""
-    monkeypatch.setattr("tpuflex.doctor.machine_reading.find_gcp_plugin", lambda _environ: None)
+    monkeypatch.setattr("tpuflex.doctor.machine.find_gcp_plugin", lambda _environ: None)
     text = (ROOT / "stacks" / "Pulumi.first-proof.yaml").read_text()
     (project / "stacks" / "Pulumi.tpu.yaml").write_text(text)
     shell = {

@@ -15,11 +15,13 @@ from tests.cli.samples import status
 from tests.embedded_cloud.api import TOKEN
 from tpuflex.cli.invocation import Invocation
 from tpuflex.deploy.up import require_ready, require_source, run_up
-from tpuflex.doctor import rights_reading as doctor_caller
-from tpuflex.doctor import weights_reading as doctor_weights
-from tpuflex.doctor.account_reading import account_checks
+from tpuflex.doctor import rights as doctor_caller
+from tpuflex.doctor import weights as doctor_weights
+from tpuflex.doctor.account import credential_examination
 from tpuflex.doctor.check import Standing
-from tpuflex.doctor.cloud import cloud_examinations, credential_examination
+from tpuflex.doctor.cloud import ExaminedCloud
+from tpuflex.doctor.examine import cloud_examinations
+from tpuflex.doctor.host_account import account_checks
 from tpuflex.doctor.side_by_side import DECISIVE, examine_all
 from tpuflex.errors import SettingsError, TpuflexError
 from tpuflex.google.required_apis import APIS
@@ -36,7 +38,7 @@ def test_all_is_well(doctor: Doctor) -> None:
     asked = {each.name for each in cloud_examinations(doctor.cloud) if each.decisive}
     assert asked == set(DECISIVE)
     require_ready(doctor.cloud)
-    ((credential,),) = examine_all([credential_examination(doctor.cloud)])
+    ((credential,),) = examine_all([credential_examination(ExaminedCloud(doctor.cloud))])
     assert (credential.standing, credential.text) == (
         Standing.OK,
         "the embedded cloud's own token",
@@ -191,7 +193,7 @@ def test_a_token_that_is_refused(doctor: Doctor) -> None:
     """A token that was good once fails as a credential, and no API is taken to answer."""
     doctor.token = f"{TOKEN}.old"
 
-    ((credential,),) = examine_all([credential_examination(doctor.cloud)])
+    ((credential,),) = examine_all([credential_examination(ExaminedCloud(doctor.cloud))])
 
     assert (credential.standing, credential.kind.exit_code) == (Standing.FAILED, 6)
     assert "emulator env" in credential.remedy
@@ -242,7 +244,7 @@ def test_a_library_in_two_regions_is_granted_in_both(doctor: Doctor) -> None:
     doctor.change("model", weights=weights)
     doctor.change("slice", zones=("us-east5-a", "europe-west4-a"))
 
-    found = account_checks(doctor.cloud, doctor.cloud.apis())
+    found = account_checks(ExaminedCloud(doctor.cloud))
 
     told = {check.name: check.remedy.split(" --member")[0] for check in found}
     for region, bucket in doctor.cloud.buckets.items():

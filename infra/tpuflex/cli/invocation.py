@@ -120,11 +120,9 @@ class Invocation:
         Raises:
             AccessError: others could change it, or the project.
         """
-        from tpuflex.project import home, project_root, require_own_project
+        from tpuflex.project import own_home
 
-        root = project_root(self.directory)
-        require_own_project(root, self.environ)
-        return home(root, self.environ)
+        return own_home(self.directory, self.environ)
 
     def open_stack(
         self, *, deploying: bool = True, by_catalog: bool = False, files_later: bool = False

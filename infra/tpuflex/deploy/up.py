@@ -18,7 +18,7 @@ from tpuflex.deploy.policy import require_allowed
 from tpuflex.deploy.preparation import BUCKET
 from tpuflex.deploy.stack_run import SLICE, StackRun
 from tpuflex.doctor.check import first_failure
-from tpuflex.doctor.cloud import cloud_examinations
+from tpuflex.doctor.examine import cloud_examinations
 from tpuflex.doctor.side_by_side import examine_all
 from tpuflex.errors import (
     AccessError,

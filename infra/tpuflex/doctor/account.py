@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from tpuflex.doctor.check import Check, Group, Subject
-from tpuflex.errors import AccessError, TpuflexError
+from tpuflex.doctor.check import Check, Group, Standing, Subject
+from tpuflex.doctor.side_by_side import Examination
+from tpuflex.errors import AccessError, TpuflexError, UnauthenticatedError
 from tpuflex.gcloud_commands import (
+    describe_project,
     link_billing,
     set_quota_project,
     undelete_project,
 )
 from tpuflex.google.api_states import ask_api
-from tpuflex.google.credentials import QUOTA_PROJECT_VARIABLE, Credential, Kind
-from tpuflex.google.reading import Unread
+from tpuflex.google.credentials import (
+    FILE_VARIABLE,
+    QUOTA_PROJECT_VARIABLE,
+    Credential,
+    Kind,
+)
+from tpuflex.google.endpoints import Endpoints
+from tpuflex.google.reading import RESOURCE_MANAGER, Unread
 from tpuflex.google.required_apis import APIS, GoogleApi
+from tpuflex.google.session import authorized_session
 from tpuflex.queued_resource.causes import Cause, remedy, unpaid
 
 if TYPE_CHECKING:
+    from tpuflex.doctor.cloud import ExaminedCloud
     from tpuflex.google.apis import Apis
     from tpuflex.google.transport import Api
 
@@ -37,6 +49,72 @@ _KINDS = {
     Kind.EXTERNAL_ACCOUNT: "a federated identity",
     Kind.METADATA: "the machine's service account",
 }
+
+
+def examinations(cloud: ExaminedCloud) -> list[Examination]:
+    """What to examine of the project, beside :func:`credential_examination`."""
+    return [
+        Examination(Group.ACCOUNT, "project", partial(_examine_project, cloud)),
+        Examination(Group.ACCOUNT, "billing", partial(_examine_billing, cloud)),
+    ]
+
+
+def credential_examination(cloud: ExaminedCloud) -> Examination:
+    """Whether the credential of ``cloud`` is good for anything: the other answers hang on that."""
+    return Examination(Group.ACCOUNT, "credential", partial(_examine_credential, cloud))
+
+
+def found_credential(environ: Mapping[str, str], project: str = "") -> Check:
+    """Which credential ``environ`` gives, if any, after a token has been got."""
+    try:
+        endpoints = Endpoints.from_environ(environ)
+        with authorized_session(endpoints, environ, project) as session:
+            credential = session.credential()
+    except TpuflexError as error:
+        return credential_check(error, project)
+    except OSError as error:  # of which those of requests are
+        why = f"the token server cannot be reached ({type(error).__name__})"
+        return CREDENTIAL.unknown(Unread(why))
+    if endpoints.embedded and credential.kind is Kind.ACCESS_TOKEN:
+        return CREDENTIAL.ok("the embedded cloud's own token")
+    return credential_check(credential, project, named=bool(environ.get(FILE_VARIABLE)))
+
+
+def _examine_credential(cloud: ExaminedCloud) -> list[Check]:
+    """Which credential is used, and whether it is accepted at all."""
+    found = found_credential(cloud.connection.environ, cloud.project)
+    if found.standing is not Standing.FAILED:
+        try:
+            cloud.manager.call("GET", f"/v1/projects/{cloud.project}")
+        except UnauthenticatedError as error:
+            return [credential_check(error, cloud.project)]
+        except TpuflexError:
+            pass  # the project's own check says so
+    return [found]
+
+
+def _examine_project(cloud: ExaminedCloud) -> list[Check]:
+    """Whether the project is there."""
+    manager = cloud.manager
+
+    def read() -> ProjectState:
+        answer = manager.call("GET", f"/v1/projects/{cloud.project}", budget=0)
+        return ProjectState(
+            str(answer.get("projectNumber") or ""), str(answer.get("lifecycleState") or "")
+        )
+
+    look = str(describe_project(cloud.project))
+    return [project_check(cloud.project, cloud.attempt(RESOURCE_MANAGER, read, look))]
+
+
+def _examine_billing(cloud: ExaminedCloud) -> list[Check]:
+    """Whether it can be charged."""
+    api = cloud.api(cloud.endpoints.cloudbilling)
+    found = cloud.attempt(
+        "cloudbilling.googleapis.com", lambda: project_billing(api, cloud.project)
+    )
+    refused = refused_unpaid(cloud.apis, cloud.project) if isinstance(found, Unread) else ""
+    return [billing_check(cloud.project, found, refused)]
 
 
 @dataclass(frozen=True, slots=True)

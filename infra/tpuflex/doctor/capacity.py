@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from tpuflex.catalog.rows import Accelerator
 from tpuflex.catalog.zones import region_of
 from tpuflex.doctor.check import Check, Group, Subject
+from tpuflex.doctor.cloud import ExaminedCloud
+from tpuflex.doctor.side_by_side import Examination
 from tpuflex.errors import ApiError, NotFoundError, QuotaError, SettingsError
 from tpuflex.gcloud_commands import show_accelerators
 from tpuflex.google.paging import entries, objects, pages
@@ -16,6 +19,7 @@ from tpuflex.google.reading import Unread
 
 if TYPE_CHECKING:
     from tpuflex.google.transport import Api, JsonObject
+    from tpuflex.stack.connection import Connection
 
 Pool = Literal["preemptible", "on-demand"]
 #: Which quota Flex-start draws from is reported both ways: the preemptible one
@@ -36,6 +40,67 @@ _SERVING = {"v5e": ("tpu-v5s-litepod-serving", 8)}
 _SERVICE = "tpu.googleapis.com"
 #: What an ``effectiveLimit`` says where there is no limit.
 _UNLIMITED = -1
+
+
+def examinations(cloud: ExaminedCloud) -> list[Examination]:
+    """What to examine of what the zones offer, and of the project's quota."""
+    return [
+        Examination(Group.CAPACITY, "offers", partial(_examine_offers, cloud)),
+        Examination(Group.CAPACITY, "quota", partial(_examine_quota, cloud)),
+    ]
+
+
+def _examine_offers(cloud: ExaminedCloud) -> tuple[Check, ...]:
+    wanted = _wanted(cloud)
+    tpu = cloud.api(cloud.endpoints.tpu)
+    found = {
+        zone: cloud.attempt(
+            _SERVICE,
+            partial(zone_offer, tpu, wanted.project, zone, wanted.accelerator, wanted.runtime),
+        )
+        for zone in wanted.zones
+    }
+    return offer_checks(wanted, found)
+
+
+def _examine_quota(cloud: ExaminedCloud) -> tuple[Check, ...]:
+    return quota_checks(_wanted(cloud), _quota(cloud))
+
+
+def short_beside(connection: Connection, accelerator: str, zone: str) -> str:
+    """What is wrong with the quota if the slice of the stack is asked for while one of
+    ``accelerator`` goes on in ``zone``; empty if there is enough for both.
+
+    Raises:
+        ApiError: it cannot be read.
+    """
+    cloud = ExaminedCloud(connection)
+    row = cloud.settings.catalog.accelerators.get(accelerator)
+    if row is None:
+        return ""  # nobody can tell what it takes
+    found = _quota(cloud)
+    if isinstance(found, Unread):
+        raise ApiError(found.why, hint=found.remedy)
+    return _short_beside(_wanted(cloud), found, row, zone)
+
+
+def _quota(cloud: ExaminedCloud) -> TpuQuota | Unread:
+    api = cloud.api(cloud.endpoints.serviceusage)
+    return cloud.attempt("serviceusage.googleapis.com", lambda: tpu_quota(api, cloud.project))
+
+
+def _wanted(cloud: ExaminedCloud) -> Wanted:
+    asked = cloud.settings.slice
+    row = cloud.settings.catalog.accelerators[asked.accelerator_type]
+    return Wanted(
+        cloud.project,
+        row.name,
+        row.generation,
+        row.chips,
+        asked.runtime_version or row.runtime_version or "",
+        asked.zones,
+        hands_over=asked.replace == "create_first",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +306,7 @@ def quota_checks(wanted: Wanted, quota: TpuQuota | Unread) -> tuple[Check, ...]:
     return tuple(_quota_check(wanted, zone, limits[zone], possible) for zone in wanted.zones)
 
 
-def short_beside(wanted: Wanted, quota: TpuQuota, accelerator: Accelerator, zone: str) -> str:
+def _short_beside(wanted: Wanted, quota: TpuQuota, accelerator: Accelerator, zone: str) -> str:
     """What is wrong with the quota of the project if ``wanted`` is asked for while a slice of
     ``accelerator`` goes on in ``zone``; empty if a zone has quota for it, or may have.
 

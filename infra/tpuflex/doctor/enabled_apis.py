@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
 
 from tpuflex.doctor.check import Check, Group, Subject
+from tpuflex.doctor.side_by_side import Examination
 from tpuflex.errors import ServiceDisabledError
 from tpuflex.gcloud_commands import enable_services
-from tpuflex.google.api_states import ApiState
+from tpuflex.google.api_states import ApiState, api_states
 from tpuflex.google.reading import Unread
-from tpuflex.google.required_apis import GoogleApi
+from tpuflex.google.required_apis import GoogleApi, needed_apis
+
+if TYPE_CHECKING:
+    from tpuflex.doctor.cloud import ExaminedCloud
 
 #: What enables the others; `up` cannot do that if it is off itself.
 _ENABLER = "serviceusage"
+
+
+def examinations(cloud: ExaminedCloud) -> list[Examination]:
+    """What to examine of the project's APIs."""
+    return [Examination(Group.APIS, "APIs", partial(_examine, cloud))]
+
+
+def _examine(cloud: ExaminedCloud) -> tuple[Check, ...]:
+    settings = cloud.settings
+    states = api_states(cloud.apis, cloud.project, needed_apis(settings))
+    return api_checks(cloud.project, states, managed=settings.manage_apis)
 
 
 def api_checks(

@@ -1,22 +1,58 @@
-"""Whether a key of the user's can be used, and by those services that need it. Pure."""
+"""Whether a key of the user's can be used, and by those services that need it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 from tpuflex.doctor.check import Check, Group, Subject
 from tpuflex.doctor.host_account import roles_of
+from tpuflex.doctor.side_by_side import Examination
 from tpuflex.errors import AccessError, ConflictError, NotFoundError
 from tpuflex.gcloud_commands import grant_on_key
-from tpuflex.google.existing_key import USE_ROLE, Agent, unusable
-from tpuflex.google.reading import Unread
-from tpuflex.google.transport import JsonObject
+from tpuflex.google.existing_key import USE_ROLE, Agent, agents, unusable
+from tpuflex.google.project_policy import POLICY
+from tpuflex.google.reading import Unread, attempt, attempt_if_there
+
+if TYPE_CHECKING:
+    from tpuflex.doctor.cloud import ExaminedCloud
+    from tpuflex.google.transport import JsonObject
 
 KEY = Subject(Group.PERMISSIONS, "key")
 #: Holds what :data:`USE_ROLE` is granted for, too
 #: (https://cloud.google.com/kms/docs/reference/permissions-and-roles).
 _AS_GOOD = frozenset({USE_ROLE, "roles/cloudkms.cryptoOperator", "roles/owner"})
 _VIEWER = "roles/cloudkms.viewer"
+_VERSION = {"options.requestedPolicyVersion": "3"}
+
+
+def examinations(cloud: ExaminedCloud) -> list[Examination]:
+    """What to examine of the key."""
+    return [Examination(Group.PERMISSIONS, "key", partial(key_checks, cloud))]
+
+
+def key_checks(cloud: ExaminedCloud) -> list[Check]:
+    """How the key stands, and whether those may use it who have to, where there is one."""
+    key = cloud.settings.encryption.kms_key
+    if key is None:
+        return []
+    kms, manager = cloud.api(cloud.endpoints.cloudkms), cloud.manager
+    ring = key.partition("/cryptoKeys/")[0]
+    home = key.split("/")[1]
+    found = attempt_if_there(lambda: kms.call("GET", f"/v1/{key}"))
+    number = attempt(lambda: cloud.connection.project_number)
+    checks = [key_check(key, found)]
+    if isinstance(number, Unread):
+        return [*checks, KEY.unknown(number)]
+    policies = [
+        attempt_if_there(lambda: kms.call("GET", f"/v1/{key}:getIamPolicy", query=_VERSION)),
+        attempt_if_there(lambda: kms.call("GET", f"/v1/{ring}:getIamPolicy", query=_VERSION)),
+        attempt_if_there(
+            lambda: manager.call("POST", f"/v1/projects/{home}:getIamPolicy", body=POLICY)
+        ),
+    ]
+    return [*checks, *agent_checks(key, agents(cloud.settings, number), policies)]
 
 
 def key_check(key: str, found: JsonObject | Unread | None) -> Check:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import requests
 
 from pulumi_plugin.printable import printable
 from tpuflex.doctor.check import Check, Group, Subject
+from tpuflex.doctor.side_by_side import Examination
 from tpuflex.errors import AccessError, ApiError, NotFoundError
 from tpuflex.gcloud_commands import create_mirror, enable_services
-from tpuflex.google.reading import Unread
+from tpuflex.google.api_states import enabled_services
+from tpuflex.google.reading import Unread, attempt
+from tpuflex.settings.image import registry_project
 
 if TYPE_CHECKING:
+    from tpuflex.doctor.cloud import ExaminedCloud
     from tpuflex.google.endpoints import Endpoints
 
 IMAGE = Subject(Group.SERVED, "image")
@@ -31,6 +36,34 @@ _MANIFESTS = ", ".join(
         "application/vnd.docker.distribution.manifest.v2+json",
     )
 )
+
+
+def examinations(cloud: ExaminedCloud) -> list[Examination]:
+    """What to examine of the serving image."""
+    return [Examination(Group.SERVED, "image", partial(_examine, cloud))]
+
+
+def _examine(cloud: ExaminedCloud) -> list[Check]:
+    """Whether the image is there. Of a registry that is no project's nothing is asked."""
+    image = cloud.settings.serving.image
+    project = registry_project(image)
+    if project is None:
+        where = image.partition("@")[0]
+        if cloud.connection.stack.embedded:
+            return [IMAGE.skipped(f"{where} comes with the embedded cloud")]
+        return [IMAGE.skipped(f"{where} is in no project's registry")]
+    session = cloud.session()
+    found = attempt(lambda: image_state(session, cloud.endpoints, image))
+    return [image_check(image, found, off_in=_registry_off(cloud, project, found))]
+
+
+def _registry_off(cloud: ExaminedCloud, project: str, found: ImageState | Unread) -> str:
+    """``project`` if its API for images has to be enabled before a repository is made."""
+    if found is not ImageState.NO_REPOSITORY:
+        return ""
+    enabled = attempt(lambda: enabled_services(cloud.apis, project))
+    known_off = not isinstance(enabled, Unread) and SERVICE not in enabled
+    return project if known_off else ""
 
 
 class Session(Protocol):

@@ -2,18 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import shlex
+import shutil
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from tpuflex.doctor.check import Check, Group, Subject
+from tpuflex.doctor.side_by_side import Examination
+from tpuflex.engine.find import cached_engine, search
+from tpuflex.engine.gcp_plugin import fetched_gcp_plugin, find_gcp_plugin, gcp_plugin_release
+from tpuflex.engine.own_provider import PROVIDER, with_own_provider
 from tpuflex.errors import EmulatorError, EngineError, TpuflexError
 from tpuflex.gcloud_commands import install
-from tpuflex.google.reading import Unread
-from tpuflex.operate.gcloud import INSTALL_PAGE, Gcloud
+from tpuflex.google.endpoints import rehearses
+from tpuflex.google.reading import Unread, attempt
+from tpuflex.operate.gcloud import INSTALL_PAGE, Gcloud, find_gcloud
+from tpuflex.project import own_home
+from tpuflex.stack.emulator import Daemon
+
+if TYPE_CHECKING:
+    from tpuflex.engine.find import Engine
+    from tpuflex.stack.stack import Stack
+
+T = TypeVar("T")
 
 ENGINE = Subject(Group.MACHINE, "engine")
 GCLOUD = Subject(Group.MACHINE, "gcloud")
 EMBEDDED = Subject(Group.MACHINE, "embedded cloud")
+#: Seconds for gcloud to say its version: fewer than all examinations may take together.
+_GCLOUD_WITHIN_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """This machine, as a command finds it.
+
+    Attributes:
+        environ: the caller's environment.
+        directory: the project's directory, or one below it.
+    """
+
+    environ: Mapping[str, str]
+    directory: Path
+
+    def engine(self) -> Engine | None:
+        """The engine that `up` would run; None if there is none yet.
+
+        Raises:
+            TpuflexError: there can be none.
+        """
+        return search(self._home, self.environ).engine
+
+    @property
+    def built_engine(self) -> Path:
+        """Where `up` builds one."""
+        return cached_engine(self._home)
+
+    @property
+    def _home(self) -> Path:
+        return own_home(self.directory, self.environ)
+
+
+def examinations(machine: Machine, stack: Stack | None) -> list[Examination]:
+    """What to examine of this machine, for ``stack`` if there is one."""
+    found = [
+        Examination(Group.MACHINE, "engine", lambda: [_examine_engine(machine)]),
+        Examination(Group.MACHINE, "plugins", partial(_examine_plugins, machine, stack)),
+    ]
+    if stack is None or not stack.embedded or stack.rehearsed:
+        found.append(
+            Examination(Group.MACHINE, "gcloud", lambda: [_examine_gcloud(machine.environ)])
+        )
+    if stack is not None and stack.embedded:
+        found.append(
+            Examination(Group.MACHINE, "embedded cloud", lambda: [_examine_embedded(stack)])
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +166,80 @@ def embedded_check(missing: Collection[str], running: str, image: str) -> Check:
     if image:
         return EMBEDDED.warning(image, "tpuflex up")
     return EMBEDDED.ok(f"runs at {running}" if running else "stopped; `tpuflex up` starts it")
+
+
+def _examine_engine(machine: Machine) -> Check:
+    try:
+        engine = machine.engine()
+    except TpuflexError as error:
+        return engine_check(error)
+    return engine_check("" if engine is None else f"Pulumi {engine.version}, {engine.path}")
+
+
+def _examine_plugins(machine: Machine, stack: Stack | None) -> list[Check]:
+    path = with_own_provider(machine.environ).get("PATH", "")
+    own = Plugin(
+        "tpuflex",
+        shutil.which(PROVIDER, path=path) or "",
+        fetched=False,
+        remedy="Install tpuflex again, which brings it: pip install --force-reinstall tpuflex",
+    )
+    return [plugin_check(own), _gcp_plugin(machine, stack)]
+
+
+def _gcp_plugin(machine: Machine, stack: Stack | None) -> Check:
+    environ = machine.environ
+    found = _or_error(lambda: find_gcp_plugin(environ))
+    if isinstance(found, TpuflexError):
+        return plugin_error("gcp", found)
+    if found is not None:
+        place = str(found)
+    elif rehearses(environ) if stack is None else stack.embedded:
+        place = "the embedded cloud's stand-in"
+    else:
+        folder = fetched_gcp_plugin(environ).parent
+        place = str(folder) if folder.is_dir() else ""
+    return plugin_check(
+        Plugin(
+            "gcp",
+            place,
+            fetched="PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION" not in environ,
+            remedy=_install_gcp(machine),
+        )
+    )
+
+
+def _install_gcp(machine: Machine) -> str:
+    """The command with the engine's own path: one that was built here is not on PATH."""
+    engine = _or_error(machine.engine)
+    words = f"plugin install resource gcp {gcp_plugin_release()}"
+    if isinstance(engine, TpuflexError) or engine is None:
+        built = shlex.quote(str(machine.built_engine))
+        return f"tpuflex engine --install\n{built} {words}"
+    return f"{shlex.quote(str(engine.path))} {words}"
+
+
+def _examine_gcloud(environ: Mapping[str, str]) -> Check:
+    return gcloud_check(attempt(lambda: find_gcloud(environ, within=_GCLOUD_WITHIN_S)))
+
+
+def _examine_embedded(stack: Stack) -> Check:
+    from embedded_cloud.daemon import missing_packages
+
+    if missing := missing_packages():
+        return embedded_check(missing, "", "")
+    from embedded_cloud.machines.images import installed_image
+
+    address = Daemon(stack.project.home).address()
+    image = installed_image(stack.settings.serving.image, stack.project.home)
+    lacking = (
+        "" if image else "its vLLM is not installed yet: `tpuflex up` fetches about 1 GB first"
+    )
+    return embedded_check((), "" if address is None else address.url, lacking)
+
+
+def _or_error(read: Callable[[], T]) -> T | TpuflexError:
+    try:
+        return read()
+    except TpuflexError as error:
+        return error

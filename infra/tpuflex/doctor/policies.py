@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tpuflex.doctor.check import Check, Group, Subject
+from tpuflex.doctor.side_by_side import Examination
 from tpuflex.errors import AccessError
 from tpuflex.gcloud_commands import do_not_enforce, show_policy
 from tpuflex.google.paging import entries
-from tpuflex.google.reading import Unread
+from tpuflex.google.reading import RESOURCE_MANAGER, Unread
 from tpuflex.settings.model import StackSettings
 
 if TYPE_CHECKING:
+    from tpuflex.doctor.cloud import ExaminedCloud
     from tpuflex.google.transport import Api
 
 
@@ -123,6 +126,25 @@ LOCATIONS = Constraint("gcp.resourceLocations", "resources may be in other place
 ALL = (*SWITCHES, NAT, LOCATIONS)
 
 EXTERNAL = Subject(Group.POLICIES, "compute.vmExternalIpAccess")
+
+
+def examinations(cloud: ExaminedCloud) -> list[Examination]:
+    """What to examine of the organisation's policies."""
+    return [Examination(Group.POLICIES, "policies", partial(_examine, cloud))]
+
+
+def _examine(cloud: ExaminedCloud) -> list[Check]:
+    manager = cloud.manager
+    found = {
+        constraint.name: cloud.attempt(
+            RESOURCE_MANAGER,
+            partial(effective_policy, manager, cloud.project, constraint.name),
+            str(show_policy(constraint.name, cloud.project)),
+        )
+        for constraint in ALL
+        if constraint.matters(cloud.settings)
+    }
+    return list(policy_checks(cloud.settings, found))
 
 
 def policy_checks(

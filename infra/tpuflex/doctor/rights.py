@@ -3,21 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
 
 from tpuflex.doctor.check import Check, Group, Subject
+from tpuflex.doctor.host_account import ACT_AS
+from tpuflex.doctor.side_by_side import Examination
 from tpuflex.errors import AccessError
-from tpuflex.google.existing_bucket import IN_A_BUCKET
-from tpuflex.google.held_permissions import Held
-from tpuflex.google.reading import Unread
-from tpuflex.naming import HF_TOKEN, TLS_CERTIFICATE
+from tpuflex.google.existing_bucket import IN_A_BUCKET, held_in
+from tpuflex.google.held_permissions import Held, held
+from tpuflex.google.reading import RESOURCE_MANAGER, Unread, attempt
+from tpuflex.naming import HF_TOKEN, TLS_CERTIFICATE, account_email
 from tpuflex.roles.refusal import grants
 from tpuflex.roles.roles import Command, When, roles
 from tpuflex.settings.model import StackSettings
+
+if TYPE_CHECKING:
+    from tpuflex.doctor.cloud import ExaminedCloud
 
 #: Permissions that are named; the rest is counted.
 _NAMED = 6
 #: Commands that are examined: the others need no more than these.
 COMMANDS = (Command.STATUS, Command.PREVIEW, Command.UP, Command.DOWN, Command.WAY_IN)
+
+
+def examinations(cloud: ExaminedCloud) -> list[Examination]:
+    """What to examine of the caller's permissions."""
+    return [Examination(Group.PERMISSIONS, "permissions", partial(_examine, cloud))]
+
+
+def _examine(cloud: ExaminedCloud) -> tuple[Check, ...]:
+    stacks = tuple(what_holds(cloud.settings))
+    found = cloud.attempt(RESOURCE_MANAGER, lambda: _held(cloud, all_needed(stacks)))
+    existing = cloud.settings.model.weights.existing
+    bucket = "" if existing is None or cloud.settings.makes_bucket else existing.url
+    return permission_checks(cloud.project, stacks, found, bucket=bucket)
+
+
+def _held(cloud: ExaminedCloud, permissions: Collection[str]) -> Held:
+    """What the caller may do in the project, and as the hosts' account, which can be granted
+    on that account alone."""
+    project = cloud.project
+    found = held(cloud.manager, f"/v1/projects/{project}", permissions)
+    found = Held(found.permissions | _held_in_bucket(cloud, permissions), found.untold)
+    if ACT_AS not in permissions or ACT_AS in found.permissions:
+        return found
+    email = account_email(cloud.connection.stack.names.service_account_id(), project)
+    path = f"/v1/projects/{project}/serviceAccounts/{email}"
+    on_account = attempt(lambda: held(cloud.api(cloud.endpoints.iam), path, [ACT_AS]))
+    if isinstance(on_account, Unread):  # not made yet, mostly
+        return found
+    return Held(found.permissions | on_account.permissions, found.untold)
+
+
+def _held_in_bucket(cloud: ExaminedCloud, permissions: Collection[str]) -> frozenset[str]:
+    """What of ``permissions`` the caller has in a bucket of the user's own, which may be in
+    another project. Where the stack makes one beside it, the same is needed in the project."""
+    existing = cloud.settings.model.weights.existing
+    asked = tuple(sorted(set(permissions) & IN_A_BUCKET))
+    if existing is None or cloud.settings.makes_bucket or not asked:
+        return frozenset()
+    storage = cloud.api(cloud.endpoints.storage)
+    there = attempt(lambda: held_in(storage, existing.name, asked))
+    return frozenset() if isinstance(there, Unread) else there
 
 
 def what_holds(settings: StackSettings) -> Iterator[When]:

@@ -14,7 +14,8 @@ from tests.engine.libraries import call, command
 from tpuflex.deploy.down import run_down
 from tpuflex.deploy.stack_run import StackRun
 from tpuflex.doctor.check import Standing
-from tpuflex.doctor.encryption_key_reading import key_checks
+from tpuflex.doctor.cloud import ExaminedCloud
+from tpuflex.doctor.encryption_key import key_checks
 from tpuflex.engine.events import EnginePlan
 from tpuflex.engine.plan_digest import plan_digest
 from tpuflex.errors import AccessError, ConflictError, NotFoundError, TpuflexError
@@ -89,12 +90,12 @@ def test_a_key_encrypts_what_is_made_and_stays(
         StackRun(command(embedded)[1]).preview_without_weights()
     write(embedded, "weights")
     invocation, cloud = command(embedded)
-    before = key_checks(cloud, cloud.apis())
+    before = key_checks(ExaminedCloud(cloud))
     run = stack_run(embedded.root, embedded.engine, embedded.environ)
     with pytest.raises(TpuflexError, match=REFUSED_BY_GOOGLE):
         run.up()
     let(embedded, cloud)
-    after = key_checks(cloud, cloud.apis())
+    after = key_checks(ExaminedCloud(cloud))
     run.up()
     first = encrypting(embedded, cloud)
     again = run.preview()

@@ -29,6 +29,6 @@ def doctor(invocation: Invocation) -> int:
 
     Exit code 0: nothing failed; else that of the first failure, by its kind.
     """
-    from tpuflex.cli.doctor.run import run_doctor
+    from tpuflex.cli.doctor.run import run
 
-    return run_doctor(invocation)
+    return run(invocation)
