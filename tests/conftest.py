@@ -1,5 +1,5 @@
-"""The order of the suite when it runs on several cores, its pace, and the examples of its
-properties."""
+"""The order of the suite when it runs on several cores, its pace, the examples of its properties,
+and a project."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ hypothesis.settings.load_profile("same")
 # seventh of the time of tests in this process.
 gc.set_threshold(100_000, 20, 100)
 
+ROOT = Path(__file__).parents[1]
 #: Files with tests so marked run first, in this order, so that a run does not end on a single
 #: worker that is busy with one of them.
 SLOW = ("vllm", "engine", "gcloud")
@@ -32,3 +33,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         marks = [SLOW.index(mark.name) for mark in item.iter_markers() if mark.name in SLOW]
         ranks[item.path] = min([*marks, ranks.get(item.path, len(SLOW))])
     items.sort(key=lambda item: ranks[item.path])
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with this checkout's dev stack and nothing else."""
+    root = tmp_path / "project"
+    (root / "stacks").mkdir(parents=True)
+    (root / "Pulumi.yaml").write_text("name: tpuflex\nruntime: python\nstackConfigDir: stacks\n")
+    stack = (ROOT / "stacks" / "Pulumi.dev.yaml").read_bytes()
+    (root / "stacks" / "Pulumi.dev.yaml").write_bytes(stack)
+    return root

@@ -11,26 +11,12 @@ import pytest
 
 from embedded_cloud.core.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
-from tests.cli.examined import Doctor, healthy
 from tests.cli.typing import NOON, Captured, Typed, TypeIn
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run
 from tpuflex.project import open_project
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack, open_stack
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """A project with this checkout's dev stack and nothing else."""
-    root = tmp_path / "project"
-    (root / "stacks").mkdir(parents=True)
-    (root / "Pulumi.yaml").write_text("name: tpuflex\nruntime: python\nstackConfigDir: stacks\n")
-    stack = (ROOT / "stacks" / "Pulumi.dev.yaml").read_bytes()
-    (root / "stacks" / "Pulumi.dev.yaml").write_bytes(stack)
-    return root
 
 
 @pytest.fixture
@@ -52,13 +38,6 @@ def cloud(tmp_path: Path, stack: Stack) -> Iterator[Connection]:
         tmp_path / "emulator", project=stack.settings.project, clock=ManualClock(NOON.timestamp())
     ) as running:
         yield Connection(stack, dict(running.environ()))
-
-
-@pytest.fixture
-def doctor(project: Path, tmp_path: Path) -> Iterator[Doctor]:
-    """A cloud where all is well, for the doctor to look at."""
-    with healthy(project, tmp_path) as found:
-        yield found
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.cli.examined import Doctor, healthy
+from tests.doctor.examined import Doctor, healthy
 from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.weights.push import run_push

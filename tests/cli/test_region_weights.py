@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from tests.checkpoints import everything_in, tiny
-from tests.cli.examined import PROJECT, Doctor
 from tests.cli.regions import (
     FAR,
     HOME,
@@ -25,6 +24,7 @@ from tests.cli.regions import (
     typed,
 )
 from tests.cli.typing import Captured
+from tests.doctor.examined import PROJECT, Doctor
 from tests.reports import lines_to
 from tpuflex.boot.planned import PlannedWeights
 from tpuflex.cli.invocation import Invocation

@@ -1,8 +1,7 @@
-"""An embedded cloud for gcloud, and a project for what doctor says of it."""
+"""An embedded cloud for gcloud."""
 
 from __future__ import annotations
 
-from tests.cli.conftest import project
 from tests.embedded_cloud.conftest import api, clock, cloud
 
-__all__ = ["api", "clock", "cloud", "project"]
+__all__ = ["api", "clock", "cloud"]

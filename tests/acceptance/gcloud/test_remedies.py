@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.examined import Doctor, healthy
-from tests.cli.missing_rows import SECTIONS, Row
+from tests.doctor.examined import Doctor, healthy
+from tests.doctor.missing_rows import SECTIONS, Row
 from tests.unit.gcloud_parsers import recorded_verdicts
 from tpuflex.doctor.check import Check, Standing
 

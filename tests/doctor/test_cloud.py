@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.cli.examined import DIGEST, MIRROR, PROJECT, Doctor, quota
-from tests.cli.missing_rows import half_pushed
 from tests.cli.samples import status
+from tests.doctor.examined import DIGEST, MIRROR, PROJECT, Doctor, quota
+from tests.doctor.missing_rows import half_pushed
 from tests.embedded_cloud.api import TOKEN
 from tpuflex.cli.invocation import Invocation
 from tpuflex.deploy.up import require_ready, require_source, run_up

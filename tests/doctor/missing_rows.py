@@ -9,7 +9,7 @@ from typing import Any
 
 from embedded_cloud.core.json_types import JsonValue
 from tests.checkpoints import everything_in, tiny
-from tests.cli.examined import DIGEST, MIRROR, PROJECT, Doctor, quota
+from tests.doctor.examined import DIGEST, MIRROR, PROJECT, Doctor, quota
 from tpuflex.boot.places import weights_prefix
 from tpuflex.doctor.check import Standing
 from tpuflex.doctor.policies import ALL

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.examined import Doctor
-from tests.cli.missing_rows import SECTIONS, Row
+from tests.doctor.examined import Doctor
+from tests.doctor.missing_rows import SECTIONS, Row
 from tests.goldens.golden_texts import REWRITE
 from tests.reports import asked
 from tpuflex.cli.invocation import Invocation
