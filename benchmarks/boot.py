@@ -35,6 +35,7 @@ from tpuflex.boot.metadata import startup_script
 from tpuflex.catalog.weight_formats import allowed_patterns
 from tpuflex.weights.bucket import weights_bucket
 from tpuflex.weights.checkpoint_directory import LocalModel, directory_sizes
+from tpuflex.weights.push import Push
 
 BUCKET, PROJECT = "boot-benchmark", "tpuflex-embedded"
 SHARDS = (1, 32)
@@ -101,9 +102,7 @@ def push(cloud: EmbeddedCloud, source: Path, prefix: str) -> Pushed:
     """``source`` in the embedded cloud."""
     bucket = weights_bucket(BUCKET, project=PROJECT, environ=cloud.environ())
     model = LocalModel(source, tuple(directory_sizes(source)))
-    report = bucket.push(
-        model, prefix, model="m", revision="1", progress=lambda _done, _total: None
-    )
+    report = bucket.push(Push(model=model, prefix=prefix, name="m", revision="1"))
     names = tuple(file.path for file in report.manifest.files)
     return Pushed(source, prefix, report.manifest.sha256, names)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tpuflex.weights.checkpoint_directory import LocalModel, directory_sizes
+from tpuflex.weights.push import Push
 
 Shape = tuple[int, ...]
 Tensors = dict[str, tuple[str, Shape]]
@@ -57,6 +58,12 @@ class PublishedCheckpoint:
 def everything_in(directory: Path) -> LocalModel:
     """All files of ``directory``, as if they were a model."""
     return LocalModel(directory, tuple(directory_sizes(directory)))
+
+
+def pushing(directory: Path, prefix: str, **changes: Any) -> Push:
+    """The push of all files of ``directory`` to ``prefix``."""
+    how: dict[str, Any] = {"name": "tiny", "revision": "1", **changes}
+    return Push(model=everything_in(directory), prefix=prefix, **how)
 
 
 def tiny(directory: Path, what: str = "one") -> Path:

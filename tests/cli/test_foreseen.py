@@ -35,7 +35,7 @@ from tpuflex.settings.weights_source import LocalDirectory, parse_source
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack
 from tpuflex.terminal.output import Output
-from tpuflex.weights.push import push_weights
+from tpuflex.weights.stack_push import push_weights
 
 LIBRARY = library_names("tpuflex-dev")
 NEAR, FAR = (LIBRARY.bucket("tpuflex-dev", each) for each in ("us-east5", "europe-west4"))

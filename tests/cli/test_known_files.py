@@ -12,7 +12,7 @@ import pulumi
 import pytest
 import yaml
 
-from tests.checkpoints import PublishedCheckpoint, everything_in, llama_70b, smollm2
+from tests.checkpoints import PublishedCheckpoint, llama_70b, pushing, smollm2
 from tests.cli.typing import NOON, TypeIn
 from tests.unit.stack_sections import sections
 from tpuflex.boot.places import weights_prefix
@@ -223,11 +223,11 @@ def test_what_is_pushed_comes_before_its_source(cloud: Connection, tmp_path: Pat
     bucket.labels = cloud.stack.names.labels("state")
     bucket.create(location="us-east5")
     asked.weights.push(
-        everything_in(smollm2(layers=2).write(tmp_path / "pushed")),
-        weights_prefix(asked.stack.settings.model),
-        model=name,
-        revision="1",
-        progress=lambda _done, _total: None,
+        pushing(
+            smollm2(layers=2).write(tmp_path / "pushed"),
+            weights_prefix(asked.stack.settings.model),
+            name=name,
+        )
     )
 
     stack = planned_by_files(asked).stack

@@ -23,10 +23,10 @@ from tpuflex.settings.model import WeightsSettings
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack, open_stack
 from tpuflex.weights import bucket as weights
-from tpuflex.weights.bucket import Check
 from tpuflex.weights.checkpoint_directory import LocalModel
+from tpuflex.weights.push import Push, PushReport
 from tpuflex.weights.push_record import PushedWeights
-from tpuflex.weights.stored_set import FoundManifest, PushReport, WeightsCheck
+from tpuflex.weights.stored_set import FoundManifest, WeightsCheck
 from tpuflex.weights.trust import Weights
 
 SHARD = WeightsFile(path="model.safetensors", size=9, crc32c="AAAAAA==", sha256="0" * 64)
@@ -62,13 +62,14 @@ class Bucket:
         assert self.there is not None
         return WeightsCheck(self.there.sha256, self.there, self.problems)
 
-    def push(
-        self, origin: LocalModel, prefix: str, *, check: Check, **_details: object
-    ) -> PushReport:
-        check(self.local, self.find(prefix))
-        self.pushed.append(origin.directory)
+    def push(self, push: Push) -> PushReport:
+        found = self.find(push.prefix)
+        push.require("", self.local, found, "Nothing was sent.")
+        assert isinstance(push.model, LocalModel)
+        self.pushed.append(push.model.directory)
+        replaced = found.sha256 if found is not None and found.sha256 != self.local.sha256 else ""
         self.there = self.local
-        return PushReport(self.local, ("shard",), (), 1_000_000, 0.5)
+        return PushReport(self.local, ("shard",), (), 1_000_000, 0.5, replaced)
 
 
 @dataclass

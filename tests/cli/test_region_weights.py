@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.checkpoints import everything_in, tiny
+from tests.checkpoints import everything_in, pushing, tiny
 from tests.cli.regions import (
     FAR,
     HOME,
@@ -39,8 +39,8 @@ from tpuflex.weights import removal as weights_removal
 from tpuflex.weights import use as weights_uses
 from tpuflex.weights.bucket import weights_bucket
 from tpuflex.weights.listing import run_weights_ls
-from tpuflex.weights.push import push_weights
 from tpuflex.weights.removal import Removal, Wanted
+from tpuflex.weights.stack_push import push_weights
 from tpuflex.weights.use import note_use
 
 HOST = "serviceAccount:host-1@tpuflex-dev.iam.gserviceaccount.com"
@@ -417,13 +417,7 @@ def colleague_pushes(pushed: Doctor, directory: Path, bucket: str) -> str:
     tiny(directory, "of a colleague")
     there = weights_bucket(bucket, project="tpuflex-dev", environ=pushed.cloud.environ)
     name = pushed.stack.settings.model.name
-    report = there.push(
-        everything_in(directory),
-        prefix_of(pushed),
-        model=name,
-        revision="1",
-        progress=lambda _done, _total: None,
-    )
+    report = there.push(pushing(directory, prefix_of(pushed), name=name))
     return report.manifest.sha256
 
 

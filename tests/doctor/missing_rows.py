@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from embedded_cloud.core.json_types import JsonValue
-from tests.checkpoints import everything_in, tiny
+from tests.checkpoints import pushing, tiny
 from tests.doctor.examined import DIGEST, MIRROR, PROJECT, Doctor, quota
 from tpuflex.boot.places import weights_prefix
 from tpuflex.doctor.check import Standing
@@ -319,11 +319,7 @@ def _pushed(doctor: Doctor, *, trusted: bool) -> None:
     doctor.call("POST", "storage/v1/b?project=tpuflex-dev", {"name": cloud.bucket})
     bucket = weights_bucket(cloud.bucket, project="tpuflex-dev", environ=cloud.environ)
     report = bucket.push(
-        everything_in(folder),
-        weights_prefix(model),
-        model=model.name,
-        revision=model.weights.revision,
-        progress=lambda _done, _total: None,
+        pushing(folder, weights_prefix(model), name=model.name, revision=model.weights.revision)
     )
     if trusted:
         remember(cloud, report.manifest.sha256)

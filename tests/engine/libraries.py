@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from tpuflex.project import open_project
 from tpuflex.settings.load import load_stack_file
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack
-from tpuflex.weights.checkpoint_directory import local_manifest
+from tpuflex.weights.model import manifest_of_model
 
 PROJECT = "tpuflex-dev"
 Captured = pytest.CaptureFixture[str]
@@ -38,8 +37,7 @@ BUCKET = library_names(PROJECT).bucket(PROJECT, "us-east5")
 
 def manifest_of(directory: Path, model: str, revision: str = "1") -> str:
     """The hash of the manifest that a push of ``directory`` writes."""
-    with ThreadPoolExecutor() as pool:
-        return local_manifest(everything_in(directory), pool, model=model, revision=revision).sha256
+    return manifest_of_model(everything_in(directory), name=model, revision=revision).sha256
 
 
 def write_stack(

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from embedded_cloud.server import EmbeddedCloud
-from tests.checkpoints import everything_in
+from tests.checkpoints import pushing
 from tpuflex.google.endpoints import Endpoints
 from tpuflex.google.secrets import SecretClient
 from tpuflex.google.session import authorized_session
 from tpuflex.google.timing import Timing
 from tpuflex.google.transport import Transport
 from tpuflex.weights.bucket import WeightsBucket, weights_bucket
-from tpuflex.weights.stored_set import PushReport
+from tpuflex.weights.push import PushReport
 
 PROJECT = "my-project"
 PREFIX = "models/tiny/1"
@@ -32,8 +32,7 @@ def push(
     bucket: WeightsBucket, directory: Path, prefix: str = PREFIX, **changes: Any
 ) -> PushReport:
     """Push as the command line does."""
-    how = {"model": "tiny", "revision": "1", "progress": nobody_looks, **changes}
-    return bucket.push(everything_in(directory), prefix, **how)
+    return bucket.push(pushing(directory, prefix, **changes))
 
 
 @dataclass(frozen=True)

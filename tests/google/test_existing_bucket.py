@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.checkpoints import everything_in
+from tests.checkpoints import pushing
 from tpuflex.errors import AccessError, AlreadyExistsError, ConflictError, NotFoundError
 from tpuflex.google.existing_bucket import (
     PUSHES,
@@ -19,7 +19,7 @@ from tpuflex.google.existing_bucket import (
 from tpuflex.planning.model_files import WeightsProblem
 from tpuflex.settings.bucket import ExistingBucket
 from tpuflex.weights.bucket import WeightsBucket, weights_bucket
-from tpuflex.weights.stored_set import PushReport
+from tpuflex.weights.push import PushReport
 
 if TYPE_CHECKING:
     from tests.google.conftest import Clients
@@ -35,13 +35,7 @@ def mine(clients: Clients) -> WeightsBucket:
 
 def push(clients: Clients, directory: Path) -> PushReport:
     """Push as the command line does."""
-    return mine(clients).push(
-        everything_in(directory),
-        PREFIX,
-        model="tiny",
-        revision="1",
-        progress=lambda _done, _total: None,
-    )
+    return mine(clients).push(pushing(directory, PREFIX))
 
 
 def put(clients: Clients, name: str, text: str) -> None:

@@ -13,8 +13,9 @@ from tests.google.conftest import PREFIX, nobody_looks, push
 from tpuflex.errors import ConflictError, WeightsError
 from tpuflex.weights.bucket import WeightsBucket
 from tpuflex.weights.copies import copy_set
+from tpuflex.weights.push import PushReport
 from tpuflex.weights.set_writing import note_source
-from tpuflex.weights.stored_set import PushReport, SetObjects
+from tpuflex.weights.stored_set import SetObjects
 
 if TYPE_CHECKING:
     from tests.google.conftest import Clients

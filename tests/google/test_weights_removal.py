@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.checkpoints import everything_in
+from tests.checkpoints import pushing
 from tests.google.conftest import PREFIX, push
 from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.errors import ConflictError
@@ -200,9 +200,7 @@ def test_a_push_names_nothing_that_was_removed_meanwhile(
             clients.delete(f"{PREFIX}/model.safetensors")
 
     with pytest.raises(ConflictError, match=r"model\.safetensors was removed or replaced"):
-        bucket.push(
-            everything_in(checkpoint), PREFIX, model="tiny", revision="1", progress=removing
-        )
+        bucket.push(pushing(checkpoint, PREFIX, progress=removing))
     assert MANIFEST_NAME not in names(bucket)
     push(bucket, checkpoint)
     assert bucket.verify(PREFIX).problems == ()

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from tests.checkpoints import everything_in
+from tests.checkpoints import pushing
 from tpuflex.weights.bucket import WeightsBucket, weights_bucket
 from tpuflex.weights.copies import copy_set
 from tpuflex.weights.removal import planned_removal, remove
@@ -21,13 +21,7 @@ if __name__ == "__main__":
     what, project, prefix, name, *more = sys.argv[1:]
     bucket = bucket_of(name, project)
     if what == "push":
-        bucket.push(
-            everything_in(Path(more[0])),
-            prefix,
-            model="tiny",
-            revision="1",
-            progress=lambda _done, _all: None,
-        )
+        bucket.push(pushing(Path(more[0]), prefix))
     elif what == "copy":
         there = bucket.contents(prefix)
         copy_set(

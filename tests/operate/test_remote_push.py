@@ -6,14 +6,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from huggingface_hub import constants
 
 from embedded_cloud.core.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
-from tests.checkpoints import everything_in
+from tests.checkpoints import pushing
 from tests.full_disk import full_from
 from tests.hub_models import MODEL, pauses, put_model, safetensors
 from tpuflex.boot.manifest import Manifest, WeightsFile
@@ -25,8 +25,10 @@ from tpuflex.settings.weights_source import GsUrl, HubSource
 from tpuflex.weights.bucket import WeightsBucket
 from tpuflex.weights.checkpoint_bucket import bucket_model, checkpoint_objects
 from tpuflex.weights.hub.client import HubClient, hub_model
-from tpuflex.weights.remote_model import Arrived, FetchedFiles, RemoteFile, RemoteModel
-from tpuflex.weights.stored_set import FoundManifest, PushReport
+from tpuflex.weights.model import Arrived, manifest_of_model
+from tpuflex.weights.push import Push, PushReport
+from tpuflex.weights.remote_model import FetchedFiles, RemoteFile, RemoteModel
+from tpuflex.weights.stored_set import FoundManifest
 
 if TYPE_CHECKING:
     from google.cloud.storage import Bucket  # type: ignore[import-untyped]
@@ -36,7 +38,6 @@ NEEDS = ServerNeeds()
 PLACE = GsUrl("acme-models", "team/tiny")
 SHARDS = tuple(f"model-0000{number}-of-00003.safetensors" for number in (1, 2, 3))
 FILES = {"config.json", "tokenizer.json", *SHARDS}
-Progress = Callable[[int, int], None]
 
 
 @pytest.fixture
@@ -84,26 +85,10 @@ Origin = Callable[[EmbeddedCloud, Path], RemoteModel]
 BOTH = pytest.mark.parametrize("origin", [of_hub, of_bucket])
 
 
-def push(
-    cloud: EmbeddedCloud,
-    remote: RemoteModel,
-    progress: Progress = lambda _done, _total: None,
-    differs: Callable[[FoundManifest], None] = lambda _found: None,
-    check: Callable[[Manifest, FoundManifest | None], None] = lambda _wanted, _found: None,
-    *,
-    again: bool = False,
-) -> PushReport:
+def push(cloud: EmbeddedCloud, remote: RemoteModel, **changes: Any) -> PushReport:
     """Push ``remote`` as the command line does."""
-    return WeightsBucket(bucket(cloud)).push_remote(
-        remote,
-        PREFIX,
-        model="tiny",
-        revision="1",
-        progress=progress,
-        differs=differs,
-        check=check,
-        again=again,
-    )
+    how: dict[str, Any] = {"name": "tiny", "revision": "1", **changes}
+    return WeightsBucket(bucket(cloud)).push(Push(model=remote, prefix=PREFIX, **how))
 
 
 def versions(cloud: EmbeddedCloud) -> list[str]:
@@ -136,7 +121,7 @@ def test_two_files_at_a_time_are_here(cloud: EmbeddedCloud, tmp_path: Path, orig
         here = [path.stat().st_size for path in remote.directory.rglob("*") if path.is_file()]
         seen.append(sum(size > 100_000 for size in here))
 
-    report = push(cloud, remote, look)
+    report = push(cloud, remote, progress=look)
     assert max(seen) <= 2
     assert set(report.sent) == FILES
     assert list((tmp_path / "home" / "models").iterdir()) == []
@@ -147,21 +132,13 @@ def test_two_files_at_a_time_are_here(cloud: EmbeddedCloud, tmp_path: Path, orig
         content = (cloud.state_dir / "hub" / MODEL / name).read_bytes()
         (directory / name).write_bytes(content)
     made_bucket = made(cloud, "other")
-    same = WeightsBucket(made_bucket).push(
-        everything_in(directory),
-        PREFIX,
-        model="tiny",
-        revision="1",
-        progress=lambda _done, _total: None,
-    )
+    same = WeightsBucket(made_bucket).push(pushing(directory, PREFIX))
     assert report.manifest == same.manifest == verified(cloud)
     (found,) = WeightsBucket(bucket(cloud)).list()
     assert found.source == remote.source
     before = made_bucket.get_blob(f"{PREFIX}/MANIFEST.json").generation
     other = WeightsBucket(made_bucket)
-    noted = other.push_remote(
-        remote, PREFIX, model="tiny", revision="1", progress=lambda _done, _total: None
-    )
+    noted = other.push(Push(model=remote, prefix=PREFIX, name="tiny", revision="1"))
     assert (noted.sent, noted.manifest) == ((), same.manifest)
     assert [each.source for each in other.list()] == [remote.source]
     # It is there all the while: hosts may be waiting for it.
@@ -185,7 +162,7 @@ def test_a_push_that_was_stopped_goes_on(
             raise InterruptedByUser("Stopped.")
 
     with pytest.raises(InterruptedByUser):
-        push(cloud, origin(cloud, tmp_path / "home"), stop)
+        push(cloud, origin(cloud, tmp_path / "home"), progress=stop)
     there = set(versions(cloud))
     assert there < FILES
     report = push(cloud, origin(cloud, tmp_path / "home"))
@@ -216,7 +193,7 @@ def test_what_is_there_is_known_by_its_sums(
 
     again = push(cloud, counted(tmp_path / "home"))
     assert (again.manifest, again.sent, fetched) == (first.manifest, (), [])
-    hashed = counted(tmp_path / "home").manifest(lambda _: None, model="tiny", revision="1")
+    hashed = manifest_of_model(counted(tmp_path / "home"), name="tiny", revision="1")
     assert (hashed, fetched) == (first.manifest, [])
     other = push(cloud, counted(tmp_path / "elsewhere"))
     assert (other.manifest, other.sent, set(fetched)) == (first.manifest, (), FILES)
@@ -268,14 +245,9 @@ class OtherSetError(Exception):
     """Another set is there."""
 
 
-def refused(_found: FoundManifest) -> None:
-    """Nothing there may be replaced."""
-    raise OtherSetError
-
-
-def same_as_there(wanted: Manifest, found: FoundManifest | None) -> None:
+def same_as_there(wanted: str, found: FoundManifest | None) -> None:
     """What is there is only replaced by itself."""
-    if found is not None and found.sha256 != wanted.sha256:
+    if found is not None and found.sha256 != wanted:
         raise OtherSetError
 
 
@@ -286,17 +258,11 @@ def test_a_set_is_only_taken_apart_for_one_that_may_take_its_place(
 ) -> None:
     """What is refused leaves the manifest, and so the hosts that boot with it, also where all
     files would be sent, or one of the set is damaged."""
-    other = WeightsBucket(bucket(cloud)).push_remote(
-        origin(cloud, tmp_path / "home"),
-        PREFIX,
-        model="another",
-        revision="1",
-        progress=lambda _done, _total: None,
-    )
+    other = push(cloud, origin(cloud, tmp_path / "home"), name="another")
     if not again:
         bucket(cloud).blob(f"{PREFIX}/{SHARDS[1]}").upload_from_string(b"damaged")
     with pytest.raises(OtherSetError):
-        push(cloud, origin(cloud, tmp_path / "home"), check=same_as_there, again=again)
+        push(cloud, origin(cloud, tmp_path / "home"), may_replace=same_as_there, again=again)
     found = WeightsBucket(bucket(cloud)).find(PREFIX)
     assert found is not None
     assert found.sha256 == other.manifest.sha256
@@ -332,12 +298,12 @@ def test_another_set_is_seen_before_anything_comes(cloud: EmbeddedCloud, tmp_pat
     (model / "tokenizer.json").write_text("[]")
     before = versions(cloud)
     with pytest.raises(OtherSetError):
-        push(cloud, of_hub(cloud, tmp_path / "home"), check=same_as_there)
+        push(cloud, of_hub(cloud, tmp_path / "home"), may_replace=same_as_there)
     (model / SHARDS[0]).write_bytes(safetensors(name="w4"))
     remote = of_hub(cloud, tmp_path / "home")
     remote._fetch = lambda *_: pytest.fail("it came")
     with pytest.raises(OtherSetError):
-        push(cloud, remote, differs=refused)
+        push(cloud, remote, may_replace=same_as_there)
     assert versions(cloud) == before
     verified(cloud)
 
@@ -346,7 +312,7 @@ def test_what_is_damaged_there_is_sent_again(cloud: EmbeddedCloud, tmp_path: Pat
     """And nothing else."""
     push(cloud, of_hub(cloud, tmp_path / "home"))
     bucket(cloud).blob(f"{PREFIX}/{SHARDS[1]}").upload_from_string(b"damaged")
-    report = push(cloud, of_hub(cloud, tmp_path / "home"), differs=refused)
+    report = push(cloud, of_hub(cloud, tmp_path / "home"), may_replace=same_as_there)
     assert report.sent == (SHARDS[1],)
     verified(cloud)
 

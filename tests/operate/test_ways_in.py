@@ -11,7 +11,7 @@ import pytest
 
 from embedded_cloud.core.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
-from tests.checkpoints import everything_in, smollm2, write_safetensors
+from tests.checkpoints import everything_in, pushing, smollm2, write_safetensors
 from tests.hub_models import pauses
 from tpuflex.errors import WeightsError
 from tpuflex.google.storage_client import storage_bucket
@@ -60,13 +60,13 @@ Look = Callable[[EmbeddedCloud, Path, ServerNeeds], Taken]
 def named(_cloud: EmbeddedCloud, directory: Path, needs: ServerNeeds) -> Taken:
     """The argument of `weights push`, `weights hash` and `weights verify`."""
     found = local_model(directory, needs)
-    return {*found.files}, {*found.left_out}
+    return {*found.paths}, {*found.left_out}
 
 
 def source(_cloud: EmbeddedCloud, directory: Path, needs: ServerNeeds) -> Taken:
     """A directory that the stack file names."""
     found = model_in(LocalDirectory(directory.name), directory.parent, needs)
-    return {*found.files}, {*found.left_out}
+    return {*found.paths}, {*found.left_out}
 
 
 def hub(cloud: EmbeddedCloud, _directory: Path, needs: ServerNeeds) -> Taken:
@@ -80,7 +80,7 @@ def bucket(cloud: EmbeddedCloud, directory: Path, needs: ServerNeeds) -> Taken:
     """A model in a bucket."""
     environ = dict(cloud.environ())
     theirs = storage_bucket("models", project="acme", environ=environ)
-    for name in everything_in(directory).files:
+    for name in everything_in(directory).paths:
         theirs.blob(f"team/tiny/{name}").upload_from_string((directory / name).read_bytes())
     place = GsUrl("models", "team/tiny")
     found = list_model(
@@ -95,13 +95,7 @@ WAYS = pytest.mark.parametrize("look", [named, source, hub, bucket])
 def pushed(cloud: EmbeddedCloud, directory: Path, needs: ServerNeeds) -> list[str]:
     """What is wrong with a set that has everything, beside what a push never takes."""
     weights = WeightsBucket(storage_bucket("models", project="acme", environ=dict(cloud.environ())))
-    weights.push(
-        everything_in(directory),
-        "models/tiny/1",
-        model="tiny",
-        revision="1",
-        progress=lambda _done, _total: None,
-    )
+    weights.push(pushing(directory, "models/tiny/1"))
     found = weights.verify("models/tiny/1", needs).problems
     return [str(each) for each in found if each.problem != "no data format"]
 

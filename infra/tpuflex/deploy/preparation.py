@@ -23,10 +23,10 @@ from tpuflex.planning.model_files import left_out_text
 from tpuflex.settings.weights_source import always_the_same
 from tpuflex.weights.copies import fill_regions, filling_texts, lacking_texts, weights_set
 from tpuflex.weights.library import in_library, require_programs_key
-from tpuflex.weights.push import push_weights, require_pinned
 from tpuflex.weights.push_record import PushedWeights, remember
 from tpuflex.weights.source import check_source, check_source_reading, weights_origin
 from tpuflex.weights.stack_bucket import require_shared
+from tpuflex.weights.stack_push import push_weights, require_pinned
 from tpuflex.weights.stored_set import files_text
 from tpuflex.weights.trust import (
     PIN_KEY,
@@ -42,11 +42,9 @@ from tpuflex.weights.use import note_weights_use
 from tpuflex.weights.verification import checked, require_source
 
 if TYPE_CHECKING:
-    from tpuflex.boot.manifest import Manifest
     from tpuflex.boot.planned import PlannedWeights
     from tpuflex.stack.connection import Connection
     from tpuflex.stack.progress import Report
-    from tpuflex.weights.stored_set import FoundManifest
 
 BUCKET = "gcp:storage/bucket:Bucket"
 
@@ -288,15 +286,6 @@ class EndpointPreparation:
             self.report(f"  warning  {weights.place} holds no weights: the host will wait for them")
             return str(trust.pinned)
 
-        def check(wanted: Manifest, found: FoundManifest | None) -> None:
-            there = None if found is None else found.manifest
-            if choice is Choice.COMPARE and (there is None or not there.same_as(wanted)):
-                raise unknown(weights, trust)
-
-        def differs(_found: FoundManifest) -> None:
-            if choice is Choice.COMPARE:
-                raise unknown(weights, trust)
-
         stack = self.cloud.stack
         source = stack.settings.model.weights.source
         if source is None:  # or nothing would be pushed or compared
@@ -306,8 +295,7 @@ class EndpointPreparation:
             weights_origin(stack, source, self.report, lambda: self.cloud),
             self.report,
             self.cancelled,
-            check,
-            differs=differs,
+            unless_there=unknown(weights, trust) if choice is Choice.COMPARE else None,
         )
         if report.sent:
             self.report(

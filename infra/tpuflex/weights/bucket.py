@@ -1,26 +1,15 @@
-"""Weights in their bucket: push, list, verify.
-
-The manifest is written last and deleted first, so its presence says that everything it names is
-there. What is in the bucket already with the right size and checksum is not sent again, so an
-interrupted push resumes where it stopped.
-"""
+"""The sets of weights in a bucket: find, list, verify them, and push another."""
 
 from __future__ import annotations
 
-import datetime as dt
 import time
-from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from functools import partial
-from threading import Event, Lock
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.manifest import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
-    Manifest,
-    WeightsFile,
     manifest_sha256,
     read_manifest,
 )
@@ -35,14 +24,11 @@ from tpuflex.planning.model_files import (
     indexed_files,
     model_files,
 )
-from tpuflex.weights.checkpoint_directory import local_manifest
-from tpuflex.weights.set_writing import Progress, SetWriting, Tally, note_source
+from tpuflex.weights.push import Push, PushReport, send
 from tpuflex.weights.storage_errors import translated
 from tpuflex.weights.stored_set import (
-    MARK,
     TIMEOUT,
     FoundManifest,
-    PushReport,
     SetObjects,
     StoredWeights,
     WeightsCheck,
@@ -50,7 +36,6 @@ from tpuflex.weights.stored_set import (
     last_used,
     objects_below,
     of_a_push,
-    require_replaceable,
     same,
     source_of_set,
 )
@@ -61,18 +46,6 @@ if TYPE_CHECKING:
     from tpuflex.google.settling import Settling
     from tpuflex.google.timing import Timing
     from tpuflex.settings.bucket import ExistingBucket
-    from tpuflex.weights.checkpoint_directory import LocalModel
-    from tpuflex.weights.remote_model import RemoteFile, RemoteModel
-
-#: Files sent at a time.
-PARALLELISM = 8
-
-Check = Callable[[Manifest, FoundManifest | None], None]
-Differs = Callable[[FoundManifest], None]
-
-
-def _unchecked(_wanted: Manifest, _found: FoundManifest | None) -> None:
-    return None
 
 
 class WeightsBucket:
@@ -95,149 +68,9 @@ class WeightsBucket:
         self._existing = existing
         self._now = now
 
-    def push(
-        self,
-        origin: LocalModel,
-        prefix: str,
-        *,
-        model: str,
-        revision: str,
-        progress: Progress,
-        check: Check = _unchecked,
-        again: bool = False,
-        used: dt.date | None = None,
-        parallelism: int = PARALLELISM,
-    ) -> PushReport:
-        """Upload ``origin`` to ``prefix``, then write its manifest.
-
-        Args:
-            origin: the model in a directory.
-            prefix: where it goes, without a slash at the end.
-            model: name under which the model is served.
-            revision: names this set of weights.
-            progress: called with the bytes that are there and the total; from several threads,
-                one at a time.
-            check: called with the manifest to write and the one that is there, before anything is
-                sent; raises what forbids it.
-            again: send every file, whatever the bucket holds: who may write there can give altered
-                content the CRC32C of the right one.
-            used: today, kept with the manifest as the day of their last use.
-            parallelism: files sent at a time.
-
-        Raises:
-            WeightsError: a file cannot be read, or is a link out of the directory.
-            NotFoundError: there is no such bucket.
-            AccessError: the caller may not write to it.
-            ConflictError: another push to the same prefix is under way; or something of others
-                would be replaced in a bucket that is theirs, too.
-        """
-        began = self._now()
-        with ThreadPoolExecutor(max_workers=parallelism) as pool:
-            wanted = local_manifest(origin, pool, model=model, revision=revision)
-            with self._translated():
-                present = self._objects(prefix)
-                old = self._read(present.get(MANIFEST_NAME))
-                check(wanted, old)
-                kept = {} if again else present
-                send = [file for file in wanted.files if not same(file, kept.get(file.path))]
-                if self._existing is not None:
-                    place = f"gs://{self._name}/{prefix}"
-                    require_replaceable(place, (file.path for file in send), present, old)
-                tally = Tally(wanted.total_bytes, progress)
-                tally.add(wanted.total_bytes - sum(file.size for file in send))
-                if send or old is None or old.sha256 != wanted.sha256:
-                    writing = SetWriting(self._bucket, prefix, self._mark)
-                    writing.begin(present, wanted)
-                    send_one = partial(writing.send, origin.directory, tally.add)
-                    writing.bring(pool, send, present, send_one)
-                    writing.finish(wanted, "", used)
-        return _report(wanted, {file.path for file in send}, self._now() - began)
-
-    def push_remote(
-        self,
-        remote: RemoteModel,
-        prefix: str,
-        *,
-        model: str,
-        revision: str,
-        progress: Progress,
-        check: Check = _unchecked,
-        differs: Differs = lambda _found: None,
-        again: bool = False,
-        used: dt.date | None = None,
-    ) -> PushReport:
-        """The same of a model elsewhere, with two of its files at a time on this machine: each
-        comes, is checked and summed, sent if the bucket has not the same, and goes again.
-
-        Args:
-            remote: the model; its source is kept as metadata of the manifest.
-            prefix: where it goes, without a slash at the end.
-            model: name under which the model is served.
-            revision: names this set of weights.
-            progress: called with the bytes that have come, or are there, and the total; from
-                several threads, one at a time.
-            check: called with the manifest to write and the one that is there, before anything in
-                the place of a set is sent, and before the manifest is written; raises what forbids
-                it. Where a set is there, all files come once for that, unless their sums are known.
-            differs: called with the set that is there if the list alone shows that it is another
-                one; raises what forbids to replace it.
-            again: send every file, whatever the bucket holds.
-            used: today, kept there as the day of their last use.
-
-        Raises:
-            WeightsError: a file is not what was listed, or there is no room for two.
-            NotFoundError, AccessError, ConflictError: as :meth:`push`.
-            TpuflexError: the model cannot be fetched.
-        """
-        began = self._now()
-        with self._translated():
-            present = self._objects(prefix)
-            old = self._read(present.get(MANIFEST_NAME))
-            there = None if old is None else old.manifest
-            if old is not None and there is not None and not remote.lists(there):
-                differs(old)
-            if old is not None:
-                # A set that is there is only taken apart for one that may take its place.
-                summing = Tally(remote.total_bytes, progress)
-                check(remote.manifest(summing.add, model=model, revision=revision), old)
-            writing = SetWriting(self._bucket, prefix, self._mark)
-            tally = Tally(remote.total_bytes, progress)
-            beginning, begun = Lock(), Event()
-
-            def begin() -> None:
-                with beginning:
-                    if not begun.is_set():
-                        writing.begin(present, None)
-                        begun.set()
-
-            def bring(file: RemoteFile) -> tuple[WeightsFile, bool]:
-                kept = None if again else present.get(file.path)
-                known_sums = remote.sums(file)
-                if known_sums is not None and same(known_sums, kept):
-                    tally.add(file.size)
-                    return known_sums, False
-                with remote.here(file, tally.add) as sums:
-                    if same(sums, kept):
-                        return sums, False
-                    if self._existing is not None:
-                        place = f"gs://{self._name}/{prefix}"
-                        require_replaceable(place, (file.path,), present, old)
-                    begin()
-                    old_object = present.get(file.path)
-                    writing.send(remote.directory, lambda _: remote.go_on(), sums, old_object)
-                    return sums, True
-
-            results = remote.each(bring, lambda: tally.add(0))
-            files, sent = [file for file, _ in results], {file.path for file, new in results if new}
-            wanted = remote.of(files, model=model, revision=revision)
-            check(wanted, old)
-            manifest = present.get(MANIFEST_NAME)
-            if sent or manifest is None or old is None or old.sha256 != wanted.sha256:
-                begin()
-                writing.finish(wanted, remote.source, used)
-            elif remote.source != source_of_set(manifest):
-                note_source(manifest, remote.source)  # others may serve it: it stays where it is
-        return _report(wanted, sent, self._now() - began)
+    def push(self, push: Push) -> PushReport:
+        """Carry out ``push`` in this bucket; raises as :func:`tpuflex.weights.push.send`."""
+        return send(push, self.contents, self._now)
 
     def find(self, prefix: str) -> FoundManifest | None:
         """The manifest at ``prefix``; None if there is none, or no such bucket."""
@@ -336,11 +169,6 @@ class WeightsBucket:
         return WeightsCheck(found.sha256, found.manifest, tuple(problems), tuple(sorted(present)))
 
     @property
-    def _mark(self) -> Mapping[str, str]:
-        """Metadata of what is written."""
-        return {} if self._existing is None else MARK
-
-    @property
     def _name(self) -> str:
         return str(self._bucket.name)
 
@@ -416,16 +244,6 @@ def weights_bucket(
     return WeightsBucket(
         storage_bucket(name, project=project, environ=environ, settling=settling, timing=timing),
         existing,
-    )
-
-
-def _report(wanted: Manifest, sent: Collection[str], seconds: float) -> PushReport:
-    return PushReport(
-        manifest=wanted,
-        sent=tuple(file.path for file in wanted.files if file.path in sent),
-        kept=tuple(file.path for file in wanted.files if file.path not in sent),
-        bytes_sent=sum(file.size for file in wanted.files if file.path in sent),
-        seconds=seconds,
     )
 
 

@@ -17,7 +17,8 @@ from tpuflex.google.storage_client import storage_bucket
 from tpuflex.planning.model_files import ServerNeeds, require_paths
 from tpuflex.settings.weights_source import GsUrl
 from tpuflex.weights.checkpoint import whole_model
-from tpuflex.weights.remote_model import Arrived, FetchedFiles, RemoteFile, RemoteModel
+from tpuflex.weights.model import Arrived
+from tpuflex.weights.remote_model import FetchedFiles, RemoteFile, RemoteModel
 from tpuflex.weights.storage_errors import translated_errors
 
 if TYPE_CHECKING:

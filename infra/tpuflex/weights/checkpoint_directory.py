@@ -11,11 +11,12 @@ import base64
 import os
 import shlex
 import stat
-from collections.abc import Collection, Iterator, Mapping
-from concurrent.futures import Executor
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 import google_crc32c
 from pydantic import ValidationError
@@ -25,6 +26,7 @@ from tpuflex.boot.manifest import MAX_FILES, MAX_PARTS, PART_BYTES, Manifest, We
 from tpuflex.boot.manifest_document import FileSums
 from tpuflex.errors import WeightsError
 from tpuflex.planning.model_files import CONFIG, WeightsProblem, not_servable, require_paths
+from tpuflex.weights.model import Arrived, OpenFile, WatchedFile, in_threads
 
 #: What huggingface_hub names the folder of a model in its cache
 #: (https://huggingface.co/docs/huggingface_hub/guides/manage-cache).
@@ -33,21 +35,77 @@ _SNAPSHOTS = "snapshots"
 #: So many folders are named in one error.
 _NAMED = 10
 _BLOCK = 4 * 1024 * 1024
+_Answer = TypeVar("_Answer")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LocalModel:
-    """A model in a directory.
+    """A model in a directory, as a :class:`~tpuflex.weights.model.Model`.
 
     Attributes:
         directory: the directory.
-        files: what of it is pushed, by path with forward slashes, sorted.
+        paths: what of it is pushed, by path with forward slashes, sorted.
         left_out: what is not.
+        source: empty: no name on this machine means anything elsewhere.
     """
 
     directory: Path
-    files: tuple[str, ...]
+    paths: tuple[str, ...]
     left_out: tuple[str, ...] = ()
+    source: str = ""
+
+    @property
+    def total_bytes(self) -> int:
+        """Sum of all sizes."""
+        return sum(file.size for file in self._sums.values())
+
+    def sums(self) -> Mapping[str, WeightsFile]:
+        """The sums of all its files, which are read for that once.
+
+        Raises:
+            WeightsError: one cannot be read, or is no file of the directory's own.
+        """
+        return self._sums
+
+    @cached_property
+    def _sums(self) -> dict[str, WeightsFile]:
+        try:
+            found = in_threads(lambda path: _checksums(self.directory, path), self.paths)
+        except OSError as error:
+            raise WeightsError(f"{error.filename} cannot be read: {error.strerror}") from error
+        return {file.path: file for file in found}
+
+    def lists(self, there: Manifest) -> bool:
+        """Whether ``there`` is of these files."""
+        return {file.path: file for file in there.files} == self._sums
+
+    @contextmanager
+    def open(self, path: str, arrived: Arrived) -> Iterator[OpenFile]:
+        """The file at ``path``, for the length of the block.
+
+        Raises:
+            WeightsError: it is not any more what it was.
+            OSError: it cannot be read.
+        """
+        with WatchedFile(open_file(self.directory, path), arrived) as content:
+            yield OpenFile(self._sums[path], content)
+
+    def each(
+        self, paths: Sequence[str], work: Callable[[str], _Answer], look: Callable[[], None]
+    ) -> list[_Answer]:
+        """As :meth:`tpuflex.weights.model.Model.each`."""
+        del look  # the bytes that are sent tell often enough
+        return in_threads(work, paths)
+
+    def manifest(self, files: Collection[WeightsFile], *, model: str, revision: str) -> Manifest:
+        """As :meth:`tpuflex.weights.model.Model.manifest`."""
+        try:
+            return manifest(files, model=model, revision=revision)
+        except ValidationError as error:
+            raise WeightsError(
+                f"{self.directory} holds {len(files)} files of {self.total_bytes} bytes, more than"
+                f" the {MAX_FILES} files or {MAX_PARTS * PART_BYTES} bytes of a manifest"
+            ) from error
 
 
 def model_directory(directory: Path) -> Path:
@@ -268,33 +326,6 @@ class DirectoryFiles:
         except OSError as error:
             path = self._directory / name
             raise WeightsError(f"{path} cannot be read: {error.strerror}") from error
-
-
-def local_manifest(origin: LocalModel, pool: Executor, *, model: str, revision: str) -> Manifest:
-    """The manifest that a push of ``origin`` writes; reads every file, sends nothing.
-
-    Args:
-        origin: the model in a directory.
-        pool: reads several files at a time.
-        model: name under which the model is served.
-        revision: names this set of weights.
-
-    Raises:
-        WeightsError: one of the files cannot be read, or is no file of the directory's own, or
-            there are too many.
-    """
-    directory, names = origin.directory, origin.files
-    files: tuple[WeightsFile, ...] = ()
-    try:
-        files = tuple(pool.map(lambda name: _checksums(directory, name), names))
-        return manifest(files, model=model, revision=revision)
-    except OSError as error:
-        raise WeightsError(f"{error.filename} cannot be read: {error.strerror}") from error
-    except ValidationError as error:
-        raise WeightsError(
-            f"{directory} holds {len(names)} files of {sum(file.size for file in files)} bytes,"
-            f" more than the {MAX_FILES} files or {MAX_PARTS * PART_BYTES} bytes of a manifest"
-        ) from error
 
 
 def _checksums(directory: Path, name: str) -> WeightsFile:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,11 +18,13 @@ from tpuflex.errors import ConflictError, InterruptedByUser, WeightsError
 from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.planning.rates import transfer_text
 from tpuflex.stack.progress import transfer
-from tpuflex.weights.push import require_same
+from tpuflex.weights.model import Progress, Tally, in_threads
+from tpuflex.weights.push import PushReport, push_report
 from tpuflex.weights.push_record import remember
-from tpuflex.weights.set_writing import Progress, SetWriting, Tally, generation
+from tpuflex.weights.set_writing import SetWriting, generation
+from tpuflex.weights.stack_push import require_same
 from tpuflex.weights.storage_errors import translated
-from tpuflex.weights.stored_set import TIMEOUT, PushReport, SetObjects, same, source_of_set
+from tpuflex.weights.stored_set import TIMEOUT, SetObjects, same, source_of_set
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob  # type: ignore[import-untyped]
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from tpuflex.stack.connection import Connection
     from tpuflex.stack.progress import Report
     from tpuflex.weights.stored_set import WeightsCheck
-
-#: Objects copied at a time.
-_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,21 +279,14 @@ def copy_set(
     rest = [file for file in wanted.files if not same(file, kept.get(file.path))]
     tally = Tally(wanted.total_bytes, progress)
     tally.add(wanted.total_bytes - sum(file.size for file in rest))
-    writing = SetWriting(target.bucket, target.prefix, {})
+    writing = SetWriting(target, wanted)
     copying = _Copying(origin, target, tally)
     if rest or there is None:
-        with translated(target.bucket), ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-            writing.begin(present, wanted)
-            writing.bring(pool, rest, present, copying.bring)
+        with translated(target.bucket):
+            writing.begin()
+            in_threads(lambda file: copying.bring(file, present.get(file.path)), rest)
             writing.finish(wanted, source_of_set(origin.manifest_object), used)
-    copied = {file.path for file in rest}
-    return PushReport(
-        manifest=wanted,
-        sent=tuple(file.path for file in rest),
-        kept=tuple(file.path for file in wanted.files if file.path not in copied),
-        bytes_sent=sum(file.size for file in rest),
-        seconds=now() - began,
-    )
+    return push_report(wanted, {file.path for file in rest}, now() - began)
 
 
 def _complete(origin: SetObjects) -> Manifest:

@@ -1,226 +1,224 @@
-"""Weights pushed to the bucket of their stack, and what must hold before: that they are the pinned
-ones, and that no set of others is replaced."""
+"""One push: a model sent to its place in a bucket, the manifest last.
+
+The manifest is written last and deleted first, so its presence says that everything it names is
+there. What is in the bucket already with the right size and checksum is not sent again, so an
+interrupted push resumes where it stopped.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import datetime as dt
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.manifest import MANIFEST_NAME
-from tpuflex.boot.places import weights_prefix
-from tpuflex.errors import (
-    ConflictError,
-    InterruptedByUser,
-)
-from tpuflex.stack.progress import transfer
-from tpuflex.weights.checkpoint_directory import LocalModel
-from tpuflex.weights.push_record import remember
-from tpuflex.weights.stack_bucket import is_shared
+from tpuflex.weights.model import Progress, Tally, all_sums, unwatched
+from tpuflex.weights.set_writing import SetWriting, note_source
+from tpuflex.weights.storage_errors import translated
+from tpuflex.weights.stored_set import require_replaceable, same, source_of_set
 from tpuflex.weights.trust import not_the_source
 
 if TYPE_CHECKING:
-    from tpuflex.boot.manifest import Manifest
-    from tpuflex.stack.connection import Connection
-    from tpuflex.stack.progress import Report
-    from tpuflex.weights.bucket import Check, Differs
-    from tpuflex.weights.remote_model import RemoteModel
-    from tpuflex.weights.stored_set import FoundManifest, PushReport
+    from tpuflex.boot.manifest import Manifest, WeightsFile
+    from tpuflex.errors import TpuflexError
+    from tpuflex.weights.model import Model
+    from tpuflex.weights.stored_set import FoundManifest, SetObjects
 
 _NO_MANIFEST = "Its files may be there; they have no manifest, so no host reads them."
 
 
-def push_weights(
-    cloud: Connection,
-    origin: LocalModel | RemoteModel,
-    report: Report,
-    cancelled: Callable[[], bool],
-    check: Check | None = None,
-    *,
-    differs: Differs | None = None,
-    again: bool = False,
+def _anything(_wanted: str, _found: FoundManifest | None) -> None:
+    """Any set may be replaced."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Push:
+    """What is sent, where to, and what must hold before.
+
+    Attributes:
+        model: what is sent.
+        prefix: where it goes in the bucket, without a slash at the end.
+        name: name under which the model is served.
+        revision: names this set of weights.
+        pinned: SHA-256 of the only manifest that may be written; None for any.
+        unless_there: raised if the bucket does not hold the very set of the model already; None if
+            it need not.
+        may_replace: called with what the new set is known by (the SHA-256 of its manifest, or the
+            model's source while that is not known) and the manifest that is there; raises what
+            forbids to write the one in the place of the other.
+        again: send every file, whatever the bucket holds: who may write there can give altered
+            content the CRC32C of the right one.
+        used: today, kept with the manifest as the day of their last use.
+        progress: told of the bytes that have been read, or are there, and the total, from several
+            threads, one at a time; stops the push by raising.
+    """
+
+    model: Model
+    prefix: str
+    name: str
+    revision: str
+    pinned: str | None = None
+    unless_there: TpuflexError | None = None
+    may_replace: Callable[[str, FoundManifest | None], None] = _anything
+    again: bool = False
+    used: dt.date | None = None
+    progress: Progress = unwatched
+
+    def manifest(self, files: Collection[WeightsFile]) -> Manifest:
+        """The manifest of its set, which has these ``files``.
+
+        Raises:
+            WeightsError: they are more than a host takes.
+        """
+        return self.model.manifest(files, model=self.name, revision=self.revision)
+
+    def require(
+        self, place: str, wanted: Manifest, found: FoundManifest | None, outcome: str
+    ) -> None:
+        """Check that ``wanted`` may be written where ``found`` is.
+
+        Args:
+            place: where that is, as ``gs://BUCKET/PREFIX``.
+            wanted: the manifest of the model.
+            found: the manifest that is there.
+            outcome: what has come of the push so far, in words.
+
+        Raises:
+            WeightsError: it is not the pinned set.
+            TpuflexError: :attr:`unless_there`, or what :attr:`may_replace` raises.
+        """
+        if self.pinned not in (None, wanted.sha256):
+            raise not_the_source(
+                place, pinned=str(self.pinned), local=wanted.sha256, outcome=outcome
+            )
+        there = None if found is None else found.manifest
+        if self.unless_there is not None and (there is None or not there.same_as(wanted)):
+            raise self.unless_there
+        self.may_replace(wanted.sha256, found)
+
+    def require_other(self, place: str, found: FoundManifest) -> None:
+        """The same where the model's list alone shows that ``found`` is another set than its own,
+        whose manifest is not known yet."""
+        if self.pinned == found.sha256:
+            raise not_the_source(place, pinned=found.sha256, local=self.model.source)
+        if self.unless_there is not None:
+            raise self.unless_there
+        self.may_replace(self.model.source, found)
+
+
+@dataclass(frozen=True, slots=True)
+class PushReport:
+    """What a push did.
+
+    Attributes:
+        manifest: what is now in the bucket; its hash is that of the object there.
+        sent: files that were sent.
+        kept: files that were there already.
+        bytes_sent: how much was sent.
+        seconds: how long it took, hashing included.
+        replaced: SHA-256 of the manifest of another set that was there; empty for none.
+    """
+
+    manifest: Manifest
+    sent: tuple[str, ...]
+    kept: tuple[str, ...]
+    bytes_sent: int
+    seconds: float
+    replaced: str = ""
+
+
+def send(
+    push: Push, contents: Callable[[str], SetObjects], now: Callable[[], float] = time.monotonic
 ) -> PushReport:
-    """Push ``origin`` to the stack's bucket, and remember what was pushed.
+    """Carry out ``push``: of a model elsewhere, two of its files at a time are on this machine.
 
     Args:
-        cloud: the stack's cloud.
-        origin: the model in a directory, or one elsewhere.
-        report: takes the progress.
-        cancelled: whether the user pressed Ctrl-C.
-        check: called before anything is sent, or, of a model elsewhere, before the manifest is
-            written; raises what forbids it. By default only the stack file's pin does.
-        differs: called as soon as a model elsewhere is seen not to be the set that is there; raises
-            what forbids that.
-        again: send every file, whatever the bucket holds.
+        push: what is sent.
+        contents: gives the objects at a prefix of the bucket, as they are now.
+        now: a clock that never jumps, in seconds.
 
     Raises:
-        WeightsError: a file cannot be read, or they are not the pinned weights.
-        NotFoundError: there is no bucket yet.
-        AlreadyExistsError: the bucket is somebody else's.
-        ConflictError: other weights are there already, in a bucket that outlives the stack; or what
-            others have put there would be replaced.
-        InterruptedByUser: the user pressed Ctrl-C.
-        TpuflexError: a model elsewhere cannot be fetched.
+        WeightsError: a file cannot be read, is a link out of its directory, or is not what was
+            listed; or these are not the pinned weights.
+        NotFoundError: there is no such bucket.
+        AccessError: the caller may not write to it.
+        ConflictError: another push to the same prefix is under way; or something of others would be
+            replaced in a bucket that is theirs, too.
+        TpuflexError: what a check of ``push`` raises; or the model cannot be fetched.
     """
-    model = cloud.stack.settings.model
-    prefix, pinned = weights_prefix(model), model.weights.manifest_sha256
-    place, used = f"gs://{cloud.bucket}/{prefix}", cloud.now().date()
-    replaced = ""
-
-    def allowed(wanted: Manifest, found: FoundManifest | None) -> None:
-        nonlocal replaced
-        if pinned not in (None, wanted.sha256):
-            # Of a model elsewhere, where no set is, the hash is known once its files are there.
-            unsent = isinstance(origin, LocalModel) or found is not None
-            outcome = "Nothing was sent." if unsent else _NO_MANIFEST
-            raise not_the_source(place, pinned=str(pinned), local=wanted.sha256, outcome=outcome)
-        if check is not None:
-            check(wanted, found)
-        require_same_everywhere(cloud, wanted, found)
-        if found is not None and found.manifest is not None and found.sha256 != wanted.sha256:
-            replaced = found.sha256
-
-    with transfer(report, "  pushing  weights") as show:
-
-        def progress(done: int, total: int) -> None:
-            if cancelled():
-                raise InterruptedByUser("Stopped while the weights were being pushed.")
-            show(done, total)
-
-        if isinstance(origin, LocalModel):
-            sent = cloud.weights.push(
-                origin,
-                prefix,
-                model=model.name,
-                revision=model.weights.revision,
-                progress=progress,
-                check=allowed,
-                again=again,
-                used=used,
-            )
-        else:
-            remote = origin
-
-            def other(found: FoundManifest) -> None:
-                if found.sha256 == pinned:
-                    raise not_the_source(place, pinned=found.sha256, local=remote.source)
-                if differs is not None:
-                    differs(found)
-                require_none_other(cloud, found, remote.source)
-
-            for near in cloud.further_regions():
-                found = near.weights.find(prefix)
-                if found is None:
-                    continue
-                if found.manifest is None or not remote.lists(found.manifest):
-                    require_none_other(near, found, remote.source)
-            sent = cloud.weights.push_remote(
-                remote,
-                prefix,
-                model=model.name,
-                revision=model.weights.revision,
-                progress=progress,
-                check=allowed,
-                differs=other,
-                again=again,
-                used=used,
-            )
-    remember(cloud, sent.manifest.sha256)
-    if replaced:
-        report(f"  pushed   in place of the set {replaced}, which {place} had before")
-    return sent
-
-
-def require_same(cloud: Connection, wanted: str, found: FoundManifest | None) -> None:
-    """Check that nothing writes over a set of other weights in the bucket of ``cloud``: other
-    endpoints may serve it, and their hosts refuse what is not the set that they were made for.
-    Where the bucket outlives the stack, what cannot be read counts as such a set.
-
-    Args:
-        cloud: the stack's cloud, in one of its regions.
-        wanted: SHA-256 of the manifest that would be written; or what else names other weights,
-            such as their source.
-        found: the manifest that is there.
-
-    Raises:
-        ConflictError: something would.
-    """
-    if found is None or (found.manifest is None and not is_shared(cloud.stack)):
-        return
-    if found.manifest is None:
-        place = f"gs://{cloud.bucket}/{weights_prefix(cloud.stack.settings.model)}"
-        raise ConflictError(
-            f"{place} has a manifest that cannot be read, so nobody can tell which weights other"
-            " stacks may serve from there. Nothing was sent there.",
-            hint=f"An earlier version of the object {place}/{MANIFEST_NAME} may be the right one."
-            f" {other_set_advice(cloud)}",
-        )
-    if found.sha256 != wanted:
-        raise _other_weights(cloud, found.sha256, wanted)
-
-
-def require_same_everywhere(
-    cloud: Connection, wanted: Manifest, found: FoundManifest | None
-) -> None:
-    """The same before a push of ``wanted`` to a bucket that outlives the stack, where ``found`` is
-    there; and before the copies that follow, in the stack's further regions.
-
-    Raises:
-        ConflictError: as :func:`require_same`.
-        TpuflexError: it cannot be told of a further region.
-    """
-    if not is_shared(cloud.stack):
-        return
-    prefix = weights_prefix(cloud.stack.settings.model)
-    require_same(cloud, wanted.sha256, found)
-    for near in cloud.further_regions():
-        require_same(near, wanted.sha256, near.weights.find(prefix))
-
-
-def require_none_other(cloud: Connection, found: FoundManifest, wanted: str) -> None:
-    """The same where ``found`` is seen not to be of the source ``wanted``, of which there is no
-    manifest yet.
-
-    Raises:
-        ConflictError: as :func:`require_same`, if the bucket outlives the stack.
-    """
-    if is_shared(cloud.stack):
-        require_same(cloud, wanted, found)
-
-
-def require_pinned(cloud: Connection) -> None:
-    """The same of a push of what the stack of ``cloud`` pins, before its source is read: a push of
-    anything else is refused for that.
-
-    Raises:
-        ConflictError: it would.
-        TpuflexError: it cannot be told.
-    """
-    model = cloud.stack.settings.model
-    pinned = model.weights.manifest_sha256
-    if pinned is not None and is_shared(cloud.stack):
-        require_same(cloud, pinned, cloud.weights.find(weights_prefix(model)))
-
-
-def _other_weights(cloud: Connection, there: str, wanted: str) -> ConflictError:
-    prefix = weights_prefix(cloud.stack.settings.model)
-    return ConflictError(
-        f"gs://{cloud.bucket}/{prefix} holds other weights already (manifest {there}; these are"
-        f" {wanted}), which other stacks may serve. Nothing was sent there.",
-        hint=other_set_advice(cloud),
+    began = now()
+    model = push.model
+    known = dict(model.sums())  # of a directory these take a while: the bucket is looked at after
+    there = contents(push.prefix)
+    with translated(there.bucket):
+        _require(push, there, known)
+        wanted = push.manifest(known.values()) if len(known) == len(model.paths) else None
+        writing = SetWriting(there, wanted)
+        sent = _send_files(push, there, known, writing)
+        if wanted is None:
+            wanted = push.manifest(known.values())
+            push.require(there.place, wanted, there.found, _NO_MANIFEST)
+        manifest, found = there.manifest_object, there.found
+        if sent or manifest is None or found is None or found.sha256 != wanted.sha256:
+            writing.finish(wanted, model.source, push.used)
+        elif model.source and model.source != source_of_set(manifest):
+            note_source(manifest, model.source)  # others may serve it: it stays where it is
+    before = "" if there.manifest is None or found is None else found.sha256
+    return push_report(
+        wanted, sent, now() - began, replaced="" if before == wanted.sha256 else before
     )
 
 
-def other_set_advice(cloud: Connection) -> str:
-    """What to do where the bucket of ``cloud`` holds another set in the place of the stack's
-    weights, which no push replaces."""
-    model = cloud.stack.settings.model
-    return (
-        "Give these another name in the stack file, for example"
-        f' tpuflex:model.weights.revision: "{_next(model.weights.revision)}". To remove what is'
-        " there, unless an endpoint uses it: tpuflex weights rm"
-        f" gs://{cloud.bucket}/{weights_prefix(model)} --stack {cloud.stack.name}"
+def _require(push: Push, there: SetObjects, known: dict[str, WeightsFile]) -> None:
+    """Check that the model may take the place of what is ``there``, before anything is sent. A set
+    that is there is only taken apart for one that may: all files come once for that, unless their
+    sums are ``known``, which they are then."""
+    found = there.found
+    if len(known) < len(push.model.paths):
+        if found is None:
+            return  # which manifest that will be is known once all files are there
+        if found.manifest is not None and not push.model.lists(found.manifest):
+            push.require_other(there.place, found)
+        known.update(all_sums(push.model, push.progress))
+    push.require(there.place, push.manifest(known.values()), found, "Nothing was sent.")
+
+
+def _send_files(
+    push: Push, there: SetObjects, known: dict[str, WeightsFile], writing: SetWriting
+) -> set[str]:
+    """Send what the bucket has not the same of; the paths that were sent. ``known`` has the sums of
+    all files afterwards."""
+    model, kept = push.model, {} if push.again else there.objects
+    same_there = {path for path, file in known.items() if same(file, kept.get(path))}
+    require_replaceable(there, known.keys() - same_there)
+    tally = Tally(model.total_bytes, push.progress)
+    tally.add(sum(known[path].size for path in same_there))
+
+    def bring(path: str) -> str:
+        with model.open(path, tally.add) as file:
+            if path not in known:
+                known[path] = file.sums
+                if same(file.sums, kept.get(path)):
+                    return ""
+                require_replaceable(there, (path,))
+            writing.send(file)
+        return path
+
+    missing = [path for path in model.paths if path not in same_there]
+    return {*filter(None, model.each(missing, bring, lambda: tally.add(0)))}
+
+
+def push_report(
+    wanted: Manifest, sent: set[str], seconds: float, *, replaced: str = ""
+) -> PushReport:
+    """What became of the files of ``wanted``, of which those at the paths ``sent`` were sent."""
+    new = [file for file in wanted.files if file.path in sent]
+    return PushReport(
+        manifest=wanted,
+        sent=tuple(file.path for file in new),
+        kept=tuple(file.path for file in wanted.files if file.path not in sent),
+        bytes_sent=sum(file.size for file in new),
+        seconds=seconds,
+        replaced=replaced,
     )
-
-
-def _next(revision: str) -> str:
-    return str(int(revision) + 1) if revision.isdecimal() else f"{revision[:60]}-2"

@@ -12,7 +12,7 @@ import errno
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,8 @@ from tpuflex.boot.manifest_document import FileSums
 from tpuflex.errors import InterruptedByUser, WeightsError
 from tpuflex.files.only_maker import lock_of, only_maker
 from tpuflex.files.trusted import write_private
+from tpuflex.weights.checkpoint_directory import open_file
+from tpuflex.weights.model import Arrived, OpenFile, WatchedFile
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -46,7 +48,6 @@ _FETCHING = "fetching-"
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 _MORE_ROOM = "Make room, or set TPUFLEX_HOME to a directory on a larger disk."
 
-Arrived = Callable[[int], None]
 _Answer = TypeVar("_Answer")
 
 
@@ -116,7 +117,7 @@ class FetchedFiles:
 
 
 class RemoteModel:
-    """The files of a model elsewhere.
+    """A model elsewhere, as a :class:`~tpuflex.weights.model.Model`.
 
     Args:
         source: names exactly this state of it, as far as there is such a name.
@@ -146,6 +147,7 @@ class RemoteModel:
     ) -> None:
         self.source = source
         self.files = tuple(files)
+        self._listed = {file.path: file for file in self.files}
         self._fetch = fetch
         self._wrong = wrong
         self.left_out = left_out
@@ -154,14 +156,14 @@ class RemoteModel:
         self._stop = Event()
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """Its files, by path with forward slashes."""
+        return tuple(self._listed)
+
+    @property
     def total_bytes(self) -> int:
         """Sum of all sizes."""
         return sum(file.size for file in self.files)
-
-    @property
-    def summed(self) -> bool:
-        """Whether the sums of all files are known without that one comes."""
-        return all(self.sums(file) is not None for file in self.files)
 
     def lists(self, there: Manifest) -> bool:
         """Whether ``there`` is of these files, as far as was listed of them."""
@@ -173,13 +175,14 @@ class RemoteModel:
             for file in self.files
         )
 
-    def sums(self, file: RemoteFile) -> WeightsFile | None:
-        """The sums of ``file``; None if it never came to this home."""
-        return self._fetched.get(file)
+    def sums(self) -> dict[str, WeightsFile]:
+        """The sums, by path, of those of its files that have come to this home before."""
+        found = {path: self._fetched.get(file) for path, file in self._listed.items()}
+        return {path: sums for path, sums in found.items() if sums is not None}
 
     @contextmanager
-    def here(self, file: RemoteFile, arrived: Arrived) -> Iterator[WeightsFile]:
-        """``file`` in :attr:`directory` for the length of the block; its sums.
+    def open(self, path: str, arrived: Arrived) -> Iterator[OpenFile]:
+        """The file at ``path``, which lies in :attr:`directory` for the length of the block.
 
         Raises:
             WeightsError: it is not what was listed, or there is no room for it.
@@ -188,21 +191,23 @@ class RemoteModel:
         """
 
         def came(count: int) -> None:
-            self.go_on()
+            self._go_on()
             arrived(count)
 
-        place = self.directory / file.path
+        file = self._listed[path]
+        place = self.directory / path
         try:
             with _room(place):
                 place = self._fetch(file, self.directory, came)
             sums = self._summed(file, place)
             with suppress(OSError):  # without a note it only comes once more
                 self._fetched.put(file, sums)
-            yield sums
+            with WatchedFile(open_file(self.directory, path), lambda _: self._go_on()) as content:
+                yield OpenFile(sums, content)
         finally:
             place.unlink(missing_ok=True)
 
-    def go_on(self) -> None:
+    def _go_on(self) -> None:
         """Check that nothing has stopped what :meth:`each` does.
 
         Raises:
@@ -212,55 +217,24 @@ class RemoteModel:
             raise InterruptedByUser("Stopped while files were on their way.")
 
     def each(
-        self, work: Callable[[RemoteFile], _Answer], look: Callable[[], None]
+        self, paths: Sequence[str], work: Callable[[str], _Answer], look: Callable[[], None]
     ) -> list[_Answer]:
-        """What ``work`` gives for every file, by path; two at a time, and the first failure stops
-        the rest.
-
-        Args:
-            work: called from two threads.
-            look: called now and then: stops all of it by raising, also where nothing comes.
-        """
+        """As :meth:`tpuflex.weights.model.Model.each`, two at a time."""
+        if not paths:
+            return []
         with only_maker(self.directory):
             _remove_left_behind(self.directory)
             self.directory.mkdir(mode=0o700)
             try:
-                self._require_room()
+                self._require_room([self._listed[path].size for path in paths])
                 self._stop = Event()
-                return _two_at_a_time(self.files, work, look, self._stop)
+                return _two_at_a_time(paths, work, look, self._stop)
             finally:
                 shutil.rmtree(self.directory, ignore_errors=True)
                 lock_of(self.directory).unlink(missing_ok=True)
 
-    def manifest(self, look: Callable[[int], None], *, model: str, revision: str) -> Manifest:
-        """The manifest that a push would write: what never came here comes, and goes again.
-
-        Args:
-            look: told of the bytes that have come.
-            model: name under which the model is served.
-            revision: names this set of weights.
-
-        Raises:
-            TpuflexError: as :meth:`here`; or there are too many files.
-        """
-
-        def summed(file: RemoteFile) -> WeightsFile:
-            if (known := self.sums(file)) is not None:
-                look(file.size)
-                return known
-            with self.here(file, look) as sums:
-                return sums
-
-        if self.summed:
-            return self.of([summed(file) for file in self.files], model=model, revision=revision)
-        return self.of(self.each(summed, lambda: look(0)), model=model, revision=revision)
-
-    def of(self, files: Sequence[WeightsFile], *, model: str, revision: str) -> Manifest:
-        """The manifest of ``files``.
-
-        Raises:
-            WeightsError: they are more than a host takes.
-        """
+    def manifest(self, files: Collection[WeightsFile], *, model: str, revision: str) -> Manifest:
+        """As :meth:`tpuflex.weights.model.Model.manifest`."""
         try:
             return manifest(files, model=model, revision=revision)
         except ValidationError as error:
@@ -273,7 +247,7 @@ class RemoteModel:
         sums, crc32c, git = FileSums(), 0, git_object_id(file.size)
         with place.open("rb") as content:
             while block := content.read(_BLOCK):
-                self.go_on()
+                self._go_on()
                 sums.update(block)
                 crc32c = google_crc32c.extend(crc32c, block)
                 if file.git_id:
@@ -294,13 +268,13 @@ class RemoteModel:
         except ValidationError as error:
             raise WeightsError(f"{file.path!r} is not a name that can be served") from error
 
-    def _require_room(self) -> None:
-        """Check that two of the files fit on the disk.
+    def _require_room(self, sizes: Sequence[int]) -> None:
+        """Check that two files of these ``sizes`` fit on the disk.
 
         Raises:
             WeightsError: they do not.
         """
-        needed = sum(sorted(file.size for file in self.files)[-AT_ONCE:])
+        needed = sum(sorted(sizes)[-AT_ONCE:])
         free = shutil.disk_usage(self.directory).free
         if needed > free:
             raise WeightsError(
@@ -332,14 +306,14 @@ def git_object_id(size: int) -> _Hash:
 
 
 def _two_at_a_time(
-    files: Sequence[RemoteFile],
-    work: Callable[[RemoteFile], _Answer],
+    paths: Sequence[str],
+    work: Callable[[str], _Answer],
     look: Callable[[], None],
     stop: Event,
 ) -> list[_Answer]:
     waiting: SimpleQueue[int] = SimpleQueue()
     ended: SimpleQueue[tuple[int, _Answer | BaseException]] = SimpleQueue()
-    for place in range(len(files)):
+    for place in range(len(paths)):
         waiting.put(place)
 
     def run() -> None:
@@ -349,7 +323,7 @@ def _two_at_a_time(
             except Empty:
                 return
             try:
-                ended.put((place, work(files[place])))
+                ended.put((place, work(paths[place])))
             except BaseException as error:
                 ended.put((place, error))
 
@@ -359,7 +333,7 @@ def _two_at_a_time(
         thread.start()
     answers: dict[int, _Answer] = {}
     try:
-        while len(answers) < len(files):
+        while len(answers) < len(paths):
             try:
                 place, answer = ended.get(timeout=_LOOK)
             except Empty:
@@ -372,7 +346,7 @@ def _two_at_a_time(
         stop.set()
         for thread in threads:
             thread.join(_GRACE / AT_ONCE)
-    return [answers[place] for place in range(len(files))]
+    return [answers[place] for place in range(len(paths))]
 
 
 @contextmanager

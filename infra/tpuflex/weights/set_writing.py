@@ -4,113 +4,78 @@ there, and the manifest at the end."""
 from __future__ import annotations
 
 import datetime as dt
-import io
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
 from threading import Lock
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from tpuflex.boot.manifest import (
     MANIFEST_NAME,
     Manifest,
-    WeightsFile,
 )
 from tpuflex.boot.manifest_document import SOURCE_METADATA
 from tpuflex.errors import ConflictError, WeightsError
-from tpuflex.weights.checkpoint_directory import open_file
 from tpuflex.weights.storage_errors import translated
-from tpuflex.weights.stored_set import TIMEOUT, noted, objects_below, same
+from tpuflex.weights.stored_set import MARK, TIMEOUT, SetObjects, noted, objects_below, same
 
 if TYPE_CHECKING:
-    from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]
+    from google.cloud.storage import Blob  # type: ignore[import-untyped]
 
-#: Brings one file in the place of an object that was seen, or of none.
-Bring = Callable[[WeightsFile, "Blob | None"], None]
+    from tpuflex.weights.model import OpenFile
+
 #: Bytes per request of an upload: what a lost connection costs at most, and how often progress
 #: is reported. A multiple of 256 KiB, as resumable uploads ask for.
 _CHUNK_BYTES = 16 * 1024 * 1024
-Progress = Callable[[int, int], None]
 
 
-@dataclass(frozen=True, slots=True)
 class SetWriting:
-    """A set that is being written.
+    """A set that is being written in the place of what is there. A file may be sent by several
+    threads at a time, each another one.
 
-    Attributes:
-        bucket: the bucket.
-        prefix: where it goes, without a slash at the end.
-        mark: metadata of every object.
+    Args:
+        there: the objects in its place, as they were seen.
+        wanted: its manifest, as far as that is known yet.
     """
 
-    bucket: Bucket
-    prefix: str
-    mark: Mapping[str, str]
+    def __init__(self, there: SetObjects, wanted: Manifest | None = None) -> None:
+        self._there = there
+        self._wanted = wanted
+        self._bucket = there.bucket
+        self._mark: Mapping[str, str] = MARK if there.others else {}
+        self._beginning = Lock()
+        self._begun = False
 
-    def begin(self, present: Mapping[str, Blob], wanted: Manifest | None) -> None:
-        """Delete the manifest that is ``present``: what it names is about to change. Nothing is to
-        be done where somebody else who writes the set of ``wanted``, if that is known yet, has done
-        so, or is through."""
-        from google.api_core.exceptions import NotFound, PreconditionFailed
+    def begin(self) -> None:
+        """Delete the manifest that is there, once: what it names is about to change. Nothing is to
+        be done where somebody else who writes the same set has done so, or is through."""
+        with self._beginning:
+            if not self._begun:
+                self._delete_manifest()
+                self._begun = True
 
-        if (manifest := present.get(MANIFEST_NAME)) is None:
-            return
-        try:
-            manifest.delete(if_generation_match=generation(manifest))
-        except (NotFound, PreconditionFailed):
-            there = self._manifest_object()
-            if there is not None and (wanted is None or not self._is(there, wanted)):
-                raise
-
-    def bring(
-        self,
-        pool: ThreadPoolExecutor,
-        files: Iterable[WeightsFile],
-        present: Mapping[str, Blob],
-        bring: Bring,
-    ) -> None:
-        """Bring ``files``, several at a time, in the place of those that are ``present``; the first
-        failure stops the rest."""
-        jobs = [pool.submit(bring, file, present.get(file.path)) for file in files]
-        try:
-            for job in jobs:
-                job.result()
-        except BaseException:
-            for job in jobs:
-                job.cancel()
-            raise
-
-    def send(
-        self,
-        directory: Path,
-        advanced: Callable[[int], None],
-        file: WeightsFile,
-        old: Blob | None,
-    ) -> None:
-        """Send ``file`` of ``directory`` in the place of ``old``, or of none; ``advanced`` is
-        called with the bytes that were sent.
+    def send(self, file: OpenFile) -> None:
+        """Send ``file`` in the place of what was seen there, or of none.
 
         Raises:
             WeightsError: it changed meanwhile.
             ConflictError: the object did.
         """
-        with translated(self.bucket):
-            blob = self.bucket.blob(f"{self.prefix}/{file.path}", chunk_size=_CHUNK_BYTES)
-            if self.mark:
-                blob.metadata = dict(self.mark)
-            with WatchedFile(open_file(directory, file.path), advanced) as source:
-                blob.upload_from_file(
-                    source,
-                    size=file.size,
-                    content_type="application/octet-stream",
-                    checksum="crc32c",
-                    if_generation_match=generation(old),
-                    timeout=TIMEOUT,
-                )
-            if blob.crc32c != file.crc32c:
+        self.begin()
+        sums, old = file.sums, self._there.objects.get(file.sums.path)
+        with translated(self._bucket):
+            blob = self._bucket.blob(f"{self._there.prefix}/{sums.path}", chunk_size=_CHUNK_BYTES)
+            if self._mark:
+                blob.metadata = dict(self._mark)
+            blob.upload_from_file(
+                file.content,
+                size=sums.size,
+                content_type="application/octet-stream",
+                checksum="crc32c",
+                if_generation_match=generation(old),
+                timeout=TIMEOUT,
+            )
+            if blob.crc32c != sums.crc32c:
                 raise WeightsError(
-                    f"{file.path} changed while it was being sent",
+                    f"{sums.path} changed while it was being sent",
                     hint="Leave the directory alone and push again.",
                 )
 
@@ -128,11 +93,12 @@ class SetWriting:
         """
         from google.api_core.exceptions import PreconditionFailed
 
+        self.begin()
         self._require_all(wanted)
-        blob = self.bucket.blob(f"{self.prefix}/{MANIFEST_NAME}")
+        blob = self._bucket.blob(f"{self._there.prefix}/{MANIFEST_NAME}")
         told = {SOURCE_METADATA: source} if source else {}
         day = {} if used is None else noted(used)
-        if about := {**self.mark, **told, **day}:
+        if about := {**self._mark, **told, **day}:
             blob.metadata = about
         try:
             blob.upload_from_string(
@@ -149,13 +115,25 @@ class SetWriting:
             if there is None or not self._is(there, wanted):
                 raise
 
+    def _delete_manifest(self) -> None:
+        from google.api_core.exceptions import NotFound, PreconditionFailed
+
+        if (manifest := self._there.manifest_object) is None:
+            return
+        try:
+            manifest.delete(if_generation_match=generation(manifest))
+        except (NotFound, PreconditionFailed):
+            now = self._manifest_object()
+            if now is not None and (self._wanted is None or not self._is(now, self._wanted)):
+                raise
+
     def _manifest_object(self) -> Blob | None:
-        return self.bucket.get_blob(f"{self.prefix}/{MANIFEST_NAME}", timeout=TIMEOUT)
+        return self._bucket.get_blob(f"{self._there.prefix}/{MANIFEST_NAME}", timeout=TIMEOUT)
 
     def _is(self, there: Blob, wanted: Manifest) -> bool:
         """Whether the manifest ``there`` is ``wanted``, to the byte, and written by a push."""
         text = wanted.to_json().encode()
-        marked = self.mark.items() <= (there.metadata or {}).items()
+        marked = self._mark.items() <= (there.metadata or {}).items()
         if there.size != len(text) or not marked:
             return False
         return bool(there.download_as_bytes(raw_download=True, timeout=TIMEOUT) == text)
@@ -163,11 +141,11 @@ class SetWriting:
     def _require_all(self, wanted: Manifest) -> None:
         """Check that all files of ``wanted`` are there: what is kept from earlier may have been
         removed since it was looked at, and no manifest may name what is not there."""
-        present = objects_below(self.bucket, self.prefix)
+        present = objects_below(self._bucket, self._there.prefix)
         gone = [file.path for file in wanted.files if not same(file, present.get(file.path))]
         if gone:
             raise ConflictError(
-                f"gs://{self.bucket.name}/{self.prefix}: {gone[0]} was removed or replaced while"
+                f"{self._there.place}: {gone[0]} was removed or replaced while"
                 " the others were being sent",
                 status=412,
                 hint="Run it again when whoever does that is done.",
@@ -177,72 +155,6 @@ class SetWriting:
 def generation(blob: Blob | None) -> int:
     """What a write may replace: exactly the object that was seen, or none."""
     return 0 if blob is None or blob.generation is None else int(blob.generation)
-
-
-class WatchedFile(io.RawIOBase):
-    """A file that reports how much of it was read, each byte once however often it is read.
-
-    Args:
-        file: the file, opened for reading; closed with this one.
-        advanced: called with the number of bytes that were read for the first time.
-    """
-
-    def __init__(self, file: BinaryIO, advanced: Callable[[int], None]) -> None:
-        super().__init__()
-        self._file = file
-        self._advanced = advanced
-        self._furthest = 0
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        """The next ``size`` bytes."""
-        data = self._file.read(-1 if size is None else size)
-        position = self._file.tell()
-        if position > self._furthest:
-            self._advanced(position - self._furthest)
-            self._furthest = position
-        return data
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Go to a place in the file."""
-        return self._file.seek(offset, whence)
-
-    def tell(self) -> int:
-        """The present place in the file."""
-        return self._file.tell()
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def seekable(self) -> bool:
-        """It is."""
-        return True
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-        super().close()
-
-
-class Tally:
-    """Adds up bytes from several threads and reports the sum.
-
-    Args:
-        total: the bytes that there will be.
-        progress: called with the sum and the total, by one thread at a time.
-    """
-
-    def __init__(self, total: int, progress: Progress) -> None:
-        self._total = total
-        self._progress = progress
-        self._done = 0
-        self._lock = Lock()
-
-    def add(self, count: int) -> None:
-        """Count ``count`` more bytes; negative when some must be sent again."""
-        with self._lock:
-            self._done += count
-            self._progress(self._done, self._total)
 
 
 def note_source(manifest: Blob, source: str) -> None:

@@ -108,7 +108,7 @@ def weights_origin(
                     f"hub: {source.revision or 'the default branch'} of {source.repository} is"
                     f" {remote.source}. To stay with it, write that to {SOURCE_KEY}"
                 )
-            if not remote.summed:
+            if len(remote.sums()) < len(remote.paths):
                 say(
                     f"weights: {files_text(len(remote.files))}, {remote.total_bytes / 1e6:.0f} MB,"
                     f" of {remote.source}, two at a time through {remote.directory}"

@@ -40,32 +40,27 @@ def marked(blob: Blob) -> bool:
     return MARK.items() <= (blob.metadata or {}).items()
 
 
-def require_replaceable(
-    place: str,
-    paths: Iterable[str],
-    present: Mapping[str, Blob],
-    found: FoundManifest | None,
-) -> None:
-    """Check that nothing of others would be replaced.
+def require_replaceable(there: SetObjects, paths: Iterable[str]) -> None:
+    """Check that nothing of others would be replaced in a bucket of the user's own.
 
     Args:
-        place: where the set is, as ``gs://BUCKET/PREFIX``.
+        there: what is there.
         paths: the files that would be sent.
-        present: what is there, by path.
-        found: the manifest that is there.
 
     Raises:
         ConflictError: something would; nothing was sent.
     """
+    if not there.others:
+        return
+    present, manifest = there.objects, there.manifest_object
     foreign = [path for path in paths if path in present and not marked(present[path])]
-    manifest = present.get(MANIFEST_NAME)
-    if manifest is not None and not marked(manifest) and not (found and found.manifest):
+    if manifest is not None and not marked(manifest) and there.manifest is None:
         foreign.append(MANIFEST_NAME)
     if not foreign:
         return
     more = f" and {len(foreign) - _NAMED} more" if len(foreign) > _NAMED else ""
     raise ConflictError(
-        f"{place} holds files that no push has written, and that a push would replace:"
+        f"{there.place} holds files that no push has written, and that a push would replace:"
         f" {', '.join(foreign[:_NAMED])}{more}. Nothing was sent.",
         hint="Write another prefix to tpuflex:model.weights.bucket, or another revision.",
     )
@@ -96,6 +91,11 @@ class SetObjects:
     objects: Mapping[str, Blob]
     found: FoundManifest | None
     others: bool = False
+
+    @property
+    def place(self) -> str:
+        """Where it is, as ``gs://BUCKET/PREFIX``."""
+        return f"gs://{self.bucket.name}/{self.prefix}"
 
     @property
     def manifest(self) -> Manifest | None:
@@ -142,25 +142,6 @@ def source_of_set(manifest: Blob | None) -> str:
     not."""
     metadata = None if manifest is None else manifest.metadata
     return str((metadata or {}).get(SOURCE_METADATA, ""))[:300]
-
-
-@dataclass(frozen=True, slots=True)
-class PushReport:
-    """What a push did.
-
-    Attributes:
-        manifest: what is now in the bucket; its hash is that of the object there.
-        sent: files that were sent.
-        kept: files that were there already.
-        bytes_sent: how much was sent.
-        seconds: how long it took, hashing included.
-    """
-
-    manifest: Manifest
-    sent: tuple[str, ...]
-    kept: tuple[str, ...]
-    bytes_sent: int
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)

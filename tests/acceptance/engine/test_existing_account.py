@@ -29,7 +29,7 @@ from tests.engine.libraries import (
 from tpuflex.deploy.down import run_down
 from tpuflex.deploy.library import run_library_up
 from tpuflex.naming import Names
-from tpuflex.weights.push import push_weights
+from tpuflex.weights.stack_push import push_weights
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
 

@@ -19,7 +19,7 @@ from tpuflex.deploy.down import run_down
 from tpuflex.deploy.policy import judge
 from tpuflex.deploy.stack_run import StackRun
 from tpuflex.errors import NotFoundError
-from tpuflex.weights.push import push_weights
+from tpuflex.weights.stack_push import push_weights
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 

@@ -29,7 +29,7 @@ from tpuflex.naming import library_names
 from tpuflex.queued_resource.name import RequestName
 from tpuflex.stack.connection import Connection
 from tpuflex.weights.copies import fill_regions, filling_texts, weights_set
-from tpuflex.weights.push import push_weights
+from tpuflex.weights.stack_push import push_weights
 from tpuflex.weights.use import weights_uses
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]

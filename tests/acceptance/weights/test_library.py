@@ -42,8 +42,8 @@ from tpuflex.policy.storage_rules import far_buckets, object_acls, public_bucket
 from tpuflex.stack.connection import Connection
 from tpuflex.terminal.output import Output
 from tpuflex.weights.library import require_library
-from tpuflex.weights.push import push_weights
 from tpuflex.weights.removal import Wanted
+from tpuflex.weights.stack_push import push_weights
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 

@@ -10,10 +10,11 @@ from tpuflex.cli.weights.run import ensure_bucket
 from tpuflex.errors import NotFoundError
 from tpuflex.weights.copies import RegionSet, fill_regions, filling_texts, weights_set
 from tpuflex.weights.known_files import known_by_source
-from tpuflex.weights.push import push_weights
+from tpuflex.weights.push import PushReport
 from tpuflex.weights.push_record import PushedWeights
 from tpuflex.weights.source import check_source, named_model, weights_origin
-from tpuflex.weights.stored_set import PushReport, files_text
+from tpuflex.weights.stack_push import push_weights
+from tpuflex.weights.stored_set import files_text
 from tpuflex.weights.trust import Trust, Weights, choose
 from tpuflex.weights.verification import checked, require_source
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.google.required_apis import LIBRARY_APIS
 from tpuflex.weights.checkpoint_directory import LocalModel
 from tpuflex.weights.library import has_programs_key, in_library
+from tpuflex.weights.model import manifest_of_model
 from tpuflex.weights.source import named_model, weights_origin
 from tpuflex.weights.stack_bucket import is_shared, require_shared
 
@@ -80,8 +80,6 @@ def local_weights(
         WeightsError: it holds no model, one that is incomplete or damaged, or cannot be read.
         TpuflexError: a model elsewhere cannot be fetched.
     """
-    from tpuflex.weights.checkpoint_directory import local_manifest
-    from tpuflex.weights.set_writing import Tally
 
     model = stack.settings.model
     name, revision = model.name, model.weights.revision
@@ -92,14 +90,11 @@ def local_weights(
         origin = weights_origin(stack, model.weights.source, output.progress, connect)
     else:
         return None
-    if isinstance(origin, LocalModel):
-        with ThreadPoolExecutor() as pool:
-            return local_manifest(origin, pool, model=name, revision=revision)
-    if origin.summed:
-        return origin.manifest(lambda _: None, model=name, revision=revision)
+    known = isinstance(origin, LocalModel) or len(origin.sums()) == len(origin.paths)
+    if known:
+        return manifest_of_model(origin, name=name, revision=revision)
     with output.transfer("  fetching weights") as show:
-        tally = Tally(origin.total_bytes, show)
-        return origin.manifest(tally.add, model=name, revision=revision)
+        return manifest_of_model(origin, show, name=name, revision=revision)
 
 
 def show_hash(found: Manifest, output: Output) -> None:

@@ -12,8 +12,8 @@ from tpuflex.cli.weights.run import local_weights
 from tpuflex.errors import NotFoundError, TpuflexError, WeightsError
 from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.weights.library import in_library
-from tpuflex.weights.push import other_set_advice
 from tpuflex.weights.push_record import PushedWeights
+from tpuflex.weights.stack_push import other_set_advice
 from tpuflex.weights.stored_set import files_text
 from tpuflex.weights.trust import PIN_KEY
 

@@ -31,7 +31,8 @@ from tpuflex.weights.hub.refusals import (
     translated,
 )
 from tpuflex.weights.hub.snapshot import HubFile, ListedFiles, Snapshot, choose_files
-from tpuflex.weights.remote_model import Arrived, FetchedFiles, RemoteFile, RemoteModel
+from tpuflex.weights.model import Arrived
+from tpuflex.weights.remote_model import FetchedFiles, RemoteFile, RemoteModel
 
 #: How often a request is made that brings nothing.
 ATTEMPTS = 5
