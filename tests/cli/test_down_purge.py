@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.cli.test_weights_uses import Policy, Slices
+from tests.weights.test_use import Policy, Slices
 from tpuflex.boot.places import weights_prefix
 from tpuflex.boot.planned import PlannedWeights
 from tpuflex.deploy.purge import nothing_text, planned_purge

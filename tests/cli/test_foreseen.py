@@ -12,12 +12,12 @@ import pytest
 
 from embedded_cloud.strict.permission_table import needs_of
 from tests.checkpoints import everything_in, tiny
-from tests.cli.regions import make_library
 from tests.cli.samples import status, step
 from tests.cli.typing import NOON, Captured
 from tests.doctor.examined import Doctor, healthy, quota
 from tests.engine.libraries import manifest_of
 from tests.reports import lines_to
+from tests.weights.regions import make_library
 from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.preview.comment import preview_markdown
 from tpuflex.cli.preview.run import show

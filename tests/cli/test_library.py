@@ -12,8 +12,8 @@ from typing import cast
 
 import pytest
 
-from tests.cli.regions import two_regions
 from tests.doctor.examined import Doctor
+from tests.weights.regions import two_regions
 from tpuflex.cli.library.down import _require_unread
 from tpuflex.deploy.library import wrong_region
 from tpuflex.deploy.library_engine import library_stack

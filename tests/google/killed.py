@@ -19,7 +19,7 @@ def kill(where: Where, stage: Stage, nth: int = 1) -> Rule:
 
 
 def run_killed(cloud: EmbeddedCloud, *arguments: str, rule: Rule) -> None:
-    """Run :mod:`~tests.google.weights_process` until ``rule`` kills it, which it must."""
+    """Run :mod:`~tests.weights.weights_process` until ``rule`` kills it, which it must."""
     book = cloud.cloud.faults.book
     with begin(cloud, *arguments) as process:
         book.set_roles(Roles.from_json({"root": process.pid, "cli": process.pid}))
@@ -31,7 +31,7 @@ def run_killed(cloud: EmbeddedCloud, *arguments: str, rule: Rule) -> None:
 
 
 def begin(cloud: EmbeddedCloud, *arguments: str) -> subprocess.Popen[bytes]:
-    """Begin to run :mod:`~tests.google.weights_process` on ``cloud``."""
+    """Begin to run :mod:`~tests.weights.weights_process` on ``cloud``."""
     return subprocess.Popen(
         [sys.executable, str(Path(__file__).with_name("weights_process.py")), *arguments],
         env={**os.environ, **cloud.environ(), "PYTHONPATH": str(Path(__file__).parents[2])},

@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 from tests.checkpoints import everything_in, pushing, tiny
-from tests.cli.regions import (
+from tests.cli.typing import Captured
+from tests.doctor.examined import PROJECT, Doctor
+from tests.reports import lines_to
+from tests.weights.regions import (
     FAR,
     HOME,
     LIBRARY,
@@ -23,9 +26,6 @@ from tests.cli.regions import (
     two_regions,
     typed,
 )
-from tests.cli.typing import Captured
-from tests.doctor.examined import PROJECT, Doctor
-from tests.reports import lines_to
 from tpuflex.boot.planned import PlannedWeights
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.weights.rm import run_weights_rm

@@ -10,7 +10,7 @@ from embedded_cloud.faults.rule import Stage, Where
 from embedded_cloud.server import EmbeddedCloud
 from tests.google.conftest import PREFIX, PROJECT
 from tests.google.killed import begin, kill, run_killed
-from tests.google.test_weights_removal_kill import filled
+from tests.weights.test_removal_kill import filled
 
 
 # Before a call is as after the one before it: each moment once.

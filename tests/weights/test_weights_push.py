@@ -28,7 +28,7 @@ ADVICE = (
     " secrets put hf-token`.\n"
 )
 #: Source, token, exit code, and all that is printed for people; the Hub's other refusals:
-#: tests/operate/test_hub.py.
+#: tests/weights/test_hub.py.
 REFUSALS = (
     (
         f"hf://{MODEL}",
@@ -157,7 +157,7 @@ def bucket(type_in: TypeIn) -> Iterator[None]:
 @pytest.mark.usefixtures("bucket")
 def test_a_model_in_a_bucket(type_in: TypeIn, project: Path) -> None:
     """A model in a bucket is fetched once; what is none is refused with text, hint and the code of
-    its kind, before anything is fetched; other refusals: tests/operate/test_bucket_models.py."""
+    its kind, before anything is fetched; other refusals: tests/weights/test_bucket_models.py."""
     write_source(project, f"{PLACE}/pickles")
     typed = type_in("weights", "hash", "-s", "dev")
     assert (typed.code, typed.out, typed.err) == (
