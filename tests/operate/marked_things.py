@@ -11,8 +11,7 @@ from tpuflex.google.apis import Apis
 from tpuflex.google.transport import JsonObject
 from tpuflex.inventory.cloud_resource import CloudResource
 from tpuflex.inventory.kinds import NODE, Kind, of_type
-from tpuflex.inventory.markers import Marker
-from tpuflex.inventory.ownership import Maker
+from tpuflex.inventory.ownership import Maker, Marker
 from tpuflex.naming import ENDPOINT_NAME, QUEUED_RESOURCE, Names
 from tpuflex.operate.sweep import Here
 

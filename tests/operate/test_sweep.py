@@ -26,7 +26,7 @@ from tpuflex.google.transport import JsonObject
 from tpuflex.inventory.cloud_resource import CloudResource
 from tpuflex.inventory.kinds import BUCKET, KINDS
 from tpuflex.inventory.listing import Listing, list_all, list_slices
-from tpuflex.inventory.markers import Marker
+from tpuflex.inventory.ownership import Marker
 from tpuflex.naming import SECRET_ROLES, library_names
 from tpuflex.operate.sweep import Disposition, Leftover, leftovers
 from tpuflex.terminal.output import Output

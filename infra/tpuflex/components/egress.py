@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import compute, dns
 
-from tpuflex.components.marks import description, labels
+from tpuflex.components.ownership import description, labels
 from tpuflex.naming import DNS_ZONE_ROLES, EGRESS_RULE_ROLES, Names
 
 #: Addresses of private.googleapis.com; announced in Google's network only.

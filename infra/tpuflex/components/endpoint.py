@@ -18,7 +18,7 @@ from tpuflex.catalog.zones import region_of
 from tpuflex.components.cloud import require_matching_cloud, runs_embedded
 from tpuflex.components.endpoint_args import Preparation, StateSeen, VllmEndpointArgs
 from tpuflex.components.given import Given, then
-from tpuflex.components.marks import labels
+from tpuflex.components.ownership import labels
 from tpuflex.components.prerequisites import Prerequisites
 from tpuflex.duration import google_duration
 from tpuflex.host.metadata_keys import CONFIG_KEY

@@ -9,7 +9,7 @@ import pulumi
 from pulumi_gcp import storage
 
 from tpuflex.components.inputs import inputs_of
-from tpuflex.components.marks import only_read
+from tpuflex.components.ownership import only_read
 from tpuflex.gcloud_commands import make_private
 from tpuflex.google.existing_bucket import made_by_tpuflex
 from tpuflex.inventory.library import READER_TITLE, below

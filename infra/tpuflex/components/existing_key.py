@@ -9,7 +9,7 @@ import pulumi
 from pulumi_gcp import kms
 
 from tpuflex.components.inputs import inputs_of
-from tpuflex.components.marks import only_read
+from tpuflex.components.ownership import only_read
 from tpuflex.google.existing_key import unusable
 
 

@@ -9,7 +9,7 @@ import pulumi
 from pulumi_gcp import secretmanager
 
 from tpuflex.components.inputs import inputs_of
-from tpuflex.components.marks import only_read
+from tpuflex.components.ownership import only_read
 from tpuflex.google.existing_secret import VERSION_TITLE, made_by_tpuflex, this_version
 from tpuflex.naming import SECRET_ROLES, Names, SecretRole
 from tpuflex.settings.model import StackSettings

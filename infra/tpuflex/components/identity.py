@@ -10,7 +10,7 @@ from pulumi_gcp import projects, serviceaccount
 
 from tpuflex.components.given import then
 from tpuflex.components.inputs import inputs_of
-from tpuflex.components.marks import description, only_read
+from tpuflex.components.ownership import description, only_read
 from tpuflex.gcloud_commands import enable_account
 from tpuflex.inventory.kinds import IMAGES_ROLE, PROJECT_ROLES
 from tpuflex.naming import Names, account_email, owner_in

@@ -13,7 +13,7 @@ from pulumi_gcp import secretmanager, storage
 from tpuflex.boot.places import COMPILE_CACHE_PREFIX
 from tpuflex.components.cloud import require_matching_cloud, runs_embedded
 from tpuflex.components.inputs import inputs_of
-from tpuflex.components.marks import labels
+from tpuflex.components.ownership import labels
 from tpuflex.components.secrets import kept_in
 from tpuflex.components.weights import CACHE_DAYS, deletion
 from tpuflex.inventory.library import READER_TITLE, below, listed_and_below, programs_title

@@ -11,7 +11,7 @@ from pulumi_gcp import compute
 from tpuflex.components.egress import EgressArgs, in_region, to_google, to_internet
 from tpuflex.components.given import then
 from tpuflex.components.inputs import inputs_of
-from tpuflex.components.marks import description, only_read
+from tpuflex.components.ownership import description, only_read
 from tpuflex.gcloud_commands import enable_private_access
 from tpuflex.naming import Names
 from tpuflex.settings.network import Egress, ExistingNetwork

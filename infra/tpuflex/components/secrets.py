@@ -10,7 +10,7 @@ import pulumi
 from pulumi_gcp import secretmanager
 
 from tpuflex.components.inputs import inputs_of
-from tpuflex.components.marks import labels
+from tpuflex.components.ownership import labels
 from tpuflex.naming import Names
 
 

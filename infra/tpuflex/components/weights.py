@@ -11,7 +11,7 @@ from pulumi_gcp import storage
 
 from tpuflex.boot.places import COMPILE_CACHE_PREFIX
 from tpuflex.components.inputs import inputs_of
-from tpuflex.components.marks import labels
+from tpuflex.components.ownership import labels
 from tpuflex.naming import Names
 
 #: Days for which compiled programs are kept. A host cannot delete those that nobody needs any more.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tpuflex.inventory.kinds import ACCOUNT, Kind
-from tpuflex.inventory.markers import Marker, marker_of
+from tpuflex.inventory.ownership import Marker, marker_of
 
 if TYPE_CHECKING:
     from tpuflex.google.transport import JsonObject

@@ -17,7 +17,7 @@ from tpuflex.google.project_policy import POLICY, account_of, deleted_account
 from tpuflex.inventory import kinds
 from tpuflex.inventory.cloud_resource import CloudResource, described, short_name
 from tpuflex.inventory.kinds import Kind
-from tpuflex.inventory.markers import Marker
+from tpuflex.inventory.ownership import Marker
 
 if TYPE_CHECKING:
     from tpuflex.google.apis import Apis

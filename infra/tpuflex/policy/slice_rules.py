@@ -10,7 +10,7 @@ from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.duration import format_duration, google_seconds
 from tpuflex.host.metadata_keys import CONFIG_KEY
 from tpuflex.inventory.kinds import of_type
-from tpuflex.inventory.markers import marker_asked
+from tpuflex.inventory.ownership import marker_asked
 from tpuflex.naming import LABEL_OWNER, QUEUED_RESOURCE
 from tpuflex.policy.finding import Breach
 from tpuflex.policy.planned import GCP_TPUS, Planned, json_object, unknown

@@ -27,8 +27,7 @@ from tpuflex.inventory.kinds import (
     of_type,
 )
 from tpuflex.inventory.listing import list_slices
-from tpuflex.inventory.markers import marker_asked
-from tpuflex.inventory.ownership import not_as_asked, reason
+from tpuflex.inventory.ownership import marker_asked, not_as_asked, reason
 from tpuflex.inventory.places import Place, places
 from tpuflex.naming import QUEUED_RESOURCE, generation_of
 from tpuflex.queued_resource.name import RequestName

@@ -1,4 +1,5 @@
-"""The marks by which resources are known as those of one state (docs/adr/0015)."""
+"""The labels and descriptions by which resources are known as those of one state (docs/adr/0015),
+and what a component only reads."""
 
 from __future__ import annotations
 
