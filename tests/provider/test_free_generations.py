@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pulumi_plugin.values import UNKNOWN, Properties, Value
 from tests.provider.fakes import INPUTS, NAME, Answer, Sent, args, missing, node, queued, scripted
 from tpuflex.errors import ConflictError
+from tpuflex.provider.generations import LEFT_ALONE, RENAMED, Generations
 from tpuflex.provider.operations import delete_resource
-from tpuflex.provider.replacements import LEFT_ALONE, RENAMED, Replacements
 from tpuflex.queued_resource.name import RequestName
 
 URN = "urn:pulumi:dev::shop::tpuflex:tpu:QueuedResource::slice"
@@ -39,7 +39,7 @@ def taken(made: Mapping[int, int], *, holds: int, created: str = "", state: str 
     """The id of what replaces the generation that the state ``holds``."""
     there = cloud(made, state)
     call, _, said = scripted(lambda sent: there.get(sent.path, missing(sent.path)))
-    run = Replacements()
+    run = Generations()
     run.shown(URN, {**SERIES, "queuedResourceId": f"slice-g{holds}"}, {"createTime": created})
     found = run.free_id(lambda: call, URN, {**SERIES, "queuedResourceId": f"slice-g{holds + 1}"})
     assert run.free_id(lambda: call, "another", SERIES) == "slice-g1"
@@ -70,16 +70,13 @@ def test_what_another_resource_has_is_passed_over() -> None:
     however young it is: the one behind it is taken, and that is said."""
     there = cloud({1: 8, 2: 9})
     call, _, said = scripted(lambda sent: there.get(sent.path, missing(sent.path)))
-    run = Replacements()
+    run = Generations()
     run.shown(URN, SERIES)
     second = RequestName.parse(NAME.replace("-g1", "-g2"))
 
-    found = run.free_id(
-        lambda: call,
-        URN,
-        {**SERIES, "queuedResourceId": "slice-g2"},
-        lambda wanted: (second, "another") if second in wanted else None,
-    )
+    run.found("another", second)
+
+    found = run.free_id(lambda: call, URN, {**SERIES, "queuedResourceId": "slice-g2"})
 
     assert found == "slice-g3"
     assert f"{second} is the request of another" in said.text
@@ -112,7 +109,7 @@ def test_what_is_unknown_is_not_looked_for(unknown: str) -> None:
     def none(_: Sent) -> Answer:
         raise AssertionError
 
-    run = Replacements()
+    run = Generations()
     run.shown(URN, SERIES)
 
     found = run.free_id(lambda: scripted(none)[0], URN, {**SERIES, unknown: UNKNOWN})
@@ -132,7 +129,7 @@ def test_what_is_unknown_is_not_looked_for(unknown: str) -> None:
 )
 def test_p1_another_prefix_is_told(before: Value, after: Value, said: bool) -> None:
     """A replacement that is due to a rename alone says so, and how to keep what runs."""
-    run = Replacements()
+    run = Generations()
     run.shown(URN, {**INPUTS, "queuedResourceIdPrefix": before})
 
     text = run.renamed(URN, {**INPUTS, "queuedResourceIdPrefix": after})

@@ -11,6 +11,7 @@ from tests.provider.fakes import INPUTS, NAME
 from tpuflex.errors import ConflictError
 from tpuflex.naming import QUEUED_RESOURCE_ID_LIMIT, generation_id, generation_of
 from tpuflex.provider.generations import Generations
+from tpuflex.provider.stages import Stage
 from tpuflex.queued_resource.name import RequestName
 
 URN = "urn:pulumi:dev::shop::tpuflex:tpu:QueuedResource::slice"
@@ -41,8 +42,8 @@ def test_a_read_tells_the_generation_too() -> None:
     """A replacement on demand is only preceded by the read that comes before every update; of
     several, the latest counts: an earlier one may still wait to be deleted."""
     run = Generations()
-    run.hold(URN, RequestName("p", "z", "slice-g4"))
-    run.hold(URN, RequestName("p", "z", "slice-g3"))
+    run.found(URN, RequestName("p", "z", "slice-g4"))
+    run.found(URN, RequestName("p", "z", "slice-g3"))
 
     assert run.id_for(URN, "slice") == "slice-g5"
 
@@ -60,19 +61,19 @@ def test_what_the_state_holds_is_not_created() -> None:
     """To create the name that the state holds would be to adopt what is about to be deleted;
     once it is deleted, or in another zone, nothing stands in the way."""
     run = Generations()
-    run.hold(URN, HELD)
+    run.found(URN, HELD)
 
     with pytest.raises(ConflictError, match="one of the same name") as refused:
-        run.ask(URN, {**INPUTS, "zones": ["us-east5-b", "us-east5-a"]})
+        run.create(URN, {**INPUTS, "zones": ["us-east5-b", "us-east5-a"]})
     assert refused.value.hint == (
         "Nothing was changed. Leave queuedResourceId out, so that every replacement gets an id of"
         " its own; or set the resource option delete_before_replace."
     )
-    run.ask(URN, {**INPUTS, "zones": UNKNOWN})
-    run.ask(URN, {**INPUTS, "zones": ["us-east5-b"]})
-    run.ask(URN, {**INPUTS, "queuedResourceId": "slice-g2"})
-    run.release(URN, NAME)
-    run.ask(URN, INPUTS)
+    run.create(URN, {**INPUTS, "zones": UNKNOWN})
+    run.create(URN, {**INPUTS, "zones": ["us-east5-b"]})
+    run.create(URN, {**INPUTS, "queuedResourceId": "slice-g2"})
+    run.deleted(URN, HELD)
+    run.create(URN, INPUTS)
 
 
 @pytest.mark.parametrize("held", [True, False])
@@ -82,16 +83,16 @@ def test_p2_no_two_resources_share_a_request(held: bool) -> None:
     run = Generations()
     other = URN.replace("::slice", "::other")
     if held:
-        run.hold(other, HELD)
+        run.found(other, HELD)
     else:
-        run.ask(other, INPUTS)
-        run.ask(other, INPUTS)
+        run.create(other, INPUTS)
+        run.create(other, INPUTS)
 
     with pytest.raises(ConflictError, match=f"{NAME} is the request of {other}"):
-        run.ask(URN, {**INPUTS, "zones": ["us-east5-b", "us-east5-a"]})
-    run.ask(URN, {**INPUTS, "zones": ["us-east5-b"]})
-    run.release(other, NAME)
-    run.ask(URN, INPUTS)
+        run.create(URN, {**INPUTS, "zones": ["us-east5-b", "us-east5-a"]})
+    run.create(URN, {**INPUTS, "zones": ["us-east5-b"]})
+    run.deleted(other, HELD)
+    run.create(URN, INPUTS)
 
 
 @pytest.mark.parametrize("first", ["holder", "asker"])
@@ -103,18 +104,18 @@ def test_a_preview_shows_what_would_be_shared(first: str) -> None:
 
     def preview() -> None:
         if first == "holder":
-            run.claim(other, HELD)
-        run.foresee(URN, INPUTS)
-        run.claim(other, HELD)
+            run.read(other, HELD)
+        run.preview(URN, INPUTS)
+        run.read(other, HELD)
 
     with pytest.raises(ConflictError, match=f"{NAME} is the request of {other}: {URN} cannot"):
         preview()
-    run.begin(URN)  # another program, in a process that serves several runs
-    run.claim(other, HELD)
-    run.foresee(other, INPUTS)
-    run.forget(other, HELD)
-    run.begin(other)
-    run.foresee(URN, INPUTS)
+    run.checked(URN, {})  # another program, in a process that serves several runs
+    run.read(other, HELD)
+    run.preview(other, INPUTS)
+    run.gone(other, HELD)
+    run.checked(other, {})
+    run.preview(URN, INPUTS)
 
 
 def test_a_renamed_resource_keeps_what_it_held() -> None:
@@ -122,13 +123,13 @@ def test_a_renamed_resource_keeps_what_it_held() -> None:
     of the same process."""
     run = Generations()
     other = URN.replace("::slice", "::other")
-    run.claim(URN, HELD)
-    run.hold(URN, HELD)
+    run.read(URN, HELD)
+    run.found(URN, HELD)
 
-    run.claim(other, HELD)
+    run.read(other, HELD)
 
-    assert run.holder(other, {HELD}) is None
-    assert run.holder(URN, {HELD}) == (HELD, other)
+    assert run.stage(other, HELD) is Stage.HELD
+    assert run.stage(URN, HELD) is Stage.HELD_ELSEWHERE
 
 
 _prefixes = st.from_regex(r"[a-z]([a-z0-9-]{0,80}[a-z0-9])?", fullmatch=True)

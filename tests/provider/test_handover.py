@@ -26,7 +26,8 @@ from tests.provider.fakes import (
 )
 from tpuflex.errors import AccessError, ApiError, ConflictError, InterruptedByUser, TpuflexError
 from tpuflex.provider.call import Call, UnreadyError
-from tpuflex.provider.handover import HandOver, await_heir
+from tpuflex.provider.handover import HandOver, await_successor
+from tpuflex.provider.stages import TABLE, Action, Event, Stage, row_of
 from tpuflex.provider.watch import GO_ON
 from tpuflex.queued_resource.name import RequestName
 
@@ -184,6 +185,59 @@ def test_a_stop_keeps_both() -> None:
     assert NODE.endswith(ended.value.snapshot.name.id)
 
 
+class Deletable(Two):
+    """What is to take over can be deleted."""
+
+    def __call__(self, request: Any) -> Answer:
+        if request.method == "DELETE":
+            self.request, self.node = sequence(missing(NAME)), sequence(missing(NODE))
+        return super().__call__(request)
+
+
+#: How each event of the state table comes about while a generation boots.
+WHILE_IT_BOOTS: dict[Event, tuple[tuple[Answer, ...], float | None]] = {
+    Event.READY: ((says("health"), says("READY")), None),
+    Event.STOPPED: ((says("health"),), 1030.0),
+    Event.UNREADY: ((says("health"),), None),
+    Event.BOOT_FAILED: ((says("image", report={"error": "image: not there"}),), None),
+}
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("event", WHILE_IT_BOOTS, ids=lambda event: event.name)
+def test_the_table_while_it_boots(event: Event, recorded: bool) -> None:
+    """A row of the state table says what is deleted, what the state gets, and the code."""
+    host, stop = WHILE_IT_BOOTS[event]
+    call, script, said = scripted(Deletable(*host), FakeTime(stop_at=stop))
+    hand_over = HandOver.begin(call, args(**BOOTS, onBootFailure="delete"), [OLD])
+    row = row_of(Stage.BOOTS, event)
+    ended: TpuflexError | None = None
+
+    try:
+        with hand_over.kept():
+            assert hand_over.finish(call.look(NEW), recorded=recorded).takes_over_from == ()
+    except TpuflexError as error:
+        ended = error
+
+    assert f"{OLD} serves until they do" in said.text  # its hosts run
+    assert (ended is None) is (row.action is Action.GO_ON)
+    assert script.count("DELETE") == (row.action is Action.DELETE_FAILED)
+    if ended is None:
+        return
+    assert ended.code is row.code
+    in_the_state = recorded or row.action is Action.KEEP_BOTH
+    assert isinstance(ended, UnreadyError) is in_the_state
+    if isinstance(ended, UnreadyError):
+        assert ended.snapshot.takes_over_from == (OLD,)
+        assert ended.snapshot.gone is (row.action is Action.DELETE_FAILED)
+
+
+def test_the_table_of_what_boots_is_walked() -> None:
+    """No event of a generation that boots is left out above."""
+    assert {row.event for row in TABLE if Stage.BOOTS in row.before} == {*WHILE_IT_BOOTS}
+    assert row_of(Stage.REQUESTED, Event.RUNS).action is Action.WAIT
+
+
 def test_a_stop_before_it_waits_keeps_both() -> None:
     """Ctrl-C in the look whether what served still does: what was made is not lost."""
 
@@ -269,7 +323,7 @@ BEFORE: Properties = {
 
 
 @pytest.mark.parametrize(
-    ("heir", "seconds"),
+    ("successor", "seconds"),
     [
         ((says("READY", "serving", at=NOW - 60),), 0),
         ((says("READY"),), 0),
@@ -280,14 +334,14 @@ BEFORE: Properties = {
     ids=["serves", "older-script", "degraded", "called-off", "long-silent"],
 )
 def test_what_serves_is_not_deleted_for_what_may_not(
-    heir: tuple[Answer, ...], seconds: float
+    successor: tuple[Answer, ...], seconds: float
 ) -> None:
     """A deletion that an earlier run has left waits until what the state goes on with serves, and
     has said so of late."""
     clock = FakeTime()
-    call, _, _ = scripted(Two(*heir[:1], *heir), clock)
+    call, _, _ = scripted(Two(*successor[:1], *successor), clock)
 
-    await_heir(call, BEFORE, OLD, NEW)
+    await_successor(call, BEFORE, OLD, NEW)
 
     assert clock.now - 1000.0 == pytest.approx(seconds)
 
@@ -300,7 +354,7 @@ def test_a_successor_that_is_not_found_for_a_moment_serves_all_the_same() -> Non
     cloud.node = sequence(missing(NODE), missing(NODE), node(of=args(**BOOTS)))
     call, _, _ = scripted(cloud, clock)
 
-    await_heir(call, BEFORE, OLD, NEW)
+    await_successor(call, BEFORE, OLD, NEW)
 
     assert clock.now - 1000.0 <= 90
 
@@ -310,7 +364,7 @@ def test_nor_for_what_drains_for_good() -> None:
     call, _, _ = scripted(Two(says("READY", "draining", at=NOW)))
 
     with pytest.raises(ConflictError, match=r"takes no new requests any more.*is not deleted"):
-        await_heir(call, BEFORE, OLD, NEW)
+        await_successor(call, BEFORE, OLD, NEW)
 
 
 def test_what_serves_is_not_lost_by_a_last_look() -> None:

@@ -202,15 +202,15 @@ def test_protection_names_every_reason() -> None:
 
 @pytest.mark.parametrize("prefix", ["slice", None])
 @pytest.mark.parametrize(
-    ("heir", "refused"),
+    ("successor", "refused"),
     [(queued("ACTIVE"), False), (queued("WAITING_FOR_RESOURCES"), True), (missing(), True)],
 )
-def test_the_endpoint_is_protected_not_each_run(heir: Any, refused: bool, prefix: Any) -> None:
+def test_the_endpoint_is_protected_not_each_run(successor: Any, refused: bool, prefix: Any) -> None:
     """A protected run may be deleted once the next generation serves, and not before."""
     next_ = NAME.replace("-g1", "-g2")
 
     def answer(sent: Any) -> Any:
-        there = queued("ACTIVE") if sent.path == NAME else heir if sent.path == next_ else None
+        there = queued("ACTIVE") if sent.path == NAME else successor if sent.path == next_ else None
         if there is not None:
             return there
         return node() if sent.path.split("/")[-1] in ("slice-g1", "slice-g2") else missing()
@@ -236,10 +236,10 @@ def test_the_endpoint_is_protected_not_each_run(heir: Any, refused: bool, prefix
     ],
 )
 def test_a_protected_run_may_go_once_its_heir_serves(state: str, owner: str, refused: bool) -> None:
-    """After a rename, what takes over has another name and owner: both must be those of the heir,
-    which is never the run itself."""
+    """After a rename, what takes over has another name and owner: both must be those of the
+    successor, which is never the run itself."""
     labels = {**INPUTS["labels"], "tpuflex-owner": "theirs"}
-    heir = {**INPUTS, "queuedResourceId": "again-g1", "labels": labels}
+    successor = {**INPUTS, "queuedResourceId": "again-g1", "labels": labels}
     found = queued(state, args(labels={**labels, "tpuflex-owner": owner}))
 
     def answer(sent: Any) -> Any:
@@ -252,12 +252,12 @@ def test_a_protected_run_may_go_once_its_heir_serves(state: str, owner: str, ref
     inputs = {**INPUTS, "deletionProtection": True}
 
     with pytest.raises(ConflictError, match="it is not deleted"):
-        refuse_deletion(call, inputs, [HERE], LABELS, heir=inputs)
+        refuse_deletion(call, inputs, [HERE], LABELS, successor=inputs)
     if refused:
         with pytest.raises(ConflictError, match="it is not deleted"):
-            refuse_deletion(call, inputs, [HERE], LABELS, heir=heir)
+            refuse_deletion(call, inputs, [HERE], LABELS, successor=successor)
     else:
-        refuse_deletion(call, inputs, [HERE], LABELS, heir=heir)
+        refuse_deletion(call, inputs, [HERE], LABELS, successor=successor)
 
 
 def test_every_name_counts_once() -> None:

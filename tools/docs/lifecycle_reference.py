@@ -1,4 +1,4 @@
-"""The text of docs/lifecycle.md, from the tables of states, edges and outcomes."""
+"""The text of docs/lifecycle.md, from the tables of states, edges, outcomes and generations."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from tpuflex.codes import Code
 from tpuflex.engine.failure import OUTCOMES
 from tpuflex.operate.status import STATUS_FIELDS
+from tpuflex.provider.stages import TABLE as GENERATIONS
+from tpuflex.provider.stages import Stage
 from tpuflex.queued_resource.edges import COMMANDS, EDGES, Edge
 from tpuflex.queued_resource.outcomes import (
     ACCEPTED,
@@ -32,8 +34,8 @@ from tpuflex.queued_resource.outcomes import (
 _HEAD = """\
 # The life of a queued resource
 
-Generated from `tpuflex.queued_resource.outcomes`, `.edges` and `tpuflex.operate.status` by
-`make docs`; do not edit.
+Generated from `tpuflex.queued_resource.outcomes`, `.edges`, `tpuflex.provider.stages` and
+`tpuflex.operate.status` by `make docs`; do not edit.
 """
 _ROWS = """\
 ## What each command says
@@ -60,6 +62,16 @@ applies afterwards, but for the commands named behind it: what those say is besi
 `preview` shows an update. The embedded cloud takes edges marked * only when told to; where the
 states stay, it is the host that reports something else.
 """
+_GENERATIONS = """\
+## From one generation to the next
+
+A replacement is created before the old slice is deleted, and takes over when it serves
+([ADR 36](adr/0036-what-takes-over-first-serves.md)). This is what the provider does with each
+generation, by the stage that it has for a resource in one run of the engine: during a hand-over
+both generations have one. Pulumi's state does not have the stage, but `takesOverFrom` while a
+generation is to take over, and `drainsUntil` while its hosts drain. A code ends the failure with
+which the provider answers.
+"""
 _FIELDS = """\
 ## `tpuflex status --json`
 
@@ -74,7 +86,8 @@ and `boot_seconds`, how long each phase of the host's boot took that has ended (
 def lifecycle_reference() -> str:
     """The document."""
     said = [_ROWS, *_rows(), "", _beside(), "", _CODES, _codes()]
-    parts = [_HEAD, *said, "", _EDGES, _edges(), "", _FIELDS, _fields()]
+    turns = [_GENERATIONS, _stages(), "", _generations(), ""]
+    parts = [_HEAD, *said, "", _EDGES, _edges(), "", *turns, _FIELDS, _fields()]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -143,6 +156,27 @@ def _edges() -> str:
 def _row(edge: Edge) -> str:
     others = ", ".join(f"`{command}`" for command in edge.others)
     return f"{edge.condition.value}, but for {others}" if others else edge.condition.value
+
+
+def _stages() -> str:
+    return _table(("stage", "meaning"), [(stage, stage.meaning) for stage in Stage])
+
+
+def _generations() -> str:
+    return _table(
+        ("stage", "event", "the provider", "stage afterwards", "writes to the state", "code"),
+        [
+            (
+                ", ".join(row.before),
+                row.event.value,
+                row.action.value,
+                row.after or "the same",
+                row.written or "-",
+                f"`{row.code}`" if row.code else "-",
+            )
+            for row in GENERATIONS
+        ],
+    )
 
 
 def _fields() -> str:

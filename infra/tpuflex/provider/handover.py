@@ -18,6 +18,7 @@ from tpuflex.errors import (
     AccessError,
     BootError,
     ConflictError,
+    FailedBootError,
     InterruptedByUser,
     TpuflexError,
 )
@@ -28,6 +29,7 @@ from tpuflex.provider.call import Call, Deadlines, UnreadyError
 from tpuflex.provider.delete import Removal, delete_all
 from tpuflex.provider.drain import call_off
 from tpuflex.provider.serving_hosts import boots, may_answer, reported, that_answer
+from tpuflex.provider.stages import Event, Stage, row_of
 from tpuflex.provider.watch import GO_ON
 from tpuflex.queued_resource.check import parse
 from tpuflex.queued_resource.fields import RequestArgs
@@ -106,6 +108,55 @@ class HandOver:
         if serving and error.hint == GO_ON:
             error.hint = _WAITS_ON.format(serving)
 
+    def finish(self, seen: Snapshot, *, recorded: bool) -> Snapshot:
+        """``seen``, which runs, once it serves; where its boot fails, it is deleted if the inputs
+        say so.
+
+        Args:
+            seen: what takes over.
+            recorded: whether the state has it already, and goes on with it as lost if it is
+                deleted: only so does the next one take over from what serves. Otherwise it holds
+                what serves, as before.
+
+        Raises:
+            UnreadyError: it does not serve, and is kept in the state.
+            BootError: it was deleted, and the state has nothing of it.
+        """
+        try:
+            return self.wait(seen)
+        except UnreadyError as error:
+            failed = isinstance(error.__cause__, FailedBootError)
+            if self.args.on_boot_failure != "delete" or not failed:
+                raise
+            raise self._delete(seen, error, recorded=recorded) from error
+
+    def _delete(self, seen: Snapshot, error: UnreadyError, *, recorded: bool) -> TpuflexError:
+        """The error for ``seen``, whose boot has failed with ``error``, once it is deleted; or
+        ``error`` itself, where it could not be deleted."""
+        call = self.call
+        call.report(f"{error.message}: deleting it, as onBootFailure says", warning=True)
+        deadline = call.timing.monotonic() + Deadlines.of(self.args, 0).deletion
+        try:
+            delete_all([Removal(call, seen.name, self.args.labels, deadline, seen.created)])
+        except (TpuflexError, InterruptedByUser) as left:
+            return UnreadyError(
+                f"{error.message}; it could not be deleted: {left.message}",
+                snapshot=error.snapshot,
+                hint=error.hint,
+                code=error.code,
+            )
+        serves = _who_serves(
+            call, error.snapshot.takes_over_from, "was not touched, and serves on."
+        )
+        hint = (
+            f"It was deleted, as onBootFailure says (tpuflex:slice.on_boot_failure). {serves} When"
+            " the cause is mended, run `up` again."
+        )
+        if not recorded:
+            return BootError(error.message, hint=hint, code=error.code)
+        gone = Snapshot(seen.name, at=call.timing.wall())
+        return UnreadyError(error.message, snapshot=gone, hint=hint, code=error.code)
+
     def wait(self, seen: Snapshot) -> Snapshot:
         """Wait until ``seen``, which runs, serves; at once where nothing serves (any more) that it
         would take over from.
@@ -124,11 +175,11 @@ class HandOver:
         except InterruptedByUser as error:
             message = f"stopped waiting until {seen.name} serves"
             hint = _WAITS_ON.format(", ".join(map(str, names))) if names else GO_ON
-            raise _unready(seen, names, message, hint, Code.STOPPED) from error
+            raise _unready(seen, names, Event.STOPPED, message, hint) from error
         except TpuflexError as error:
             message = f"{seen.name} does not serve: {error.message}"
             hint = f"{_who_serves(self.call, names, NOT_TAKEN_OVER.text)} {error.hint}"
-            raise _unready(seen, names, message, hint, Code.NOT_SERVING) from error
+            raise _unready(seen, names, Event.UNREADY, message, hint) from error
         self.call.report(f"{TAKEN_OVER.text} {serving}")
         try:
             return self.call.look(seen.name)
@@ -187,10 +238,11 @@ class HandOver:
 
 
 def _unready(
-    seen: Snapshot, serving: tuple[RequestName, ...], message: str, hint: str, code: Code
+    seen: Snapshot, serving: tuple[RequestName, ...], event: Event, message: str, hint: str
 ) -> UnreadyError:
     """The error that keeps what does not serve in the state, as it is by now, with what does."""
     kept = replace(seen, takes_over_from=serving)
+    code = row_of(Stage.BOOTS, event).code
     return UnreadyError(message, snapshot=kept, hint=hint, code=code)
 
 
@@ -206,25 +258,28 @@ def _who_serves(call: Call, names: Iterable[RequestName], text: str) -> str:
     return f"{', '.join(map(str, still))} {text}"
 
 
-def await_heir(call: Call, inputs: Properties, name: RequestName, heir: RequestName) -> None:
-    """Wait, before ``name`` is deleted because the state goes on with ``heir``, until that serves;
-    at once where ``name`` does not. The engine deletes at the end of any run that succeeds what its
-    state has as to be deleted: what ran when it was made may have failed since, or boot still.
+def await_successor(
+    call: Call, inputs: Properties, name: RequestName, successor: RequestName
+) -> None:
+    """Wait, before ``name`` is deleted because the state goes on with ``successor``, until that
+    serves; no wait where ``name`` does not. The engine deletes at the end of any run that succeeds
+    what its state has as to be deleted: what ran when it was made may have failed since, or boot
+    still.
 
     Args:
         call: the engine call.
         inputs: of ``name``, whose deadlines count.
         name: the request that is to be deleted.
-        heir: the one with which the state goes on.
+        successor: the one with which the state goes on.
 
     Raises:
-        ConflictError: ``name`` answers, and ``heir``, whose hosts report, does not come to serve. A
-            drain of ``name`` is called off.
+        ConflictError: ``name`` answers, and ``successor``, whose hosts report, does not come to
+            serve. A drain of ``name`` is called off.
         ApiError: the API does not say.
     """
     if not that_answer(call, [name]):
         return
-    seen = call.look_twice(heir)
+    seen = call.look_twice(successor)
     try:
         said = reported(call, seen)
         if not seen.gone and (not boots(seen) or (said and said.serves_at(call.timing.wall()))):
@@ -240,39 +295,3 @@ def await_heir(call: Call, inputs: Properties, name: RequestName, heir: RequestN
             hint=error.hint,
             code=error.code,
         ) from error
-
-
-def without_successor(
-    call: Call, args: RequestArgs, seen: Snapshot, error: UnreadyError, *, stays: bool
-) -> TpuflexError:
-    """The error for a successor whose boot has failed, once that is deleted; or ``error`` itself,
-    where it could not be deleted.
-
-    Args:
-        call: the engine call.
-        args: the validated inputs.
-        seen: the successor.
-        error: why it does not serve.
-        stays: whether the state has it already, and goes on with it as lost: only so does the next
-            one take over from what serves. Otherwise it holds what serves, as before.
-    """
-    call.report(f"{error.message}: deleting it, as onBootFailure says", warning=True)
-    deadline = call.timing.monotonic() + Deadlines.of(args, 0).deletion
-    try:
-        delete_all([Removal(call, seen.name, args.labels, deadline, seen.created)])
-    except (TpuflexError, InterruptedByUser) as left:
-        return UnreadyError(
-            f"{error.message}; it could not be deleted: {left.message}",
-            snapshot=error.snapshot,
-            hint=error.hint,
-            code=error.code,
-        )
-    serves = _who_serves(call, error.snapshot.takes_over_from, "was not touched, and serves on.")
-    hint = (
-        f"It was deleted, as onBootFailure says (tpuflex:slice.on_boot_failure). {serves} When the"
-        " cause is mended, run `up` again."
-    )
-    if not stays:
-        return BootError(error.message, hint=hint, code=error.code)
-    gone = Snapshot(seen.name, at=call.timing.wall())
-    return UnreadyError(error.message, snapshot=gone, hint=hint, code=error.code)

@@ -12,7 +12,6 @@ from tpuflex.codes import Code
 from tpuflex.duration import google_seconds, parse_duration
 from tpuflex.errors import (
     ConflictError,
-    FailedBootError,
     InterruptedByUser,
     TpuflexError,
 )
@@ -21,7 +20,7 @@ from tpuflex.provider.call import Call, Deadlines, UnreadyError
 from tpuflex.provider.delete import Removal, delete_all
 from tpuflex.provider.drain import Drain
 from tpuflex.provider.generations import PASSED_OVER, requests_of
-from tpuflex.provider.handover import HandOver, without_successor
+from tpuflex.provider.handover import HandOver
 from tpuflex.provider.patch import patch
 from tpuflex.provider.place import refuse_foreign
 from tpuflex.provider.race import obtain
@@ -79,7 +78,7 @@ def create(
             raise UnreadyError(
                 error.message, snapshot=seen, hint=error.hint, code=error.code
             ) from error
-        return _taken_over(call, args, hand_over, seen, stays=False)
+        return hand_over.finish(seen, recorded=False)
 
 
 def update(
@@ -121,19 +120,7 @@ def update(
     with hand_over.kept():
         seen = obtain(call, args, Deadlines.of(args, timeout), known=known, records=records)
         seen = _patched(call, args, old, seen, timeout)
-        return _taken_over(call, args, hand_over, seen, stays=True)
-
-
-def _taken_over(
-    call: Call, args: RequestArgs, hand_over: HandOver, seen: Snapshot, *, stays: bool
-) -> Snapshot:
-    """``seen`` once it serves; where its boot fails, it is deleted if the inputs say so."""
-    try:
-        return hand_over.wait(seen)
-    except UnreadyError as error:
-        if args.on_boot_failure != "delete" or not isinstance(error.__cause__, FailedBootError):
-            raise
-        raise without_successor(call, args, seen, error, stays=stays) from error
+        return hand_over.finish(seen, recorded=True)
 
 
 def delete_resource(
@@ -143,7 +130,7 @@ def delete_resource(
     outputs: Properties,
     *,
     timeout: float,
-    heir: Properties | None = None,
+    successor: Properties | None = None,
 ) -> None:
     """Delete every request of the resource, with its nodes, and wait until all are gone.
 
@@ -153,7 +140,7 @@ def delete_resource(
         inputs: inputs in the state, whose owner label must be the one in the cloud.
         outputs: its outputs in the state.
         timeout: seconds; 0 for the deadline of the inputs.
-        heir: inputs of what has taken over from it, if known.
+        successor: inputs of what has taken over from it, if known.
 
     Raises:
         ConflictError: it is protected, belongs to someone else, or is not gone in time.
@@ -162,7 +149,7 @@ def delete_resource(
     names = names_of(id_, inputs, outputs)
     labels, records = labels_of(inputs), Records.of(id_, outputs)
     if not that_answer(call, taken_over(outputs)):  # else it is not what serves
-        refuse_deletion(call, inputs, names, labels, records, heir)
+        refuse_deletion(call, inputs, names, labels, records, successor)
     asked = google_seconds(inputs.get("deleteTimeout"))
     limit = timeout or asked or parse_duration(DEFAULTS["deleteTimeout"]).total_seconds()
     deadline = call.timing.monotonic() + limit
@@ -246,13 +233,13 @@ def refuse_deletion(
     names: Iterable[RequestName],
     labels: dict[str, str],
     records: Records = NO_RECORDS,
-    heir: Properties | None = None,
+    successor: Properties | None = None,
 ) -> None:
     """Check that the resource may be deleted: if it is not ACTIVE, or if another generation, or
-    ``heir``, has taken over from it. The endpoint is protected, not each of its runs."""
+    ``successor``, has taken over from it. The endpoint is protected, not each of its runs."""
     if inputs.get("deletionProtection") is not True:
         return
-    every, other = [*names], heir or {}
+    every, other = [*names], successor or {}
     for name in every:
         seen = call.look(name)
         known = records.know(name, seen.created)
@@ -272,14 +259,14 @@ def refuse_deletion(
             )
 
 
-def _takes_over(call: Call, heir: Snapshot, seen: Snapshot, labels: dict[str, str]) -> bool:
-    """Whether ``heir`` serves in the place of ``seen``. What is older a state has let go of; and
+def _takes_over(call: Call, new: Snapshot, seen: Snapshot, labels: dict[str, str]) -> bool:
+    """Whether ``new`` serves in the place of ``seen``. What is older a state has let go of; and
     what answers is replaced by nothing that does not serve."""
-    made, before = parse_time(heir.created), parse_time(seen.created)
+    made, before = parse_time(new.created), parse_time(seen.created)
     newer = made is None or before is None or made >= before
-    if not newer or heir.lifecycle is not Lifecycle.ACTIVE or not heir.belongs_to(labels):
+    if not newer or new.lifecycle is not Lifecycle.ACTIVE or not new.belongs_to(labels):
         return False
-    return bool(that_answer(call, [heir.name], counts=serves)) or not that_answer(call, [seen.name])
+    return bool(that_answer(call, [new.name], counts=serves)) or not that_answer(call, [seen.name])
 
 
 def _generations(

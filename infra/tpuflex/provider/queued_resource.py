@@ -20,10 +20,9 @@ from tpuflex.google.timing import Timing
 from tpuflex.provider.call import Call, UnreadyError
 from tpuflex.provider.diff import resource_diff
 from tpuflex.provider.generations import Generations, requests_of
-from tpuflex.provider.handover import await_heir
+from tpuflex.provider.handover import await_successor
 from tpuflex.provider.operations import create, delete_resource, update
 from tpuflex.provider.read import labels_of, read
-from tpuflex.provider.replacements import Replacements
 from tpuflex.provider.state_id import drawn
 from tpuflex.queued_resource.check import failures, input_properties, parse, with_defaults
 from tpuflex.queued_resource.fields import INPUTS
@@ -189,12 +188,11 @@ class QueuedResources:
         self._log = log
         self._call = call
         self._generations = Generations()
-        self._replacements = Replacements()
         self._planned: set[str] = set()  # URNs checked since they were last read
 
     def begin(self) -> None:
         """Forget what only concerns the run of the engine that was before."""
-        self._replacements.begin()
+        self._generations.begin()
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._timing.wall(), UTC)
@@ -202,10 +200,7 @@ class QueuedResources:
     def check(self, request: provider_pb2.CheckRequest) -> provider_pb2.CheckResponse:
         """The inputs with defaults, or what is wrong with them."""
         given, before = decode(request.news), inputs_of(decode(request.olds))
-        self._generations.begin(request.urn)
-        self._replacements.checked(request.urn, anew=not before)
-        if before:
-            self._replacements.shown(request.urn, before)
+        self._generations.checked(request.urn, before)
         present = before.get("queuedResourceId")
         named, nameless = autonamed(request, given, before)
         asked = {**given, **named}
@@ -215,19 +210,16 @@ class QueuedResources:
             project=self._project,
             id_for=lambda prefix: self._generations.id_for(request.urn, prefix, present),
             before=before,
-            state_id=(not before and self._replacements.state_id(request.urn))
+            state_id=(not before and self._generations.state_id(request.urn))
             or drawn(request.randomSeed),
         )
         secret = secret_keys(request.news)
         refused = failures(filled, before=before, now=self._now(), secrets=secret) + nameless
-        if not before and (said := self._replacements.renamed(request.urn, given)):
+        if not before and (said := self._generations.renamed(request.urn, given)):
             self._log.write(request.urn, said, warning=True)
         if not (before or refused or "queuedResourceId" in asked):
-            filled["queuedResourceId"] = self._replacements.free_id(
-                lambda: self._call(request.urn),
-                request.urn,
-                filled,
-                lambda wanted: self._generations.holder(request.urn, wanted),
+            filled["queuedResourceId"] = self._generations.free_id(
+                lambda: self._call(request.urn), request.urn, filled
             )
         self._planned.add(request.urn)
         answer = provider_pb2.CheckResponse(failures=check_failures(refused))
@@ -246,14 +238,17 @@ class QueuedResources:
         # Of what a run replaces by deleting it first, the engine asks for a diff of all that uses
         # it, with unknown values, before it checks any of that (`calculateDependentReplacements` of
         # pulumi/pulumi v3.256.0).
-        first = not self._replacements.is_checked(request.urn) and any(
+        first = not self._generations.is_checked(request.urn) and any(
             map(has_unknown, news.values())
         )
         planned = resource_diff(old, news, olds, self._timing.wall(), goes_first=first)
-        self._replacements.shown(request.urn, old, olds)
-        self._replacements.planned(request.urn, permitted=planned.permitted)
-        if not planned.diff.replaces:
-            self._replacements.keeps(request.urn, request.id)
+        self._generations.shown(request.urn, old, olds)
+        self._generations.diffed(
+            request.urn,
+            request.id,
+            replaces=planned.diff.replaces,
+            permitted=planned.permitted,
+        )
         # Refresh and destroy ask for a diff, too, but plan nothing.
         for note in planned.notes if first or request.urn in self._planned else ():
             self._log.write(request.urn, with_code(note.text, note.code), warning=note.warning)
@@ -262,16 +257,15 @@ class QueuedResources:
     def create(self, request: provider_pb2.CreateRequest) -> provider_pb2.CreateResponse:
         """Ask for capacity and wait for it."""
         inputs = decode(request.properties)
-        self._replacements.check(lambda: self._call(request.urn), request.urn, inputs)
+        self._generations.check_replacement(lambda: self._call(request.urn), request.urn, inputs)
         if request.preview:
-            self._generations.foresee(request.urn, inputs)
+            self._generations.preview(request.urn, inputs)
             warn_of_taken_names(lambda: self._call(request.urn), inputs)
             return provider_pb2.CreateResponse(properties=previewed_creation(request.properties))
-        self._generations.ask(request.urn, inputs)
-        before = self._replacements.before(request.urn, inputs)
-        with kept(request.properties), self._replacements.proving():
+        before = self._generations.create(request.urn, inputs)
+        with kept(request.properties), self._generations.awaiting():
             seen = create(self._call(request.urn), inputs, timeout=request.timeout, before=before)
-        self._replacements.keeps(request.urn, str(seen.name), made=True)
+        self._generations.ready(request.urn, seen.name)
         return provider_pb2.CreateResponse(
             id=str(seen.name),
             properties=properties(request.properties, seen),
@@ -284,13 +278,13 @@ class QueuedResources:
         old, outputs = inputs_of(decode(request.inputs)), decode(request.properties)
         if old:
             # Before a replacement on demand this is all that is shown of what it replaces.
-            self._replacements.shown(request.urn, old, outputs)
-            self._generations.claim(request.urn, RequestName.parse(request.id))
+            self._generations.shown(request.urn, old, outputs)
+            self._generations.read(request.urn, RequestName.parse(request.id))
         refreshed = read(self._call(request.urn), request.id, old, outputs)
         if refreshed is None or refreshed.seen.gone:
-            self._generations.forget(request.urn, RequestName.parse(request.id))
+            self._generations.gone(request.urn, RequestName.parse(request.id))
         else:
-            self._generations.hold(request.urn, refreshed.seen.name)
+            self._generations.found(request.urn, refreshed.seen.name)
         if refreshed is None:
             return provider_pb2.ReadResponse()
         secrets = secret_keys(request.inputs, request.properties)
@@ -310,7 +304,7 @@ class QueuedResources:
                 properties=previewed_update(request.olds, request.news)
             )
         old = inputs_of(decode(request.old_inputs) or olds)
-        with kept(request.news, olds), self._replacements.proving():
+        with kept(request.news, olds), self._generations.awaiting():
             seen = update(
                 self._call(request.urn),
                 request.id,
@@ -320,7 +314,7 @@ class QueuedResources:
                 timeout=request.timeout,
             )
         # It may have got capacity in another zone than the one that the state shows.
-        self._replacements.keeps(request.urn, str(seen.name), made=True)
+        self._generations.ready(request.urn, seen.name)
         return provider_pb2.UpdateResponse(
             properties=properties(request.news, seen, olds), refresh_before_update=True
         )
@@ -330,13 +324,12 @@ class QueuedResources:
         outputs = decode(request.properties)
         inputs = inputs_of(decode(request.old_inputs) or outputs)
         call = self._call(request.urn)
-        self._replacements.refuse_unproven(RequestName.parse(request.id))
-        self._replacements.refuse_kept(request.id)
-        now = self._replacements.goes_on_with(request.urn)
-        if now and now != request.id:
-            await_heir(call, inputs, RequestName.parse(request.id), RequestName.parse(now))
-        heir = self._replacements.heir(request.urn, RequestName.parse(request.id))
-        delete_resource(call, request.id, inputs, outputs, timeout=request.timeout, heir=heir)
-        self._generations.release(request.urn, request.id)
-        self._replacements.deleted(request.urn)
+        name = RequestName.parse(request.id)
+        if (current := self._generations.delete(request.urn, name)) is not None:
+            await_successor(call, inputs, name, current)
+        successor = self._generations.successor(request.urn, name)
+        delete_resource(
+            call, request.id, inputs, outputs, timeout=request.timeout, successor=successor
+        )
+        self._generations.deleted(request.urn, name)
         return Empty()
