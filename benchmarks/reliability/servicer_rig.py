@@ -21,7 +21,7 @@ from reliability.serving_hosts import DELETION, ServingHosts
 from reliability.small_engine import NAME, PROJECT, STACK, SmallEngine
 from tpuflex.errors import TpuflexError
 from tpuflex.google.apis import Apis
-from tpuflex.google.enabling import await_settled
+from tpuflex.google.enable_apis import await_settled
 from tpuflex.google.queued_resources import TpuClient
 from tpuflex.google.required_apis import APIS
 from tpuflex.google.timing import Timing

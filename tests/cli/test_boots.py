@@ -16,7 +16,7 @@ from tests.cli.typing import NOON, Captured
 from tpuflex.cli.endpoint.boots import run_boots
 from tpuflex.cli.invocation import Invocation
 from tpuflex.errors import NotFoundError
-from tpuflex.google.boot_log import BootEntry
+from tpuflex.google.cloud_logging import BootEntry
 from tpuflex.host.report import PHASES, READY, HostReport
 from tpuflex.operate.boots import Outcome, recent_boots
 from tpuflex.stack.connection import Connection

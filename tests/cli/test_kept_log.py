@@ -13,7 +13,7 @@ from tests.cli.typing import NOON, Captured, TypeIn
 from tpuflex.cli.endpoint.logs import run_logs
 from tpuflex.cli.invocation import Invocation
 from tpuflex.errors import NotFoundError
-from tpuflex.google.boot_log import BootEntry, boot_entries
+from tpuflex.google.cloud_logging import BootEntry, boot_entries
 from tpuflex.operate import kept_log
 from tpuflex.operate.kept_log import Part, new_entries
 from tpuflex.stack.connection import Connection

@@ -21,8 +21,8 @@ from tpuflex.engine.failure import failure
 from tpuflex.errors import AccessError, ServiceDisabledError
 from tpuflex.google.apis import Apis
 from tpuflex.google.required_apis import APIS, BOOTSTRAP_APIS, Question
-from tpuflex.google.settling import SETTLED_AFTER, Settling
 from tpuflex.google.storage_client import storage_bucket
+from tpuflex.google.timing import SETTLED_AFTER, Settling
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack
 

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from tests.provider.fakes import FakeTime
 from tpuflex.errors import TpuflexError
 from tpuflex.google.apis import Apis
-from tpuflex.google.enabling import ensure_apis
+from tpuflex.google.enable_apis import ensure_apis
 from tpuflex.google.required_apis import APIS
 from tpuflex.google.rpc_errors import as_exception, read_rpc_error
 

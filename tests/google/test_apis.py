@@ -20,7 +20,7 @@ from tpuflex.errors import (
 from tpuflex.google.api_states import ApiState, api_states
 from tpuflex.google.apis import apis
 from tpuflex.google.bucket_owner import require_own_bucket
-from tpuflex.google.enabling import await_settled, ensure_apis
+from tpuflex.google.enable_apis import await_settled, ensure_apis
 from tpuflex.google.endpoints import Endpoints
 from tpuflex.google.required_apis import APIS, GoogleApi, endpoint_apis
 from tpuflex.google.session import authorized_session

@@ -16,7 +16,7 @@ from tpuflex.errors import (
 )
 from tpuflex.google.apis import Apis
 from tpuflex.google.bucket_owner import may_read_buckets, require_own_bucket
-from tpuflex.google.project_number import project_number
+from tpuflex.google.project import project_number
 from tpuflex.google.transport import JsonObject
 from tpuflex.recovery.look import CloudLook, Presence
 

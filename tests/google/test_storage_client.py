@@ -11,8 +11,8 @@ import requests
 from requests.adapters import BaseAdapter
 
 from tests.provider.fakes import FakeTime
-from tpuflex.google.settling import Settling
 from tpuflex.google.storage_client import SettlingAdapter
+from tpuflex.google.timing import Settling
 
 DISABLED = {"error": {"code": 403, "errors": [{"reason": "accessNotConfigured"}], "message": "off"}}
 DENIED = {"error": {"code": 403, "errors": [{"reason": "forbidden"}], "message": "no"}}

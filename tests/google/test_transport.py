@@ -24,8 +24,7 @@ from tpuflex.errors import (
     QuotaError,
     ServiceDisabledError,
 )
-from tpuflex.google.settling import SETTLED_AFTER, Settling
-from tpuflex.google.timing import Timing
+from tpuflex.google.timing import SETTLED_AFTER, Settling, Timing
 from tpuflex.google.transport import Transport
 
 

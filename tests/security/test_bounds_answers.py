@@ -11,7 +11,7 @@ import pytest
 
 from tests.security.answering import server
 from tpuflex.errors import ApiError
-from tpuflex.google.answers import MAX_BYTES
+from tpuflex.google.http import MAX_BYTES
 from tpuflex.google.session import AuthorizedSession, GivenToken
 from tpuflex.google.timing import Timing
 from tpuflex.google.transport import Transport

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tpuflex.codes import Code
 from tpuflex.errors import ServiceDisabledError
 from tpuflex.gcloud_commands import enable_services
-from tpuflex.google.enabling import await_settled, ensure_apis
+from tpuflex.google.enable_apis import await_settled, ensure_apis
 from tpuflex.google.required_apis import needed_apis
 from tpuflex.stack.progress import require_consent
 

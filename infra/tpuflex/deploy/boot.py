@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tpuflex import gcloud_commands
 from tpuflex.cli.endpoint.logs import emulated_log
 from tpuflex.errors import BootError, CapacityError, EmulatorError, InterruptedByUser
-from tpuflex.google.host_reports import observe_host
+from tpuflex.google.queued_resources import observe_host
 from tpuflex.host.boot_wait import AGAIN, BootDeadlines, BootWait, SaidAnew
 from tpuflex.host.report import HostReport
 from tpuflex.operate.slice import SliceStatus

@@ -20,8 +20,7 @@ from tpuflex.stack.progress import EngineBegan, EngineEnded, Report, silent
 
 if TYPE_CHECKING:
     from tpuflex.engine.events import Progress
-    from tpuflex.google.settling import Settling
-    from tpuflex.google.timing import Timing
+    from tpuflex.google.timing import Settling, Timing
     from tpuflex.stack.connection import Connection
 
 T = TypeVar("T")
@@ -112,7 +111,7 @@ def outlasting(
     run: Callable[[], T], settling: Settling, timing: Timing, say: Callable[[str], None]
 ) -> T:
     """What ``run`` returns. While APIs settle, it is run again if one of them refuses: each has
-    answered before the engine starts (:mod:`tpuflex.google.enabling`), and may refuse once more,
+    answered before the engine starts (:mod:`tpuflex.google.enable_apis`), and may refuse once more,
     from another of Google's machines. Our own clients then ask again, and the gcp plugin does not.
 
     Args:

@@ -12,7 +12,7 @@ from tpuflex.doctor.side_by_side import Examination
 from tpuflex.errors import AccessError, ConflictError, NotFoundError
 from tpuflex.gcloud_commands import grant_on_key
 from tpuflex.google.existing_key import USE_ROLE, Agent, agents, unusable
-from tpuflex.google.project_policy import POLICY
+from tpuflex.google.project import POLICY
 from tpuflex.google.reading import Unread, attempt, attempt_if_there
 
 if TYPE_CHECKING:

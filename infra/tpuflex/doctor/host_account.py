@@ -19,7 +19,7 @@ from tpuflex.gcloud_commands import (
 )
 from tpuflex.google.held_permissions import Held, held
 from tpuflex.google.paging import entries, objects
-from tpuflex.google.project_policy import POLICY
+from tpuflex.google.project import POLICY
 from tpuflex.google.reading import Unread, attempt, attempt_if_there
 from tpuflex.inventory.kinds import IMAGES_ROLE, PROJECT_ROLES
 from tpuflex.naming import PROGRAMS_KEY, programs_key

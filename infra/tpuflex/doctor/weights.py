@@ -19,7 +19,7 @@ from tpuflex.errors import (
 )
 from tpuflex.google.bucket_owner import may_read_buckets, require_own_bucket
 from tpuflex.google.existing_bucket import read_existing_bucket
-from tpuflex.google.project_number import project_number
+from tpuflex.google.project import project_number
 from tpuflex.google.reading import Unread, attempt
 from tpuflex.operate.status import slice_status
 from tpuflex.planning.model_files import ServerNeeds

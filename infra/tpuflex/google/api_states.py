@@ -1,7 +1,7 @@
 """How each API that an endpoint needs stands in a project: whether it is enabled, and answers.
 
 Service Usage calls an API ENABLED minutes before that answers, and may be read by fewer people. So
-each is asked for something harmless, too: see :mod:`tpuflex.google.enabling`.
+each is asked for something harmless, too: see :mod:`tpuflex.google.enable_apis`.
 """
 
 from __future__ import annotations

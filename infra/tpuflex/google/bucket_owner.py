@@ -1,6 +1,6 @@
 """Whether the bucket with our name is ours, by the number of the project that it lies in.
 
-Why the number: :mod:`tpuflex.google.project_number`. Nothing is pushed into, and no node is made
+Why the number: :mod:`tpuflex.google.project`. Nothing is pushed into, and no node is made
 that reads from, a bucket of another project.
 
 Cloud Storage refuses to describe another project's bucket in the words with which it refuses

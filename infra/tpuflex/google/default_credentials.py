@@ -23,7 +23,6 @@ import requests
 from pulumi_plugin.printable import printable
 from tpuflex.errors import AccessError
 from tpuflex.gcloud_commands import log_in
-from tpuflex.google.answers import read_whole
 from tpuflex.google.credentials import (
     METADATA_VARIABLE,
     Credential,
@@ -33,7 +32,7 @@ from tpuflex.google.credentials import (
     describe,
 )
 from tpuflex.google.endpoints import is_loopback
-from tpuflex.google.owners_adapter import OwnersAdapter
+from tpuflex.google.http import OwnersAdapter, read_whole
 from tpuflex.google.rpc_errors import read_rpc_error
 
 if TYPE_CHECKING:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from tpuflex.errors import ApiError, NotFoundError
 from tpuflex.google.paging import entries, objects, pages
 from tpuflex.google.timing import DEFAULT_BUDGET
+from tpuflex.host.report import NAMESPACE, HostReport, host_report
 from tpuflex.queued_resource.model import (
     GuestAttributesAnswer,
     Node,
@@ -247,3 +248,24 @@ def _read(kind: type[_Answer], answer: JsonObject) -> _Answer:
     except ValidationError as error:
         fields = ", ".join(".".join(map(str, item["loc"])) for item in error.errors())
         raise ApiError(f"the TPU API answered with unexpected types in: {fields}") from error
+
+
+class GuestAttributes(Protocol):
+    """The part of :class:`TpuClient` that is used here."""
+
+    def guest_attributes(self, node: str, namespace: str) -> tuple[dict[str, str], ...]:
+        """What each host of the node wrote."""
+
+
+def observe_host(node: str, tpu: GuestAttributes) -> HostReport | None:
+    """What the first host of ``node``, its full name, says of itself; None when it has written
+    nothing yet.
+
+    Raises:
+        AccessError, ApiError: the API refuses, or does not answer.
+    """
+    try:
+        hosts = tpu.guest_attributes(node, NAMESPACE)
+    except NotFoundError:
+        return None
+    return host_report(hosts[0]) if hosts else None

@@ -15,7 +15,6 @@ import requests
 from requests.adapters import HTTPAdapter
 
 from tpuflex.errors import AccessError
-from tpuflex.google.answers import read_whole
 from tpuflex.google.credentials import (
     FILE_VARIABLE,
     METADATA_VARIABLE,
@@ -26,7 +25,7 @@ from tpuflex.google.credentials import (
 )
 from tpuflex.google.default_credentials import DefaultCredentials
 from tpuflex.google.endpoints import Endpoints, is_loopback
-from tpuflex.google.owners_adapter import OwnersAdapter
+from tpuflex.google.http import OwnersAdapter, read_whole
 from tpuflex.google.recording import Recording
 from tpuflex.google.rpc_errors import read_rpc_error
 

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import requests
 from requests.adapters import BaseAdapter
 
-from tpuflex.google.answers import read_whole
 from tpuflex.google.endpoints import Endpoints
+from tpuflex.google.http import read_whole
 from tpuflex.google.rpc_errors import read_rpc_error
 from tpuflex.google.session import authorized_session
-from tpuflex.google.settling import Settling
-from tpuflex.google.timing import Timing
+from tpuflex.google.timing import Settling, Timing
 
 if TYPE_CHECKING:
     from google.cloud.storage import Bucket  # type: ignore[import-untyped]
@@ -67,7 +66,7 @@ class SettlingAdapter(BaseAdapter):
     """Sends a request again that is refused with SERVICE_DISABLED while APIs settle.
 
     Google's storage library retries no 403, so the first push after
-    :func:`~tpuflex.google.enabling.ensure_apis` could meet a machine of Google's that does not
+    :func:`~tpuflex.google.enable_apis.ensure_apis` could meet a machine of Google's that does not
     know.
 
     Args:

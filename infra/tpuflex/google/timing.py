@@ -9,6 +9,7 @@ Without ``TPUFLEX_EMULATOR`` in the environment both mean nothing.
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -92,3 +93,24 @@ def _number(variable: str, text: str) -> float:
         return float(text)
     except ValueError:
         raise EmulatorError(f"{variable}: {text!r} is not a number") from None
+
+
+#: Seconds after which an enabled API answers everywhere. Google: "wait a few minutes"; seen were 55
+#: to 120 s (skypilot-org/skypilot PR #1197, hashicorp/terraform-provider-google#11435).
+SETTLED_AFTER = 300.0
+
+
+@dataclass
+class Settling:
+    """The APIs of a project while they settle.
+
+    Attributes:
+        until: when they will have settled, on the monotonic clock of whoever asks. Until then
+            SERVICE_DISABLED is worth a retry; afterwards it is final.
+    """
+
+    until: float = -math.inf
+
+    def begin(self, now: float) -> None:
+        """Some API was enabled a moment before ``now``."""
+        self.until = now + SETTLED_AFTER

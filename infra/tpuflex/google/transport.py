@@ -14,8 +14,7 @@ from pydantic import JsonValue
 
 from tpuflex.errors import ApiError, InterruptedByUser
 from tpuflex.google.rpc_errors import NO_ANSWER, RpcError, as_exception, read_rpc_error
-from tpuflex.google.settling import Settling
-from tpuflex.google.timing import DEFAULT_BUDGET, Timing
+from tpuflex.google.timing import DEFAULT_BUDGET, Settling, Timing
 
 JsonObject = dict[str, JsonValue]
 Query = Mapping[str, str]

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from tpuflex.catalog.zones import region_of
 from tpuflex.errors import TpuflexError
 from tpuflex.google.apis import Apis
-from tpuflex.google.project_number import project_number
-from tpuflex.google.project_policy import account_of
+from tpuflex.google.project import account_of, project_number
 from tpuflex.inventory import kinds
 from tpuflex.inventory.listing import list_all
 from tpuflex.inventory.ownership import NO_STATE_ID, Maker, differences, reason

@@ -11,7 +11,7 @@ from tpuflex.errors import AlreadyExistsError
 from tpuflex.google.apis import Apis
 from tpuflex.google.bucket_owner import OWN_BUCKET
 from tpuflex.google.paging import entries, objects
-from tpuflex.google.project_policy import account_of, deleted_account
+from tpuflex.google.project import account_of, deleted_account
 from tpuflex.inventory.cloud_resource import CloudResource, described
 from tpuflex.inventory.kinds import BUCKET, SECRET, Kind
 from tpuflex.inventory.listing import Listing, list_kind

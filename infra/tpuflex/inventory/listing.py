@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tpuflex.catalog.zones import region_of
 from tpuflex.errors import AccessError, ApiError, NotFoundError, ServiceDisabledError
 from tpuflex.google.paging import entries, objects, pages
-from tpuflex.google.project_policy import POLICY, account_of, deleted_account
+from tpuflex.google.project import POLICY, account_of, deleted_account
 from tpuflex.inventory import kinds
 from tpuflex.inventory.cloud_resource import CloudResource, described, short_name
 from tpuflex.inventory.kinds import Kind

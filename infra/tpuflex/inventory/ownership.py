@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from tpuflex.google.project_policy import account_of, deleted_account
+from tpuflex.google.project import account_of, deleted_account
 from tpuflex.inventory.kinds import Inputs, Kind
 from tpuflex.naming import (
     LABEL_OWNER,

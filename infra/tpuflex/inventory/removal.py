@@ -10,7 +10,7 @@ from urllib.parse import quote
 from tpuflex.errors import ApiError, ConflictError, NotFoundError
 from tpuflex.google.apis import Apis
 from tpuflex.google.paging import objects, pages
-from tpuflex.google.project_policy import POLICY, account_of, deleted_account, grants, without
+from tpuflex.google.project import POLICY, account_of, deleted_account, grants, without
 from tpuflex.inventory.cloud_resource import account_resource
 from tpuflex.inventory.listing import read_again
 from tpuflex.inventory.ownership import Maker, differences, reason

@@ -14,7 +14,7 @@ from enum import StrEnum
 from statistics import median
 
 from pulumi_plugin.printable import printable
-from tpuflex.google.boot_log import BootEntry
+from tpuflex.google.cloud_logging import BootEntry
 from tpuflex.host.report import PHASES, READY, REPORT, HostReport, host_report, together
 
 

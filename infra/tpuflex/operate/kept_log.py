@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from tpuflex.errors import AccessError, ApiError, NotFoundError
-from tpuflex.google.boot_log import LOG, RETENTION_DAYS, BootEntry, boot_entries, last_boot
+from tpuflex.google.cloud_logging import LOG, RETENTION_DAYS, BootEntry, boot_entries, last_boot
 from tpuflex.terminal.output import for_stack
 
 if TYPE_CHECKING:

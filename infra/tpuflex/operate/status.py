@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
-from tpuflex.google.host_reports import observe_host
+from tpuflex.google.queued_resources import observe_host
 from tpuflex.host.report import HostReport
 from tpuflex.host.serving import ServingPhase
 from tpuflex.inventory.listing import ANY_ZONE

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from tpuflex.errors import AccessError, ApiError, NotFoundError
-from tpuflex.google.host_reports import observe_host
+from tpuflex.google.queued_resources import observe_host
 from tpuflex.host.metadata_keys import CONFIG_KEY, DRAIN_KEY
 from tpuflex.host.serving import Serving, ServingPhase
 from tpuflex.provider.call import HEARTBEAT, SECOND_LOOK, Call, elapsed

@@ -18,7 +18,7 @@ from tpuflex.errors import (
     ServiceDisabledError,
     TpuflexError,
 )
-from tpuflex.google.settling import SETTLED_AFTER
+from tpuflex.google.timing import SETTLED_AFTER
 from tpuflex.provider.call import Call, Deadlines, UnreadyError, elapsed
 from tpuflex.provider.place import Verdict, adopted, place, refusal, verdict, withdraw
 from tpuflex.provider.serving_hosts import serves, that_answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from tpuflex.errors import AccessError, ApiError
-from tpuflex.google.host_reports import observe_host
+from tpuflex.google.queued_resources import observe_host
 from tpuflex.host.metadata_keys import CONFIG_KEY
 from tpuflex.host.report import HostReport
 from tpuflex.host.serving import ServingPhase

@@ -16,7 +16,7 @@ from tpuflex.errors import (
     TpuflexError,
 )
 from tpuflex.google.bucket_owner import may_read_buckets
-from tpuflex.google.project_number import project_number
+from tpuflex.google.project import project_number
 from tpuflex.google.queued_resources import TpuClient
 from tpuflex.inventory.cloud_resource import described, short_name
 from tpuflex.inventory.kinds import (

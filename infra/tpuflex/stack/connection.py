@@ -23,12 +23,11 @@ from tpuflex.engine.plugin_credentials import plugins_own, with_quota_project
 from tpuflex.google.apis import Apis, apis
 from tpuflex.google.credentials import describe
 from tpuflex.google.endpoints import Endpoints
-from tpuflex.google.project_number import project_number
+from tpuflex.google.project import project_number
 from tpuflex.google.queued_resources import TpuClient
 from tpuflex.google.secrets import SecretClient
 from tpuflex.google.session import authorized_session, require_credentials
-from tpuflex.google.settling import Settling
-from tpuflex.google.timing import Timing
+from tpuflex.google.timing import Settling, Timing
 from tpuflex.google.transport import Transport
 from tpuflex.inventory.inventory import Inventory, Scope, take_inventory
 from tpuflex.naming import library_names

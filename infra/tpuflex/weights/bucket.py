@@ -43,8 +43,7 @@ from tpuflex.weights.stored_set import (
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]
 
-    from tpuflex.google.settling import Settling
-    from tpuflex.google.timing import Timing
+    from tpuflex.google.timing import Settling, Timing
     from tpuflex.settings.bucket import ExistingBucket
 
 

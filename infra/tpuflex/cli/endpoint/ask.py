@@ -11,7 +11,7 @@ import click
 
 from tpuflex import gcloud_commands
 from tpuflex.boot.certificate import read_certificate
-from tpuflex.google.owners_adapter import OwnersAdapter
+from tpuflex.google.http import OwnersAdapter
 from tpuflex.naming import API_KEY, TLS_CERTIFICATE
 from tpuflex.operate.ask import Answer, Question, ask, direct_session, pinned_session
 from tpuflex.operate.reach import reached

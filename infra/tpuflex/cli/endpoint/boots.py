@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tpuflex.errors import NotFoundError
-from tpuflex.google.boot_log import LOG, RETENTION_DAYS, boot_entries
+from tpuflex.google.cloud_logging import LOG, RETENTION_DAYS, boot_entries
 from tpuflex.operate.boots import Boot, Outcome, median_seconds, median_total, recent_boots
 from tpuflex.terminal.boot_bars import TOGETHER, PhaseTime, phase_bars, with_beside
 

@@ -1,4 +1,5 @@
-"""HTTP connections that on this machine end at this user's own processes, and at nobody else's.
+"""HTTP with bounds: connections that on this machine end at this user's own processes, and at
+nobody else's, and answers that do not fill the memory of their caller.
 
 When the embedded cloud dies, or a tunnel ends, its port is free for every user of the machine, and
 whoever takes it would be sent the token, or the key, with the next request.
@@ -8,12 +9,40 @@ from __future__ import annotations
 
 from typing import Any
 
+import requests
 from requests.adapters import HTTPAdapter
 from urllib3 import HTTPConnectionPool
 from urllib3.connection import HTTPConnection
 
 from pulumi_plugin.peer import ends_here, is_told, require_owner
-from tpuflex.errors import AccessError
+from tpuflex.errors import AccessError, ApiError
+
+#: Bytes of one answer, decompressed. The largest that Google gives is a page of 500 nodes, each
+#: with a startup script in its metadata.
+MAX_BYTES = 128 * 1024 * 1024
+_PIECE = 256 * 1024
+
+
+def read_whole(response: requests.Response, limit: int = MAX_BYTES) -> None:
+    """Read the body of ``response``, which was asked for as a stream, for its ``content``.
+
+    Raises:
+        ApiError: it has more than ``limit`` bytes; the rest is not read.
+        requests.RequestException: it broke off.
+    """
+    body = bytearray()
+    for piece in response.iter_content(_PIECE):
+        body += piece
+        if len(body) > limit:
+            response.close()
+            url = (response.url or "").partition("?")[0]
+            raise ApiError(
+                f"{url} answers with more than {limit} bytes.", status=response.status_code, url=url
+            )
+    # As requests itself does at the first access to `content`, which knows no bound.
+    response._content = bytes(body)
+    response._content_consumed = True  # type: ignore[attr-defined]  # not in its type information
+
 
 #: Seconds for a process of this machine to accept a connection; a busy one takes milliseconds.
 _ACCEPTED_WITHIN = 10.0

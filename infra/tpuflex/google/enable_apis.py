@@ -21,7 +21,7 @@ from tpuflex.errors import (
 )
 from tpuflex.google.api_states import ask_api, enabled_services, serving_apis
 from tpuflex.google.required_apis import APIS, GoogleApi
-from tpuflex.google.settling import SETTLED_AFTER
+from tpuflex.google.timing import SETTLED_AFTER
 
 if TYPE_CHECKING:
     from tpuflex.google.apis import Apis

@@ -1,4 +1,9 @@
-"""The IAM policy of a project: who has which role. Pure.
+"""A Google Cloud project: its number, and its IAM policy, which says who has which role.
+
+The names of buckets are taken by whoever comes first, all over the world, and ours can be computed
+by everybody. The number of the project that a bucket is in is given by Google and cannot be chosen
+(https://cloud.google.com/resource-manager/docs/creating-managing-projects#before_you_begin), so
+that a bucket is ours only if it says our project's.
 
 https://cloud.google.com/iam/docs/policies
 """
@@ -7,18 +12,46 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tpuflex.errors import AccessError, ApiError
 from tpuflex.google.paging import entries, objects
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from tpuflex.google.transport import JsonObject
+    from tpuflex.google.transport import Api, JsonObject
 
 #: Body that asks for a policy; version 3 shows conditions, and keeps them.
 POLICY: JsonObject = {"options": {"requestedPolicyVersion": 3}}
 
 _ACCOUNT = "serviceAccount:"
 _DELETED = f"deleted:{_ACCOUNT}"
+
+
+def project_number(resourcemanager: Api, project: str) -> str:
+    """The number of ``project``, in decimal digits.
+
+    https://cloud.google.com/resource-manager/reference/rest/v1/projects/get
+
+    Args:
+        resourcemanager: client of the Resource Manager API.
+        project: project id.
+
+    Raises:
+        AccessError: the caller may not read the project, or there is none.
+        ApiError: the answer names no number.
+    """
+    try:
+        answer = resourcemanager.call("GET", f"/v1/projects/{project}")
+    except AccessError as error:
+        raise AccessError(
+            f"The number of project {project}, which tells whether a bucket is yours, cannot be "
+            f"read: {error.message}",
+            hint="It needs resourcemanager.projects.get, which the role Browser has.",
+        ) from error
+    number = str(answer.get("projectNumber") or "")
+    if not (number.isascii() and number.isdecimal()):
+        raise ApiError(f"Resource Manager names no number for project {project}")
+    return number
 
 
 def account_of(member: str) -> str:
