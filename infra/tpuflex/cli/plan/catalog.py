@@ -1,106 +1,98 @@
-"""The steps of `tpuflex catalog`: choose the rows, show them with their sources."""
+"""What `tpuflex catalog` prints: rows as tables, or one row in full, with their sources."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from tpuflex.catalog import KINDS
-from tpuflex.catalog.rows import Image, Model, Price, Seen, Sourced, Zone
-from tpuflex.cli.plan.catalog_tables import COLUMNS, KNOWABLE, cells, shown
-from tpuflex.errors import NotFoundError
-from tpuflex.planning.figure import SourceList
+from tpuflex.catalog.listing import Listing, row_names
+from tpuflex.catalog.rows import Accelerator, Image, Model, Price, Seen, Sourced, Zone
+from tpuflex.planning.figure import GIB, SourceList
 from tpuflex.terminal.money import show_sources
 
 if TYPE_CHECKING:
-    from tpuflex.catalog.catalog import Catalog
-    from tpuflex.cli.invocation import Invocation
     from tpuflex.terminal.output import Output
 
-
-def run_catalog(invocation: Invocation, kind: str | None, name: str | None) -> None:
-    """Show the rows of ``kind`` called ``name``; all of them without a name or a kind.
-
-    Raises:
-        NotFoundError: there is no such row, project or stack.
-        SettingsError: a row of the user's is wrong.
-    """
-    catalog = _catalog(invocation)
-    kinds = KINDS if kind is None else (kind,)
-    rows = {each: tuple(getattr(catalog, each).values()) for each in kinds}
-    if kind is not None and name is not None:
-        rows = {kind: _called(kind, rows[kind], name)}
-    own = {each: getattr(catalog.own, each) for each in kinds}
-    yours = {each: [row for row in rows[each] if row in own[each]] for each in kinds}
-    invocation.output.document({**_document(rows), "own": _document(yours)})
-    if kind is None:
-        _show_counts(invocation.output, rows, own)
-    elif name is None:
-        _show_table(invocation.output, kind, rows[kind], own[kind])
-    else:
-        for row in rows[kind]:
-            _show_row(invocation.output, row, yours=row in own[kind])
-
-
-def _catalog(invocation: Invocation) -> Catalog:
-    if invocation.chosen_stack:
-        return invocation.open_stack(deploying=False, by_catalog=True).settings.catalog
-    return invocation.catalog
-
-
-def _called(kind: str, rows: Sequence[Sourced], name: str) -> tuple[Sourced, ...]:
-    found = tuple(row for row in rows if _is_called(row, name))
-    if found:
-        return found
-    names = list(dict.fromkeys(_names(row)[0] for row in rows))
-    within = [each for each in names if name.lower() in each.lower()]
-    near = within or difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-    hint = f"Did you mean {' or '.join(near[:3])}? " if near else ""
-    raise NotFoundError(
-        f"The catalog has no {name!r} among its {kind}.",
-        hint=f"{hint}`tpuflex catalog {kind}` lists them.",
-    )
-
-
-def _is_called(row: Sourced, name: str) -> bool:
-    if isinstance(row, Image):
-        digest = name.rpartition("@")[2].removeprefix("sha256:")
-        return name == row.repository or bool(digest and row.digest[7:].startswith(digest))
-    return name in _names(row)
-
-
-def _names(row: Sourced) -> tuple[str, ...]:
-    """What the row is asked for by; the first is the best known."""
-    match row:
-        case Zone():
-            return (row.zone,)
-        case Price():
-            return (row.region, row.generation)
-        case Image():
-            return (row.repository, row.digest)
-        case _:
-            return (str(row.model_dump(include={"name"})["name"]),)
-
-
-def _document(rows: Mapping[str, Sequence[Sourced]]) -> dict[str, list[object]]:
-    """``rows`` as a catalog.yaml would hold them."""
-    return {
-        kind: [row.model_dump(mode="json", exclude_none=True) for row in listed]
-        for kind, listed in rows.items()
+#: Headers of the columns by the kind of rows; the source's is added to each.
+_COLUMNS: dict[str, tuple[str, ...]] = {
+    "accelerators": (
+        "NAME",
+        "CHIPS",
+        "HOSTS",
+        "TOPOLOGY",
+        "HBM GB",
+        "USABLE GiB",
+        "VCPU",
+        "RAM GB",
+        "BF16",
+        "INT8",
+        "FP8",
+        "HBM GB/s",
+        "API",
+    ),
+    "zones": ("ZONE", "CHIPS", "FLEX-START", "NOTE"),
+    "prices": ("REGION", "CHIPS", "KIND", "USD PER CHIP AND HOUR"),
+    "models": (
+        "NAME",
+        "PARAMS B",
+        "ACTIVE B",
+        "LAYERS",
+        "KV HEADS",
+        "HEAD DIM",
+        "WINDOW",
+        "CONTEXT",
+        "TAKES",
+        "GATED",
+        "SERVED ON",
+        "FAILED ON",
+    ),
+    "images": ("REPOSITORY", "DIGEST", "VLLM", "FLOOR"),
+}
+#: Fields that every row would have if somebody had looked; other absent ones do not apply.
+_KNOWABLE = frozenset(
+    {
+        "bf16_tflops",
+        "hbm_bytes_per_chip",
+        "hbm_gbps",
+        "int8_tops",
+        "ram_gb_per_host",
+        "vcpus_per_host",
+        "usd_per_chip_hour",
+        "audio_tower",
+        "gated",
+        "license",
+        "max_context",
+        "date",
+        "security_floor",
+        "tag",
+        "vllm_version",
     }
+)
+#: What stands for a fact that nobody has.
+_UNKNOWN = "?"
+#: What stands for a rate that the hardware does not have, or a property that does not apply.
+_NONE = "-"
 
 
-def _show_counts(
-    output: Output,
-    rows: Mapping[str, Sequence[Sourced]],
-    own: Mapping[str, Sequence[Sourced]],
-) -> None:
+def show_catalog(output: Output, found: Listing, kind: str | None, name: str | None) -> None:
+    """Show the rows of ``kind`` called ``name``; how many there are of each kind without one."""
+    output.document(found.to_json())
+    if kind is None:
+        _show_counts(output, found)
+    elif name is None:
+        _show_table(output, kind, found.rows[kind], found.own[kind])
+    else:
+        for row in found.rows[kind]:
+            _show_row(output, row, yours=row in found.own[kind])
+
+
+def _show_counts(output: Output, found: Listing) -> None:
     output.table(
         ("KIND", "ROWS", "YOURS", "OLDEST", "NEWEST"),
         [
-            (kind, str(len(listed)), str(len(own[kind])), *_dates(listed))
-            for kind, listed in rows.items()
+            (kind, str(len(listed)), str(len(found.own[kind])), *_dates(listed))
+            for kind, listed in found.rows.items()
         ],
     )
     output.result("\n`tpuflex catalog KIND` lists the rows with their sources.")
@@ -115,17 +107,17 @@ def _show_table(output: Output, kind: str, rows: Sequence[Sourced], own: Sequenc
     sources = SourceList()
     lines = []
     for row in rows:
-        first, *rest = cells(row)
+        first, *rest = _cells(row)
         mark = "*" if row in own else ""
         lines.append((f"{first}{mark}", *rest, sources.references([row.source])))
-    output.table((*COLUMNS[kind], "SOURCE"), lines)
+    output.table((*_COLUMNS[kind], "SOURCE"), lines)
     if own:
         output.result("\n* a row of yours")
     show_sources(output, sources)
 
 
 def _show_row(output: Output, row: Sourced, *, yours: bool) -> None:
-    output.heading(" ".join(_names(row)[:1]) + (" (a row of yours)" if yours else ""))
+    output.heading(row_names(row)[0] + (" (a row of yours)" if yours else ""))
     output.facts(_facts(row))
     output.result()
 
@@ -134,14 +126,98 @@ def _facts(row: Sourced) -> Iterator[tuple[str, str]]:
     for name, value in row:
         if name in ("source", "note", "seen"):
             continue
-        yield name, "" if value is None and name not in KNOWABLE else shown(value)
+        yield name, "" if value is None and name not in _KNOWABLE else _shown(value)
     if isinstance(row, Model):
-        yield "seen", "\n".join(map(_seen, row.seen)) or "nothing: no report is known"
+        yield "seen", "\n".join(map(_report, row.seen)) or "nothing: no report is known"
     if isinstance(row, Image):
         yield "seen", "\n".join(row.seen) or "nothing: no report is known"
     yield "note", row.note or ""
     yield "source", row.source.text
 
 
-def _seen(report: Seen) -> str:
+def _report(report: Seen) -> str:
     return f"{report.result} on {report.accelerator}: {report.what}\n  {report.source.text}"
+
+
+def _cells(row: Sourced) -> tuple[str, ...]:
+    """The cells of ``row`` below :data:`_COLUMNS`."""
+    match row:
+        case Accelerator():
+            return _accelerator(row)
+        case Zone():
+            return (row.zone, row.generation, row.flex_start, row.note or "")
+        case Price():
+            return (row.region, row.generation, row.kind, _shown(row.usd_per_chip_hour))
+        case Model():
+            return _model(row)
+        case Image():
+            digest = row.digest.removeprefix("sha256:")[:12]
+            return (row.repository, digest, _shown(row.vllm_version), _shown(row.security_floor))
+    raise TypeError(f"no table has rows of {type(row).__name__}")
+
+
+def _shown(value: object) -> str:
+    """A fact for people: ``?`` where it is not known."""
+    match value:
+        case None:
+            return _UNKNOWN
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:g}"
+        case Decimal():
+            return f"{value:f}"
+        case tuple():
+            return ", ".join(map(str, value))
+        case _:
+            return str(value)
+
+
+def _accelerator(row: Accelerator) -> tuple[str, ...]:
+    usable = None if row.hbm_bytes_per_chip is None else round(row.hbm_bytes_per_chip / GIB, 2)
+    return (
+        row.name,
+        str(row.chips),
+        str(row.hosts),
+        row.topology,
+        str(row.hbm_gb_per_chip),
+        _shown(usable),
+        _shown(row.vcpus_per_host),
+        _shown(row.ram_gb_per_host),
+        _shown(row.bf16_tflops),
+        _shown(row.int8_tops),
+        _NONE if row.fp8_tflops is None else _shown(row.fp8_tflops),
+        _shown(row.hbm_gbps),
+        _shown(row.flex_start_api),
+    )
+
+
+def _model(row: Model) -> tuple[str, ...]:
+    return (
+        row.name,
+        _billions(row.text_params),
+        _NONE if row.active_params is None else _billions(row.active_params),
+        str(row.layers),
+        _both(row.kv_heads, row.global_kv_heads),
+        _both(row.head_dim, row.global_head_dim),
+        _NONE if row.window is None else str(row.window),
+        _shown(row.max_context),
+        "+".join(row.modalities),
+        _shown(row.gated),
+        _seen(row, "served"),
+        _seen(row, "failed"),
+    )
+
+
+def _billions(params: int) -> str:
+    return f"{params / 1e9:.2f}"
+
+
+def _both(sliding: int, full: int | None) -> str:
+    """One figure, or those of sliding-window and full-attention layers."""
+    return str(sliding) if full is None else f"{sliding}/{full}"
+
+
+def _seen(row: Model, result: str) -> str:
+    names = dict.fromkeys(each.accelerator for each in row.seen if each.result == result)
+    return " ".join(names) or _NONE

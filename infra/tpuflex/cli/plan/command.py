@@ -259,9 +259,14 @@ def catalog(invocation: Invocation, kind: str | None, name: str | None) -> None:
 
     Exit codes: 4 if there is no such row, 5 if a row of yours is wrong.
     """
-    from tpuflex.cli.plan.catalog import run_catalog
+    from tpuflex.catalog.listing import listing
+    from tpuflex.cli.plan.catalog import show_catalog
 
-    run_catalog(invocation, kind, name)
+    if invocation.chosen_stack:
+        known = invocation.open_stack(deploying=False, by_catalog=True).settings.catalog
+    else:
+        known = invocation.catalog
+    show_catalog(invocation.output, listing(known, kind, name), kind, name)
 
 
 @click.command(
