@@ -37,6 +37,7 @@ RANKS: dict[str, int] = {
     # The program reads the files of a model on this machine, by which the stack is planned.
     "program": 11,
     "operate": 10,
+    "scaffold": 10,
     "sizing": 10,
     "weights": 9,
     "stack": 8,
@@ -50,7 +51,6 @@ RANKS: dict[str, int] = {
     "policy": 5,
     "provider": 5,
     "tpu": 5,
-    "scaffold": 5,
     "inventory": 4,
     "google": 3,
     "embedded_cloud": 3,

@@ -107,11 +107,13 @@ def init(
     Exit codes: 5 if the stack would be wrong, 2 if something is missing and there is no terminal to
     ask on.
     """
-    from tpuflex.cli.project.init import InitOptions, run_init
+    from tpuflex.cli.project.init import run_init
+    from tpuflex.scaffold.new_project import InitOptions
 
     options = InitOptions(
         directory=directory,
         name=name,
+        stack=invocation.chosen_stack,
         cloud=cloud,
         template=template,
         source=source,

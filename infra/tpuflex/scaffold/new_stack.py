@@ -9,20 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
 import yaml
 
 from tpuflex.catalog.catalog import Catalog
 from tpuflex.catalog.zones import region_of
-from tpuflex.cli.project.questions import Questions
-from tpuflex.cli.project.stack_options import (
-    StackOptions,
-    google_stack,
-    image_of,
-    longest_context,
-    text_at,
-)
-from tpuflex.errors import Finding, SettingsError
+from tpuflex.errors import Finding, SettingsError, UsageError
 from tpuflex.naming import slug
 from tpuflex.scaffold.foreign_file import translated_file
 from tpuflex.scaffold.google_stack import (
@@ -30,8 +21,13 @@ from tpuflex.scaffold.google_stack import (
     GoogleStack,
     first_flags,
     google_sections,
+    google_stack,
+    image_of,
+    longest_context,
+    text_at,
     weights_directory,
 )
+from tpuflex.scaffold.options import Questions, StackOptions
 from tpuflex.scaffold.sections import put, value_at
 from tpuflex.scaffold.shipped_stacks import EMBEDDED, ShippedStack, shipped_stack
 from tpuflex.settings.model import PLACEHOLDER_PROJECT
@@ -88,12 +84,12 @@ def new_stack(
     ``--from`` may name.
 
     Raises:
-        click.UsageError: options contradict each other, or something is missing.
+        UsageError: options contradict each other, or something is missing.
         NotFoundError: no such template or file.
         SettingsError: the file of ``--from``, or an option, cannot be read.
     """
     if options.template and options.source:
-        raise click.UsageError("--template and --from are two beginnings: give one.")
+        raise UsageError("--template and --from are two beginnings: give one.")
     if options.template:
         stack = _from_template(options, shipped_stack(options.template), questions)
     else:
@@ -128,7 +124,7 @@ def _from_template(options: StackOptions, shipped: ShippedStack, questions: Ques
     sections = shipped.sections
     cloud = str(sections["cloud"])
     if options.cloud not in (None, cloud):
-        raise click.UsageError(f"The stack {shipped.name} is for --cloud {cloud}.")
+        raise UsageError(f"The stack {shipped.name} is for --cloud {cloud}.")
     project = options.project
     if cloud == "google":
         project = questions.ask("--project", project, "Google Cloud project id")
@@ -158,7 +154,7 @@ def _read_file(
     """What the file of ``--from`` says, with answers for the variables that nothing sets.
 
     Raises:
-        click.UsageError: there is such a variable, and nobody to ask.
+        UsageError: there is such a variable, and nobody to ask.
     """
     # A secret of this shell has no place in a stack file.
     given = {name: value for name, value in environ.items() if not names_secret(name)}
@@ -277,7 +273,7 @@ def _change(stack: NewStack, change: str) -> None:
     key, equals, text = change.partition("=")
     key = key.removeprefix("tpuflex:")
     if not equals or not key:
-        raise click.UsageError(f"--set {change!r}: write KEY=VALUE.")
+        raise UsageError(f"--set {change!r}: write KEY=VALUE.")
     try:
         put(stack.sections, key, read_yaml(text).value)
     except (yaml.YAMLError, RefusedYamlError, KeyError) as error:
