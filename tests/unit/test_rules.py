@@ -14,8 +14,8 @@ from tests.unit.stack_sections import (
     sections,
 )
 from tpuflex.settings.load import parse
-from tpuflex.settings.model import SliceSettings
-from tpuflex.settings.rules import BOOT_ALLOWANCE, warnings
+from tpuflex.settings.rules import warnings
+from tpuflex.settings.slice import BOOT_ALLOWANCE, SliceSettings
 
 ROOT = Path(__file__).parents[2]
 DIGEST = "sha256:" + "ab" * 32

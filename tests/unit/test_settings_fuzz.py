@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from tests.unit.stack_sections import sections
 from tpuflex.errors import SettingsError
 from tpuflex.settings.load import parse
-from tpuflex.settings.model import SliceSettings, StackSettings
+from tpuflex.settings.model import StackSettings
 from tpuflex.settings.network import NetworkSettings
 from tpuflex.settings.rules import warnings
 from tpuflex.settings.serving import ServingFlags, ServingSettings
+from tpuflex.settings.slice import SliceSettings
 
 _SCALARS = (
     st.none()

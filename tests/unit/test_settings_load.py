@@ -13,7 +13,7 @@ from pulumi.runtime.config import set_all_config
 from tests.unit.stack_sections import TPU_IMAGE, sections
 from tpuflex.errors import NotFoundError, SettingsError
 from tpuflex.settings.load import load_pulumi_config, load_stack_file, parse
-from tpuflex.settings.model import SliceSettings
+from tpuflex.settings.slice import SliceSettings
 
 GOOD = f"""\
 encryptionsalt: v1:abc

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -26,6 +26,7 @@ from tpuflex.naming import API_KEY, VLLM_ENDPOINT, Names
 from tpuflex.planning.cost import RunCost, run_cost
 from tpuflex.queued_resource.states import Lifecycle
 from tpuflex.settings.model import StackSettings
+from tpuflex.settings.slice import REQUEST_INPUTS, TIMEOUT_INPUTS
 from tpuflex.settings.stack_document import COVERED, GCP_NAMESPACE
 from tpuflex.tpu import BootDiskArgs, Provider, QueuedResource, StateId
 
@@ -63,12 +64,6 @@ _NO_HASH = (
     " serve.\nRun `tpuflex weights hash` (or `tpuflex weights hash DIRECTORY`) and write what it"
     " prints there; or bring the stack up with `tpuflex up`, which finds it out."
 )
-
-
-#: Keys of `tpuflex:slice` that the queued resource has another name for.
-_OTHERWISE = {"drain": "drain_timeout", "give_up_after": "valid_until_duration"}
-#: Those that are no argument of it, or one that more goes into.
-_APART = frozenset({"drain_margin", "runtime_version", "timeouts"})
 
 
 class VllmEndpoint(pulumi.ComponentResource):
@@ -277,14 +272,21 @@ def _boot_disk(key: pulumi.Output[str] | None) -> BootDiskArgs | None:
 
 
 def _capacity(given: Given) -> dict[str, Any]:
-    """The arguments of the queued resource that are keys of `tpuflex:slice` as they are written."""
-    slice_ = given.settings.slice
-    waits = {f"{name}_timeout": value for name, value in slice_.timeouts}
-    values = {_OTHERWISE.get(name, name): value for name, value in slice_ if name not in _APART}
-    return {
-        name: google_duration(value) if isinstance(value, timedelta) else value
-        for name, value in {**values, **waits}.items()
-    } | {
-        "zones": list(slice_.zones),
-        "rerun": then(given.known("slice.rerun"), lambda found: found.slice.rerun),
+    """The inputs of the queued resource that are keys of `tpuflex:slice`, each as soon as it is
+    known."""
+
+    def reader(key: str) -> Callable[[StackSettings], Any]:
+        return lambda found: _google(getattr(found.slice, key))
+
+    keys = {
+        name: then(given.known(f"slice.{key}"), reader(key)) for key, name in REQUEST_INPUTS.items()
     }
+    timeouts = given.settings.slice.timeouts
+    return keys | {name: _google(getattr(timeouts, key)) for key, name in TIMEOUT_INPUTS.items()}
+
+
+def _google(value: object) -> object:
+    """``value`` of the settings as the queued resource takes it."""
+    if isinstance(value, timedelta):
+        return google_duration(value)
+    return list(value) if isinstance(value, tuple) else value

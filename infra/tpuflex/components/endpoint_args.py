@@ -16,12 +16,12 @@ from tpuflex.settings.encryption import EncryptionSettings
 from tpuflex.settings.identity import IdentitySettings
 from tpuflex.settings.model import (
     ModelSettings,
-    SliceSettings,
     StackSettings,
 )
 from tpuflex.settings.network import NetworkSettings
 from tpuflex.settings.secrets import SecretsSettings
 from tpuflex.settings.serving import ServingSettings
+from tpuflex.settings.slice import SliceSettings
 
 #: Called with the state's id once it is known and before anything that carries it is made; never in
 #: a preview before the first update.

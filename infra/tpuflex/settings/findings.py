@@ -16,10 +16,11 @@ from tpuflex.duration import format_duration
 from tpuflex.errors import Finding
 from tpuflex.settings.base import REFUSED, Remedy
 from tpuflex.settings.extra_args import unknown_setting
-from tpuflex.settings.model import NAMESPACE, SliceSettings, StackSettings
+from tpuflex.settings.model import NAMESPACE, StackSettings
 from tpuflex.settings.plain import shown
 from tpuflex.settings.schema import descriptions
 from tpuflex.settings.serving import ServingFlags
+from tpuflex.settings.slice import SliceSettings
 from tpuflex.settings.stack_yaml import join
 
 UNKNOWN = "unknown key"

@@ -42,7 +42,7 @@ from tpuflex.settings.read import (
     with_line,
 )
 from tpuflex.settings.rules import check_draft
-from tpuflex.settings.slice_fields import Lookup
+from tpuflex.settings.slice import Lookup
 from tpuflex.settings.stack_document import (
     config_of,
     ignored_keys,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from dataclasses import field as dataclass_field
-from datetime import timedelta
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, GetCoreSchemaHandler, model_validator
@@ -16,7 +15,6 @@ from pydantic_core import CoreSchema, core_schema
 
 from tpuflex.catalog.catalog import Catalog, builtin
 from tpuflex.catalog.rows import CatalogRows
-from tpuflex.catalog.zones import region_of
 from tpuflex.naming import TLS_CERTIFICATE, Names, SecretRole
 from tpuflex.queued_resource.limits import PROJECT_PATTERN
 from tpuflex.settings.base import ExtraFiles, Frozen, Remedy
@@ -28,14 +26,7 @@ from tpuflex.settings.network import ExistingNetwork, NetworkSettings
 from tpuflex.settings.policy_section import Budget, Waiver
 from tpuflex.settings.secrets import SecretsSettings
 from tpuflex.settings.serving import ServingSettings
-from tpuflex.settings.slice_fields import (
-    AcceleratorType,
-    Drain,
-    DrainMargin,
-    RunDuration,
-    Timeout,
-    Zone,
-)
+from tpuflex.settings.slice import SliceSettings
 from tpuflex.settings.weights_source import WeightsSource
 
 
@@ -79,114 +70,6 @@ ProjectId = Annotated[
 #: What a TPU node takes, which is the narrowest: no letters beyond ASCII.
 LabelKey = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
 LabelValue = Annotated[str, Field(pattern=r"^[a-z0-9_-]{0,63}$")]
-
-
-class Timeouts(Frozen):
-    """How long each part of bringing a slice up or down may take."""
-
-    queue: Timeout = timedelta(hours=24)
-    """In the queue, until capacity is granted. After that the request stays in the queue and in
-    the state; another `up` goes on waiting."""
-
-    provisioning: Timeout = timedelta(hours=3)
-    """From the grant until the hosts are running."""
-
-    delete: Timeout = timedelta(hours=3)
-    """From the delete call until queued resource and node are gone. A slice in PROVISIONING
-    cannot be deleted, and may stay in that state for two hours."""
-
-    first_report: Timeout = timedelta(minutes=10)
-    """From ACTIVE until the host says for the first time where its boot stands; also how long its
-    reports may be refused later. A host that cannot report looks like one that is broken."""
-
-    ready: Timeout = timedelta(hours=1)
-    """From ACTIVE until the host has served a completion."""
-
-
-class SliceSettings(Frozen):
-    """The TPU slice and how long it may run."""
-
-    zones: Annotated[tuple[Zone, ...], Remedy("Write a zone such as us-east5-a.")] = Field(
-        min_length=1
-    )
-    """Zones in which to request capacity, such as us-east5-a. One of them gets the slice. They are
-    in one region, where the weights are; or in several, with the weights in the library and the
-    ranges of further subnetworks in network.subnetwork_cidrs."""
-
-    strategy: Literal["race", "ordered"] = "race"
-    """How to use several zones: `race` requests capacity in all at once, the first to grant it
-    wins and the other requests are deleted; `ordered` tries one zone after the other, each for
-    its share of timeouts.queue."""
-
-    accelerator_type: AcceleratorType
-    """Accelerator type such as v6e-4 (four v6e chips)."""
-
-    max_run_duration: RunDuration
-    """Google deletes the slice after this time, whatever it is doing: at least 10m, at most 7d."""
-
-    runtime_version: str | None = None
-    """TPU software version; by default the catalog's value for the accelerator."""
-
-    give_up_after: Timeout | None = None
-    """Google gives the request up after this time in the queue: it fails, and nothing is granted,
-    and billed, when nobody is there any more. Without it the request waits until it is granted or
-    `down` withdraws it, whether or not an `up` is running. A change while it waits asks anew."""
-
-    renew_before: Timeout | None = None
-    """Plan a new run once less than this is left of the current one, or it has ended; the old
-    slice serves until the new one does. Without it, a run that ended stays ended."""
-
-    drain: Drain = timedelta(minutes=10)
-    """How long requests in flight are waited for before a slice that serves is deleted, from 0s to
-    1h, and never longer than half of timeouts.delete. It admits no new ones meanwhile. `down` takes
-    it from the last `up`, not from the file. A change does what `on_boot_change` says: by default
-    `up` makes another slice."""
-
-    drain_margin: DrainMargin = timedelta(minutes=5)
-    """How long before the end of its run, when Google deletes it, a slice stops admitting requests,
-    at least 30s; and up to 3 minutes earlier, as the host counts its run from before its boot. A
-    change does what `on_boot_change` says: by default `up` makes another slice."""
-
-    rerun: Annotated[str | None, Remedy("Write any word, or remove the key.")] = Field(
-        default=None, min_length=1, max_length=128
-    )
-    """Any text; changing it starts a new run."""
-
-    on_run_end: Literal["keep", "delete", "accept"] = "keep"
-    """What the next `up` does when the run has ended: `keep` its request, which still uses quota,
-    or `delete` it, and fail, because there is no slice; or `accept` the end: keep the request,
-    warn, and succeed without a slice. None of them asks for another run. Without effect where
-    `renew_before` is set."""
-
-    on_boot_change: Literal["replace", "update"] = "replace"
-    """What a changed startup script or boot configuration does: `replace` creates a new slice that
-    runs it; `update` changes it in place, with effect when the hosts boot the next time (a changed
-    `secure_boot`: with the next slice)."""
-
-    on_boot_failure: Literal["keep", "delete"] = "keep"
-    """What `up` does with a new slice whose boot has failed, or that reports nothing within
-    timeouts.first_report: `keep` it, which is billed, for a look at it; `delete` it, and nothing
-    else, and say why. One that served before is kept, and so is one that is only slow."""
-
-    replace: Literal["create_first", "delete_first"] = "create_first"
-    """How a slice is replaced, by a change or a renewal: `create_first` has the next one serve
-    before this one is deleted, which takes quota for both; `delete_first` drains and deletes this
-    one first, and nothing serves until the next one is granted and has booted."""
-
-    secure_boot: bool = False
-    """Whether the hosts verify what they boot (Secure Boot). Off by default: it has not been seen
-    to work with the TPU images yet. A change does what `on_boot_change` says."""
-
-    deletion_protection: bool = False
-    """Refuse to delete or replace the slice while it is ACTIVE. To delete it, set this to false
-    and run `up` first."""
-
-    timeouts: Timeouts = Timeouts()
-
-    @property
-    def regions(self) -> tuple[str, ...]:
-        """The regions of the zones, in their order."""
-        return tuple(dict.fromkeys(map(region_of, self.zones)))
 
 
 class WeightsSettings(Frozen):

@@ -6,31 +6,23 @@ likely wrong, but for the user to decide.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from datetime import timedelta
 
 from tpuflex.catalog.catalog import Catalog
-from tpuflex.duration import format_duration
 from tpuflex.errors import Finding
 from tpuflex.gcloud_commands import show_project
 from tpuflex.naming import HOST_SECRET_ROLES
-from tpuflex.queued_resource import limits
 from tpuflex.settings.memory_rules import memory_findings, memory_warnings
 from tpuflex.settings.model import (
     PLACEHOLDER_PROJECT,
     Draft,
     ModelSettings,
-    SliceSettings,
     StackSettings,
 )
 from tpuflex.settings.network_rules import network_findings, network_warnings, region_findings
 from tpuflex.settings.secrets import SecretsSettings, existing_secret_setting, version_setting
 from tpuflex.settings.serving_rules import serving_findings, serving_warnings
-
-#: How much earlier than its `drain_margin` says a host may drain: it counts its run from so long
-#: before its first boot (``BOOT_ALLOWANCE`` of ``startup/88-watch.sh``).
-BOOT_ALLOWANCE = timedelta(minutes=3)
+from tpuflex.settings.slice import slice_findings, slice_warnings
 
 
 def check(settings: StackSettings) -> tuple[Finding, ...]:
@@ -61,11 +53,7 @@ def _all_findings(draft: Draft, *, planned: bool) -> Iterator[Finding]:
             f"Write your Google Cloud project id (`{show_project()}` shows it).",
         )
     if draft.slice is not None:
-        yield from _zones(draft.slice)
-        yield from _renewal(draft.slice)
-        yield from _drain(draft.slice)
-        yield from _protection(draft.slice)
-        yield from _runtime(draft.catalog, draft.slice)
+        yield from slice_findings(draft.slice, draft.catalog)
     if draft.model is not None:
         yield from _bucket(draft.model)
     yield from _code(draft)
@@ -98,87 +86,6 @@ def _code(draft: Draft) -> Iterator[Finding]:
         )
 
 
-def _zones(slice_: SliceSettings) -> Iterator[Finding]:
-    key = "tpuflex:slice.zones"
-    if twice := limits.named_twice(slice_.zones):
-        yield Finding(key, f"{', '.join(twice)} is named twice", "Name each zone once.")
-
-
-def _renewal(slice_: SliceSettings) -> Iterator[Finding]:
-    renew, run = slice_.renew_before, slice_.max_run_duration
-    if renew is not None and limits.renews_at_once(renew, run):
-        yield Finding(
-            "tpuflex:slice.renew_before",
-            f"{format_duration(renew)} is not shorter than tpuflex:slice.max_run_duration "
-            f"({format_duration(run)}), so every run would be renewed as soon as it begins",
-            "Write less, or a longer max_run_duration.",
-        )
-
-
-def _drain(slice_: SliceSettings) -> Iterator[Finding]:
-    run = format_duration(slice_.max_run_duration)
-    if slice_.drain > slice_.max_run_duration:
-        yield Finding(
-            "tpuflex:slice.drain",
-            f"{format_duration(slice_.drain)} is longer than tpuflex:slice.max_run_duration "
-            f"({run})",
-            "Write less, or a longer max_run_duration.",
-        )
-    if slice_.drain_margin >= slice_.max_run_duration:
-        yield Finding(
-            "tpuflex:slice.drain_margin",
-            f"{format_duration(slice_.drain_margin)} is not shorter than "
-            f"tpuflex:slice.max_run_duration ({run}), so nothing would ever be admitted",
-            "Write less, or a longer max_run_duration.",
-        )
-    elif slice_.drain_margin + BOOT_ALLOWANCE >= slice_.max_run_duration:
-        yield Finding(
-            "tpuflex:slice.drain_margin",
-            f"{format_duration(slice_.drain_margin)} and the {format_duration(BOOT_ALLOWANCE)} by"
-            " which a host may drain earlier are not shorter than tpuflex:slice.max_run_duration"
-            f" ({run}), so nothing would ever be admitted",
-            "Write less, or a longer max_run_duration.",
-        )
-
-
-def _slice_warnings(slice_: SliceSettings) -> Iterator[Finding]:
-    renew = slice_.renew_before
-    if renew is None:
-        return
-    if renew <= slice_.drain_margin + BOOT_ALLOWANCE:
-        yield Finding(
-            "tpuflex:slice.renew_before",
-            f"{format_duration(renew)} is not longer than tpuflex:slice.drain_margin"
-            f" ({format_duration(slice_.drain_margin)}) and the {format_duration(BOOT_ALLOWANCE)}"
-            " by which a host may drain earlier, so the endpoint is closed before its next run is"
-            " due",
-            "Write more, or a shorter drain_margin.",
-        )
-    if slice_.on_run_end != "keep":
-        yield Finding(
-            "tpuflex:slice.on_run_end",
-            f"{slice_.on_run_end} has no effect where tpuflex:slice.renew_before is set: an `up`"
-            " after the end of a run starts the next one",
-            "Remove it, or remove renew_before.",
-        )
-
-
-def _protection(slice_: SliceSettings) -> Iterator[Finding]:
-    if slice_.deletion_protection and slice_.replace == "delete_first":
-        yield Finding(
-            "tpuflex:slice.replace",
-            "delete_first deletes what serves, which tpuflex:slice.deletion_protection forbids",
-            "Write create_first, or deletion_protection: false.",
-        )
-    if slice_.deletion_protection and slice_.on_boot_failure == "delete":
-        yield Finding(
-            "tpuflex:slice.on_boot_failure",
-            "it cannot be delete while tpuflex:slice.deletion_protection is true, which refuses"
-            " to delete what is ACTIVE",
-            "Write keep, or no deletion_protection.",
-        )
-
-
 def _bucket(model: ModelSettings) -> Iterator[Finding]:
     if not model.weights.manage_grants and model.weights.existing is None:
         yield Finding(
@@ -199,38 +106,13 @@ def _bucket_warnings(settings: StackSettings) -> Iterator[Finding]:
         )
 
 
-def _runtime(catalog: Catalog, slice_: SliceSettings) -> Iterator[Finding]:
-    row = catalog.accelerator(slice_.accelerator_type)
-    if row is not None and row.runtime_version is None and slice_.runtime_version is None:
-        yield Finding(
-            "tpuflex:slice.runtime_version",
-            f"is missing, and the catalog's row of {row.name} gives none",
-            "Write the TPU software version, such as v2-alpha-tpuv6e, here or in the row.",
-        )
-    if row is None or row.runtime_version is None or slice_.runtime_version is None:
-        return
-    chosen, right = (_chips(name) for name in (slice_.runtime_version, row.runtime_version))
-    if chosen and right and chosen != right:
-        yield Finding(
-            "tpuflex:slice.runtime_version",
-            f"{slice_.runtime_version} is not for the chips of {row.name}",
-            f"Write {row.runtime_version}, or remove it.",
-        )
-
-
-def _chips(runtime_version: str) -> str | None:
-    """The chips in the name ``runtime_version``, such as 5lite in v2-alpha-tpuv5-lite, if any."""
-    found = re.search(r"tpu-?(?:vm-)?v?(\d+[a-z]*(?:-lite(?:pod)?)?)(?![0-9a-z])", runtime_version)
-    return found[1].replace("-", "").removesuffix("pod") if found else None
-
-
 def _all_warnings(settings: StackSettings) -> Iterator[Finding]:
     row = settings.catalog.accelerator(settings.slice.accelerator_type)
     for index, zone in enumerate(settings.slice.zones):
         if row is not None:
             key = f"tpuflex:slice.zones[{index}]"
             yield from _zone_warning(settings.catalog, key, zone, row.generation)
-    yield from _slice_warnings(settings.slice)
+    yield from slice_warnings(settings.slice)
     yield from network_warnings(settings)
     yield from identity_warnings(settings)
     yield from secret_warnings(settings)
