@@ -199,12 +199,14 @@ def _input(group: type[BaseModel], field: str, row: Input, found: JsonValue) -> 
     inside = object_type(group.model_fields[field].annotation)
     if row.form is Form.FLAG:
         return None if found is None else True
+    if row.form is Form.ALWAYS and found is None:
+        return False
     if found in ("", None, []) or (found is False and row.form is Form.PLAIN):
         return None
     if inside is not None:
         many = [_inner(inside, item) for item in (found if isinstance(found, list) else [found])]
         return list(many) if isinstance(found, list) else many[0]
-    if row.form is Form.INT64:
+    if row.form is Form.INT64 and str(found).isdecimal():
         return int(str(found))
     return _plain(found)
 

@@ -1,7 +1,8 @@
-"""What the Cloud TPU API v2alpha1 answers, as far as we read it.
+"""What the Cloud TPU API v2alpha1 answers.
 
-Fields that we do not read are ignored, and every field may be missing: the API is alpha.
-Source of names: `tpu.v2alpha1.json`, revision 20261001.
+A field is named here if something decides by it. All others are kept as they came, and an import
+reads them by the place that the input's row has (:mod:`tpuflex.queued_resource.body`). Every field
+may be missing: the API is alpha. Source of names: `tpu.v2alpha1.json`, revision 20261001.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue
 from pydantic.alias_generators import to_camel
 
 from tpuflex import naming
@@ -18,7 +19,7 @@ from tpuflex.duration import google_seconds
 
 class _Answer(BaseModel):
     model_config = ConfigDict(
-        extra="ignore", frozen=True, alias_generator=to_camel, populate_by_name=True
+        extra="allow", frozen=True, alias_generator=to_camel, populate_by_name=True
     )
 
 
@@ -50,35 +51,11 @@ class NetworkEndpoint(_Answer):
 
 
 class NetworkConfig(_Answer):
-    network: str = ""
-    subnetwork: str = ""
     enable_external_ips: bool = False
-    can_ip_forward: bool = False
-    queue_count: int | None = None
-
-
-class ServiceAccount(_Answer):
-    email: str = ""
-    scope: tuple[str, ...] = ()
 
 
 class SchedulingConfig(_Answer):
     termination_timestamp: str = ""
-
-
-class ShieldedInstanceConfig(_Answer):
-    enable_secure_boot: bool = False
-
-
-class AcceleratorConfig(_Answer):
-    type: str = ""
-    topology: str = ""
-
-
-class AttachedDisk(_Answer):
-    source_disk: str = ""
-    mode: str = ""
-    worker_ids: tuple[str, ...] = ()
 
 
 def _without_version(key: str) -> str:
@@ -91,12 +68,6 @@ class CustomerEncryptionKey(_Answer):
 
 
 class BootDiskConfig(_Answer):
-    disk_size_gb: int | None = None
-    source_image: str = ""
-    provisioned_iops: int | None = None
-    provisioned_throughput: int | None = None
-    storage_pool: str = ""
-    enable_confidential_compute: bool = False
     customer_encryption_key: CustomerEncryptionKey = CustomerEncryptionKey()
 
 
@@ -109,7 +80,7 @@ class Node(_Answer):
     health_description: str = ""
     create_time: str = ""
     accelerator_type: str = ""
-    accelerator_config: AcceleratorConfig | None = None
+    accelerator_config: dict[str, JsonValue] | None = None
     runtime_version: str = ""
     description: str = ""
     labels: dict[str, str] = {}
@@ -117,14 +88,9 @@ class Node(_Answer):
     tags: tuple[str, ...] = ()
     network_config: NetworkConfig = NetworkConfig()
     network_configs: tuple[NetworkConfig, ...] = ()
-    cidr_block: str = ""
-    data_disks: tuple[AttachedDisk, ...] = ()
     boot_disk_config: BootDiskConfig | None = None
-    autocheckpoint_enabled: bool = False
     network_endpoints: tuple[NetworkEndpoint, ...] = ()
-    service_account: ServiceAccount = ServiceAccount()
     scheduling_config: SchedulingConfig = SchedulingConfig()
-    shielded_instance_config: ShieldedInstanceConfig = ShieldedInstanceConfig()
     queued_resource: str = ""
 
     @property
@@ -136,7 +102,6 @@ class Node(_Answer):
 class MultiNodeParams(_Answer):
     node_count: int = 0
     node_id_prefix: str = ""
-    workload_type: str = ""
 
 
 class NodeSpec(_Answer):
@@ -163,25 +128,13 @@ class RunDuration(_Answer):
 
 
 class Interval(_Answer):
-    start_time: str = ""
     end_time: str = ""
 
 
 class QueueingPolicy(_Answer):
     valid_until_duration: str = ""
     valid_until_time: str = ""
-    valid_after_duration: str = ""
-    valid_after_time: str = ""
     valid_interval: Interval | None = None
-
-
-class Tier(_Answer):
-    """The best-effort or spot tier, of which there is nothing more to say."""
-
-
-class Guaranteed(_Answer):
-    min_duration: str = ""
-    reserved: bool = False
 
 
 class FailedData(_Answer):
@@ -200,10 +153,7 @@ class QueuedResource(_Answer):
     name: str = ""
     create_time: str = ""
     provisioning_model: str = ""
-    best_effort: Tier | None = None
-    guaranteed: Guaranteed | None = None
-    spot: Tier | None = None
-    reservation_name: str = ""
+    spot: dict[str, JsonValue] | None = None
     run_duration: RunDuration = RunDuration()
     queueing_policy: QueueingPolicy = QueueingPolicy()
     tpu: Tpu = Tpu()

@@ -47,7 +47,8 @@ class Form(Enum):
     PLAIN = auto()
     """As it is; left out where it says nothing: None, False, or an empty list."""
     ALWAYS = auto()
-    """As it is, also where it is False: the service must not choose."""
+    """As it is, also where it is False: the service must not choose. An answer without it says
+    False."""
     FLAG = auto()
     """True is an empty object, False is left out."""
     INT64 = auto()

@@ -96,7 +96,8 @@ def test_the_second_region_has_capacity(
     (node,) = cloud.tpu.list_nodes(PROJECT, "europe-west4-a").nodes
     document = json.loads(node.metadata["tpuflex-config"])
     assert document["weights"]["buckets"] == {"us-east5": NEAR, "europe-west4": FAR}
-    assert node.network_config.subnetwork.rpartition("/")[2] == "tpuflex-two-vllm-subnet"
+    subnetwork = node.model_dump(by_alias=True)["networkConfig"]["subnetwork"]
+    assert subnetwork.rpartition("/")[2] == "tpuflex-two-vllm-subnet"
     embedded.cloud.cloud.strictness.change({"network": {"private_addresses": True}})
     (node,) = cloud.tpu.list_nodes(PROJECT, "europe-west4-a").nodes
     embedded.cloud.cloud.strictness.change({"network": {"private_addresses": False}})
