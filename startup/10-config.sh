@@ -69,7 +69,8 @@ TEXT = {
     "commands": {"weights": r"[^\x00-\x1f]*", "secrets": r"[^\x00-\x1f]*"},
 }
 NUMBERS = {
-    "serving": ("port",),
+    # By the last two a warm-up goes.
+    "serving": ("port", "max_num_batched_tokens", "max_num_seqs"),
     "weights": ("parallelism",),
     "timeouts": ("ready_s", "secret_s"),
 }
@@ -110,11 +111,6 @@ try:
             sys.exit(f"tpuflex-config: drain.{name} is not a number of seconds: {value!r}")
         fields[f"drain.{name}"] = str(value)
     put_list("serving.args", config["serving"]["args"])
-    # A warm-up goes by them. Without one it asks for no more than vLLM takes by its own default.
-    said = " ".join(config["serving"]["args"])
-    for name, default in {"max_num_seqs": "256", "max_num_batched_tokens": "8192"}.items():
-        found = re.findall("--" + name.replace("_", "[-_]") + "[= ]([0-9]+)(?![^ ])", said)
-        fields["serving." + name] = found[-1] if found else default
     put_list("weights.formats", config["weights"]["formats"])
     environment = config["container"]["env"]
     for name in environment:

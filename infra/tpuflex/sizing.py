@@ -167,9 +167,8 @@ class Server:
         catalog: what is known of models and chips.
         model: name of the model.
         accelerator: accelerator type; None for the CPU of the embedded cloud.
-        flags: flags of vLLM, by their names in the stack file.
+        flags: flags of vLLM, by their names with underscores.
         environment: environment of the server.
-        extra_args: further flags, as words.
     """
 
     catalog: Catalog
@@ -177,7 +176,6 @@ class Server:
     accelerator: str | None = None
     flags: Mapping[str, object] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
-    extra_args: tuple[str, ...] = ()
 
     @classmethod
     def of_stack(cls, settings: StackSettings) -> Server:
@@ -186,9 +184,8 @@ class Server:
             catalog=settings.catalog,
             model=settings.model.name,
             accelerator=None if settings.cloud == "embedded" else settings.slice.accelerator_type,
-            flags=settings.serving.flags.model_dump(exclude_none=True),
+            flags=settings.serving.given_flags,
             environment=settings.serving.env,
-            extra_args=settings.serving.extra_args,
         )
 
     def chosen(self, choice: MemoryChoice) -> Server:
@@ -205,7 +202,6 @@ class Server:
             choice.accelerator or self.accelerator,
             {**kept, **choice.flags},
             self.environment,
-            self.extra_args,
         )
 
 
@@ -258,9 +254,7 @@ def _plan(server: Server, checkpoint: Checkpoint | None) -> MemoryPlan | NotPlan
     chips = None
     if server.accelerator is not None:
         chips = known_accelerator(server.catalog, server.accelerator)
-    request = server_request(
-        model, chips, server.flags, server.environment, extra_args=server.extra_args
-    )
+    request = server_request(model, chips, server.flags, server.environment)
     return plan_request(request, server.catalog)
 
 

@@ -230,6 +230,8 @@ class StartupHost:
                 "security_floor": SECURITY_FLOOR,
                 "chat_template": "",
                 "warmup_s": 0,
+                "max_num_batched_tokens": 8192,
+                "max_num_seqs": 256,
                 "args": ["--dtype", "bfloat16", "--speculative-config", '{"a": "b c"}'],
             },
             "weights": {

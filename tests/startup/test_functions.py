@@ -34,6 +34,11 @@ def read(host: StartupHost) -> str:
         ),
         ("weights", None, "missing"),
         *(("serving", {"warmup_s": each}, "serving.warmup_s") for each in (601, "45", True)),
+        *(
+            ("serving", {name: each}, f"serving.{name} is not a positive number")
+            for name in ("max_num_batched_tokens", "max_num_seqs")
+            for each in (0, "256", None)
+        ),
         ("compile_cache", {"bucket": "a/../b"}, "compile_cache.bucket is not valid"),
         *(
             ("compile_cache", {"key": each}, "compile_cache.key is not valid")

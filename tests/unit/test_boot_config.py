@@ -149,6 +149,8 @@ def test_document_has_the_fields_that_the_script_reads() -> None:
         "security_floor": "0.23.1",
         "chat_template": "",
         "warmup_s": 45,
+        "max_num_batched_tokens": 8192,
+        "max_num_seqs": 256,
         "args": ["--tensor-parallel-size", "4", "--allowed-media-domains", "none.invalid"],
     }
     assert document["weights"] == {
@@ -169,6 +171,13 @@ def test_document_has_the_fields_that_the_script_reads() -> None:
 def test_a_warm_up_is_told_in_seconds(said: str, seconds: int) -> None:
     """None is 0."""
     assert json.loads(config(warmup=said).to_json())["serving"]["warmup_s"] == seconds
+
+
+def test_what_a_warm_up_goes_by_is_a_field() -> None:
+    """The host learns the sizes of a step from fields, not from the server's arguments."""
+    flags = {"max_num_seqs": 16, "max_num_batched_tokens": 4096}
+    serving = config(flags=flags).serving
+    assert (serving.max_num_seqs, serving.max_num_batched_tokens) == (16, 4096)
 
 
 def test_equal_settings_give_equal_text() -> None:

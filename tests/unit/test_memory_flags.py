@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.unit.memory_requests import chips, model
+from tpuflex.catalog.flags import written_flags
 from tpuflex.catalog.rows import Model, StoredBytes
 from tpuflex.planning.flags import cpu_request_from_flags, request_from_flags
 from tpuflex.planning.memory import MemoryPlan, plan_memory
@@ -17,9 +16,9 @@ _TEXT_ONLY = {"architectures": ["Gemma4ForCausalLM"]}
 
 
 def _asked(
-    flags: dict[str, object], env: dict[str, str] | None = None, short: str = "31B", **more: Any
+    flags: dict[str, object], env: dict[str, str] | None = None, short: str = "31B"
 ) -> MemoryRequest:
-    found = request_from_flags(model(short), chips("v6e-4"), flags, env or {}, **more)
+    found = request_from_flags(model(short), chips("v6e-4"), flags, env or {})
     assert isinstance(found, MemoryRequest), found
     return found
 
@@ -267,7 +266,7 @@ def test_what_no_source_describes_is_not_planned(
 )
 def test_blocks_of_ones_own(arguments: tuple[str, ...]) -> None:
     """The number of blocks is taken from the further arguments, however they are written."""
-    assert _asked({}, extra_args=arguments).blocks == 1000
+    assert _asked(written_flags(arguments)).blocks == 1000
 
 
 @pytest.mark.parametrize(
@@ -285,9 +284,7 @@ def test_blocks_of_ones_own(arguments: tuple[str, ...]) -> None:
 )
 def test_arguments_that_are_not_planned(arguments: tuple[str, ...], reason: str) -> None:
     """Further arguments that change memory in ways that nobody described end the plan."""
-    found = request_from_flags(model("31B"), chips("v6e-4"), {}, extra_args=arguments)
-
-    assert found == NotPlannable(reason)
+    assert _refused(written_flags(arguments)) == reason
 
 
 def test_an_unknown_context_has_to_be_given() -> None:
@@ -301,9 +298,7 @@ def test_an_unknown_context_has_to_be_given() -> None:
 
 def test_blocks_of_ones_own_on_the_cpu_are_not_planned() -> None:
     """There the cache has a size of its own."""
-    found = cpu_request_from_flags(
-        model("SmolLM2"), {}, {}, extra_args=["--num-gpu-blocks-override", "8"]
-    )
+    found = cpu_request_from_flags(model("SmolLM2"), {"num_gpu_blocks_override": 8}, {})
 
     assert found == NotPlannable("what --num-gpu-blocks-override does to memory is not described")
 

@@ -28,6 +28,7 @@ from tpuflex.catalog.weight_formats import allowed_patterns
 from tpuflex.naming import PROGRAMS_KEY, Names, programs_key
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.serving import ServingFlags
+from tpuflex.startup.warmup_requests import MOST_SEQUENCES, MOST_TOKENS
 
 CONTAINER_NAME = "vllm"
 #: Parts of files downloaded at a time; a single stream does not fill a host's network.
@@ -88,6 +89,8 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
             security_floor=floor or SECURITY_FLOOR,
             chat_template=serving.flags.chat_template or "",
             warmup_s=int(serving.warmup.total_seconds()),
+            max_num_batched_tokens=serving.flags.max_num_batched_tokens or MOST_TOKENS,
+            max_num_seqs=serving.flags.max_num_seqs or MOST_SEQUENCES,
             args=(
                 *serving_args(serving.flags, row.chips if row else 1),
                 *serving.extra_args,

@@ -65,6 +65,10 @@ class ServingConfig(_Frozen):
     tokenizer."""
     warmup_s: int = Field(ge=0)
     """Seconds that a warm-up may last, 0 for none."""
+    max_num_batched_tokens: int = Field(ge=1)
+    """Tokens that the server takes in one step, as far as a warm-up asks for them."""
+    max_num_seqs: int = Field(ge=1)
+    """Sequences that it takes in one step, as far as a warm-up asks for them."""
     args: tuple[str, ...]
     """Arguments beside model, name, host, port and chat template."""
 

@@ -1,4 +1,5 @@
-"""What vLLM knows of flags and environment, and what may be said of each: two files of rows.
+"""What vLLM knows of flags and environment, and what may be said of each: two files of rows; and
+the flags among the words of a command line.
 
 ``data/vllm_flags.json`` is made from vLLM's own argument parser (contributing/VLLM.md);
 ``data/flag_rules.yaml`` is written by hand, a source and a date in each row.
@@ -8,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Literal
@@ -19,6 +21,9 @@ from tpuflex.catalog.packaged import packaged_data, packaged_rows
 from tpuflex.catalog.rows import Row, Source, Sourced, Text
 from tpuflex.startup.served import release
 
+#: A number as the value of a flag: a whole one, and any.
+NUMBER = re.compile(r"-?\d{1,18}")
+DECIMAL = re.compile(r"-?\d{1,18}(\.\d{1,18})?")
 #: As pydantic names them: at least, more than, at most, less than.
 Bound = Literal["ge", "gt", "le", "lt"]
 
@@ -227,6 +232,53 @@ def rule_of(name: str) -> FlagRule | None:
 def plain_name(flag: str) -> str:
     """The name of ``flag`` without dashes in front, and with dashes instead of underscores."""
     return flag.removeprefix("--").replace("_", "-")
+
+
+@dataclass(frozen=True, slots=True)
+class FlagUse:
+    """A flag as it is written on a command line.
+
+    Attributes:
+        place: index of its word among the words.
+        word: the flag, with dashes in front.
+        values: what is written for it.
+    """
+
+    place: int
+    word: str
+    values: tuple[str, ...]
+
+
+def flag_uses(words: Sequence[str]) -> Iterator[FlagUse]:
+    """The flags among ``words``; a word that belongs to none is one of its own."""
+    index = 0
+    while index < len(words):
+        place, (word, equals, value) = index, words[index].partition("=")
+        index += 1
+        values = [value] if equals else []
+        if word.startswith("-") and not equals:
+            while index < len(words) and not _is_flag(words[index]):
+                values.append(words[index])
+                index += 1
+        yield FlagUse(place, word, tuple(values))
+
+
+def written_flags(words: Sequence[str]) -> dict[str, object]:
+    """The known flags among ``words`` by their names with underscores: a number, a text, or whether
+    a switch is on."""
+    found: dict[str, object] = {}
+    for use in flag_uses(words):
+        flag = known_flags().get(plain_name(use.word))
+        if flag is not None:
+            value: object = use.values[0] if use.values else not use.word.startswith("--no-")
+            if flag.type == "int" and isinstance(value, str) and NUMBER.fullmatch(value):
+                value = int(value)
+            found[flag.name.replace("-", "_")] = value
+    return found
+
+
+def _is_flag(word: str) -> bool:
+    return word.startswith("-") and not DECIMAL.fullmatch(word)
 
 
 def value_at(flags: Mapping[str, object], path: str) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import chain
 
 from tpuflex.catalog.rows import Accelerator, Implementation, Model
@@ -10,6 +10,7 @@ from tpuflex.planning.figure import GIB
 from tpuflex.planning.hub_config import longest_context, scaled_context
 from tpuflex.planning.quantization import refused_method
 from tpuflex.planning.request import (
+    CPU_MAX_NUM_SEQS,
     DEFAULT_MAX_NUM_BATCHED_TOKENS,
     DEFAULT_MAX_NUM_SEQS,
     DEFAULT_UTILIZATION,
@@ -21,9 +22,8 @@ from tpuflex.planning.request import (
 _FP8 = {"fp8", "fp8_e4m3", "fp8_e5m2"}
 
 #: vLLM's defaults for the CPU (`CpuPlatform.check_and_update_config` of `vllm/platforms/cpu.py`,
-#: `EngineArgs.get_batch_defaults` of `vllm/engine/arg_utils.py`, 0.32.0).
+#: 0.32.0).
 _CPU_BLOCK_SIZE = 128
-_CPU_MAX_NUM_SEQS = 128
 _CPU_PARAMETER_BYTES = {"auto": 2, "bfloat16": 2, "float16": 2, "float32": 4}
 
 #: Methods of speculative decoding that need neither weights nor a cache of their own.
@@ -53,23 +53,23 @@ _MOST_SIZES = 1000
 
 #: Flags without a setting of their own that change memory in ways which are not described.
 _UNPLANNED_FLAGS = {
-    "cpu-offload-gb",
-    "data-parallel-size",
-    "decode-context-parallel-size",
-    "disable-hybrid-kv-cache-manager",
-    "disable-sliding-window",
-    "enable-expert-parallel",
-    "enable-lora",
-    "kv-offloading-size",
-    "kv-transfer-config",
-    "mm-encoder-tp-mode",
-    "moe-backend",
-    "performance-mode",
-    "pipeline-parallel-size",
-    "prefill-context-parallel-size",
-    "swa-bounded-replay",
+    "cpu_offload_gb",
+    "data_parallel_size",
+    "decode_context_parallel_size",
+    "disable_hybrid_kv_cache_manager",
+    "disable_sliding_window",
+    "enable_expert_parallel",
+    "enable_lora",
+    "kv_offloading_size",
+    "kv_transfer_config",
+    "mm_encoder_tp_mode",
+    "moe_backend",
+    "performance_mode",
+    "pipeline_parallel_size",
+    "prefill_context_parallel_size",
+    "swa_bounded_replay",
 }
-_BLOCKS = "num-gpu-blocks-override"
+_BLOCKS = "num_gpu_blocks_override"
 
 
 def request_from_flags(
@@ -77,24 +77,22 @@ def request_from_flags(
     accelerator: Accelerator,
     flags: Mapping[str, object],
     environment: Mapping[str, str] | None = None,
-    *,
-    extra_args: Sequence[str] = (),
 ) -> MemoryRequest | NotPlannable:
     """The request of a server on a TPU, with vLLM's defaults for what ``flags`` leave out.
 
     Args:
         model: the model.
         accelerator: the chips; all share each layer, unless ``tensor_parallel_size`` says less.
-        flags: flags as in the settings, by their names with underscores; None counts as absent.
+        flags: flags by their names with underscores, as
+            :attr:`~tpuflex.settings.serving.ServingSettings.given_flags` has them; None counts as
+            absent.
         environment: environment of the server.
-        extra_args: further arguments, as on a command line.
     """
     given = {name: value for name, value in flags.items() if value is not None}
     env = environment or {}
-    further = _arguments(extra_args)
     rope = _rope(model, given)
     model = _with_context(model, given, env, rope)
-    reason = next(chain(_uncovered_arguments(further), _uncovered(model, given, env)), None)
+    reason = next(chain(_unplanned(given), _uncovered(model, given, env)), None)
     if reason is not None:
         return NotPlannable(reason)
     length = _whole(given, "max_model_len", model.max_context or 0)
@@ -113,7 +111,7 @@ def request_from_flags(
             given, "max_num_batched_tokens", DEFAULT_MAX_NUM_BATCHED_TOKENS
         ),
         block_size=_whole(given, "block_size", 0) or None,
-        blocks=int(further[_BLOCKS]) if _BLOCKS in further else None,
+        blocks=_whole(given, _BLOCKS, 0) if _BLOCKS in given else None,
         rope_context=scaled_context(rope),
         implementation=_implementation(model, given, env, text_only=text_only),
         text_only=text_only,
@@ -132,20 +130,19 @@ def cpu_request_from_flags(
     model: Model,
     flags: Mapping[str, object],
     environment: Mapping[str, str],
-    *,
-    extra_args: Sequence[str] = (),
 ) -> CpuMemoryRequest | NotPlannable:
     """The request of a server on the CPU of the embedded cloud.
 
     Args:
         model: the model.
-        flags: flags as in the settings, by their names with underscores; None counts as absent.
+        flags: flags by their names with underscores, as
+            :attr:`~tpuflex.settings.serving.ServingSettings.given_flags` has them; None counts as
+            absent.
         environment: environment of the server.
-        extra_args: further arguments, as on a command line.
     """
-    for name in sorted(_arguments(extra_args).keys() & (_UNPLANNED_FLAGS | {_BLOCKS})):
-        return NotPlannable(f"what --{name} does to memory is not described")
     given = {name: value for name, value in flags.items() if value is not None}
+    if (reason := next(_undescribed(given, _UNPLANNED_FLAGS | {_BLOCKS}), None)) is not None:
+        return NotPlannable(reason)
     model = _with_context(model, given, environment, _rope(model, given))
     space = environment.get("VLLM_CPU_KVCACHE_SPACE", "")
     if not _is_whole(space):
@@ -163,7 +160,7 @@ def cpu_request_from_flags(
     length = _whole(given, "max_model_len", model.max_context or 0)
     if not length:
         return NotPlannable(f"max_model_len is not set, and that of {model.name} is not known")
-    sequences = _whole(given, "max_num_seqs", _CPU_MAX_NUM_SEQS)
+    sequences = _whole(given, "max_num_seqs", CPU_MAX_NUM_SEQS)
     parameter = _CPU_PARAMETER_BYTES.get(str(given.get("dtype", "auto")), 2)
     return CpuMemoryRequest(
         model=model,
@@ -240,25 +237,22 @@ def _uncovered(model: Model, flags: Mapping[str, object], env: Mapping[str, str]
             yield f"{name} is not a whole number"
 
 
-def _arguments(arguments: Sequence[str]) -> dict[str, str]:
-    """Flags with the value that follows each, as vLLM's parser takes them apart."""
-    found: dict[str, str] = {}
-    name = ""
-    for argument in arguments:
-        if argument.startswith("--"):
-            name, _, value = argument[2:].partition("=")
-            name = name.replace("_", "-")
-            found[name] = value
-        elif name:
-            found[name] = found[name] or argument
-    return found
+def _undescribed(flags: Mapping[str, object], unplanned: set[str]) -> Iterator[str]:
+    """What ``flags`` have of ``unplanned``, but for switches that are off."""
+    for name in sorted(unplanned):
+        if flags.get(name, False) is not False:
+            yield f"what {_word(name)} does to memory is not described"
 
 
-def _uncovered_arguments(arguments: Mapping[str, str]) -> Iterator[str]:
-    for name in sorted(arguments.keys() & _UNPLANNED_FLAGS):
-        yield f"what --{name} does to memory is not described"
-    if _BLOCKS in arguments and not _is_whole(arguments[_BLOCKS]):
-        yield f"--{_BLOCKS} has no whole number"
+def _unplanned(flags: Mapping[str, object]) -> Iterator[str]:
+    yield from _undescribed(flags, _UNPLANNED_FLAGS)
+    blocks = flags.get(_BLOCKS, 0)
+    if type(blocks) is not int or blocks < 0:
+        yield f"{_word(_BLOCKS)} has no whole number"
+
+
+def _word(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _implementation(

@@ -11,9 +11,11 @@ from tpuflex.catalog.rows import Accelerator, Implementation, Model
 #: fp8 names are 8-bit.
 CacheType: TypeAlias = Literal["bfloat16", "fp8"]
 
-#: vLLM's own defaults (`vllm/config/cache.py`, `vllm/engine/arg_utils.py` of 0.32.0, API server).
+#: vLLM's own defaults (`vllm/config/cache.py`, `EngineArgs.get_batch_defaults` of
+#: `vllm/engine/arg_utils.py`, 0.32.0) of an API server, where the device gives no larger ones.
 DEFAULT_UTILIZATION = 0.92
 DEFAULT_MAX_NUM_SEQS = 256
+CPU_MAX_NUM_SEQS = 128
 DEFAULT_MAX_NUM_BATCHED_TOKENS = 2048
 
 

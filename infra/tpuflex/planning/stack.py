@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tpuflex.planning.diagnostics import Diagnostic, beyond_context
@@ -105,15 +105,10 @@ def memory_request(settings: StackSettings) -> MemoryRequest | CpuMemoryRequest 
         return NotPlannable(f"{settings.slice.accelerator_type} is not in the catalog")
     flags = {
         "tensor_parallel_size": accelerator.chips,
-        **settings.serving.flags.model_dump(exclude_none=True),
+        **settings.serving.given_flags,
     }
-    return server_request(
-        model,
-        None if settings.cloud == "embedded" else accelerator,
-        flags,
-        settings.serving.env,
-        extra_args=settings.serving.extra_args,
-    )
+    chips = None if settings.cloud == "embedded" else accelerator
+    return server_request(model, chips, flags, settings.serving.env)
 
 
 def server_request(
@@ -121,14 +116,12 @@ def server_request(
     accelerator: Accelerator | None,
     flags: Mapping[str, object],
     environment: Mapping[str, str],
-    *,
-    extra_args: Sequence[str] = (),
 ) -> MemoryRequest | CpuMemoryRequest | NotPlannable:
     """What a server asks of memory, on ``accelerator`` or, without one, on the CPU of the embedded
     cloud; the other arguments are those of :func:`tpuflex.planning.flags.request_from_flags`."""
     if accelerator is None:
-        return cpu_request_from_flags(model, flags, environment, extra_args=extra_args)
-    return request_from_flags(model, accelerator, flags, environment, extra_args=extra_args)
+        return cpu_request_from_flags(model, flags, environment)
+    return request_from_flags(model, accelerator, flags, environment)
 
 
 def plan_stack(settings: StackSettings) -> MemoryPlan | NotPlannable:

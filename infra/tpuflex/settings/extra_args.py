@@ -11,12 +11,15 @@ import difflib
 import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from tpuflex.catalog.flags import (
+    DECIMAL,
+    NUMBER,
     Bound,
     FlagRule,
+    FlagUse,
     KnownFlag,
+    flag_uses,
     known_flags,
     plain_name,
     rule_of,
@@ -29,8 +32,6 @@ from tpuflex.settings.serving import ServingFlags
 KEY = "tpuflex:serving.extra_args"
 
 _FLAG = re.compile(r"--[A-Za-z0-9][A-Za-z0-9_-]*")
-_NUMBER = re.compile(r"-?\d{1,18}")
-_DECIMAL = re.compile(r"-?\d{1,18}(\.\d{1,18})?")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 #: How a bound is held, and said.
 _COMPARED: dict[Bound, tuple[Callable[[float, float], bool], str]] = {
@@ -43,91 +44,44 @@ _COMPARED: dict[Bound, tuple[Callable[[float, float], bool], str]] = {
 _COUNTS = {"none": (0, 0), "one": (1, 1), "optional": (0, 1), "many": (1, 64)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Use:
-    """A flag as it is written.
-
-    Attributes:
-        place: index of its word in the list.
-        word: the flag, with dashes in front.
-        values: what is written for it.
-    """
-
-    place: int
-    word: str
-    values: tuple[str, ...]
-
-    @property
-    def key(self) -> str:
-        return f"{KEY}[{self.place}]"
-
-
 def extra_args_findings(arguments: Sequence[str]) -> Iterator[Finding]:
     """What is wrong with ``arguments``."""
     seen: set[str] = set()
-    for use in _uses(arguments):
+    for use in flag_uses(arguments):
         found = _problem(use)
         if found is None:
             name = known_flags()[plain_name(use.word)].name
             if name in seen:
-                found = Finding(use.key, f"{use.word} is written twice", "Write it once.")
+                found = Finding(_key(use), f"{use.word} is written twice", "Write it once.")
             seen.add(name)
         if found is not None:
             yield found
 
 
-def further_flags(arguments: Sequence[str]) -> dict[str, object]:
-    """The known flags in ``arguments`` by their names with underscores: a number, a text, or
-    whether a switch is on."""
-    found: dict[str, object] = {}
-    for use in _uses(arguments):
-        flag = known_flags().get(plain_name(use.word))
-        if flag is not None:
-            value: object = use.values[0] if use.values else not use.word.startswith("--no-")
-            if flag.type == "int" and isinstance(value, str) and _NUMBER.fullmatch(value):
-                value = int(value)
-            found[flag.name.replace("-", "_")] = value
-    return found
+def _key(use: FlagUse) -> str:
+    return f"{KEY}[{use.place}]"
 
 
-def _uses(arguments: Sequence[str]) -> Iterator[_Use]:
-    """The flags in ``arguments``; a word that belongs to none is one of its own."""
-    index = 0
-    while index < len(arguments):
-        place, (word, equals, value) = index, arguments[index].partition("=")
-        index += 1
-        values = [value] if equals else []
-        if word.startswith("-") and not equals:
-            while index < len(arguments) and not _is_flag(arguments[index]):
-                values.append(arguments[index])
-                index += 1
-        yield _Use(place, word, tuple(values))
-
-
-def _is_flag(word: str) -> bool:
-    return word.startswith("-") and not _DECIMAL.fullmatch(word)
-
-
-def _problem(use: _Use) -> Finding | None:
+def _problem(use: FlagUse) -> Finding | None:
     if not _FLAG.fullmatch(use.word):
         return Finding(
-            use.key,
+            _key(use),
             f"{shown(use.word)} is not the long name of a flag",
             "Write a flag such as --max-num-queued-reqs, then its value as the next member.",
         )
     name = plain_name(use.word)
     flag, rule = known_flags().get(name), rule_of(name)
     if flag is None and rule is None:
-        return Finding(use.key, *_no_such_flag(use.word, name))
+        return Finding(_key(use), *_no_such_flag(use.word, name))
     setting = _setting(flag, name)
     if setting is not None:
         problem = f"{use.word} is a setting of its own"
-        return Finding(use.key, problem, f"Write {setting} in tpuflex:serving.flags.")
+        return Finding(_key(use), problem, f"Write {setting} in tpuflex:serving.flags.")
     rule = rule or (rule_of(flag.name) if flag is not None else None)
     if rule is None:
-        return Finding(use.key, *_not_looked_at(use.word))
+        return Finding(_key(use), *_not_looked_at(use.word))
     if rule.refused is not None or flag is None:
-        return Finding(use.key, f"{use.word} {rule.refused}", rule.remedy)
+        return Finding(_key(use), f"{use.word} {rule.refused}", rule.remedy)
     return _values(use, flag, rule)
 
 
@@ -171,20 +125,20 @@ def _no_such_flag(word: str, name: str) -> tuple[str, str]:
     )
 
 
-def _values(use: _Use, flag: KnownFlag, rule: FlagRule) -> Finding | None:
+def _values(use: FlagUse, flag: KnownFlag, rule: FlagRule) -> Finding | None:
     count = len(use.values)
     least, most = _COUNTS[flag.values]
     if not least <= count <= most:
         if most == 0:
-            return Finding(use.key, f"{use.word} takes no value", f"Write {use.word} alone.")
+            return Finding(_key(use), f"{use.word} takes no value", f"Write {use.word} alone.")
         takes = "one value" if most == 1 else "values"
         problem = f"{use.word} takes {takes}, and has {count or 'none'}"
-        return Finding(use.key, problem, "Write each as a member of its own, after the flag.")
+        return Finding(_key(use), problem, "Write each as a member of its own, after the flag.")
     for value in use.values:
         expected = _unexpected(value, flag, rule)
         if expected is not None:
             problem = f"{shown(value)} is no value of {use.word}"
-            return Finding(use.key, problem, f"Write {expected}.")
+            return Finding(_key(use), problem, f"Write {expected}.")
     return None
 
 
@@ -197,7 +151,7 @@ def _unexpected(value: str, flag: KnownFlag, rule: FlagRule) -> str | None:
     if flag.choices:
         return None if value in flag.choices else ", ".join(flag.choices)
     if flag.type in ("int", "float"):
-        form, what = (_NUMBER, "a whole number") if flag.type == "int" else (_DECIMAL, "a number")
+        form, what = (NUMBER, "a whole number") if flag.type == "int" else (DECIMAL, "a number")
         bounds = {**flag.bounds, **rule.bounds}
         fine = form.fullmatch(value) and all(
             _COMPARED[name][0](float(value), bound) for name, bound in bounds.items()

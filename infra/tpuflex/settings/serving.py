@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, NonNegativeInt
 
+from tpuflex.catalog.flags import written_flags
 from tpuflex.duration import Duration, format_duration
 from tpuflex.planning.hub_config import rope_parts
 from tpuflex.settings.base import Frozen, Remedy, refusal
@@ -303,6 +304,13 @@ class ServingSettings(Frozen):
     """How long the host may ask its server for completions of the lengths and batches that it will
     serve before it is READY, so that the first user waits no longer than the tenth; at most 10m,
     and 0s for none."""
+
+    @property
+    def given_flags(self) -> Mapping[str, object]:
+        """Every flag that the server is given, of :attr:`flags` and :attr:`extra_args` alike, by
+        its name with underscores. They are read here only: rules, memory plan and boot document
+        take from this what they need."""
+        return {**self.flags.model_dump(exclude_none=True), **written_flags(self.extra_args)}
 
     @property
     def kept_programs(self) -> CompileCache:

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 
 from tpuflex.catalog.flags import ValueRule, flag_rules, value_at, vllm_interface
 from tpuflex.errors import Finding
-from tpuflex.settings.extra_args import KEY, further_flags
+from tpuflex.planning.request import (
+    CPU_MAX_NUM_SEQS,
+    DEFAULT_MAX_NUM_BATCHED_TOKENS,
+    DEFAULT_MAX_NUM_SEQS,
+)
+from tpuflex.settings.extra_args import KEY
 from tpuflex.settings.model import Draft
 from tpuflex.settings.serving import ServingFlags, ServingSettings
 
@@ -23,10 +28,6 @@ _KINDS = {
     "quantization": "quantization",
     "speculative_config.method": "method of speculative decoding",
 }
-#: vLLM's own defaults of an API server, where the device gives no larger ones
-#: (`EngineArgs.get_batch_defaults` of `vllm/engine/arg_utils.py`, 0.32.0).
-_MAX_NUM_BATCHED_TOKENS = 2048
-_MAX_NUM_SEQS = {"google": 256, "embedded": 128}
 #: Tokens of the largest image and video of Gemma 4: a video has 32 frames
 #: (`get_mm_max_tokens_per_item` of `vllm/model_executor/models/gemma4_mm.py`, 0.32.0).
 _GEMMA_4_ITEMS = {"image": 280, "video": 2496}
@@ -100,17 +101,15 @@ def vllm_warnings(draft: Draft) -> Iterator[Finding]:
 
 
 def _given(draft: Draft, serving: ServingSettings) -> _Given:
-    flags: dict[str, object] = {
-        **serving.flags.model_dump(exclude_none=True),
-        **further_flags(serving.extra_args),
-    }
+    flags = serving.given_flags
     row = draft.catalog.served(draft.model.name) if draft.model is not None else None
-    defaults = {"max_num_seqs": _MAX_NUM_SEQS[draft.cloud or "google"]}
+    on_cpu = draft.cloud == "embedded"
+    defaults = {"max_num_seqs": CPU_MAX_NUM_SEQS if on_cpu else DEFAULT_MAX_NUM_SEQS}
     if row is not None and row.max_context is not None:
         defaults["max_model_len"] = row.max_context
     if flags.get("enable_chunked_prefill") is not False:
         twice = 2 if flags.get("performance_mode") == "throughput" else 1
-        defaults["max_num_batched_tokens"] = twice * _MAX_NUM_BATCHED_TOKENS
+        defaults["max_num_batched_tokens"] = twice * DEFAULT_MAX_NUM_BATCHED_TOKENS
     return _Given(flags, defaults)
 
 

@@ -50,7 +50,7 @@ def test_the_server_is_asked_between_its_completion_and_ready(host: StartupHost)
     a file on a disk."""
     seen: list[tuple[str, int]] = []
     at_phases(host, lambda phase: seen.append((phase, host.cloud.asked("POST /v1/completions"))))
-    warm(host, args=["--max-num-seqs", "4"])
+    warm(host, max_num_seqs=4)
     run = host.run()
     assert run.status == 0, run.output
     assert host.cloud.phases()[-3:] == ["completion", "warmup", "READY"]
