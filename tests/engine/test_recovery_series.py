@@ -13,7 +13,7 @@ from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.engine.state import pending, resources
 from tpuflex.errors import AccessError, ApiError
 from tpuflex.google.timing import Timing
-from tpuflex.inventory.places import places
+from tpuflex.inventory.resource_ids import places
 from tpuflex.recovery.look import CloudLook, LookResult, Presence
 from tpuflex.recovery.recover import recover
 

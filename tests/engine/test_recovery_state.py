@@ -22,7 +22,7 @@ from tpuflex.engine.state import (
 )
 from tpuflex.google.transport import JsonObject
 from tpuflex.inventory.kinds import KINDS, Kind, of_type
-from tpuflex.inventory.places import places, unknown
+from tpuflex.inventory.resource_ids import places, unknown
 from tpuflex.naming import STATE_ID, Names
 from tpuflex.program import deploy
 from tpuflex.recovery.hand_over import taking_over

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from tpuflex.inventory.kinds import ACCOUNT, BUCKET, SECRET, SUBNETWORK
-from tpuflex.inventory.places import places
+from tpuflex.inventory.resource_ids import places
 from tpuflex.naming import CRYPTO_KEY, QUEUED_RESOURCE, STATE_ID, is_state_id
 
 #: A resource, an operation or a whole deployment, as the engine stores them.

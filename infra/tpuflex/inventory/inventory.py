@@ -18,7 +18,7 @@ from tpuflex.google.project import account_of, project_number
 from tpuflex.inventory import kinds
 from tpuflex.inventory.listing import list_all
 from tpuflex.inventory.ownership import NO_STATE_ID, Maker, differences, reason
-from tpuflex.inventory.places import regions_in, zones_in
+from tpuflex.inventory.resource_ids import regions_in, zones_in
 from tpuflex.naming import Names, account_email
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tpuflex.google.reading import without_call
 from tpuflex.inventory.inventory import Item
 from tpuflex.inventory.kinds import KINDS, NODE, SLICE, of_type
-from tpuflex.inventory.places import regions_in, zones_in
+from tpuflex.inventory.resource_ids import regions_in, zones_in
 from tpuflex.roles.refusal import refusal_remedy
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.engine.state import Stored, is_cloud, pending, resources
 from tpuflex.inventory.kinds import of_type
-from tpuflex.inventory.places import places
+from tpuflex.inventory.resource_ids import places
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.recovery.look import Presence
 

@@ -28,7 +28,7 @@ from tpuflex.inventory.kinds import (
 )
 from tpuflex.inventory.listing import list_slices
 from tpuflex.inventory.ownership import marker_asked, not_as_asked, reason
-from tpuflex.inventory.places import Place, places
+from tpuflex.inventory.resource_ids import Place, places
 from tpuflex.naming import QUEUED_RESOURCE, generation_of
 from tpuflex.queued_resource.name import RequestName
 from tpuflex.queued_resource.snapshot import ranked

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpuflex.engine.state import Stored, begun, is_reminder, pending, resources
-from tpuflex.inventory.places import places
+from tpuflex.inventory.resource_ids import places
 from tpuflex.naming import QUEUED_RESOURCE, generation_of
 from tpuflex.queued_resource.name import RequestName
 from tpuflex.queued_resource.snapshot import parse_time

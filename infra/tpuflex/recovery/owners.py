@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tpuflex.errors import NotFoundError, ServiceDisabledError, TpuflexError
 from tpuflex.inventory.kinds import Kind, of_type
 from tpuflex.inventory.ownership import Marker, marker_of
-from tpuflex.inventory.places import Place, places
+from tpuflex.inventory.resource_ids import Place, places
 
 if TYPE_CHECKING:
     from tpuflex.engine.events import Step

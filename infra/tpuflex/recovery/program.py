@@ -21,7 +21,7 @@ from tpuflex.engine.state import (
 )
 from tpuflex.errors import AccessError, ApiError, ServiceDisabledError
 from tpuflex.inventory.kinds import Inputs, of_type
-from tpuflex.inventory.places import unknown
+from tpuflex.inventory.resource_ids import unknown
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.recovery.import_state import (
     STILL_BEING_DELETED,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tpuflex.engine.state import Stored, known_ids
 from tpuflex.engine.state_files import file_backend, state_in_file
 from tpuflex.errors import TpuflexError
-from tpuflex.inventory.places import zones_in
+from tpuflex.inventory.resource_ids import zones_in
 
 if TYPE_CHECKING:
     from tpuflex.stack.connection import Connection

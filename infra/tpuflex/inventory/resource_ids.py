@@ -1,5 +1,5 @@
-"""Where the resources that a program asks for would be, by its inputs alone, and where
-what has an id is. Pure."""
+"""The ids of the resources that a program asks for, by its inputs alone, and the zones and regions
+that ids name. Pure."""
 
 from __future__ import annotations
 
