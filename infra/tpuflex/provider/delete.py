@@ -290,7 +290,7 @@ class Removal:
 
 
 def _birth(node: Node) -> tuple[str, str]:
-    """What tells a node from one that is made anew under its name."""
+    """What tells a node from a later one of the same name."""
     return node.id, node.create_time
 
 

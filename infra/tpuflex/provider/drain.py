@@ -192,7 +192,7 @@ def _patch(call: Call, name: RequestName, node: Node, metadata: dict[str, str]) 
 
 def _has_to_end(serving: Serving | None) -> bool:
     """Whether a host has anything that it would end if it were given time. One whose server has
-    died has nothing; one whose watch began anew, and waits for a completion, may have."""
+    died has nothing; one whose watch was started again, and waits for a completion, may have."""
     if serving is None or serving.drained or serving.phase is ServingPhase.FAILED:
         return False
     return serving.phase is not ServingPhase.DEGRADED or serving.running + serving.waiting > 0

@@ -31,7 +31,7 @@ from tpuflex.queued_resource.snapshot import Snapshot, parse_time
 from tpuflex.queued_resource.states import Lifecycle
 
 #: So many names that are taken are passed over, at most: an API that knows every name must not keep
-#: a run looking for ever.
+#: a run looking without end.
 PASSED_OVER = 50
 #: What is said of a name that is passed over.
 LEFT_ALONE = "older than what is replaced, so that a state has let go of it, and left alone"

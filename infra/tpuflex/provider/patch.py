@@ -84,7 +84,7 @@ def patch(
 
 
 def _wanted(args: RequestArgs, old: Properties, seen: Snapshot) -> dict[str, JsonObject]:
-    """By node, what is to be changed; nothing of nodes without a queued resource."""
+    """By node, what to change; nothing of nodes without a queued resource."""
     if seen.queued_resource is None:
         return {}
     asked = seen.queued_resource.spec.node

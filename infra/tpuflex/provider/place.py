@@ -43,8 +43,8 @@ class Verdict(Enum):
 
 
 def verdict(args: RequestArgs, seen: Snapshot, records: Records = NO_RECORDS) -> Verdict:
-    """Decide what to do. Nothing is touched that does not carry our marks, or of which the state
-    has none of ``records``."""
+    """Decide what to do. Nothing is touched that does not carry our owner labels, or of which the
+    state has none of ``records``."""
     if seen.gone:
         return Verdict.CREATE
     if not seen.belongs_to(args.labels, known=records.know(seen.name, seen.created)):
@@ -97,8 +97,8 @@ def place(call: Call, args: RequestArgs, *, deadline: float) -> Operation | None
 
 
 def adopted(seen: Snapshot, where: str = "", *, known: bool = False) -> str:
-    """What to say of a request that was there already: whoever did not expect it should see that
-    they did not get a new one, by the time it was made."""
+    """What to say of a request that was there already, with the time at which it was made: a user
+    who did not expect it should see that it is not a new one."""
     made = f"made at {seen.created}, " if seen.created and not known else ""
     return f"found the request of an earlier run, {made}{where}{seen.describe()}"
 
@@ -122,7 +122,7 @@ def refuse_foreign(args: RequestArgs, seen: Snapshot, records: Records) -> None:
     """Check that the request found is ours.
 
     Raises:
-        AlreadyExistsError: it carries other marks, or none, and is none of ``records``.
+        AlreadyExistsError: it carries other owner labels, or none, and is none of ``records``.
     """
     if not seen.belongs_to(args.labels, known=records.know(seen.name, seen.created)):
         raise refusal(args, seen, Verdict.REFUSE_FOREIGN)

@@ -90,7 +90,7 @@ def warn_of_taken_names(connect: Callable[[], Call], inputs: Properties) -> None
 
 
 def _outcome(seen: Snapshot, inputs: Properties) -> str:
-    # A first preview does not know the state's id, which is one of the marks.
+    # A first preview does not know the state's id, which is one of the owner labels.
     known, labels = not has_unknown(inputs.get("labels")), labels_of(inputs)
     if known and not seen.belongs_to(labels):
         return f"{REFUSES}: it belongs to {seen.owner}. {remedy(labels, seen.name, seen.labels)}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import grpc
 from google.protobuf.empty_pb2 import Empty
@@ -24,6 +24,7 @@ from pulumi_plugin.replies import (
     reporting,
 )
 from pulumi_plugin.serve import Plugin
+from pulumi_plugin.values import type_of
 from pulumi_plugin.wire import decode
 from tpuflex import __version__
 from tpuflex.codes import with_code
@@ -37,11 +38,6 @@ from tpuflex.provider.waits import Waits
 if TYPE_CHECKING:
     from tpuflex.google.queued_resources import TpuClient
     from tpuflex.provider.resources import Resources
-
-
-from typing import Protocol, TypeVar
-
-from pulumi_plugin.values import type_of
 
 
 class ResourceType(Protocol):

@@ -65,14 +65,14 @@ def with_defaults(
         prefix = filled.setdefault("queuedResourceIdPrefix", series)
         filled["queuedResourceId"] = id_for(prefix) if isinstance(prefix, str) else UNKNOWN
     if isinstance(labels, dict):
-        marks = _marks({**names.labels(state_id)}, before)
+        own = _owner_labels({**names.labels(state_id)}, before)
         if LABEL_OWNER in labels:  # the program's own; only which state it is, it may not know
-            marks = {key: value for key, value in marks.items() if key == LABEL_STATE}
-        filled["labels"] = {**marks, **labels}
+            own = {key: value for key, value in own.items() if key == LABEL_STATE}
+        filled["labels"] = {**own, **labels}
     return filled
 
 
-def _marks(made: Properties, before: Properties) -> Properties:
+def _owner_labels(made: Properties, before: Properties) -> Properties:
     """The labels that say whose it is: those that it has; ``made`` if it has none."""
     labels = before.get("labels")
     if not isinstance(labels, dict) or LABEL_OWNER not in labels:

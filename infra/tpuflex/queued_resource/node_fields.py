@@ -62,7 +62,7 @@ _MetadataKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,127}$")]
 
 
 class Host(Group):
-    """Accelerator, software, identity, marks and disks of the hosts."""
+    """Accelerator, software, identity, labels and disks of the hosts."""
 
     accelerator_type: Annotated[
         str | None,

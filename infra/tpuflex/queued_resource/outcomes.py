@@ -124,7 +124,7 @@ RUN_ACCEPTED = Outcome(
     " change rerun, for a new run"
 )
 _LEFTOVER_DELETED = Outcome("the leftover is deleted: its quota is free again")
-_ANEW = Outcome("`tpuflex up` requests capacity again, `tpuflex down` cleans up", _OVER)
+_AGAIN = Outcome("`tpuflex up` requests capacity again, `tpuflex down` cleans up", _OVER)
 
 TABLE: Mapping[Condition, Row] = {
     Condition.WAITING: Row(
@@ -173,7 +173,7 @@ TABLE: Mapping[Condition, Row] = {
         Outcome("what failed is deleted, and capacity is requested again"),
         Outcome("the request failed; `up` replaces it"),
         _LEFTOVER_DELETED,
-        _ANEW,
+        _AGAIN,
     ),
     Condition.NODE_MISSING: Row(
         "the queued resource is there, but its node is gone or stopped for good: somebody deleted"
@@ -182,7 +182,7 @@ TABLE: Mapping[Condition, Row] = {
         Outcome("what is left of it is deleted, and capacity is requested again"),
         Outcome("its node was lost outside of Pulumi; `up` replaces it"),
         _LEFTOVER_DELETED,
-        _ANEW,
+        _AGAIN,
     ),
     Condition.ORPHANED: Row(
         "the node is there, and billed, but its queued resource is gone: somebody deleted it",

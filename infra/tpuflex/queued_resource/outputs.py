@@ -12,7 +12,7 @@ from tpuflex.queued_resource.body import imported_inputs
 from tpuflex.queued_resource.fields import MAPS
 from tpuflex.queued_resource.model import Node
 from tpuflex.queued_resource.name import Nodes, RequestName
-from tpuflex.queued_resource.ownership import MARKS
+from tpuflex.queued_resource.ownership import OWNER_LABELS
 from tpuflex.queued_resource.rows import rfc3339
 from tpuflex.queued_resource.snapshot import Snapshot, parse_time
 from tpuflex.queued_resource.states import Lifecycle
@@ -134,7 +134,9 @@ def observed_inputs(known: Properties, seen: Snapshot) -> Properties:
     labels = known.get("labels")
     if each and seen.queued_resource is not None and isinstance(labels, dict):
         # Whose it is, the request says, which nobody can relabel: not a node that it holds.
-        own = {k: labels[k] for k in MARKS if k in labels and seen.labels.get(k) == labels[k]}
+        own = {
+            k: labels[k] for k in OWNER_LABELS if k in labels and seen.labels.get(k) == labels[k]
+        }
         found_labels = drifted["labels"]
         drifted["labels"] = {**(found_labels if isinstance(found_labels, dict) else {}), **own}
     return drifted
@@ -151,10 +153,10 @@ def _entries(before: Properties, found: list[Properties]) -> Properties:
 
 
 def _drifted(given: Properties, known: Properties, nodes: Nodes) -> dict[str, tuple[str, ...]]:
-    """By node, in which inputs it differs from ``given``. One node only does in its marks, which
-    are given as the request has them; of several, some may have been patched before a run was
-    killed, and the first one's are given. Entries of maps that are only in ``known`` count, too:
-    they may be what was taken away."""
+    """By node, in which inputs it differs from ``given``. One node only does in its owner labels,
+    which are given as the request has them; of several, some may have been patched before a run
+    was killed, and the first one's are given. Entries of maps that are only in ``known`` count as
+    well: they may be what was taken away."""
     basis = {**given, **known}
     each = {node.id: _patchable(basis, node) for node in nodes.found}
     found = {

@@ -54,7 +54,7 @@ class Records:
 
 
 #: The labels that say whose a request is.
-MARKS = (LABEL_OWNER, LABEL_PROJECT, LABEL_STACK, LABEL_STATE)
+OWNER_LABELS = (LABEL_OWNER, LABEL_PROJECT, LABEL_STACK, LABEL_STATE)
 #: Of what no state knows.
 NO_RECORDS = Records()
 
@@ -65,12 +65,12 @@ def agree(asked: Mapping[str, str], found: Mapping[str, str], *, known: bool = F
     Args:
         asked: the labels of the program, or of the state.
         found: the labels in the cloud.
-        known: whether the state has a record of this very request. Then it may have no marks:
-            somebody made it by hand, and imported it.
+        known: whether the state has a record of this very request. Then it may have none of
+            them: somebody made it without tpuflex, and imported it.
     """
-    if known and not any(key in found for key in MARKS):
+    if known and not any(key in found for key in OWNER_LABELS):
         return True
-    return all(asked.get(key) == found.get(key) for key in MARKS)
+    return all(asked.get(key) == found.get(key) for key in OWNER_LABELS)
 
 
 def described(labels: Mapping[str, str]) -> str:

@@ -176,7 +176,7 @@ class Snapshot:
         return described(self.labels)
 
     def belongs_to(self, labels: dict[str, str], *, known: bool = False) -> bool:
-        """Whether its marks are those in ``labels``; unmarked only fits unmarked, unless the state
+        """Whether its owner labels are those in ``labels``; none only fits none, unless the state
         has a record of it (``known``). Of nodes without a queued resource, one of ours is
         enough."""
         if self.queued_resource is None and self.nodes.found:
@@ -184,8 +184,8 @@ class Snapshot:
         return agree(labels, self.labels, known=known)
 
     def orphans(self, labels: dict[str, str], *, known: bool = False) -> tuple[Node, ...]:
-        """The nodes that their queued resource has left behind and that carry the marks in
-        ``labels``."""
+        """The nodes that their queued resource has left behind and that carry the owner
+        labels in ``labels``."""
         if self.queued_resource is not None:
             return ()
         return tuple(n for n in self.nodes.found if agree(labels, n.labels, known=known))
