@@ -27,13 +27,12 @@ from reliability import processes
 from reliability.projects import write_manifest
 from reliability.rig import ROOT, Json, StackRig
 from tpuflex.boot.manifest import MANIFEST_NAME
-from tpuflex.cli.endpoint.ask import api_key, serving_slice
 from tpuflex.cli.invocation import Invocation
 from tpuflex.engine.find import ensure
 from tpuflex.google.timing import ORIGIN_VARIABLE, SPEED_VARIABLE
 from tpuflex.host.serving import Serving, ServingPhase
-from tpuflex.operate.slice import SliceStatus
-from tpuflex.operate.status import slice_status
+from tpuflex.operate.endpoint_connection import api_key, serving_slice
+from tpuflex.operate.slice import SliceStatus, slice_status
 from tpuflex.stack.connection import Connection
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import requests
 
 from tpuflex.errors import TpuflexError
-from tpuflex.operate.ask import direct_session
+from tpuflex.operate.endpoint_connection import direct_session
 
 Json = dict[str, Any]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.cli.boot_logs import WrittenBoot
 from tests.cli.typing import NOON, Captured
-from tpuflex.cli.endpoint.boots import run_boots
+from tpuflex.cli.endpoint.logs import run_boots
 from tpuflex.cli.invocation import Invocation
 from tpuflex.errors import NotFoundError
 from tpuflex.google.cloud_logging import BootEntry

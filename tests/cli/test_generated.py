@@ -5,8 +5,7 @@ from __future__ import annotations
 from tests.cli.typing import Captured
 from tools.docs.generate import main
 from tools.docs.lifecycle_reference import lifecycle_reference
-from tpuflex.operate.slice import SliceStatus
-from tpuflex.operate.status import STATUS_FIELDS
+from tpuflex.operate.slice import STATUS_FIELDS, SliceStatus
 from tpuflex.queued_resource.edges import EDGES
 from tpuflex.queued_resource.outcomes import TABLE
 from tpuflex.queued_resource.states import Lifecycle

@@ -14,8 +14,8 @@ from tpuflex.cli.endpoint.logs import run_logs
 from tpuflex.cli.invocation import Invocation
 from tpuflex.errors import NotFoundError
 from tpuflex.google.cloud_logging import BootEntry, boot_entries
-from tpuflex.operate import kept_log
-from tpuflex.operate.kept_log import Part, new_entries
+from tpuflex.operate import host_log
+from tpuflex.operate.host_log import Part, new_entries
 from tpuflex.stack.connection import Connection
 
 
@@ -151,7 +151,7 @@ def test_a_log_is_followed(
     with pytest.raises(KeyboardInterrupt):
         run_logs(invocation, cloud, Part(1), follow=True, kept=True)
     assert capsys.readouterr().out == "gave up\ny\nlate\nthird\nin\n"
-    assert polls == [kept_log._POLL_SECONDS] * 4
+    assert polls == [host_log._POLL_SECONDS] * 4
 
 
 def test_entries_of_all_pages_are_in_order(cloud: Connection) -> None:

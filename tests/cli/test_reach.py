@@ -19,13 +19,15 @@ import pytest
 
 from tests.cli.samples import status
 from tests.cli.typing import NOON, Captured, TypeIn
-from tpuflex.cli.endpoint import ask as ask_steps
-from tpuflex.cli.endpoint import status as status_steps
-from tpuflex.cli.endpoint.ask import run_ask
+from tests.reports import lines_to
+from tpuflex.cli.endpoint.status import show_status
 from tpuflex.cli.invocation import Invocation
 from tpuflex.errors import AccessError, ApiError, TpuflexError
-from tpuflex.operate.ask import Question
-from tpuflex.operate.way_in import way_in_environment
+from tpuflex.operate import endpoint_connection, endpoint_status
+from tpuflex.operate import question as question_module
+from tpuflex.operate.endpoint_connection import tunnel_environment
+from tpuflex.operate.endpoint_status import status as read_status
+from tpuflex.operate.question import Answer, Question, ask
 from tpuflex.project import open_project
 from tpuflex.stack import connection as stack_connection
 from tpuflex.stack.connection import Connection
@@ -81,9 +83,9 @@ def google(project: Path, monkeypatch: pytest.MonkeyPatch) -> Stack:
     """A stack on Google whose slice is at a private address."""
     dev = open_stack(open_project(project, {}), "dev")
     found = status(address="10.0.0.2")
-    monkeypatch.setattr(ask_steps, "slice_status", lambda *_, **__: found)
-    monkeypatch.setattr(status_steps, "slice_status", lambda *_, **__: found)
-    monkeypatch.setattr(ask_steps, "api_key", lambda _cloud: "key")
+    monkeypatch.setattr(endpoint_connection, "slice_status", lambda *_, **__: found)
+    monkeypatch.setattr(endpoint_status, "slice_status", lambda *_, **__: found)
+    monkeypatch.setattr(question_module, "api_key", lambda _cloud: "key")
     monkeypatch.setenv("TZ", "UTC")
     settings = dev.settings.model_copy(update={"cloud": "google"})
     return Stack(dev.project, "tpu", dev.file, settings)
@@ -130,33 +132,40 @@ def question(endpoint: str = "") -> Question:
     return Question(endpoint, "m", "capital?")
 
 
-def test_ask_goes_through_a_tunnel_of_its_own(
-    tmp_path: Path, invocation: Invocation, google: Stack, capsys: Captured
-) -> None:
-    """A private endpoint is asked through IAP; it says why and how, and the tunnel ends with it."""
-    run_ask(invocation, cloud_with(google, tmp_path), question())
+def asked(cloud: Connection, question: Question) -> tuple[str, str]:
+    """The answer, and the lines that are told meanwhile."""
+    pieces, lines = list[str](), list[str]()
+    answer = ask(cloud, question, pieces.append, lines_to(lines))
+    assert answer.summary.startswith("TTFT ")
+    return "".join(pieces), "".join(f"{line}\n" for line in lines)
 
-    shown = capsys.readouterr()
-    assert shown.out == "Paris\n"
-    first, second, last = without_port(shown.err).splitlines()
-    assert first == f"{WHY}: opening a tunnel through IAP."
-    assert f"{second}\n" == COMMAND
-    assert last.startswith("TTFT ")
+
+def run_status(invocation: Invocation, cloud: Connection, *, tunnel: bool) -> None:
+    """As the command does."""
+    show_status(invocation.output, read_status(cloud, invocation.report, tunnel=tunnel))
+
+
+def test_ask_goes_through_a_tunnel_of_its_own(tmp_path: Path, google: Stack) -> None:
+    """A private endpoint is asked through IAP; it says why and how, and the tunnel ends with it."""
+    answer, told = asked(cloud_with(google, tmp_path), question())
+
+    assert answer == "Paris"
+    assert without_port(told) == f"{WHY}: opening a tunnel through IAP.\n{COMMAND}"
     assert nothing_runs(tmp_path)
 
 
 def test_a_tunnel_ends_with_a_question_that_is_interrupted(
-    tmp_path: Path, invocation: Invocation, google: Stack, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, google: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C during the answer ends gcloud, too."""
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ask_steps, "ask", interrupted)
+    monkeypatch.setattr(question_module, "stream_answer", interrupted)
 
     with pytest.raises(KeyboardInterrupt):
-        run_ask(invocation, cloud_with(google, tmp_path), question())
+        asked(cloud_with(google, tmp_path), question())
 
     assert nothing_runs(tmp_path)
 
@@ -170,7 +179,6 @@ def test_a_tunnel_ends_with_a_question_that_is_interrupted(
 )
 def test_ask_says_why_there_is_no_tunnel(
     tmp_path: Path,
-    invocation: Invocation,
     google: Stack,
     fails: str,
     kind: type[TpuflexError],
@@ -178,7 +186,7 @@ def test_ask_says_why_there_is_no_tunnel(
 ) -> None:
     """A missing role or rule ends `ask` with its own exit code."""
     with pytest.raises(kind) as raised:
-        run_ask(invocation, cloud_with(google, tmp_path, fails=fails), question())
+        asked(cloud_with(google, tmp_path, fails=fails), question())
 
     assert raised.value.exit_code == code
     assert raised.value.hint.endswith(f"gcloud said: {fails}")
@@ -196,24 +204,27 @@ def test_a_question_from_standard_input(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Every user of the machine could read it on the command line."""
-    asked = list[Question]()
+    put = list[Question]()
+
+    def answer(question: Question) -> Answer:
+        put.append(question)
+        return Answer("4", 0.1, 0.2, 5, 1, "stop")
+
     monkeypatch.setattr(stack_connection, "connect", lambda *_, **__: Connection(google, {}))
-    monkeypatch.setattr(ask_steps, "run_ask", lambda _i, _c, question, **_: asked.append(question))
+    monkeypatch.setattr(question_module, "ask", lambda _cloud, question, *_, **__: answer(question))
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given), "utf-8"))
 
     typed = type_in("ask", "-")
 
     assert typed.code == (2 if said else 0)
     assert said in typed.err
-    assert [question.text for question in asked] == ([] if said else ["What is\n2 + 2?"])
+    assert [question.text for question in put] == ([] if said else ["What is\n2 + 2?"])
 
 
-def test_an_endpoint_that_is_named_needs_no_tunnel(
-    tmp_path: Path, invocation: Invocation, google: Stack
-) -> None:
+def test_an_endpoint_that_is_named_needs_no_tunnel(tmp_path: Path, google: Stack) -> None:
     """--endpoint goes where it says, and only there."""
     with pytest.raises(ApiError, match=r"127\.0\.0\.1:1/v1 cannot be reached"):
-        run_ask(invocation, cloud_with(google, tmp_path), question("http://127.0.0.1:1/v1"))
+        asked(cloud_with(google, tmp_path), question("http://127.0.0.1:1/v1"))
 
     assert not (tmp_path / "pid").exists()
 
@@ -232,7 +243,7 @@ def test_status_asks_whether_it_answers(
 ) -> None:
     """READY is what the host said once; whether it answers now is beside it."""
     with pytest.raises(SystemExit) as ended:
-        status_steps.run_status(invocation, cloud_with(google, tmp_path, code=code), tunnel=True)
+        run_status(invocation, cloud_with(google, tmp_path, code=code), tunnel=True)
 
     shown = capsys.readouterr()
     assert ended.value.code == 0
@@ -247,9 +258,7 @@ def test_status_without_a_way_in_is_a_status_all_the_same(
     """Without alpha, and with --no-tunnel, the rest is shown and the exit code is the same."""
     for tunnel in (True, False):
         with pytest.raises(SystemExit) as ended:
-            status_steps.run_status(
-                invocation, cloud_with(google, tmp_path, components="{}"), tunnel=tunnel
-            )
+            run_status(invocation, cloud_with(google, tmp_path, components="{}"), tunnel=tunnel)
         assert ended.value.code == 0
 
     program = tmp_path / "gcloud"
@@ -263,7 +272,7 @@ def test_status_for_scripts(tmp_path: Path, google: Stack, capsys: Captured) -> 
     """With --json: whether it answers, by which way, or why it was not asked."""
     invocation = Invocation(environ={}, now=lambda: NOON, json=True)
     with pytest.raises(SystemExit):
-        status_steps.run_status(invocation, cloud_with(google, tmp_path), tunnel=False)
+        run_status(invocation, cloud_with(google, tmp_path), tunnel=False)
 
     assert json.loads(capsys.readouterr().out)["health"] == {
         "answers": None,
@@ -301,11 +310,7 @@ def test_tls_goes_through_a_tunnel(google: Stack) -> None:
 
 
 def test_the_emulated_iap_is_told_to_gcloud_alone(
-    tmp_path: Path,
-    invocation: Invocation,
-    google: Stack,
-    capsys: Captured,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, google: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On the embedded cloud the same command goes through the emulated IAP, by its environment."""
     monkeypatch.setattr(
@@ -314,13 +319,12 @@ def test_the_emulated_iap_is_told_to_gcloud_alone(
     settings = google.settings.model_copy(update={"cloud": "embedded"})
     embedded = Stack(google.project, "tpu", google.file, settings)
     cloud = cloud_with(embedded, tmp_path)
-    told = way_in_environment(cloud)
+    told = tunnel_environment(cloud)
 
-    run_ask(invocation, cloud, question())
+    answer, lines = asked(cloud, question())
 
     assert told["https_proxy"] == "http://127.0.0.1:4711"
     assert told["CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE"] == "/e/iap/certificate.pem"
     assert "https_proxy" not in cloud.environ
-    shown = capsys.readouterr()
-    assert shown.out == "Paris\n"
-    assert without_port(shown.err).startswith(f"{WHY}: opening a tunnel through IAP.\n{COMMAND}")
+    assert answer == "Paris"
+    assert without_port(lines) == f"{WHY}: opening a tunnel through IAP.\n{COMMAND}"

@@ -10,11 +10,11 @@ import pytest
 from tests.cli.samples import NODE, status
 from tests.cli.typing import NOON, Captured
 from tests.unit.test_cost import priced
-from tpuflex.cli.endpoint.ask import reach, summary
 from tpuflex.cli.invocation import Invocation
 from tpuflex.deploy.boot import host_log
 from tpuflex.deploy.up import show_result
-from tpuflex.operate.ask import Answer
+from tpuflex.operate.endpoint_connection import unreachable_hint
+from tpuflex.operate.question import Answer
 from tpuflex.settings.load import parse
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.emulator import Daemon
@@ -37,7 +37,7 @@ def test_speed() -> None:
     """The line after an answer: time to first token, rate, and whether it was cut off."""
     answer = Answer("Paris", 0.075, 1.075, 10, 41, "length")
 
-    assert summary(answer) == ("TTFT 75 ms, 40.0 tokens/s (41 tokens, cut off by --max-tokens)")
+    assert answer.summary == ("TTFT 75 ms, 40.0 tokens/s (41 tokens, cut off by --max-tokens)")
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_way_to_a_private_endpoint(stack: Stack) -> None:
     google = stack.settings.model_copy(update={"cloud": "google"})
     cloud = Connection(Stack(stack.project, "tpu", stack.file, google), {})
 
-    text = reach(cloud, status(address="10.0.0.2"))
+    text = unreachable_hint(cloud, status(address="10.0.0.2"))
 
     assert "tpuflex:network.allowed_cidrs" in text
     assert (

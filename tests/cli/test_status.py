@@ -16,11 +16,8 @@ from tests.cli.samples import status
 from tests.cli.typing import NOON, Captured
 from tests.unit.stack_sections import sections
 from tpuflex.cli.endpoint.status import (
-    advice_text,
     existing_place,
-    run_status,
     show_status,
-    with_last_known,
     zone_text,
 )
 from tpuflex.cli.invocation import Invocation
@@ -35,6 +32,8 @@ from tpuflex.errors import (
 from tpuflex.host.boot_wait import SILENT
 from tpuflex.host.report import CompileCacheReport, HostReport, KvCacheReport
 from tpuflex.host.serving import Serving, ServingPhase
+from tpuflex.operate.endpoint_status import EndpointStatus, advice_text, with_last_known
+from tpuflex.operate.endpoint_status import status as read_status
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.queued_resource.outcomes import ACCEPTED
 from tpuflex.queued_resource.states import Lifecycle
@@ -55,7 +54,7 @@ def show(
 
     def shown(found: SliceStatus, *, foreign: bool = False) -> tuple[object, str]:
         with pytest.raises(SystemExit) as ended:
-            show_status(invocation.output, stack, found, NOON, foreign=foreign)
+            show_status(invocation.output, EndpointStatus(stack, found, NOON, foreign))
         return ended.value.code, capsys.readouterr().out
 
     return shown
@@ -322,14 +321,14 @@ def test_status_reads_the_state_where_the_cloud_refuses(monkeypatch: pytest.Monk
     def refused(*_: object, **__: object) -> None:
         raise AccessError("403")
 
-    steps = "tpuflex.cli.endpoint.status"
+    steps = "tpuflex.operate.endpoint_status"
     monkeypatch.setattr(f"{steps}.slice_status", refused)
     monkeypatch.setattr(f"{steps}.recorded_requests", lambda _: ("g1 in us-east5-a",))
     parts = {"stack": StackPart(), "tpu": None, "recorded_zones": None, "now": lambda: NOON}
     cloud = cast("Connection", SimpleNamespace(**parts))
 
     with pytest.raises(AccessError, match="g1 in us-east5-a: it may still run"):
-        run_status(Invocation(environ={}), cloud)
+        read_status(cloud)
 
 
 def test_a_run_that_ended_elsewhere_needs_no_rerun() -> None:

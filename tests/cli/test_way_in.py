@@ -14,15 +14,14 @@ from pydantic import JsonValue
 from tests.cli.samples import status
 from tests.cli.typing import Captured, TypeIn
 from tests.security.strangers import STRANGER, needs_second_uid
-from tpuflex.cli.endpoint import logs
-from tpuflex.cli.endpoint.logs import followed, run_logs
+from tpuflex.cli.endpoint.logs import run_logs
 from tpuflex.cli.invocation import Invocation
 from tpuflex.errors import AccessError, ConflictError, NotFoundError, TpuflexError
 from tpuflex.google.timing import Timing
-from tpuflex.operate import way_in
-from tpuflex.operate.kept_log import Part
+from tpuflex.operate import endpoint_connection, host_access, host_log
+from tpuflex.operate.host_access import ssh, tunnel
+from tpuflex.operate.host_log import Part, followed
 from tpuflex.operate.slice import SliceStatus
-from tpuflex.operate.way_in import run_ssh, run_tunnel
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.emulator import Daemon
 from tpuflex.stack.stack import Stack
@@ -38,8 +37,8 @@ def google(stack: Stack) -> Stack:
 def found(monkeypatch: pytest.MonkeyPatch) -> SliceStatus:
     """The slice that the cloud has."""
     found = status(address="10.0.0.2")
-    monkeypatch.setattr(logs, "host_status", lambda _cloud: found)
-    monkeypatch.setattr(way_in, "host_status", lambda _cloud: found)
+    monkeypatch.setattr(host_log, "host_status", lambda _cloud: found)
+    monkeypatch.setattr(host_access, "host_status", lambda _cloud: found)
     return found
 
 
@@ -149,7 +148,7 @@ def test_the_log_of_a_host_that_is_gone(
     cloud, kept = Connection(stack, {}), Logs({"nextPageToken": "t"}, {"entries": [ENTRY]})
     vars(cloud)["logging"] = kept
     if gone == "slice":
-        monkeypatch.setattr(logs, "host_status", absent)
+        monkeypatch.setattr(host_log, "host_status", absent)
     hosts.clear()
 
     run_logs(invocation, cloud, Part(2), follow=True)
@@ -191,7 +190,7 @@ def test_a_host_that_left_no_log(
     """There is no host, and no log either: exit code 4, with why, and what to do about both."""
     cloud = Connection(stack, {})
     vars(cloud)["logging"] = Logs(answer)
-    monkeypatch.setattr(logs, "host_status", absent)
+    monkeypatch.setattr(host_log, "host_status", absent)
 
     with pytest.raises(NotFoundError) as caught:
         run_logs(invocation, cloud, Part(2), follow=False)
@@ -241,13 +240,10 @@ def test_ssh_and_tunnel_on_google(
     """Both run gcloud's alpha command through IAP and pass its exit code on."""
     cloud = Connection(google, stand_in(tmp_path, ALPHA))
 
-    with pytest.raises(SystemExit) as shell:
-        run_ssh(invocation, cloud)
-    with pytest.raises(SystemExit) as forward:
-        run_tunnel(invocation, cloud, 9000)
+    codes = ssh(cloud, invocation.report), tunnel(cloud, 9000, invocation.report)
 
     shown = capfd.readouterr()
-    assert (shell.value.code, forward.value.code) == (5, 5)
+    assert codes == (5, 5)
     assert f"{SSH}\n" in shown.out
     assert (
         f"{SSH} --command cat -- -o ExitOnForwardFailure=yes -o ControlPath=none "
@@ -278,8 +274,7 @@ def test_a_tunnel_is_said_to_be_there_when_it_is(
     port = _free_port()
     cloud = Connection(google, stand_in(tmp_path, ALPHA, LISTENS.format(uid=os.getuid())))
 
-    with pytest.raises(SystemExit):
-        run_tunnel(invocation, cloud, port)
+    tunnel(cloud, port, invocation.report)
 
     line = f"tpuflex ask --stack tpu --endpoint http://127.0.0.1:{port}/v1 …\n"
     assert capfd.readouterr().err.endswith(line)
@@ -293,7 +288,7 @@ def test_a_tunnel_of_another_user(
     cloud = Connection(google, stand_in(tmp_path, ALPHA, LISTENS.format(uid=STRANGER)))
 
     with pytest.raises(AccessError, match="No tunnel: port"):
-        run_tunnel(invocation, cloud, _free_port())
+        tunnel(cloud, _free_port(), invocation.report)
 
     assert "tpuflex ask" not in capfd.readouterr().err
 
@@ -303,7 +298,7 @@ def test_a_port_that_is_taken(invocation: Invocation, google: Stack) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with pytest.raises(ConflictError, match=f"Port {port} of .*already in use") as caught:
-            run_tunnel(invocation, Connection(google, {}), port)
+            tunnel(Connection(google, {}), port, invocation.report)
 
     assert caught.value.hint == "Choose another: tpuflex tunnel --stack tpu --port PORT"
 
@@ -328,7 +323,7 @@ def test_gcloud_that_cannot(
     environ = {"PATH": ""} if components is None else stand_in(tmp_path, components)
 
     with pytest.raises(TpuflexError, match=message) as raised:
-        run_ssh(invocation, Connection(google, environ))
+        ssh(Connection(google, environ), invocation.report)
 
     assert hint in raised.value.hint
 
@@ -337,11 +332,11 @@ def test_emulated_hosts_need_no_way_in(
     invocation: Invocation, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On the embedded cloud, ssh and tunnel say why they are not needed."""
-    monkeypatch.setattr(way_in, "host_status", lambda _cloud: status(address="127.0.0.9"))
+    monkeypatch.setattr(host_access, "host_status", lambda _cloud: status(address="127.0.0.9"))
     with pytest.raises(ConflictError, match="nothing to log in to"):
-        run_ssh(invocation, Connection(stack, {}))
+        ssh(Connection(stack, {}), invocation.report)
     with pytest.raises(ConflictError, match="needs no tunnel"):
-        run_tunnel(invocation, Connection(stack, {}), None)
+        tunnel(Connection(stack, {}), None, invocation.report)
 
 
 def test_a_shell_on_an_emulated_host(
@@ -354,9 +349,7 @@ def test_a_shell_on_an_emulated_host(
     """With a private address, `ssh` runs the very command of Google, through the emulated IAP."""
     door = {"https_proxy": "http://127.0.0.1:1"}
     monkeypatch.setattr(Daemon, "tunnel_environment", lambda _daemon: door)
-    with pytest.raises(SystemExit) as ended:
-        run_ssh(invocation, Connection(stack, stand_in(tmp_path, ALPHA)))
-    assert ended.value.code == 5
+    assert ssh(Connection(stack, stand_in(tmp_path, ALPHA)), invocation.report) == 5
     assert f"{SSH}\n" in capfd.readouterr().out
 
 
@@ -381,7 +374,7 @@ def test_a_connection_that_breaks_off_is_made_again(
         clock[0] += held.pop(0)
         return codes.pop(0)
 
-    assert way_in.kept_up(run, cloud, invocation) == 255
+    assert endpoint_connection.kept_up(run, cloud, invocation.report) == 255
     assert capsys.readouterr().err == (
         "The connection broke off (exit code 255): once more in 5 s.\n"
         "The connection broke off (exit code 1): once more in 5 s.\n"

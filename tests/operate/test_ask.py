@@ -12,7 +12,7 @@ import pytest
 
 from tests.loopback import serving
 from tpuflex.errors import AccessError, ApiError
-from tpuflex.operate.ask import Answer, Question, ask
+from tpuflex.operate.question import Answer, Question, stream_answer
 
 
 def sse(*events: object) -> bytes:
@@ -59,14 +59,14 @@ def test_a_header_that_cannot_be_read_is_no_answer() -> None:
         endpoint(200, b"", kind) as (url, _),
         pytest.raises(ApiError, match="cannot be reached"),
     ):
-        ask(Question(url, "m", "?"), "key", show=lambda _: None, now=lambda: 0.0)
+        stream_answer(Question(url, "m", "?"), "key", show=lambda _: None, now=lambda: 0.0)
 
 
 def answer_of(status: int, body: bytes) -> tuple[Answer, list[str], list[dict[str, object]]]:
     ticks = count()
     shown: list[str] = []
     with endpoint(status, body) as (url, asked):
-        answer = ask(
+        answer = stream_answer(
             Question(url, "m", "capital?"), "key", show=shown.append, now=lambda: float(next(ticks))
         )
     return answer, shown, asked
@@ -117,7 +117,7 @@ def test_unreachable() -> None:
     question = Question(url, "m", "q", reach="open a tunnel")
 
     with pytest.raises(ApiError) as caught:
-        ask(question, "key", show=print, now=lambda: 0.0)
+        stream_answer(question, "key", show=print, now=lambda: 0.0)
 
     assert caught.value.message == f"{url} cannot be reached from here."
     assert caught.value.hint == "open a tunnel"

@@ -14,8 +14,7 @@ from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
 from tpuflex.google.queued_resources import NodeListing, QueuedResourceListing
 from tpuflex.host.report import HostReport
 from tpuflex.naming import ENDPOINT_NAME, Names
-from tpuflex.operate.slice import SliceStatus
-from tpuflex.operate.status import slice_status
+from tpuflex.operate.slice import SliceStatus, slice_status
 from tpuflex.queued_resource.model import Node, QueuedResource, QueueingPolicy
 from tpuflex.queued_resource.outcomes import TABLE, UNREAD, Condition
 from tpuflex.queued_resource.states import Lifecycle

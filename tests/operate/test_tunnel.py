@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from tpuflex.errors import AccessError, ApiError, ConflictError, TpuflexError
-from tpuflex.operate.route import Route, route, takes_connections
-from tpuflex.operate.tunnel import open_tunnel
+from tpuflex.operate.endpoint_connection import Route, route, takes_connections
+from tpuflex.operate.iap_tunnel import open_tunnel
 from tpuflex.operate.tunnel_failure import is_hopeless, tunnel_failure
 
 #: Listens on the port of its first argument as gcloud's ssh would, with a child that hears no
@@ -96,7 +96,7 @@ def test_a_killed_command_leaves_no_tunnel(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     program = (
         "import os, sys, time\n"
-        "from tpuflex.operate.tunnel import open_tunnel\n"
+        "from tpuflex.operate.iap_tunnel import open_tunnel\n"
         f"words = {[sys.executable, '-c', _LISTENER]!r}\n"
         f"command = lambda port: [*words, str(port), {str(pids)!r}]\n"
         "with open_tunnel(command, os.environ, project='p', within=20):\n"

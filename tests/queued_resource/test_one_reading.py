@@ -24,11 +24,10 @@ from tests.provider.fakes import (
 )
 from tests.provider.fakes import Answer as Reply
 from tests.unit.stack_sections import sections
-from tpuflex.cli.endpoint.ask import serving_slice
 from tpuflex.errors import NotFoundError
 from tpuflex.naming import ENDPOINT_NAME, LABEL_OWNER, QUEUED_RESOURCE, Names
-from tpuflex.operate.slice import SliceStatus
-from tpuflex.operate.status import slice_status
+from tpuflex.operate.endpoint_connection import serving_slice
+from tpuflex.operate.slice import SliceStatus, slice_status
 from tpuflex.provider.read import ReadResult, read
 from tpuflex.queued_resource.outcomes import Condition
 from tpuflex.queued_resource.states import NOT_FOUND

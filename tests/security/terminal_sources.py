@@ -23,7 +23,8 @@ from tpuflex.errors import EmulatorError, TpuflexError
 from tpuflex.google.rpc_errors import as_exception, read_rpc_error
 from tpuflex.host.boot_wait import BootDeadlines, BootWait
 from tpuflex.host.report import HostReport, host_report
-from tpuflex.operate.ask import Question, ask
+from tpuflex.operate.endpoint_status import EndpointStatus
+from tpuflex.operate.question import Question, stream_answer
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.project import open_project
 from tpuflex.queued_resource.states import Lifecycle
@@ -63,7 +64,7 @@ def _status(host: HostReport, error: str = "") -> None:
         host=host,
     )
     stack = open_stack(open_project(ROOT, {}), "dev")
-    show_status(Invocation(environ={}).output, stack, status, NOON)
+    show_status(Invocation(environ={}).output, EndpointStatus(stack, status, NOON))
 
 
 def guest_attributes_in_status() -> None:
@@ -110,7 +111,9 @@ def answer_of_an_endpoint() -> None:
 def _asked(status: int, body: bytes) -> None:
     with server([body], status=status) as (url, _):
         try:
-            ask(Question(f"{url}/v1", "m", "?"), "key", show=OUTPUT.piece, now=lambda: 0.0)
+            stream_answer(
+                Question(f"{url}/v1", "m", "?"), "key", show=OUTPUT.piece, now=lambda: 0.0
+            )
         except TpuflexError as error:
             OUTPUT.failure(error)
 

@@ -16,7 +16,7 @@ from tpuflex.google.session import AuthorizedSession, GivenToken
 from tpuflex.google.timing import Timing
 from tpuflex.google.transport import Transport
 from tpuflex.host.report import host_report
-from tpuflex.operate.ask import Question, ask
+from tpuflex.operate.question import Question, stream_answer
 
 MEGABYTE = 1024 * 1024
 
@@ -27,7 +27,9 @@ def call(url: str) -> object:
 
 
 def asked(url: str) -> object:
-    return ask(Question(f"{url}/v1", "m", "?"), "key", show=lambda _: None, now=lambda: 0.0)
+    return stream_answer(
+        Question(f"{url}/v1", "m", "?"), "key", show=lambda _: None, now=lambda: 0.0
+    )
 
 
 def test_an_api_that_does_not_stop() -> None:

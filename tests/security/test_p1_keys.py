@@ -12,11 +12,11 @@ import pytest
 
 from tests.unit.stack_sections import sections
 from tpuflex.boot.config import boot_config
-from tpuflex.cli.endpoint.ask import api_key
 from tpuflex.cli.secrets.run import read_value
 from tpuflex.deploy.secrets import ensure_secrets
 from tpuflex.google.secrets import SecretVersion
 from tpuflex.naming import API_KEY, METRICS_KEY, Names, SecretRole
+from tpuflex.operate.endpoint_connection import api_key
 from tpuflex.settings.load import parse
 from tpuflex.stack.connection import Connection
 

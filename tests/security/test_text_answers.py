@@ -12,11 +12,11 @@ from tpuflex.cli import main
 from tpuflex.cli.invocation import Invocation
 from tpuflex.errors import ApiError
 from tpuflex.host.report import host_report
-from tpuflex.operate.ask import Question, ask
+from tpuflex.operate.question import Question, stream_answer
 
 
 def asked(url: str) -> None:
-    ask(
+    stream_answer(
         Question(f"{url}/v1", "m", "a secret question"), "key", show=lambda _: None, now=lambda: 0.0
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tpuflex.codes import Code
 from tpuflex.engine.failure import OUTCOMES
-from tpuflex.operate.status import STATUS_FIELDS
+from tpuflex.operate.slice import STATUS_FIELDS
 from tpuflex.provider.stages import TABLE as GENERATIONS
 from tpuflex.provider.stages import Stage
 from tpuflex.queued_resource.edges import COMMANDS, EDGES, Edge
@@ -35,7 +35,7 @@ _HEAD = """\
 # The life of a queued resource
 
 Generated from `tpuflex.queued_resource.outcomes`, `.edges`, `tpuflex.provider.stages` and
-`tpuflex.operate.status` by `make docs`; do not edit.
+`tpuflex.operate.slice` by `make docs`; do not edit.
 """
 _ROWS = """\
 ## What each command says

@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tpuflex import gcloud_commands
-from tpuflex.cli.endpoint.logs import emulated_log
 from tpuflex.errors import BootError, CapacityError, EmulatorError, InterruptedByUser
 from tpuflex.google.queued_resources import observe_host
 from tpuflex.host.boot_wait import AGAIN, BootDeadlines, BootWait, SaidAnew
 from tpuflex.host.report import HostReport
-from tpuflex.operate.slice import SliceStatus
-from tpuflex.operate.status import slice_status
+from tpuflex.operate.host_log import emulated_log
+from tpuflex.operate.slice import SliceStatus, slice_status
 from tpuflex.queued_resource.states import Lifecycle
 from tpuflex.stack.progress import (
     BootBegan,

@@ -13,7 +13,7 @@ from tpuflex.errors import (
 )
 from tpuflex.host.boot_wait import WAITS_AGAIN
 from tpuflex.naming import QUEUED_RESOURCE
-from tpuflex.operate.status import slice_status
+from tpuflex.operate.slice import slice_status
 from tpuflex.queued_resource.outcomes import BOOT_FAILED_DELETED, BOOT_FAILED_KEPT
 from tpuflex.terminal.output import for_stack
 

@@ -13,7 +13,7 @@ from tpuflex.deploy.selection import Selection, Traits, refusal
 from tpuflex.deploy.teardown import Planned, StackTeardown
 from tpuflex.engine.state import resources
 from tpuflex.errors import NotFoundError, TpuflexError
-from tpuflex.operate.status import slice_status
+from tpuflex.operate.slice import slice_status
 from tpuflex.planning.cost import cost_in
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from tpuflex.deploy.purge import (
 from tpuflex.deploy.teardown import Planned, StackTeardown
 from tpuflex.deploy.teardown_proof import Kept, foreign_lines
 from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError, TpuflexError
-from tpuflex.operate.status import slice_status
+from tpuflex.operate.slice import slice_status
 from tpuflex.planning.cost import cost_in
 from tpuflex.queued_resource.outcomes import PROTECTED
 from tpuflex.weights.stack_bucket import is_shared

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tpuflex.deploy.preview_report import slice_step
 from tpuflex.doctor.capacity import short_beside
 from tpuflex.errors import NotFoundError
-from tpuflex.operate.status import slice_status
+from tpuflex.operate.slice import slice_status
 from tpuflex.queued_resource.states import Lifecycle
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from tpuflex.deploy.new_secrets import anew_texts, made_anew
 from tpuflex.duration import format_duration
 from tpuflex.inventory.kinds import BUCKET
 from tpuflex.naming import QUEUED_RESOURCE, account_email
-from tpuflex.planning.request import NotPlannable
-from tpuflex.planning.stack import plan_stack
+from tpuflex.planning.stack import plan_stack, planned_memory
 from tpuflex.policy.finding import NOTHING_FOUND, Report
 from tpuflex.queued_resource.outcomes import PREVIEWS
 from tpuflex.settings.rules import warnings
@@ -196,12 +195,6 @@ def policy_facts(report: Report) -> Iterator[tuple[str, str]]:
         yield word, str(finding)
     for text in report.idle:
         yield "policy", text
-
-
-def planned_memory(settings: StackSettings) -> dict[str, object] | None:
-    """The memory plan for scripts, as `tpuflex memory --json` prints it, or None."""
-    plan = plan_stack(settings)
-    return None if isinstance(plan, NotPlannable) else plan.to_json()
 
 
 def egress_text(egress: str, plan: EnginePlan) -> str:

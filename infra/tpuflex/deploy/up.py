@@ -29,8 +29,7 @@ from tpuflex.errors import (
     TpuflexError,
 )
 from tpuflex.naming import QUEUED_RESOURCE
-from tpuflex.operate.slice import SliceStatus
-from tpuflex.operate.status import slice_status
+from tpuflex.operate.slice import SliceStatus, slice_status
 from tpuflex.planning.cost import cost_in
 from tpuflex.queued_resource.states import Lifecycle
 from tpuflex.settings.rules import warnings

@@ -21,7 +21,7 @@ from tpuflex.google.bucket_owner import may_read_buckets, require_own_bucket
 from tpuflex.google.existing_bucket import read_existing_bucket
 from tpuflex.google.project import project_number
 from tpuflex.google.reading import Unread, attempt
-from tpuflex.operate.status import slice_status
+from tpuflex.operate.slice import slice_status
 from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.queued_resource.states import Lifecycle
 from tpuflex.weights.bucket import weights_bucket

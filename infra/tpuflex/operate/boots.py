@@ -1,4 +1,4 @@
-"""The boots of an endpoint's hosts, from the entries of their logs. Pure: nothing is asked here.
+"""The boots of an endpoint's hosts, from the entries of their logs in Cloud Logging.
 
 Whoever is root on a host writes its entries: they are shown to people, and nothing is decided by
 them.
@@ -12,10 +12,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from statistics import median
+from typing import TYPE_CHECKING
 
 from pulumi_plugin.printable import printable
-from tpuflex.google.cloud_logging import BootEntry
+from tpuflex.errors import NotFoundError
+from tpuflex.google.cloud_logging import LOG, RETENTION_DAYS, BootEntry, boot_entries
 from tpuflex.host.report import PHASES, READY, REPORT, HostReport, host_report, together
+
+if TYPE_CHECKING:
+    from tpuflex.stack.connection import Connection
 
 
 class Outcome(StrEnum):
@@ -72,6 +77,52 @@ class Boot:
             "boot_seconds": dict(self.seconds),
             "total_seconds": self.total,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Boots:
+    """The newest boots of an endpoint's hosts.
+
+    Attributes:
+        source: the log that says so.
+        boots: they, the newest first.
+        medians: the median of each phase over those that served, in seconds; empty without any.
+        median_total: the median of what those took; None without any.
+    """
+
+    source: str
+    boots: tuple[Boot, ...]
+    medians: Mapping[str, float]
+    median_total: float | None
+
+    def to_json(self) -> dict[str, object]:
+        """The document that ``tpuflex logs --boots --json`` prints."""
+        return {
+            "source": self.source,
+            "boots": [boot.to_json() for boot in self.boots],
+            "median_seconds": dict(self.medians),
+            "median_total_seconds": self.median_total,
+        }
+
+
+def boots_of(cloud: Connection, last: int) -> Boots:
+    """The newest ``last`` boots of the hosts of the stack of ``cloud``.
+
+    Raises:
+        NotFoundError: Cloud Logging has none.
+        AccessError, ApiError: it cannot be read.
+    """
+    stack = cloud.stack
+    entries = boot_entries(cloud.logging, stack.settings.project, stack.names, newest_first=True)
+    boots = recent_boots(entries, last)
+    if not boots:
+        raise NotFoundError(
+            f"Cloud Logging has no boot of a host of stack {stack.name}.",
+            hint=f"A host writes there while it boots, which is kept for {RETENTION_DAYS} days:"
+            " `tpuflex up` brings one up, `tpuflex status` shows what there is.",
+        )
+    source = f"projects/{stack.settings.project}/logs/{LOG}"
+    return Boots(source, boots, median_seconds(boots), median_total(boots))
 
 
 def recent_boots(entries: Iterable[BootEntry], most: int) -> tuple[Boot, ...]:

@@ -1,18 +1,24 @@
-"""The status of an endpoint's slice, and what follows from it: advice, exit code, cost."""
+"""An endpoint's slice as the cloud has it: the request in the queue, its nodes, the host's report;
+and what follows from that: advice, exit code, cost."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from decimal import Decimal
+from typing import TYPE_CHECKING, Protocol
 
 from tpuflex.boot.planned import planned_weights
+from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
+from tpuflex.google.queued_resources import observe_host
 from tpuflex.host.report import HostReport
 from tpuflex.host.serving import ServingPhase
-from tpuflex.naming import LABEL_STATE
+from tpuflex.inventory.listing import ANY_ZONE
+from tpuflex.naming import LABEL_OWNER, LABEL_STATE, Names, generation_of
 from tpuflex.queued_resource.causes import explained
-from tpuflex.queued_resource.name import RequestName
+from tpuflex.queued_resource.name import Nodes, RequestName
 from tpuflex.queued_resource.outcomes import (
     BOOTING,
     DEGRADED,
@@ -25,8 +31,14 @@ from tpuflex.queued_resource.outcomes import (
     Outcome,
     condition_of,
 )
-from tpuflex.queued_resource.snapshot import Snapshot, parse_time
+from tpuflex.queued_resource.snapshot import Snapshot, parse_time, ranked
 from tpuflex.queued_resource.states import NOT_FOUND, Lifecycle
+
+if TYPE_CHECKING:
+    from tpuflex.google.queued_resources import NodeListing, QueuedResourceListing
+    from tpuflex.queued_resource.model import Node
+    from tpuflex.settings.model import StackSettings
+
 
 _SECONDS_PER_HOUR = 3600
 _CENT = Decimal("0.01")
@@ -233,3 +245,204 @@ def _doing(report: HostReport | None) -> str:
 
 def _iso(time: datetime | None) -> str | None:
     return None if time is None else time.isoformat()
+
+
+class Tpu(Protocol):
+    """The part of :class:`tpuflex.google.queued_resources.TpuClient` that is used here."""
+
+    def list_queued_resources(self, project: str, zone: str) -> QueuedResourceListing:
+        """All queued resources of a zone."""
+
+    def get_node(self, node: str) -> Node | None:
+        """The node with that full name."""
+
+    def list_nodes(self, project: str, zone: str) -> NodeListing:
+        """All nodes of a zone."""
+
+    def guest_attributes(self, node: str, namespace: str) -> tuple[dict[str, str], ...]:
+        """What each host of the node wrote."""
+
+
+def slice_status(
+    settings: StackSettings,
+    names: Names,
+    tpu: Tpu,
+    *,
+    now: datetime | None = None,
+    recorded: Callable[[], Collection[str]] | None = None,
+) -> SliceStatus:
+    """The endpoint's slice: of several requests, the one that is furthest along.
+
+    Args:
+        settings: the stack's settings, which name the zones.
+        names: the endpoint's names, which identify its resources.
+        tpu: the TPU API.
+        now: the time, which distinguishes a run that was cut short from one that is over.
+        recorded: the zones where the state has the slice. With it all other zones are looked at,
+            too: the stack's may have been changed while the slice runs, and is billed.
+
+    Raises:
+        NotFoundError: no zone holds a request or node of the endpoint.
+    """
+    at = (now or datetime.now(UTC)).timestamp()
+    zones = settings.slice.zones
+
+    def look(where: Collection[str]) -> list[Snapshot]:
+        return list(_snapshots(settings.project, where, names, tpu, at))
+
+    found = sorted(look(zones), key=lambda each: zones.index(each.name.zone))
+    if recorded is not None:
+        found += _elsewhere(look, zones, recorded)
+    if not found:
+        raise _absent(settings, names, tpu)
+    order, reports = ranked(found), {}
+    if sum(each.lifecycle is Lifecycle.ACTIVE for each in order) > 1:
+        reports = _reports(order, tpu)
+        order = served_first(order, reports, at)
+    first, *rest = order
+    status = SliceStatus.of(first, others=rest, reports=reports)
+    if not status.node_state:
+        return status
+    try:
+        return replace(status, host=reports.get(first.name) or observe_host(status.node, tpu))
+    except (AccessError, ApiError) as error:
+        # Of the slice itself everything is known: one refused question must not hide that.
+        return replace(status, unread=error.message)
+
+
+def served_first(
+    order: Iterable[Snapshot], reports: Mapping[RequestName, HostReport | None], at: float
+) -> list[Snapshot]:
+    """``order`` with what serves before what does not: while one slice hands over to another, the
+    endpoint is where answers come from. Of two that serve it is the younger, which takes over; what
+    said so long before ``at``, in seconds since the epoch, may be gone."""
+
+    def rank(seen: Snapshot) -> tuple[int, float]:
+        report = reports.get(seen.name)
+        if seen.lifecycle is not Lifecycle.ACTIVE or report is None or not report.ready:
+            return 2, 0.0
+        made = parse_time(seen.created)
+        failed = report.serving is not None and report.serving.phase is ServingPhase.FAILED
+        kind = 0 if report.serves_at(at) else 2 if failed else 1
+        return kind, 0.0 if kind == 2 or made is None else -made.timestamp()
+
+    return sorted(order, key=rank)
+
+
+def _reports(order: Iterable[Snapshot], tpu: Tpu) -> dict[RequestName, HostReport | None]:
+    """What the hosts of those say that run; of those that cannot be asked, nothing."""
+    said: dict[RequestName, HostReport | None] = {}
+    for seen in order:
+        if seen.lifecycle is Lifecycle.ACTIVE and seen.nodes.first is not None:
+            with suppress(AccessError, ApiError):
+                said[seen.name] = observe_host(seen.name.node(seen.nodes.first.id), tpu)
+    return said
+
+
+def _elsewhere(
+    look: Callable[[Collection[str]], list[Snapshot]],
+    zones: Collection[str],
+    recorded: Callable[[], Collection[str]],
+) -> list[Snapshot]:
+    """What is in other zones than ``zones``. The state is asked for them, which may take a run of
+    the engine, where the API does not list all zones at once, or finds nothing in them."""
+    everywhere: list[Snapshot] = []
+    with suppress(TpuflexError):  # as for ANY_ZONE: a refusal only means that nothing is added
+        everywhere = look((ANY_ZONE,))
+    if not everywhere:
+        everywhere = look(sorted(set(recorded()) - set(zones)))
+    return [each for each in everywhere if each.name.zone not in zones]
+
+
+def _absent(settings: StackSettings, names: Names, tpu: Tpu) -> NotFoundError:
+    """The error for an endpoint that does not exist; says whether somebody else has its name."""
+    zones = ", ".join(settings.slice.zones)
+    for zone in settings.slice.zones:
+        requests = tpu.list_queued_resources(settings.project, zone).queued_resources
+        nodes = tpu.list_nodes(settings.project, zone).nodes
+        names_there = [*(each.name for each in requests), *(each.name for each in nodes)]
+        for identity in map(_id, names_there):
+            if generation_of(names.prefix, identity) is not None:
+                return NotFoundError(
+                    f"Stack {names.stack} has no queued resource in {zones},"
+                    f" and {identity} in {zone} belongs to somebody else.",
+                    hint=f"{TABLE[Condition.FOREIGN].status.text}.",
+                )
+    hint = f"{TABLE[Condition.GONE].status.text}: tpuflex up --stack {names.stack}"
+    if settings.slice.on_run_end != "keep" and settings.slice.renew_before is None:
+        # The cloud does not show it, but the state remembers a run whose leftover is deleted: by
+        # `up`, or by whoever saw that nobody needs it.
+        hint += "\nAfter a run that ended: change tpuflex:slice.rerun first."
+    return NotFoundError(f"Stack {names.stack} has no queued resource in {zones}.", hint=hint)
+
+
+def _snapshots(
+    project: str, zones: Iterable[str], names: Names, tpu: Tpu, at: float
+) -> Iterable[Snapshot]:
+    """Every request of the endpoint, and nodes of it that have no request any more: they are
+    billed all the same."""
+    requests = [
+        (RequestName(project, _zone(request.name), _id(request.name)), request)
+        for zone in zones
+        for request in tpu.list_queued_resources(project, zone).queued_resources
+        if request.spec.node.labels.get(LABEL_OWNER) == names.owner
+    ]
+    for name, request in requests:
+        ids = request.node_ids(name.id)
+        nodes = tuple(node for id_ in ids if (node := tpu.get_node(name.node(id_))) is not None)
+        yield Snapshot(replace(name, nodes=ids), request, Nodes(ids, nodes), at)
+    orphans: dict[RequestName, list[Node]] = {}
+    for zone in zones:
+        for node in tpu.list_nodes(project, zone).nodes:
+            id_ = _id(node.queued_resource or node.name)
+            name = RequestName(project, _zone(node.name), id_)
+            if node.labels.get(LABEL_OWNER) == names.owner:
+                orphans.setdefault(name, []).append(node)
+    held = {name for name, _ in requests}
+    for name, left in orphans.items():
+        if name not in held:
+            ids = tuple(node.id for node in left)
+            yield Snapshot(replace(name, nodes=ids), None, Nodes(ids, tuple(left)), at)
+
+
+def _zone(name: str) -> str:
+    """The zone in ``projects/P/locations/Z/…``."""
+    return name.partition("/locations/")[2].partition("/")[0]
+
+
+def _id(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+#: The fields under ``slice`` of ``tpuflex status --json``, which stay as they are.
+STATUS_FIELDS: Mapping[str, str] = {
+    "queued_resource": "id of the queued resource",
+    "zone": "its zone",
+    "state": "Google's word for its state; NOT_FOUND where only its node is left",
+    "lifecycle": "our word: waiting, provisioning, active, ended, failed, lost, deleting",
+    "standing": "its row in the table above",
+    "sentence": "the state in plain words",
+    "error": "why it failed, in Google's words; or empty",
+    "created": "when it was requested (RFC 3339); or null",
+    "node": "full name of its node; null where there is none",
+    "node_state": "Google's word for its node's state; empty where there is none",
+    "health": "its node's health; or empty",
+    "address": "the first host's internal address; or empty",
+    "active_since": "when its node was made (RFC 3339); or null",
+    "expires": "when Google ends the run (RFC 3339); null while it is not known",
+    "gives_up": "when Google gives the request up (RFC 3339), while it waits; or null",
+    "host": "the host's own report (phase, detail, error, timeline: when each"
+    " phase began, ended: when image and weights ended, which go on at once, isolation,"
+    " weights: SHA-256 of the manifest that it fetched and checked, vllm_version, kv_cache:"
+    " block_size, num_blocks, cache_dtype and tokens of the server, or null, and compile_cache:"
+    " from, files, bytes and seconds of what was restored, compiled, saved_bytes, saved_seconds"
+    " and problem, or null, and serving: what it says from READY on, or null: phase (serving,"
+    " draining, degraded, failed), since and at in seconds since the epoch, running and waiting"
+    " requests, drained, cut_off, reason, drains_at and ends_at (RFC 3339, or null) and restarts);"
+    " null before the first",
+    "unread": "why the host's report could not be read; or empty",
+    "weights": "SHA-256 of the manifest of the weights that its node was made for; or empty",
+    "state_id": "id of the state that made it, by its label; or null",
+    "others": "further requests of the endpoint, a line of text each",
+    "advice": "what to do, as in the table above",
+}

@@ -141,3 +141,9 @@ def plan_request(
             return plan_cpu_memory(request)
         case MemoryRequest():
             return plan_memory(request, catalog.accelerators.values())
+
+
+def planned_memory(settings: StackSettings) -> dict[str, object] | None:
+    """The memory plan for scripts, as `tpuflex memory --json` prints it, or None."""
+    plan = plan_stack(settings)
+    return None if isinstance(plan, NotPlannable) else plan.to_json()

@@ -12,10 +12,10 @@ import yaml
 from tests.acceptance.killed import stack_run
 from tests.engine.embedded import Embedded
 from tests.engine.libraries import call, command
-from tpuflex.cli.endpoint.ask import api_key
 from tpuflex.deploy.down import run_down
 from tpuflex.deploy.secrets import ensure_secrets
 from tpuflex.errors import ConflictError, NotFoundError
+from tpuflex.operate.endpoint_connection import api_key
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 

@@ -22,9 +22,9 @@ from tests.embedded_cloud.iap_client import NODE as NODE_BODY
 from tests.embedded_cloud.iap_client import PRIVATE, ready_node
 from tpuflex.errors import ConflictError
 from tpuflex.gcloud_commands import held_tunnel, host_log, ssh
-from tpuflex.operate.ask import direct_session
+from tpuflex.operate.endpoint_connection import direct_session
 from tpuflex.operate.health import ask_health
-from tpuflex.operate.tunnel import open_tunnel
+from tpuflex.operate.iap_tunnel import open_tunnel
 
 NODE = f"projects/{PROJECT}/locations/{ZONE}/nodes/n"
 

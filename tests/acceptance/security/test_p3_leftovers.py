@@ -26,13 +26,13 @@ from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import Api, flex_start
 from tests.security.strangers import needs_second_uid, start_as_stranger
 from tests.unit.stack_sections import sections
-from tpuflex.cli.endpoint.ask import session
 from tpuflex.components.cloud import require_matching_cloud
 from tpuflex.errors import AccessError, EmulatorError
 from tpuflex.files.trusted import own_directory, write_private
 from tpuflex.google.endpoints import Endpoints
 from tpuflex.google.session import authorized_session
-from tpuflex.operate.ask import Question, ask
+from tpuflex.operate.endpoint_connection import session
+from tpuflex.operate.question import Question, stream_answer
 from tpuflex.settings.load import parse
 
 _AT_ONCE: Any = {"admission_s": 0, "grant_after_s": 0, "provisioning_s": 0}
@@ -189,7 +189,7 @@ def test_no_key_goes_to_a_stranger_of_this_machine(host: str) -> None:
         question = Question(endpoint, "tiny", "Anybody there?")
         connections = session(cloud, endpoint)
         with pytest.raises(AccessError, match="is another user's"):
-            ask(question, "canary", show=print, now=time.monotonic, session=connections)
+            stream_answer(question, "canary", show=print, now=time.monotonic, session=connections)
         assert heard() == ""
 
 

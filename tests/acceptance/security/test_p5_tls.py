@@ -20,10 +20,10 @@ from tests.startup.cloud import FILES, VERSION, Handler, Server
 from tests.startup.host import StartupHost, StartupRun
 from tests.unit.stack_sections import sections
 from tpuflex.boot.certificate import read_certificate
-from tpuflex.cli.endpoint.ask import session
 from tpuflex.errors import ApiError, SettingsError
 from tpuflex.naming import Names
-from tpuflex.operate.ask import Question, ask, pinned_session
+from tpuflex.operate.endpoint_connection import pinned_session, session
+from tpuflex.operate.question import Question, stream_answer
 from tpuflex.settings.load import parse
 
 TLS_VERSION = "projects/p/secrets/tls-certificate/versions/1"
@@ -147,7 +147,7 @@ class TestAsk:
         fingerprint = read_certificate("".join(ours), datetime.now(UTC)).fingerprint
         host.boot("".join(ours))
         with pytest.raises(ApiError, match="broke off"):  # it does not stream
-            ask(
+            stream_answer(
                 self.question(host),
                 "key-canary-3141592653",
                 show=lambda _: None,
@@ -160,7 +160,7 @@ class TestAsk:
         """S13: another certificate, even for the same name, ends the connection before the key."""
         fingerprint = read_certificate("".join(ours), datetime.now(UTC)).fingerprint
         with pytest.raises(ApiError):
-            ask(
+            stream_answer(
                 self.question(impostor),
                 "key-canary-3141592653",
                 show=lambda _: None,

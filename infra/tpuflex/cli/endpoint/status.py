@@ -1,40 +1,25 @@
-"""The steps of `tpuflex status`: ask the cloud, show the answer, exit with its code."""
+"""How `tpuflex status` shows an endpoint."""
 
 from __future__ import annotations
 
-import ipaddress
-import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
-from tpuflex.catalog.vllm_version import SECURITY_FLOOR
-from tpuflex.cli.endpoint.ask import session
-from tpuflex.deploy.plan import number, planned_memory
 from tpuflex.duration import format_roughly
-from tpuflex.errors import AccessError, TpuflexError
 from tpuflex.host.serving import Serving, ServingPhase
-from tpuflex.operate.health import Health, ask_health
-from tpuflex.operate.reach import reached
-from tpuflex.operate.route import Route, route
-from tpuflex.operate.status import slice_status
-from tpuflex.planning.cost import cost_in
+from tpuflex.operate.endpoint_status import EndpointStatus
 from tpuflex.planning.request import MemoryRequest, NotPlannable
 from tpuflex.planning.stack import plan_stack
-from tpuflex.queued_resource.outcomes import ACCEPTED, BOOTING, Condition
+from tpuflex.queued_resource.outcomes import Condition
 from tpuflex.queued_resource.states import Lifecycle
-from tpuflex.stack.recorded_slices import recorded_requests
-from tpuflex.startup.served import release
 from tpuflex.terminal.boot_bars import boot_bars
 from tpuflex.terminal.output import for_stack
 
 if TYPE_CHECKING:
-    from tpuflex.cli.invocation import Invocation
     from tpuflex.operate.slice import SliceStatus
     from tpuflex.planning.memory import MemoryPlan
     from tpuflex.settings.model import StackSettings
-    from tpuflex.stack.connection import Connection
-    from tpuflex.stack.stack import Stack
     from tpuflex.terminal.output import Output
 
 
@@ -73,116 +58,22 @@ def server_text(serving: Serving | None, now: datetime) -> str:
     return f"{said}\nsaid {age} ago, at {when}, though it is due every minute: {_GONE}"
 
 
-#: Seconds for a tunnel to open.
-_TUNNEL_WITHIN_S = 20.0
 #: Said of a slice that has the stack's name and marker, and the id of an unknown state.
 _OTHER_STATE = (
     "another state ({}), which this home has not seen: a colleague's, or a lost one\n"
     '("Working together" in README.md; `tpuflex recover --take-over`)'
 )
-#: What to do about it: `down` and `up` of this state leave it alone.
-_NOT_ENDED_HERE = (
-    "whoever has that state ends it with `tpuflex down`; here that leaves it alone, until its state"
-    " is shared or taken over"
-)
 
 
-def run_status(invocation: Invocation, cloud: Connection, *, tunnel: bool = True) -> None:
-    """Ask for the slice of the stack of ``cloud`` and show it.
-
-    Args:
-        invocation: the command.
-        cloud: the stack's cloud.
-        tunnel: whether a tunnel may be opened to ask whether the endpoint answers.
+def show_status(output: Output, found: EndpointStatus) -> None:
+    """Print ``found`` and exit.
 
     Raises:
-        NotFoundError: the stack has no request for a slice.
-        AccessError: reading is refused; says where the state last knew of a slice.
-        SystemExit: with the exit code of the slice's state.
+        SystemExit: with its exit code.
     """
-    stack = cloud.stack
-    try:
-        status = slice_status(
-            stack.settings,
-            stack.names,
-            cloud.tpu,
-            now=cloud.now(),
-            recorded=cloud.recorded_zones,
-        )
-    except AccessError as error:
-        raise with_last_known(error, recorded_requests(cloud)) from error
-    seen = cloud.seen_states.of(stack.name)
-    foreign = status.state_id not in {"", *seen}
-    answers = health(invocation, cloud, status, tunnel=tunnel) if status.ready else None
-    show_status(invocation.output, stack, status, cloud.now(), foreign=foreign, answers=answers)
-
-
-def health(
-    invocation: Invocation, cloud: Connection, status: SliceStatus, *, tunnel: bool
-) -> Health:
-    """Whether the endpoint answers now. That it cannot be asked is an answer, too: the rest of the
-    status is known."""
-    address = status.address
-    if not tunnel and not ipaddress.ip_address(address).is_loopback:
-        cidrs = cloud.stack.settings.network.allowed_cidrs
-        if route(address, embedded=cloud.stack.embedded, allowed_cidrs=cidrs) is Route.IAP:
-            return Health(None, why=f"{address} is a private address (--no-tunnel)")
-    try:
-        with reached(invocation, cloud, status, tunnel=tunnel, within=_TUNNEL_WITHIN_S) as found:
-            way = found.through
-            connections = session(cloud, found.url)
-            return ask_health(found.url, connections, through=way, now=time.monotonic)
-    except TpuflexError as error:
-        return Health(None, why=" ".join((error.message, error.hint)).strip())
-
-
-def show_status(
-    output: Output,
-    stack: Stack,
-    status: SliceStatus,
-    now: datetime,
-    *,
-    foreign: bool = False,
-    answers: Health | None = None,
-) -> None:
-    """Print ``status`` and exit.
-
-    Args:
-        output: where it goes.
-        stack: the stack.
-        status: what to print.
-        now: the time by the clock of the stack's cloud.
-        foreign: whether a state has made the slice that this home has not seen.
-        answers: whether the endpoint answers now, where that was looked at.
-
-    Raises:
-        SystemExit: exit code 0 when the host serves, 3 while the request waits, the host boots or
-            starts its server again, 7 when somebody has to act.
-    """
-    per_hour = cost_in(stack.settings, status.zone).per_hour
-    spent = status.cost(per_hour, now)
-    endpoint = stack.settings.url(status.address)
+    stack, status, now = found.stack, found.slice, found.at
     zones = stack.settings.slice.zones
-    version = status.host.vllm_version if status.host else ""
-    insecure = too_old(version, stack)
-    advice = _NOT_ENDED_HERE if foreign else advice_text(status, stack)
-    output.document(
-        {
-            "stack": stack.name,
-            "cloud": stack.settings.cloud,
-            "model": stack.settings.model.name,
-            "ready": status.ready,
-            "endpoint": endpoint,
-            "usd_per_hour": number(per_hour),
-            "usd_so_far": number(spent),
-            "boot_seconds": status.host.seconds_by_phase() if status.host else {},
-            "memory": planned_memory(stack.settings),
-            "slice": {**status.to_json(), "advice": advice},
-            "foreign": foreign,
-            "insecure": insecure,
-            "health": None if answers is None else answers.to_json(),
-        }
-    )
+    output.document(found.to_json())
     rehearsed = " (rehearsal)" if stack.rehearsed else ""
     output.heading(f"Stack {stack.name}{rehearsed}: {headline(status)}")
     output.facts(
@@ -193,29 +84,29 @@ def show_status(
             ("state", f"{status.state}: {status.sentence}"),
             ("reason", status.error),
             ("also", "\n".join(status.others)),
-            ("made by", _OTHER_STATE.format(status.state_id) if foreign else ""),
+            ("made by", _OTHER_STATE.format(status.state_id) if found.foreign else ""),
             ("node", node_text(status)),
             ("host", host_text(status)),
             ("server", server_text(serving_of(status), now)),
             ("boot", boot_text(status, now, plain=output.ascii_only)),
             ("container", status.host.isolation if status.host else ""),
-            ("vLLM", f"{version}, {insecure}" if insecure else version),
+            ("vLLM", ", ".join(filter(None, (found.version, found.insecure)))),
             ("compile cache", compile_cache_text(status)),
             ("KV cache", kv_cache_text(status, plan_stack(stack.settings))),
             ("error", status.host.reason if status.host else ""),
-            ("endpoint", endpoint),
-            ("answers", "" if answers is None else str(answers)),
+            ("endpoint", found.endpoint),
+            ("answers", "" if found.health is None else str(found.health)),
             ("model", stack.settings.model.name),
             ("weights", weights_text(status)),
             ("bucket", existing_place(stack.settings)),
             ("gives up", moment_text(status.gives_up, now)),
             ("drains at", drains_text(status, now)),
             ("expires", moment_text(status.expires, now)),
-            ("cost so far", "" if spent is None or stack.embedded else f"${spent}"),
-            ("next", for_stack(advice, stack.name)),
+            ("cost so far", "" if found.spent is None or stack.embedded else f"${found.spent}"),
+            ("next", for_stack(found.advice, stack.name)),
         )
     )
-    raise SystemExit(status.outcome.exit_code)
+    raise SystemExit(found.exit_code)
 
 
 def headline(status: SliceStatus) -> str:
@@ -310,17 +201,6 @@ def _other_type(reported: str, plan: MemoryPlan) -> str:
     return f"; in {reported}, planned in {planned}"
 
 
-def too_old(version: str, stack: Stack) -> str:
-    """Why vLLM ``version`` should not serve; empty where it may, or is not known."""
-    row = stack.settings.catalog.image(stack.settings.serving.image.partition("@")[2])
-    own = row.security_floor if row is not None else None
-    # A row may ask for more; that it asks for less closes no hole.
-    floor = max(own or "0", SECURITY_FLOOR, key=release)
-    if not version or release(version) >= release(floor):
-        return ""
-    return f"OLDER than {floor}: it has known security holes. Write another image and run `up`"
-
-
 def _cache(blocks: int, size: int, tokens: int) -> str:
     return f"{blocks:,} blocks of {size:,} tokens, {tokens:,} in all"
 
@@ -352,26 +232,6 @@ _OTHER_ZONE_ENDED = (
     "{} is none of tpuflex:slice.zones any more, and the run is over:\n"
     "`tpuflex up` starts a new run in {}"
 )
-_ENDED_ELSEWHERE = "for a new run: `tpuflex up`; `tpuflex down` cleans up"
-#: Said where the stack file asks for the next run, whatever else it says.
-_ENDED_RENEWS = (
-    "`tpuflex up` starts the next run (tpuflex:slice.renew_before); `tpuflex down` cleans up"
-)
-#: Said where the cloud refuses to tell.
-_LAST_KNOWN = "The stack's state last knew of {}: it may still run, and be billed."
-#: Said of a host that has not served yet, where the stack file says ``on_boot_failure: delete``.
-_DELETED_BY_ITS_UP = (
-    "; only the `up` during which it was granted deletes it if its boot\n"
-    "fails (tpuflex:slice.on_boot_failure): a later one does not, `tpuflex down` does"
-)
-
-
-def with_last_known(error: AccessError, requests: tuple[str, ...]) -> AccessError:
-    """``error`` with what the state has: what is billed must not be hidden by a refusal."""
-    if not requests:
-        return error
-    message = f"{error.message}\n{_LAST_KNOWN.format(', '.join(requests))}"
-    return type(error)(message, hint=error.hint, code=error.code)
 
 
 def zone_text(status: SliceStatus, zones: tuple[str, ...]) -> str:
@@ -381,17 +241,3 @@ def zone_text(status: SliceStatus, zones: tuple[str, ...]) -> str:
     if status.condition is Condition.ENDED:
         return _OTHER_ZONE_ENDED.format(status.zone, " or ".join(zones))
     return _OTHER_ZONE.format(status.zone)
-
-
-def advice_text(status: SliceStatus, stack: Stack) -> str:
-    """What to do about the slice, with what the stack file says about it."""
-    slice_ = stack.settings.slice
-    if status.condition is Condition.ENDED and slice_.renew_before is not None:
-        return _ENDED_RENEWS
-    if status.condition is Condition.ENDED and status.zone not in slice_.zones:
-        return _ENDED_ELSEWHERE
-    if status.condition is Condition.ENDED and slice_.on_run_end == "accept":
-        return ACCEPTED.text
-    if status.outcome is BOOTING and slice_.on_boot_failure == "delete":
-        return status.advice + _DELETED_BY_ITS_UP
-    return status.advice

@@ -27,7 +27,7 @@ from tpuflex.deploy.preview_report import (
 from tpuflex.deploy.stack_run import StackRun
 from tpuflex.engine.plan_digest import plan_digest
 from tpuflex.errors import AccessError, ApiError, NotFoundError, SettingsError, TpuflexError
-from tpuflex.operate.status import slice_status
+from tpuflex.operate.slice import slice_status
 from tpuflex.planning.cost import run_cost
 from tpuflex.settings.load import load_stack_file
 from tpuflex.stack.connection import Connection

@@ -1,4 +1,4 @@
-"""Ask a running endpoint one question and stream the answer.
+"""One question to a running endpoint, and its streamed answer.
 
 What answers may not be the server that was started: its events are checked one by one, and their
 length is bounded.
@@ -6,16 +6,28 @@ length is bounded.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import requests
 from pydantic import BaseModel, Field, ValidationError
-from requests.adapters import HTTPAdapter
 from urllib3.exceptions import HTTPError
 
 from tpuflex.errors import AccessError, ApiError
+from tpuflex.operate.endpoint_connection import (
+    api_key,
+    direct_session,
+    reached,
+    serving_slice,
+    session,
+    unreachable_hint,
+)
+from tpuflex.stack.progress import Report, silent
+
+if TYPE_CHECKING:
+    from tpuflex.stack.connection import Connection
 
 #: Seconds to get a connection, and between two pieces of the answer (a long prompt is read
 #: before the first piece comes).
@@ -88,6 +100,14 @@ class Answer:
         rest = self.seconds - self.ttft
         return (self.tokens - 1) / rest if self.tokens > 1 and rest > 0 else None
 
+    @property
+    def summary(self) -> str:
+        """How fast it came, on one line."""
+        speed = self.tokens_per_second
+        rate = f", {speed:.1f} tokens/s" if speed is not None else ""
+        cut = ", cut off by --max-tokens" if self.finish_reason == "length" else ""
+        return f"TTFT {self.ttft * 1000:.0f} ms{rate} ({self.tokens} tokens{cut})"
+
     def to_json(self) -> dict[str, object]:
         """The document that ``tpuflex ask --json`` prints."""
         speed = self.tokens_per_second
@@ -103,6 +123,42 @@ class Answer:
 
 
 def ask(
+    cloud: Connection,
+    question: Question,
+    show: Callable[[str], None] = lambda _piece: None,
+    report: Report = silent,
+    *,
+    tunnel: bool = True,
+) -> Answer:
+    """Ask the endpoint of the stack of ``cloud``, with its API key from Secret Manager.
+
+    Args:
+        cloud: the stack's cloud.
+        question: the question; one without an endpoint is for the stack's own.
+        show: takes the answer piece by piece, as it comes.
+        report: is told why a tunnel is opened.
+        tunnel: whether a tunnel may be opened to the stack's own endpoint.
+
+    Raises:
+        NotFoundError: the stack is not up, or its host has no address yet.
+        AccessError: the key would be sent in clear, or it was refused.
+        TpuflexError: there is no API key, no way to the endpoint, or it did not answer.
+    """
+
+    def streamed(asked: Question) -> Answer:
+        connections = session(cloud, asked.endpoint)
+        return stream_answer(asked, key, show=show, now=time.perf_counter, session=connections)
+
+    if question.endpoint:
+        key = api_key(cloud)
+        return streamed(question)
+    status, key = serving_slice(cloud), api_key(cloud)
+    with reached(cloud, status, report, tunnel=tunnel) as found:
+        hint = unreachable_hint(cloud, status, through=found.through)
+        return streamed(replace(question, endpoint=found.url, reach=hint))
+
+
+def stream_answer(
     question: Question,
     api_key: str,
     *,
@@ -135,28 +191,6 @@ def ask(
         ) from error
     except (requests.RequestException, HTTPError) as error:
         raise ApiError(f"The endpoint broke off: {type(error).__name__}.", url=url) from error
-
-
-class _DirectSession(requests.Session):
-    def get_redirect_target(self, resp: requests.Response) -> None:
-        """Nowhere: whom the question goes to is not for the server to say. Asked of every
-        answer, even where redirects are off, and then read as a URL."""
-
-    def send(self, request: requests.PreparedRequest, **how: Any) -> requests.Response:
-        """As :meth:`requests.Session.send`, which lets a TypeError out: a ``Content-Type`` may be
-        such that ``http.client`` cannot read it (``email.utils.decode_params``)."""
-        try:
-            return super().send(request, **how)
-        except TypeError as error:
-            raise requests.ConnectionError("an answer that cannot be read") from error
-
-
-def direct_session() -> requests.Session:
-    """A session that takes no proxy and no credentials from the environment, and goes nowhere
-    but where it is told to."""
-    session = _DirectSession()
-    session.trust_env = False
-    return session
 
 
 class _Delta(BaseModel):
@@ -270,29 +304,3 @@ def _collect(
         tokens=len(pieces) if usage.completion_tokens is None else usage.completion_tokens,
         finish_reason=reason,
     )
-
-
-class _PinnedAdapter(HTTPAdapter):
-    """Connects only to the server whose certificate has one fingerprint."""
-
-    def __init__(self, fingerprint: str) -> None:
-        self._fingerprint = fingerprint
-        super().__init__()
-
-    def init_poolmanager(self, *args: Any, **options: Any) -> None:
-        super().init_poolmanager(*args, assert_fingerprint=self._fingerprint, **options)
-
-
-def pinned_session(fingerprint: str) -> requests.Session:
-    """A session that talks https, and only to the server with that very certificate.
-
-    Its name is not compared: clients reach the server by an address, or through a tunnel.
-
-    Args:
-        fingerprint: SHA-256 of the certificate, in hex.
-    """
-    session = direct_session()
-    # The certificate itself is compared instead of those that sign it.
-    session.verify = False
-    session.mount("https://", _PinnedAdapter(fingerprint))
-    return session

@@ -1,0 +1,237 @@
+"""`tpuflex status`, `logs`, `ask`, `ssh` and `tunnel`: what one does with a running endpoint."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from tpuflex.cli.examples import ExampleCommand
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.options import FiniteRange, as_json, no_tunnel, pass_invocation, stack_name
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex status  # the dev stack",
+        "tpuflex --stack prod status --json  # for a script",
+        "tpuflex --stack prod status --no-tunnel  # from the cloud alone",
+    ),
+)
+@no_tunnel
+@stack_name
+@as_json
+@pass_invocation
+def status(invocation: Invocation, no_tunnel: bool) -> None:
+    """Show the state of the endpoint, from the queue to the host.
+
+    Asks the cloud, not Pulumi's state. Exit code 0: the host serves; 3: the request is waiting,
+    the host is booting or starts its server again; 4: there is no endpoint; 7: the boot or the
+    server failed, the host drains, or the run has ended.
+
+    While one slice hands over to another, it shows the one that serves; the other is under `also`.
+
+    A host that says READY is asked whether it answers now (/health, which needs no key): a private
+    endpoint through IAP, as by `tpuflex ask`. That takes some seconds, a minute at most, and
+    changes no exit code: a server that is dead is `answers NO`, or "answers": false under "health"
+    with --json, and the exit code is 0. --no-tunnel leaves it out.
+    """
+    from tpuflex.cli.endpoint.status import show_status
+    from tpuflex.operate.endpoint_status import status as read_status
+
+    cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
+    show_status(invocation.output, read_status(cloud, invocation.report, tunnel=not no_tunnel))
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex logs --lines 200",
+        "tpuflex --stack prod logs --follow  # until Ctrl-C",
+        "tpuflex --stack prod logs --kept --follow  # where gcloud does not reach the host",
+        "tpuflex --stack prod logs --phase fetch  # image and weights",
+        "tpuflex --stack prod logs --container  # what the server wrote",
+        "tpuflex --stack prod logs --boots --lines 3  # how long the last three boots took",
+    ),
+)
+@click.option("-f", "--follow", is_flag=True, help="Go on showing what comes, until Ctrl-C.")
+@click.option(
+    "-n",
+    "--lines",
+    type=click.IntRange(1, 100_000),
+    help="Lines to show of what is there; with --boots, boots.  [default: 50; boots: 10]",
+)
+@click.option("--kept", is_flag=True, help="Read Cloud Logging, also if the host is there.")
+@click.option(
+    "--phase",
+    metavar="PHASE",
+    help="Only the lines of a phase of the last boot, such as fetch, from Cloud Logging.",
+)
+@click.option(
+    "--container",
+    is_flag=True,
+    help="Only what the server wrote until it was READY or the boot failed, from Cloud Logging.",
+)
+@click.option(
+    "--boots",
+    is_flag=True,
+    help="The boots of the stack's hosts instead: how long, how they ended.",
+)
+@stack_name
+@as_json
+@pass_invocation
+def logs(
+    invocation: Invocation,
+    follow: bool,
+    lines: int | None,
+    kept: bool,
+    phase: str | None,
+    container: bool,
+    boots: bool,
+) -> None:
+    """Show the log of the host's boot, or how long boots took.
+
+    On the embedded cloud the log is a file. On Google it is read by gcloud, which needs its
+    component alpha, over SSH through IAP; gcloud's exit code is passed on.
+
+    The host also writes its log to Cloud Logging: with every phase what is new, and when the boot
+    ends the last lines of the server. It is kept there for 30 days. It is read of a host that is
+    gone, and with --kept, --phase or --container of every host; it then needs neither gcloud nor
+    SSH, and is some seconds behind, with --follow up to the phase that began last. Exit code 4:
+    there is no log, or no such part of it.
+
+    From there, too, --boots reads when the stack's hosts booted, how long, and how each boot ended,
+    also after `down`. The newest is shown by phase beside the median of those shown that were
+    READY. Chips are billed while a host boots. A boot without an end goes on, or its host was lost.
+    """
+    from tpuflex.cli.endpoint.logs import run_boots, run_logs
+    from tpuflex.operate.host_log import Part
+
+    if follow and invocation.json:
+        raise click.UsageError("--json prints one document: it cannot be used with --follow.")
+    if phase and container:
+        raise click.UsageError("--phase is of the script's lines, --container of the server's.")
+    if boots and (follow or kept or phase or container):
+        raise click.UsageError(
+            "--boots is a table of boots, and no log: of the others, only --lines can be added."
+        )
+    cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
+    if boots:
+        run_boots(invocation, cloud, lines or 10)
+        return
+    part = Part(lines or 50, phase or "", container)
+    run_logs(invocation, cloud, part, follow=follow, kept=kept)
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        'tpuflex ask "In one sentence, what is the capital of France?"',
+        'tpuflex --stack prod ask "Hello" --json  # answer and figures, for a script',
+        'tpuflex ask "Hello" --endpoint http://127.0.0.1:8000  # through a tunnel that is open',
+        "tpuflex ask - < question.txt",
+    ),
+)
+@click.argument("question")
+@click.option("--max-tokens", type=click.IntRange(1), default=256, show_default=True)
+@click.option("--temperature", type=FiniteRange(0, 2), default=0.0, show_default=True)
+@click.option(
+    "--endpoint", metavar="URL", default="", help="Ask this endpoint instead, such as a tunnel."
+)
+@no_tunnel
+@stack_name
+@as_json
+@pass_invocation
+def ask(
+    invocation: Invocation,
+    question: str,
+    max_tokens: int,
+    temperature: float,
+    endpoint: str,
+    no_tunnel: bool,
+) -> None:
+    """Ask the endpoint one question and stream the answer.
+
+    Every user of this machine can read a command line, and the question with it: with - as the
+    question, it is read from standard input.
+
+    The API key is fetched from Secret Manager. Time to first token and tokens per second go
+    to standard error.
+
+    A private endpoint is asked through IAP, by a tunnel of its own that gcloud opens and that is
+    closed afterwards; where tpuflex:network.allowed_cidrs lets somebody in, its address is tried
+    first, for 2 seconds. Exit code 4: there is no endpoint; 6: a role is missing.
+    """
+    from tpuflex.operate.endpoint_connection import in_clear
+    from tpuflex.operate.question import Question
+    from tpuflex.operate.question import ask as ask_endpoint
+
+    stack = invocation.open_stack(deploying=False)
+    model, url = stack.settings.model.name, endpoint.rstrip("/")
+    asked = Question(url, model, _read(question), max_tokens, temperature)
+    cloud = invocation.connect(stack, start=False)
+    if url and (why := in_clear(cloud, url)):
+        raise click.UsageError(why)
+    output = invocation.output
+    answer = ask_endpoint(cloud, asked, output.piece, invocation.report, tunnel=not no_tunnel)
+    output.result()
+    output.document(answer.to_json())
+    output.progress(answer.summary)
+
+
+def _read(question: str) -> str:
+    try:
+        text = sys.stdin.read().strip() if question == "-" else question
+    except UnicodeDecodeError as error:
+        raise click.UsageError("The question on standard input is no text.") from error
+    if not text:
+        raise click.UsageError("The question is empty.")
+    return text
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=("tpuflex --stack prod ssh",),
+)
+@stack_name
+@pass_invocation
+def ssh(invocation: Invocation) -> None:
+    """Open a shell on the stack's host, through IAP.
+
+    Runs gcloud, which needs its component alpha; its exit code is passed on. A host of the
+    embedded cloud has an SSH server only with a private address (`tpuflex emulator strictness`).
+    Exit code 4: there is no host.
+    """
+    from tpuflex.operate.host_access import ssh as open_shell
+
+    cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
+    raise SystemExit(open_shell(cloud, invocation.report))
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex --stack prod tunnel",
+        "tpuflex --stack prod tunnel --port 9000",
+    ),
+)
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    help="Port of this machine.  [default: the endpoint's own]",
+)
+@stack_name
+@pass_invocation
+def tunnel(invocation: Invocation, port: int | None) -> None:
+    """Forward the endpoint's port to this machine, through IAP.
+
+    Runs gcloud, which needs its component alpha, until Ctrl-C; its exit code is passed on. The
+    port listens on 127.0.0.1 alone. A tunnel that breaks off after a minute or more is opened
+    again. An endpoint on the embedded cloud needs none, unless its hosts have private addresses
+    (`tpuflex emulator strictness`). Exit code 4: there is no host.
+    """
+    from tpuflex.operate.host_access import tunnel as hold_tunnel
+
+    cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
+    raise SystemExit(hold_tunnel(cloud, port, invocation.report))

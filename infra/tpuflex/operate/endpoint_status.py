@@ -1,0 +1,205 @@
+"""The status of an endpoint: its slice, whether it answers now, what it costs, and what to do.
+
+Read from the cloud, not from Pulumi's state, so that it needs no engine and is right even after
+somebody else has changed something.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from tpuflex.catalog.vllm_version import SECURITY_FLOOR
+from tpuflex.errors import AccessError, TpuflexError
+from tpuflex.operate.endpoint_connection import Route, reached, route, session
+from tpuflex.operate.health import Health, ask_health
+from tpuflex.operate.slice import SliceStatus, slice_status
+from tpuflex.planning.cost import cost_in
+from tpuflex.planning.stack import planned_memory
+from tpuflex.queued_resource.outcomes import ACCEPTED, BOOTING, Condition
+from tpuflex.stack.progress import Report, silent
+from tpuflex.stack.recorded_slices import recorded_requests
+from tpuflex.startup.served import release
+
+if TYPE_CHECKING:
+    from tpuflex.stack.connection import Connection
+    from tpuflex.stack.stack import Stack
+
+#: Seconds for a tunnel to open.
+_TUNNEL_WITHIN_S = 20.0
+#: What to do about a slice that another state has made: `down` and `up` of this one leave it alone.
+_NOT_ENDED_HERE = (
+    "whoever has that state ends it with `tpuflex down`; here that leaves it alone, until its state"
+    " is shared or taken over"
+)
+#: Said of a slice whose run is over in a zone that the stack file does not name.
+_ENDED_ELSEWHERE = "for a new run: `tpuflex up`; `tpuflex down` cleans up"
+#: Said where the stack file asks for the next run, whatever else it says.
+_ENDED_RENEWS = (
+    "`tpuflex up` starts the next run (tpuflex:slice.renew_before); `tpuflex down` cleans up"
+)
+#: Said where the cloud refuses to tell.
+_LAST_KNOWN = "The stack's state last knew of {}: it may still run, and be billed."
+#: Said of a host that has not served yet, where the stack file says ``on_boot_failure: delete``.
+_DELETED_BY_ITS_UP = (
+    "; only the `up` during which it was granted deletes it if its boot\n"
+    "fails (tpuflex:slice.on_boot_failure): a later one does not, `tpuflex down` does"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointStatus:
+    """What there is of an endpoint.
+
+    Attributes:
+        stack: its stack.
+        slice: its slice.
+        at: when that was read, on the cloud's clock.
+        foreign: whether a state has made the slice that this home does not know.
+        health: whether the endpoint answers now; None where it was not asked.
+    """
+
+    stack: Stack
+    slice: SliceStatus
+    at: datetime
+    foreign: bool = False
+    health: Health | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """Its base URL."""
+        return self.stack.settings.url(self.slice.address)
+
+    @property
+    def per_hour(self) -> Decimal | None:
+        """US dollars an hour; None where the price is not known."""
+        return cost_in(self.stack.settings, self.slice.zone).per_hour
+
+    @property
+    def spent(self) -> Decimal | None:
+        """US dollars so far; None where the price is not known."""
+        return self.slice.cost(self.per_hour, self.at)
+
+    @property
+    def version(self) -> str:
+        """The version of vLLM, as the host says; or empty."""
+        return self.slice.host.vllm_version if self.slice.host else ""
+
+    @property
+    def insecure(self) -> str:
+        """Why that version should not serve; empty where it may, or is not known."""
+        return too_old(self.version, self.stack)
+
+    @property
+    def advice(self) -> str:
+        """What to do, with what the stack file says about it."""
+        return _NOT_ENDED_HERE if self.foreign else advice_text(self.slice, self.stack)
+
+    @property
+    def exit_code(self) -> int:
+        """0 when the host serves, 3 while the request waits, the host boots or starts its server
+        again, 7 when somebody has to act."""
+        return self.slice.outcome.exit_code
+
+    def to_json(self) -> dict[str, object]:
+        """The document that ``tpuflex status --json`` prints."""
+        settings, host = self.stack.settings, self.slice.host
+        return {
+            "stack": self.stack.name,
+            "cloud": settings.cloud,
+            "model": settings.model.name,
+            "ready": self.slice.ready,
+            "endpoint": self.endpoint,
+            "usd_per_hour": None if self.per_hour is None else float(self.per_hour),
+            "usd_so_far": None if self.spent is None else float(self.spent),
+            "boot_seconds": host.seconds_by_phase() if host else {},
+            "memory": planned_memory(settings),
+            "slice": {**self.slice.to_json(), "advice": self.advice},
+            "foreign": self.foreign,
+            "insecure": self.insecure,
+            "health": None if self.health is None else self.health.to_json(),
+        }
+
+
+def status(cloud: Connection, report: Report = silent, *, tunnel: bool = True) -> EndpointStatus:
+    """The status of the endpoint of the stack of ``cloud``.
+
+    Args:
+        cloud: the stack's cloud.
+        report: is told why a tunnel is opened.
+        tunnel: whether a tunnel may be opened to ask whether the endpoint answers.
+
+    Raises:
+        NotFoundError: the stack has no request for a slice.
+        AccessError: reading is refused; says where the state last knew of a slice.
+    """
+    stack = cloud.stack
+    try:
+        found = slice_status(
+            stack.settings,
+            stack.names,
+            cloud.tpu,
+            now=cloud.now(),
+            recorded=cloud.recorded_zones,
+        )
+    except AccessError as error:
+        raise with_last_known(error, recorded_requests(cloud)) from error
+    foreign = found.state_id not in {"", *cloud.seen_states.of(stack.name)}
+    answers = health(cloud, found, report, tunnel=tunnel) if found.ready else None
+    return EndpointStatus(stack, found, cloud.now(), foreign, answers)
+
+
+def health(
+    cloud: Connection, status: SliceStatus, report: Report = silent, *, tunnel: bool = True
+) -> Health:
+    """Whether the endpoint answers now. That it cannot be asked is an answer, too: the rest of the
+    status is known."""
+    address = status.address
+    if not tunnel and not ipaddress.ip_address(address).is_loopback:
+        cidrs = cloud.stack.settings.network.allowed_cidrs
+        if route(address, embedded=cloud.stack.embedded, allowed_cidrs=cidrs) is Route.IAP:
+            return Health(None, why=f"{address} is a private address (--no-tunnel)")
+    try:
+        with reached(cloud, status, report, tunnel=tunnel, within=_TUNNEL_WITHIN_S) as found:
+            way = found.through
+            connections = session(cloud, found.url)
+            return ask_health(found.url, connections, through=way, now=time.monotonic)
+    except TpuflexError as error:
+        return Health(None, why=" ".join((error.message, error.hint)).strip())
+
+
+def too_old(version: str, stack: Stack) -> str:
+    """Why vLLM ``version`` should not serve; empty where it may, or is not known."""
+    row = stack.settings.catalog.image(stack.settings.serving.image.partition("@")[2])
+    own = row.security_floor if row is not None else None
+    # A row may ask for more; that it asks for less closes no hole.
+    floor = max(own or "0", SECURITY_FLOOR, key=release)
+    if not version or release(version) >= release(floor):
+        return ""
+    return f"OLDER than {floor}: it has known security holes. Write another image and run `up`"
+
+
+def with_last_known(error: AccessError, requests: tuple[str, ...]) -> AccessError:
+    """``error`` with what the state has: what is billed must not be hidden by a refusal."""
+    if not requests:
+        return error
+    message = f"{error.message}\n{_LAST_KNOWN.format(', '.join(requests))}"
+    return type(error)(message, hint=error.hint, code=error.code)
+
+
+def advice_text(status: SliceStatus, stack: Stack) -> str:
+    """What to do about the slice, with what the stack file says about it."""
+    slice_ = stack.settings.slice
+    if status.condition is Condition.ENDED and slice_.renew_before is not None:
+        return _ENDED_RENEWS
+    if status.condition is Condition.ENDED and status.zone not in slice_.zones:
+        return _ENDED_ELSEWHERE
+    if status.condition is Condition.ENDED and slice_.on_run_end == "accept":
+        return ACCEPTED.text
+    if status.outcome is BOOTING and slice_.on_boot_failure == "delete":
+        return status.advice + _DELETED_BY_ITS_UP
+    return status.advice

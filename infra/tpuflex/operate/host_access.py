@@ -1,0 +1,104 @@
+"""A shell on the stack's host, and the endpoint's port on this machine: by gcloud, through IAP."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import subprocess
+from typing import TYPE_CHECKING
+
+from tpuflex.errors import ConflictError, TpuflexError
+from tpuflex.gcloud_commands import held_tunnel
+from tpuflex.gcloud_commands import ssh as ssh_command
+from tpuflex.operate.endpoint_connection import (
+    host_status,
+    kept_up,
+    not_there,
+    require_gcloud,
+    tunnel_environment,
+)
+from tpuflex.operate.iap_tunnel import await_own_port
+from tpuflex.stack.progress import Report, silent
+from tpuflex.terminal.output import for_stack
+
+if TYPE_CHECKING:
+    from tpuflex.stack.connection import Connection
+
+
+def ssh(cloud: Connection, report: Report = silent) -> int:
+    """Open a shell on the host of the stack of ``cloud``, on the terminal of this process.
+
+    Returns:
+        gcloud's exit code.
+
+    Raises:
+        TpuflexError: there is no host, no gcloud, or the host is emulated on loopback.
+    """
+    status = host_status(cloud)
+    if status.address and ipaddress.ip_address(status.address).is_loopback:
+        raise ConflictError(
+            "The host is processes of this machine, and has no SSH server: there is nothing to log "
+            "in to.",
+            hint=for_stack(
+                "`tpuflex logs` shows its log. Hosts that are made with `tpuflex emulator "
+                'strictness \'{"network": {"private_addresses": true}}\'` have one behind an '
+                "emulated IAP.",
+                cloud.stack.name,
+            ),
+        )
+    command = ssh_command(status.node)
+    words = require_gcloud(command, cloud.environ)
+    report(f"$ {command}")
+    return subprocess.run(words, env=tunnel_environment(cloud), check=False).returncode
+
+
+def tunnel(cloud: Connection, local_port: int | None = None, report: Report = silent) -> int:
+    """Forward ``local_port`` (by default the endpoint's own) to the endpoint, until Ctrl-C. A
+    tunnel that breaks off is opened again.
+
+    Returns:
+        gcloud's exit code.
+
+    Raises:
+        TpuflexError: there is no host, no gcloud, or the endpoint is on this machine already.
+    """
+    settings, name = cloud.stack.settings, cloud.stack.name
+    status = host_status(cloud)
+    if not status.address:
+        raise not_there(cloud, status, "no address")
+    if ipaddress.ip_address(status.address).is_loopback:
+        raise ConflictError(
+            "The endpoint is on this machine: it needs no tunnel.",
+            hint=for_stack("`tpuflex status` shows its URL.", name),
+        )
+    port = settings.serving.port
+    local = local_port or port
+    url = settings.url("127.0.0.1", port=local)
+    ask = for_stack("tpuflex ask", name)
+    try:
+        socket.create_server(("127.0.0.1", local)).close()
+    except OSError as error:
+        raise ConflictError(
+            f"Port {local} of this machine cannot be used: {error.strerror}.",
+            hint=for_stack("Choose another: tpuflex tunnel", name) + " --port PORT",
+        ) from error
+    command = held_tunnel(status.node, local_port=local, address=status.address, port=port)
+    words = require_gcloud(command, cloud.environ)
+    report(f"$ {command}")
+
+    def hold() -> int:
+        # The end of the pipe is the end of the tunnel, even if this process is killed.
+        with subprocess.Popen(
+            words, env=tunnel_environment(cloud), stdin=subprocess.PIPE
+        ) as process:
+            try:
+                # Said only now: until then another user could listen there, and be sent the key.
+                if await_own_port(local, lambda: process.poll() is not None):
+                    report(f"Until Ctrl-C: {ask} --endpoint {url} …")
+                process.wait()
+            except TpuflexError:
+                process.terminate()
+                raise
+        return process.returncode
+
+    return kept_up(hold, cloud, report)

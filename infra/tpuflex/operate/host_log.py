@@ -1,0 +1,357 @@
+"""The log of a host's boot: a file of the emulated host, what gcloud reads over SSH, or what Cloud
+Logging keeps of a host that is gone, or cannot be reached.
+
+Whoever is root on the host writes the log: nothing is decided by it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from tpuflex.errors import AccessError, ApiError, NotFoundError
+from tpuflex.gcloud_commands import host_log
+from tpuflex.google.cloud_logging import LOG, RETENTION_DAYS, BootEntry, boot_entries, last_boot
+from tpuflex.operate.endpoint_connection import (
+    host_status,
+    kept_up,
+    require_gcloud,
+    tunnel_environment,
+)
+from tpuflex.stack.emulator import Daemon
+from tpuflex.stack.progress import Report, silent
+from tpuflex.terminal.output import for_stack
+
+if TYPE_CHECKING:
+    from tpuflex.stack.connection import Connection
+
+#: Seconds between two looks at a file that is followed.
+_FILE_POLL_SECONDS = 0.5
+#: Seconds between two lists of entries, of which a project may ask for 60 a minute
+#: (https://cloud.google.com/logging/quotas).
+_POLL_SECONDS = 5.0
+#: An entry may come later than others that are newer.
+_LATE = timedelta(minutes=1)
+#: Takes a line of a log.
+Show = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What of a log is shown.
+
+    Attributes:
+        lines: the last so many.
+        phase: only those of this phase of the boot; empty for all.
+        container: only what the server wrote.
+    """
+
+    lines: int
+    phase: str = ""
+    container: bool = False
+
+    @property
+    def kept_only(self) -> bool:
+        """Whether no file on the host is this part."""
+        return bool(self.phase) or self.container
+
+
+@dataclass(frozen=True, slots=True)
+class HostLog:
+    """A log, as far as it was there.
+
+    Attributes:
+        source: where it was read: a path, a command, or a log of Cloud Logging.
+        lines: its last lines; empty of one that was followed over SSH.
+        boot: whose boot that was, where Cloud Logging kept it; else None.
+        container: the last lines that the server wrote, where Cloud Logging kept them.
+        exit_code: of gcloud, where it read the log; else 0.
+    """
+
+    source: str
+    lines: tuple[str, ...]
+    boot: BootEntry | None = None
+    container: tuple[str, ...] = ()
+    exit_code: int = 0
+
+    def to_json(self) -> dict[str, object]:
+        """The document that ``tpuflex logs --json`` prints."""
+        document: dict[str, object] = {"source": self.source, "lines": list(self.lines)}
+        if self.boot is None:
+            return document
+        return {
+            **document,
+            "node": self.boot.node,
+            "zone": self.boot.zone,
+            "generation": self.boot.generation or None,
+            "worker": self.boot.worker,
+            "time": self.boot.time,
+            "phase": self.boot.phase,
+            "error": self.boot.error,
+            "container": list(self.container),
+        }
+
+
+def logs(
+    cloud: Connection,
+    part: Part,
+    show: Show,
+    report: Report = silent,
+    *,
+    follow: bool = False,
+    kept: bool = False,
+) -> HostLog:
+    """Read the last lines of the log of the stack's host, and with ``follow`` what comes.
+
+    A connection that breaks off then is made again, and shows the last lines again. Of a host that
+    is gone, and with ``kept`` of every one, the boot log is read that Cloud Logging keeps; so are
+    parts of it.
+
+    Args:
+        cloud: the stack's cloud.
+        part: what of the log.
+        show: takes the log's lines, as they come.
+        report: is told what is read, and what a host says beside its log.
+        follow: go on with what is written from now on, without end.
+        kept: read Cloud Logging, also if the host is there.
+
+    Raises:
+        NotFoundError: there is no host, no log, or no such part of it.
+        AccessError, ApiError: it cannot be read.
+        TpuflexError: there is no gcloud.
+    """
+    if kept or part.kept_only:
+        return _kept_log(cloud, part, show, report, follow=follow)
+    try:
+        node = host_status(cloud).node
+    except NotFoundError as absent:
+        return _kept_log(cloud, part, show, report, absent=absent)
+    if not cloud.stack.embedded:
+        return _over_ssh(cloud, node, part, show, report, follow=follow)
+    path = emulated_log(cloud, node)
+    if path is None:
+        return _kept_log(cloud, part, show, report, absent=_not_running(cloud, node))
+    return _file(cloud, path, part, show, follow=follow)
+
+
+def _over_ssh(
+    cloud: Connection, node: str, part: Part, show: Show, report: Report, *, follow: bool
+) -> HostLog:
+    command = host_log(node, lines=part.lines, follow=follow)
+    words = require_gcloud(command, cloud.environ)
+    report(f"$ {command}")
+    lines: list[str] = []
+
+    def pass_on(stream: TextIO) -> None:
+        # The host speaks there, too: its banner, and what sshd says.
+        for line in stream:
+            report(line.rstrip("\n"))
+
+    def read() -> int:
+        with subprocess.Popen(
+            words,
+            env=tunnel_environment(cloud),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        ) as process:
+            said = threading.Thread(target=pass_on, args=(process.stderr,), daemon=True)
+            said.start()
+            for line in process.stdout or ():
+                show(line.rstrip("\n"))
+                if not follow:
+                    lines.append(line.rstrip("\n"))
+            said.join()
+        return process.returncode
+
+    code = kept_up(read, cloud, report) if follow else read()
+    return HostLog(str(command), tuple(lines), exit_code=code)
+
+
+def _file(cloud: Connection, path: Path, part: Part, show: Show, *, follow: bool) -> HostLog:
+    try:
+        file = path.open(encoding="utf-8", errors="replace")
+    except FileNotFoundError as error:
+        raise NotFoundError(
+            f"The host has written no log yet: {path} does not exist.",
+            hint="Type the command again in a moment.",
+        ) from error
+    with file:
+        last = tuple(line.rstrip("\n") for line in deque(file, maxlen=part.lines))
+        for line in last:
+            show(line)
+        if follow:
+            for line in followed(file, lambda: cloud.sleep(_FILE_POLL_SECONDS)):
+                show(line)
+    return HostLog(str(path), last)
+
+
+def emulated_log(cloud: Connection, node: str) -> Path | None:
+    """The serial log of the first emulated host of ``node`` (full name); None if none runs, or one
+    that writes no log."""
+    hosts = Daemon(cloud.stack.project.home).call("GET", "hosts")["hosts"]
+    logged = [host for host in hosts if host["node"] == node and "serial_log" in host]
+    first = min(logged, key=lambda host: int(host["worker"]), default=None)
+    return None if first is None else Path(first["serial_log"])
+
+
+def _not_running(cloud: Connection, node: str) -> NotFoundError:
+    return NotFoundError(
+        f"No host of {node} runs, or it writes no log.",
+        hint=for_stack("`tpuflex status` shows its state.", cloud.stack.name),
+    )
+
+
+def followed(file: TextIO, pause: Callable[[], None]) -> Iterator[str]:
+    """Whole lines that are written to ``file`` from where it stands, without end.
+
+    Args:
+        file: the file, open for reading.
+        pause: waits until it is worth looking again; what it raises ends the reading.
+    """
+    begun = ""
+    while True:
+        begun += file.readline()
+        if begun.endswith("\n"):
+            yield begun.rstrip("\n")
+            begun = ""
+        else:
+            pause()
+
+
+def _kept_log(
+    cloud: Connection,
+    part: Part,
+    show: Show,
+    report: Report,
+    *,
+    absent: NotFoundError | None = None,
+    follow: bool = False,
+) -> HostLog:
+    """What Cloud Logging has of the last boot of the stack's hosts; ``absent`` says why the log is
+    not read on the host itself, if that was wanted.
+
+    Raises:
+        NotFoundError: there is none, or no such part of it.
+        AccessError, ApiError: it cannot be read, and ``absent`` is None.
+    """
+    stack = cloud.stack
+    absent_message = f"{absent.message} " if absent else ""
+    absent_hint = absent.hint if absent else ""
+    try:
+        entries = last_boot(cloud.logging, stack.settings.project, stack.names)
+    except (AccessError, ApiError) as error:
+        if absent is None:
+            raise
+        raise NotFoundError(
+            f"{absent_message}The end of its boot log cannot be read: {error.message}",
+            hint="\n".join(filter(None, (error.hint, absent_hint))),
+        ) from error
+    if not entries:
+        of = "it" if absent else f"stack {stack.name}"
+        raise NotFoundError(
+            f"{absent_message}Cloud Logging has no boot log of {of}.",
+            hint=absent_hint
+            or "A host writes one when it boots, which is kept for"
+            f" {RETENTION_DAYS} days: `tpuflex status` shows how far it has come.",
+        ) from absent
+    if absent:
+        report(absent.message)
+    shown = _shown(cloud, part, entries, show, report)
+    if follow:
+        for entry in _followed(cloud, entries):
+            for line in _lines(part, (entry,)):
+                show(line)
+    return shown
+
+
+def _shown(
+    cloud: Connection,
+    part: Part,
+    entries: tuple[BootEntry, ...],
+    show: Show,
+    report: Report,
+) -> HostLog:
+    end = entries[-1]
+    why = f": {end.error}" if end.error else ""
+    report(
+        f"The end of the boot log of {end.node} in {end.zone}, {end.time}, phase"
+        f" {end.phase or 'unknown'}{why}"
+    )
+    if part.phase and not any(entry.phase == part.phase for entry in entries):
+        reached = dict.fromkeys(entry.phase for entry in entries if entry.phase)
+        raise NotFoundError(
+            f"The boot log of {end.node} has no phase {part.phase}.",
+            hint=f"It has: {', '.join(reached)}.",
+        )
+    if part.container and not end.container:
+        raise NotFoundError(
+            f"Cloud Logging has nothing that the server of {end.node} wrote.",
+            hint=for_stack(
+                "A host writes it when its boot ends: `tpuflex logs` shows the rest.",
+                cloud.stack.name,
+            ),
+        )
+    script = () if part.container else _lines(part, entries)[-part.lines :]
+    server = () if part.phase else end.container[-part.lines :]
+    for line in script:
+        show(line)
+    if server and not part.container:
+        report("The end of what the server wrote:")
+    for line in server:
+        show(line)
+    source = f"projects/{cloud.stack.settings.project}/logs/{LOG}"
+    return HostLog(source, tuple(script), end, tuple(server))
+
+
+def _lines(part: Part, entries: Iterable[BootEntry]) -> tuple[str, ...]:
+    """The lines of ``part`` in entries, one after the other."""
+    if part.container:
+        return tuple(line for entry in entries for line in entry.container)
+    wanted = (entry for entry in entries if part.phase in ("", entry.phase))
+    return tuple(line for entry in wanted for line in entry.lines)
+
+
+def _followed(cloud: Connection, shown: tuple[BootEntry, ...]) -> Iterator[BootEntry]:
+    """Entries that are written after ``shown``, of this boot and the next ones, without end."""
+    stack = cloud.stack
+    return new_entries(
+        lambda since: boot_entries(cloud.logging, stack.settings.project, stack.names, since=since),
+        shown,
+        lambda: cloud.sleep(_POLL_SECONDS),
+    )
+
+
+def new_entries(
+    read: Callable[[datetime], Iterable[BootEntry]],
+    shown: tuple[BootEntry, ...],
+    pause: Callable[[], None],
+) -> Iterator[BootEntry]:
+    """Entries that are not among ``shown``, each once, without end; of one that is written again
+    with the same id, the lines that have been added.
+
+    Args:
+        read: the entries of a time or later.
+        shown: those that are known, at least one; the last one says from when on to ask.
+        pause: waits until it is worth asking again; what it raises ends it.
+    """
+    known = {(entry.time, entry.id) for entry in shown}
+    lines = {entry.id: len(entry.lines) for entry in shown if entry.id}
+    newest = datetime.fromisoformat(shown[-1].time)
+    begin = newest
+    while True:
+        pause()
+        for entry in read(max(begin, newest - _LATE)):
+            if (entry.time, entry.id) not in known:
+                known.add((entry.time, entry.id))
+                newest = max(newest, datetime.fromisoformat(entry.time))
+                yield replace(entry, lines=entry.lines[lines.get(entry.id, 0) :])
+                lines |= {entry.id: len(entry.lines)} if entry.id else {}
