@@ -111,7 +111,7 @@ def test_a_source_that_is_not_there_is_told_before_anything_else(
 
 
 def test_up_looks_at_the_source_first(doctor: Doctor) -> None:
-    """Nothing is asked, enabled or planned before; whoever lets the weights come later goes on."""
+    """Nothing is asked, enabled or planned before; who lets the weights come later goes on."""
     weights = doctor.stack.settings.model.weights.model_copy(
         update={"source": LocalDirectory("models/none")}
     )
@@ -236,7 +236,7 @@ def test_damaged_weights_of_a_slice_that_is_active(
 
 
 def test_a_library_in_two_regions_is_granted_in_both(doctor: Doctor) -> None:
-    """Whoever grants by hand is told of each region's bucket, and of what signs programs:
+    """Who grants the roles is told of each region's bucket, and of what signs programs:
     hosts come up in either."""
     account = "vllm-hosts@tpuflex-dev.iam.gserviceaccount.com"
     doctor.change("identity", service_account=account, manage_grants=False)

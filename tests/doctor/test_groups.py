@@ -307,7 +307,7 @@ def test_quota_for_one_only(limit: int, hands_over: bool, standing: str) -> None
 
 
 def test_no_zone_can_give_it() -> None:
-    """If no zone has it, each fails; the exit code says whether file or quota is to be changed."""
+    """If no zone has it, each fails; the exit code says whether to change the file or the quota."""
     nowhere: dict[str, Offer | Unread] = dict.fromkeys(
         WANTED.zones, Offer(accelerator=True, runtime=False)
     )

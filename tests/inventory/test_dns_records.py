@@ -10,7 +10,7 @@ from tpuflex.naming import DNS_ZONE_ROLES
 
 NAME = NAMES.compute(DNS_ZONE_ROLES[0])
 ZONES = "/dns/v1/projects/p/managedZones"
-#: By its id, which a zone made anew under the name would not have.
+#: By its id, which a new zone of the name would not have.
 ZONE = f"{ZONES}/123"
 
 

@@ -46,7 +46,7 @@ def shown(found: Inventory) -> tuple[Item, ...]:
 
 
 def test_d2_places_that_only_the_state_names_are_looked_at() -> None:
-    """After a change of region, what is in the one of before is listed, by its name, too."""
+    """After a change of region, what is in the old one is listed, by its name, too."""
     zone, region = "projects/p/locations/us-west1-c", "projects/p/regions/us-west1"
     node: dict[str, JsonValue] = {
         "name": f"{zone}/nodes/g1",

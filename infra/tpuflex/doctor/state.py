@@ -192,7 +192,7 @@ def lock_elsewhere_check() -> Check:
 
 
 def listing_of_locks(url: str) -> str:
-    """What shows the locks of a backend in a bucket to whoever may read it."""
+    """The command that lists the locks of a backend in a bucket."""
     place = url.removeprefix("gs://").partition("?")[0].rstrip("/")
     return (
         str(list_objects(f"gs://{place}/.pulumi/locks/**"))

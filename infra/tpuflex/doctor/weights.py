@@ -40,7 +40,7 @@ WEIGHTS = Subject(Group.SERVED, "weights")
 
 @dataclass(frozen=True, slots=True)
 class WeightsPlace:
-    """Where weights are to be.
+    """Where the weights of a stack belong.
 
     Attributes:
         url: their place in the bucket.
@@ -152,7 +152,7 @@ def weights_check(
     """How the weights stand.
 
     Args:
-        place: where they are to be.
+        place: where they belong.
         stored: what is there; None if there are none, or no bucket yet.
         chosen: what `up` would do about them, by
             :func:`tpuflex.weights.trust.choose`; or why it would refuse them, as far as

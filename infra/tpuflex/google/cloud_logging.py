@@ -118,7 +118,7 @@ def last_boot(logging: Api, project: str, names: Names) -> tuple[BootEntry, ...]
     last = next(newest, None)
     if last is None:
         return ()
-    if not last.boot:  # whoever is root on the host writes entries, too
+    if not last.boot:  # root on the host can write entries, too
         return (last,)
     entries = boot_entries(logging, project, names, boot=last.boot)
     # Two hosts may have begun in one millisecond.

@@ -52,7 +52,7 @@ def ensure_apis(
         project: Google Cloud project id.
         timing: clock and pauses.
         say: takes a line of progress.
-        agree: takes what is to be enabled, before it is; raises what forbids it.
+        agree: takes what will be enabled, before it is; raises what forbids it.
         apis: what is needed.
         within: seconds that enabling, and then waiting, may take.
 

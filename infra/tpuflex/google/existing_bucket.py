@@ -60,12 +60,12 @@ def read_existing_bucket(storage: Api, bucket: ExistingBucket, region: str) -> J
     Args:
         storage: client of Cloud Storage.
         bucket: the bucket.
-        region: where one is to be made that is not there.
+        region: where to make one that is not there.
 
     Raises:
         NotFoundError: there is no such bucket.
         AlreadyExistsError: tpuflex has made it.
-        AccessError, ApiError: it cannot be read, or wants whoever reads it to pay.
+        AccessError, ApiError: it cannot be read, or lets its readers pay.
     """
     try:
         answer = storage.call("GET", f"{_BUCKETS}{bucket.name}")

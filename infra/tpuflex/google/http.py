@@ -1,8 +1,8 @@
 """HTTP with bounds: connections that on this machine end at this user's own processes, and at
 nobody else's, and answers that do not fill the memory of their caller.
 
-When the embedded cloud dies, or a tunnel ends, its port is free for every user of the machine, and
-whoever takes it would be sent the token, or the key, with the next request.
+When the embedded cloud dies, or a tunnel ends, any user of the machine can take its port, and would
+be sent the token, or the key, with the next request.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A Google Cloud project: its number, and its IAM policy, which says who has which role.
 
-The names of buckets are taken by whoever comes first, all over the world, and ours can be computed
-by everybody. The number of the project that a bucket is in is given by Google and cannot be chosen
+Names of buckets are global, first come first served, and anyone can compute ours. The number of the
+project that a bucket is in is given by Google and cannot be chosen
 (https://cloud.google.com/resource-manager/docs/creating-managing-projects#before_you_begin), so
 that a bucket is ours only if it says our project's.
 
@@ -57,7 +57,7 @@ def project_number(resourcemanager: Api, project: str) -> str:
 def account_of(member: str) -> str:
     """Email of the service account that ``member`` names; empty if it names something else. The
     roles of a deleted account stay, as ``deleted:serviceAccount:EMAIL?uid=…``, and grant nothing
-    to an account that is made anew under its name."""
+    to a new account of the same name."""
     if deleted_account(member):
         return member.removeprefix(_DELETED).partition("?uid=")[0]
     return member.removeprefix(_ACCOUNT) if member.startswith(_ACCOUNT) else ""

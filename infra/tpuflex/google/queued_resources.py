@@ -1,6 +1,6 @@
 """Client of the Cloud TPU API v2alpha1: queued resources, nodes and operations.
 
-REST by hand: no published client library can express Flex-start, and why none reads the rest says
+Plain REST: no published client library can express Flex-start, and why none reads the rest says
 docs/adr/0044-googles-tpu-client-reads-nothing.md.
 """
 

@@ -3,7 +3,7 @@
 The variable ``TPUFLEX_RECORD`` names the file; command and provider, which share the environment,
 append to it. It is evidence of a run (`make prove-on-google`), and what the embedded cloud is held
 to. Credentials are headers, and no header is written; payloads of secrets are left out, and so is
-what lets whoever has a URL do what it is for: signatures, tokens, ids of uploads, and passwords.
+what lets anyone who has a URL do what it is for: signatures, tokens, ids of uploads, and passwords.
 """
 
 from __future__ import annotations

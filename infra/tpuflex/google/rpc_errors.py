@@ -218,7 +218,7 @@ def _enable_hint(error: RpcError, url: str) -> str:
     project = _PROJECT.search(url)
     if not error.service or project is None:
         return remedy(Cause.PERMISSION)
-    # `tpuflex up` would enable it, too, and change more than whoever asks or tears down wants.
+    # `tpuflex up` would enable it, too, and change more than a status or a teardown should.
     command = enable_services(project[1], error.service)
     return f"Enable it, and try again in a few minutes: {command}"
 

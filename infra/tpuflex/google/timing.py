@@ -105,7 +105,7 @@ class Settling:
     """The APIs of a project while they settle.
 
     Attributes:
-        until: when they will have settled, on the monotonic clock of whoever asks. Until then
+        until: when they will have settled, on the monotonic clock of the caller. Until then
             SERVICE_DISABLED is worth a retry; afterwards it is final.
     """
 

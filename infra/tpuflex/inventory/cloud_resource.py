@@ -12,7 +12,7 @@ from tpuflex.inventory.ownership import Marker, marker_of
 if TYPE_CHECKING:
     from tpuflex.google.transport import JsonObject
 
-#: Fields of answers that a resource made anew under the same name has otherwise.
+#: Fields of answers that differ in a new resource of the same name.
 _BIRTH = ("uniqueId", "timeCreated", "createTime", "creationTimestamp", "id")
 
 
@@ -32,7 +32,7 @@ class CloudResource:
         state: its state, if it has one.
         holder: of a node, the queued resource that made it.
         member: of a project role, who has it.
-        birth: fields that tell it from one that is made anew under its name.
+        birth: fields that tell it from a new one of its name.
         conditions: query of its deletion that holds it back if it has changed since it was read.
         unique_id: the id by which its API deletes this one and no other of the name, if it can.
     """
@@ -56,7 +56,7 @@ class CloudResource:
         """Kind and name, for people."""
         return f"{self.kind.name} {self.name}"
 
-    def made_anew(self, later: CloudResource) -> bool:
+    def recreated_as(self, later: CloudResource) -> bool:
         """Whether ``later``, read under the same name, is another resource."""
         common = self.birth.keys() & later.birth.keys()
         return any(self.birth[key] != later.birth[key] for key in common)

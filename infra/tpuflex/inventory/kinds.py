@@ -82,7 +82,7 @@ class Kind:
         deletion: query of the deletion.
         conditions: queries of the deletion that hold it back if the resource is not any more what
             was read, each with the field of that answer.
-        unique_id: field of the answer with an id that a resource made anew under the name would not
+        unique_id: field of the answer with an id that a new resource of the same name would not
             have, and by which the API deletes, too; empty if it has none.
         holds_objects: whether objects have to be deleted before it is.
         holds_record_sets: whether record sets have to be deleted before it is.
@@ -300,7 +300,7 @@ KINDS: tuple[Kind, ...] = (
         "regions/{region}/routers",
         *("router", "brought-router"),
     ),
-    # One made by hand for the endpoint is billed until it is deleted.
+    # One that somebody made for the endpoint is billed until it is deleted.
     _compute("address", "", "regions/{region}/addresses", made=False),
     SUBNETWORK,
     NETWORK,

@@ -56,7 +56,7 @@ def remove(resource: CloudResource, maker: Maker, apis: Apis, objection: Objecti
 
 
 def gone(resource: CloudResource, apis: Apis) -> bool:
-    """Whether ``resource`` is not there any more; what was made anew under its name is another.
+    """Whether ``resource`` is not there any more; a new one of its name is another.
 
     Raises:
         AccessError, ApiError: it cannot be told.
@@ -66,7 +66,7 @@ def gone(resource: CloudResource, apis: Apis) -> bool:
         policy = api.call("POST", f"{resource.path}:getIamPolicy", body=POLICY)
         return not grants(policy, resource.name, resource.member)
     now = read_again(apis, resource)
-    return now is None or resource.made_anew(now)
+    return now is None or resource.recreated_as(now)
 
 
 def _empty(resource: CloudResource, maker: Maker, apis: Apis) -> None:
@@ -109,7 +109,7 @@ def _remove_role(resource: CloudResource, maker: Maker, apis: Apis) -> None:
 
 def _still_ours(resource: CloudResource, maker: Maker, apis: Apis) -> CloudResource:
     now = read_again(apis, resource)
-    if now is None or resource.made_anew(now):
+    if now is None or resource.recreated_as(now):
         raise NotFoundError(f"{resource.title} is gone")
     _require_ours(now, maker)
     return now
