@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 
 from tests.weights.test_use import Policy, Slices
-from tpuflex.boot.places import weights_prefix
 from tpuflex.boot.planned import PlannedWeights
 from tpuflex.deploy.purge import nothing_text, planned_purge
 from tpuflex.errors import AccessError, ConflictError, NotFoundError
@@ -17,7 +16,7 @@ from tpuflex.settings.model import WeightsSettings
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack
 from tpuflex.weights.push_record import remember
-from tpuflex.weights.stack_bucket import kept_line
+from tpuflex.weights.stack_weights import StackWeights, kept_line
 from tpuflex.weights.stored_set import FoundManifest, SetObjects
 
 NOW = dt.datetime(2026, 11, 23, 12, tzinfo=dt.UTC)
@@ -41,21 +40,21 @@ def library_stack(stack: Stack) -> Connection:
 
 def test_what_stays_is_told_by_its_place(stack: Stack) -> None:
     """The slice may have been made for other weights than the file names by now."""
-    own, library = Connection(stack, {}), library_stack(stack)
+    own, library = StackWeights(Connection(stack, {})), StackWeights(library_stack(stack))
     assert nothing_text(own) == "The stack file names no weights that outlive the stack."
     assert f"names gs://{library.bucket}/models/" in nothing_text(library)
 
 
 def test_a_library_that_is_gone_holds_nothing_up(stack: Stack) -> None:
     """A slice that is billed goes, although its weights went first."""
-    cloud = library_stack(stack)
-    vars(cloud)["weights"] = NoBucket()
+    weights = StackWeights(library_stack(stack))
+    vars(weights)["store"] = NoBucket()
 
-    assert planned_purge(cloud, None) is None
+    assert planned_purge(weights, None) is None
 
 
-def files_without_manifest(cloud: Connection, *hours: int) -> list[SimpleNamespace]:
-    """Let the bucket of ``cloud`` have files without a manifest, written so many hours ago."""
+def files_without_manifest(weights: StackWeights, *hours: int) -> list[SimpleNamespace]:
+    """Let the bucket have files without a manifest, written so many hours ago."""
     blobs = [
         SimpleNamespace(
             name=f"{number}.bin",
@@ -67,39 +66,41 @@ def files_without_manifest(cloud: Connection, *hours: int) -> list[SimpleNamespa
         )
         for number, ago in enumerate(hours)
     ]
-    prefix = weights_prefix(cloud.stack.settings.model)
     there = SetObjects(
-        SimpleNamespace(name=cloud.bucket), prefix, {blob.name: blob for blob in blobs}, None
+        SimpleNamespace(name=weights.bucket),
+        weights.prefix,
+        {blob.name: blob for blob in blobs},
+        None,
     )
-    vars(cloud)["weights"] = SimpleNamespace(contents=lambda _prefix: there)
-    vars(cloud)["now"] = lambda: NOW
-    vars(cloud)["tpu"] = Slices()
-    vars(cloud)["apis"] = lambda: SimpleNamespace(storage=Policy())
+    vars(weights)["store"] = SimpleNamespace(contents=lambda _prefix: there)
+    vars(weights.cloud)["now"] = lambda: NOW
+    vars(weights.cloud)["tpu"] = Slices()
+    vars(weights.cloud)["apis"] = lambda: SimpleNamespace(storage=Policy())
     return blobs
 
 
-def served_by(cloud: Connection) -> PlannedWeights:
+def served_by(weights: StackWeights) -> PlannedWeights:
     """The weights that the stack file names, as what the slice was made for."""
-    return PlannedWeights(cloud.bucket, weights_prefix(cloud.stack.settings.model), "")
+    return PlannedWeights(weights.bucket, weights.prefix, "")
 
 
 @pytest.mark.parametrize(("hours", "goes"), [(1, False), (25, True)])
 def test_a_push_that_may_be_under_way_is_left_alone(stack: Stack, hours: int, goes: bool) -> None:
     """Files without a manifest that were written within a day may be what a colleague pushes now;
     older ones of this stack go, unless a machine of somebody's copies into them."""
-    cloud = library_stack(stack)
-    blobs, served = files_without_manifest(cloud, hours), served_by(cloud)
+    weights = StackWeights(library_stack(stack))
+    blobs, served = files_without_manifest(weights, hours), served_by(weights)
 
     if goes:
-        removal = planned_purge(cloud, served)
+        removal = planned_purge(weights, served)
         assert removal is not None
         assert removal.files == tuple(blobs)
-        vars(cloud)["apis"] = lambda: SimpleNamespace(storage=Policy(held=()))
+        vars(weights.cloud)["apis"] = lambda: SimpleNamespace(storage=Policy(held=()))
         with pytest.raises(AccessError, match=r"storage\.objects\.delete on the bucket is missing"):
-            planned_purge(cloud, served)  # before the stack is gone
+            planned_purge(weights, served)  # before the stack is gone
     else:
         with pytest.raises(ConflictError, match="a push may be under way"):
-            planned_purge(cloud, served)
+            planned_purge(weights, served)
 
 
 PREFIX = "llm/models/huggingfacetb-smollm2-135m-instruct/1"
@@ -109,19 +110,20 @@ COMMAND = f"tpuflex weights rm {PREFIX}"
 
 
 @pytest.fixture
-def cloud(stack: Stack) -> Connection:
-    """The cloud of a stack whose weights are in gs://acme-models/llm."""
-    weights = WeightsSettings(bucket="gs://acme-models/llm")
-    model = stack.settings.model.model_copy(update={"weights": weights})
+def weights(stack: Stack) -> StackWeights:
+    """Those of a stack that are in gs://acme-models/llm."""
+    bucket = WeightsSettings(bucket="gs://acme-models/llm")
+    model = stack.settings.model.model_copy(update={"weights": bucket})
     settings = stack.settings.model_copy(update={"model": model})
     return there_are(Connection(replace(stack, settings=settings), {}), "5a" * 32)
 
 
-def there_are(cloud: Connection, sha256: str) -> Connection:
-    """``cloud`` with weights of this manifest in its bucket."""
+def there_are(cloud: Connection, sha256: str) -> StackWeights:
+    """The weights of the stack of ``cloud``, with this manifest."""
     found = FoundManifest(sha256, None)
-    vars(cloud)["weights"] = SimpleNamespace(find=lambda _prefix: found)
-    return cloud
+    weights = StackWeights(cloud)
+    vars(weights)["store"] = SimpleNamespace(find=lambda _prefix: found)
+    return weights
 
 
 @pytest.mark.parametrize(
@@ -135,19 +137,19 @@ def there_are(cloud: Connection, sha256: str) -> Connection:
     ],
 )
 def test_only_weights_of_the_stack_are_told_to_delete(
-    cloud: Connection, served: PlannedWeights | None, told: bool
+    weights: StackWeights, served: PlannedWeights | None, told: bool
 ) -> None:
     """A stack file that was changed after the last `up`, or never brought up, may name weights that
     only others serve: these are named with their price, and no command deletes them."""
-    line = kept_line(cloud, KEPT, served)
+    line = kept_line(weights, KEPT, served)
 
     assert line.startswith(f"Kept in your bucket: gs://acme-models/{PREFIX}, 1.00 GiB, ")
     assert (COMMAND in line) is told
 
 
-def test_weights_that_were_pushed_from_here_are_the_stacks(cloud: Connection) -> None:
+def test_weights_that_were_pushed_from_here_are_the_stacks(weights: StackWeights) -> None:
     """Also where no slice was made for them yet."""
-    remember(cloud, "5a" * 32)
+    remember(weights, "5a" * 32)
 
-    assert COMMAND in kept_line(cloud, KEPT, None)
-    assert COMMAND not in kept_line(there_are(cloud, "5b" * 32), KEPT, None)  # pushed since
+    assert COMMAND in kept_line(weights, KEPT, None)
+    assert COMMAND not in kept_line(there_are(weights.cloud, "5b" * 32), KEPT, None)  # pushed since

@@ -36,6 +36,7 @@ from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack
 from tpuflex.terminal.output import Output
 from tpuflex.weights.stack_push import push_weights
+from tpuflex.weights.stack_weights import StackWeights
 
 LIBRARY = library_names("tpuflex-dev")
 NEAR, FAR = (LIBRARY.bucket("tpuflex-dev", each) for each in ("us-east5", "europe-west4"))
@@ -68,7 +69,7 @@ def foreseen(doctor: Doctor, plan: EnginePlan = CHIPS) -> Foreseen:
     """What a preview sees, which changes nothing and says nothing meanwhile."""
     before = len(history(doctor))
     said: list[str] = []
-    preparation = EndpointPreparation(doctor.cloud, lines_to(said), lambda: False)
+    preparation = EndpointPreparation(StackWeights(doctor.cloud), lines_to(said), lambda: False)
     found = foresee(preparation, plan)
     changing = [
         each
@@ -87,7 +88,7 @@ def history(doctor: Doctor) -> list[dict[str, Any]]:
 def push(doctor: Doctor, directory: Path) -> str:
     """`weights push` into the library's bucket at home."""
     return push_weights(
-        doctor.cloud, everything_in(directory), print, lambda: False
+        StackWeights(doctor.cloud), everything_in(directory), print, lambda: False
     ).manifest.sha256
 
 
@@ -131,7 +132,7 @@ def test_weights_are_looked_for_in_each_region(doctor: Doctor, tmp_path: Path) -
     nothing = foreseen(doctor)
     push(doctor, tiny(tmp_path / "tiny"))
     copied = foreseen(doctor)
-    (far,) = doctor.cloud.further_regions()
+    (far,) = StackWeights(doctor.cloud).further()
     push_weights(far, everything_in(tmp_path / "tiny"), print, lambda: False)
     nothing_left = foreseen(doctor)
     prefix = weights_prefix(doctor.stack.settings.model)
@@ -225,7 +226,7 @@ def test_an_approved_plan_names_the_weights_that_it_pushes(
 
 def require_known_push(doctor: Doctor) -> None:
     """What `up --expect` asks of the weights of a plan that requests chips."""
-    EndpointPreparation(doctor.cloud, print, lambda: False).require_known_push()
+    EndpointPreparation(StackWeights(doctor.cloud), print, lambda: False).require_known_push()
 
 
 def pin(doctor: Doctor, directory: Path, source: str) -> str:
@@ -247,7 +248,7 @@ def test_other_weights_under_a_new_pin(doctor: Doctor, project: Path, tmp_path: 
     with pytest.raises(ConflictError, match="holds other weights already") as refused:
         push(doctor, project / "other")
     with pytest.raises(ConflictError) as checked:
-        EndpointPreparation(doctor.cloud, print, lambda: False).check()
+        EndpointPreparation(StackWeights(doctor.cloud), print, lambda: False).check()
 
     doctor.change("slice", zones=("europe-west4-a", "us-east5-a"))
     doctor.change("network", subnetwork_cidrs={"us-east5": "10.128.0.0/20"})
@@ -330,7 +331,7 @@ def test_the_preview_role_may_read_all_of_it(doctor: Doctor, tmp_path: Path) -> 
 
 def test_a_key_that_could_not_be_read(doctor: Doctor) -> None:
     """It is said even where nothing changes, and `up` would look at nothing else."""
-    preparation = EndpointPreparation(doctor.cloud, print, lambda: False)
+    preparation = EndpointPreparation(StackWeights(doctor.cloud), print, lambda: False)
 
     nothing = EnginePlan(())
     found = foresee(preparation, nothing, key_unread=AccessError("GET https://x/y: denied"))

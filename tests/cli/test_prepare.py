@@ -26,6 +26,7 @@ from tpuflex.weights import bucket as weights
 from tpuflex.weights.checkpoint_directory import LocalModel
 from tpuflex.weights.push import Push, PushReport
 from tpuflex.weights.push_record import PushedWeights
+from tpuflex.weights.stack_weights import StackWeights
 from tpuflex.weights.stored_set import FoundManifest, WeightsCheck
 from tpuflex.weights.trust import Weights
 
@@ -106,9 +107,10 @@ def on(stack: Stack) -> Case:
     """A preparation of ``stack`` on a cloud with our weights."""
     bucket = Bucket(weights_prefix(stack.settings.model))
     cloud = Connection(stack, {})
-    vars(cloud)["weights"] = bucket
+    weights = StackWeights(cloud)
+    vars(weights)["store"] = bucket
     said: list[str] = []
-    return Case(EndpointPreparation(cloud, lines_to(said), lambda: False), bucket, said)
+    return Case(EndpointPreparation(weights, lines_to(said), lambda: False), bucket, said)
 
 
 def planned(case: Case, manifest: Manifest) -> None:
@@ -161,7 +163,7 @@ def test_missing_weights_without_a_source_request_no_chips(project: Path) -> Non
 def before_the_first_up(project: Path, **weights: object) -> Case:
     """A case without a bucket, and without a certificate to look for."""
     stack = case(project, **weights)
-    vars(stack.preparation.cloud)["own_bucket"] = lambda: False
+    vars(stack.preparation.weights)["exists"] = lambda: False
     return stack
 
 
@@ -181,7 +183,7 @@ def test_m2_a_source_that_is_not_there_ends_an_up_before_anything_is_made(projec
     """What is to be pushed is looked for before the question, also where the bucket exists."""
     stack = case(project, source="./model")
     stack.bucket.there = None
-    vars(stack.preparation.cloud)["own_bucket"] = lambda: True
+    vars(stack.preparation.weights)["exists"] = lambda: True
     stack.preparation.check()
     shutil.rmtree(project / "model")
 

@@ -19,6 +19,7 @@ from tpuflex.roles.roles import Command, When, roles
 from tpuflex.settings.weights_source import LocalDirectory
 from tpuflex.weights.bucket import weights_bucket
 from tpuflex.weights.push_record import remember
+from tpuflex.weights.stack_weights import StackWeights
 
 ZONE = "us-east5-a"
 FAILED, WARNING, UNKNOWN = Standing.FAILED, Standing.WARNING, Standing.UNKNOWN
@@ -322,7 +323,7 @@ def _pushed(doctor: Doctor, *, trusted: bool) -> None:
         pushing(folder, weights_prefix(model), name=model.name, revision=model.weights.revision)
     )
     if trusted:
-        remember(cloud, report.manifest.sha256)
+        remember(StackWeights(cloud), report.manifest.sha256)
 
 
 #: Section of goldens/missing.md -> its rows.

@@ -20,6 +20,7 @@ from tpuflex.doctor.check import Check, Standing
 from tpuflex.engine.failure import failure
 from tpuflex.errors import SettingsError, TpuflexError
 from tpuflex.google.required_apis import APIS
+from tpuflex.weights.stack_weights import StackWeights
 
 DOCUMENT = Path(__file__).parents[1] / "goldens" / "missing.md"
 ROWS = [(section, row) for section, rows in SECTIONS.items() for row in rows]
@@ -35,7 +36,7 @@ def before_the_engine(doctor: Doctor) -> TpuflexError | None:
     try:
         require_apis(cloud, *asked(Invocation(environ=cloud.environ, yes=True)))
         require_ready(cloud)
-        EndpointPreparation(cloud, print, lambda: False).check()
+        EndpointPreparation(StackWeights(cloud), print, lambda: False).check()
     except TpuflexError as error:
         return error
     return failure("up", (), doctor.engine_says) if doctor.engine_says else None

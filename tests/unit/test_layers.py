@@ -86,7 +86,7 @@ ALLOWED_SIDEWAYS = {
     ("settings.load", "settings.read"),
 }
 #: Not yet below the command line: each goes with the function that replaces it.
-NOT_YET = {("deploy", "cli"), ("stack", "weights")}
+NOT_YET = {("deploy", "cli")}
 
 #: The same for the parts of the embedded cloud; what composes them lies on top.
 EMBEDDED_CLOUD_RANKS: dict[str, int] = {

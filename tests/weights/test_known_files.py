@@ -30,6 +30,7 @@ from tpuflex.settings.weights_source import parse_source
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack
 from tpuflex.weights.known_files import known_by_source, planned_by, planned_by_files
+from tpuflex.weights.stack_weights import StackWeights
 
 EIGHT = "meta-llama/Llama-3.1-8B-Instruct"
 
@@ -222,7 +223,7 @@ def test_what_is_pushed_comes_before_its_source(cloud: Connection, tmp_path: Pat
     )
     bucket.labels = cloud.stack.names.labels("state")
     bucket.create(location="us-east5")
-    asked.weights.push(
+    StackWeights(asked).store.push(
         pushing(
             smollm2(layers=2).write(tmp_path / "pushed"),
             weights_prefix(asked.stack.settings.model),

@@ -34,13 +34,13 @@ from tpuflex.deploy.preparation import EndpointPreparation
 from tpuflex.deploy.purge import planned_copies, planned_purge, purge
 from tpuflex.errors import AccessError, ConflictError, NotFoundError, WeightsError
 from tpuflex.inventory.library import READER_TITLE, below
-from tpuflex.stack.connection import Connection
 from tpuflex.weights import removal as weights_removal
 from tpuflex.weights import use as weights_uses
 from tpuflex.weights.bucket import weights_bucket
 from tpuflex.weights.listing import run_weights_ls
 from tpuflex.weights.removal import Removal, Wanted
 from tpuflex.weights.stack_push import push_weights
+from tpuflex.weights.stack_weights import StackWeights
 from tpuflex.weights.use import note_use
 
 HOST = "serviceAccount:host-1@tpuflex-dev.iam.gserviceaccount.com"
@@ -110,7 +110,7 @@ def test_other_weights_in_a_region_are_not_replaced(
     and in no other region."""
     push(doctor, checkpoint)
     manifest = f"{prefix_of(doctor)}/MANIFEST.json"
-    far = doctor.cloud.further_regions()[0].weights._bucket.blob(manifest)
+    far = StackWeights(doctor.cloud).further()[0].store._bucket.blob(manifest)
     far.upload_from_string(far.download_as_bytes().replace(b'"revision": "1"', b'"revision": "2"'))
     with pytest.raises(ConflictError, match=f"gs://{FAR}/.* holds other weights already") as caught:
         push(doctor, None)
@@ -135,7 +135,7 @@ def test_a_damaged_home_wants_its_directory(doctor: Doctor, checkpoint: Path) ->
     push(doctor, checkpoint)
     remove(doctor, HOME, f"{prefix_of(doctor)}/model.safetensors")
     lines: list[str] = []
-    preparation = EndpointPreparation(doctor.cloud, lines_to(lines), lambda: False)
+    preparation = EndpointPreparation(StackWeights(doctor.cloud), lines_to(lines), lambda: False)
     for command in (preparation.foretell, preparation._ensure_weights, lambda: push(doctor, None)):
         with pytest.raises(WeightsError, match="cannot be served") as caught:
             command()
@@ -151,12 +151,14 @@ def test_a_home_that_moves_serves_what_the_slice_was_made_for(
     """The new home's bucket of the library has the copy already, and the state says that it is the
     right one; another one there is refused."""
     push(doctor, checkpoint)
-    found = doctor.cloud.weights.find(prefix_of(doctor))
+    found = StackWeights(doctor.cloud).store.find(prefix_of(doctor))
     assert found is not None
     served = PlannedWeights(HOME, prefix_of(doctor), found.sha256, frozenset({FAR}))
     doctor.change("slice", zones=("europe-west4-a",))
     doctor.change("network", subnetwork_cidrs={})
-    preparation = EndpointPreparation(doctor.cloud, print, lambda: False, before=lambda: served)
+    preparation = EndpointPreparation(
+        StackWeights(doctor.cloud), print, lambda: False, before=lambda: served
+    )
     preparation.check()
     assert doctor.cloud.bucket == FAR
     assert preparation._ensure_weights() == found.sha256
@@ -174,7 +176,7 @@ def test_other_weights_in_a_region_are_found_before_the_upload(
     """Nothing pins these, and a push that the other region then refuses would have been for
     nothing."""
     other = tiny(tmp_path / "other", "others")
-    (far,) = doctor.cloud.further_regions()
+    (far,) = StackWeights(doctor.cloud).further()
     push_weights(far, everything_in(other), print, lambda: False)
     there = listed(doctor, FAR)
 
@@ -189,12 +191,12 @@ def test_a_manifest_that_cannot_be_read_is_not_replaced(doctor: Doctor, checkpoi
     neither at home nor towards a further region, and says how to find what was there."""
     push(doctor, checkpoint)
     name = f"{prefix_of(doctor)}/MANIFEST.json"
-    for cloud in (*doctor.cloud.further_regions(), doctor.cloud):
-        cloud.weights._bucket.blob(name).upload_from_string(b"{")
+    for each in reversed(StackWeights(doctor.cloud).everywhere()):
+        each.store._bucket.blob(name).upload_from_string(b"{")
         before = listed(doctor, HOME), listed(doctor, FAR)
         with pytest.raises(ConflictError, match="a manifest that cannot be read") as caught:
             push(doctor, checkpoint)
-        place = f"gs://{cloud.bucket}/{prefix_of(doctor)}"
+        place = each.place
         assert caught.value.message.startswith(place)
         assert f"the object {place}/MANIFEST.json" in caught.value.hint
         assert f"tpuflex weights rm {place} --stack dev" in caught.value.hint
@@ -389,15 +391,17 @@ def pushed(project: Path, tmp_path: Path) -> Iterator[Doctor]:
 
 def served(pushed: Doctor) -> PlannedWeights:
     """What the slice in the state was made for."""
-    found = pushed.cloud.weights.find(prefix_of(pushed))
+    found = StackWeights(pushed.cloud).store.find(prefix_of(pushed))
     assert found is not None
     return PlannedWeights(HOME, prefix_of(pushed), found.sha256, frozenset({FAR}))
 
 
-def planned(cloud: Connection, slice_: PlannedWeights | None) -> list[tuple[Connection, Removal]]:
-    """What a purge would remove, with the cloud of each region."""
-    home = planned_purge(cloud, slice_)
-    return [*([] if home is None else [(cloud, home)]), *planned_copies(cloud, slice_)]
+def planned(
+    weights: StackWeights, slice_: PlannedWeights | None
+) -> list[tuple[StackWeights, Removal]]:
+    """What a purge would remove, in each region."""
+    home = planned_purge(weights, slice_)
+    return [*([] if home is None else [(weights, home)]), *planned_copies(weights, slice_)]
 
 
 def forget_pushes(pushed: Doctor) -> None:
@@ -429,35 +433,35 @@ def test_a_colleagues_weights_of_the_same_name_stay(pushed: Doctor, tmp_path: Pa
     theirs = colleague_pushes(pushed, tmp_path / "other", HOME)
     for slice_ in (mine, None):
         with pytest.raises(ConflictError, match=f"manifest {theirs}.*{mine.manifest_sha256}") as at:
-            planned_purge(pushed.cloud, slice_)
+            planned_purge(StackWeights(pushed.cloud), slice_)
         assert f"tpuflex weights rm gs://{HOME}/{prefix_of(pushed)} --stack dev" in at.value.hint
     colleague_pushes(pushed, tmp_path / "other", FAR)
     with pytest.raises(ConflictError, match=f"gs://{FAR}/.* holds other weights"):
-        planned_copies(pushed.cloud, mine)
+        planned_copies(StackWeights(pushed.cloud), mine)
     forget_pushes(pushed)
     with pytest.raises(ConflictError, match="was neither served by this stack nor pushed from"):
-        planned_purge(pushed.cloud, None)
+        planned_purge(StackWeights(pushed.cloud), None)
     assert len(listed(pushed, HOME)) == len(listed(pushed, FAR)) == 4
 
 
 def test_what_somebody_pushes_while_the_stack_goes_stays(pushed: Doctor, tmp_path: Path) -> None:
     """Between the question and the removal: other weights, and the same ones once more. What the
     teardown itself notes in the set is no reason to leave it."""
-    cloud = pushed.cloud
-    (_, home), (far_cloud, far) = planned(cloud, served(pushed))
+    weights = StackWeights(pushed.cloud)
+    (_, home), (far_weights, far) = planned(weights, served(pushed))
     empty(pushed, HOME)
     colleague_pushes(pushed, tmp_path / "other", HOME)
     with pytest.raises(ConflictError, match="somebody has pushed there meanwhile"):
-        purge(cloud, home)
+        purge(weights, home)
     assert len(listed(pushed, HOME)) == 4
-    note_use(far_cloud.weights.contents(far.prefix), cloud.now().date())
-    purge(far_cloud, far)
+    note_use(far_weights.store.contents(far.prefix), pushed.cloud.now().date())
+    purge(far_weights, far)
     assert listed(pushed, FAR) == {}
 
 
 def test_what_was_only_pushed_goes_from_every_region(pushed: Doctor) -> None:
     """Without an `up`: a copy from the home is the home's."""
-    assert [there.bucket for there, _ in planned(pushed.cloud, None)] == [HOME, FAR]
+    assert [there.bucket for there, _ in planned(StackWeights(pushed.cloud), None)] == [HOME, FAR]
 
 
 def test_a_region_that_was_taken_away_keeps_nothing(pushed: Doctor) -> None:
@@ -470,7 +474,7 @@ def test_a_region_that_was_taken_away_keeps_nothing(pushed: Doctor) -> None:
     pushed.call("POST", "storage/v1/b?project=tpuflex-dev", {"name": "a-colleagues-bucket"})
     copies = before.copies | {"a-colleagues-bucket", "a-bucket-that-is-gone"}
     slice_ = PlannedWeights(HOME, before.prefix, before.manifest_sha256, copies)
-    places = planned(pushed.cloud, slice_)
+    places = planned(StackWeights(pushed.cloud), slice_)
     for each in places:
         purge(*each)
 

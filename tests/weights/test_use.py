@@ -21,6 +21,7 @@ from tpuflex.inventory.library import READER_TITLE, below, reader_title
 from tpuflex.queued_resource.model import Node, NodeSpec, QueuedResource, QueuedResourceState, Tpu
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack
+from tpuflex.weights.stack_weights import StackWeights
 from tpuflex.weights.use import User, Uses, weights_uses
 
 PREFIX = "models/acme-tiny/1"
@@ -77,7 +78,7 @@ def uses_of(stack: Stack, slices: Slices, policy: Policy) -> tuple[list[str], li
     cloud = Connection(stack, {})
     vars(cloud)["tpu"] = slices
     vars(cloud)["apis"] = lambda: SimpleNamespace(storage=policy)
-    found = weights_uses(cloud)
+    found = weights_uses(StackWeights(cloud))
     return [*found.of(PREFIX)], [*found.unseen]
 
 
@@ -148,7 +149,7 @@ def test_endpoints_of_one_account_are_told_apart(stack: Stack) -> None:
     vars(cloud)["tpu"] = Slices()
     policy = Policy(PREFIX, title=reader_title("b2"))
     vars(cloud)["apis"] = lambda: SimpleNamespace(storage=policy)
-    uses = weights_uses(cloud)
+    uses = weights_uses(StackWeights(cloud))
 
     assert len(uses.others(PREFIX, "a1", HOST)) == 1
     assert uses.others(PREFIX, "b2", HOST) == ()

@@ -18,7 +18,7 @@ from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError, 
 from tpuflex.operate.slice import slice_status
 from tpuflex.planning.cost import cost_in
 from tpuflex.queued_resource.outcomes import PROTECTED
-from tpuflex.weights.stack_bucket import is_shared
+from tpuflex.weights.stack_weights import StackWeights, is_shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -53,14 +53,14 @@ def run_down(
     planned = teardown.look()
     if planned.serving is not None and not dry_run:
         raise protected(planned.serving)
-    before = planned.before
-    doomed = planned_purge(cloud, planned.served) if purge_weights else None
-    copies = planned_copies(cloud, planned.served) if purge_weights else ()
+    before, home = planned.before, StackWeights(cloud)
+    doomed = planned_purge(home, planned.served) if purge_weights else None
+    copies = planned_copies(home, planned.served) if purge_weights else ()
     show_planned(invocation, cloud, planned)
     if doomed is not None:
-        output.result(purge_text(cloud, doomed))
+        output.result(purge_text(home, doomed))
     elif purge_weights:
-        output.result(nothing_text(cloud))
+        output.result(nothing_text(home))
     for there, copy in copies:
         output.result(purge_text(there, copy))
     if dry_run:
@@ -75,7 +75,7 @@ def run_down(
         return
     if not (planned.nothing and doomed is None and not copies) and not invocation.yes:
         output.confirm_name("stack's name", stack.name)
-    places = (*(() if doomed is None else ((cloud, doomed),)), *copies)
+    places = (*(() if doomed is None else ((home, doomed),)), *copies)
     left = teardown.carry_out(planned)
     _show_left(output, planned, stack.name)
     purged, failed = _purged(places)
@@ -83,9 +83,9 @@ def run_down(
     done = {"stack": stack.name, "destroyed": True, **_document(planned, left)}
     if is_shared(stack):
         done["kept_weights"] = kept.weights
-        here = [removal.to_json() for there, removal in purged if there is cloud]
+        here = [removal.to_json() for there, removal in purged if there is home]
         done["purged_weights"] = here[0] if here else None
-    if removed := [each for each in purged if each[0] is not cloud]:
+    if removed := [each for each in purged if each[0] is not home]:
         done["purged_copies"] = _copies(removed)
     output.document(done)
     for there, removal in purged:
@@ -97,11 +97,11 @@ def run_down(
 
 
 def _purged(
-    doomed: Iterable[tuple[Connection, Removal]],
-) -> tuple[list[tuple[Connection, Removal]], TpuflexError | None]:
+    doomed: Iterable[tuple[StackWeights, Removal]],
+) -> tuple[list[tuple[StackWeights, Removal]], TpuflexError | None]:
     """Remove the sets of weights that are ``doomed``: those that are gone, and what kept the rest.
     The stack is gone by then, which is to be told all the same."""
-    purged: list[tuple[Connection, Removal]] = []
+    purged: list[tuple[StackWeights, Removal]] = []
     try:
         for there, planned in doomed:
             purged.append((there, purge(there, planned)))
@@ -110,7 +110,7 @@ def _purged(
     return purged, None
 
 
-def _copies(of: Sequence[tuple[Connection, Removal]]) -> list[dict[str, object]]:
+def _copies(of: Sequence[tuple[StackWeights, Removal]]) -> list[dict[str, object]]:
     """Sets in further regions, for ``--json``."""
     return [{"bucket": there.bucket, **removal.to_json()} for there, removal in of]
 

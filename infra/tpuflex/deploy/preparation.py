@@ -25,8 +25,8 @@ from tpuflex.weights.copies import fill_regions, filling_texts, lacking_texts, w
 from tpuflex.weights.library import in_library, require_programs_key
 from tpuflex.weights.push_record import PushedWeights, remember
 from tpuflex.weights.source import check_source, check_source_reading, weights_origin
-from tpuflex.weights.stack_bucket import require_shared
 from tpuflex.weights.stack_push import push_weights, require_pinned
+from tpuflex.weights.stack_weights import require_shared
 from tpuflex.weights.stored_set import files_text
 from tpuflex.weights.trust import (
     PIN_KEY,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from tpuflex.boot.planned import PlannedWeights
     from tpuflex.stack.connection import Connection
     from tpuflex.stack.progress import Report
+    from tpuflex.weights.stack_weights import StackWeights
 
 BUCKET = "gcp:storage/bucket:Bucket"
 
@@ -82,7 +83,7 @@ class EndpointPreparation:
     """What the program awaits before it requests chips.
 
     Attributes:
-        cloud: the stack's cloud.
+        weights: the stack's weights, in its home.
         report: takes the progress.
         cancelled: whether the user pressed Ctrl-C.
         accepted: the hash of the weights that the user accepts by name.
@@ -90,12 +91,17 @@ class EndpointPreparation:
         before: gives the weights that the slice in the state was made for.
     """
 
-    cloud: Connection
+    weights: StackWeights
     report: Report
     cancelled: Callable[[], bool]
     accepted: str | None = None
     awaited: bool = False
     before: Callable[[], PlannedWeights | None] = lambda: None
+
+    @property
+    def cloud(self) -> Connection:
+        """The stack's cloud."""
+        return self.weights.cloud
 
     async def planned(self, bucket: str) -> str | None:
         """As :meth:`tpuflex.components.endpoint_args.Preparation.planned`."""
@@ -164,7 +170,7 @@ class EndpointPreparation:
             WeightsError: they would be pushed from a source that may change, and nothing pins them.
             TpuflexError: as :meth:`check`.
         """
-        weights, trust = self._question(empty=not self.cloud.own_bucket())
+        weights, trust = self._question(empty=not self.weights.exists())
         source = self.cloud.stack.settings.model.weights.source
         if choose(weights, trust) is Choice.PUSH and source is not None and _may_change(self.cloud):
             raise WeightsError(
@@ -186,7 +192,7 @@ class EndpointPreparation:
             TpuflexError: it cannot be told.
         """
         cloud = self.cloud
-        weights, trust = self._question(empty=not cloud.own_bucket())
+        weights, trust = self._question(empty=not self.weights.exists())
         choice = choose(weights, trust)
         lost = _lost_texts(cloud, weights)
         if choice is Choice.AWAIT:
@@ -194,16 +200,16 @@ class EndpointPreparation:
         source = cloud.stack.settings.model.weights.source
         refused = ", and refused if it is not the pinned set" if trust.pinned else ""
         if choice is Choice.PUSH or weights.found is None:
-            require_pinned(cloud)
+            require_pinned(self.weights)
             if _may_change(cloud):
                 refused = "; `up --expect` refuses that unless they are pinned, or pushed before"
             pushed = f"weights: {source} is pushed to {weights.place}{refused}"
-            return Foretold((*lost, *lacking_texts(cloud)), pushed)
-        lines = (*lost, *filling_texts(cloud, weights_set(cloud, weights.found)))
+            return Foretold((*lost, *lacking_texts(self.weights)), pushed)
+        lines = (*lost, *filling_texts(self.weights, weights_set(cloud, weights.found)))
         if choice is Choice.COMPARE:
             same = "is served if it is the same, and refused if not"
             return Foretold(lines, f"weights: {weights.place} is compared with {source}: it {same}")
-        problems = checked(cloud, weights).problems
+        problems = checked(self.weights, weights).problems
         if not problems:
             return Foretold(lines)
         wrong = f"cannot be served as it is ({problems[0]})"
@@ -227,7 +233,7 @@ class EndpointPreparation:
         require_shared(self.cloud)
         ensure_secrets(self.cloud, self.report)
         ready = self._ensure_weights()
-        fill_regions(self.cloud, weights_set(self.cloud, ready), self.report, self.cancelled)
+        fill_regions(self.weights, weights_set(self.cloud, ready), self.report, self.cancelled)
         return ready
 
     def _question(self, *, empty: bool = False) -> tuple[Weights, Trust]:
@@ -235,17 +241,17 @@ class EndpointPreparation:
         bucket to look into."""
         cloud = self.cloud
         settings = cloud.stack.settings.model.weights
-        prefix = weights_prefix(cloud.stack.settings.model)
-        found = None if empty else cloud.weights.find(prefix)
+        bucket, prefix = self.weights.bucket, self.weights.prefix
+        found = None if empty else self.weights.found()
         usable = found.sha256 if found is not None and found.manifest is not None else None
         before = self.before()
         # A library has the set under its name in every region, also where a home has moved to.
         same_place = before is not None and (
-            before.prefix == prefix and (before.bucket == cloud.bucket or in_library(cloud.stack))
+            before.prefix == prefix and (before.bucket == bucket or in_library(cloud.stack))
         )
         return (
             Weights(
-                f"gs://{cloud.bucket}/{prefix}",
+                self.weights.place,
                 cloud.stack.name,
                 usable,
                 settings.source is not None,
@@ -254,7 +260,7 @@ class EndpointPreparation:
                 pinned=settings.manifest_sha256,
                 accepted=self.accepted,
                 planned=before.manifest_sha256 if before is not None and same_place else None,
-                pushed=PushedWeights(cloud.stack.own_files).get(cloud.bucket, prefix),
+                pushed=PushedWeights(cloud.stack.own_files).get(bucket, prefix),
                 awaited=self.awaited,
             ),
         )
@@ -274,10 +280,10 @@ class EndpointPreparation:
         weights, trust = self._question()
         choice = choose(weights, trust)
         if choice is Choice.SERVE and weights.found is not None:
-            problems = checked(self.cloud, weights).problems
+            problems = checked(self.weights, weights).problems
             if not problems:
-                remember(self.cloud, weights.found)
-                note_weights_use(self.cloud, self.report)
+                remember(self.weights, weights.found)
+                note_weights_use(self.weights, self.report)
                 return weights.found
             for problem in problems:
                 self.report(f"  warning  the set in the bucket cannot be served: {problem}")
@@ -291,7 +297,7 @@ class EndpointPreparation:
         if source is None:  # or nothing would be pushed or compared
             raise missing(weights)
         report = push_weights(
-            self.cloud,
+            self.weights,
             weights_origin(stack, source, self.report, lambda: self.cloud),
             self.report,
             self.cancelled,
@@ -302,7 +308,7 @@ class EndpointPreparation:
                 f"  pushed   weights: {files_text(len(report.sent))}, "
                 f"{report.bytes_sent / 1e6:.1f} MB in {report.seconds:.1f} s"
             )
-        note_weights_use(self.cloud, self.report)  # what was there already is not written anew
+        note_weights_use(self.weights, self.report)  # what was there already is not written anew
         return report.manifest.sha256
 
 

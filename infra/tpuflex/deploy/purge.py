@@ -8,26 +8,25 @@ from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.naming import account_email
 from tpuflex.planning.rates import month_text
-from tpuflex.weights.library import region_of_bucket
 from tpuflex.weights.push_record import is_own, known_manifests
 from tpuflex.weights.removal import Removal, perhaps_under_way, planned_removal, remove
-from tpuflex.weights.stack_bucket import bucket_region, is_shared
+from tpuflex.weights.stack_weights import is_shared, weights_in
 from tpuflex.weights.use import require_right, weights_uses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tpuflex.boot.planned import PlannedWeights
-    from tpuflex.stack.connection import Connection
+    from tpuflex.weights.stack_weights import StackWeights
     from tpuflex.weights.stored_set import FoundManifest
 
 
-def planned_purge(cloud: Connection, served: PlannedWeights | None) -> Removal | None:
-    """What goes of the weights that outlive the stack of ``cloud``; None if nothing does. Nothing
+def planned_purge(weights: StackWeights, served: PlannedWeights | None) -> Removal | None:
+    """What goes of the weights that outlive the stack of ``weights``; None if nothing does. Nothing
     is changed yet.
 
     Args:
-        cloud: the stack's cloud.
+        weights: the stack's weights.
         served: the weights that the slice in the state was made for.
 
     Raises:
@@ -35,44 +34,44 @@ def planned_purge(cloud: Connection, served: PlannedWeights | None) -> Removal |
             it cannot be told whether one does; or no push has written it.
         TpuflexError: it cannot be looked at.
     """
-    stack = cloud.stack
+    stack = weights.stack
     if not is_shared(stack):
         return None
     prefix = weights_prefix(stack.settings.model)
-    place = f"gs://{cloud.bucket}/{prefix}"
+    place = f"gs://{weights.bucket}/{prefix}"
     try:
-        there = cloud.weights.contents(prefix)
+        there = weights.store.contents(prefix)
     except NotFoundError:
         return None  # the bucket is gone: all else can go
     removal = planned_removal(there, unfinished=False)
     if removal.nothing and not removal.kept:
         return None
-    if not is_own(cloud, served, there.found):
-        raise _not_own(cloud, served, there.found)
+    if not is_own(weights, served, there.found):
+        raise _not_own(weights, served, there.found)
     if removal.nothing:
         raise ConflictError(
             f"No push has written what is in {place}. Nothing was deleted.",
             hint="Leave --purge-weights out.",
         )
-    if removal.manifest is None and perhaps_under_way(removal.written, cloud.now()):
+    if removal.manifest is None and perhaps_under_way(removal.written, weights.cloud.now()):
         raise ConflictError(
             f"Something was written in {place} within 24 hours, and there is no manifest: a push"
             " may be under way. Nothing was deleted.",
             hint="Leave --purge-weights out; once no push is under way:"
             f" tpuflex weights rm {prefix} --stack {stack.name}",
         )
-    _require_unused(cloud, prefix)
-    require_right(cloud, prefix, "Leave --purge-weights out")
+    _require_unused(weights, prefix)
+    require_right(weights, prefix, "Leave --purge-weights out")
     return removal
 
 
 def _not_own(
-    cloud: Connection, served: PlannedWeights | None, found: FoundManifest | None
+    weights: StackWeights, served: PlannedWeights | None, found: FoundManifest | None
 ) -> ConflictError:
     """The error for what is not the stack's own, with what is there and what would be."""
-    prefix = weights_prefix(cloud.stack.settings.model)
-    place = f"gs://{cloud.bucket}/{prefix}"
-    known = known_manifests(cloud, served)
+    prefix = weights.prefix
+    place = f"gs://{weights.bucket}/{prefix}"
+    known = known_manifests(weights, served)
     if found is None or not known:
         why = "was neither served by this stack nor pushed from here: it may be somebody else's"
     else:
@@ -84,76 +83,78 @@ def _not_own(
     return ConflictError(
         f"{place} {why}. Nothing was deleted.",
         hint="Leave --purge-weights out; to remove it all the same:"
-        f" tpuflex weights rm {place} --stack {cloud.stack.name}",
+        f" tpuflex weights rm {place} --stack {weights.stack.name}",
     )
 
 
-def _require_unused(cloud: Connection, prefix: str) -> None:
-    """Check that no endpoint but the stack of ``cloud`` uses the set.
+def _require_unused(weights: StackWeights, prefix: str) -> None:
+    """Check that no endpoint but the stack of ``weights`` uses the set.
 
     Raises:
         ConflictError: one may.
     """
-    stack = cloud.stack
+    stack = weights.stack
     settings = stack.settings
     existing = settings.identity.existing
     own = account_email(stack.names.service_account_id(), settings.project)
     member = f"serviceAccount:{own}" if existing is None else existing.member
-    uses = weights_uses(cloud)
+    uses = weights_uses(weights)
     users = [*uses.others(prefix, stack.names.owner, member), *uses.unseen]
-    _require_none(f"gs://{cloud.bucket}/{prefix}", users, "Nothing was deleted.")
+    _require_none(f"gs://{weights.bucket}/{prefix}", users, "Nothing was deleted.")
 
 
 def planned_copies(
-    cloud: Connection, served: PlannedWeights | None
-) -> tuple[tuple[Connection, Removal], ...]:
-    """The same in the other regions of the stack, each with its cloud. Raises as
+    weights: StackWeights, served: PlannedWeights | None
+) -> tuple[tuple[StackWeights, Removal], ...]:
+    """The same in the other regions of the stack. Raises as
     :func:`planned_purge`."""
-    regions = (*cloud.further_regions(), *_regions_taken_away(cloud, served))
+    regions = (*weights.further(), *_regions_taken_away(weights, served))
     found = ((each, planned_purge(each, served)) for each in regions)
     return tuple((each, removal) for each, removal in found if removal is not None)
 
 
-def _regions_taken_away(cloud: Connection, served: PlannedWeights | None) -> Iterator[Connection]:
-    """It in the regions that the stack file does not name any more, where the slice in the state
+def _regions_taken_away(
+    weights: StackWeights, served: PlannedWeights | None
+) -> Iterator[StackWeights]:
+    """Them in the regions that the stack file does not name any more, where the slice in the state
     had the weights."""
-    if served is None or served.prefix != weights_prefix(cloud.stack.settings.model):
+    if served is None or served.prefix != weights.prefix:
         return
-    for bucket in sorted({served.bucket, *served.copies} - set(cloud.buckets.values())):
-        if (there := region_of_bucket(cloud, bucket)) is not None:
+    for bucket in sorted({served.bucket, *served.copies} - set(weights.cloud.buckets.values())):
+        if (there := weights_in(weights.cloud, bucket)) is not None:
             yield there
 
 
-def purge_text(cloud: Connection, removal: Removal) -> str:
+def purge_text(weights: StackWeights, removal: Removal) -> str:
     """What goes, and what it costs until then, in words."""
-    cost = month_text(removal.size, bucket_region(cloud))
+    cost = month_text(removal.size, weights.location())
     return (
-        f"Removed at the end: gs://{cloud.bucket}/{removal.prefix},"
+        f"Removed at the end: gs://{weights.bucket}/{removal.prefix},"
         f" {removal.size / 2**30:.2f} GiB, {cost}. Where the bucket keeps"
         " versions (a library's: seven days), they are billed as long."
     )
 
 
-def nothing_text(cloud: Connection) -> str:
+def nothing_text(weights: StackWeights) -> str:
     """Why no weights go beside those in the stack's own bucket, in words."""
-    if not is_shared(cloud.stack):
+    if not is_shared(weights.stack):
         return "The stack file names no weights that outlive the stack."
-    place = f"gs://{cloud.bucket}/{weights_prefix(cloud.stack.settings.model)}"
+    place = f"{weights.place}"
     return f"No weights are removed: the stack file names {place}, and there is nothing."
 
 
-def purge(cloud: Connection, planned: Removal) -> Removal:
+def purge(weights: StackWeights, planned: Removal) -> Removal:
     """Remove what was ``planned``, now that the stack is gone, as it is now.
 
     Raises:
         ConflictError: an endpoint has come to use it since, or it cannot be told; or somebody
             pushes there.
     """
-    uses = weights_uses(cloud)
-    place = f"gs://{cloud.bucket}/{planned.prefix}"
+    uses = weights_uses(weights)
+    place = f"gs://{weights.bucket}/{planned.prefix}"
     users = [*uses.of(planned.prefix), *uses.unseen]
     _require_none(place, users, "The weights were left.")
-    removal = planned_removal(cloud.weights.contents(planned.prefix), unfinished=False)
+    removal = planned_removal(weights.store.contents(planned.prefix), unfinished=False)
     if _pushed_since(planned, removal):
         raise ConflictError(
             f"{place}: somebody has pushed there meanwhile. The weights were left.",

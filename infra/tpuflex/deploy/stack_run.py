@@ -27,13 +27,13 @@ from tpuflex.planning.cost import run_cost
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.progress import Report, silent
 from tpuflex.weights.source import check_source
+from tpuflex.weights.stack_weights import StackWeights
 
 if TYPE_CHECKING:
     from tpuflex.boot.planned import PlannedWeights
     from tpuflex.components.endpoint_args import Preparation
     from tpuflex.engine.events import EnginePlan
     from tpuflex.settings.model import StackSettings
-    from tpuflex.stack.connection import Connection
 
 
 #: URN patterns of what every part of a stack depends on.
@@ -211,7 +211,7 @@ class StackRun(EngineWork):
     def preparation(self) -> EndpointPreparation:
         """What the program awaits before it requests chips."""
         return EndpointPreparation(
-            self.cloud,
+            StackWeights(self.cloud),
             self.report,
             lambda: self.engine.cancelled,
             accepted=self._accepted_weights,
@@ -281,7 +281,7 @@ def require_existing(cloud: Connection, *, reader: bool = False) -> AccessError 
         ApiError: the cloud refuses for another reason.
     """
     if cloud.stack.settings.model.weights.existing is not None:
-        cloud.own_bucket()
+        StackWeights(cloud).exists()
     with suppress(AccessError):  # whoever only previews may not see its versions
         check_existing_secrets(cloud)
     if (key := cloud.stack.settings.encryption.kms_key) is None:

@@ -25,7 +25,7 @@ from tpuflex.inventory.kinds import KINDS
 from tpuflex.inventory.unlisted import reasons, recorded, unseen_remedy
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.terminal.output import for_stack
-from tpuflex.weights.stack_bucket import kept_line, kept_weights
+from tpuflex.weights.stack_weights import StackWeights, kept_line, kept_weights
 from tpuflex.weights.use import note_last_use
 
 if TYPE_CHECKING:
@@ -140,9 +140,10 @@ class StackTeardown:
 
     def kept(self, planned: Planned) -> Left:
         """What outlives the stack, and is left after the teardown."""
-        weights = kept_weights(self._cloud)
-        line = kept_line(self._cloud, weights, planned.served)
-        return Left(weights, for_stack(line, self._cloud.stack.name))
+        home = StackWeights(self._cloud)
+        kept = kept_weights(home)
+        line = kept_line(home, kept, planned.served)
+        return Left(kept, for_stack(line, self._cloud.stack.name))
 
     def look(self) -> Planned:
         """What it would do.

@@ -30,7 +30,6 @@ from tpuflex.google.session import authorized_session, require_credentials
 from tpuflex.google.timing import Settling, Timing
 from tpuflex.google.transport import Transport
 from tpuflex.inventory.inventory import Inventory, Scope, take_inventory
-from tpuflex.naming import library_names
 from tpuflex.stack.emulator import Daemon
 from tpuflex.stack.environment import (
     HUB_TOKEN_VARIABLE,
@@ -45,7 +44,6 @@ from tpuflex.stack.stack import Stack
 
 if TYPE_CHECKING:
     from tpuflex.naming import SecretRole
-    from tpuflex.weights.bucket import WeightsBucket
 
 #: Takes a line of progress.
 Say = Callable[[str], None]
@@ -64,16 +62,12 @@ class Connection:
         environ: the whole environment for the engine and for every client.
         hub_token: the token for the Hub that the caller's shell has; empty for none. Only the
             client of the Hub gets it.
-        weights_region: which of the stack's regions :attr:`bucket` and :attr:`weights` are those
-            of; the stack's home if empty. One that the stack file does not name, too, where the
-            library has a bucket.
         now: the time by the cloud's clock, in UTC: the embedded cloud's can be moved and sped up.
     """
 
     stack: Stack
     environ: Mapping[str, str]
     hub_token: str = field(default="", repr=False)
-    weights_region: str = ""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     @cached_property
@@ -93,16 +87,8 @@ class Connection:
 
     @property
     def bucket(self) -> str:
-        """Name of the bucket that holds the stack's weights; of several, that in its home. In a
-        region that the stack file does not name, the library's."""
-        project, region = self.stack.settings.project, self.weights_region
-        named = self.buckets.get(region or self.stack.settings.region)
-        return named or library_names(project).bucket(project, region)
-
-    def further_regions(self) -> tuple[Connection, ...]:
-        """It with the weights in each of the stack's regions but its home."""
-        home = self.stack.settings.region
-        return tuple(replace(self, weights_region=each) for each in self.buckets if each != home)
+        """Name of the bucket that holds the stack's weights; of several, that in its home."""
+        return self.buckets[self.stack.settings.region]
 
     @property
     def buckets(self) -> dict[str, str]:
@@ -116,26 +102,13 @@ class Connection:
         settings = self.stack.settings
         return self.stack.names.bucket(settings.project, settings.region)
 
-    def own_bucket(self) -> bool:
-        """Whether the bucket that holds the stack's weights exists.
+    def is_there(self, bucket: str) -> bool:
+        """Whether ``bucket`` exists in the stack's Google Cloud project.
 
         Raises:
-            AlreadyExistsError: it exists in somebody else's project; or it is to be the user's own,
-                and tpuflex has made it.
-            NotFoundError: it is to be the user's own, and there is none.
+            AlreadyExistsError: it exists in somebody else's project.
             AccessError, ApiError: it cannot be told whose it is.
         """
-        from tpuflex.google.existing_bucket import read_existing_bucket
-
-        settings = self.stack.settings
-        if (existing := settings.model.weights.existing) is not None:
-            read_existing_bucket(self.apis().storage, existing, settings.region)
-            return True
-        return self.is_there(self.bucket)
-
-    def is_there(self, bucket: str) -> bool:
-        """Whether ``bucket`` exists in the stack's Google Cloud project; raises as
-        :meth:`own_bucket`."""
         from tpuflex.google.bucket_owner import may_read_buckets, require_own_bucket
 
         project, apis = self.stack.settings.project, self.apis()
@@ -146,23 +119,6 @@ class Connection:
             lambda: self.project_number,
             lambda: may_read_buckets(apis.resourcemanager, project),
             shared=bucket != self.made_bucket,
-        )
-
-    @cached_property
-    def weights(self) -> WeightsBucket:
-        """The stack's weights bucket, which is not somebody else's; raises as
-        :meth:`own_bucket`."""
-        from tpuflex.weights.bucket import weights_bucket
-
-        self.own_bucket()
-        settings = self.stack.settings
-        return weights_bucket(
-            self.bucket,
-            project=settings.project,
-            existing=settings.model.weights.existing,
-            environ=self.environ,
-            settling=self.settling,
-            timing=self.timing,
         )
 
     @cached_property

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tpuflex.boot.manifest import Manifest
     from tpuflex.stack.connection import Connection
     from tpuflex.stack.progress import Report
+    from tpuflex.weights.stack_weights import StackWeights
     from tpuflex.weights.stored_set import WeightsCheck
 
 
@@ -58,12 +59,12 @@ def weights_set(cloud: Connection, sha256: str) -> RegionSet:
 
 
 def filling_texts(
-    cloud: Connection, wanted: RegionSet, size: int | None = None, *, again: bool = False
+    home: StackWeights, wanted: RegionSet, size: int | None = None, *, again: bool = False
 ) -> list[str]:
     """What :func:`fill_regions` would copy, and what that costs, a line for each region.
 
     Args:
-        cloud: the stack's cloud.
+        home: the stack's weights.
         wanted: what every region is to have.
         size: its bytes, where it is not there yet and is copied there first.
         again: whether every file is copied, whatever is there.
@@ -72,24 +73,29 @@ def filling_texts(
         ConflictError: a region holds a complete set under the same name that is none of these.
         TpuflexError: it cannot be told.
     """
-    prefix, others = wanted.prefix, cloud.further_regions()
+    prefix, others = wanted.prefix, home.further()
     if others and size is None:
-        home = cloud.weights.find(prefix)
-        size = None if home is None or home.manifest is None else home.manifest.total_bytes
-    texts = (filling_text(cloud, near, wanted, size, again=again) for near in others)
+        found = home.store.find(prefix)
+        size = None if found is None or found.manifest is None else found.manifest.total_bytes
+    texts = (filling_text(home, near, wanted, size, again=again) for near in others)
     return [text for text in texts if text]
 
 
 def filling_text(
-    cloud: Connection, near: Connection, wanted: RegionSet, size: int | None, *, again: bool = False
+    home: StackWeights,
+    near: StackWeights,
+    wanted: RegionSet,
+    size: int | None,
+    *,
+    again: bool = False,
 ) -> str:
     """The same for the region of ``near`` alone; empty where nothing is copied there. Raises as
     :func:`filling_texts`."""
-    found = near.weights.find(wanted.prefix)
+    found = near.store.find(wanted.prefix)
     require_same(near, wanted.sha256, found)
     damage = ""
     if found is not None and found.manifest is not None:
-        check = near.weights.verify(wanted.prefix, wanted.needs)
+        check = near.store.verify(wanted.prefix, wanted.needs)
         damage = _damage_text(near, wanted, check)
         if not again:
             wrong = {each.path for each in check.problems}
@@ -98,55 +104,55 @@ def filling_text(
             return ""
     if size is None:
         return damage
-    region = cloud.stack.settings.region
-    free = " (the embedded cloud is free)" if cloud.stack.embedded else ""
+    region = home.stack.settings.region
+    free = " (the embedded cloud is free)" if home.stack.embedded else ""
     copied = (
-        f"weights: {size / 1e9:.2f} GB are copied from gs://{cloud.bucket}/{wanted.prefix}"
+        f"weights: {size / 1e9:.2f} GB are copied from gs://{home.bucket}/{wanted.prefix}"
         f" ({region}) to gs://{near.bucket}; nothing passes through here, and"
-        f" {transfer_text(size, region, near.weights_region or region)}{free}"
+        f" {transfer_text(size, region, near.region)}{free}"
     )
     return "; ".join(filter(None, (damage, copied)))
 
 
-def lacking_texts(cloud: Connection) -> list[str]:
+def lacking_texts(home: StackWeights) -> list[str]:
     """The regions that :func:`fill_regions` would copy to once the weights are pushed to the home
-    of the stack of ``cloud``, a line each.
+    of the stack of ``home``, a line each.
 
     Raises:
         ConflictError: a region holds a complete set under their name that is not the pinned one.
         TpuflexError: it cannot be told.
     """
-    weights = cloud.stack.settings.model.weights
-    prefix = weights_prefix(cloud.stack.settings.model)
+    weights = home.stack.settings.model.weights
+    prefix = home.prefix
     texts = []
-    for near in cloud.further_regions():
-        found = near.weights.find(prefix)
+    for near in home.further():
+        found = near.store.find(prefix)
         if weights.manifest_sha256 is not None:  # without one, only the push says what they are
             require_same(near, weights.manifest_sha256, found)
         if found is None or found.manifest is None:
             texts.append(
-                f"weights: once they are pushed, they are copied from gs://{cloud.bucket} to"
-                f" gs://{near.bucket} ({near.weights_region}), and the network costs that"
+                f"weights: once they are pushed, they are copied from gs://{home.bucket} to"
+                f" gs://{near.bucket} ({near.elsewhere}), and the network costs that"
             )
     return texts
 
 
 def fill_regions(
-    cloud: Connection,
+    home: StackWeights,
     wanted: RegionSet,
     report: Report,
     cancelled: Callable[[], bool],
     *,
     again: bool = False,
-) -> tuple[tuple[Connection, PushReport], ...]:
-    """Have what the home of the stack of ``cloud`` has in its other regions, too. What is there is
+) -> tuple[tuple[StackWeights, PushReport], ...]:
+    """Have what the home of the stack of ``home`` has in its other regions, too. What is there is
     compared with it by size and checksum; what broke off goes on, and what was damaged is copied
     anew. While the home holds no weights, which somebody may have allowed, none are copied.
 
-    Gives what was copied, with the cloud of each region; nothing for one that has it all.
+    Gives what was copied to each region; nothing for one that has it all.
 
     Args:
-        cloud: the stack's cloud.
+        home: the stack's weights.
         wanted: what every region is to have.
         report: takes the progress of a copy.
         cancelled: whether the user pressed Ctrl-C.
@@ -158,32 +164,32 @@ def fill_regions(
         InterruptedByUser: the user pressed Ctrl-C.
         AccessError, ApiError: Cloud Storage refused.
     """
-    prefix, others = wanted.prefix, cloud.further_regions()
+    prefix, others = wanted.prefix, home.further()
     if not others:
         return ()
-    home = cloud.weights.find(prefix)
-    if home is None or home.manifest is None:
+    source = home.store.find(prefix)
+    if source is None or source.manifest is None:
         return ()
     copied = []
     for near in others:
-        found = near.weights.find(prefix)
+        found = near.store.find(prefix)
         require_same(near, wanted.sha256, found)
         # Before a copy, which may be killed when all of it is there.
         remember(near, wanted.sha256)
         if found is not None and found.manifest is not None:
-            check = near.weights.verify(prefix, wanted.needs)
+            check = near.store.verify(prefix, wanted.needs)
             damage = _damage_text(near, wanted, check)
             if not damage and not again:
                 continue
             if damage:
                 report(f"  warning  {damage}")
-        copied.append((near, _copy(cloud, near, wanted, report, cancelled, again=again)))
+        copied.append((near, _copy(home, near, wanted, report, cancelled, again=again)))
     return tuple(copied)
 
 
 def _copy(
-    cloud: Connection,
-    near: Connection,
+    home: StackWeights,
+    near: StackWeights,
     wanted: RegionSet,
     report: Report,
     cancelled: Callable[[], bool],
@@ -191,7 +197,7 @@ def _copy(
     again: bool,
 ) -> PushReport:
 
-    with transfer(report, f"  copying  weights to {near.weights_region}") as show:
+    with transfer(report, f"  copying  weights to {near.elsewhere}") as show:
 
         def progress(done: int, total: int) -> None:
             if cancelled():
@@ -199,22 +205,22 @@ def _copy(
             show(done, total)
 
         copied = copy_set(
-            cloud.weights.contents(wanted.prefix),
-            near.weights.contents(wanted.prefix),
+            home.store.contents(wanted.prefix),
+            near.store.contents(wanted.prefix),
             expected=wanted.sha256,
             progress=progress,
-            used=cloud.now().date(),
+            used=home.cloud.now().date(),
             again=again,
         )
     report(
         f"  copied   weights: {copied.bytes_sent / 1e6:.1f} MB in {copied.seconds:.1f} s from"
-        f" gs://{cloud.bucket} to gs://{near.bucket} ({near.weights_region}); nothing passed"
+        f" gs://{home.bucket} to gs://{near.bucket} ({near.elsewhere}); nothing passed"
         " through here"
     )
     return copied
 
 
-def _damage_text(near: Connection, wanted: RegionSet, check: WeightsCheck) -> str:
+def _damage_text(near: StackWeights, wanted: RegionSet, check: WeightsCheck) -> str:
     """How the set in the bucket of ``near`` does not match its manifest, and what becomes of it;
     empty where it does."""
     problems = check.problems

@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import NotFoundError, SettingsError, TpuflexError, WeightsError
 from tpuflex.planning.checkpoint import Checkpoint
 from tpuflex.settings.memory_rules import quantization_findings
@@ -20,6 +19,7 @@ from tpuflex.weights.source import (
     hub_token,
     objects_at,
 )
+from tpuflex.weights.stack_weights import StackWeights
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,17 +129,17 @@ def _pushed(cloud: Connection) -> Checkpoint | None:
     from tpuflex.google.storage_client import storage_bucket
     from tpuflex.weights.checkpoint_bucket import CheckpointObjects
 
-    settings = cloud.stack.settings
-    prefix = weights_prefix(settings.model)
-    found = cloud.weights.find(prefix) if cloud.own_bucket() else None
+    weights = StackWeights(cloud)
+    found = weights.found() if weights.exists() else None
     if found is None or found.manifest is None:
         return None
-    bucket = storage_bucket(cloud.bucket, project=settings.project, environ=cloud.environ)
-    where = f"gs://{cloud.bucket}/{prefix}"
+    bucket = storage_bucket(
+        weights.bucket, project=cloud.stack.settings.project, environ=cloud.environ
+    )
     try:
-        return _read(cloud, CheckpointObjects(bucket, prefix), where)
+        return _read(cloud, CheckpointObjects(bucket, weights.prefix), weights.place)
     except WeightsError as error:
-        return Checkpoint(where, None, unknown=error)
+        return Checkpoint(weights.place, None, unknown=error)
 
 
 def _of_source(cloud: Connection, *, reading: bool) -> Checkpoint:

@@ -3,12 +3,11 @@ buckets, and the secret with which hosts sign the programs that they keep in it 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tpuflex.errors import AlreadyExistsError, ConflictError, NotFoundError
+from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.google.secrets import ENABLED, new_key
-from tpuflex.inventory.library import list_library, read_library_bucket, read_library_secret
+from tpuflex.inventory.library import read_library_bucket, read_library_secret
 from tpuflex.naming import programs_key
 
 if TYPE_CHECKING:
@@ -45,39 +44,6 @@ def require_library(cloud: Connection) -> None:
                 f" tpuflex library up --stack {stack.name}",
             )
         read_library_bucket(cloud.apis(), bucket, settings.project)
-
-
-def region_of_bucket(cloud: Connection, bucket: str) -> Connection | None:
-    """The stack's ``cloud`` with the weights in ``bucket``, wherever the library has it; None where
-    that is none of the library's, or the stack is not in it.
-
-    Raises:
-        AccessError, ApiError: it cannot be told.
-    """
-    if not in_library(cloud.stack):
-        return None
-    try:
-        found = read_library_bucket(cloud.apis(), bucket, cloud.stack.settings.project)
-    except (NotFoundError, AlreadyExistsError):
-        return None
-    there = replace(cloud, weights_region=found.location)
-    return there if there.bucket == bucket else None
-
-
-def other_regions(cloud: Connection) -> tuple[tuple[Connection, ...], tuple[str, ...]]:
-    """The stack's ``cloud`` in each region where the library has a bucket and the stack file no
-    zone, where the stack may have had weights before; and why that could not be told."""
-    if not in_library(cloud.stack):
-        return (), ()
-    listing = list_library(cloud.apis(), cloud.stack.settings.project)
-    own = set(cloud.buckets.values())
-    found = (
-        replace(cloud, weights_region=each.location)
-        for each in sorted(listing.resources, key=lambda one: one.location)
-        if each.name not in own
-    )
-    named = {each.name for each in listing.resources}
-    return tuple(each for each in found if each.bucket in named), listing.unseen
 
 
 def has_programs_key(cloud: Connection) -> bool:

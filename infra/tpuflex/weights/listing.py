@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.inventory.unlisted import reasons
 from tpuflex.terminal.output import for_stack
-from tpuflex.weights.library import other_regions
-from tpuflex.weights.stack_bucket import bucket_region
+from tpuflex.weights.stack_weights import StackWeights, left_in_library
 from tpuflex.weights.stored_set import StoredWeights, files_text
 from tpuflex.weights.use import Uses, weights_uses
 
@@ -47,10 +45,11 @@ def run_weights_ls(cloud: Connection, output: Output) -> None:
         NotFoundError: there is no bucket.
         AccessError, ApiError: it cannot be read.
     """
-    further = cloud.further_regions()
+    home = StackWeights(cloud)
+    further = home.further()
     left, unlisted = _left_in_library(cloud)
     regions = bool(further or left)
-    found = [*(_listed(each, lacking=regions) for each in (cloud, *further)), *left]
+    found = [*(_listed(each, lacking=regions) for each in (home, *further)), *left]
     if all(each.missing is not None for each in found) and found[0].missing is not None:
         raise found[0].missing
     rows = [(each, one) for each in found for one in each.stored]
@@ -108,12 +107,11 @@ def run_weights_ls(cloud: Connection, output: Output) -> None:
 def _left_in_library(cloud: Connection) -> tuple[list[_Listed], list[str]]:
     """The stack's own set in those buckets of the library that are in none of its regions, and what
     could not be looked at."""
-    others, unseen = other_regions(cloud)
+    others, unseen = left_in_library(cloud)
     found, lines = [], list(reasons(unseen))
-    prefix = weights_prefix(cloud.stack.settings.model)
     for each in others:
         try:
-            stored = each.weights.stored(prefix)
+            stored = each.store.stored(each.prefix)
         except NotFoundError:  # the bucket, which went in this moment
             continue
         except TpuflexError as error:
@@ -121,23 +119,22 @@ def _left_in_library(cloud: Connection) -> tuple[list[_Listed], list[str]]:
             continue
         if stored is not None:
             uses = weights_uses(each)
-            found.append(_Listed(each.bucket, each.weights_region, (stored,), uses))
+            found.append(_Listed(each.bucket, each.elsewhere, (stored,), uses))
     return found, lines
 
 
-def _listed(cloud: Connection, *, lacking: bool) -> _Listed:
-    """What is in the bucket of ``cloud``; with ``lacking`` also the stack's own set where it is
+def _listed(weights: StackWeights, *, lacking: bool) -> _Listed:
+    """What is in the bucket of ``weights``; with ``lacking`` also the stack's own set where it is
     not, or no bucket is."""
-    own = StoredWeights(weights_prefix(cloud.stack.settings.model), None, 0, 0)
+    own = StoredWeights(weights.prefix, None, 0, 0)
     try:
-        stored = cloud.weights.list()
+        stored = weights.store.list()
     except NotFoundError as error:
-        region = cloud.weights_region or cloud.stack.settings.region
-        return _Listed(cloud.bucket, region, (own,) if lacking else (), missing=error)
-    uses = weights_uses(cloud) if stored else Uses({})
+        return _Listed(weights.bucket, weights.region, (own,) if lacking else (), missing=error)
+    uses = weights_uses(weights) if stored else Uses({})
     if lacking and own.prefix not in {one.prefix for one in stored}:
         stored = (*stored, own)
-    return _Listed(cloud.bucket, bucket_region(cloud), stored, uses)
+    return _Listed(weights.bucket, weights.location(), stored, uses)
 
 
 def last_used_text(one: StoredWeights) -> str:

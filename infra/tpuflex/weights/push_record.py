@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.manifest import SHA256_PATTERN
-from tpuflex.boot.places import weights_prefix
 from tpuflex.files.only_maker import only_maker
 from tpuflex.files.trusted import write_private
 
 if TYPE_CHECKING:
     from tpuflex.boot.planned import PlannedWeights
-    from tpuflex.stack.connection import Connection
+    from tpuflex.weights.stack_weights import StackWeights
     from tpuflex.weights.stored_set import FoundManifest
 
 _FILE = "pushed-weights.json"
@@ -59,55 +58,57 @@ class PushedWeights:
         return document if isinstance(document, dict) else {}
 
 
-def remember(cloud: Connection, manifest_sha256: str) -> None:
+def remember(weights: StackWeights, manifest_sha256: str) -> None:
     """Remember that the weights with this manifest are the right ones for the stack's place in
     its bucket."""
-    place = weights_prefix(cloud.stack.settings.model)
-    known = PushedWeights(cloud.stack.own_files)
-    if known.get(cloud.bucket, place) != manifest_sha256:
-        known.put(cloud.bucket, place, manifest_sha256)
+    place = weights.prefix
+    known = PushedWeights(weights.stack.own_files)
+    if known.get(weights.bucket, place) != manifest_sha256:
+        known.put(weights.bucket, place, manifest_sha256)
 
 
-def is_own(cloud: Connection, served: PlannedWeights | None, found: FoundManifest | None) -> bool:
-    """Whether the set of the manifest ``found`` in the bucket of ``cloud`` is the stack's own: one
+def is_own(
+    weights: StackWeights, served: PlannedWeights | None, found: FoundManifest | None
+) -> bool:
+    """Whether the set of the manifest ``found`` in the place of ``weights`` is the stack's own: one
     that it has served, or that was pushed there from here. By place and name alone it may be a
     colleague's.
 
     Args:
-        cloud: the stack's cloud, in one of its regions.
+        weights: the stack's weights, in one of its regions.
         served: the weights that the slice in the state was made for.
         found: what is there; None for files without a manifest, which are the stack's where its
             weights were.
     """
     if found is None:
-        return _was_there(cloud, served)
-    return found.sha256 in known_manifests(cloud, served)
+        return _was_there(weights, served)
+    return found.sha256 in known_manifests(weights, served)
 
 
-def known_manifests(cloud: Connection, served: PlannedWeights | None) -> frozenset[str]:
-    """SHA-256 of the manifests that are the stack's own in the bucket of ``cloud``. What is the
+def known_manifests(weights: StackWeights, served: PlannedWeights | None) -> frozenset[str]:
+    """SHA-256 of the manifests that are the stack's own in the bucket of ``weights``. What is the
     stack's in its home is it in every region, which the home's is copied to.
 
     Args:
-        cloud: the stack's cloud, in one of its regions.
+        weights: the stack's weights, in one of its regions.
         served: the weights that the slice in the state was made for.
     """
-    home = cloud.buckets[cloud.stack.settings.region]
-    prefix = weights_prefix(cloud.stack.settings.model)
-    pushed = PushedWeights(cloud.stack.own_files)
-    known = {pushed.get(bucket, prefix) for bucket in (cloud.bucket, home)}
+    home = weights.cloud.bucket
+    prefix = weights.prefix
+    pushed = PushedWeights(weights.stack.own_files)
+    known = {pushed.get(bucket, prefix) for bucket in (weights.bucket, home)}
     if (
         served is not None
         and served.prefix == prefix
-        and (served.holds(cloud.bucket) or served.holds(home))
+        and (served.holds(weights.bucket) or served.holds(home))
     ):
         known.add(served.manifest_sha256)
     return frozenset(each for each in known if each)
 
 
-def _was_there(cloud: Connection, served: PlannedWeights | None) -> bool:
-    """Whether weights of the stack were ever in the bucket of ``cloud``."""
-    prefix = weights_prefix(cloud.stack.settings.model)
-    if served is not None and served.prefix == prefix and served.holds(cloud.bucket):
+def _was_there(weights: StackWeights, served: PlannedWeights | None) -> bool:
+    """Whether weights of the stack were ever in the bucket of ``weights``."""
+    prefix = weights.prefix
+    if served is not None and served.prefix == prefix and served.holds(weights.bucket):
         return True
-    return PushedWeights(cloud.stack.own_files).get(cloud.bucket, prefix) is not None
+    return PushedWeights(weights.stack.own_files).get(weights.bucket, prefix) is not None

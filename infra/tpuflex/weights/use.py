@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.places import weights_prefix
 from tpuflex.boot.planned import planned_weights
 from tpuflex.catalog.zones import region_of
 from tpuflex.errors import (
@@ -31,7 +30,7 @@ from tpuflex.inventory.library import bucket_readers
 from tpuflex.inventory.listing import ANY_ZONE
 from tpuflex.naming import LABEL_OWNER
 from tpuflex.queued_resource.states import ON_ITS_WAY, Lifecycle, lifecycle
-from tpuflex.weights.stack_bucket import is_shared
+from tpuflex.weights.stack_weights import StackWeights, is_shared
 from tpuflex.weights.storage_errors import translated
 from tpuflex.weights.stored_set import TIMEOUT, SetObjects, last_used, noted
 
@@ -98,22 +97,22 @@ class Uses:
         return tuple(user for at, users in found if _overlap(at, prefix) for user in users)
 
 
-def weights_uses(cloud: Connection) -> Uses:
-    """Who uses the sets in the bucket of the weights of the stack of ``cloud``."""
+def weights_uses(weights: StackWeights) -> Uses:
+    """Who uses the sets in the bucket of the weights of the stack of ``weights``."""
     found: dict[str, list[User]] = defaultdict(list)
     unseen: list[str] = []
     try:
-        for reader in bucket_readers(cloud.apis(), cloud.bucket):
+        for reader in bucket_readers(weights.cloud.apis(), weights.bucket):
             if reader.endpoint and not reader.plain:
                 unseen.append(f"what {reader.member} may read: {reader.where}")
             elif reader.endpoint:
                 text = f"{reader.member} may read it, an endpoint's account"
                 found[reader.where].append(User(text, reader.owner, reader.member))
     except (AccessError, ApiError, NotFoundError) as error:
-        unseen.append(f"who may read gs://{cloud.bucket}: {error.message}")
-    for zone in (*cloud.stack.settings.slice.zones, ANY_ZONE):
+        unseen.append(f"who may read gs://{weights.bucket}: {error.message}")
+    for zone in (*weights.stack.settings.slice.zones, ANY_ZONE):
         try:
-            for prefix, user in _slices(cloud, zone):
+            for prefix, user in _slices(weights, zone):
                 if user not in found[prefix]:
                     found[prefix].append(user)
         except ServiceDisabledError:
@@ -125,36 +124,38 @@ def weights_uses(cloud: Connection) -> Uses:
     return Uses({prefix: tuple(users) for prefix, users in found.items()}, tuple(unseen))
 
 
-def _slices(cloud: Connection, zone: str) -> Iterator[tuple[str, User]]:
+def _slices(weights: StackWeights, zone: str) -> Iterator[tuple[str, User]]:
     """What the slices in ``zone`` boot with: the prefix, and who that is."""
-    project = cloud.stack.settings.project
+    project = weights.stack.settings.project
     # In this order: the node of a request that is granted in between is in the second list.
-    requests = cloud.tpu.list_queued_resources(project, zone)
-    nodes = cloud.tpu.list_nodes(project, zone)
+    requests = weights.cloud.tpu.list_queued_resources(project, zone)
+    nodes = weights.cloud.tpu.list_nodes(project, zone)
     for node in nodes.nodes:
-        yield from _use(cloud, node, node)
+        yield from _use(weights, node, node)
     for request in requests.queued_resources:
         if lifecycle(request.state.state, None) in _LIVE:
-            yield from _use(cloud, request.spec.node, request)
-    settings = cloud.stack.settings
+            yield from _use(weights, request.spec.node, request)
+    settings = weights.stack.settings
     unreachable = (
         place.rpartition("/")[2] for place in (*nodes.unreachable, *requests.unreachable)
     )
     # A library's bucket is read in its region alone; one of the user's own may be from everywhere.
     anywhere = settings.model.weights.existing is not None
-    near = cloud.weights_region or settings.region
+    near = weights.region
     missing = {each for each in unreachable if anywhere or region_of(each) == near}
     if missing:
         raise ApiError(f"{', '.join(sorted(missing))} did not answer")
 
 
-def _use(cloud: Connection, node: Node, of: Node | QueuedResource) -> Iterator[tuple[str, User]]:
+def _use(
+    weights: StackWeights, node: Node, of: Node | QueuedResource
+) -> Iterator[tuple[str, User]]:
     planned = planned_weights(node.metadata)
     if planned is None and CONFIG_KEY in node.metadata:
         raise ApiError(f"{of.name}: this version cannot read with which weights it boots")
     text = f"{of.name.partition('/locations/')[2]} boots with it"
     user = User(text, owner=node.labels.get(LABEL_OWNER, "unmarked"))
-    if planned is not None and planned.holds(cloud.bucket):
+    if planned is not None and planned.holds(weights.bucket):
         yield planned.prefix, user
 
 
@@ -167,13 +168,13 @@ def _place(zone: str) -> str:
     return "all other zones" if zone == ANY_ZONE else zone
 
 
-def require_right(cloud: Connection, prefix: str, instead: str = "") -> None:
+def require_right(weights: StackWeights, prefix: str, instead: str = "") -> None:
     """Check that the caller may delete what is at ``prefix``, before anything is gone. A right on
     some objects alone is not told for a bucket: who has none on all of it is told what is looked
     for.
 
     Args:
-        cloud: the stack's cloud, in one of its regions.
+        weights: the stack's weights, in one of its regions.
         prefix: the set.
         instead: what to do otherwise than to have the right granted; empty for nothing.
 
@@ -181,16 +182,16 @@ def require_right(cloud: Connection, prefix: str, instead: str = "") -> None:
         AccessError: it may not.
     """
     try:
-        held = held_in(cloud.apis().storage, cloud.bucket, (_DELETES,))
+        held = held_in(weights.cloud.apis().storage, weights.bucket, (_DELETES,))
     except TpuflexError:
         return  # the first call that is refused tells
     if _DELETES not in held:
         raise AccessError(
-            f"You may not delete gs://{cloud.bucket}/{prefix}: {_DELETES} on the bucket is missing."
-            " Nothing was deleted.",
+            f"You may not delete gs://{weights.bucket}/{prefix}: {_DELETES} on the bucket is"
+            " missing. Nothing was deleted.",
             hint=(f"{instead}, or have" if instead else "Have")
             + " whoever administers it run: "
-            + str(grant_on_bucket(f"gs://{cloud.bucket}", PUSH_ROLE, "user:YOU")),
+            + str(grant_on_bucket(f"gs://{weights.bucket}", PUSH_ROLE, "user:YOU")),
         )
 
 
@@ -213,33 +214,29 @@ def note_use(there: SetObjects, day: dt.date) -> None:
         blob.patch(if_metageneration_match=blob.metageneration, timeout=TIMEOUT)
 
 
-def note_weights_use(cloud: Connection, say: Callable[[str], None]) -> None:
-    """Note in the bucket, if it outlives the stack of ``cloud``, that its weights are used today;
+def note_weights_use(weights: StackWeights, say: Callable[[str], None]) -> None:
+    """Note in the bucket, if it outlives the stack of ``weights``, that its weights are used today;
     where they are in several regions in the bucket of each.
     Where that is refused it is said, and nothing else comes of it: what nobody knows the last use
     of is not removed for want of use.
     """
-    if is_shared(cloud.stack):
-        for each in (cloud, *cloud.further_regions()):
+    if is_shared(weights.stack):
+        for each in weights.everywhere():
             _note_use(each, say)
 
 
-def _note_use(cloud: Connection, say: Callable[[str], None]) -> None:
-
-    prefix = weights_prefix(cloud.stack.settings.model)
+def _note_use(weights: StackWeights, say: Callable[[str], None]) -> None:
     try:
-        note_use(cloud.weights.contents(prefix), cloud.now().date())
+        note_use(weights.store.contents(weights.prefix), weights.cloud.now().date())
     except NotFoundError:
         return  # removed in this moment
     except TpuflexError as error:
-        say(
-            f"  warning  it could not be noted that gs://{cloud.bucket}/{prefix} is used today:"
-            f" {error.message}"
-        )
+        say(f"  warning  it could not be noted that {weights.place} is used today: {error.message}")
 
 
 def note_last_use(cloud: Connection, served: PlannedWeights, say: Callable[[str], None]) -> None:
     """The same where the slice of the stack is gone that was made for ``served``. What the stack
     file names may be other weights by now, which it has not used."""
-    if (served.bucket, served.prefix) == (cloud.bucket, weights_prefix(cloud.stack.settings.model)):
-        note_weights_use(cloud, say)
+    weights = StackWeights(cloud)
+    if (served.bucket, served.prefix) == (weights.bucket, weights.prefix):
+        note_weights_use(weights, say)

@@ -5,27 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import WeightsError
 from tpuflex.planning.model_files import ServerNeeds
 
 if TYPE_CHECKING:
     from tpuflex.planning.model_files import WeightsProblem
-    from tpuflex.stack.connection import Connection
+    from tpuflex.weights.stack_weights import StackWeights
     from tpuflex.weights.stored_set import WeightsCheck
     from tpuflex.weights.trust import Weights
 
 
-def checked(cloud: Connection, weights: Weights) -> WeightsCheck:
-    """How ``weights``, which were found in the bucket of the stack of ``cloud``, match their
+def checked(home: StackWeights, weights: Weights) -> WeightsCheck:
+    """How ``weights``, which were found in the bucket of the stack of ``home``, match their
     manifest, by size and checksum.
 
     Raises:
         WeightsError: they were changed meanwhile.
         TpuflexError: they cannot be looked at.
     """
-    settings = cloud.stack.settings
-    check = cloud.weights.verify(weights_prefix(settings.model), ServerNeeds.of(settings))
+    settings = home.stack.settings
+    check = home.store.verify(home.prefix, ServerNeeds.of(settings))
     if check.sha256 != weights.found:
         raise WeightsError(
             f"The manifest in {weights.place} was changed a moment ago.",

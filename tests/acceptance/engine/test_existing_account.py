@@ -30,6 +30,7 @@ from tpuflex.deploy.down import run_down
 from tpuflex.deploy.library import run_library_up
 from tpuflex.naming import Names
 from tpuflex.weights.stack_push import push_weights
+from tpuflex.weights.stack_weights import StackWeights
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
 
@@ -83,7 +84,7 @@ def test_two_stacks_share_an_account_that_stays(
         write_stack(embedded, stack, MODEL, pinned, compile_cache="none")
         write(embedded, stack, identity={"service_account": EMAIL}, manage_apis=False)
     _, cloud = command(embedded, "one")
-    push_weights(cloud, everything_in(directory), print, lambda: False)
+    push_weights(StackWeights(cloud), everything_in(directory), print, lambda: False)
     policy = f"storage/v1/b/{BUCKET}/iam?optionsRequestedPolicyVersion=3"
     document = call(embedded, "GET", policy).json()
     document["bindings"].append({"role": VIEWER, "members": ["user:ada@example.com"]})

@@ -20,6 +20,7 @@ from tpuflex.deploy.policy import judge
 from tpuflex.deploy.stack_run import StackRun
 from tpuflex.errors import NotFoundError
 from tpuflex.weights.stack_push import push_weights
+from tpuflex.weights.stack_weights import StackWeights
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
@@ -70,7 +71,7 @@ def pushed(embedded: Embedded, stack: str, directory: Path) -> Any:
     """`tpuflex weights push DIRECTORY`."""
     invocation, cloud = command(embedded, stack)
     ensure_bucket(invocation, cloud)
-    return push_weights(cloud, everything_in(directory), print, lambda: False)
+    return push_weights(StackWeights(cloud), everything_in(directory), print, lambda: False)
 
 
 def test_two_stacks_serve_from_it_and_it_stays(

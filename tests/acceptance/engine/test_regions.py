@@ -30,6 +30,7 @@ from tpuflex.queued_resource.name import RequestName
 from tpuflex.stack.connection import Connection
 from tpuflex.weights.copies import fill_regions, filling_texts, weights_set
 from tpuflex.weights.stack_push import push_weights
+from tpuflex.weights.stack_weights import StackWeights
 from tpuflex.weights.use import weights_uses
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
@@ -72,7 +73,7 @@ def test_the_second_region_has_capacity(
     write_regions(embedded, weights, "us-east5", "europe-west4")
     invocation, cloud = command(embedded, "two")
     ensure_bucket(invocation, cloud)
-    push_weights(cloud, everything_in(directory), print, lambda: False)
+    push_weights(StackWeights(cloud), everything_in(directory), print, lambda: False)
     before = listed(embedded, FAR)
     quick = {"admission_s": 0.0, "grant_after_s": 0.0, "provisioning_s": 0.1, "deleting_s": 0.1}
     embedded.set_capacity({**quick, "zones": {"us-east5-a": {**quick, "never": True}}})
@@ -102,7 +103,7 @@ def test_the_second_region_has_capacity(
     (node,) = cloud.tpu.list_nodes(PROJECT, "europe-west4-a").nodes
     embedded.cloud.cloud.strictness.change({"network": {"private_addresses": False}})
     assert node.network_endpoints[0].ip_address.startswith("10.128.16.")
-    for each in (cloud, *cloud.further_regions()):
+    for each in StackWeights(cloud).everywhere():
         assert any("boots with it" in user for user in weights_uses(each).of(PREFIX))
         assert any("an endpoint's account" in user for user in weights_uses(each).of(PREFIX))
     _refusals(embedded, cloud, str(weights["manifest_sha256"]))
@@ -142,23 +143,23 @@ def _homes(embedded: Embedded, weights: dict[str, Any]) -> None:
 
 def _refusals(embedded: Embedded, cloud: Connection, wanted: str) -> None:
     """Another set in the other region is not written over; what is damaged there is mended."""
-    (far,) = cloud.further_regions()
+    (far,) = StackWeights(cloud).further()
     here = weights_set(cloud, wanted)
     with pytest.raises(ConflictError, match="holds other weights"):
-        filling_texts(cloud, weights_set(cloud, "0" * 64))
+        filling_texts(StackWeights(cloud), weights_set(cloud, "0" * 64))
     path = f"storage/v1/b/{FAR}/o/{PREFIX.replace('/', '%2F')}%2Fmodel.safetensors"
     call(embedded, "DELETE", path).raise_for_status()
-    (anew,) = filling_texts(cloud, here)
+    (anew,) = filling_texts(StackWeights(cloud), here)
     assert f"gs://{FAR}/{PREFIX} does not match its manifest (model.safetensors: " in anew
-    ((mended, report),) = fill_regions(cloud, here, print, lambda: False)
+    ((mended, report),) = fill_regions(StackWeights(cloud), here, print, lambda: False)
     assert (mended.bucket, report.sent) == (FAR, ("model.safetensors",))
-    assert fill_regions(cloud, here, print, lambda: False) == ()
-    assert far.weights_region == "europe-west4"
+    assert fill_regions(StackWeights(cloud), here, print, lambda: False) == ()
+    assert far.elsewhere == "europe-west4"
     for each in listed(embedded, FAR):
         place = each.replace("/", "%2F")
         call(embedded, "DELETE", f"storage/v1/b/{FAR}/o/{place}").raise_for_status()
-    (line,) = filling_texts(cloud, here)
+    (line,) = filling_texts(StackWeights(cloud), here)
     assert f"(us-east5) to gs://{FAR}; nothing passes through here" in line
-    fill_regions(cloud, here, print, lambda: False)
-    assert filling_texts(cloud, here) == []
+    fill_regions(StackWeights(cloud), here, print, lambda: False)
+    assert filling_texts(StackWeights(cloud), here) == []
     assert listed(embedded, FAR) == listed(embedded, NEAR)

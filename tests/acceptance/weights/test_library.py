@@ -44,6 +44,7 @@ from tpuflex.terminal.output import Output
 from tpuflex.weights.library import require_library
 from tpuflex.weights.removal import Wanted
 from tpuflex.weights.stack_push import push_weights
+from tpuflex.weights.stack_weights import StackWeights
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
@@ -207,7 +208,7 @@ def pushed(embedded: Embedded, stack: str, directory: Any) -> Any:
     """`tpuflex weights push DIRECTORY`."""
     invocation, cloud = command(embedded, stack)
     ensure_bucket(invocation, cloud)
-    return push_weights(cloud, everything_in(directory), print, lambda: False)
+    return push_weights(StackWeights(cloud), everything_in(directory), print, lambda: False)
 
 
 def test_hosts_read_their_own_model_and_nothing_else(

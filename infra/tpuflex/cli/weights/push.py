@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.weights.run import ensure_bucket
 from tpuflex.errors import NotFoundError
 from tpuflex.weights.copies import RegionSet, fill_regions, filling_texts, weights_set
@@ -14,6 +13,7 @@ from tpuflex.weights.push import PushReport
 from tpuflex.weights.push_record import PushedWeights
 from tpuflex.weights.source import check_source, named_model, weights_origin
 from tpuflex.weights.stack_push import push_weights
+from tpuflex.weights.stack_weights import StackWeights
 from tpuflex.weights.stored_set import files_text
 from tpuflex.weights.trust import Trust, Weights, choose
 from tpuflex.weights.verification import checked, require_source
@@ -61,31 +61,33 @@ def run_push(
     else:
         _fill_alone(invocation, cloud)
         return
-    report = push_weights(cloud, origin, invocation.report, lambda: False, again=again)
+    report = push_weights(
+        StackWeights(cloud), origin, invocation.report, lambda: False, again=again
+    )
     _finish(invocation, cloud, report, again=again)
 
 
 def fill_further(
-    cloud: Connection, wanted: RegionSet, report: Report, *, again: bool
+    home: StackWeights, wanted: RegionSet, report: Report, *, again: bool
 ) -> dict[str, object]:
-    """Have the further regions of the stack of ``cloud`` have what its home has, and say first what
+    """Have the further regions of the stack of ``home`` have what its home has, and say first what
     that costs; for ``--json`` what was copied. Empty for a stack in one region. Raises as
     :func:`~tpuflex.weights.copies.fill_regions`.
     """
-    if len(cloud.buckets) == 1:
+    if len(home.cloud.buckets) == 1:
         return {}
-    for line in filling_texts(cloud, wanted, again=again):
+    for line in filling_texts(home, wanted, again=again):
         report(line)
-    filled = fill_regions(cloud, wanted, report, lambda: False, again=again)
+    filled = fill_regions(home, wanted, report, lambda: False, again=again)
     copies = {near.bucket: sent for near, sent in filled}
     return {
         "copies": [
             {
-                "region": near.weights_region,
+                "region": near.elsewhere,
                 "bucket": near.bucket,
                 "copied": copies[near.bucket].sent if near.bucket in copies else (),
             }
-            for near in cloud.further_regions()
+            for near in home.further()
         ]
     }
 
@@ -95,7 +97,9 @@ def _finish(
 ) -> None:
     """Fill the further regions, and print what was sent in all."""
     output, sha256 = invocation.output, report.manifest.sha256
-    copies = fill_further(cloud, weights_set(cloud, sha256), invocation.report, again=again)
+    copies = fill_further(
+        StackWeights(cloud), weights_set(cloud, sha256), invocation.report, again=again
+    )
     output.document(
         {
             "sent": report.sent,
@@ -119,19 +123,18 @@ def _fill_alone(invocation: Invocation, cloud: Connection) -> None:
         NotFoundError: it has nothing.
         WeightsError: nothing says that what is there is the right set, or it is damaged.
     """
-    model = cloud.stack.settings.model
-    prefix = weights_prefix(model)
-    found = cloud.weights.find(prefix)
+    model, home = cloud.stack.settings.model, StackWeights(cloud)
+    found = home.found()
     if found is None or found.manifest is None:
         raise NotFoundError(
-            f"There is nothing to push to gs://{cloud.bucket}/{prefix}: no DIRECTORY was named, and"
+            f"There is nothing to push to {home.place}: no DIRECTORY was named, and"
             " the stack file names no source.",
             hint="Name a DIRECTORY, or write tpuflex:model.weights.source.",
         )
-    weights = Weights(f"gs://{cloud.bucket}/{prefix}", cloud.stack.name, found.sha256, source=False)
-    pushed = PushedWeights(cloud.stack.own_files).get(cloud.bucket, prefix)
+    weights = Weights(home.place, cloud.stack.name, found.sha256, source=False)
+    pushed = PushedWeights(cloud.stack.own_files).get(home.bucket, home.prefix)
     choose(weights, Trust(pinned=model.weights.manifest_sha256, pushed=pushed))
-    check = checked(cloud, weights)
+    check = checked(home, weights)
     if check.problems:
         require_source(weights, check.problems)
     if len(cloud.buckets) > 1:  # which the further regions may lack

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
 from tpuflex.planning.rates import month_text
-from tpuflex.weights.library import region_of_bucket
 from tpuflex.weights.removal import Removal, Verdict, Wanted, judge, planned_removal, remove
-from tpuflex.weights.stack_bucket import bucket_region, is_shared
+from tpuflex.weights.stack_weights import StackWeights, is_shared, weights_in
 from tpuflex.weights.stored_set import files_text
 from tpuflex.weights.use import END_USES, Uses, require_right, weights_uses
 
@@ -30,13 +29,13 @@ class _Place:
     """What goes from the bucket of one region.
 
     Attributes:
-        cloud: the stack's cloud in that region.
+        weights: the stack's weights there.
         removals: what goes.
         kept: the sets that stay, and why.
         uses: who uses the sets there.
     """
 
-    cloud: Connection
+    weights: StackWeights
     removals: tuple[Removal, ...]
     kept: tuple[Verdict, ...]
     uses: Uses
@@ -49,7 +48,7 @@ class _Place:
     def to_json(self, removed: Collection[Removal]) -> dict[str, object]:
         """It in the document of ``--json``, of which ``removed`` has gone, or would."""
         return {
-            "bucket": self.cloud.bucket,
+            "bucket": self.weights.bucket,
             "removed": [each.to_json() for each in self.removals if each in removed],
             "kept": [{"prefix": each.stored.prefix, "why": each.why_kept} for each in self.kept],
             "in_use": {each.prefix: list(self.uses.of(each.prefix)) for each in self.removals},
@@ -89,7 +88,7 @@ def run_weights_rm(
         if not invocation.yes:
             _confirm(output, removals)
             if not wanted.with_readers:  # somebody may have come up while the user thought
-                again = [replace(each, uses=weights_uses(each.cloud)) for each in places]
+                again = [replace(each, uses=weights_uses(each.weights)) for each in places]
                 if _used_lines(again):
                     raise _in_use_error(again)
         _remove(places, removed, output)
@@ -113,10 +112,10 @@ def _looked(cloud: Connection, wanted: Wanted) -> tuple[_Place, ...]:
     """
     now = cloud.now()
     meant = _meant(cloud, wanted.bucket)
-    found: list[tuple[Connection, tuple[StoredWeights, ...]]] = []
+    found: list[tuple[StackWeights, tuple[StoredWeights, ...]]] = []
     for each in meant:
         try:
-            found.append((each, each.weights.list()))
+            found.append((each, each.store.list()))
         except NotFoundError:  # a region that was added since the last `up`
             if not found and each is meant[-1]:
                 raise
@@ -128,16 +127,16 @@ def _looked(cloud: Connection, wanted: Wanted) -> tuple[_Place, ...]:
     return tuple(_place(each, stored, wanted, now) for each, stored in found)
 
 
-def _meant(cloud: Connection, bucket: str) -> list[Connection]:
+def _meant(cloud: Connection, bucket: str) -> list[StackWeights]:
     """It in each region that is meant.
 
     Raises:
         NotFoundError: ``bucket`` is neither the stack's nor the library's.
     """
-    own = [each for each in (cloud, *cloud.further_regions()) if bucket in ("", each.bucket)]
+    own = [each for each in StackWeights(cloud).everywhere() if bucket in ("", each.bucket)]
     if own:
         return own
-    there = region_of_bucket(cloud, bucket)
+    there = weights_in(cloud, bucket)
     if there is None:
         raise NotFoundError(
             f"gs://{bucket} is neither a bucket of this stack nor one of its library's",
@@ -147,18 +146,18 @@ def _meant(cloud: Connection, bucket: str) -> list[Connection]:
 
 
 def _place(
-    cloud: Connection, stored: Sequence[StoredWeights], wanted: Wanted, now: dt.datetime
+    weights: StackWeights, stored: Sequence[StoredWeights], wanted: Wanted, now: dt.datetime
 ) -> _Place:
-    uses = weights_uses(cloud)
+    uses = weights_uses(weights)
     verdicts = tuple(judge(stored, wanted, uses, now))
     planned = [
-        planned_removal(cloud.weights.contents(each.stored.prefix), unfinished=wanted.unfinished)
+        planned_removal(weights.store.contents(each.stored.prefix), unfinished=wanted.unfinished)
         for each in verdicts
         if not each.why_kept
     ]
     removals = tuple(each for each in planned if not each.nothing or each.kept)
-    _require_ours(cloud, removals)
-    return _Place(cloud, removals, tuple(each for each in verdicts if each.why_kept), uses)
+    _require_ours(weights, removals)
+    return _Place(weights, removals, tuple(each for each in verdicts if each.why_kept), uses)
 
 
 def _require_rights(places: Sequence[_Place]) -> None:
@@ -170,7 +169,7 @@ def _require_rights(places: Sequence[_Place]) -> None:
     several = [each for each in places if each.removals]
     if len(several) > 1:
         for each in several:
-            require_right(each.cloud, each.removals[0].prefix)
+            require_right(each.weights, each.removals[0].prefix)
 
 
 def _remove(places: Sequence[_Place], removed: list[Removal], output: Output) -> None:
@@ -181,7 +180,7 @@ def _remove(places: Sequence[_Place], removed: list[Removal], output: Output) ->
             for each in place.removals:
                 remove(each)
                 removed.append(each)
-                output.progress(f"  removed  gs://{place.cloud.bucket}/{each.prefix}")
+                output.progress(f"  removed  gs://{place.weights.bucket}/{each.prefix}")
     except TpuflexError:
         output.document(_document(places, removed, dry_run=False, refused=False))
         raise
@@ -195,7 +194,7 @@ def _document(
     return {**document, "copies": copies} if copies else document
 
 
-def _require_ours(cloud: Connection, removals: Sequence[Removal]) -> None:
+def _require_ours(weights: StackWeights, removals: Sequence[Removal]) -> None:
     """Check that there is something to remove that a push has written.
 
     Raises:
@@ -204,7 +203,7 @@ def _require_ours(cloud: Connection, removals: Sequence[Removal]) -> None:
     for each in removals:
         if each.nothing:
             raise ConflictError(
-                f"No push has written what is in gs://{cloud.bucket}/{each.prefix}"
+                f"No push has written what is in gs://{weights.bucket}/{each.prefix}"
                 f" ({', '.join(each.kept[:3])}). Nothing was removed.",
                 hint="Have whoever put it there remove it.",
             )
@@ -221,11 +220,11 @@ def _used_lines(places: Sequence[_Place]) -> list[str]:
     """Who may use what goes, a line each, with the region where there are several."""
     if len(places) == 1:
         return places[0].users
-    return [f"{_region(each.cloud)}: {line}" for each in places for line in each.users]
+    return [f"{_region(each.weights)}: {line}" for each in places for line in each.users]
 
 
-def _region(cloud: Connection) -> str:
-    return cloud.weights_region or cloud.stack.settings.region
+def _region(weights: StackWeights) -> str:
+    return weights.region
 
 
 def _in_use_error(places: Sequence[_Place]) -> ConflictError:
@@ -241,7 +240,7 @@ def _in_use_error(places: Sequence[_Place]) -> ConflictError:
 
 def _buckets(places: Sequence[_Place]) -> str:
     """The buckets that something goes from, in words."""
-    return _named([place.cloud.bucket for place in places if place.removals])
+    return _named([place.weights.bucket for place in places if place.removals])
 
 
 def _named(buckets: Sequence[str]) -> str:
@@ -251,7 +250,7 @@ def _named(buckets: Sequence[str]) -> str:
 def _show(places: Sequence[_Place], output: Output) -> None:
     rows = [(place, each) for place in places for each in place.removals]
     if rows:
-        regions = {id(place): bucket_region(place.cloud) for place in places}
+        regions = {id(place): place.weights.location() for place in places}
         several = len(places) > 1
         output.heading(f"To be removed from {_buckets(places)}")
         header = ("PREFIX", "WHAT", "GIB", "COST")
@@ -275,7 +274,7 @@ def _show(places: Sequence[_Place], output: Output) -> None:
             for folder in each.spared:
                 output.result(f"Kept: {each.prefix}/{folder}: it is a set of its own.")
     for place in places:
-        where = f" ({_region(place.cloud)})" if len(places) > 1 else ""
+        where = f" ({_region(place.weights)})" if len(places) > 1 else ""
         for verdict in place.kept:
             output.result(f"Kept: {verdict.stored.prefix}{where}: {verdict.why_kept}.")
     if rows:

@@ -10,7 +10,7 @@ from tpuflex.weights.checkpoint_directory import LocalModel
 from tpuflex.weights.library import has_programs_key, in_library
 from tpuflex.weights.model import manifest_of_model
 from tpuflex.weights.source import named_model, weights_origin
-from tpuflex.weights.stack_bucket import is_shared, require_shared
+from tpuflex.weights.stack_weights import StackWeights, is_shared, require_shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,7 @@ def ensure_bucket(invocation: Invocation, cloud: Connection) -> None:
     require_apis(cloud, invocation.report, invocation.consent)
     stack_run = StackRun(cloud, invocation.report)
     require_own_containers(cloud, stack_run)
-    if not cloud.own_bucket():
+    if not StackWeights(cloud).exists():
         plan = stack_run.preview_without_weights()
         require_free_names(cloud, stack_run, plan, invocation.output.progress)
         invocation.output.progress("Creating the bucket …")

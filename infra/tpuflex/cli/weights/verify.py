@@ -14,6 +14,7 @@ from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.weights.library import in_library
 from tpuflex.weights.push_record import PushedWeights
 from tpuflex.weights.stack_push import other_set_advice
+from tpuflex.weights.stack_weights import StackWeights
 from tpuflex.weights.stored_set import files_text
 from tpuflex.weights.trust import PIN_KEY
 
@@ -31,13 +32,13 @@ class _Looked:
     """The stack's set in the bucket of one region.
 
     Attributes:
-        cloud: the stack's cloud in that region.
+        weights: them.
         check: what was found; None if the set is not there, or cannot be looked at.
         compared: what says which weights they should be, and whether they are.
         error: what is wrong.
     """
 
-    cloud: Connection
+    weights: StackWeights
     check: WeightsCheck | None
     compared: dict[str, bool]
     error: TpuflexError | None
@@ -67,7 +68,7 @@ def run_verify(cloud: Connection, directory: Path | None, output: Output) -> Non
     """
     stack = cloud.stack
     prefix = weights_prefix(stack.settings.model)
-    looked = [_looked(each) for each in (cloud, *cloud.further_regions())]
+    looked = [_looked(each) for each in StackWeights(cloud).everywhere()]
     if len(looked) == 1 and looked[0].error is not None:
         raise looked[0].error
     local = local_weights(stack, directory, output, lambda: cloud)
@@ -77,7 +78,7 @@ def run_verify(cloud: Connection, directory: Path | None, output: Output) -> Non
     document = {"prefix": prefix, **found[0].to_json()}
     if len(found) > 1:
         document["copies"] = [
-            {"region": each.cloud.weights_region, "bucket": each.cloud.bucket, **each.to_json()}
+            {"region": each.weights.elsewhere, "bucket": each.weights.bucket, **each.to_json()}
             for each in found[1:]
         ]
     output.document(document)
@@ -92,19 +93,19 @@ def run_verify(cloud: Connection, directory: Path | None, output: Output) -> Non
         raise worst
 
 
-def _looked(cloud: Connection) -> _Looked:
-    settings = cloud.stack.settings
+def _looked(weights: StackWeights) -> _Looked:
+    settings = weights.stack.settings
     prefix = weights_prefix(settings.model)
     try:
-        check = cloud.weights.verify(prefix, ServerNeeds.of(settings))
-        return _Looked(cloud, check, {}, None)
+        check = weights.store.verify(prefix, ServerNeeds.of(settings))
+        return _Looked(weights, check, {}, None)
     except NotFoundError as error:
-        hint = f"To bring them, run: tpuflex weights push --stack {cloud.stack.name}"
-        where = f"{cloud.weights_region}: " if cloud.weights_region else ""
+        hint = f"To bring them, run: tpuflex weights push --stack {weights.stack.name}"
+        where = f"{weights.elsewhere}: " if weights.elsewhere else ""
         missing = NotFoundError(f"{where}{error.message}", hint=hint)
-        return _Looked(cloud, None, {}, missing)
+        return _Looked(weights, None, {}, missing)
     except TpuflexError as error:
-        return _Looked(cloud, None, {}, error)
+        return _Looked(weights, None, {}, error)
 
 
 def _judged(
@@ -118,48 +119,50 @@ def _judged(
         pushed: hash of the one that was pushed from here.
         home: hash of the one in the stack's home; None if there is none.
     """
-    check, cloud = looked.check, looked.cloud
+    check, weights = looked.check, looked.weights
     if check is None:
         return looked
-    pinned = cloud.stack.settings.model.weights.manifest_sha256
+    pinned = weights.stack.settings.model.weights.manifest_sha256
     compared = dict(_comparisons(check, pinned, local, pushed))
-    if cloud.weights_region and home is not None:
+    if weights.elsewhere and home is not None:
         compared[f"that of the home ({home})"] = check.sha256 == home
     lines = [f"  {problem}" for problem in check.problems]
     lines += [f"  the manifest is not {what}" for what, equal in compared.items() if not equal]
     if not lines:
-        return _Looked(cloud, check, compared, None)
+        return _Looked(weights, check, compared, None)
     error = WeightsError(
-        f"gs://{cloud.bucket}/{weights_prefix(cloud.stack.settings.model)} is not as it should be"
+        f"{weights.place} is not as it should be"
         f" (the manifest there has the SHA-256 {check.sha256}):\n" + "\n".join(lines),
-        hint=_advice(cloud, others=not all(compared.values())),
+        hint=_advice(weights, others=not all(compared.values())),
     )
-    return _Looked(cloud, check, compared, error)
+    return _Looked(weights, check, compared, error)
 
 
-def _advice(cloud: Connection, *, others: bool) -> str:
+def _advice(weights: StackWeights, *, others: bool) -> str:
     """What to do about a set that is not right; ``others``: it is another than it should be,
     which no push replaces in the library."""
-    if others and in_library(cloud.stack):
-        return other_set_advice(cloud)
-    return f"To bring the right weights back, run: tpuflex weights push --stack {cloud.stack.name}"
+    if others and in_library(weights.stack):
+        return other_set_advice(weights)
+    return (
+        f"To bring the right weights back, run: tpuflex weights push --stack {weights.stack.name}"
+    )
 
 
 def _show(looked: _Looked, output: Output) -> None:
     """Print what is as it should be."""
-    check, cloud = looked.check, looked.cloud
+    check, weights = looked.check, looked.weights
     if check is None or looked.error is not None:
         return
-    prefix = weights_prefix(cloud.stack.settings.model)
-    where = f" in {cloud.weights_region}" if cloud.weights_region else ""
+    prefix = weights.prefix
+    where = f" in {weights.elsewhere}" if weights.elsewhere else ""
     output.result(f"{prefix}{where} matches its manifest.\nmanifest_sha256: {check.sha256}")
     if check.beside:
-        place = f"gs://{cloud.bucket}/{prefix}" if where else prefix
+        place = f"gs://{weights.bucket}/{prefix}" if where else prefix
         output.result(
             "Beside them there is what the manifest does not name and no host reads"
             f" ({files_text(len(check.beside))}, such as {printable(check.beside[0])}): a push of"
             " other weights has left it, or somebody else has put it there. To remove it:"
-            f" tpuflex --stack {cloud.stack.name} weights rm {place} --unfinished"
+            f" tpuflex --stack {weights.stack.name} weights rm {place} --unfinished"
         )
     if looked.compared:
         output.result(f"The manifest is {' and '.join(looked.compared)}.")

@@ -1,0 +1,262 @@
+"""The bucket of a stack's weights: its own, the library's of its project, or one of the user's own.
+The last two outlive the stack, and others may serve weights from there, too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from tpuflex.boot.places import weights_prefix
+from tpuflex.errors import AlreadyExistsError, NotFoundError, TpuflexError
+from tpuflex.google.existing_bucket import read_existing_bucket, require_pushable
+from tpuflex.inventory.library import list_library, read_library_bucket
+from tpuflex.naming import library_names
+from tpuflex.planning.rates import month_text, storage_per_month
+from tpuflex.weights.library import in_library, require_library
+from tpuflex.weights.push_record import is_own
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tpuflex.boot.planned import PlannedWeights
+    from tpuflex.stack.connection import Connection
+    from tpuflex.stack.stack import Stack
+    from tpuflex.weights.bucket import WeightsBucket
+    from tpuflex.weights.stored_set import FoundManifest
+
+
+@dataclass(frozen=True)
+class StackWeights:
+    """The weights of a stack in the bucket of one of its regions.
+
+    Attributes:
+        cloud: the stack's cloud.
+        elsewhere: the region, where it is not the stack's home; also one that the stack file does
+            not name, if the library has a bucket there.
+    """
+
+    cloud: Connection
+    elsewhere: str = ""
+
+    @property
+    def stack(self) -> Stack:
+        """The stack."""
+        return self.cloud.stack
+
+    @property
+    def region(self) -> str:
+        """Where the chips are that read them."""
+        return self.elsewhere or self.stack.settings.region
+
+    @property
+    def bucket(self) -> str:
+        """Name of their bucket. In a region that the stack file does not name, the library's."""
+        project = self.stack.settings.project
+        named = self.cloud.buckets.get(self.region)
+        return named or library_names(project).bucket(project, self.region)
+
+    @property
+    def prefix(self) -> str:
+        """Where they are in it, without a slash at the end."""
+        return weights_prefix(self.stack.settings.model)
+
+    @property
+    def place(self) -> str:
+        """Where they are, as ``gs://BUCKET/PREFIX``."""
+        return f"gs://{self.bucket}/{self.prefix}"
+
+    def location(self) -> str:
+        """Where the bucket is: unless it is the user's own, in the region.
+
+        Raises:
+            TpuflexError: the user's own cannot be read.
+        """
+        existing = self.stack.settings.model.weights.existing
+        if existing is None:
+            return self.region
+        found = read_existing_bucket(self.cloud.apis().storage, existing, self.region)
+        return str(found.get("location") or self.region).lower()
+
+    def further(self) -> tuple[StackWeights, ...]:
+        """Them in each of the stack's regions but its home."""
+        home = self.stack.settings.region
+        return tuple(StackWeights(self.cloud, each) for each in self.cloud.buckets if each != home)
+
+    def everywhere(self) -> tuple[StackWeights, ...]:
+        """Them here, and in each of the stack's regions but its home."""
+        return (self, *self.further())
+
+    def exists(self) -> bool:
+        """Whether the bucket exists.
+
+        Raises:
+            AlreadyExistsError: it exists in somebody else's project; or it is to be the user's own,
+                and tpuflex has made it.
+            NotFoundError: it is to be the user's own, and there is none.
+            AccessError, ApiError: it cannot be told whose it is.
+        """
+        settings = self.stack.settings
+        if (existing := settings.model.weights.existing) is not None:
+            read_existing_bucket(self.cloud.apis().storage, existing, settings.region)
+            return True
+        return self.cloud.is_there(self.bucket)
+
+    @cached_property
+    def store(self) -> WeightsBucket:
+        """A client of the bucket, which is not somebody else's; raises as :meth:`exists`."""
+        from tpuflex.weights.bucket import weights_bucket
+
+        self.exists()
+        settings = self.stack.settings
+        return weights_bucket(
+            self.bucket,
+            project=settings.project,
+            existing=settings.model.weights.existing,
+            environ=self.cloud.environ,
+            settling=self.cloud.settling,
+            timing=self.cloud.timing,
+        )
+
+    def found(self) -> FoundManifest | None:
+        """The manifest that is there; None if there is none, or no such bucket."""
+        return self.store.find(self.prefix)
+
+
+def weights_in(cloud: Connection, bucket: str) -> StackWeights | None:
+    """The weights of the stack of ``cloud`` in ``bucket``, wherever the library has it; None where
+    that is none of the library's, or the stack is not in it.
+
+    Raises:
+        AccessError, ApiError: it cannot be told.
+    """
+    if not in_library(cloud.stack):
+        return None
+    try:
+        found = read_library_bucket(cloud.apis(), bucket, cloud.stack.settings.project)
+    except (NotFoundError, AlreadyExistsError):
+        return None
+    there = StackWeights(cloud, found.location)
+    return there if there.bucket == bucket else None
+
+
+def left_in_library(cloud: Connection) -> tuple[tuple[StackWeights, ...], tuple[str, ...]]:
+    """The weights of the stack of ``cloud`` in each region where the library has a bucket and the
+    stack file no zone, where the stack may have had weights before; and why that could not be
+    told."""
+    if not in_library(cloud.stack):
+        return (), ()
+    listing = list_library(cloud.apis(), cloud.stack.settings.project)
+    own = set(cloud.buckets.values())
+    found = (
+        StackWeights(cloud, each.location)
+        for each in sorted(listing.resources, key=lambda one: one.location)
+        if each.name not in own
+    )
+    named = {each.name for each in listing.resources}
+    return tuple(each for each in found if each.bucket in named), listing.unseen
+
+
+def is_shared(stack: Stack) -> bool:
+    """Whether the weights of ``stack`` outlive it."""
+    return in_library(stack) or stack.settings.model.weights.existing is not None
+
+
+def require_shared(cloud: Connection, *, pushes: bool = False) -> None:
+    """Check that the bucket for the weights of the stack of ``cloud`` is there and usable, if it is
+    not of the stack's own making.
+
+    Args:
+        cloud: the stack's cloud.
+        pushes: whether weights are to be pushed there.
+
+    Raises:
+        NotFoundError: there is none.
+        AlreadyExistsError: somebody else has made the library's; tpuflex has made the user's own.
+        AccessError: it cannot be told; or the caller may not push there.
+        ApiError: it cannot be told.
+    """
+    require_library(cloud)
+    settings = cloud.stack.settings
+    if (existing := settings.model.weights.existing) is not None:
+        storage = cloud.apis().storage
+        read_existing_bucket(storage, existing, settings.region)
+        if pushes:
+            require_pushable(storage, existing)
+
+
+def kept_weights(weights: StackWeights) -> dict[str, object] | None:
+    """What a teardown of the stack leaves of its ``weights``, for ``--json``; None where that
+    is nothing. ``copies`` is what further regions have of it; absent where there is one only."""
+    if not is_shared(weights.stack):
+        return None
+    looks = map(_kept, weights.everywhere())
+    found = [each for each in looks if each is not None]
+    if not found:
+        return None
+    first, *copies = found
+    return {**first, "copies": copies} if copies else first
+
+
+def _kept(weights: StackWeights) -> dict[str, object] | None:
+    """What is left in one bucket."""
+    try:
+        region = weights.location()
+        stored = weights.store.stored(weights.prefix)
+    except NotFoundError:
+        return None
+    except TpuflexError as error:
+        return {"place": weights.place, "bytes": None, "why": error.message}
+    if stored is None:
+        return None
+    size = stored.total_bytes
+    dollars = storage_per_month(size, region)
+    return {
+        "place": weights.place,
+        "bytes": size,
+        "region": region,
+        "usd_per_month": None if dollars is None else float(dollars),
+    }
+
+
+def kept_line(
+    weights: StackWeights, kept: Mapping[str, object] | None, served: PlannedWeights | None
+) -> str:
+    """The same, ``kept``, for people; empty where nothing is left.
+
+    Args:
+        weights: the stack's weights, in its home.
+        kept: what is left.
+        served: the weights that the slice in the state was made for. The stack file may name others
+            by now: what neither served nor was pushed from here, nobody is told to delete.
+    """
+    if kept is None:
+        return ""
+    if in_library(weights.stack):
+        return f"Kept in the library: {_kept_places(kept)}. What it holds: tpuflex library status"
+    line = f"Kept in your bucket: {_kept_places(kept)}. Other endpoints may serve it."
+    try:
+        found = weights.store.find(weights.prefix)
+    except TpuflexError:
+        return line  # where it cannot be told, it is not the stack's own
+    if not is_own(weights, served, found):
+        return line
+    place = str(kept["place"]).removeprefix(f"gs://{weights.bucket}/")
+    return (
+        f"{line} To delete what pushes have written there, unless an endpoint uses it: tpuflex"
+        f" weights rm {place}"
+    )
+
+
+def _kept_places(kept: Mapping[str, object]) -> str:
+    """Where it is, with size and price, in the home and in further regions."""
+    copies = kept.get("copies")
+    each = (kept, *(copies if isinstance(copies, list) else ()))
+    return "; ".join(f"{one['place']}, {_kept_cost(one)}" for one in each)
+
+
+def _kept_cost(kept: Mapping[str, object]) -> str:
+    size = kept["bytes"]
+    if not isinstance(size, int):
+        return f"could not be looked at ({kept.get('why')})"
+    return f"{size / 2**30:.2f} GiB, {month_text(size, str(kept['region']))}"
