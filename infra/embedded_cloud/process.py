@@ -117,7 +117,7 @@ def main() -> int:
             asyncio.run(_serve(arguments))
     except EmulatorError as error:
         logging.getLogger(__name__).error("%s", error)
-        _report({"error": error.message, "hint": error.hint})
+        _report({"error": error.message, "hint": str(error.hint)})
         return error.exit_code
     return 0
 

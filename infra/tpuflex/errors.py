@@ -36,6 +36,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pulumi_plugin.printable import printable
+from tpuflex.advice import Advice
 from tpuflex.codes import Code
 
 
@@ -44,17 +45,18 @@ class TpuflexError(Exception):
 
     Attributes:
         message: what happened, with the value that was wrong. Never holds a secret.
-        hint: how to fix it (a command, or a line to change); may be empty.
+        hint: how to fix it (a command, or a line to change); may be empty. A string becomes advice
+            about no stack.
         exit_code: the process exit code for this kind.
         code: what the provider tells the command line about it, if anything.
     """
 
     exit_code: ClassVar[int] = 1
 
-    def __init__(self, message: str, *, hint: str = "", code: Code | None = None) -> None:
+    def __init__(self, message: str, *, hint: Advice | str = "", code: Code | None = None) -> None:
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.hint = Advice.of(hint)
         self.code = code
 
     def __str__(self) -> str:
@@ -65,7 +67,7 @@ class TpuflexError(Exception):
         return {
             "kind": type(self).__name__,
             "message": self.message,
-            "hint": self.hint,
+            "hint": str(self.hint),
             "exit_code": self.exit_code,
         }
 
@@ -113,7 +115,9 @@ class SettingsError(TpuflexError):
 
     exit_code = 5
 
-    def __init__(self, source: str, findings: tuple[Finding, ...], *, hint: str = "") -> None:
+    def __init__(
+        self, source: str, findings: tuple[Finding, ...], *, hint: Advice | str = ""
+    ) -> None:
         self.source = source
         self.findings = findings
         count = "1 problem" if len(findings) == 1 else f"{len(findings)} problems"
@@ -174,7 +178,7 @@ class ApiError(TpuflexError):
         reason: str = "",
         method: str = "",
         url: str = "",
-        hint: str = "",
+        hint: Advice | str = "",
         code: Code | None = None,
         retry_after: float = 0.0,
     ) -> None:
@@ -207,7 +211,22 @@ class BootError(TpuflexError):
 
 
 class FailedBootError(BootError):
-    """The boot failed, or never began to report: waiting longer does not help."""
+    """The boot failed, or never began to report: waiting longer does not help.
+
+    Attributes:
+        known: the hint without what waiting again does.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: Advice | str = "",
+        again: Advice | str = "",
+        code: Code | None = None,
+    ) -> None:
+        super().__init__(message, hint=Advice.lines(hint, again), code=code)
+        self.known = Advice.of(hint)
 
 
 class WeightsError(TpuflexError):
@@ -231,7 +250,7 @@ class EngineError(TpuflexError):
     exit_code = 8
 
     def __init__(
-        self, message: str, *, hint: str = "", locked: bool = False, stale: bool = False
+        self, message: str, *, hint: Advice | str = "", locked: bool = False, stale: bool = False
     ) -> None:
         super().__init__(message, hint=hint)
         self.locked = locked

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -23,6 +24,9 @@ LABEL_SPEC = "tpuflex-spec"
 LABEL_STATE = "tpuflex-state"
 #: The bucket with states that `tpuflex bootstrap` makes; no stack's, so it has none of the others.
 STATES_LABEL = {"managed-by": "tpuflex-bootstrap"}
+
+STACK_VARIABLE = "TPUFLEX_STACK"
+DEFAULT_STACK = "dev"
 
 #: The name of the Pulumi package.
 PACKAGE = "tpuflex"
@@ -76,6 +80,11 @@ _DESCRIBED = re.compile(
 )
 _NOT_NAME = re.compile(r"[^a-z0-9-]+")
 _GENERATION = re.compile(r".+-g([1-9]\d{0,8})")
+
+
+def unnamed_stack(environ: Mapping[str, str]) -> str:
+    """The stack of a command without ``--stack``: ``$TPUFLEX_STACK``, or ``dev``."""
+    return environ.get(STACK_VARIABLE, "") or DEFAULT_STACK
 
 
 def slug(text: str) -> str:

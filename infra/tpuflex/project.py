@@ -14,13 +14,6 @@ from tpuflex.files.trusted import require_own
 
 PULUMI_FILE = "Pulumi.yaml"
 HOME_VARIABLE = "TPUFLEX_HOME"
-STACK_VARIABLE = "TPUFLEX_STACK"
-DEFAULT_STACK = "dev"
-
-
-def unnamed_stack(environ: Mapping[str, str]) -> str:
-    """The stack of a command without ``--stack``: ``$TPUFLEX_STACK``, or ``dev``."""
-    return environ.get(STACK_VARIABLE, "") or DEFAULT_STACK
 
 
 def project_root(start: Path) -> Path:

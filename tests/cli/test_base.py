@@ -126,7 +126,7 @@ def test_what_is_no_commit_is_refused(stacks: Path, ref: str) -> None:
     with pytest.raises(NotFoundError) as refused:
         changes(stacks, ref)
 
-    assert "git fetch" in refused.value.hint
+    assert "git fetch" in str(refused.value.hint)
     assert not (stacks.parent / "x").exists()
 
 

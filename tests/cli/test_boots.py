@@ -111,7 +111,7 @@ def test_no_boot(cloud: Connection, invocation: Invocation) -> None:
     with pytest.raises(NotFoundError, match="has no boot of a host of stack dev") as caught:
         run_boots(invocation, cloud, 10)
     assert caught.value.exit_code == 4
-    assert "30 days" in caught.value.hint
+    assert "30 days" in str(caught.value.hint)
 
 
 def test_image_and_weights_at_once(

@@ -70,7 +70,7 @@ def test_a_second_failure_points_to_recover() -> None:
         destroyed(cast("StackRun", run), PLANNED, lambda _: None)
 
     assert run.steps == ["destroy", "refresh", "destroy"]
-    assert "`tpuflex recover`, then `tpuflex down` again" in caught.value.hint
+    assert "`tpuflex recover`, then `tpuflex down` again" in str(caught.value.hint)
 
 
 def test_another_failure_is_not_repeated() -> None:

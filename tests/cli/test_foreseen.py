@@ -18,6 +18,7 @@ from tests.doctor.examined import Doctor, healthy, quota
 from tests.engine.libraries import manifest_of
 from tests.reports import lines_to
 from tests.weights.regions import make_library
+from tpuflex.advice import Advice
 from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.preview.comment import preview_markdown
 from tpuflex.cli.preview.run import show
@@ -115,14 +116,14 @@ def test_advice_names_the_stack(doctor: Doctor, monkeypatch: pytest.MonkeyPatch)
     nobody else adds the name."""
 
     def refused(cloud: Connection) -> None:
-        raise ConflictError(f"not in {cloud.stack.name}", hint="Run: tpuflex down")
+        raise ConflictError(f"not in {cloud.stack.name}", hint=Advice("Run: {down}"))
 
     monkeypatch.setattr("tpuflex.deploy.preparation.require_certificate", refused)
     doctor.stack = replace(doctor.stack, name="big")
 
     seen = foreseen(doctor)
 
-    assert seen.refuses[0].hint == "Run: tpuflex down --stack big"
+    assert str(seen.refuses[0].hint) == "Run: tpuflex down --stack big"
 
 
 def test_weights_are_looked_for_in_each_region(doctor: Doctor, tmp_path: Path) -> None:
@@ -142,7 +143,7 @@ def test_weights_are_looked_for_in_each_region(doctor: Doctor, tmp_path: Path) -
     (missing,) = nothing.refuses
     assert isinstance(missing, WeightsError)
     assert "holds no complete weights" in missing.message
-    assert "tpuflex weights push DIRECTORY --stack dev" in missing.hint
+    assert "tpuflex weights push DIRECTORY --stack dev" in str(missing.hint)
     (copy,) = copied.does
     assert not copied.refuses
     assert not copied.unchecked

@@ -23,7 +23,7 @@ def test_nothing_of_the_tables_is_left_out() -> None:
     for condition, row in TABLE.items():
         assert f"### {condition.value}\n" in page
         for outcome in (row.up, row.refresh, row.preview, row.down, row.status):
-            assert outcome.text in page
+            assert str(outcome.text) in page
     for edge in EDGES:
         assert f"| {edge.name} " in page
 

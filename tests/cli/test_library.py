@@ -188,8 +188,8 @@ def test_without_one_no_chips_are_asked_for(doctor: Doctor) -> None:
     doctor.change("serving", compile_cache="host")
     require_programs_key(doctor.cloud)
 
-    assert "tpuflex library up --stack dev" in missing.value.hint
-    assert "compile_cache: host" in missing.value.hint
+    assert "tpuflex library up --stack dev" in str(missing.value.hint)
+    assert "compile_cache: host" in str(missing.value.hint)
 
 
 @pytest.mark.parametrize("verb", ["disable", "destroy"])
@@ -200,7 +200,7 @@ def test_a_value_that_hosts_cannot_read_is_told(doctor: Doctor, verb: str) -> No
     for check in (require_programs_key, ensure_programs_key):
         with pytest.raises(ConflictError, match=rf"versions/1, .* is {verb.upper()}") as told:
             check(doctor.cloud)
-        assert "library up --new-programs-key" in told.value.hint
+        assert "library up --new-programs-key" in str(told.value.hint)
     ensure_programs_key(doctor.cloud, anew=True)
     require_programs_key(doctor.cloud)
 

@@ -95,7 +95,7 @@ def test_a_broken_rule_refuses(stack: Stack) -> None:
     assert raised.value.exit_code == 11
     assert raised.value.message.startswith("Policy refuses this plan, 1 rule is broken:\n  r (no-o")
     assert "no-external-address" not in raised.value.message
-    assert "tpuflex:waivers" in raised.value.hint
+    assert "tpuflex:waivers" in str(raised.value.hint)
 
 
 def test_what_goes_is_not_judged() -> None:

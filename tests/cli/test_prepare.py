@@ -156,8 +156,8 @@ def test_missing_weights_without_a_source_request_no_chips(project: Path) -> Non
     with pytest.raises(WeightsError, match="No chips were requested") as caught:
         stack.ready()
 
-    assert "tpuflex weights push DIRECTORY --stack dev" in caught.value.hint
-    assert "tpuflex up" in caught.value.hint
+    assert "tpuflex weights push DIRECTORY --stack dev" in str(caught.value.hint)
+    assert "tpuflex up" in str(caught.value.hint)
 
 
 def before_the_first_up(project: Path, **weights: object) -> Case:
@@ -175,8 +175,8 @@ def test_m2_missing_weights_end_a_first_up_before_anything_is_made(project: Path
         stack.preparation.check()
 
     assert caught.value.exit_code == 7
-    assert "weights push DIRECTORY --stack dev`, which makes the bucket" in caught.value.hint
-    assert "tpuflex:model.weights.source" in caught.value.hint
+    assert "weights push DIRECTORY --stack dev`, which makes the bucket" in str(caught.value.hint)
+    assert "tpuflex:model.weights.source" in str(caught.value.hint)
 
 
 def test_m2_a_source_that_is_not_there_ends_an_up_before_anything_is_made(project: Path) -> None:
@@ -214,7 +214,7 @@ def test_m2_nobody_waits_for_weights_that_nothing_names(project: Path) -> None:
     with pytest.raises(WeightsError, match="--allow-missing-weights cannot be honoured") as caught:
         stack.preparation.check()
 
-    assert "tpuflex:model.weights.manifest_sha256" in caught.value.hint
+    assert "tpuflex:model.weights.manifest_sha256" in str(caught.value.hint)
 
 
 def test_a_truncated_file_is_pushed_again(project: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_truncated_file_without_a_source_requests_no_chips(project: Path) -> N
     with pytest.raises(WeightsError, match="cannot be served") as caught:
         stack.ready()
 
-    assert caught.value.hint == "Run: tpuflex weights push DIRECTORY --stack dev"
+    assert str(caught.value.hint) == "Run: tpuflex weights push DIRECTORY --stack dev"
 
 
 def test_a_replaced_manifest_is_refused(project: Path) -> None:
@@ -253,7 +253,7 @@ def test_a_replaced_manifest_is_refused(project: Path) -> None:
     with pytest.raises(WeightsError, match=f"made for {OURS.sha256}") as caught:
         stack.ready()
 
-    assert f"--accept-weights {ALTERED.sha256}" in caught.value.hint
+    assert f"--accept-weights {ALTERED.sha256}" in str(caught.value.hint)
     stack.preparation = replace(stack.preparation, accepted=ALTERED.sha256)
     assert stack.ready() == ALTERED.sha256
 
@@ -328,7 +328,7 @@ def test_a_certificate_without_a_value_is_refused_before_anything_is_made(projec
     with pytest.raises(NotFoundError, match="Version 1 of the TLS certificate") as told:
         preparation.check()
 
-    assert "tpuflex secrets put tls-certificate" in told.value.hint
+    assert "tpuflex secrets put tls-certificate" in str(told.value.hint)
 
 
 def moving(project: Path) -> Case:

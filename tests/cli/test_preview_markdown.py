@@ -17,6 +17,7 @@ from tests.cli.samples import status
 from tests.cli.typing import NOON, Captured
 from tests.goldens.golden_texts import assert_golden
 from tests.unit.stack_sections import sections
+from tpuflex.advice import Advice
 from tpuflex.cli.preview.comment import LIMIT, failure_markdown, marker, preview_markdown
 from tpuflex.cli.preview.run import show
 from tpuflex.deploy.plan import StackPlan
@@ -218,7 +219,7 @@ def test_a_secret_that_is_rotated(google: Stack) -> None:
 
 def test_a_preview_that_fails(google: Stack) -> None:
     """The comment about a failure takes the place of the one before: same marker, what to do."""
-    error = EngineError("The engine says: ```\n@org look", hint="Run: tpuflex recover")
+    error = EngineError("The engine says: ```\n@org look", hint=Advice("Run: {recover}"))
 
     shown = failure_markdown("acme", "chat", error)
 

@@ -189,7 +189,7 @@ def test_ask_says_why_there_is_no_tunnel(
         asked(cloud_with(google, tmp_path, fails=fails), question())
 
     assert raised.value.exit_code == code
-    assert raised.value.hint.endswith(f"gcloud said: {fails}")
+    assert str(raised.value.hint).endswith(f"gcloud said: {fails}")
 
 
 @pytest.mark.parametrize(

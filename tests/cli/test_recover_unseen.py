@@ -101,7 +101,7 @@ def test_what_was_not_looked_for_is_not_complete(
 
     assert not recovery.clean
     assert error.message in told.value.message
-    assert "tpuflex recover" in told.value.hint
+    assert "tpuflex recover" in str(told.value.hint)
     assert "complete" not in capsys.readouterr().out
 
 
@@ -110,7 +110,7 @@ def test_the_remedy_is_a_role(stack: Stack) -> None:
     with pytest.raises(AccessError) as told:
         report(invocation().output, stack, Cleared(), Refusing(DENIED).recovered())
 
-    assert "--role=roles/compute.viewer" in told.value.hint
+    assert "--role=roles/compute.viewer" in str(told.value.hint)
 
 
 def test_the_document_tells_it(stack: Stack, capsys: Captured) -> None:
@@ -149,4 +149,4 @@ def test_what_was_begun_and_may_not_be_looked_at_stays_pending(stack: Stack) -> 
         report(invocation().output, stack, Cleared(), world.recovered())
 
     assert world.state["pending_operations"]
-    assert "--role=roles/compute.viewer" in told.value.hint
+    assert "--role=roles/compute.viewer" in str(told.value.hint)

@@ -54,7 +54,7 @@ def test_log_on_the_embedded_cloud(
     """The log of an emulated host is a file, where the embedded cloud says that it is."""
     monkeypatch.setattr(Daemon, "call", lambda *_: {"hosts": hosts})
 
-    assert host_log(Connection(stack, {}), status()).startswith(expected)
+    assert str(host_log(Connection(stack, {}), status())).startswith(expected)
 
 
 def test_way_to_a_private_endpoint(stack: Stack) -> None:
@@ -62,7 +62,7 @@ def test_way_to_a_private_endpoint(stack: Stack) -> None:
     google = stack.settings.model_copy(update={"cloud": "google"})
     cloud = Connection(Stack(stack.project, "tpu", stack.file, google), {})
 
-    text = unreachable_hint(cloud, status(address="10.0.0.2"))
+    text = unreachable_hint(cloud, status(address="10.0.0.2")).for_stack("tpu", {})
 
     assert "tpuflex:network.allowed_cidrs" in text
     assert (

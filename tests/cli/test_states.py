@@ -66,7 +66,7 @@ def test_a_damaged_file(seen: SeenStates, text: str) -> None:
 
     with pytest.raises(EngineError, match="is damaged") as caught:
         seen.by_stack()
-    assert "Delete it" in caught.value.hint
+    assert "Delete it" in str(caught.value.hint)
 
 
 def test_what_is_no_id(seen: SeenStates) -> None:

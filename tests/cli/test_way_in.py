@@ -197,7 +197,7 @@ def test_a_host_that_left_no_log(
 
     assert caught.value.message.startswith(f"{ABSENT.message} ")
     assert caught.value.message.endswith(said)
-    assert "Run up." in caught.value.hint
+    assert "Run up." in str(caught.value.hint)
 
 
 def test_following_gives_whole_lines(tmp_path: Path) -> None:
@@ -300,7 +300,10 @@ def test_a_port_that_is_taken(invocation: Invocation, google: Stack) -> None:
         with pytest.raises(ConflictError, match=f"Port {port} of .*already in use") as caught:
             tunnel(Connection(google, {}), port, invocation.report)
 
-    assert caught.value.hint == "Choose another: tpuflex tunnel --stack tpu --port PORT"
+    assert (
+        caught.value.hint.for_stack("tpu", {})
+        == "Choose another: tpuflex tunnel --stack tpu --port PORT"
+    )
 
 
 @pytest.mark.parametrize(
@@ -325,7 +328,7 @@ def test_gcloud_that_cannot(
     with pytest.raises(TpuflexError, match=message) as raised:
         ssh(Connection(google, environ), invocation.report)
 
-    assert hint in raised.value.hint
+    assert hint in str(raised.value.hint)
 
 
 def test_emulated_hosts_need_no_way_in(

@@ -92,7 +92,7 @@ def test_what_cannot_be_read_is_unknown_with_a_remedy() -> None:
     unread = attempt(refused)
     assert isinstance(unread, Unread)
     assert unread.why == "403 PERMISSION_DENIED: no"
-    assert unread.remedy.startswith("Run it again")
+    assert str(unread.remedy).startswith("Run it again")
     assert attempt(no_disk, "mend the disk") == Unread(
         "[Errno 5] Input/output error", "mend the disk"
     )
@@ -152,7 +152,7 @@ def test_a_refusal_within_an_examination_is_unknown() -> None:
 
     ((check,),) = examine_all([Examination(Group.ACCOUNT, "billing", refused)])
 
-    assert (check.name, check.standing, check.text, check.remedy) == (
+    assert (check.name, check.standing, check.text, str(check.remedy)) == (
         "billing",
         Standing.UNKNOWN,
         "not you",

@@ -51,8 +51,8 @@ def test_a_state_whose_bucket_may_not_be_read(doctor: Doctor) -> None:
     doctor.backend = "gs://not-there"
     lock = doctor.checks()["lock"]
     assert lock.standing is Standing.UNKNOWN
-    assert "bucket does not exist" in lock.text
-    assert lock.remedy.startswith("gcloud storage ls 'gs://not-there/")
+    assert "bucket does not exist" in str(lock.text)
+    assert str(lock.remedy).startswith("gcloud storage ls 'gs://not-there/")
 
 
 def test_no_lock_and_what_is_no_lock(doctor: Doctor) -> None:
@@ -71,14 +71,14 @@ def test_the_mirror_needs_its_api_first(doctor: Doctor) -> None:
     with what enables it; where it is on, the mirror is all that is missing."""
     doctor.change("serving", image=f"{MIRROR}2/vllm/vllm-tpu@{DIGEST}")
     create = "gcloud artifacts repositories create dockerhub2 "
-    assert doctor.checks()["image"].remedy.startswith(create)
+    assert str(doctor.checks()["image"].remedy).startswith(create)
     doctor.strict(apis={"enforced": True})
     service = "artifactregistry.googleapis.com"
     doctor.call("POST", f"{PROJECT}/services/{service}:disable", {})
 
     found = doctor.checks()["image"]
 
-    enable, then, *_ = found.remedy.splitlines()
+    enable, then, *_ = str(found.remedy).splitlines()
     assert found.standing is Standing.FAILED
     assert enable == f"gcloud services enable {service} --project=tpuflex-dev"
     assert then.startswith(create)
@@ -105,7 +105,7 @@ def test_a_source_that_is_not_there_is_told_before_anything_else(
         require_source(doctor.cloud)
 
     fetch = "hf download google/gemma-4-E4B-it --local-dir models/none\n"
-    assert refused.value.hint.startswith(fetch)
+    assert str(refused.value.hint).startswith(fetch)
     enabled = doctor.call("GET", f"{PROJECT}/services/storage.googleapis.com")
     assert enabled["state"] == "DISABLED"
 
@@ -145,10 +145,10 @@ def test_a_check_that_the_user_goes_on_without(doctor: Doctor) -> None:
 
     with pytest.raises(TpuflexError, match="quota") as refused:
         require_ready(doctor.cloud, ["billing"])
-    assert "--skip-check quota" in refused.value.hint
+    assert "--skip-check quota" in str(refused.value.hint)
     with pytest.raises(TpuflexError, match="billing") as refused:
         require_ready(doctor.cloud)
-    assert "--skip-check billing --skip-check quota" in refused.value.hint
+    assert "--skip-check billing --skip-check quota" in str(refused.value.hint)
 
 
 @pytest.mark.parametrize(("programs", "standing"), [("bucket", "FAILED"), ("none", "OK")])
@@ -196,7 +196,7 @@ def test_a_token_that_is_refused(doctor: Doctor) -> None:
     ((credential,),) = examine_all([credential_examination(ExaminedCloud(doctor.cloud))])
 
     assert (credential.standing, credential.kind.exit_code) == (Standing.FAILED, 6)
-    assert "emulator env" in credential.remedy
+    assert "emulator env" in str(credential.remedy)
     found = doctor.checks()
     assert {found[api.service].standing for api in APIS} == {Standing.UNKNOWN}
     assert not [check for check in found.values() if check.standing is Standing.FAILED]
@@ -246,7 +246,7 @@ def test_a_library_in_two_regions_is_granted_in_both(doctor: Doctor) -> None:
 
     found = account_checks(ExaminedCloud(doctor.cloud))
 
-    told = {check.name: check.remedy.split(" --member")[0] for check in found}
+    told = {check.name: str(check.remedy).split(" --member")[0] for check in found}
     for region, bucket in doctor.cloud.buckets.items():
         let_in = f"gcloud storage buckets add-iam-policy-binding gs://{bucket}"
         assert told[f"hosts: read the weights in {region}"] == let_in

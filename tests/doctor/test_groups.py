@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from tests.cli.typing import NOON, Captured
 from tests.goldens.golden_texts import assert_golden
+from tpuflex.advice import Advice
 from tpuflex.boot.manifest import PART_BYTES, WeightsFile, manifest
 from tpuflex.cli.doctor.run import show
 from tpuflex.cli.invocation import Invocation
@@ -93,7 +94,7 @@ def test_this_machine(shown: Shown) -> None:
 def test_the_state(shown: Shown) -> None:
     """A backend that answers or not, and a lock of each kind of holder."""
     held = {
-        holder: [state.HeldLock("process 7 of me on here", holder, "tpuflex recover")]
+        holder: [state.HeldLock("process 7 of me on here", holder, Advice("{recover}"))]
         for holder in state.Holder
     }
     checks = [
@@ -186,7 +187,7 @@ def test_each_permission_that_is_missing_is_named(command: Command, when: tuple[
         needed = roles().needed(command, when)
         if missing in needed:
             assert check.text == f"missing: {missing}"
-            assert f"--role={needed[missing]}\n" in check.remedy
+            assert f"--role={needed[missing]}\n" in str(check.remedy)
             assert check.standing == ("failed" if command in ("up", "preview") else "warning")
         else:
             assert check.standing == "ok"
@@ -196,10 +197,12 @@ def test_many_missing_permissions_are_counted() -> None:
     """Somebody without any right reads six names and a number, and every role."""
     _, _, up, *_ = rights.permission_checks("p", (When.NAT,), Held(frozenset()))
 
-    assert up.text.startswith("missing: compute.firewalls.create, compute.firewalls.get, compute.")
-    assert up.text.endswith(" more")
-    assert "--role=roles/storage.admin" in up.remedy
-    assert "--role=roles/dns.admin" not in up.remedy
+    assert str(up.text).startswith(
+        "missing: compute.firewalls.create, compute.firewalls.get, compute."
+    )
+    assert str(up.text).endswith(" more")
+    assert "--role=roles/storage.admin" in str(up.remedy)
+    assert "--role=roles/dns.admin" not in str(up.remedy)
 
 
 def test_policies(shown: Shown, settings: StackSettings) -> None:
@@ -238,7 +241,7 @@ def test_allowed_locations(settings: StackSettings, policy: OrgPolicy, standing:
     *_, location = policies.policy_checks(settings, {**fine, "gcp.resourceLocations": policy})
 
     assert location.standing == standing
-    assert ("no location is allowed" in location.text) == policy.all_denied
+    assert ("no location is allowed" in str(location.text)) == policy.all_denied
 
 
 def test_every_region_has_to_be_allowed(settings: StackSettings) -> None:
@@ -255,7 +258,7 @@ def test_every_region_has_to_be_allowed(settings: StackSettings) -> None:
 
     refused, fine = location("in:us-locations"), location("us-east5", "in:europe-locations")
     assert (refused.standing, fine.standing) == ("warning", "ok")
-    assert refused.text.startswith("europe-west4 is not among the allowed places")
+    assert str(refused.text).startswith("europe-west4 is not among the allowed places")
     assert fine.text == "us-east5 and europe-west4 are allowed"
 
 
@@ -303,7 +306,7 @@ def test_quota_for_one_only(limit: int, hands_over: bool, standing: str) -> None
     (check,) = capacity.quota_checks(wanted, quota(preemptible_a=limit))
 
     assert check.standing == standing
-    assert ("tpuflex:slice.replace" in check.remedy) is (standing == "warning")
+    assert ("tpuflex:slice.replace" in str(check.remedy)) is (standing == "warning")
 
 
 def test_no_zone_can_give_it() -> None:
@@ -319,7 +322,7 @@ def test_no_zone_can_give_it() -> None:
     assert [(check.standing, check.kind.exit_code) for check in checks] == [("failed", 5)] * 2 + [
         ("failed", 6)
     ] * 2
-    assert "tpuflex:slice.runtime_version" in checks[0].remedy
+    assert "tpuflex:slice.runtime_version" in str(checks[0].remedy)
 
 
 def test_one_unread_zone_forbids_nothing() -> None:

@@ -90,7 +90,7 @@ def test_starting_twice_gives_the_same_process(state_dir: Path) -> None:
     with pytest.raises(EmulatorError) as caught:
         daemon.start(state_dir, port=1)
     assert first.url in caught.value.message
-    assert "tpuflex emulator stop" in caught.value.hint
+    assert "tpuflex emulator stop" in str(caught.value.hint)
 
 
 def test_a_port_in_use_is_named_with_its_holder(state_dir: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_port_in_use_is_named_with_its_holder(state_dir: Path) -> None:
         with pytest.raises(EmulatorError) as caught:
             daemon.start(state_dir, port=port)
     assert f"port {port} of 127.0.0.1 is taken by process {os.getpid()}" in caught.value.message
-    assert "--port 0" in caught.value.hint
+    assert "--port 0" in str(caught.value.hint)
     assert daemon.status(state_dir) is None
 
 
@@ -210,5 +210,5 @@ def test_without_the_packages_of_its_extra(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(EmulatorError, match="needs no-such, and") as caught:
         daemon.start(tmp_path / "emulator", port=0)
 
-    assert caught.value.hint == "Install it with them: pip install 'tpuflex[embedded]'"
+    assert str(caught.value.hint) == "Install it with them: pip install 'tpuflex[embedded]'"
     assert not (tmp_path / "emulator").exists()

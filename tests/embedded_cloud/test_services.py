@@ -53,6 +53,6 @@ def test_a_command_says_so_and_what_to_do(tmp_path: Path, monkeypatch: pytest.Mo
         with pytest.raises(EmulatorError, match="does not serve new") as told:
             daemon.require_current()
         assert str(address.pid) in told.value.message
-        assert "tpuflex emulator stop" in told.value.hint
+        assert "tpuflex emulator stop" in str(told.value.hint)
     finally:
         daemon.stop()

@@ -90,7 +90,7 @@ class TestCode:
         for operation, end in zip(("up", "destroy"), ENDS[code], strict=True):
             found = failure(operation, [note], "")
 
-            assert (type(found), found.exit_code, found.hint) == end
+            assert (type(found), found.exit_code, str(found.hint)) == end
             assert found.message == f"slice: {text}"
 
     @pytest.mark.parametrize("text", SENTENCES)
@@ -98,7 +98,7 @@ class TestCode:
         """Nobody is taken for our provider because of the words."""
         found = failure("destroy", [Note.of("error", text)], "")
 
-        assert (type(found), found.hint) == (EngineError, AGAIN_DOWN)
+        assert (type(found), str(found.hint)) == (EngineError, AGAIN_DOWN)
 
     @pytest.mark.parametrize("text", ["a [quote]", "[waiting]", "a [waiting] b", "a[waiting]"])
     def test_is_a_suffix(self, text: str) -> None:
@@ -161,7 +161,7 @@ class TestKind:
             " (out of memory, for example).\npanic: nil"
         )
         assert ("in the cloud but not in the state" in found.message) is (operation != "preview")
-        assert found.hint == hint
+        assert str(found.hint) == hint
 
     @pytest.mark.parametrize(("operation", "outcome"), [("up", STUCK_UP), ("destroy", STUCK_DOWN)])
     def test_what_does_not_go(self, operation: str, outcome: Outcome) -> None:
@@ -180,7 +180,7 @@ class TestKind:
 
         assert type(found) is EngineError
         assert "process 812 of jo on desk, since 2026-11-21T12:02:04Z" in found.message
-        assert "tpuflex recover" in found.hint
+        assert "tpuflex recover" in str(found.hint)
 
     def test_removed_meanwhile(self) -> None:
         """An `up` whose stack a `down` removes meanwhile says so."""
@@ -188,7 +188,7 @@ class TestKind:
 
         assert type(found) is NotFoundError
         assert "a `tpuflex down` that ran meanwhile has removed it" in found.message
-        assert "tpuflex up" in found.hint
+        assert "tpuflex up" in str(found.hint)
 
     def test_after_a_killed_run(self) -> None:
         """A failure that follows a killed run points to the command that repairs its state."""
@@ -200,7 +200,7 @@ class TestKind:
         found = failure("up", [warning, error("Error 409: already exists", "net")], "")
 
         assert found.message == "net: Error 409: already exists"
-        assert "tpuflex recover" in found.hint
+        assert "tpuflex recover" in str(found.hint)
 
     def test_a_bucket_name_that_somebody_has(self) -> None:
         """S6: the error names the key that gives the bucket another name."""
@@ -209,7 +209,7 @@ class TestKind:
         found = failure("up", [error(text, "vllm-weights")], "")
 
         assert isinstance(found, AlreadyExistsError)
-        assert "tpuflex:model.weights.bucket_suffix" in found.hint
+        assert "tpuflex:model.weights.bucket_suffix" in str(found.hint)
 
     @pytest.mark.parametrize(
         "text",
@@ -227,14 +227,14 @@ class TestKind:
         found = failure("up", [error(text, "net")], "")
 
         assert found.message == f"net: {text}"
-        assert "`tpuflex recover` adds it to the state" in found.hint
-        assert "again" not in found.hint
+        assert "`tpuflex recover` adds it to the state" in str(found.hint)
+        assert "again" not in str(found.hint)
 
     def test_state_that_was_cut_short(self) -> None:
         """So does a state that a kill left unreadable."""
         found = failure("stack select", [], "error: failed to load checkpoint: EOF")
 
-        assert "tpuflex recover" in found.hint
+        assert "tpuflex recover" in str(found.hint)
 
 
 class TestMessage:
@@ -372,7 +372,7 @@ def test_crash_of_the_program() -> None:
     found = failure("preview", [error(text), error(f"an unhandled error occurred: {text}")], "")
 
     assert found.message == "The Pulumi program failed: no attribute 'x'"
-    assert "bug" in found.hint
+    assert "bug" in str(found.hint)
 
 
 @pytest.mark.parametrize(
@@ -384,7 +384,7 @@ def test_an_engine_that_ends_without_a_word_was_killed(operation: str, hint: str
     error = failure(operation, [], "")
 
     assert "ended without a word" in error.message
-    assert hint in error.hint
+    assert hint in str(error.hint)
 
 
 def test_a_firewall_rule_of_somebody_else_is_named_with_its_remedy() -> None:
@@ -392,11 +392,11 @@ def test_a_firewall_rule_of_somebody_else_is_named_with_its_remedy() -> None:
     error = failure("destroy", [Note("error", FOREIGN_RULE, "vllm-network")], "")
 
     assert isinstance(error, EngineError)
-    assert error.hint.endswith(
+    assert str(error.hint).endswith(
         "Run: gcloud compute firewall-rules delete org-allow-scanner --project=p\n"
         "then `tpuflex down` again."
     )
-    assert failure("up", [Note("error", FOREIGN_RULE, "n")], "").hint == AGAIN_UP
+    assert str(failure("up", [Note("error", FOREIGN_RULE, "n")], "").hint) == AGAIN_UP
 
 
 @pytest.mark.parametrize(
@@ -413,8 +413,8 @@ def test_a_bucket_that_is_retained_is_no_missing_permission(text: str) -> None:
     error = failure("destroy", [Note("error", text, "weights")], "")
 
     assert isinstance(error, IncompleteTeardownError)
-    assert error.hint.startswith("Run `tpuflex down` again after that time.")
-    assert error.hint.endswith("gcloud storage buckets update gs://b --clear-retention-period")
+    assert str(error.hint).startswith("Run `tpuflex down` again after that time.")
+    assert str(error.hint).endswith("gcloud storage buckets update gs://b --clear-retention-period")
 
 
 def test_b2_an_api_that_is_off_is_somebodys_permission_to_give() -> None:
@@ -437,7 +437,7 @@ def test_lost_billing_is_said_with_what_gives_it_back(operation: str) -> None:
     error = failure(operation, [Note("error", text, "vllm-network")], "")
 
     assert isinstance(error, AccessError)
-    assert "gcloud billing projects link shop-ml --billing-account=ACCOUNT_ID" in error.hint
+    assert "gcloud billing projects link shop-ml --billing-account=ACCOUNT_ID" in str(error.hint)
 
 
 def test_a_remedy_that_the_provider_has_given_is_not_said_twice() -> None:
@@ -445,12 +445,14 @@ def test_a_remedy_that_the_provider_has_given_is_not_said_twice() -> None:
     text = (
         "GET https://tpu.googleapis.com/v2alpha1/projects/shop-ml/x: requires billing to be enabled"
     )
-    remedy = failure("up", [Note("error", text, "vllm")], "").hint.removesuffix(f"\n{AGAIN_UP}")
+    remedy = str(failure("up", [Note("error", text, "vllm")], "").hint).removesuffix(
+        f"\n{AGAIN_UP}"
+    )
     assert "gcloud billing projects link shop-ml" in remedy
 
     error = failure("up", [Note("error", f"{text}\n{remedy}", "vllm", code=Code.PERMISSION)], "")
 
-    assert error.hint == AGAIN_UP
+    assert str(error.hint) == AGAIN_UP
 
 
 def test_a_missing_permission_is_said_with_its_role() -> None:
@@ -463,7 +465,7 @@ def test_a_missing_permission_is_said_with_its_role() -> None:
     error = failure("destroy", [Note("error", text, "n")], "")
 
     assert isinstance(error, AccessError)
-    assert error.hint == (
+    assert str(error.hint) == (
         "gcloud projects add-iam-policy-binding shop-ml --member=MEMBER --role=roles/dns.admin\n"
         f"where MEMBER is you, such as user:you@example.com\n{AGAIN_DOWN}"
     )
@@ -485,8 +487,8 @@ def test_a_slice_that_may_not_be_deleted_is_still_billed() -> None:
 
     error = failure("destroy", [Note("error", text, "vllm", code=Code.PERMISSION)], "")
 
-    assert error.hint.startswith("The slice is still there, and still billed.\n")
-    assert "--role=roles/tpu.admin" in error.hint
+    assert str(error.hint).startswith("The slice is still there, and still billed.\n")
+    assert "--role=roles/tpu.admin" in str(error.hint)
 
 
 def test_a_long_refusal_keeps_the_line_that_says_what_it_is_about() -> None:

@@ -131,8 +131,8 @@ class TestEnsure:
 
         assert "pulumi: not on PATH" in caught.value.message
         assert "no network" in caught.value.message
-        assert "https://www.pulumi.com/docs/install/" in caught.value.hint
-        assert "https://go.dev/dl/" in caught.value.hint
+        assert "https://www.pulumi.com/docs/install/" in str(caught.value.hint)
+        assert "https://go.dev/dl/" in str(caught.value.hint)
 
     def test_one_builder_at_a_time(self, home: Path, environ: dict[str, str]) -> None:
         """A process that waited for another builder takes what that one has built."""

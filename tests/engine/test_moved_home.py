@@ -29,7 +29,7 @@ def test_a_home_that_changes_places_is_refused(others: tuple[Step, ...]) -> None
     """Before anything is deleted: the message names both regions, and the way."""
     with pytest.raises(ConflictError, match=f"from {A} to {B} in one step") as told:
         require_home_can_move(EnginePlan((MOVED, *others)))
-    assert f"{A} alone, then {B} alone" in told.value.hint
+    assert f"{A} alone, then {B} alone" in str(told.value.hint)
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ class TestBreaking:
             break_locks(locks(tmp_path, "p", "dev"), machine, lambda _: None, lambda _: None)
 
         assert f"process 7 of me on {host}" in caught.value.message
-        assert hint in caught.value.hint
+        assert hint in str(caught.value.hint)
         assert len(list(file.parent.glob("*.json"))) == 2
 
     def test_headless_engine_is_ended(self, tmp_path: Path) -> None:
@@ -262,8 +262,8 @@ class TestDamage:
 
         assert found is not None
         assert f"{file} is damaged" in found.message
-        assert f"cp {file}.bak {file}" in found.hint
-        assert "--take-over" not in found.hint
+        assert f"cp {file}.bak {file}" in str(found.hint)
+        assert "--take-over" not in str(found.hint)
 
     def test_without_a_copy_it_is_rebuilt(self, tmp_path: Path) -> None:
         """A copy that is damaged, too, does not count."""
@@ -273,8 +273,8 @@ class TestDamage:
         found = damage({"PULUMI_BACKEND_URL": tmp_path.as_uri()})
 
         assert found is not None
-        assert f"mv {file} {file}.damaged" in found.hint
-        assert "tpuflex recover --take-over" in found.hint
+        assert f"mv {file} {file}.damaged" in str(found.hint)
+        assert "tpuflex recover --take-over" in str(found.hint)
 
     def test_whole_files_and_other_backends(self, tmp_path: Path) -> None:
         """Then it is something else."""

@@ -317,8 +317,8 @@ class TestListed:
         with pytest.raises(AccessError, match=r"queued resources in z: .*tpu\.nodes\.list") as told:
             self.found(self.ASKED, **{"z/queuedResources": denied})
 
-        assert "gcloud projects add-iam-policy-binding p" in told.value.hint
-        assert "--role=roles/tpu.viewer" in told.value.hint
+        assert "gcloud projects add-iam-policy-binding p" in str(told.value.hint)
+        assert "--role=roles/tpu.viewer" in str(told.value.hint)
 
 
 def test_what_the_state_goes_on_with_is_not_to_be_deleted() -> None:

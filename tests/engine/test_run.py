@@ -87,7 +87,7 @@ def test_outputs_of_a_stack_that_is_not_there(embedded: Embedded) -> None:
     with pytest.raises(NotFoundError) as caught:
         stack_run(embedded).outputs()
 
-    assert caught.value.hint == "Run: tpuflex up --stack dev"
+    assert str(caught.value.hint) == "Run: tpuflex up --stack dev"
 
 
 def test_error_of_the_program(embedded: Embedded) -> None:
@@ -99,7 +99,7 @@ def test_error_of_the_program(embedded: Embedded) -> None:
     with pytest.raises(WeightsError) as caught:
         stack_run(embedded, program).up()
 
-    assert caught.value.hint == "push again"
+    assert str(caught.value.hint) == "push again"
 
 
 def test_bug_in_the_program(embedded: Embedded) -> None:

@@ -88,7 +88,7 @@ def test_b2_the_wait_has_an_end() -> None:
 
     assert 1300 <= project.time.now <= 1320
     assert "has not been used in project 123456789012" in e.value.message
-    assert "gcloud services list --enabled --project=new-project" in e.value.hint
+    assert "gcloud services list --enabled --project=new-project" in str(e.value.hint)
 
 
 def test_service_usage_is_not_off_where_it_answers() -> None:
@@ -130,7 +130,7 @@ def test_b3_service_usage_off_says_how_to_turn_it_on() -> None:
         project.ensure()
 
     assert error.value.exit_code == 6
-    assert error.value.hint.startswith(
+    assert str(error.value.hint).startswith(
         "Run: gcloud services enable serviceusage.googleapis.com"
         " cloudresourcemanager.googleapis.com --project=new-project\n"
     )
@@ -149,7 +149,7 @@ def test_b2_no_billing_names_the_command_that_mends_it(where: str) -> None:
         project.ensure()
 
     assert found.value.exit_code == 6
-    assert "gcloud billing projects link new-project --billing-account=" in found.value.hint
+    assert "gcloud billing projects link new-project --billing-account=" in str(found.value.hint)
 
 
 def test_b2_no_permission_to_enable_says_who_must_do_what() -> None:
@@ -163,7 +163,7 @@ def test_b2_no_permission_to_enable_says_who_must_do_what() -> None:
 
     assert found.value.exit_code == 6
     assert "roles/serviceusage.serviceUsageAdmin has to run: gcloud services enable" in (
-        found.value.hint
+        str(found.value.hint)
     )
 
 

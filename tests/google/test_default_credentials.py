@@ -77,7 +77,7 @@ def test_a_refusal_says_which_credential_and_what_it_needs(
 
     assert str(tmp_path / "adc.json") in refused.value.message
     assert r"Token has been revoked.\x1b[31m" in refused.value.message
-    assert refused.value.hint.startswith(hint)
+    assert str(refused.value.hint).startswith(hint)
     assert "hidden" not in str(refused.value)
     assert received
 

@@ -54,7 +54,7 @@ def test_disabled_version_is_not_used(clients: Clients) -> None:
     with pytest.raises(ConflictError) as caught:
         clients.secrets.ensure_api_key(SECRET, 1)
     assert "DISABLED" in caught.value.message
-    assert "2" in caught.value.hint
+    assert "2" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize("end", ["disable", "destroy"])
@@ -67,7 +67,7 @@ def test_a_version_that_is_of_no_use_says_what_to_do(clients: Clients, end: str)
         clients.secrets.access(f"{SECRET}/versions/1")
 
     assert "http://" not in caught.value.message
-    assert "tpuflex secrets ensure" in caught.value.hint
+    assert "tpuflex secrets ensure" in str(caught.value.hint)
 
 
 def test_missing_secret_and_version_are_not_found(clients: Clients) -> None:

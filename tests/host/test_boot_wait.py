@@ -109,7 +109,7 @@ def test_a_boot_that_failed_ends_the_wait() -> None:
         "The host failed in phase weights: checksum: model.safetensors differs"
     )
     assert caught.value.exit_code == 7
-    assert caught.value.hint.startswith("The host's log: /log\n")
+    assert str(caught.value.hint).startswith("The host's log: /log\n")
 
 
 def test_a_host_that_never_reports_costs_ten_minutes() -> None:
@@ -152,7 +152,7 @@ def test_what_is_refused_for_good_is_no_failed_boot(
     assert isinstance(caught.value, AccessError) is isinstance(odd, AccessError)
     assert waiting.time == 600
     assert odd.message in caught.value.message
-    assert ("compute.disableGuestAttributesAccess" in caught.value.hint) is (before is None)
+    assert ("compute.disableGuestAttributesAccess" in str(caught.value.hint)) is (before is None)
 
 
 def test_a_slow_host_is_named_with_its_phase() -> None:

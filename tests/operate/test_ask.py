@@ -90,8 +90,8 @@ def test_refused_key() -> None:
     with pytest.raises(AccessError) as caught:
         answer_of(401, b'{"error": "Unauthorized"}')
 
-    assert caught.value.hint.startswith("tpuflex:secrets must name the version")
-    assert "api_key_version, or api_key for a secret of yours" in caught.value.hint
+    assert str(caught.value.hint).startswith("tpuflex:secrets must name the version")
+    assert "api_key_version, or api_key for a secret of yours" in str(caught.value.hint)
 
 
 def test_error_answer() -> None:
@@ -120,7 +120,7 @@ def test_unreachable() -> None:
         stream_answer(question, "key", show=print, now=lambda: 0.0)
 
     assert caught.value.message == f"{url} cannot be reached from here."
-    assert caught.value.hint == "open a tunnel"
+    assert str(caught.value.hint) == "open a tunnel"
 
 
 def test_speed_of_one_token() -> None:

@@ -39,7 +39,7 @@ def test_a_gcloud_that_does_not_work(tmp_path: Path, script: str, message: str) 
     with pytest.raises(TpuflexError, match=message) as raised:
         find_gcloud(stand_in(tmp_path, script))
 
-    assert raised.value.hint == "Try: gcloud version"
+    assert str(raised.value.hint) == "Try: gcloud version"
 
 
 def test_a_gcloud_that_hangs(tmp_path: Path) -> None:

@@ -325,7 +325,7 @@ class TestStatus:
             found = slice_status(settings, NAMES, tpu, now=soon)
 
             assert found.lifecycle is where
-            assert "rerun" in found.advice or where is Lifecycle.LOST
+            assert "rerun" in str(found.advice) or where is Lifecycle.LOST
 
     def test_unknown_state_is_shown_as_google_spells_it(self, settings: StackSettings) -> None:
         """A later API's word reaches people unchanged."""
@@ -344,7 +344,7 @@ class TestStatus:
         with pytest.raises(NotFoundError) as caught:
             look(settings, Tpu([request("ACTIVE", f"{NAMES.prefix}-g2", owner="somebody")]))
 
-        assert TABLE[Condition.FOREIGN].status.text in caught.value.hint
+        assert str(TABLE[Condition.FOREIGN].status.text) in str(caught.value.hint)
         assert "belongs to somebody else" in caught.value.message
 
     def test_nothing_at_all(self, settings: StackSettings) -> None:
@@ -352,7 +352,9 @@ class TestStatus:
         with pytest.raises(NotFoundError) as caught:
             look(settings, Tpu([]))
 
-        assert caught.value.hint == f"{TABLE[Condition.GONE].status.text}: tpuflex up --stack dev"
+        assert (
+            str(caught.value.hint) == f"{TABLE[Condition.GONE].status.text}: tpuflex up --stack dev"
+        )
 
     @pytest.mark.parametrize("on_run_end", ["delete", "accept"])
     def test_nothing_where_leftovers_go(self, settings: StackSettings, on_run_end: str) -> None:
@@ -363,4 +365,4 @@ class TestStatus:
         with pytest.raises(NotFoundError) as caught:
             look(deleting, Tpu([]))
 
-        assert "change tpuflex:slice.rerun first" in caught.value.hint
+        assert "change tpuflex:slice.rerun first" in str(caught.value.hint)

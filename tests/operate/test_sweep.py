@@ -270,5 +270,5 @@ def test_the_command_that_deletes_a_slice_names_it() -> None:
         found(request(state="ACTIVE", state_id=ELSEWHERE)),
     )
 
-    assert sweep_command(ours, "dev") == f"tpuflex sweep --yes --slice {FIRST}"
-    assert sweep_command(theirs, "prod") == "tpuflex sweep --stack prod --yes"
+    assert str(sweep_command(ours)) == f"tpuflex sweep --yes --slice {FIRST}"
+    assert sweep_command(theirs).for_stack("prod", {}) == "tpuflex sweep --stack prod --yes"

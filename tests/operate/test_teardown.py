@@ -61,7 +61,7 @@ def test_what_is_kept_is_reported_with_its_keeper() -> None:
     assert ended.value.exit_code == 10
     assert "left, and still billed" in ended.value.message
     assert "left: bucket weights (us-east5)" in ended.value.message
-    assert "pulumi state unprotect" in ended.value.hint
+    assert "pulumi state unprotect" in str(ended.value.hint)
     assert time.now == 5.0
 
 
@@ -74,8 +74,8 @@ def test_a_slice_that_the_state_does_not_know_is_not_stripped_of_its_network() -
 
     assert "queued resource q" in refused.value.message
     assert "network n" not in refused.value.message
-    assert "tpuflex recover" in refused.value.hint
-    assert "--slice q" in refused.value.hint
+    assert "tpuflex recover" in str(refused.value.hint)
+    assert "--slice q" in str(refused.value.hint)
 
 
 def test_of_a_lost_state_nothing_can_be_destroyed() -> None:
@@ -86,7 +86,7 @@ def test_of_a_lost_state_nothing_can_be_destroyed() -> None:
         refuse_unknown(there, ())
 
     assert "theirs" not in refused.value.message
-    assert "recover --take-over" in refused.value.hint
+    assert "recover --take-over" in str(refused.value.hint)
 
 
 def test_a_node_whose_request_is_gone_goes_with_the_request_in_the_state() -> None:

@@ -122,8 +122,8 @@ def test_a_command_that_ends_says_why() -> None:
     ):
         pytest.fail("it is open")
 
-    assert "add-iam-policy-binding acme" in raised.value.hint
-    assert raised.value.hint.endswith(f"gcloud said: {said}")
+    assert "add-iam-policy-binding acme" in str(raised.value.hint)
+    assert str(raised.value.hint).endswith(f"gcloud said: {said}")
 
 
 def test_a_tunnel_that_does_not_open_is_given_up(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_the_kind_of_a_failure(said: str, kind: type[TpuflexError], advice: str)
     error = tunnel_failure(said, "p")
 
     assert type(error) is kind
-    assert advice in error.hint
+    assert advice in str(error.hint)
 
 
 @pytest.mark.parametrize(

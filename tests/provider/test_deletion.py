@@ -82,7 +82,7 @@ def test_a_node_that_somebody_else_made_under_our_name_is_left_alone() -> None:
     delete(call, TARGET, LABELS, deadline=DAY)
 
     assert script.count("DELETE") == 0
-    assert TABLE[Condition.FOREIGN].down.text in said.text
+    assert str(TABLE[Condition.FOREIGN].down.text) in str(said.text)
 
 
 def test_transient_answers_are_outwaited_but_refusals_are_not() -> None:

@@ -91,13 +91,13 @@ def test_what_is_replaced_for_where_it_stands_says_so(
     found = resource_diff(inputs(), inputs(), stood, END)
 
     assert found.diff.replaces
-    assert found.notes == (DiffNote(TABLE[condition].up.text),)
+    assert found.notes == (DiffNote(str(TABLE[condition].up.text)),)
 
 
 def test_a_run_that_is_over_is_foretold_unless_a_new_one_was_asked_for() -> None:
     """The plan of an ended run says that nothing is requested; with `rerun` a new run is."""
     ended = state("ended")
-    over = DiffNote(TABLE[Condition.ENDED].preview.text, Code.RUN_OVER)
+    over = DiffNote(str(TABLE[Condition.ENDED].preview.text), Code.RUN_OVER)
 
     assert resource_diff(inputs(), inputs(), ended, END).notes == (over,)
     assert resource_diff(inputs(rerun="1"), inputs(rerun="2"), ended, END).notes == ()
@@ -313,7 +313,7 @@ def test_protection_refuses_replacement_by_name() -> None:
         new = inputs(deletionProtection=protection, acceleratorType="v6e-8")
         with pytest.raises(ConflictError, match="is not replaced for acceleratorType") as refused:
             resource_diff(old, new, state(), 0)
-        assert "deletion_protection to false" in refused.value.hint
+        assert "deletion_protection to false" in str(refused.value.hint)
 
     assert changes(old, inputs(acceleratorType="v6e-8"), state("waiting"))["acceleratorType"]
     assert changes(inputs(), inputs(acceleratorType="v6e-8"), state())["acceleratorType"]

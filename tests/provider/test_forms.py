@@ -142,7 +142,7 @@ def test_the_wrong_cloud_is_refused(
     with pytest.raises(AccessError) as refused:
         endpoints(Configuration(embedded=embedded), environ)
 
-    assert (refused.value.message, refused.value.hint) == (message, hint)
+    assert (refused.value.message, str(refused.value.hint)) == (message, hint)
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_what_the_state_holds_is_not_created() -> None:
 
     with pytest.raises(ConflictError, match="one of the same name") as refused:
         run.create(URN, {**INPUTS, "zones": ["us-east5-b", "us-east5-a"]})
-    assert refused.value.hint == (
+    assert str(refused.value.hint) == (
         "Nothing was changed. Leave queuedResourceId out, so that every replacement gets an id of"
         " its own; or set the resource option delete_before_replace."
     )

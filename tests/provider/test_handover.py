@@ -24,6 +24,7 @@ from tests.provider.fakes import (
     scripted,
     sequence,
 )
+from tpuflex.codes import Code
 from tpuflex.errors import AccessError, ApiError, ConflictError, InterruptedByUser, TpuflexError
 from tpuflex.provider.call import Call, UnreadyError
 from tpuflex.provider.handover import HandOver, await_successor
@@ -172,7 +173,7 @@ def test_what_does_not_serve_is_kept(host: Answer, message: str, after: float) -
 
     assert clock.now - 1000.0 == pytest.approx(after, abs=70)
     assert ended.value.snapshot.takes_over_from == (OLD,)
-    assert str(OLD) in ended.value.hint or isinstance(host, TpuflexError)
+    assert str(OLD) in str(ended.value.hint) or isinstance(host, TpuflexError)
 
 
 def test_a_stop_keeps_both() -> None:
@@ -283,7 +284,7 @@ def test_what_came_to_serve_later_is_kept_as_well() -> None:
         hand_over.wait(call.look(NEW))
 
     assert ended.value.snapshot.takes_over_from == (OLD,)
-    assert "`tpuflex down`" not in ended.value.hint
+    assert "`tpuflex down`" not in str(ended.value.hint)
 
 
 def test_who_serves_is_asked_once_more() -> None:
@@ -294,7 +295,7 @@ def test_who_serves_is_asked_once_more() -> None:
     with pytest.raises(UnreadyError) as ended:
         waited(cloud)
 
-    assert ended.value.hint.startswith("What served has ended meanwhile: nothing serves. ")
+    assert str(ended.value.hint).startswith("What served has ended meanwhile: nothing serves. ")
 
 
 def test_giving_up_the_next_one_is_not_advised_by_what_ends_both() -> None:
@@ -302,9 +303,9 @@ def test_giving_up_the_next_one_is_not_advised_by_what_ends_both() -> None:
     hand_over, call = begun(Two())
 
     with pytest.raises(UnreadyError) as waits, hand_over.kept():
-        raise UnreadyError("not active", snapshot=call.look(NEW), hint=GO_ON)
+        raise UnreadyError("not active", snapshot=call.look(NEW), hint=GO_ON, code=Code.WAITING)
 
-    assert waits.value.hint == (
+    assert str(waits.value.hint) == (
         f"{OLD} serves on, and only the next slice waits: run `up` again to go on waiting."
         " `down` or `destroy` would delete both."
     )

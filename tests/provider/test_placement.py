@@ -94,7 +94,7 @@ def test_own_request_with_other_settings_is_refused() -> None:
     with pytest.raises(AlreadyExistsError, match="other settings") as refused:
         place(call, args(), deadline=DAY)
 
-    assert "pulumi import" in refused.value.hint
+    assert "pulumi import" in str(refused.value.hint)
 
 
 @pytest.mark.parametrize("state", ["FAILED", "SUSPENDED"])

@@ -54,7 +54,7 @@ def test_a_long_wait_beats_every_minute_and_polls_gently() -> None:
     with pytest.raises(UnreadyError, match="not active after 1d") as ended:
         wait(call)
 
-    assert "run `up` again" in ended.value.hint
+    assert "run `up` again" in str(ended.value.hint)
     moments = [at for at, _ in said.lines][1:]
     gaps = [later - earlier for earlier, later in pairwise(moments)]
     assert all(gap == pytest.approx(60) for gap in gaps)
@@ -103,11 +103,10 @@ def test_a_project_without_billing_is_told_what_mends_it(left: bool) -> None:
         wait(call)
 
     assert ended.value.code is Code.PERMISSION
-    assert (
-        "gcloud billing projects link cloud-project --billing-account=ACCOUNT_ID\n"
-        in ended.value.hint
+    assert "gcloud billing projects link cloud-project --billing-account=ACCOUNT_ID\n" in str(
+        ended.value.hint
     )
-    assert "administrator" not in ended.value.hint
+    assert "administrator" not in str(ended.value.hint)
 
 
 def test_a_request_that_was_given_up_is_a_lack_of_capacity() -> None:

@@ -78,7 +78,7 @@ def transcript(
         page.add(f"= {_result(act(call))}")
     except TpuflexError as error:
         page.add(f"x {type(error).__name__}: {error.message}")
-        page.lines += [f"{'hint:':>10} {line}" for line in error.hint.splitlines()]
+        page.lines += [f"{'hint:':>10} {line}" for line in str(error.hint).splitlines()]
         if error.code is not None:
             page.lines.append(f"{'code:':>10} {error.code}")
         if isinstance(error, UnreadyError):

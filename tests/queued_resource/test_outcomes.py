@@ -75,8 +75,8 @@ def test_up_fails_exactly_where_it_does_not_lead_to_an_endpoint() -> None:
 def test_nothing_is_bought_again_unasked() -> None:
     """An ended run is the one loss that a plan does not replace: it is only reported."""
     assert TABLE[Condition.ENDED].action is PreviewAction.UPDATE
-    assert "requests nothing" in TABLE[Condition.ENDED].preview.text
-    assert "nothing is bought again unasked" in TABLE[Condition.ENDED].up.text
+    assert "requests nothing" in str(TABLE[Condition.ENDED].preview.text)
+    assert "nothing is bought again unasked" in str(TABLE[Condition.ENDED].up.text)
 
 
 def test_down_always_ends_well() -> None:

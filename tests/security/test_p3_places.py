@@ -152,7 +152,7 @@ def test_one_command_mends_all(project: Path, monkeypatch: pytest.MonkeyPatch) -
     places[2].chmod(0o666)
     with pytest.raises(AccessError, match=r"by its group\. So can 2 more\.") as caught:
         open_project(project, {})
-    command = caught.value.hint.removeprefix("Run: ")
+    command = str(caught.value.hint).removeprefix("Run: ")
     assert command == f"chmod go-w {' '.join(map(str, places))}"
     subprocess.run(["/bin/sh", "-c", command], check=True)
     assert open_project(project, {}).root == project
@@ -190,7 +190,7 @@ def test_what_passes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.chown(project, _GROUP, _GROUP)
     with pytest.raises(AccessError, match=f"belongs to uid {_GROUP}") as caught:
         require_own([project], {})
-    assert f"{TRUSTED_UID_VARIABLE}={_GROUP}" in caught.value.hint
+    assert f"{TRUSTED_UID_VARIABLE}={_GROUP}" in str(caught.value.hint)
     require_own([project], {TRUSTED_UID_VARIABLE: str(_GROUP)})
     with pytest.raises(AccessError, match="no user id"):
         require_own([project], {TRUSTED_UID_VARIABLE: "me"})
@@ -222,7 +222,7 @@ def test_a_uid_of_several_users_is_not_trusted(
     monkeypatch.setattr(os, "geteuid", lambda: overflow)
     with pytest.raises(AccessError, match="namespace") as caught:
         require_own([project], {TRUSTED_UID_VARIABLE: str(overflow)})
-    assert TRUSTED_UID_VARIABLE not in caught.value.hint
+    assert TRUSTED_UID_VARIABLE not in str(caught.value.hint)
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o002, 0o022, 0o077])

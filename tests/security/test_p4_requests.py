@@ -79,8 +79,8 @@ def test_what_another_state_made_is_neither_adopted_nor_cleared(state: str, thei
 
     assert mutations(script) == []
     assert (theirs or "no state ID") in refused.value.message
-    assert "Working together" in refused.value.hint
-    assert "recover --take-over" in refused.value.hint
+    assert "Working together" in str(refused.value.hint)
+    assert "recover --take-over" in str(refused.value.hint)
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,9 @@ def test_what_is_missing_in_the_bucket_is_granted_there() -> None:
 
     checks = permission_checks("acme-serving", stacks, held, bucket="gs://acme-models")
 
-    assert next(check.remedy for check in checks if check.name == "tpuflex up").splitlines() == [
+    assert next(
+        str(check.remedy) for check in checks if check.name == "tpuflex up"
+    ).splitlines() == [
         "gcloud storage buckets add-iam-policy-binding gs://acme-models --member=MEMBER"
         " --role=roles/storage.admin",
         "gcloud projects add-iam-policy-binding acme-serving --member=MEMBER"

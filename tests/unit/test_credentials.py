@@ -134,7 +134,7 @@ def test_a_file_that_cannot_be_used(tmp_path: Path, info: Any, problem: str) -> 
 
     assert refused.value.message.startswith("GOOGLE_APPLICATION_CREDENTIALS names ")
     assert problem in refused.value.message
-    assert "gcloud auth application-default login" in refused.value.hint
+    assert "gcloud auth application-default login" in str(refused.value.hint)
     assert "hidden" not in str(refused.value)
 
 

@@ -127,7 +127,7 @@ def test_loopback_gets_only_the_embedded_token() -> None:
     assert REAL_TOKEN not in str(refused.value)
     with pytest.raises(AccessError, match="not set") as missing:
         authorized_session(endpoints, {})
-    assert "tpuflex emulator env" in missing.value.hint
+    assert "tpuflex emulator env" in str(missing.value.hint)
     with pytest.raises(AccessError, match=r"tpu\.googleapis\.com"):
         authorization(session, "https://tpu.googleapis.com/v2alpha1/x")
 

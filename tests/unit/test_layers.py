@@ -66,6 +66,7 @@ RANKS: dict[str, int] = {
     "settings": 1,
     "naming": 1,
     "duration": 1,
+    "advice": 1,
     "both_ends": 1,
     "codes": 1,
     "errors": 1,

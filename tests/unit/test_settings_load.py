@@ -199,7 +199,7 @@ def test_a_missing_file_names_the_stacks_there_are(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError) as caught:
         load_stack_file(tmp_path / "Pulumi.pord.yaml")
 
-    assert caught.value.hint == "Stacks here: dev, prod."
+    assert str(caught.value.hint) == "Stacks here: dev, prod."
 
 
 def test_a_binary_file_is_refused(tmp_path: Path) -> None:

@@ -209,7 +209,7 @@ def test_missing_bucket_names_the_remedy(clients: Clients, checkpoint: Path) -> 
     with pytest.raises(NotFoundError) as caught:
         push(clients.bucket("bucket-2"), checkpoint)
     assert "gs://bucket-2" in caught.value.message
-    assert "tpuflex weights push" in caught.value.hint
+    assert "tpuflex weights push" in str(caught.value.hint)
 
 
 def test_real_token_never_goes_to_the_embedded_cloud(clients: Clients) -> None:
@@ -229,5 +229,5 @@ def test_lost_billing_is_no_missing_role(clients: Clients, checkpoint: Path) -> 
     with pytest.raises(AccessError) as refused:
         push(clients.bucket(), checkpoint)
 
-    assert "gcloud billing projects link my-project" in refused.value.hint
-    assert "Storage Object Admin" not in refused.value.hint
+    assert "gcloud billing projects link my-project" in str(refused.value.hint)
+    assert "Storage Object Admin" not in str(refused.value.hint)

@@ -203,4 +203,4 @@ def test_an_unknown_architecture_names_the_known(tmp_path: Path) -> None:
         f"{tmp_path}/config.json: how much memory T5ForConditionalGeneration takes on a TPU is not"
         " known"
     )
-    assert "LlamaForCausalLM" in unknown.value.hint
+    assert "LlamaForCausalLM" in str(unknown.value.hint)

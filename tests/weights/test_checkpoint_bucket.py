@@ -141,7 +141,7 @@ def test_what_is_not_there_is_said(clients: Clients) -> None:
     """No such bucket, and nothing at the prefix, are told apart; both say what to write."""
     with pytest.raises(NotFoundError, match="gs://no-such-bucket does not exist") as no_bucket:
         objects(clients, "x", "no-such-bucket").sizes()
-    assert "gs://BUCKET/PREFIX" in no_bucket.value.hint
+    assert "gs://BUCKET/PREFIX" in str(no_bucket.value.hint)
     with pytest.raises(NotFoundError, match="gs://bucket-1/nothing/ holds no files"):
         objects(clients, "nothing").sizes()
 
@@ -155,4 +155,4 @@ def test_whoever_may_not_read_is_told_the_role(clients: Clients) -> None:
     }
     with pytest.raises(AccessError, match="gs://bucket-1") as refused:
         checkpoint_objects("bucket-1", "x", environ=environ).sizes()
-    assert "Storage Object Viewer" in refused.value.hint
+    assert "Storage Object Viewer" in str(refused.value.hint)

@@ -76,7 +76,7 @@ def test_what_others_have_written_is_left(clients: Clients, checkpoint: Path, na
         f"gs://bucket-1/{PREFIX} holds files that no push has written, and that a push would"
         f" replace: {name}. Nothing was sent."
     )
-    assert caught.value.hint == (
+    assert str(caught.value.hint) == (
         "Write another prefix to tpuflex:model.weights.bucket, or another revision."
     )
     assert everything(clients) == before
@@ -137,7 +137,7 @@ def test_a_bucket_that_is_not_there(clients: Clients) -> None:
     assert caught.value.message == (
         "gs://bucket-2, which tpuflex:model.weights.bucket names, does not exist"
     )
-    assert caught.value.hint == (
+    assert str(caught.value.hint) == (
         "Make it: gcloud storage buckets create gs://bucket-2 --location=us-east5"
         " --uniform-bucket-level-access --public-access-prevention"
     )
@@ -165,7 +165,7 @@ def test_a_bucket_whose_readers_pay_is_refused(clients: Clients) -> None:
     )
     with pytest.raises(AccessError) as caught:
         read_existing_bucket(clients.storage, MINE, "us-east5")
-    assert caught.value.hint == (
+    assert str(caught.value.hint) == (
         "Run: gcloud storage buckets update gs://bucket-1 --no-requester-pays\n"
         "Or name another bucket, which holds a copy."
     )

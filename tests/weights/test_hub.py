@@ -102,7 +102,7 @@ def test_refusals(
         client(cloud, token).snapshot(source, NEEDS)
 
     assert text in str(caught.value)
-    assert hint in caught.value.hint
+    assert hint in str(caught.value.hint)
     assert not token or token not in str(caught.value)
 
 

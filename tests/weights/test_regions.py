@@ -116,11 +116,11 @@ def test_other_weights_in_a_region_are_not_replaced(
         push(doctor, None)
     with pytest.raises(WeightsError, match="is not that of the home") as verified:
         run_verify(doctor.cloud, None, typed().output)
-    assert verified.value.hint == caught.value.hint
+    assert str(verified.value.hint) == str(caught.value.hint)
     capsys.readouterr()
 
     place = f"gs://{FAR}/{prefix_of(doctor)}"
-    assert f"tpuflex weights rm {place} --stack dev" in caught.value.hint
+    assert f"tpuflex weights rm {place} --stack dev" in str(caught.value.hint)
     wanted = Wanted(prefix_of(doctor), bucket=FAR)
     run_weights_rm(typed(), doctor.cloud, wanted, dry_run=False)
     assert said(capsys)["bucket"] == FAR
@@ -139,7 +139,7 @@ def test_a_damaged_home_wants_its_directory(doctor: Doctor, checkpoint: Path) ->
     for command in (preparation.foretell, preparation._ensure_weights, lambda: push(doctor, None)):
         with pytest.raises(WeightsError, match="cannot be served") as caught:
             command()
-        assert caught.value.hint == "Run: tpuflex weights push DIRECTORY --stack dev"
+        assert str(caught.value.hint) == "Run: tpuflex weights push DIRECTORY --stack dev"
     assert [each.split()[0] for each in lines] == ["warning"]
     push(doctor, checkpoint)
     run_verify(doctor.cloud, checkpoint, typed().output)
@@ -198,8 +198,8 @@ def test_a_manifest_that_cannot_be_read_is_not_replaced(doctor: Doctor, checkpoi
             push(doctor, checkpoint)
         place = each.place
         assert caught.value.message.startswith(place)
-        assert f"the object {place}/MANIFEST.json" in caught.value.hint
-        assert f"tpuflex weights rm {place} --stack dev" in caught.value.hint
+        assert f"the object {place}/MANIFEST.json" in str(caught.value.hint)
+        assert f"tpuflex weights rm {place} --stack dev" in str(caught.value.hint)
         assert (listed(doctor, HOME), listed(doctor, FAR)) == before
 
 
@@ -375,7 +375,9 @@ def test_rights_in_one_region_alone_remove_nothing(
     monkeypatch.setattr(weights_uses, "held_in", held)
     with pytest.raises(AccessError, match=f"You may not delete gs://{FAR}/") as caught:
         run_weights_rm(typed(), pushed.cloud, Wanted(prefix_of(pushed)), dry_run=False)
-    assert caught.value.hint.startswith("Have whoever administers it run: gcloud storage buckets")
+    assert str(caught.value.hint).startswith(
+        "Have whoever administers it run: gcloud storage buckets"
+    )
     assert len(listed(pushed, HOME)) == len(listed(pushed, FAR)) == 4
     run_weights_rm(typed(), pushed.cloud, Wanted(prefix_of(pushed), bucket=HOME), dry_run=False)
     assert listed(pushed, HOME) == {}
@@ -434,7 +436,9 @@ def test_a_colleagues_weights_of_the_same_name_stay(pushed: Doctor, tmp_path: Pa
     for slice_ in (mine, None):
         with pytest.raises(ConflictError, match=f"manifest {theirs}.*{mine.manifest_sha256}") as at:
             planned_purge(StackWeights(pushed.cloud), slice_)
-        assert f"tpuflex weights rm gs://{HOME}/{prefix_of(pushed)} --stack dev" in at.value.hint
+        assert f"tpuflex weights rm gs://{HOME}/{prefix_of(pushed)} --stack dev" in str(
+            at.value.hint
+        )
     colleague_pushes(pushed, tmp_path / "other", FAR)
     with pytest.raises(ConflictError, match=f"gs://{FAR}/.* holds other weights"):
         planned_copies(StackWeights(pushed.cloud), mine)

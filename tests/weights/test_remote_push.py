@@ -326,7 +326,7 @@ def test_a_disk_without_room_is_told(
     with full_from(1_000_000), pytest.raises(WeightsError) as told:
         push(cloud, remote)
     assert "cannot be written: File too large" in told.value.message
-    assert told.value.hint.startswith("Make room, or set TPUFLEX_HOME")
+    assert str(told.value.hint).startswith("Make room, or set TPUFLEX_HOME")
 
     total = sum(file.size for file in remote.files)
     free = shutil.disk_usage(tmp_path)._replace(free=total // 2)

@@ -251,7 +251,7 @@ def test_a_missing_version_says_how_to_add_it(stack: Stack) -> None:
 
     with pytest.raises(NotFoundError, match="Version 1 of the token for the Hub") as caught:
         hub_token(found)
-    assert "tpuflex secrets put hf-token --stack dev" in caught.value.hint
+    assert "tpuflex secrets put hf-token --stack dev" in str(caught.value.hint)
 
 
 def test_a_stack_on_google_asks_the_real_hub(tmp_path: Path) -> None:

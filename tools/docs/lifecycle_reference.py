@@ -95,7 +95,7 @@ def _rows() -> Iterator[str]:
     for condition, row in TABLE.items():
         yield f"### {condition.value}\n\n{row.meaning[:1].upper()}{row.meaning[1:]}.\n"
         lines = [
-            (f"`{command}`", str(outcome.exit_code), outcome.text or "-")
+            (f"`{command}`", str(outcome.exit_code), str(outcome.text) or "-")
             for command in COMMANDS
             for outcome in (getattr(row, command),)
         ]
@@ -127,7 +127,7 @@ def _beside() -> str:
 
 
 def _cells(outcome: Outcome) -> tuple[str, str]:
-    return str(outcome.exit_code), outcome.text
+    return str(outcome.exit_code), str(outcome.text)
 
 
 def _codes() -> str:

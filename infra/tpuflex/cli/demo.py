@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 
 from pulumi_plugin.printable import printable
+from tpuflex.advice import Advice
 from tpuflex.cli.examples import ExampleCommand
 from tpuflex.errors import IncompleteTeardownError, TpuflexError
 from tpuflex.project import HOME_VARIABLE, open_project
@@ -118,8 +119,10 @@ def run_step(stack: str, named: tuple[str, ...]) -> Step:
     if done.returncode != 0:
         raise DemoError(
             f"`tpuflex {shown}` ended with exit code {done.returncode}",
-            hint="Its own message is above. `tpuflex down --yes` removes what was created, and"
-            " `tpuflex emulator stop` ends the embedded cloud.",
+            hint=Advice(
+                "Its own message is above. `{down} --yes` removes what was created, and"
+                " `tpuflex emulator stop` ends the embedded cloud."
+            ),
         )
     return Step(title, time.perf_counter() - began)
 

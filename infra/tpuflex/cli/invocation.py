@@ -47,7 +47,7 @@ class Invocation:
     @property
     def stack(self) -> str:
         """The stack: ``--stack``, ``$TPUFLEX_STACK``, or ``dev``."""
-        from tpuflex.project import unnamed_stack
+        from tpuflex.naming import unnamed_stack
 
         return self.chosen_stack or unnamed_stack(self.environ)
 

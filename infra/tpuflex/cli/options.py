@@ -11,7 +11,7 @@ import click
 from tpuflex.cli.completion_values import stacks
 from tpuflex.cli.examples import ExampleGroup
 from tpuflex.cli.invocation import Invocation
-from tpuflex.project import DEFAULT_STACK, STACK_VARIABLE
+from tpuflex.naming import DEFAULT_STACK, STACK_VARIABLE
 
 F = TypeVar("F", bound=Callable[..., Any])
 

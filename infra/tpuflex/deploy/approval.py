@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tpuflex.advice import Advice
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.engine.plan_digest import plan_digest
 from tpuflex.errors import NotFoundError, PlanChangedError
@@ -45,15 +46,17 @@ class Approval:
             raise PlanChangedError(
                 "The plan is not the one that was approved, and nothing was changed: its digest is"
                 f" {found}, and {self.digest} was expected.",
-                hint="The stack file, tpuflex, the weights, or what is in the cloud has changed"
-                " since. Run `tpuflex preview` for the plan as it is now, and have that approved.",
+                hint=Advice(
+                    "The stack file, tpuflex, the weights, or what is in the cloud has changed"
+                    " since. Run `{preview}` for the plan as it is now, and have that approved."
+                ),
             )
 
 
 def _require_renewal(plan: EnginePlan) -> None:
     if any(step.type == QUEUED_RESOURCE and step.operation == "create" for step in plan.steps):
         raise NotFoundError(
-            "There is no slice to renew, and nothing was changed.", hint="Run: tpuflex up"
+            "There is no slice to renew, and nothing was changed.", hint=Advice("Run: {up}")
         )
     for step in plan.changes:
         if not step.custom:

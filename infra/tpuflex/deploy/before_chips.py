@@ -6,14 +6,15 @@ no failure: `up` may be run by somebody else.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.errors import AccessError, AlreadyExistsError, ApiError, ConflictError, TpuflexError
 from tpuflex.inventory.unlisted import reasons
 from tpuflex.terminal.markdown import alert, code, code_block
-from tpuflex.terminal.output import for_stack
 
 if TYPE_CHECKING:
     from tpuflex.deploy.preparation import EndpointPreparation
@@ -120,12 +121,9 @@ class _Looks:
     def foreseen(self) -> Foreseen:
         """All of it, with advice that names the stack: it is shown where no error is reported."""
         for error in self.refuses:
-            error.hint = for_stack(error.hint, self._stack)
-        return Foreseen(
-            tuple(for_stack(text, self._stack) for text in self.does),
-            tuple(self.refuses),
-            tuple(for_stack(text, self._stack) for text in reasons(self.unchecked)),
-        )
+            named = error.hint.for_stack(self._stack, os.environ)
+            error.hint = Advice.of(named)
+        return Foreseen(tuple(self.does), tuple(self.refuses), tuple(reasons(self.unchecked)))
 
     def at(self, what: str, look: Callable[[], Iterable[str] | None]) -> bool:
         """Whether ``look``, which is about ``what`` and tells what `up` does, raises nothing."""

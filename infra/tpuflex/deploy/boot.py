@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tpuflex import gcloud_commands
+from tpuflex.advice import Advice
 from tpuflex.errors import BootError, CapacityError, EmulatorError, InterruptedByUser
 from tpuflex.google.queued_resources import observe_host
 from tpuflex.host.boot_wait import AGAIN, BootDeadlines, BootWait, SaidAnew
@@ -23,7 +24,6 @@ from tpuflex.stack.progress import (
     Report,
     silent,
 )
-from tpuflex.terminal.output import for_stack
 
 if TYPE_CHECKING:
     from tpuflex.stack.connection import Connection
@@ -71,15 +71,19 @@ def wait_ready(cloud: Connection, report: Report = silent) -> SliceStatus:
             changed=lambda said: report(BootReported(said)),
             refused=lambda why: report(BootUnread(why)),
             log=log,
-            serves=SaidAnew(cloud.timing.monotonic, f"The host's log: {log}\n{AGAIN}"),
+            serves=SaidAnew(
+                cloud.timing.monotonic,
+                Advice("The host's log: {log}\n{again}", log=log, again=AGAIN),
+            ),
         )
         try:
             ready = wait.run()
         except KeyboardInterrupt as error:
             raise InterruptedByUser(
                 "Stopped waiting; the slice is running and its host goes on booting.",
-                hint="`tpuflex up` goes on waiting, `tpuflex status` shows the state, `tpuflex "
-                "down` ends it.",
+                hint=Advice(
+                    "`{up}` goes on waiting, `{status}` shows the state, `{down}` ends it."
+                ),
             ) from error
     finally:
         report(BootEnded())
@@ -107,17 +111,17 @@ def require_active(status: SliceStatus) -> None:
     """
     text = f"{status.queued_resource} in {status.zone} is {status.state}: {status.sentence}."
     if status.lifecycle in (Lifecycle.WAITING, Lifecycle.PROVISIONING):
-        raise CapacityError(text, hint=status.advice_sentence)
+        raise CapacityError(text, hint=status.advice.sentence())
     if status.lifecycle is not Lifecycle.ACTIVE:
-        raise BootError(text, hint=status.advice_sentence)
+        raise BootError(text, hint=status.advice.sentence())
 
 
-def host_log(cloud: Connection, status: SliceStatus) -> str:
+def host_log(cloud: Connection, status: SliceStatus) -> Advice:
     """Where to read the host's log: a file, or the command that shows it."""
     if cloud.stack.embedded:
         path = None
         with suppress(EmulatorError):  # it is only said where the log is, should the boot fail
             path = emulated_log(cloud, status.node)
-        return str(path) if path else for_stack("`tpuflex logs`", cloud.stack.name)
+        return Advice.of(str(path)) if path else Advice("`{logs}`")
     command = gcloud_commands.host_log(status.node, lines=50)
-    return for_stack(f"`tpuflex logs`, or {command} {command.hint}", cloud.stack.name)
+    return Advice("`{logs}`, or {command} {described}", command=command, described=command.hint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.errors import (
     AccessError,
     FailedBootError,
@@ -11,11 +12,9 @@ from tpuflex.errors import (
     NotFoundError,
     TpuflexError,
 )
-from tpuflex.host.boot_wait import WAITS_AGAIN
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.operate.slice import slice_status
 from tpuflex.queued_resource.outcomes import BOOT_FAILED_DELETED, BOOT_FAILED_KEPT
-from tpuflex.terminal.output import for_stack
 
 if TYPE_CHECKING:
     from tpuflex.deploy.stack_run import StackRun
@@ -70,8 +69,10 @@ def after_failed_boot(
         delete_slice(cloud, stack_run)
     except TpuflexError as error:
         return _not_deleted(failure, error)
-    hint = f"{BOOT_FAILED_DELETED.text}\n`tpuflex logs` shows the end of its log, if it wrote one."
-    return FailedBootError(failure.message, hint=for_stack(hint, stack.name))
+    hint = Advice(
+        "{text}\n`{logs}` shows the end of its log, if it wrote one.", text=BOOT_FAILED_DELETED.text
+    )
+    return FailedBootError(failure.message, hint=hint)
 
 
 def delete_slice(cloud: Connection, stack_run: StackRun) -> None:
@@ -102,16 +103,21 @@ def _not_deleted(failure: FailedBootError, error: TpuflexError) -> FailedBootErr
     """The error where deleting it failed: that it is billed and what ends that come first, then the
     place of the host's log. The hint of ``error`` speaks of a `down`, which nobody ran, and that of
     ``failure`` of an `up` that waits; neither says who deletes it now."""
-    hint = (
-        f"{BOOT_FAILED_KEPT.text}, because that failed: {error.message}\n"
-        "`tpuflex down` deletes it; a later `tpuflex up` does not: it ran before that.\n"
-        f"{failure.hint.removesuffix(WAITS_AGAIN).rstrip()}"
+    hint = Advice(
+        "{text}, because that failed: {message}\n"
+        "`{down}` deletes it; a later `{up}` does not: it ran before that.\n"
+        "{known}",
+        text=BOOT_FAILED_KEPT.text,
+        message=error.message,
+        known=failure.known,
     )
     return FailedBootError(failure.message, hint=hint)
 
 
 def _kept(failure: FailedBootError, why: str) -> FailedBootError:
-    return FailedBootError(failure.message, hint=f"{BOOT_FAILED_KEPT.text}{why}\n{failure.hint}")
+    return FailedBootError(
+        failure.message, hint=Advice.lines(f"{BOOT_FAILED_KEPT.text}{why}", failure.hint)
+    )
 
 
 def _why_kept(

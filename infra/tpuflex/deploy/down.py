@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.deploy.purge import (
     nothing_text,
     planned_copies,
@@ -130,7 +131,7 @@ def protected(serving: Kept) -> ConflictError:
     the provider would refuse only after other resources are gone."""
     return ConflictError(
         f"{serving.id} is ACTIVE and {PROTECTED.text}: nothing was deleted",
-        hint=f"To delete it: {serving.remedy}, then run `tpuflex down` again.",
+        hint=Advice("To delete it: {remedy}, then run `{down}` again.", remedy=serving.remedy),
     )
 
 

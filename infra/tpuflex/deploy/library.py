@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.catalog.zones import is_misspelt
 from tpuflex.deploy.apis import require_apis
 from tpuflex.deploy.library_engine import LibraryEngine, regions_of, unfinished
@@ -15,7 +16,6 @@ from tpuflex.gcloud_commands import remove_bucket
 from tpuflex.google.required_apis import LIBRARY_APIS
 from tpuflex.inventory.kinds import BUCKET
 from tpuflex.naming import programs_key
-from tpuflex.terminal.output import for_stack
 from tpuflex.weights.library import ensure_programs_key, is_programs_key_there
 from tpuflex.weights.library_contents import (
     library_contents,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tpuflex.stack.connection import Connection
 
 _REGION = re.compile(r"[a-z]+-[a-z]+[0-9]+")
-_STAYS = "until `tpuflex library down`; what is in it is billed until then"
+_STAYS = Advice("until `{library_down}`; what is in it is billed until then")
 _RIGHTS_GONE = (
     "what was made again gives no endpoint its rights back: `down` and `up` those that were up"
 )
@@ -195,7 +195,7 @@ def _show_plan(
                 "compiled ones are kept for 90 days, signed with a secret of the library's",
             ),
             ("access", "private, uniform; what is replaced or deleted can be had back for 7 days"),
-            ("stays", for_stack(_STAYS, invocation.stack)),
+            ("stays", _STAYS.for_stack(invocation.stack, invocation.environ)),
         )
     )
     output.result()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.naming import account_email
@@ -158,7 +159,7 @@ def purge(weights: StackWeights, planned: Removal) -> Removal:
     if _pushed_since(planned, removal):
         raise ConflictError(
             f"{place}: somebody has pushed there meanwhile. The weights were left.",
-            hint="Look what is there: tpuflex weights verify. To remove it: tpuflex weights rm",
+            hint=Advice("Look what is there: {weights_verify}. To remove it: {weights_rm}"),
         )
     remove(removal)
     return removal
@@ -177,6 +178,9 @@ def _require_none(place: str, users: list[str], outcome: str) -> None:
             f"Other endpoints may use {place}:\n"
             + "\n".join(f"  {line}" for line in users)
             + f"\n{outcome}",
-            hint="Leave --purge-weights out: the weights then stay. Once nobody uses them:"
-            f" tpuflex weights rm {place}",
+            hint=Advice(
+                "Leave --purge-weights out: the weights then stay. Once nobody uses them:"
+                " {weights_rm} {place}",
+                place=place,
+            ),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,7 +25,6 @@ from tpuflex.errors import EngineError, NotFoundError
 from tpuflex.inventory.kinds import KINDS
 from tpuflex.inventory.unlisted import reasons, recorded, unseen_remedy
 from tpuflex.naming import QUEUED_RESOURCE
-from tpuflex.terminal.output import for_stack
 from tpuflex.weights.stack_weights import StackWeights, kept_line, kept_weights
 from tpuflex.weights.use import note_last_use
 
@@ -143,7 +143,7 @@ class StackTeardown:
         home = StackWeights(self._cloud)
         kept = kept_weights(home)
         line = kept_line(home, kept, planned.served)
-        return Left(kept, for_stack(line, self._cloud.stack.name))
+        return Left(kept, line.for_stack(self._cloud.stack.name, os.environ))
 
     def look(self) -> Planned:
         """What it would do.

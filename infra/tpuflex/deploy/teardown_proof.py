@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.errors import IncompleteTeardownError
 from tpuflex.inventory.kinds import NODE, SLICE
 from tpuflex.inventory.unlisted import reasons, unseen_remedy
@@ -48,13 +49,13 @@ class Kept:
     id: str
 
     @property
-    def remedy(self) -> str:
+    def remedy(self) -> Advice | str:
         """What to do so that it is deleted."""
         if self.keeper is Keeper.PROTECT:
             return f"pulumi state unprotect '{self.urn}'"
         if self.keeper is Keeper.RETAIN_ON_DELETE:
             return "delete it by hand: Pulumi forgets it with its stack"
-        return "set tpuflex:slice.deletion_protection to false and run `tpuflex up`"
+        return Advice("set tpuflex:slice.deletion_protection to false and run `{up}`")
 
     def __str__(self) -> str:
         return f"{self.id or self.urn} ({self.keeper}: {self.remedy})"
@@ -147,15 +148,20 @@ def refuse_unknown(inventory: Inventory, known: Collection[str]) -> None:
         return
     title = "This is there and ours, but not in the stack's state, so nothing was deleted:"
     hint = (
-        "Take it into the state, then `tpuflex down` again: tpuflex recover (with --take-over, if"
-        " a state of yours that is lost has made it)"
+        Advice(
+            "Take it into the state, then `{down}` again: {recover} (with --take-over, if"
+            " a state of yours that is lost has made it)"
+        )
         if known
-        else "Rebuild the state, then `tpuflex down` again: tpuflex recover --take-over"
+        else Advice("Rebuild the state, then `{down}` again: {recover} --take-over")
     )
     raise IncompleteTeardownError(
         "\n".join((title, *(f"  left: {i.kind} {i.name} ({i.location})" for i in stray))),
-        hint=f"{hint}\nOr delete it without a state: tpuflex sweep --yes"
-        + "".join(f" --slice {i.name}" for i in stray if i.kind == SLICE.name),
+        hint=Advice(
+            "{hint}\nOr delete it without a state: {sweep} --yes{slices}",
+            hint=hint,
+            slices="".join(f" --slice {i.name}" for i in stray if i.kind == SLICE.name),
+        ),
     )
 
 
@@ -170,7 +176,7 @@ def refuse_foreign(inventory: Inventory) -> None:
     head = "Nothing of this state is left, but something has its names and is not proved its own:"
     raise IncompleteTeardownError(
         "\n".join((head, *foreign_lines(inventory))),
-        hint="Whose it is, and how to share or take over its state: tpuflex sweep",
+        hint=Advice("Whose it is, and how to share or take over its state: {sweep}"),
     )
 
 
@@ -193,13 +199,16 @@ def _what(inventory: Inventory, title: str = "") -> str:
     return "\n".join((head, *lines))
 
 
-def _how(inventory: Inventory, project: str) -> str:
+def _how(inventory: Inventory, project: str) -> Advice:
     remedy = unseen_remedy(inventory.unseen, project)
     if remedy:
-        return f"{remedy}\nthen `tpuflex down` again: it lists everything once more."
+        return Advice(
+            "{remedy}\nthen `{down}` again: it lists everything once more.", remedy=remedy
+        )
     if not inventory.ours:
-        return "Run `tpuflex down` again; it lists everything once more."
-    return (
-        "After a run that was killed: tpuflex recover, then `tpuflex down` again. What no state "
-        f"knows of in {project}: tpuflex sweep"
+        return Advice("Run `{down}` again; it lists everything once more.")
+    return Advice(
+        "After a run that was killed: {recover}, then `{down}` again. What no state "
+        "knows of in {project}: {sweep}",
+        project=project,
     )

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.cli.endpoint.status import boot_text, moment_text
 from tpuflex.deploy.apis import require_apis
 from tpuflex.deploy.approval import Approval
@@ -35,7 +36,6 @@ from tpuflex.queued_resource.states import Lifecycle
 from tpuflex.settings.rules import warnings
 from tpuflex.settings.weights_source import PackagedModel
 from tpuflex.stack.progress import require_consent
-from tpuflex.terminal.output import for_stack
 from tpuflex.weights.source import check_source, weights_origin
 
 if TYPE_CHECKING:
@@ -166,8 +166,8 @@ def show_result(invocation: Invocation, cloud: Connection, status: SliceStatus) 
         )
     )
     output.result()
-    commands = 'Next: tpuflex ask "your question"\n      tpuflex status\n      tpuflex down'
-    output.result(for_stack(commands, stack.name))
+    commands = Advice('Next: {ask} "your question"\n      {status}\n      {down}')
+    output.result(commands.for_stack(stack.name, invocation.environ))
 
 
 def show_accepted_end(invocation: Invocation, cloud: Connection, plan: StackPlan) -> None:
@@ -189,10 +189,8 @@ def show_accepted_end(invocation: Invocation, cloud: Connection, plan: StackPlan
     output.progress(f"warning: {plan.run_over}.")
     output.result()
     output.heading("Nothing serves: the run is over")
-    commands = (
-        "For a new run: change tpuflex:slice.rerun, then tpuflex up\nTo clean up: tpuflex down"
-    )
-    output.result(for_stack(commands, stack.name))
+    commands = Advice("For a new run: change tpuflex:slice.rerun, then {up}\nTo clean up: {down}")
+    output.result(commands.for_stack(stack.name, invocation.environ))
 
 
 def _fetch(invocation: Invocation, cloud: Connection, plan: StackPlan) -> None:
@@ -267,8 +265,11 @@ def require_ready(cloud: Connection, skipped: Collection[str] = ()) -> None:
     failed = [each.name for each, checks in found if first_failure(checks) is not None]
     error = failure.error()
     options = " ".join(f"{SKIP_OPTION} {name}" for name in failed)
-    others = "`tpuflex doctor` shows all that was looked at"
-    error.hint = (
-        f"{error.hint}\nNothing was made. {others}; `tpuflex up {options}` goes on in spite of it."
+    others = Advice("`{doctor}` shows all that was looked at")
+    error.hint = Advice(
+        "{hint}\nNothing was made. {others}; `{up} {options}` goes on in spite of it.",
+        hint=error.hint,
+        others=others,
+        options=options,
     )
     raise error

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tpuflex.advice import Advice
 from tpuflex.errors import Finding, SettingsError, TpuflexError
 from tpuflex.google.reading import Unread
 
@@ -52,8 +53,8 @@ class Check:
     group: Group
     name: str
     standing: Standing
-    text: str
-    remedy: str = ""
+    text: Advice | str
+    remedy: Advice | str = ""
     kind: type[TpuflexError] = TpuflexError
 
     def to_json(self) -> dict[str, str]:
@@ -62,14 +63,16 @@ class Check:
             "group": self.group.value,
             "name": self.name,
             "standing": self.standing.value,
-            "text": self.text,
-            "remedy": self.remedy,
+            "text": str(self.text),
+            "remedy": str(self.remedy),
         }
 
     def error(self) -> TpuflexError:
         """The failure as the error that `up` refuses with."""
         if issubclass(self.kind, SettingsError):
-            return SettingsError("the stack", (Finding(self.name, self.text, self.remedy),))
+            return SettingsError(
+                "the stack", (Finding(self.name, str(self.text), str(self.remedy)),)
+            )
         return self.kind(f"{self.name}: {self.text}", hint=self.remedy)
 
 
@@ -80,15 +83,15 @@ class Subject:
     group: Group
     name: str
 
-    def ok(self, text: str) -> Check:
+    def ok(self, text: Advice | str) -> Check:
         """It is as it has to be."""
         return Check(self.group, self.name, Standing.OK, text)
 
-    def warning(self, text: str, remedy: str) -> Check:
+    def warning(self, text: Advice | str, remedy: Advice | str) -> Check:
         """`up` gets by, something else does not."""
         return Check(self.group, self.name, Standing.WARNING, text, remedy)
 
-    def failed(self, kind: type[TpuflexError], text: str, remedy: str) -> Check:
+    def failed(self, kind: type[TpuflexError], text: Advice | str, remedy: Advice | str) -> Check:
         """`up` cannot succeed; ``kind`` gives the exit code."""
         return Check(self.group, self.name, Standing.FAILED, text, remedy, kind)
 
@@ -96,7 +99,7 @@ class Subject:
         """It could not be read."""
         return Check(self.group, self.name, Standing.UNKNOWN, unread.why, unread.remedy)
 
-    def skipped(self, text: str) -> Check:
+    def skipped(self, text: Advice | str) -> Check:
         """It does not concern this stack."""
         return Check(self.group, self.name, Standing.SKIPPED, text)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.doctor.check import Check, Group, Subject
 from tpuflex.doctor.side_by_side import Examination
 from tpuflex.errors import ServiceDisabledError
@@ -54,7 +55,7 @@ def _check(project: str, api: GoogleApi, state: ApiState, managed: bool) -> Chec
         case ApiState.ENABLED:
             return subject.ok("enabled; only the hosts ask it")
         case ApiState.SETTLING:
-            again = "Wait a few minutes, or let `tpuflex up` wait: tpuflex up"
+            again = Advice("Wait a few minutes, or let `{up}` wait: {up}")
             return subject.warning(state.value, again)
         case ApiState.DISABLED if api.name == _ENABLER:
             return subject.failed(
@@ -65,7 +66,7 @@ def _check(project: str, api: GoogleApi, state: ApiState, managed: bool) -> Chec
                 ServiceDisabledError, "not enabled, and tpuflex:manage_apis is false", enable
             )
         case ApiState.DISABLED:
-            return subject.warning("not enabled; `tpuflex up` enables it first", enable)
+            return subject.warning(Advice("not enabled; `{up}` enables it first"), enable)
         case ApiState.UNKNOWN:
             return subject.unknown(
                 Unread("what is enabled may not be read, or gets no answer", enable)

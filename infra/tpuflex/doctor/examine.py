@@ -165,7 +165,7 @@ def _cloud(
             return connect(stack, environ, say, start=False)
         return google_cloud(stack, environ, say)
     except EmulatorError as error:
-        hint = error.hint.replace("\n", " ")
+        hint = str(error.hint).replace("\n", " ")
         return _CLOUD.skipped(f"{error.message} {hint}".strip())
     except TpuflexError as error:
         return machine.engine_check(error)

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from tpuflex.advice import Advice
 from tpuflex.doctor.check import Check, Group, Subject
 from tpuflex.doctor.side_by_side import Examination
 from tpuflex.engine.find import cached_engine, search
@@ -112,7 +113,7 @@ def engine_check(engine: str | TpuflexError) -> Check:
     if engine:
         return ENGINE.ok(engine)
     return ENGINE.warning(
-        "none yet: `tpuflex up` builds one first, in 3 to 5 minutes", "tpuflex engine --install"
+        Advice("none yet: `{up}` builds one first, in 3 to 5 minutes"), "tpuflex engine --install"
     )
 
 
@@ -138,18 +139,21 @@ def gcloud_check(gcloud: Gcloud | Unread | None) -> Check:
         return GCLOUD.unknown(gcloud)
     if gcloud is None:
         return GCLOUD.warning(
-            "not on PATH: `tpuflex logs`, `ssh` and `tunnel` run it", f"Install it: {INSTALL_PAGE}"
+            Advice("not on PATH: `{logs}`, `ssh` and `tunnel` run it"),
+            f"Install it: {INSTALL_PAGE}",
         )
     if "alpha" not in gcloud.components:
         return GCLOUD.warning(
-            "without the component alpha, with which alone `tpuflex logs`, `ssh` and `tunnel` go "
-            "through IAP",
+            Advice(
+                "without the component alpha, with which alone `{logs}`, `ssh` and `tunnel` go "
+                "through IAP"
+            ),
             str(install("alpha")),
         )
     return GCLOUD.ok("with the component alpha")
 
 
-def embedded_check(missing: Collection[str], running: str, image: str) -> Check:
+def embedded_check(missing: Collection[str], running: str, image: Advice | str) -> Check:
     """How the embedded cloud stands, for a stack that runs there.
 
     Args:
@@ -164,8 +168,8 @@ def embedded_check(missing: Collection[str], running: str, image: str) -> Check:
             "pip install 'tpuflex[embedded]'",
         )
     if image:
-        return EMBEDDED.warning(image, "tpuflex up")
-    return EMBEDDED.ok(f"runs at {running}" if running else "stopped; `tpuflex up` starts it")
+        return EMBEDDED.warning(image, Advice("{up}"))
+    return EMBEDDED.ok(f"runs at {running}" if running else Advice("stopped; `{up}` starts it"))
 
 
 def _examine_engine(machine: Machine) -> Check:
@@ -233,7 +237,7 @@ def _examine_embedded(stack: Stack) -> Check:
     address = Daemon(stack.project.home).address()
     image = installed_image(stack.settings.serving.image, stack.project.home)
     lacking = (
-        "" if image else "its vLLM is not installed yet: `tpuflex up` fetches about 1 GB first"
+        "" if image else Advice("its vLLM is not installed yet: `{up}` fetches about 1 GB first")
     )
     return embedded_check((), "" if address is None else address.url, lacking)
 

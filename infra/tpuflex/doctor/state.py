@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
+from tpuflex.advice import Advice
 from tpuflex.doctor.check import Check, Group, Subject
 from tpuflex.doctor.side_by_side import Examination
 from tpuflex.engine.backend import asked_backend
@@ -76,7 +77,7 @@ class HeldLock:
 
     described: str
     holder: Holder
-    remedy: str
+    remedy: Advice
 
 
 def examinations(machine: Machine, stack: Stack) -> list[Examination]:
@@ -150,12 +151,12 @@ def bucket_checks(url: str, stack: Stack, environ: Mapping[str, str]) -> Sequenc
 def _held_here(lock: LockHolder) -> HeldLock:
     holder = _HOLDERS[owner(lock, ThisMachine())]
     there = " (there)" if holder is Holder.ELSEWHERE else ""
-    return HeldLock(lock.described, holder, f"tpuflex recover{there}")
+    return HeldLock(lock.described, holder, Advice("{recover}{there}", there=there))
 
 
 def _held_in_bucket(found: Iterable[LockHolder], stack: str) -> list[HeldLock]:
     """`tpuflex recover` takes no lock out of a bucket: the engine does, from any machine."""
-    cancel = f"pulumi cancel --stack {stack}"
+    cancel = Advice.of(f"pulumi cancel --stack {stack}")
     return [
         HeldLock(lock.described, _HOLDERS[owner(lock, ThisMachine())], cancel) for lock in found
     ]
@@ -212,9 +213,11 @@ def lock_check(locks: Sequence[HeldLock] | Unread) -> Check:
         case Holder.GONE:
             return LOCK.warning(f"left behind by {lock.described}", lock.remedy)
         case Holder.ELSEWHERE:
-            remedy = f"Wait for it to end; if that process is gone: {lock.remedy}"
+            remedy = Advice(
+                "Wait for it to end; if that process is gone: {remedy}", remedy=lock.remedy
+            )
         case Holder.AT_WORK:
-            remedy = "Wait for it to end, or press Ctrl-C there."
+            remedy = Advice("Wait for it to end, or press Ctrl-C there.")
     return LOCK.failed(EngineError, f"held by {lock.described}", remedy)
 
 

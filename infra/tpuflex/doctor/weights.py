@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.boot.places import weights_prefix
 from tpuflex.doctor.check import Check, Group, Subject
 from tpuflex.doctor.side_by_side import Examination
@@ -176,12 +177,24 @@ def weights_check(
         )
     if place.active and stored is not None and stored.problems:
         return WEIGHTS.warning(
-            f"{place.url}: {lacking}; the slice is ACTIVE, so `tpuflex up` pushes nothing, and a"
-            " host that boots again would not find them",
+            Advice(
+                "{url}: {lacking}; the slice is ACTIVE, so `{up}` pushes nothing, and a"
+                " host that boots again would not find them",
+                url=place.url,
+                lacking=lacking,
+            ),
             place.push,
         )
     refused = ", and refuses others than the pinned ones" if place.pinned else ""
-    return WEIGHTS.ok(f"{place.url}: {lacking}; `tpuflex up` pushes from {place.source}{refused}")
+    return WEIGHTS.ok(
+        Advice(
+            "{url}: {lacking}; `{up}` pushes from {source}{refused}",
+            url=place.url,
+            lacking=lacking,
+            source=place.source,
+            refused=refused,
+        )
+    )
 
 
 def _complete_check(
@@ -196,8 +209,11 @@ def _complete_check(
         return WEIGHTS.failed(WeightsError, " ".join(chosen.message.split()), chosen.hint)
     # The state may name them, which only the engine reads.
     return WEIGHTS.warning(
-        f"{text}; not pushed from here, so `tpuflex up` serves them only if the slice was made for"
-        " them before",
+        Advice(
+            "{text}; not pushed from here, so `{up}` serves them only if the slice was made for"
+            " them before",
+            text=text,
+        ),
         chosen.hint,
     )
 

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.engine.events import Note, Progress, Step, progress_of
 from tpuflex.engine.failure import UNREADABLE, ProgramFailures, failure, less_than_planned
 from tpuflex.engine.find import Engine
@@ -165,7 +166,7 @@ class EngineCommands:
         if self.cancelled:
             raise InterruptedByUser(
                 "Stopped on request; what was done so far is in the stack's state.",
-                hint="Run the same command again to go on, or `tpuflex down` to remove it.",
+                hint=Advice("Run the same command again to go on, or `{down}` to remove it."),
             ) from cause
         if self._failures.errors:
             raise self._failures.errors[0] from cause

@@ -13,6 +13,7 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from tpuflex import gcloud_commands
+from tpuflex.advice import Advice
 from tpuflex.both_ends import both_ends_of_lines
 from tpuflex.codes import Code, deciding
 from tpuflex.engine.events import Note, Step
@@ -69,7 +70,7 @@ _REMOVED = re.compile(r"no stack named '([^']+)' found")
 #: Cloud Storage's words for a bucket name that another project has
 #: (https://cloud.google.com/storage/docs/json_api/v1/status-codes#409-conflict).
 _BUCKET_TAKEN = re.compile(r"bucket name(?: \S+)? is not available")
-_RECOVER = "An earlier run was killed. Repair its state first: tpuflex recover"
+_RECOVER = Advice("An earlier run was killed. Repair its state first: {recover}")
 #: What the engine says of a step, or an input, that is not in the plan which it is held to (its
 #: ``pkg/resource/deploy/step_generator.go``), and of a resource with steps in that plan to which it
 #: did not come, or which were not needed (``deployment_executor.go`` there).
@@ -175,18 +176,21 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
         stderr: what the engine printed to standard error.
     """
     if _LOCKED.search(stderr):
-        free = "pulumi cancel" if _LOCK_IN_BUCKET.search(stderr) else "tpuflex recover"
+        free = "pulumi cancel" if _LOCK_IN_BUCKET.search(stderr) else Advice("{recover}")
         return EngineError(
             f"{LOCKED}{_holder(stderr)}",
-            hint="Wait for it to end, or press Ctrl-C there, and run this again. If that process is"
-            f" dead: {free}",
+            hint=Advice(
+                "Wait for it to end, or press Ctrl-C there, and run this again. If that process is"
+                " dead: {free}",
+                free=free,
+            ),
             locked=True,
         )
     if (removed := _REMOVED.search(stderr)) is not None:
         return NotFoundError(
             f"The stack {removed[1]} is not there any more: a `tpuflex down` that ran meanwhile"
             " has removed it.",
-            hint="Run `tpuflex up` to bring it up anew.",
+            hint=Advice("Run `{up}` to bring it up anew."),
         )
     notes = list(notes)
     hint = _RECOVER if _TORN.search(stderr) or any(_PENDING.search(n.text) for n in notes) else ""
@@ -196,7 +200,7 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
         if not said:
             return EngineError(
                 f"pulumi {operation} ended without a word: it crashed or was killed.",
-                hint="" if operation == "preview" else "Repair the state first: tpuflex recover",
+                hint="" if operation == "preview" else Advice("Repair the state first: {recover}"),
             )
         return EngineError(f"pulumi {operation} failed:\n{said}", hint=hint)
     crash = next((match for p in problems if (match := _PROGRAM.search(p.text))), None)
@@ -211,8 +215,10 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
             "The stack's state, its files or the cloud have changed since it was planned. The"
             " engine stopped before the first step that was not in the plan:"
             f" {_step_of(unplanned)}.",
-            hint="What was in the plan may be done in part. Run `tpuflex up` again for the plan as"
-            " it is now; with --expect, have that approved first.",
+            hint=Advice(
+                "What was in the plan may be done in part. Run `{up}` again for the plan as"
+                " it is now; with --expect, have that approved first."
+            ),
         )
     died = next((match for p in problems if (match := _DIED.search(p.text))), None)
     if died is not None:
@@ -224,13 +230,16 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
         command = gcloud_commands.end_retention(f"gs://{retained['bucket']}")
         return IncompleteTeardownError(
             text,
-            hint="Run `tpuflex down` again after that time. To end the policy before, unless it is"
-            f" locked: {command}",
+            hint=Advice(
+                "Run `{down}` again after that time. To end the policy before, unless it is"
+                " locked: {command}",
+                command=command,
+            ),
         )
     code = deciding(problem.code for problem in problems)
     if operation == "destroy" and code is Code.NOT_GONE:
         return IncompleteTeardownError(
-            text, hint="Run `tpuflex down` again: it goes on where this one stopped."
+            text, hint=Advice("Run `{down}` again: it goes on where this one stopped.")
         )
     if code is None:
         stale = operation == "destroy" and _GONE.search(text) is not None
@@ -245,19 +254,20 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
         mending = refusal_remedy(text)
         # Our own provider has said it already, where its error had a remedy.
         said = "" if mending in text else mending
-        advice = "\n".join(filter(None, (billed, said, advice)))
+        advice = Advice.lines(billed, said, advice)
     return kind(text, hint=hint or advice)
 
 
-def _advice(operation: str, text: str) -> str:
+def _advice(operation: str, text: str) -> Advice | str:
     """What to do about a failure that has no code."""
     if "passphrase" in text:
         return "Set PULUMI_CONFIG_PASSPHRASE."
     if _EXISTS.search(text):
-        return "If an earlier run made it, `tpuflex recover` adds it to the state."
+        return Advice("If an earlier run made it, `{recover}` adds it to the state.")
     if operation == "destroy" and _GONE.search(text):
-        return "It is gone, but the state has it: run `tpuflex recover`, then `tpuflex down` again."
-    return (operation == "destroy" and foreign_rules_advice(text)) or _again(operation)
+        return Advice("It is gone, but the state has it: run `{recover}`, then `{down}` again.")
+    foreign = foreign_rules_advice(text) if operation == "destroy" else None
+    return foreign or _again(operation)
 
 
 def _death(operation: str, plugin: str, printed: str) -> EngineError:
@@ -270,7 +280,7 @@ def _death(operation: str, plugin: str, printed: str) -> EngineError:
         return EngineError(message, hint="Nothing was changed: run it again.")
     return EngineError(
         f"{message}\nWhat it had begun may be in the cloud but not in the state.",
-        hint="Repair the state first: tpuflex recover",
+        hint=Advice("Repair the state first: {recover}"),
     )
 
 
@@ -353,20 +363,20 @@ class CodeOutcome:
     """
 
     error: type[TpuflexError]
-    hint: str | None = None
+    hint: Advice | str | None = None
 
 
-_ENDED = TABLE[Condition.ENDED].status.text
+_ENDED = Advice.of(TABLE[Condition.ENDED].status.text)
 #: How a command ends, by the code of its failure; a `down` of what is :attr:`Code.NOT_GONE` ends
 #: with :class:`IncompleteTeardownError`.
 OUTCOMES: Mapping[Code, CodeOutcome] = {
     Code.WAITING: CodeOutcome(CapacityError, ""),
     Code.CAPACITY: CodeOutcome(
         CapacityError,
-        "The request is kept: run `tpuflex up` again to go on waiting, or `tpuflex down`.",
+        Advice("The request is kept: run `{up}` again to go on waiting, or `{down}`."),
     ),
     Code.RUN_OVER: CodeOutcome(BootError, "These are keys of tpuflex:slice in the stack file."),
-    Code.RUN_ENDED: CodeOutcome(BootError, f"{_ENDED[:1].upper()}{_ENDED[1:]}."),
+    Code.RUN_ENDED: CodeOutcome(BootError, _ENDED.sentence()),
     Code.NOT_GONE: CodeOutcome(ConflictError),
     Code.PROTECTED: CodeOutcome(ConflictError, ""),
     Code.NOT_SERVING: CodeOutcome(BootError, ""),
@@ -377,5 +387,7 @@ OUTCOMES: Mapping[Code, CodeOutcome] = {
 }
 
 
-def _again(operation: str) -> str:
-    return f"Run `tpuflex {'down' if operation == 'destroy' else 'up'}` again once that is fixed."
+def _again(operation: str) -> Advice:
+    if operation == "destroy":
+        return Advice("Run `{down}` again once that is fixed.")
+    return Advice("Run `{up}` again once that is fixed.")

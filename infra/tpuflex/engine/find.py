@@ -147,7 +147,7 @@ def _install(
         try:
             return installer(home, environ, progress)
         except EngineError as error:
-            failures.append("\n".join(filter(None, (error.message, error.hint))))
+            failures.append(str(error))
             progress(error.message.partition("\n")[0].rstrip(":"))
     tried = "\n".join("  - " + failure.replace("\n", "\n    ") for failure in failures)
     raise EngineError(f"No Pulumi engine can be had. Tried:\n{tried}", hint=WAYS_OUT)

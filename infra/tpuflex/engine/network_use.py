@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from tpuflex import gcloud_commands
+from tpuflex.advice import Advice
 
 #: https://cloud.google.com/compute/docs/troubleshooting/troubleshooting-resource-in-use
 _IN_USE = re.compile(
@@ -17,15 +18,16 @@ _IN_USE = re.compile(
 )
 
 
-def foreign_rules_advice(text: str) -> str:
-    """What to do about a failed ``down`` whose messages are ``text``; empty if no firewall rule
+def foreign_rules_advice(text: str) -> Advice | None:
+    """What to do about a failed ``down`` whose messages are ``text``; None if no firewall rule
     keeps its network."""
     found = list(_IN_USE.finditer(text))
     if not found:
-        return ""
+        return None
     rules = dict.fromkeys(match["rule"] for match in found)
     command = gcloud_commands.delete_firewall_rules(found[0]["project"], *rules)
-    return (
+    return Advice(
         "The stack has no such firewall rule: somebody else made it, or an organisation that adds"
-        f" rules to every network. Run: {command}\nthen `tpuflex down` again."
+        " rules to every network. Run: {command}\nthen `{down}` again.",
+        command=command,
     )

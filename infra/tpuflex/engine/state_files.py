@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tpuflex.advice import Advice
 from tpuflex.errors import EngineError
 
 
@@ -97,15 +98,19 @@ def _size(file: Path) -> str:
     return f"it has {size} bytes that are not whole JSON." if size else "it is empty."
 
 
-def _restored(file: Path) -> str:
+def _restored(file: Path) -> Advice:
     """How to get a state back where ``file`` is damaged."""
     before, there = Path(f"{file}.bak"), shlex.quote(str(file))
     if before.is_file() and _complete(before):
         copy = f"cp {shlex.quote(str(before))} {there}"
-        return f"The state before the last change is beside it: {copy}\nThen: tpuflex recover"
-    return (
-        f"Move it away: mv {there} {shlex.quote(f'{file}.damaged')}\n"
-        "Then rebuild the state from the cloud: tpuflex recover --take-over"
+        return Advice(
+            "The state before the last change is beside it: {copy}\nThen: {recover}", copy=copy
+        )
+    return Advice(
+        "Move it away: mv {there} {away}\n"
+        "Then rebuild the state from the cloud: {recover} --take-over",
+        there=there,
+        away=shlex.quote(f"{file}.damaged"),
     )
 
 

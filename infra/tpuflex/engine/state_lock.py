@@ -20,6 +20,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
+from tpuflex.advice import Advice
 from tpuflex.errors import EngineError
 
 #: A process's start is known to about a second; a lock is written after its owner started.
@@ -168,8 +169,10 @@ def break_locks(
             case Owner.ELSEWHERE:
                 raise _refusal(
                     lock,
-                    "From here it cannot be told whether that process lives. If it does not, "
-                    "run `tpuflex recover` there, or remove the lock: pulumi cancel",
+                    Advice(
+                        "From here it cannot be told whether that process lives. If it does not, "
+                        "run `{recover}` there, or remove the lock: pulumi cancel"
+                    ),
                 )
     for lock in found:
         lock.path.unlink(missing_ok=True)
@@ -198,7 +201,7 @@ def _settled_owner(lock: Lock, processes: Processes, sleep: Callable[[float], No
     return owner(lock, processes)
 
 
-def _refusal(lock: Lock, hint: str) -> EngineError:
+def _refusal(lock: Lock, hint: Advice | str) -> EngineError:
     return EngineError(f"The stack is locked by {lock.described}.", hint=hint)
 
 

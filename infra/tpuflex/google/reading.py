@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from tpuflex.advice import Advice
 from tpuflex.errors import NotFoundError, ServiceDisabledError, TpuflexError
 from tpuflex.gcloud_commands import enable_services
 
@@ -37,7 +38,7 @@ class Unread:
     """
 
     why: str
-    remedy: str = _AGAIN
+    remedy: Advice | str = _AGAIN
 
 
 def attempt(

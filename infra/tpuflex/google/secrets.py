@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import google_crc32c
 
+from tpuflex.advice import Advice
 from tpuflex.errors import ApiError, ConflictError, Finding, NotFoundError, SettingsError
 from tpuflex.google.paging import objects, pages
 from tpuflex.google.transport import Api, JsonObject
@@ -65,11 +66,13 @@ class SecretClient:
             raise ConflictError(
                 f"Version {number} of the secret {secret.rpartition('/')[2]} was disabled or"
                 f" destroyed: {error.message.rpartition('FAILED_PRECONDITION: ')[2]}",
-                hint="One that is only disabled can be enabled in Secret Manager. Else write"
-                " another one under tpuflex:secrets in the stack file (of the stack's own secret"
-                " the next number, which tpuflex secrets ensure adds; of yours the name of a"
-                " version that is there),\nthen: tpuflex up. A host fetches its keys when it boots;"
-                " one that runs keeps what it has, which nobody can read any more.",
+                hint=Advice(
+                    "One that is only disabled can be enabled in Secret Manager. Else write another"
+                    " one under tpuflex:secrets in the stack file (of the stack's own secret the"
+                    " next number, which {secrets_ensure} adds; of yours the name of a version that"
+                    " is there),\nthen: {up}. A host fetches its keys when it boots;"
+                    " one that runs keeps what it has, which nobody can read any more."
+                ),
             ) from error
         if not isinstance(payload, dict):
             raise ApiError(f"{version} came without a payload")

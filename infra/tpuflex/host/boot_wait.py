@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from operator import attrgetter
 
+from tpuflex.advice import Advice
 from tpuflex.duration import format_duration
 from tpuflex.errors import (
     AccessError,
@@ -20,28 +21,27 @@ from tpuflex.host.report import HostReport
 from tpuflex.host.serving import OLD_AFTER_S, Serving, ServingPhase
 
 #: Advice for a host that is only slow.
-LATER = "`tpuflex up` keeps waiting, `tpuflex status` looks, `tpuflex down` ends it."
+LATER = Advice("`{up}` keeps waiting, `{status}` looks, `{down}` ends it.")
 
 #: Advice for a host that gave up: it stays as it is, and is billed, until the next one is made.
-AGAIN = (
+AGAIN = Advice(
     "When the cause is mended, get a new host: write another word at tpuflex:slice.rerun in the"
-    " stack file\nand run `tpuflex up`, which keeps the weights.\nUntil then this one"
-    " goes on being billed: `tpuflex down` ends it."
+    " stack file\nand run `{up}`, which keeps the weights.\nUntil then this one"
+    " goes on being billed: `{down}` ends it."
 )
 
-#: The last line of :data:`SILENT`.
-WAITS_AGAIN = "`tpuflex up` waits again, `tpuflex down` ends it."
+#: Said after :data:`SILENT`.
+_WAITS_AGAIN = Advice("`{up}` waits again, `{down}` ends it.")
 
 #: What keeps a host silent. gcloud's own help on guest attributes names the policy; that Secure
 #: Boot can fail a boot: https://cloud.google.com/compute/shielded-vm/docs/shielded-vm#secure-boot.
-SILENT = (
+SILENT = Advice(
     "Until it says something it is billed all the same. What keeps a host silent:\n"
-    "  - the organization policy compute.disableGuestAttributesAccess (`tpuflex doctor` reads it):"
-    "\n    have it lifted for the project, then `tpuflex up`\n"
+    "  - the organization policy compute.disableGuestAttributesAccess (`{doctor}` reads it):"
+    "\n    have it lifted for the project, then `{up}`\n"
     "  - Secure Boot, which lets nothing unsigned boot: remove tpuflex:slice.secure_boot\n"
     "  - the startup script is missing, changed by somebody, or stuck, or the host has no way to\n"
-    "    Google's APIs (firewall rules and routes that are not ours)\n"
-    f"{WAITS_AGAIN}"
+    "    Google's APIs (firewall rules and routes that are not ours)"
 )
 
 #: Seconds after which a host has learned that its drain was called off: it is told at once, and
@@ -74,13 +74,14 @@ class BootAdvice:
 
     Attributes:
         failed: when the host says that its boot failed.
-        silent: when it says nothing.
+        silent: when it says nothing; followed by ``again``.
         later: when it is only slow.
     """
 
-    failed: str = AGAIN
-    silent: str = SILENT
-    later: str = LATER
+    failed: Advice | str = AGAIN
+    silent: Advice | str = SILENT
+    again: Advice | str = _WAITS_AGAIN
+    later: Advice | str = LATER
 
 
 @dataclass
@@ -107,7 +108,7 @@ class BootWait:
     sleep: Callable[[float], None]
     changed: Callable[[HostReport], None]
     refused: Callable[[str], None]
-    log: str
+    log: Advice | str
     advice: BootAdvice = BootAdvice()
     serves: Callable[[HostReport], bool] = attrgetter("serves")
     _last: HostReport | None = field(init=False, default=None)
@@ -155,11 +156,11 @@ class BootWait:
 
     def _judge(self, report: HostReport | None) -> None:
         """Raise once it is clear, or time, that this boot came to nothing."""
-        log, now = f"The host's log: {self.log}\n", self.now()
+        log, now = self._where_log(), self.now()
         if report is not None and report.error:
             raise FailedBootError(
                 f"The host failed in phase {report.phase or 'start'}: {report.reason}",
-                hint=f"{log}{self.advice.failed}",
+                hint=Advice.lines(log, self.advice.failed),
             )
         if report is not None and report.ready and report.serving is not None:
             self._judge_server(report.serving)
@@ -169,18 +170,23 @@ class BootWait:
         if self._refusal is None and self._last is None and now - self._began >= patience:
             waited = _span(now - self._began)
             raise FailedBootError(
-                f"The host has reported nothing for {waited}.", hint=f"{log}{self.advice.silent}"
+                f"The host has reported nothing for {waited}.",
+                hint=Advice.lines(log, self.advice.silent),
+                again=self.advice.again,
             )
         if now - self._began >= self.deadlines.ready:
-            raise BootError(self._overdue(now - self._began), hint=f"{log}{self.advice.later}")
+            raise BootError(
+                self._overdue(now - self._began), hint=Advice.lines(log, self.advice.later)
+            )
 
     def _judge_server(self, serving: Serving) -> None:
         """Raise where a host that was READY does not serve any more. One that is degraded may serve
         again, and a drain that a deletion has begun may have been called off just now."""
-        log = f"The host's log: {self.log}\n"
+        log = self._where_log()
         if serving.phase is ServingPhase.FAILED:
             raise FailedBootError(
-                f"The host's server has failed: {serving.reason}", hint=f"{log}{self.advice.failed}"
+                f"The host's server has failed: {serving.reason}",
+                hint=Advice.lines(log, self.advice.failed),
             )
         if serving.phase is not ServingPhase.DRAINING:
             self._drains_since = None
@@ -191,17 +197,21 @@ class BootWait:
         if now - self._drains_since >= _CALLED_OFF_SECONDS:
             raise BootError(
                 f"The host takes no new requests any more: {serving.reason}",
-                hint=f"{log}{self.advice.failed}",
+                hint=Advice.lines(log, self.advice.failed),
             )
 
     def _unreadable(self, refusal: AccessError | ApiError, since: float) -> TpuflexError:
         """The error when reports are refused for good. That tells nothing of the host, but of a
         permission that is missing, or a service that does not work."""
         kind = AccessError if isinstance(refusal, AccessError) else ApiError
-        advice = self.advice.silent if self._last is None else self.advice.later
-        hint = "\n".join(filter(None, (refusal.hint, f"The host's log: {self.log}", advice)))
+        silent = (self.advice.silent, self.advice.again)
+        advice = silent if self._last is None else (self.advice.later,)
+        hint = Advice.lines(refusal.hint, self._where_log(), *advice)
         message = f"The host's report could not be read for {_span(since)}: {refusal.message}"
         return kind(message, hint=hint)
+
+    def _where_log(self) -> Advice:
+        return Advice("The host's log: {log}", log=self.log)
 
     def _overdue(self, waited: float) -> str:
         if self._last is None:
@@ -242,7 +252,7 @@ class SaidAnew:
         advice: what the error says to do.
     """
 
-    def __init__(self, now: Callable[[], float], advice: str) -> None:
+    def __init__(self, now: Callable[[], float], advice: Advice | str) -> None:
         self._now = now
         self._advice = advice
         self._began = 0.0

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.errors import AlreadyExistsError
 from tpuflex.google.apis import Apis
 from tpuflex.google.bucket_owner import OWN_BUCKET
@@ -175,14 +176,14 @@ def read_library_secret(apis: Apis, secret: str, project: str) -> CloudResource:
     name = secret.rpartition("/")[2]
     found = described(SECRET, answer, name=name, place="", id_=secret)
     if found.marker.owner != library_names(project).owner:
-        hint = (
-            "They may know its value. Find out who it was and delete it; then: tpuflex library up"
+        hint = Advice(
+            "They may know its value. Find out who it was and delete it; then: {library_up}"
         )
         raise _unmarked(f"secret {secret}", project, hint)
     return found
 
 
-def _unmarked(what: str, project: str, hint: str) -> AlreadyExistsError:
+def _unmarked(what: str, project: str, hint: Advice | str) -> AlreadyExistsError:
     return AlreadyExistsError(
         f"The {what} does not carry the marker of the library of {project}: it was made by somebody"
         " else. Nothing was sent.",

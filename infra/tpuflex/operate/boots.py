@@ -15,6 +15,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from pulumi_plugin.printable import printable
+from tpuflex.advice import Advice
 from tpuflex.errors import NotFoundError
 from tpuflex.google.cloud_logging import LOG, RETENTION_DAYS, BootEntry, boot_entries
 from tpuflex.host.report import PHASES, READY, REPORT, HostReport, host_report, together
@@ -118,8 +119,11 @@ def boots_of(cloud: Connection, last: int) -> Boots:
     if not boots:
         raise NotFoundError(
             f"Cloud Logging has no boot of a host of stack {stack.name}.",
-            hint=f"A host writes there while it boots, which is kept for {RETENTION_DAYS} days:"
-            " `tpuflex up` brings one up, `tpuflex status` shows what there is.",
+            hint=Advice(
+                "A host writes there while it boots, which is kept for {days} days:"
+                " `{up}` brings one up, `{status}` shows what there is.",
+                days=RETENTION_DAYS,
+            ),
         )
     source = f"projects/{stack.settings.project}/logs/{LOG}"
     return Boots(source, boots, median_seconds(boots), median_total(boots))

@@ -19,6 +19,7 @@ import requests
 from requests.adapters import HTTPAdapter
 
 from tpuflex import gcloud_commands
+from tpuflex.advice import Advice
 from tpuflex.boot.certificate import read_certificate
 from tpuflex.errors import AccessError, NotFoundError, TpuflexError
 from tpuflex.gcloud_commands import GcloudCommand, held_tunnel, install
@@ -28,7 +29,6 @@ from tpuflex.operate.gcloud import INSTALL_PAGE, find_gcloud
 from tpuflex.operate.iap_tunnel import OPEN_WITHIN_S, open_tunnel
 from tpuflex.operate.slice import slice_status
 from tpuflex.stack.emulator import Daemon
-from tpuflex.terminal.output import for_stack
 
 if TYPE_CHECKING:
     from tpuflex.operate.slice import SliceStatus
@@ -261,25 +261,27 @@ def session(cloud: Connection, endpoint: str) -> requests.Session:
 
 def unreachable_hint(
     cloud: Connection, status: SliceStatus, *, through: Route = Route.DIRECT
-) -> str:
+) -> Advice:
     """What to try when the endpoint cannot be reached, directly or ``through`` a tunnel."""
-    ready = "`tpuflex status` says whether the host is READY."
+    ready = Advice("`{status}` says whether the host is READY.")
     if through is Route.IAP:
-        text = f"The tunnel is open, and nothing answers at its end: {ready}"
-        return for_stack(text, cloud.stack.name)
+        return Advice("The tunnel is open, and nothing answers at its end: {ready}", ready=ready)
     if cloud.stack.embedded:
-        return for_stack(ready, cloud.stack.name)
+        return ready
     port = cloud.stack.settings.serving.port
     command = gcloud_commands.tunnel(
         status.node, local_port=port, address=status.address, port=port
     )
-    text = (
-        f"{ready} The endpoint has a private address: add your range to "
+    return Advice(
+        "{ready} The endpoint has a private address: add your range to "
         "tpuflex:network.allowed_cidrs, or open a tunnel and ask through it:\n"
-        f"  {command}\n  {command.hint}\n"
-        f"  tpuflex ask --endpoint {cloud.stack.settings.url('127.0.0.1')} …"
+        "  {command}\n  {described}\n"
+        "  {ask} --endpoint {local} …",
+        ready=ready,
+        command=command,
+        described=command.hint,
+        local=cloud.stack.settings.url("127.0.0.1"),
     )
-    return for_stack(text, cloud.stack.name)
 
 
 def tunnel_environment(cloud: Connection) -> dict[str, str]:
@@ -344,5 +346,5 @@ def not_there(cloud: Connection, status: SliceStatus, lacking: str) -> NotFoundE
     return NotFoundError(
         f"Stack {cloud.stack.name} has {lacking}: {status.queued_resource} is {status.state}, "
         f"{status.sentence}.",
-        hint=for_stack(status.advice_sentence, cloud.stack.name),
+        hint=status.advice.sentence(),
     )

@@ -13,6 +13,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.errors import AccessError, TpuflexError
 from tpuflex.operate.endpoint_connection import Route, reached, route, session
@@ -32,22 +33,22 @@ if TYPE_CHECKING:
 #: Seconds for a tunnel to open.
 _TUNNEL_WITHIN_S = 20.0
 #: What to do about a slice that another state has made: `down` and `up` of this one leave it alone.
-_NOT_ENDED_HERE = (
-    "whoever has that state ends it with `tpuflex down`; here that leaves it alone, until its state"
+_NOT_ENDED_HERE = Advice(
+    "whoever has that state ends it with `{down}`; here that leaves it alone, until its state"
     " is shared or taken over"
 )
 #: Said of a slice whose run is over in a zone that the stack file does not name.
-_ENDED_ELSEWHERE = "for a new run: `tpuflex up`; `tpuflex down` cleans up"
+_ENDED_ELSEWHERE = Advice("for a new run: `{up}`; `{down}` cleans up")
 #: Said where the stack file asks for the next run, whatever else it says.
-_ENDED_RENEWS = (
-    "`tpuflex up` starts the next run (tpuflex:slice.renew_before); `tpuflex down` cleans up"
+_ENDED_RENEWS = Advice(
+    "`{up}` starts the next run (tpuflex:slice.renew_before); `{down}` cleans up"
 )
 #: Said where the cloud refuses to tell.
 _LAST_KNOWN = "The stack's state last knew of {}: it may still run, and be billed."
 #: Said of a host that has not served yet, where the stack file says ``on_boot_failure: delete``.
-_DELETED_BY_ITS_UP = (
+_DELETED_BY_ITS_UP = Advice(
     "; only the `up` during which it was granted deletes it if its boot\n"
-    "fails (tpuflex:slice.on_boot_failure): a later one does not, `tpuflex down` does"
+    "fails (tpuflex:slice.on_boot_failure): a later one does not, `{down}` does"
 )
 
 
@@ -95,7 +96,7 @@ class EndpointStatus:
         return too_old(self.version, self.stack)
 
     @property
-    def advice(self) -> str:
+    def advice(self) -> Advice:
         """What to do, with what the stack file says about it."""
         return _NOT_ENDED_HERE if self.foreign else advice_text(self.slice, self.stack)
 
@@ -118,7 +119,7 @@ class EndpointStatus:
             "usd_so_far": None if self.spent is None else float(self.spent),
             "boot_seconds": host.seconds_by_phase() if host else {},
             "memory": planned_memory(settings),
-            "slice": {**self.slice.to_json(), "advice": self.advice},
+            "slice": {**self.slice.to_json(), "advice": str(self.advice)},
             "foreign": self.foreign,
             "insecure": self.insecure,
             "health": None if self.health is None else self.health.to_json(),
@@ -169,7 +170,7 @@ def health(
             connections = session(cloud, found.url)
             return ask_health(found.url, connections, through=way, now=time.monotonic)
     except TpuflexError as error:
-        return Health(None, why=" ".join((error.message, error.hint)).strip())
+        return Health(None, why=f"{error.message} {error.hint}".strip())
 
 
 def too_old(version: str, stack: Stack) -> str:
@@ -191,7 +192,7 @@ def with_last_known(error: AccessError, requests: tuple[str, ...]) -> AccessErro
     return type(error)(message, hint=error.hint, code=error.code)
 
 
-def advice_text(status: SliceStatus, stack: Stack) -> str:
+def advice_text(status: SliceStatus, stack: Stack) -> Advice:
     """What to do about the slice, with what the stack file says about it."""
     slice_ = stack.settings.slice
     if status.condition is Condition.ENDED and slice_.renew_before is not None:
@@ -199,7 +200,7 @@ def advice_text(status: SliceStatus, stack: Stack) -> str:
     if status.condition is Condition.ENDED and status.zone not in slice_.zones:
         return _ENDED_ELSEWHERE
     if status.condition is Condition.ENDED and slice_.on_run_end == "accept":
-        return ACCEPTED.text
+        return Advice.of(ACCEPTED.text)
     if status.outcome is BOOTING and slice_.on_boot_failure == "delete":
-        return status.advice + _DELETED_BY_ITS_UP
+        return Advice("{now}{later}", now=status.advice, later=_DELETED_BY_ITS_UP)
     return status.advice

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import socket
 import subprocess
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.errors import ConflictError, TpuflexError
 from tpuflex.gcloud_commands import held_tunnel
 from tpuflex.gcloud_commands import ssh as ssh_command
@@ -19,7 +21,6 @@ from tpuflex.operate.endpoint_connection import (
 )
 from tpuflex.operate.iap_tunnel import await_own_port
 from tpuflex.stack.progress import Report, silent
-from tpuflex.terminal.output import for_stack
 
 if TYPE_CHECKING:
     from tpuflex.stack.connection import Connection
@@ -39,11 +40,10 @@ def ssh(cloud: Connection, report: Report = silent) -> int:
         raise ConflictError(
             "The host is processes of this machine, and has no SSH server: there is nothing to log "
             "in to.",
-            hint=for_stack(
-                "`tpuflex logs` shows its log. Hosts that are made with `tpuflex emulator "
-                'strictness \'{"network": {"private_addresses": true}}\'` have one behind an '
-                "emulated IAP.",
-                cloud.stack.name,
+            hint=Advice(
+                "`{logs}` shows its log. Hosts that are made with `tpuflex emulator strictness "
+                '\'{{"network": {{"private_addresses": true}}}}\'` have one behind an '
+                "emulated IAP."
             ),
         )
     command = ssh_command(status.node)
@@ -69,18 +69,18 @@ def tunnel(cloud: Connection, local_port: int | None = None, report: Report = si
     if ipaddress.ip_address(status.address).is_loopback:
         raise ConflictError(
             "The endpoint is on this machine: it needs no tunnel.",
-            hint=for_stack("`tpuflex status` shows its URL.", name),
+            hint=Advice("`{status}` shows its URL."),
         )
     port = settings.serving.port
     local = local_port or port
     url = settings.url("127.0.0.1", port=local)
-    ask = for_stack("tpuflex ask", name)
+    ask = Advice("{ask}").for_stack(name, os.environ)
     try:
         socket.create_server(("127.0.0.1", local)).close()
     except OSError as error:
         raise ConflictError(
             f"Port {local} of this machine cannot be used: {error.strerror}.",
-            hint=for_stack("Choose another: tpuflex tunnel", name) + " --port PORT",
+            hint=Advice("Choose another: {tunnel} --port PORT"),
         ) from error
     command = held_tunnel(status.node, local_port=local, address=status.address, port=port)
     words = require_gcloud(command, cloud.environ)

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from tpuflex.advice import Advice
 from tpuflex.errors import AccessError, ApiError, NotFoundError
 from tpuflex.gcloud_commands import host_log
 from tpuflex.google.cloud_logging import LOG, RETENTION_DAYS, BootEntry, boot_entries, last_boot
@@ -26,7 +27,6 @@ from tpuflex.operate.endpoint_connection import (
 )
 from tpuflex.stack.emulator import Daemon
 from tpuflex.stack.progress import Report, silent
-from tpuflex.terminal.output import for_stack
 
 if TYPE_CHECKING:
     from tpuflex.stack.connection import Connection
@@ -136,7 +136,7 @@ def logs(
         return _over_ssh(cloud, node, part, show, report, follow=follow)
     path = emulated_log(cloud, node)
     if path is None:
-        return _kept_log(cloud, part, show, report, absent=_not_running(cloud, node))
+        return _kept_log(cloud, part, show, report, absent=_not_running(node))
     return _file(cloud, path, part, show, follow=follow)
 
 
@@ -203,10 +203,10 @@ def emulated_log(cloud: Connection, node: str) -> Path | None:
     return None if first is None else Path(first["serial_log"])
 
 
-def _not_running(cloud: Connection, node: str) -> NotFoundError:
+def _not_running(node: str) -> NotFoundError:
     return NotFoundError(
         f"No host of {node} runs, or it writes no log.",
-        hint=for_stack("`tpuflex status` shows its state.", cloud.stack.name),
+        hint=Advice("`{status}` shows its state."),
     )
 
 
@@ -253,15 +253,18 @@ def _kept_log(
             raise
         raise NotFoundError(
             f"{absent_message}The end of its boot log cannot be read: {error.message}",
-            hint="\n".join(filter(None, (error.hint, absent_hint))),
+            hint=Advice.lines(error.hint, absent_hint),
         ) from error
     if not entries:
         of = "it" if absent else f"stack {stack.name}"
         raise NotFoundError(
             f"{absent_message}Cloud Logging has no boot log of {of}.",
             hint=absent_hint
-            or "A host writes one when it boots, which is kept for"
-            f" {RETENTION_DAYS} days: `tpuflex status` shows how far it has come.",
+            or Advice(
+                "A host writes one when it boots, which is kept for"
+                " {days} days: `{status}` shows how far it has come.",
+                days=RETENTION_DAYS,
+            ),
         ) from absent
     if absent:
         report(absent.message)
@@ -295,10 +298,7 @@ def _shown(
     if part.container and not end.container:
         raise NotFoundError(
             f"Cloud Logging has nothing that the server of {end.node} wrote.",
-            hint=for_stack(
-                "A host writes it when its boot ends: `tpuflex logs` shows the rest.",
-                cloud.stack.name,
-            ),
+            hint=Advice("A host writes it when its boot ends: `{logs}` shows the rest."),
         )
     script = () if part.container else _lines(part, entries)[-part.lines :]
     server = () if part.phase else end.container[-part.lines :]

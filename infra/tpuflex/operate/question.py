@@ -15,6 +15,7 @@ import requests
 from pydantic import BaseModel, Field, ValidationError
 from urllib3.exceptions import HTTPError
 
+from tpuflex.advice import Advice
 from tpuflex.errors import AccessError, ApiError
 from tpuflex.operate.endpoint_connection import (
     api_key,
@@ -60,7 +61,7 @@ class Question:
     text: str
     max_tokens: int = 256
     temperature: float = 0.0
-    reach: str = ""
+    reach: Advice | str = ""
 
     def body(self) -> dict[str, object]:
         """The request of the OpenAI chat completions API."""

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Protocol
 
+from tpuflex.advice import Advice
 from tpuflex.boot.planned import planned_weights
 from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
 from tpuflex.google.queued_resources import observe_host
@@ -167,14 +168,9 @@ class SliceStatus:
         return HOST_FAILED if self.host is not None and self.host.error else BOOTING
 
     @property
-    def advice(self) -> str:
+    def advice(self) -> Advice:
         """What to do about it."""
-        return self.outcome.text
-
-    @property
-    def advice_sentence(self) -> str:
-        """What to do about it, to stand by itself."""
-        return f"{self.advice[:1].upper()}{self.advice[1:]}."
+        return Advice.of(self.outcome.text)
 
     @property
     def ready(self) -> bool:
@@ -222,7 +218,7 @@ class SliceStatus:
             "weights": self.weights,
             "state_id": self.state_id or None,
             "others": list(self.others),
-            "advice": self.advice,
+            "advice": str(self.advice),
         }
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tpuflex import gcloud_commands
+from tpuflex.advice import Advice
 from tpuflex.errors import AccessError, ApiError, ConflictError, TpuflexError
 
 #: Letters of gcloud's own words that are shown.
@@ -29,11 +30,11 @@ class _Cause:
     said: str
     kind: type[TpuflexError]
     meaning: str
-    remedy: Callable[[str], str]
+    remedy: Callable[[str], Advice | str]
     hopeless: int = 0
 
 
-def _say(text: str) -> Callable[[str], str]:
+def _say(text: Advice | str) -> Callable[[str], Advice | str]:
     return lambda _project: text
 
 
@@ -54,14 +55,14 @@ _CAUSES = (
         ConflictError,
         "IAP cannot connect to the host's port 22: no firewall rule lets it in, or no SSH server "
         "listens",
-        _say("`tpuflex up` makes the rule again; right after a boot, wait for a minute."),
+        _say(Advice("`{up}` makes the rule again; right after a boot, wait for a minute.")),
         hopeless=2,
     ),
     _Cause(
         r"\[4047:|\[4051:",
         ConflictError,
         "IAP does not find the host",
-        _say("`tpuflex status` says whether it runs; a node takes a minute to be known to IAP."),
+        _say(Advice("`{status}` says whether it runs; a node takes a minute to be known to IAP.")),
         hopeless=2,
     ),
     _Cause(
@@ -97,10 +98,10 @@ _CAUSES = (
         r"Permission denied \(publickey",
         AccessError,
         "the host refuses your SSH key: OS Login does not let you in",
-        lambda project: (
-            "You need roles/compute.osAdminLogin. An owner runs: "
-            f"{gcloud_commands.let_log_in(project)}\n"
-            "A key with a passphrase has to be in ssh-agent; `tpuflex ssh` asks for it."
+        lambda project: Advice(
+            "You need roles/compute.osAdminLogin. An owner runs: {grant}\n"
+            "A key with a passphrase has to be in ssh-agent; `{ssh}` asks for it.",
+            grant=gcloud_commands.let_log_in(project),
         ),
     ),
     # What is left of `publickey,keyboard-interactive` once the key was taken
@@ -109,7 +110,7 @@ _CAUSES = (
         r"Permission denied \(keyboard-interactive",
         AccessError,
         "OS Login asks for a second factor (enable-oslogin-2fa), which is given at a terminal",
-        _say("Keep `tpuflex tunnel` open in a terminal, and use its port; `tpuflex ssh` asks too."),
+        _say(Advice("Keep `{tunnel}` open in a terminal, and use its port; `{ssh}` asks too.")),
     ),
     _Cause(
         r"PERMISSION_DENIED|does not have permission|Required '[\w.]+' permission",
@@ -143,7 +144,7 @@ def tunnel_failure(said: str, project: str, *, after: str = "") -> TpuflexError:
             )
     return ApiError(
         f"No tunnel: {ended}{'.' if after else ' before it was open.'}",
-        hint=_hint("`tpuflex ssh` shows more of what happens.", words),
+        hint=_hint(Advice("`{ssh}` shows more of what happens."), words),
     )
 
 
@@ -154,5 +155,5 @@ def is_hopeless(said: str) -> bool:
     )
 
 
-def _hint(remedy: str, words: str) -> str:
-    return f"{remedy}\ngcloud said: {words}" if words else remedy
+def _hint(remedy: Advice | str, words: str) -> Advice:
+    return Advice.lines(remedy, f"gcloud said: {words}" if words else "")

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Protocol
 from uuid import uuid4
 
+from tpuflex.advice import Advice
 from tpuflex.codes import Code
 from tpuflex.duration import format_duration, parse_duration
 from tpuflex.errors import InterruptedByUser, TpuflexError
@@ -155,7 +156,7 @@ class UnreadyError(TpuflexError):
     """
 
     def __init__(
-        self, message: str, *, snapshot: Snapshot, hint: str = "", code: Code | None = None
+        self, message: str, *, snapshot: Snapshot, hint: Advice | str = "", code: Code | None = None
     ) -> None:
         super().__init__(message, hint=hint, code=code)
         self.snapshot = snapshot

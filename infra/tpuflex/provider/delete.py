@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from tpuflex.advice import Advice
 from tpuflex.codes import Code
 from tpuflex.errors import (
     AccessError,
@@ -201,8 +202,10 @@ class Removal:
             return True
         raise ConflictError(
             f"{self.name} belongs to {seen.owner} and was left alone",
-            hint="Whose it is: tpuflex sweep. If it is another's for certain, take it out of this"
-            " state: pulumi state delete URN",
+            hint=Advice(
+                "Whose it is: {sweep}. If it is another's for certain, take it out of this"
+                " state: pulumi state delete URN"
+            ),
             code=Code.NAME_TAKEN,
         )
 

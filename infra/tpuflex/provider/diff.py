@@ -113,7 +113,7 @@ def resource_diff(
         changes[renewal.property] = Change(ChangeKind.UPDATE, replaces=True, is_input=False)
         notes.append(DiffNote(renewal.text))
     if where is not None and where in _REPLACED:
-        notes.append(DiffNote(TABLE[_condition(where, outputs)].up.text))
+        notes.append(DiffNote(str(TABLE[_condition(where, outputs)].up.text)))
     serving = taken_over(outputs)
     if serving:
         notes.append(DiffNote(_unproven(serving)))
@@ -174,7 +174,7 @@ def _condition(where: Lifecycle, outputs: Properties) -> Condition:
 def _over(new: Properties, outputs: Properties, now: float) -> DiffNote:
     """Says what `up` does about a run that is over: nothing, and whether that is a failure."""
     if not _accepts_the_end(new):
-        return DiffNote(TABLE[Condition.ENDED].preview.text, Code.RUN_OVER)
+        return DiffNote(str(TABLE[Condition.ENDED].preview.text), Code.RUN_OVER)
     left = remaining(outputs, now)
     # One that was cut short has ended at another time, which nothing tells.
     when = f" (it ended at {outputs['expireTime']})" if left is not None and left <= 0 else ""

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from pulumi_plugin.values import Properties, Value
+from tpuflex.advice import Advice
 from tpuflex.codes import Code
 from tpuflex.errors import ConflictError
 from tpuflex.naming import LABEL_STATE, generation_id, generation_of
@@ -393,7 +394,7 @@ class Generations:
                 raise ConflictError(
                     f"{name} serves, and {self._needed[name]}, which was to take over from it, does"
                     " not: it is not deleted",
-                    hint="Run `up` again; to delete both: `pulumi destroy`, `tpuflex down`.",
+                    hint=Advice("Run `up` again; to delete both: `pulumi destroy`, `{down}`."),
                     code=row.code,
                 )
             if row.action is Action.REFUSE_CURRENT:
@@ -401,9 +402,11 @@ class Generations:
                 raise ConflictError(
                     f"{name} is what {holder} goes on with, and an older entry of the state says"
                     " that it is to be deleted: it is not deleted",
-                    hint="Take the older entry, the one that is pending deletion, out of the state:"
-                    " `tpuflex recover`; without tpuflex, edit what `pulumi stack export` gives and"
-                    " import it.",
+                    hint=Advice(
+                        "Take the older entry, the one that is pending deletion, out of the state:"
+                        " `{recover}`; without tpuflex, edit what `pulumi stack export` gives and"
+                        " import it."
+                    ),
                 )
             later = row.action is Action.DELETE_LATER
             return RequestName.parse(self._current[urn]) if later else None

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from pulumi_plugin.values import Properties
+from tpuflex.advice import Advice
 from tpuflex.codes import Code
 from tpuflex.duration import parse_duration
 from tpuflex.errors import (
@@ -39,7 +40,7 @@ from tpuflex.queued_resource.snapshot import Snapshot
 from tpuflex.queued_resource.states import Lifecycle
 
 #: What a host that keeps silent may lack; the advice of a first boot names what to do about it.
-_SILENT = "What keeps a host silent, and what to do about it: `tpuflex doctor`, `tpuflex logs`."
+_SILENT = Advice("What keeps a host silent, and what to do about it: `{doctor}`, `{logs}`.")
 #: Said where quota is refused while another slice serves.
 _FOR_TWO = (
     "Until the new slice serves, {} does, and both need quota. Ask for more, or write replace:"
@@ -92,8 +93,9 @@ class HandOver:
         try:
             yield
         except UnreadyError as error:
+            if not error.snapshot.takes_over_from:  # else the wait for it has said so
+                self._advise(error)
             error.snapshot = self._unproven(error.snapshot)
-            self._advise(error)
             raise
         except TpuflexError as error:
             self._advise(error)
@@ -104,9 +106,10 @@ class HandOver:
         the next one by `down` gives up what serves."""
         serving = ", ".join(map(str, self.names))
         if serving and error.code is Code.QUOTA:
-            error.hint = " ".join(filter(None, (error.hint, _FOR_TWO.format(serving))))
-        if serving and error.hint == GO_ON:
-            error.hint = _WAITS_ON.format(serving)
+            both = _FOR_TWO.format(serving)
+            error.hint = Advice("{hint} {both}", hint=error.hint, both=both)
+        if serving and error.code in (Code.WAITING, Code.STOPPED):
+            error.hint = Advice.of(_WAITS_ON.format(serving))
 
     def finish(self, seen: Snapshot, *, recorded: bool) -> Snapshot:
         """``seen``, which runs, once it serves; where its boot fails, it is deleted if the inputs
@@ -174,11 +177,12 @@ class HandOver:
             self._wait(seen)
         except InterruptedByUser as error:
             message = f"stopped waiting until {seen.name} serves"
-            hint = _WAITS_ON.format(", ".join(map(str, names))) if names else GO_ON
-            raise _unready(seen, names, Event.STOPPED, message, hint) from error
+            advice = _WAITS_ON.format(", ".join(map(str, names))) if names else GO_ON
+            raise _unready(seen, names, Event.STOPPED, message, advice) from error
         except TpuflexError as error:
             message = f"{seen.name} does not serve: {error.message}"
-            hint = f"{_who_serves(self.call, names, NOT_TAKEN_OVER.text)} {error.hint}"
+            serves = _who_serves(self.call, names, str(NOT_TAKEN_OVER.text))
+            hint = Advice("{serves} {hint}", serves=serves, hint=error.hint)
             raise _unready(seen, names, Event.UNREADY, message, hint) from error
         self.call.report(f"{TAKEN_OVER.text} {serving}")
         try:
@@ -209,12 +213,13 @@ class HandOver:
             refused=lambda reason: self.call.report(
                 f"its host's report cannot be read ({reason}); asking again", passing=True
             ),
-            log="`tpuflex logs`",
-            serves=SaidAnew(timing.monotonic, f"`tpuflex logs`; {again}"),
+            log=Advice("`{logs}`"),
+            serves=SaidAnew(timing.monotonic, Advice("`{logs}`; {again}", again=again)),
             advice=BootAdvice(
                 failed="When the cause is mended, change `rerun` (tpuflex:slice.rerun in a stack"
                 " file) and run `up`: another one is made in the place of this one.",
-                silent=f"{_SILENT} {again}",
+                silent=Advice("{silent} {again}", silent=_SILENT, again=again),
+                again="",
                 later=again,
             ),
         ).run()
@@ -238,7 +243,7 @@ class HandOver:
 
 
 def _unready(
-    seen: Snapshot, serving: tuple[RequestName, ...], event: Event, message: str, hint: str
+    seen: Snapshot, serving: tuple[RequestName, ...], event: Event, message: str, hint: Advice | str
 ) -> UnreadyError:
     """The error that keeps what does not serve in the state, as it is by now, with what does."""
     kept = replace(seen, takes_over_from=serving)
@@ -254,7 +259,7 @@ def _who_serves(call: Call, names: Iterable[RequestName], text: str) -> str:
     except (TpuflexError, InterruptedByUser):
         still = tuple(names)
     if not still:
-        return NOTHING_SERVES.text
+        return str(NOTHING_SERVES.text)
     return f"{', '.join(map(str, still))} {text}"
 
 

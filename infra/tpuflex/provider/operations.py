@@ -8,6 +8,7 @@ from dataclasses import replace
 from pydantic import JsonValue
 
 from pulumi_plugin.values import Properties
+from tpuflex.advice import Advice
 from tpuflex.codes import Code
 from tpuflex.duration import google_seconds, parse_duration
 from tpuflex.errors import (
@@ -181,7 +182,7 @@ def _after_the_run(
     """The run is over and no other was requested: at most the leftover is deleted. Either way there
     is no slice, and an `up` that succeeded would claim that there is one."""
     cleaned = f"{known[0]}: {RUN_OVER_CLEANED}"
-    message, hint = f"{known[0]}: {RUN_OVER_LEFTOVER}" if left else cleaned, ""
+    message, hint = f"{known[0]}: {RUN_OVER_LEFTOVER}" if left else cleaned, Advice("")
     code: Code | None = Code.RUN_OVER
     if args.on_run_end == "delete" and left:
         call.report("the run is over: deleting what it left, which still uses quota")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from tpuflex.advice import Advice
 from tpuflex.codes import Code, deciding
 from tpuflex.duration import parse_duration
 from tpuflex.errors import (
@@ -271,7 +272,7 @@ class ZoneAttempts:
     def kept(
         self,
         message: str,
-        hint: str,
+        hint: Advice | str,
         first: ZoneAttempt | None = None,
         *,
         code: Code | None = None,
@@ -341,7 +342,7 @@ def all_zones_failed(zones: ZoneAttempts) -> TpuflexError | None:
         return _of_one(zones, errors[0])
     lines = "\n".join(f"  {e.summary()}: {e.error.message}" for e in zones.attempts if e.error)
     message = f"no zone can provide {zones.args.accelerator_type}:\n{lines}"
-    hint = "\n".join(dict.fromkeys(error.hint for error in errors if error.hint))
+    hint = Advice.lines(*dict.fromkeys(error.hint for error in errors))
     code = deciding(error.code for error in errors)
     if zones.remains():
         last = next((e for e in reversed(zones.attempts) if e.exists and e.error), None)

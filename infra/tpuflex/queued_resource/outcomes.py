@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
+from tpuflex.advice import Advice
 from tpuflex.errors import (
     AlreadyExistsError,
     BootError,
@@ -59,7 +60,7 @@ class Outcome:
         exit_code: exit code of the `tpuflex` command (of `pulumi refresh`, which has no twin).
     """
 
-    text: str
+    text: Advice | str
     exit_code: int = 0
 
 
@@ -124,7 +125,7 @@ RUN_ACCEPTED = Outcome(
     " change rerun, for a new run"
 )
 _LEFTOVER_DELETED = Outcome("the leftover is deleted: its quota is free again")
-_AGAIN = Outcome("`tpuflex up` requests capacity again, `tpuflex down` cleans up", _OVER)
+_AGAIN = Outcome(Advice("`{up}` requests capacity again, `{down}` cleans up"), _OVER)
 
 TABLE: Mapping[Condition, Row] = {
     Condition.WAITING: Row(
@@ -133,7 +134,7 @@ TABLE: Mapping[Condition, Row] = {
         _GO_ON,
         _SILENT,
         Outcome("withdrawn from the queue: it has cost nothing"),
-        Outcome("`tpuflex up` keeps waiting, `tpuflex down` gives up", _WAIT),
+        Outcome(Advice("`{up}` keeps waiting, `{down}` gives up"), _WAIT),
     ),
     Condition.PROVISIONING: Row(
         "capacity was granted, the hosts are being made; billed once they run",
@@ -141,9 +142,7 @@ TABLE: Mapping[Condition, Row] = {
         _GO_ON,
         _SILENT,
         Outcome("deleted once Google allowed it, which is not while PROVISIONING"),
-        Outcome(
-            "`tpuflex up` keeps waiting, `tpuflex down` deletes it once it can be deleted", _WAIT
-        ),
+        Outcome(Advice("`{up}` keeps waiting, `{down}` deletes it once it can be deleted"), _WAIT),
     ),
     Condition.ACTIVE: Row(
         "the hosts run, and are billed",
@@ -151,7 +150,7 @@ TABLE: Mapping[Condition, Row] = {
         _SILENT,
         _SILENT,
         Outcome("deleted with its hosts: nothing is billed any more"),
-        Outcome("`tpuflex ask` talks to it, `tpuflex down` ends it"),
+        Outcome(Advice("`{ask}` talks to it, `{down}` ends it")),
     ),
     Condition.ENDED: Row(
         "the run is over and the hosts are gone: nothing is billed, the leftover still uses quota",
@@ -160,8 +159,7 @@ TABLE: Mapping[Condition, Row] = {
         Outcome("the run is over"),
         _LEFTOVER_DELETED,
         Outcome(
-            "for a new run: change tpuflex:slice.rerun and run `tpuflex up`;"
-            " `tpuflex down` cleans up",
+            Advice("for a new run: change tpuflex:slice.rerun and run `{up}`; `{down}` cleans up"),
             _OVER,
         ),
         preview_text="the run is over: `up` requests nothing, says so, and fails",
@@ -193,9 +191,7 @@ TABLE: Mapping[Condition, Row] = {
             " `up` replaces it, `down` or `destroy` deletes it"
         ),
         Outcome("the node is deleted: nothing is billed any more"),
-        Outcome(
-            "it is billed! `tpuflex up` requests capacity again, `tpuflex down` cleans up", _OVER
-        ),
+        Outcome(Advice("it is billed! `{up}` requests capacity again, `{down}` cleans up"), _OVER),
     ),
     Condition.DELETING: Row(
         "being deleted; billed until its hosts are gone",
@@ -203,7 +199,7 @@ TABLE: Mapping[Condition, Row] = {
         Outcome("waits until it is gone, and requests capacity again"),
         Outcome("somebody is deleting it; `up` requests capacity again"),
         Outcome("it was being deleted already, and is gone now"),
-        Outcome("`tpuflex up` waits until it is gone and requests capacity again", _WAIT),
+        Outcome(Advice("`{up}` waits until it is gone and requests capacity again"), _WAIT),
     ),
     Condition.GONE: Row(
         "neither queued resource nor node is there; costs nothing",
@@ -211,7 +207,7 @@ TABLE: Mapping[Condition, Row] = {
         Outcome("`up` requests capacity again"),
         Outcome("it is gone, and taken out of the state; `up` requests capacity again"),
         Outcome("it is gone, and taken out of the state"),
-        Outcome("`tpuflex up` requests it", _ABSENT),
+        Outcome(Advice("`{up}` requests it"), _ABSENT),
     ),
     Condition.FOREIGN: Row(
         "the name belongs to somebody else, and ours is gone; costs us nothing",
@@ -228,41 +224,50 @@ TABLE: Mapping[Condition, Row] = {
 }
 #: Said of what has our own names and marker, and the id of another state: a colleague's, or one
 #: that was lost.
-OTHER_STATE = (
+OTHER_STATE = Advice(
     "Nothing was changed. Another state of this project and stack has made it. If that is a"
     ' colleague\'s, share the state (see "Working together" in README.md) or take another stack'
-    " name. If it was yours and is lost: `tpuflex recover --take-over`."
+    " name. If it was yours and is lost: `{recover} --take-over`."
 )
 #: What `status` says to do about an ended run where `on_run_end` is accept. That nothing serves is
 #: still its exit code.
 ACCEPTED = Outcome(
-    "nothing: tpuflex:slice.on_run_end accepts that the run is over, and `tpuflex up` succeeds"
-    f" without a slice; {TABLE[Condition.ENDED].status.text}",
+    Advice(
+        "nothing: tpuflex:slice.on_run_end accepts that the run is over, and `{up}` succeeds"
+        " without a slice; {text}",
+        text=TABLE[Condition.ENDED].status.text,
+    ),
     _OVER,
 )
 #: ACTIVE does not mean serving yet: what `status` says while the host boots, while its report is
 #: refused, and once the boot has failed.
-BOOTING = Outcome("`tpuflex up` waits until it serves", _WAIT)
+BOOTING = Outcome(Advice("`{up}` waits until it serves"), _WAIT)
 UNREAD = Outcome(
-    "whether it serves cannot be read now: ask again, or look at `tpuflex logs`", _WAIT
+    Advice("whether it serves cannot be read now: ask again, or look at `{logs}`"), _WAIT
 )
 HOST_FAILED = Outcome(
-    "it is billed! When the cause is mended, change tpuflex:slice.rerun and run `tpuflex up`, which"
-    " keeps the weights; `tpuflex down` ends it",
+    Advice(
+        "it is billed! When the cause is mended, change tpuflex:slice.rerun and run `{up}`, which"
+        " keeps the weights; `{down}` ends it"
+    ),
     _OVER,
 )
 #: What `status` says of a host that was READY: while it ends what it has begun, while its server is
 #: started again, and once that has failed.
 DRAINING = Outcome(
-    "it takes nothing new: where a deletion was stopped, `tpuflex up` opens it again; where its run"
-    " ends, tpuflex:slice.renew_before makes another before that; `tpuflex down` ends it",
+    Advice(
+        "it takes nothing new: where a deletion was stopped, `{up}` opens it again; where its run"
+        " ends, tpuflex:slice.renew_before makes another before that; `{down}` ends it"
+    ),
     _OVER,
 )
-DEGRADED = Outcome("its server is started again: ask again in a minute, or `tpuflex logs`", _WAIT)
+DEGRADED = Outcome(Advice("its server is started again: ask again in a minute, or `{logs}`"), _WAIT)
 SERVER_FAILED = Outcome(
-    "it is billed! Rebooting its machine needs no new capacity. For another one: change"
-    " tpuflex:slice.rerun and run `tpuflex up`; until that one's hosts run, this one is billed and"
-    " uses quota. `tpuflex down` ends it",
+    Advice(
+        "it is billed! Rebooting its machine needs no new capacity. For another one: change"
+        " tpuflex:slice.rerun and run `{up}`; until that one's hosts run, this one is billed and"
+        " uses quota. `{down}` ends it"
+    ),
     _OVER,
 )
 #: Said by `up`, behind the name of what serves, when its successor does not come to serve.
@@ -273,8 +278,10 @@ NOTHING_SERVES = Outcome("What served has ended meanwhile: nothing serves.", _OV
 TAKEN_OVER = Outcome("it serves, and takes over from")
 #: Said by `up` of a slice whose boot failed, where `on_boot_failure` is delete.
 BOOT_FAILED_DELETED = Outcome(
-    "The slice was deleted, as tpuflex:slice.on_boot_failure says: nothing is billed any more."
-    " When the cause is mended: `tpuflex up`.",
+    Advice(
+        "The slice was deleted, as tpuflex:slice.on_boot_failure says: nothing is billed any more."
+        " When the cause is mended: `{up}`."
+    ),
     _OVER,
 )
 BOOT_FAILED_KEPT = Outcome("The slice was not deleted, and is billed", _OVER)

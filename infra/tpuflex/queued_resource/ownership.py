@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pulumi_plugin.values import Properties
+from tpuflex.advice import Advice
 from tpuflex.errors import TpuflexError
 from tpuflex.naming import LABEL_OWNER, LABEL_PROJECT, LABEL_STACK, LABEL_STATE, QUEUED_RESOURCE
 from tpuflex.queued_resource.name import RequestName
@@ -84,11 +85,14 @@ def described(labels: Mapping[str, str]) -> str:
     )
 
 
-def remedy(asked: Mapping[str, str], name: RequestName, found: Mapping[str, str]) -> str:
+def remedy(asked: Mapping[str, str], name: RequestName, found: Mapping[str, str]) -> Advice | str:
     """What somebody can do who meets the labels ``found`` under ``name``, a name of theirs."""
     if asked.get(LABEL_OWNER) != found.get(LABEL_OWNER):
         return TABLE[Condition.FOREIGN].up.text
-    return (
-        f"{OTHER_STATE} A slice of your own program comes back into its state with"
-        f" `pulumi import {QUEUED_RESOURCE} NAME {name}`."
+    return Advice(
+        "{other} A slice of your own program comes back into its state with"
+        " `pulumi import {type} NAME {name}`.",
+        other=OTHER_STATE,
+        type=QUEUED_RESOURCE,
+        name=name,
     )

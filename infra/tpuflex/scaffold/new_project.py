@@ -13,13 +13,11 @@ from tpuflex.catalog.rows import CatalogRows
 from tpuflex.errors import Finding, SettingsError, UsageError
 from tpuflex.files.trusted import require_own
 from tpuflex.gcloud_commands import enable_services, log_in
+from tpuflex.naming import DEFAULT_STACK, STACK_VARIABLE, unnamed_stack
 from tpuflex.project import (
-    DEFAULT_STACK,
     PULUMI_FILE,
-    STACK_VARIABLE,
     open_project,
     project_root,
-    unnamed_stack,
 )
 from tpuflex.scaffold.google_stack import Choice, choices
 from tpuflex.scaffold.image_mirror import is_mirrored, mirror_command

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tpuflex.advice import Advice
 from tpuflex.errors import EmulatorError
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Daemon:
         if address is None:
             raise EmulatorError(
                 "The embedded cloud is not running.",
-                hint="Start it with the stack: tpuflex up. On its own: tpuflex emulator start",
+                hint=Advice("Start it with the stack: {up}. On its own: tpuflex emulator start"),
             )
         return address
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tpuflex.advice import Advice
 from tpuflex.errors import EngineError
 from tpuflex.files.trusted import own_directory, write_private
 from tpuflex.naming import digest, is_state_id
@@ -83,5 +84,7 @@ def _read(file: Path) -> Mapping[str, str]:
 def _damaged(file: Path) -> EngineError:
     return EngineError(
         f"{file} is damaged.",
-        hint="Delete it. What that state has left behind is then listed as foreign: tpuflex sweep.",
+        hint=Advice(
+            "Delete it. What that state has left behind is then listed as foreign: {sweep}."
+        ),
     )

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +21,7 @@ import click
 
 from pulumi_plugin.printable import printable
 from tpuflex.errors import InterruptedByUser, SettingsError, TpuflexError
-from tpuflex.project import DEFAULT_STACK, unnamed_stack
+from tpuflex.naming import DEFAULT_STACK
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,27 +30,6 @@ if TYPE_CHECKING:
 
 #: Seconds between two lines about a transfer when there is no terminal.
 _PLAIN_INTERVAL = 5.0
-#: Commands that work on one stack, as they appear in advice; not those that are for all stacks.
-_ADVISED = re.compile(
-    r"\btpuflex (?:up|down|status|ask|preview|recover|logs|ssh|tunnel|doctor|sweep"
-    r"|weights \w+|secrets \w+|library \w+)\b(?! --all\b)"
-)
-
-
-def for_stack(advice: str, stack: str, environ: Mapping[str, str] = os.environ) -> str:
-    """``advice`` with ``--stack`` added to its commands, unless it names a stack already.
-
-    Typed as it stands, `tpuflex down` would work on the default stack, or on that of
-    ``$TPUFLEX_STACK``: where that names another one, ``dev`` is named, too.
-
-    Args:
-        advice: text with commands.
-        stack: the stack that they are about.
-        environ: the environment that they are typed in.
-    """
-    if stack == DEFAULT_STACK == unnamed_stack(environ) or "--stack" in advice:
-        return advice
-    return _ADVISED.sub(lambda command: f"{command[0]} --stack {shlex.quote(stack)}", advice)
 
 
 class Output:
@@ -181,7 +158,7 @@ class Output:
 
     def failure(self, error: TpuflexError) -> int:
         """Show an error and return the exit code of its kind."""
-        hint = for_stack(error.hint, self._stack, self._environ)
+        hint = error.hint.for_stack(self._stack, self._environ)
         label = click.style("Error:", fg="red", bold=True)
         message = printable(error.message, lines=True)
         click.echo(f"{label if self._coloured(sys.stderr) else 'Error:'} {message}", err=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.boot.manifest import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
@@ -142,7 +143,7 @@ class WeightsBucket:
         if found is None or found.manifest is None:
             raise NotFoundError(
                 f"gs://{self._name}/{prefix} has no usable {MANIFEST_NAME}",
-                hint="Run: tpuflex weights push",
+                hint=Advice("Run: {weights_push}"),
             )
         problems = []
         patterns = allowed_patterns(needs.extra_files if needs is not None else ())

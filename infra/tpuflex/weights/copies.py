@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.boot.manifest import WeightsFile
 from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import ConflictError, InterruptedByUser, WeightsError
@@ -310,7 +311,7 @@ def _complete(origin: SetObjects) -> Manifest:
         if not same(file, origin.objects.get(file.path)):
             raise WeightsError(
                 f"{place} does not match its manifest ({file.path}); nothing was copied.",
-                hint="What is wrong there: tpuflex weights verify",
+                hint=Advice("What is wrong there: {weights_verify}"),
             )
     return wanted
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.boot.places import COMPILE_CACHE_PREFIX
 from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.google.storage_client import storage_bucket
@@ -122,7 +123,7 @@ def listed_buckets(cloud: Connection) -> tuple[CloudResource, ...]:
 def _contents(cloud: Connection, bucket: CloudResource) -> Contents:
     project, name = cloud.stack.settings.project, bucket.name
     stored = storage_bucket(name, project=project, environ=cloud.environ)
-    missing = "Somebody has deleted it in this moment. To make it: tpuflex library up"
+    missing = Advice("Somebody has deleted it in this moment. To make it: {library_up}")
     with translated_errors(name, project=project, missing=missing):
         sizes = [(blob.name, blob.size or 0) for blob in stored.list_blobs(versions=True)]
     models = weights_bucket(name, project=project, environ=cloud.environ).list()

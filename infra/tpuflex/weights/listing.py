@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.inventory.unlisted import reasons
-from tpuflex.terminal.output import for_stack
 from tpuflex.weights.stack_weights import StackWeights, left_in_library
 from tpuflex.weights.stored_set import StoredWeights, files_text
 from tpuflex.weights.use import Uses, weights_uses
@@ -96,10 +97,11 @@ def run_weights_ls(cloud: Connection, output: Output) -> None:
         output.result(f"Not looked at, so more may be in use: {line}")
     for each in left:
         place = f"gs://{each.bucket}/{each.stored[0].prefix}"
-        advice = f"To remove the set there, unless an endpoint uses it: tpuflex weights rm {place}"
-        output.result(
-            f"The stack file names no zone in {each.region}. {for_stack(advice, cloud.stack.name)}"
+        advice = Advice(
+            "To remove the set there, unless an endpoint uses it: {weights_rm} {place}", place=place
         )
+        shown = advice.for_stack(cloud.stack.name, os.environ)
+        output.result(f"The stack file names no zone in {each.region}. {shown}")
     for line in unlisted:
         output.result(f"Not looked at, so the set may be in more regions: {line}")
 

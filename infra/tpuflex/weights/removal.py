@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.errors import ConflictError
 from tpuflex.weights.storage_errors import translated
@@ -259,7 +260,9 @@ def _require_no_other(removal: Removal) -> None:
         raise ConflictError(
             f"gs://{removal.bucket.name}/{removal.prefix}: somebody has pushed there meanwhile",
             status=412,
-            hint="Look what is there: tpuflex weights verify. Then push, or remove it, once more.",
+            hint=Advice(
+                "Look what is there: {weights_verify}. Then push, or remove it, once more."
+            ),
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import AlreadyExistsError, NotFoundError, TpuflexError
 from tpuflex.google.existing_bucket import read_existing_bucket, require_pushable
@@ -221,7 +222,7 @@ def _kept(weights: StackWeights) -> dict[str, object] | None:
 
 def kept_line(
     weights: StackWeights, kept: Mapping[str, object] | None, served: PlannedWeights | None
-) -> str:
+) -> Advice:
     """The same, ``kept``, for people; empty where nothing is left.
 
     Args:
@@ -231,20 +232,24 @@ def kept_line(
             by now: what neither served nor was pushed from here, nobody is told to delete.
     """
     if kept is None:
-        return ""
+        return Advice("")
     if in_library(weights.stack):
-        return f"Kept in the library: {_kept_places(kept)}. What it holds: tpuflex library status"
+        return Advice(
+            "Kept in the library: {kept}. What it holds: {library_status}", kept=_kept_places(kept)
+        )
     line = f"Kept in your bucket: {_kept_places(kept)}. Other endpoints may serve it."
     try:
         found = weights.store.find(weights.prefix)
     except TpuflexError:
-        return line  # where it cannot be told, it is not the stack's own
+        return Advice.of(line)  # where it cannot be told, it is not the stack's own
     if not is_own(weights, served, found):
-        return line
+        return Advice.of(line)
     place = str(kept["place"]).removeprefix(f"gs://{weights.bucket}/")
-    return (
-        f"{line} To delete what pushes have written there, unless an endpoint uses it: tpuflex"
-        f" weights rm {place}"
+    return Advice(
+        "{line} To delete what pushes have written there, unless an endpoint uses it:"
+        " {weights_rm} {place}",
+        line=line,
+        place=place,
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import requests
 
+from tpuflex.advice import Advice
 from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError, WeightsError
 from tpuflex.google.rpc_errors import requester_is_to_pay, requester_pays
 from tpuflex.queued_resource.causes import Cause, remedy, unpaid
@@ -16,12 +17,15 @@ if TYPE_CHECKING:
     from google.cloud.storage import Bucket  # type: ignore[import-untyped]
 
 
+_PUSH = Advice("Run `{weights_push}`, which makes it.")
+
+
 @contextmanager
 def translated_errors(
     bucket: str,
     *,
     project: str = "PROJECT",
-    missing: str = "Run `tpuflex weights push`, which makes it.",
+    missing: Advice | str = _PUSH,
     forbidden: str = "Writing weights needs the role Storage Object Admin on the bucket.",
 ) -> Iterator[None]:
     """Turn what Google's library raises into our own errors, naming ``bucket``.

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from tpuflex.advice import Advice
 from tpuflex.errors import WeightsError
 
 #: Setting that pins the manifest.
@@ -132,7 +133,7 @@ def _not_to_await(weights: Weights) -> WeightsError:
     return WeightsError(
         f"{MISSING_OPTION} cannot be honoured: {weights.place} holds no complete weights, and"
         " nothing says which ones the host is to wait for. No chips were requested.",
-        hint=f"Write the hash that `tpuflex weights hash DIRECTORY` prints to {PIN_KEY}.",
+        hint=Advice("Write the hash that `{weights_hash} DIRECTORY` prints to {key}.", key=PIN_KEY),
     )
 
 

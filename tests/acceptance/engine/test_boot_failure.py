@@ -79,7 +79,7 @@ def test_a_silent_host_is_deleted_alone_and_the_next_up_makes_another(
     assert silent.value.message.startswith("The host has reported nothing for ")
     assert ended.message == silent.value.message
     assert ended.exit_code == 7
-    assert ended.hint == (
+    assert str(ended.hint) == (
         "The slice was deleted, as tpuflex:slice.on_boot_failure says: nothing is billed any more."
         " When the cause is mended: `tpuflex up`.\n"
         "`tpuflex logs` shows the end of its log, if it wrote one."
@@ -111,8 +111,8 @@ def test_what_may_have_served_or_is_not_ours_is_kept(
         error = after_failed_boot(cloud, engine, FAILURE, before)
         assert kinds(home) == there
         assert (error.message, error.exit_code) == (FAILURE.message, 7)
-        said, end = error.hint.removesuffix(FAILURE.hint), FAILURE.hint
-        assert error.hint == said + end
+        said, end = str(error.hint).removesuffix(str(FAILURE.hint)), str(FAILURE.hint)
+        assert str(error.hint) == said + end
         return said.strip()
 
     kept, at = "The slice was not deleted, and is billed", slice_before(cloud)

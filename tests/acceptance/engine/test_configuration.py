@@ -183,7 +183,7 @@ def test_p13_commands_for_all_stacks_open_them_too(
     assert dev.stack is not None
     assert dev.stack.settings.project == "acme-serving"
     assert isinstance(other.error, NotFoundError)
-    assert other.error.hint == "Make it there: pulumi stack init other"
+    assert str(other.error.hint) == "Make it there: pulumi stack init other"
     assert capsys.readouterr().out == "dev\n"
 
 

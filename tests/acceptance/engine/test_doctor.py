@@ -63,8 +63,8 @@ def test_up_refuses_before_it_makes_anything(
     with pytest.raises(AccessError) as refused:
         up(embedded)
     assert "compute.disableGuestAttributesAccess: in force" in refused.value.message
-    assert "disable-enforce compute.disableGuestAttributesAccess" in refused.value.hint
-    assert "--skip-check policies" in refused.value.hint
+    assert "disable-enforce compute.disableGuestAttributesAccess" in str(refused.value.hint)
+    assert "--skip-check policies" in str(refused.value.hint)
     assert "Go ahead" not in capsys.readouterr().err
 
     strict(embedded, policy(value=None))

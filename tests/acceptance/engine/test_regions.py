@@ -137,7 +137,7 @@ def _homes(embedded: Embedded, weights: dict[str, Any]) -> None:
     run = StackRun(cloud, invocation.report)
     with pytest.raises(ConflictError, match="from us-east5 to europe-west4 in one step") as refused:
         run.plan()
-    assert "us-east5 alone, then europe-west4 alone, then all regions" in refused.value.hint
+    assert "us-east5 alone, then europe-west4 alone, then all regions" in str(refused.value.hint)
     assert made_anew(cloud.stack, run.engine.preview()) == ("api-key",)
 
 

@@ -39,7 +39,7 @@ def test_a_secret_that_is_added_makes_no_other_anew(embedded: Embedded) -> None:
     with pytest.raises(ConflictError, match=r"vllm-api-key, .* would be made") as refused:
         ensure_containers(*command(embedded))
     assert cloud.secrets.list_versions(cloud.secret(API_KEY)) == (key,)
-    assert "until the home has moved" in refused.value.hint
+    assert "until the home has moved" in str(refused.value.hint)
 
     write(embedded, "us-east5-a", api_key_version=1, metrics_key_version=1)
     ensure_containers(*command(embedded))

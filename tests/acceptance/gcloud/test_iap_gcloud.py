@@ -181,5 +181,5 @@ def test_the_log_and_a_missing_rule(
     ):
         pytest.fail("it is open")
     assert "[4003: 'failed to connect to backend']. (Failed to connect to port 22)" in (
-        refused.value.hint
+        str(refused.value.hint)
     )

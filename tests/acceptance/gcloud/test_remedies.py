@@ -39,7 +39,7 @@ def doctor(project: Path, tmp_path: Path) -> Iterator[Doctor]:
 
 def typed(check: Check) -> list[str]:
     """The words of the remedy's first line, as a reader types them."""
-    line = check.remedy.split("\n")[0]
+    line = str(check.remedy).split("\n")[0]
     for placeholder, value in FILLED.items():
         line = line.replace(placeholder, value)
     return shlex.split(line)

@@ -155,7 +155,7 @@ def test_two_stacks_share_it_and_one_goes(
     assert [(each["model"], each["revision"]) for each in shown["models"]] == [(MODEL, "1")]
     assert [each["in_use"] for each in shown["models"]] == [True]
     assert used.value.message.count("an endpoint's account") == 2
-    assert "--with-readers" in used.value.hint
+    assert "--with-readers" in str(used.value.hint)
     assert (unused["removed"], unused["kept"][0]["prefix"]) == ([], prefix)
     assert shown["usd_per_month"] == 0.0
     assert shown["bytes"] >= first.manifest.total_bytes
@@ -266,6 +266,6 @@ def test_other_weights_replace_none_that_others_serve(
     pushed(embedded, "one", tuned)
     models = library_status(embedded, capsys)["buckets"][0]["models"]
 
-    assert 'revision: "2"' in refused.value.hint
+    assert 'revision: "2"' in str(refused.value.hint)
     assert after == before
     assert [each["revision"] for each in models] == ["1", "2"]

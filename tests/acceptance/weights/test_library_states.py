@@ -37,7 +37,7 @@ def test_another_state_is_told(embedded: Embedded, capsys: Captured, tmp_path: A
         library_down(other, capsys)
 
     assert mutations(embedded) == before
-    assert "PULUMI_BACKEND_URL" in told.value.hint
+    assert "PULUMI_BACKEND_URL" in str(told.value.hint)
 
 
 def test_down_finds_what_a_state_from_a_backup_does_not_know(

@@ -40,7 +40,7 @@ def test_there_is_no_token_where_no_cloud_ever_ran(tmp_path: Path) -> None:
     """The error says how to start one."""
     with pytest.raises(EmulatorError, match="token") as caught:
         read_token(tmp_path)
-    assert "tpuflex emulator start" in caught.value.hint
+    assert "tpuflex emulator start" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(

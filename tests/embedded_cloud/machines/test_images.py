@@ -76,4 +76,4 @@ def test_other_images_are_refused_with_the_remedy(tmp_path: Path, image: str) ->
     first."""
     with pytest.raises(EmulatorError) as caught:
         ensure_image(image, tmp_path, lambda _: None)
-    assert embedded_image() in caught.value.hint
+    assert embedded_image() in str(caught.value.hint)

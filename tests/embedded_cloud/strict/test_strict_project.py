@@ -109,8 +109,8 @@ def test_m1_a_policy_may_demand_secure_boot(api: Api) -> None:
     refused = read_rpc_error(without.status_code, without.content)
     told = as_exception(refused, method="POST", url="https://tpu.googleapis.com/v2alpha1/x")
     assert isinstance(told, AccessError)
-    assert told.hint.startswith("An organization policy forbids it:")
-    assert "tpuflex:slice.secure_boot" in told.hint
+    assert str(told.hint).startswith("An organization policy forbids it:")
+    assert "tpuflex:slice.secure_boot" in str(told.hint)
 
 
 def test_a_policy_forbids_service_accounts(api: Api) -> None:

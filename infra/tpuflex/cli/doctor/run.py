@@ -7,10 +7,10 @@ from itertools import groupby
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.doctor.check import Check, Standing, summary
 from tpuflex.doctor.examine import examine
 from tpuflex.errors import TpuflexError
-from tpuflex.terminal.output import for_stack
 
 if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
@@ -52,12 +52,12 @@ def show(invocation: Invocation, checks: Sequence[Check]) -> None:
         indent = " " * (standing + width + 6)
         output.heading(group)
         for check in listed:
-            text = for_stack(check.text, invocation.stack)
+            text = Advice.of(check.text).for_stack(invocation.stack, invocation.environ)
             lines = [part for line in text.splitlines() for part in _wrapped(line, len(indent))]
             start = f"  {check.standing:<{standing}}  {check.name:<{width}}  "
             output.result(start + f"\n{indent}".join(lines))
             if check.remedy:
-                remedy = for_stack(check.remedy, invocation.stack)
+                remedy = Advice.of(check.remedy).for_stack(invocation.stack, invocation.environ)
                 output.result(f"{indent}-> " + remedy.replace("\n", f"\n{indent}   "))
         output.result()
     output.result(summary(checks))

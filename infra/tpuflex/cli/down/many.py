@@ -18,7 +18,6 @@ from tpuflex.errors import (
     NotFoundError,
     TpuflexError,
 )
-from tpuflex.terminal.output import for_stack
 
 if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
@@ -155,7 +154,7 @@ class _Work:
         output = stack.invocation.output
         output.progress(f"Error: {stack.name}: {error.message}")
         if error.hint:
-            output.progress(for_stack(error.hint, stack.name))
+            output.progress(error.hint.for_stack(stack.name, stack.invocation.environ))
 
 
 def _stopped() -> InterruptedByUser:

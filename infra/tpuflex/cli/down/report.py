@@ -144,7 +144,7 @@ def _entry(found: Examined, result: Result) -> dict[str, object]:
         "exit_code": result.exit_code,
         "error": None
         if error is None
-        else {"kind": type(error).__name__, "message": error.message, "hint": error.hint},
+        else {"kind": type(error).__name__, "message": error.message, "hint": str(error.hint)},
         "slice": None if status is None else status.state,
         "created": found.created,
         "usd_per_hour": number(found.per_hour),
@@ -152,7 +152,7 @@ def _entry(found: Examined, result: Result) -> dict[str, object]:
         "inventory": [item.to_json() for item in items],
         "kept_weights": result.kept.weights,
         "not_deleted": [
-            {"keeper": each.keeper.value, "id": each.id, "remedy": each.remedy}
+            {"keeper": each.keeper.value, "id": each.id, "remedy": str(each.remedy)}
             for each in (planned.not_deleted if planned is not None else ())
         ],
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,6 @@ from tpuflex.planning.stack import plan_stack
 from tpuflex.queued_resource.outcomes import Condition
 from tpuflex.queued_resource.states import Lifecycle
 from tpuflex.terminal.boot_bars import boot_bars
-from tpuflex.terminal.output import for_stack
 
 if TYPE_CHECKING:
     from tpuflex.operate.slice import SliceStatus
@@ -103,7 +103,7 @@ def show_status(output: Output, found: EndpointStatus) -> None:
             ("drains at", drains_text(status, now)),
             ("expires", moment_text(status.expires, now)),
             ("cost so far", "" if found.spent is None or stack.embedded else f"${found.spent}"),
-            ("next", for_stack(found.advice, stack.name)),
+            ("next", found.advice.for_stack(stack.name, os.environ)),
         )
     )
     raise SystemExit(found.exit_code)

@@ -6,10 +6,12 @@ written anew instead of a second one.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.deploy.before_chips import NOTHING
 from tpuflex.deploy.new_secrets import anew_texts
 from tpuflex.deploy.plan import ENDS_REPLACED, goes_on
@@ -21,7 +23,6 @@ from tpuflex.queued_resource.outcomes import PREVIEWS
 from tpuflex.settings.rules import warnings
 from tpuflex.terminal.markdown import NONE, alert, code, code_block, table
 from tpuflex.terminal.memory_text import memory_line
-from tpuflex.terminal.output import for_stack
 from tpuflex.weights.known_files import planned_by
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def preview_markdown(report: PreviewReport) -> str:
 
 def failure_markdown(project: str, stack: str, error: TpuflexError) -> str:
     """The comment about a preview that failed with ``error``."""
-    advice = for_stack(error.hint, stack)
+    advice = error.hint.for_stack(stack, os.environ)
     hint = [f"What to do:\n\n{code_block(advice)}"] if advice else []
     parts = [
         marker(project, stack),
@@ -202,7 +203,7 @@ def _resources(report: PreviewReport, room: int) -> Iterator[str]:
     rest = len(steps) - len(rows)
     shown = table(header, rows)
     if rest:
-        listing = for_stack("tpuflex preview --verbose", report.stack)
+        listing = Advice("{preview} --verbose").for_stack(report.stack, os.environ)
         shown += f"\n\n… and {_counted(rest)} more: {code(listing)} lists them."
     if all(step.operation == "create" for step in steps) or report.deleted:
         # One line says it all; whoever wants to, looks.
@@ -314,7 +315,9 @@ def _end(report: PreviewReport) -> str:
     at = f"Planned {_moment(report.at)}"
     if report.deleted or report.rehearsed:
         return f"<sub>{at}.</sub>"
-    command = for_stack(f"tpuflex up --expect {report.digest}", report.stack)
+    command = Advice("{up} --expect {digest}", digest=report.digest).for_stack(
+        report.stack, os.environ
+    )
     return f"<sub>{at}. {code(command)} runs this plan or none.</sub>"
 
 

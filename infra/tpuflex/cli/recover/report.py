@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.engine.events import name_of
 from tpuflex.engine.state_lock import Lock
 from tpuflex.errors import AccessError, ApiError, EngineError, TpuflexError
 from tpuflex.recovery.report import Recovery, Settlement, counted
 from tpuflex.roles.refusal import refusal_remedy
-from tpuflex.terminal.output import for_stack
 
 if TYPE_CHECKING:
     from tpuflex.stack.stack import Stack
@@ -111,7 +112,7 @@ def show(
     adopted = sum(item.settlement is Settlement.ADOPTED for item in recovery.settled)
     output.result(
         f"The state of stack {stack.name} is complete: {adopted} adopted, nothing pending. "
-        + for_stack("Next: tpuflex up, or tpuflex down", stack.name)
+        + Advice("Next: {up}, or {down}").for_stack(stack.name, os.environ)
     )
 
 
@@ -121,7 +122,7 @@ def _unsettled(recovery: Recovery, stack: Stack) -> EngineError:
     mending = refusal_remedy(details, stack.settings.project)
     return EngineError(
         f"{counted(recovery.left, 'resource')} could not be settled: see above.",
-        hint=f"{mending}\nthen run again: {for_stack('tpuflex recover', stack.name)}"
+        hint=Advice("{mending}\nthen run again: {recover}", mending=mending)
         if mending
         else "Look in the cloud yourself. To clear what does not exist: pulumi refresh "
         f"--clear-pending-creates --stack {stack.name}",
@@ -135,9 +136,10 @@ def _incomplete(recovery: Recovery, stack: Stack) -> TpuflexError:
     lines = (f"  {name_of(urn)}: {error.message}" for urn, error in errors.items())
     kept = "What is above is in the state. This may be in the cloud, too, and is not in the state:"
     text = "\n".join((kept, *lines))
-    again = f"run again: {for_stack('tpuflex recover', stack.name)}"
     mending = refusal_remedy(text, stack.settings.project)
-    hint = f"{mending}\nthen {again}" if mending else f"To look for it once more, {again}"
+    hint = Advice("To look for it once more, run again: {recover}")
+    if mending:
+        hint = Advice("{mending}\nthen run again: {recover}", mending=mending)
     if any(isinstance(error, AccessError) for error in errors.values()):
         return AccessError(text, hint=hint)
     return ApiError(text, hint=hint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,7 +16,6 @@ from tpuflex.cli.sweep.run import (
 )
 from tpuflex.deploy.known_stacks import opened_stacks
 from tpuflex.errors import EmulatorError, TpuflexError
-from tpuflex.terminal.output import for_stack
 
 if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
@@ -54,7 +54,7 @@ class Failure:
     @property
     def hint(self) -> str:
         """What to do about it."""
-        return for_stack(self.error.hint, self.stack)
+        return self.error.hint.for_stack(self.stack, os.environ)
 
     def to_json(self) -> dict[str, str]:
         """It in the document of ``--json``."""

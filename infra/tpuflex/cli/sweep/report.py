@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.operate.sweep import Disposition, Here, Leftover, runs
-from tpuflex.terminal.output import for_stack
 
 if TYPE_CHECKING:
     from tpuflex.inventory.listing import Listing
@@ -97,7 +98,7 @@ def _foreign(here: Here, left: Iterable[Leftover]) -> Iterable[str]:
                 f"State {state_id} of stack {stack}, project {here.project}, is kept elsewhere. "
                 'Who works on the same stack shares its state: "Working together" in README.md. '
                 "A state of yours that is lost is rebuilt by "
-                + for_stack("`tpuflex recover --take-over`", stack)
+                + Advice("`{recover} --take-over`").for_stack(stack, os.environ)
                 + "; `down` then deletes what it had made."
             )
     if "" in makers:
@@ -105,10 +106,9 @@ def _foreign(here: Here, left: Iterable[Leftover]) -> Iterable[str]:
         yield "What carries no state id is not known to be ours: delete it by hand if it is."
 
 
-def sweep_command(these: Sequence[Leftover], stack: str) -> str:
-    """The command that deletes ``these`` in the cloud project of ``stack``, as far as they are
-    ours: it names each slice that runs."""
+def sweep_command(these: Sequence[Leftover]) -> Advice:
+    """The command that deletes ``these``, as far as they are ours: it names each slice that
+    runs."""
     ours = (each for each in these if each.disposition is not Disposition.FOREIGN)
     slices = dict.fromkeys(each.resource.name for each in ours if runs(each.resource))
-    words = (f"--slice {name}" for name in slices)
-    return for_stack(" ".join(("tpuflex sweep --yes", *words)), stack)
+    return Advice("{sweep} --yes{slices}", slices="".join(f" --slice {name}" for name in slices))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.cli.sweep.report import document, show, sweep_command
 from tpuflex.deploy.library_engine import LibraryEngine
 from tpuflex.engine.backend import stack_names, stored_state
@@ -18,7 +19,6 @@ from tpuflex.inventory.unlisted import reasons, unseen_remedy
 from tpuflex.naming import library_names
 from tpuflex.operate.sweep import Disposition, Here, Leftover, leftovers, runs
 from tpuflex.operate.sweep_deletion import Deleted, delete
-from tpuflex.terminal.output import for_stack
 
 if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
@@ -96,8 +96,8 @@ def run_sweep(
     swept.show(output)
     if swept.orphans and not invocation.yes:
         output.result()
-        advice = "Nothing was deleted. To delete the orphans: tpuflex sweep --yes"
-        output.result(for_stack(advice, swept.stack))
+        advice = Advice("Nothing was deleted. To delete the orphans: {sweep} --yes")
+        output.result(advice.for_stack(swept.stack, invocation.environ))
     require_none_left(invocation, swept, exit_code=exit_code)
 
 
@@ -150,17 +150,17 @@ def require_none_left(invocation: Invocation, swept: Swept, *, exit_code: bool) 
         )
 
 
-def _deletion(swept: Swept, these: Sequence[Leftover]) -> str:
+def _deletion(swept: Swept, these: Sequence[Leftover]) -> Advice:
     """How to delete ``these``, which no state knows, or what to ask about them."""
     standing = {each.disposition for each in these}
-    lines = []
+    lines: list[Advice | str] = []
     if standing - {Disposition.LIBRARY, Disposition.FOREIGN}:
-        lines.append("To delete what is ours: " + sweep_command(these, swept.stack))
+        lines.append(Advice("To delete what is ours: {command}", command=sweep_command(these)))
     if Disposition.FOREIGN in standing:
         lines.append(f"Whose the rest is: tpuflex sweep --stack {swept.stack}")
     if Disposition.LIBRARY in standing:
         lines.append(f"What a library is: tpuflex library status --stack {swept.stack}")
-    return "\n".join(lines)
+    return Advice.lines(*lines)
 
 
 def known_here(invocation: Invocation, cloud: Connection) -> Here:
@@ -222,7 +222,7 @@ def require_slices(slices: frozenset[str], found: Sequence[Swept]) -> None:
             require_complete(swept.listing, (), swept.here.cloud_project)
         raise NotFoundError(
             f"--slice {unknown[0]}: nothing of that name is left behind; nothing was deleted.",
-            hint="See what is: tpuflex sweep",
+            hint=Advice("See what is: {sweep}"),
         )
 
 
@@ -238,7 +238,9 @@ def _require_no_slice(swept: Swept) -> None:
         lines = (f"  left: {each.resource.title}: {each.reason}" for each in running)
         raise IncompleteTeardownError(
             "\n".join(("What runs was left alone:", *lines)),
-            hint="It runs on, and is billed, until its run ends.\n" + _deletion(swept, running),
+            hint=Advice.lines(
+                "It runs on, and is billed, until its run ends.", _deletion(swept, running)
+            ),
         )
 
 
@@ -260,5 +262,7 @@ def require_complete(listing: Listing, deleted: tuple[Deleted, ...], project: st
     remedy = unseen_remedy(problems, project)
     raise IncompleteTeardownError(
         "\n".join((head, *lines)),
-        hint=f"{remedy}\nthen run again: tpuflex sweep" if remedy else "Run: tpuflex sweep",
+        hint=Advice("{remedy}\nthen run again: {sweep}", remedy=remedy)
+        if remedy
+        else Advice("Run: {sweep}"),
     )

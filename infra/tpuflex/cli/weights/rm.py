@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
 from tpuflex.planning.rates import month_text
@@ -122,7 +123,7 @@ def _looked(cloud: Connection, wanted: Wanted) -> tuple[_Place, ...]:
     if wanted.set and all(wanted.set != one.prefix for _, stored in found for one in stored):
         raise NotFoundError(
             f"{_named([each.bucket for each in meant])} holds no set of weights {wanted.set!r}",
-            hint="What there is: tpuflex weights ls",
+            hint=Advice("What there is: {weights_ls}"),
         )
     return tuple(_place(each, stored, wanted, now) for each, stored in found)
 
@@ -140,7 +141,7 @@ def _meant(cloud: Connection, bucket: str) -> list[StackWeights]:
     if there is None:
         raise NotFoundError(
             f"gs://{bucket} is neither a bucket of this stack nor one of its library's",
-            hint="What there is: tpuflex weights ls",
+            hint=Advice("What there is: {weights_ls}"),
         )
     return [there]
 

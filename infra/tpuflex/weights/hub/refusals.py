@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pulumi_plugin.printable import printable
+from tpuflex.advice import Advice
 from tpuflex.errors import (
     AccessError,
     ApiError,
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
 LONGEST_WAIT = 300.0
 _SAID = 300
 
-_ADVICE = (
+_TOKEN = Advice(
     "Set HF_TOKEN to a token that may read it (https://huggingface.co/settings/tokens), or keep one"
     " in Secret Manager: tpuflex:secrets.hf_token_version: 1 in the stack file, then"
-    " `tpuflex secrets put hf-token`."
+    " `{secrets_put} hf-token`."
 )
 
 _NOT_THE_HUB = "Look at HF_ENDPOINT and at proxies: the Hub does not answer so."
@@ -59,7 +60,7 @@ def translated(error: Exception, where: str, repository: str, *, with_token: boo
         case errors.GatedRepoError():
             return AccessError(
                 f"{where} is gated, and there is no token for the Hub",
-                hint=f"Accept the terms on {page}. {_ADVICE}",
+                hint=Advice("Accept the terms on {page}. {token}", page=page, token=_TOKEN),
             )
         case errors.RepositoryNotFoundError() if with_token:
             return NotFoundError(
@@ -69,7 +70,11 @@ def translated(error: Exception, where: str, repository: str, *, with_token: boo
         case errors.RepositoryNotFoundError():
             return NotFoundError(
                 f"the Hub has no model {repository}, or it is private",
-                hint=f"Check the name in {SOURCE_KEY}. If it is private: {_ADVICE}",
+                hint=Advice(
+                    "Check the name in {key}. If it is private: {token}",
+                    key=SOURCE_KEY,
+                    token=_TOKEN,
+                ),
             )
         case errors.RevisionNotFoundError():
             return NotFoundError(
@@ -157,9 +162,9 @@ def _by_status(response: httpx2.Response, where: str, *, with_token: bool) -> Tp
     said = printable(response.headers.get("X-Error-Message", "")[:_SAID])
     text = f": {said}" if said else ""
     if status == 401:
-        return UnauthenticatedError(f"{where}: the Hub refuses the token{text}", hint=_ADVICE)
+        return UnauthenticatedError(f"{where}: the Hub refuses the token{text}", hint=_TOKEN)
     if status == 403:
-        return AccessError(f"{where}: the Hub forbids it{text}", hint=_ADVICE)
+        return AccessError(f"{where}: the Hub forbids it{text}", hint=_TOKEN)
     if status == 429:
         wait = retry_after(response)
         more = "" if with_token else " With a token (HF_TOKEN) the limit is higher."

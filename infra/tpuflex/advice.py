@@ -1,0 +1,95 @@
+"""Advice: text in which our own commands stand as fields, so that it can be about any stack.
+
+``Advice("`{up}` waits again, `{weights_push} {folder}` fills it.", folder=path)`` is shown as
+`tpuflex up` waits again …; about the stack ``big`` as `tpuflex up --stack big` waits again …
+Text without such a command stays a plain string. Pure.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from tpuflex.naming import DEFAULT_STACK, unnamed_stack
+
+#: The commands about one stack, by their fields. None is for what is about all stacks (`--all`),
+#: or names its stack itself.
+COMMANDS: Mapping[str, str] = {
+    words.replace(" ", "_"): f"tpuflex {words}"
+    for words in (
+        *("up", "down", "preview", "recover", "sweep", "doctor"),
+        *("status", "logs", "ask", "ssh", "tunnel"),
+        *("weights hash", "weights ls", "weights push", "weights rm", "weights verify"),
+        *("secrets ensure", "secrets ls", "secrets put"),
+        *("library up", "library status", "library down"),
+    )
+}
+
+
+class Advice:
+    """Text with commands about a stack, which is known where the text is shown.
+
+    Args:
+        template: a format string; ``{weights_push}`` is the command `tpuflex weights push`.
+        values: its other fields, which may be advice themselves.
+    """
+
+    __slots__ = ("_template", "_values")
+
+    def __init__(self, template: str, /, **values: object) -> None:
+        self._template = template
+        self._values = values
+
+    @classmethod
+    def of(cls, text: Advice | str) -> Advice:
+        """``text`` as advice; a string is about no stack."""
+        return text if isinstance(text, Advice) else cls("{text}", text=text)
+
+    @classmethod
+    def lines(cls, *parts: Advice | str) -> Advice:
+        """Those of ``parts`` that are not empty, each on a line."""
+        present = {f"part{at}": part for at, part in enumerate(parts) if part}
+        return cls("\n".join(f"{{{name}}}" for name in present), **present)
+
+    def sentence(self) -> Advice:
+        """It, to stand by itself."""
+        template = f"{self._template[:1].upper()}{self._template[1:]}."
+        return type(self)(template, **self._values)
+
+    def __str__(self) -> str:
+        """As it is shown where no stack has to be named."""
+        return self._shown("")
+
+    def __bool__(self) -> bool:
+        return bool(str(self))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Advice) and self._shown("\0") == other._shown("\0")
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __repr__(self) -> str:
+        return f"Advice({str(self)!r})"
+
+    def for_stack(self, stack: str, environ: Mapping[str, str]) -> str:
+        """The text about ``stack``.
+
+        Typed without it, `tpuflex down` works on the default stack, or on that of
+        ``$TPUFLEX_STACK``: where that names another one, ``dev`` is named, too.
+
+        Args:
+            stack: the stack that its commands are about.
+            environ: the environment that they are typed in.
+        """
+        if stack == DEFAULT_STACK == unnamed_stack(environ):
+            return str(self)
+        return self._shown(f" --stack {shlex.quote(stack)}")
+
+    def _shown(self, option: str) -> str:
+        values = {
+            name: value._shown(option) if isinstance(value, Advice) else value
+            for name, value in self._values.items()
+        }
+        commands = {name: command + option for name, command in COMMANDS.items()}
+        return self._template.format_map(commands | values)
