@@ -15,8 +15,13 @@ from tests.cli.test_base import commit, git
 from tests.cli.typing import TypeIn
 from tests.goldens.golden_texts import assert_golden
 from tpuflex import __version__
-from tpuflex.cli.project.ci_init import VARIABLES
-from tpuflex.scaffold.workflows import FOLDER, WorkflowSource, is_untouched, workflow_texts
+from tpuflex.scaffold.workflows import (
+    FOLDER,
+    VARIABLES,
+    WorkflowSource,
+    is_untouched,
+    workflow_texts,
+)
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("preview", "deploy", "renew", "sweep")

@@ -3,49 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tpuflex.catalog import USER_FILE
 from tpuflex.deploy.preview_report import FileChange, KeyChange
-from tpuflex.errors import NotFoundError, TpuflexError
-from tpuflex.files.trusted import child_environment
+from tpuflex.errors import NotFoundError
+from tpuflex.files.git import ask_git
 from tpuflex.project import PULUMI_FILE, Project
 from tpuflex.settings.model import NAMESPACE
 from tpuflex.settings.read import project_directory, read_document, read_project_config
 from tpuflex.settings.stack_document import config_of
-
-#: Seconds for one command of Git on a repository that is there already.
-_WITHIN_S = 60
-#: No program that a repository's configuration names is run, here and by :data:`_DIFF`.
-_NO_PROGRAMS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
-
-
-def ask_git(root: Path, environ: Mapping[str, str], *arguments: str) -> str | None:
-    """What Git prints, run in ``root``; None if it fails.
-
-    Raises:
-        TpuflexError: there is no Git, or it does not answer.
-    """
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(root), *_NO_PROGRAMS, *arguments],
-            env={**child_environment(environ), "LC_ALL": "C"},
-            capture_output=True,
-            text=True,
-            errors="surrogateescape",
-            timeout=_WITHIN_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise TpuflexError(
-            f"git cannot be run ({type(error).__name__}).",
-            hint="Install Git (https://git-scm.com/downloads), and run the command again.",
-        ) from error
-    return done.stdout if done.returncode == 0 else None
-
 
 #: Environment variables of the server.
 _ENVIRONMENT = f"{NAMESPACE}serving.env."

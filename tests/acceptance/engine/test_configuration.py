@@ -17,8 +17,8 @@ from tests.acceptance.plain_pulumi import PlainPulumi, plain_pulumi
 from tests.engine.embedded import ROOT, Embedded
 from tests.unit.stack_sections import TPU_IMAGE
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.project.ci import run_renewing
 from tpuflex.deploy.known_stacks import opened_stacks
+from tpuflex.deploy.workflow_stacks import renewed_stacks
 from tpuflex.engine.find import Engine
 from tpuflex.errors import NotFoundError, SettingsError
 from tpuflex.google.endpoints import REHEARSAL_VARIABLE
@@ -167,9 +167,7 @@ def test_p13_environments_are_opened_by_the_engine(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("pulumi_engine")
-def test_p13_commands_for_all_stacks_open_them_too(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_p13_commands_for_all_stacks_open_them_too(tmp_path: Path) -> None:
     """P13: `down --all` finds a stack that has its cloud from an environment, and a schedule renews
     it; one that the backend does not know ends neither."""
     renewed = {**_SET, "tpuflex:slice": {**_SET["tpuflex:slice"], "renew_before": "30m"}}
@@ -178,13 +176,13 @@ def test_p13_commands_for_all_stacks_open_them_too(
         text = (tmp_path / "Pulumi.dev.yaml").read_text()
         (tmp_path / "Pulumi.other.yaml").write_text(text)
         dev, other = opened_stacks(invocation)
-        run_renewing(invocation)
+        found = renewed_stacks(invocation.project, invocation.opened_config, print)
 
     assert dev.stack is not None
     assert dev.stack.settings.project == "acme-serving"
     assert isinstance(other.error, NotFoundError)
     assert str(other.error.hint) == "Make it there: pulumi stack init other"
-    assert capsys.readouterr().out == "dev\n"
+    assert found.stacks == ("dev",)
 
 
 @pytest.mark.usefixtures("pulumi_engine")

@@ -243,9 +243,12 @@ def ci_init(invocation: Invocation, source: str, branch: str) -> None:
     knows. Run it again for another version: it changes its own files only, and none that somebody
     has edited. docs/ci.md says what to set up on GitHub and on Google Cloud.
     """
-    from tpuflex.cli.project.ci_init import run_ci_init
+    from tpuflex.cli.project.ci import show_workflows
+    from tpuflex.scaffold.workflows import write_workflows
 
-    run_ci_init(invocation, source, branch)
+    environ = invocation.environ
+    written = write_workflows(invocation.project, environ, source=source, branch=branch)
+    show_workflows(invocation.output, written)
 
 
 @ci.command(
@@ -271,11 +274,14 @@ def ci_stacks(invocation: Invocation, base: str | None, renewing: bool) -> None:
     A stack is touched by a change of its file; every stack is by one of Pulumi.yaml or
     catalog.yaml. A renamed stack is two: one that is left behind, and a new one.
     """
-    from tpuflex.cli.project.ci import run_changed, run_renewing
+    from tpuflex.cli.project.ci import show_changed, show_renewed
+    from tpuflex.deploy.workflow_stacks import changed_stacks, renewed_stacks
 
     if renewing == (base is not None):
         raise click.UsageError("Write --base or --renewing.")
+    project, output = invocation.project, invocation.output
     if base is None:
-        run_renewing(invocation)
+        found = renewed_stacks(project, invocation.opened_config, output.progress)
+        show_renewed(output, found)
     else:
-        run_changed(invocation, base)
+        show_changed(output, changed_stacks(project, base, invocation.environ))
