@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 from tests.engine.embedded import Embedded
-from tpuflex.cli.down.many import Many, run_down_many
+from tpuflex.cli.down.many import run_down_many
+from tpuflex.cli.down.run import run_down
 from tpuflex.cli.invocation import Invocation
-from tpuflex.deploy.down import run_down
-from tpuflex.deploy.selection import Selection
+from tpuflex.deploy.candidates import Selection
 from tpuflex.errors import TpuflexError
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack
@@ -31,9 +31,9 @@ def begin_down(embedded: Embedded, stack: str = "") -> subprocess.Popen[str]:
     )
 
 
-def connect(invocation: Invocation, stack: Stack) -> Connection:
-    """The tests' embedded cloud, which their environment names."""
-    return Connection(stack, invocation.environ)
+def connect(stack: Stack) -> Connection:
+    """The tests' embedded cloud, which the environment names."""
+    return Connection(stack, dict(os.environ))
 
 
 if __name__ == "__main__":
@@ -46,8 +46,8 @@ if __name__ == "__main__":
         yes=True,
     )
     if not named:
-        sys.exit(run_down_many(typed, Many(Selection()), connect))
+        sys.exit(run_down_many(typed, Selection(), connect))
     try:
-        run_down(typed, connect(typed, typed.open_stack(deploying=False)), dry_run=False)
+        run_down(typed, connect(typed.open_stack(deploying=False)), dry_run=False)
     except TpuflexError as error:
         sys.exit(typed.output.failure(error))

@@ -8,14 +8,14 @@ from typing import Any, cast
 
 import pytest
 
-from tests.cli.typing import NOON, Captured
+from tests.cli.typing import Captured
 from tests.provider.fakes import FakeTime
+from tpuflex.cli.down.run import show_plan
 from tpuflex.cli.invocation import Invocation
 from tpuflex.deploy.boot_failure import delete_slice
-from tpuflex.deploy.down import show_planned
 from tpuflex.deploy.ownership import Ownership
 from tpuflex.deploy.stack_run import StackRun
-from tpuflex.deploy.teardown import Planned, destroyed
+from tpuflex.deploy.teardown import DownPlan, Planned, destroyed
 from tpuflex.engine.events import EnginePlan, Note
 from tpuflex.engine.failure import failure
 from tpuflex.errors import AccessError, EngineError, IncompleteTeardownError, TpuflexError
@@ -24,6 +24,7 @@ from tpuflex.inventory.unlisted import NOT_READ, reasons, recorded, unseen_remed
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack
+from tpuflex.weights.stack_weights import StackWeights
 
 GONE = "googleapi: Error 404: The specified bucket does not exist., notFound"
 
@@ -147,7 +148,10 @@ def test_before_the_question(stack: Stack, capsys: Captured) -> None:
     mine = Ownership({"resources": STATE}, {}, frozenset())
     planned = Planned(mine, True, EnginePlan(()), inventory, ())
 
-    show_planned(Invocation(environ={}), Connection(stack, {}, now=lambda: NOON), planned)
+    show_plan(
+        Invocation(environ={}).output,
+        DownPlan(StackWeights(Connection(stack, {})), planned, "nothing"),
+    )
 
     said = capsys.readouterr().out
     assert f"queued resource  us-east5-a  {NOT_READ}  q" in said
@@ -163,7 +167,10 @@ def test_what_could_not_be_compared_is_said(stack: Stack, capsys: Captured) -> N
     mine = Ownership({"resources": STATE}, {}, frozenset(), uncompared)
     planned = Planned(mine, True, EnginePlan(()), Inventory((NETWORK,)), ())
 
-    show_planned(Invocation(environ={}), Connection(stack, {}, now=lambda: NOON), planned)
+    show_plan(
+        Invocation(environ={}).output,
+        DownPlan(StackWeights(Connection(stack, {})), planned, "nothing"),
+    )
 
     said = capsys.readouterr().out
     assert "Could not be compared with the state: vllm-host, other: 403: Permission 'iam." in said

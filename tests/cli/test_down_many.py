@@ -13,11 +13,11 @@ import pytest
 from tests.cli.samples import status
 from tests.cli.typing import NOON, Captured, TypeIn
 from tpuflex.advice import Advice
-from tpuflex.cli.down.many import _confirm
-from tpuflex.cli.down.report import Outcome, Result, document, show_found, show_results
+from tpuflex.cli.down.many import show_found, show_results
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.sweep.every_project import Failure
-from tpuflex.deploy.candidates import Examined
+from tpuflex.deploy.candidates import Candidate
+from tpuflex.deploy.many_teardowns import Candidates, ManyDown, Outcome, Result, _agree
 from tpuflex.deploy.ownership import Ownership
 from tpuflex.deploy.teardown import Left, Planned
 from tpuflex.deploy.teardown_proof import Keeper, Kept
@@ -118,13 +118,11 @@ def google(stack: Stack) -> Stack:
 
 
 @pytest.fixture
-def found(google: Stack) -> tuple[Examined, ...]:
+def found(google: Stack) -> tuple[Candidate, ...]:
     """A stack that is chosen, one that is young, one that was not up, one whose file is wrong."""
-    invocation = Invocation(environ={})
     plan = Planned(Ownership({}, {}, frozenset()), True, EnginePlan(()), Inventory(ITEMS), (KEPT,))
-    dev = Examined(
+    dev = Candidate(
         "dev",
-        invocation,
         google,
         planned=plan,
         status=status(active_since=NOON - timedelta(hours=13, seconds=5)),
@@ -138,16 +136,16 @@ def found(google: Stack) -> tuple[Examined, ...]:
         planned=replace(plan, not_deleted=()),
     )
     bare = Planned(Ownership({}, {}, frozenset()), True, EnginePlan(()), Inventory(()), ())
-    empty = Examined("empty", invocation, google, planned=bare, at=NOON)
+    empty = Candidate("empty", google, planned=bare, at=NOON)
     error = SettingsError("Pulumi.wrong.yaml", ())
-    return dev, young, empty, Examined("wrong", invocation, error=error)
+    return dev, young, empty, Candidate("wrong", error=error)
 
 
-def test_before(found: tuple[Examined, ...], capsys: Captured) -> None:
+def test_before(found: tuple[Candidate, ...], capsys: Captured) -> None:
     """Each stack with its age, what it costs per hour and so far, and whether it is meant; what
     will stay behind on request is named."""
     invocation = Invocation(environ={})
-    show_found(invocation.output, found, ("never-up",))
+    show_found(invocation.output, Candidates(found, ("never-up",)))
 
     assert capsys.readouterr().out == (
         "STACK  PROJECT  SLICE   AGE  RESOURCES  $/HOUR  SO FAR  TEARDOWN\n"
@@ -164,7 +162,7 @@ def test_before(found: tuple[Examined, ...], capsys: Captured) -> None:
     )
 
 
-def test_after(found: tuple[Examined, ...], capsys: Captured) -> None:
+def test_after(found: tuple[Candidate, ...], capsys: Captured) -> None:
     """One table at the end, whatever became of each; the exit code is the highest."""
     dev, young, empty, wrong = found
     left = IncompleteTeardownError("Something is left:\n  left: bucket weights-bucket (us-east5)")
@@ -174,10 +172,10 @@ def test_after(found: tuple[Examined, ...], capsys: Captured) -> None:
         Result(empty, Outcome.GONE, left=Inventory(())),
         Result(wrong, Outcome.FAILED, error=wrong.error),
     ]
-    invocation = Invocation(environ={})
-    show_results(invocation.output, results, dry_run=False)
+    done = ManyDown(Candidates(found), tuple(results), dry_run=False)
+    show_results(Invocation(environ={}).output, done)
 
-    shown = document(found, results, (), dry_run=False, exit_code=10)
+    shown = done.to_json()
 
     assert capsys.readouterr().out == (
         "STACK  OUTCOME     COST   LEFT\n"
@@ -189,6 +187,7 @@ def test_after(found: tuple[Examined, ...], capsys: Captured) -> None:
     )
     stacks = shown["stacks"]
     assert isinstance(stacks, list)
+    assert done.exit_code == shown["exit_code"] == 10
     assert [each["exit_code"] for each in stacks] == [10, 0, 0, 5]
     assert stacks[0]["not_deleted"][0]["id"] == "weights-bucket"
     assert stacks[0]["usd_so_far"] == float(Decimal("17.55"))
@@ -196,19 +195,19 @@ def test_after(found: tuple[Examined, ...], capsys: Captured) -> None:
 
 @pytest.mark.parametrize(("count", "word"), [(1, "dev"), (2, "2")])
 def test_consent(
-    found: tuple[Examined, ...], answer: Callable[..., None], count: int, word: str
+    found: tuple[Candidate, ...], answer: Callable[..., None], count: int, word: str
 ) -> None:
     """One word that nobody types by accident: the name of the only one, or how many there are; all
     are named."""
     answer(word)
-    _confirm(Invocation(environ={}), found[:count])
+    _agree(Invocation(environ={}).consent, [each.name for each in found[:count]])
 
     answer("y")
     with pytest.raises(InterruptedByUser, match="Nothing was done"):
-        _confirm(Invocation(environ={}), found[:count])
+        _agree(Invocation(environ={}).consent, [each.name for each in found[:count]])
 
 
-def test_weights_that_stay_are_told(found: tuple[Examined, ...], capsys: Captured) -> None:
+def test_weights_that_stay_are_told(found: tuple[Candidate, ...], capsys: Captured) -> None:
     """Of each stack whose weights outlive it: what they cost a month, after the table, and for
     scripts."""
     dev = found[0]
@@ -216,10 +215,11 @@ def test_weights_that_stay_are_told(found: tuple[Examined, ...], capsys: Capture
     line = "Kept in the library: gs://b/models/a/1, 60.00 GiB, $1.20 a month."
     kept = Left(weights, line)
     result = Result(dev, Outcome.GONE, kept=kept)
+    done = ManyDown(Candidates((dev,)), (result,), dry_run=False)
 
-    show_results(Invocation(environ={}).output, [result], dry_run=False)
+    show_results(Invocation(environ={}).output, done)
     shown = capsys.readouterr().out
-    stacks = document((dev,), [result], (), dry_run=False, exit_code=0)["stacks"]
+    stacks = done.to_json()["stacks"]
 
     assert f"\n  dev: {line}\n" in shown
     assert isinstance(stacks, list)

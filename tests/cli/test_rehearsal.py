@@ -227,7 +227,10 @@ def test_a_real_state_is_none_of_the_rehearsals(stack: Stack) -> None:
         (states / f"{STACK}.json").write_text("{}")
 
     def up(environ: dict[str, str]) -> list[str]:
-        known, not_up = known_stacks(Invocation(environ=environ, directory=project.root))
+        typed = Invocation(environ=environ, directory=project.root)
+        known, not_up = known_stacks(
+            project, typed.open_named, environ, print, rehearsing=typed.rehearsing
+        )
         assert {"dev", STACK} == {*not_up, *(each.name for each in known)}
         return [each.name for each in known]
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tpuflex.deploy.selection import Selection, Traits, refusal
+from tpuflex.deploy.candidates import Selection, Traits, refusal
 
 NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -157,6 +157,19 @@ class Invocation:
             self.output.progress(f"Warning: {finding}")
         return stack
 
+    def open_named(self, name: str) -> Stack:
+        """Read the stack file of ``name``, whether it can be deployed or not; of it nothing is
+        said."""
+        from tpuflex.stack.stack import open_stack
+
+        return open_stack(
+            self.project,
+            name,
+            deploying=False,
+            rehearsing=self.rehearsing,
+            opener=partial(self.opened_config, name),
+        )
+
     def connect(self, stack: Stack, *, start: bool = True) -> Connection:
         """Connect to the cloud of ``stack``; as :func:`tpuflex.stack.connection.connect`."""
         from tpuflex.stack.connection import connect

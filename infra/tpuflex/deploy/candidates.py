@@ -1,37 +1,84 @@
-"""What is there of one of many stacks, and whether a teardown is for it."""
+"""Which of many stacks a teardown is for: by label and by age, of what is there of each.
+
+Every condition that is given must hold. What cannot be known of a stack never lets it be chosen.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from tpuflex.deploy.down import protected
-from tpuflex.deploy.selection import Selection, Traits, refusal
-from tpuflex.deploy.teardown import Planned, StackTeardown
+from tpuflex.deploy.teardown import Planned, StackTeardown, protected
+from tpuflex.duration import format_age
 from tpuflex.engine.state import resources
 from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.operate.slice import slice_status
 from tpuflex.planning.cost import cost_in
 
 if TYPE_CHECKING:
-    from tpuflex.cli.invocation import Invocation
-    from tpuflex.deploy.known_stacks import Connect, KnownStack
+    from tpuflex.deploy.known_stacks import KnownStack
     from tpuflex.engine.state import Stored
     from tpuflex.operate.slice import SliceStatus
     from tpuflex.stack.connection import Connection
+    from tpuflex.stack.progress import Report
     from tpuflex.stack.stack import Stack
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class Selection:
+    """What a stack must be like.
+
+    Attributes:
+        labels: labels that one of its resources carries, all of them.
+        older_than: how old its slice must be, at least.
+    """
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    older_than: timedelta | None = None
+
+    @property
+    def everything(self) -> bool:
+        """Whether every stack is meant."""
+        return not self.labels and self.older_than is None
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What is known of a stack.
+
+    Attributes:
+        labels: the labels of each of its resources.
+        created: when its slice was made, or requested while it waits; None if there is none.
+    """
+
+    labels: tuple[Mapping[str, str], ...] = ()
+    created: datetime | None = None
+
+
+def refusal(selection: Selection, traits: Traits, now: datetime) -> str:
+    """Why a stack with ``traits`` is not chosen; empty if it is."""
+    wanted = selection.labels.items()
+    if wanted and not any(wanted <= dict(labels).items() for labels in traits.labels):
+        text = ", ".join(f"{key}={value}" for key, value in wanted)
+        return f"nothing of it is labelled {text}"
+    if selection.older_than is not None:
+        if traits.created is None:
+            return "its age is unknown: it has no slice"
+        if now - traits.created < selection.older_than:
+            return f"its slice is {format_age(now - traits.created)} old"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
     """One stack as it was found.
 
     Attributes:
         name: its name.
-        invocation: the command, for this stack alone.
         stack: its stack file; None if that cannot be used.
         teardown: its teardown; None if it could not be looked at.
         planned: what that would do.
@@ -42,7 +89,6 @@ class Examined:
     """
 
     name: str
-    invocation: Invocation
     stack: Stack | None = None
     teardown: StackTeardown | None = None
     planned: Planned | None = None
@@ -83,17 +129,19 @@ class Examined:
         return self.status.cost(cost_in(self.stack.settings, self.status.zone).per_hour, self.at)
 
 
-def examine(
-    invocation: Invocation, known: KnownStack, selection: Selection, connect: Connect
-) -> Examined:
+def candidate(
+    known: KnownStack,
+    selection: Selection,
+    connect: Callable[[Stack], Connection],
+    report: Report,
+) -> Candidate:
     """Look at one stack; what goes wrong with it is in the result."""
-    own = replace(invocation, chosen_stack=known.name)
-    found = Examined(known.name, own, known.stack, error=known.error)
+    found = Candidate(known.name, known.stack, error=known.error)
     if known.stack is None:
         return found
     try:
-        cloud = connect(own, known.stack)
-        teardown = StackTeardown(own, cloud)
+        cloud = connect(known.stack)
+        teardown = StackTeardown(cloud, report)
         planned = teardown.look()
         status = _slice(cloud)
         at = cloud.now()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from tpuflex.engine.backend import stack_names
@@ -14,14 +13,14 @@ from tpuflex.engine.state_files import file_backend, stacks_in_files
 from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.stack.connection import google_cloud
 from tpuflex.stack.rehearsal import Rehearsal
-from tpuflex.stack.stack import Stack, open_stack
+from tpuflex.stack.stack import Stack
 
 if TYPE_CHECKING:
-    from tpuflex.cli.invocation import Invocation
-    from tpuflex.stack.connection import Connection
+    from tpuflex.project import Project
+    from tpuflex.stack.progress import Report
 
-#: Connects to the cloud of a stack.
-Connect = Callable[["Invocation", Stack], "Connection"]
+#: Opens the stack of a name, whether it can be deployed or not.
+Open = Callable[[str], Stack]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +38,36 @@ class KnownStack:
     error: TpuflexError | None = None
 
 
-def known_stacks(invocation: Invocation) -> tuple[tuple[KnownStack, ...], tuple[str, ...]]:
+def known_stacks(
+    project: Project,
+    open_named: Open,
+    environ: Mapping[str, str],
+    report: Report,
+    *,
+    rehearsing: bool = False,
+) -> tuple[tuple[KnownStack, ...], tuple[str, ...]]:
     """The stacks that have a state, and the names of those that have a stack file alone.
 
     Nothing is started, and no cloud is asked, but Pulumi Cloud for environments that a file names.
+
+    Args:
+        project: the project.
+        open_named: opens a stack of it.
+        environ: the caller's environment.
+        report: is told of what is used in place of the default.
+        rehearsing: whether the command runs in a rehearsal.
     """
-    project = invocation.project
-    opened = {known.name: known for known in opened_stacks(invocation)}
+    opened = {known.name: known for known in opened_stacks(project, open_named)}
     embedded = set(stacks_in_files(project.home / "backend", project.name))
     rehearsed = set[str]()
-    if invocation.rehearsing:
+    if rehearsing:
         rehearsed.update(stacks_in_files(Rehearsal.below(project.home).backend, project.name))
     on_google = [s.stack for s in opened.values() if s.stack is not None and not s.stack.embedded]
     google = set[str]()
     error: TpuflexError | None = None
     if on_google:
         try:
-            google.update(_in_backend(invocation, on_google[0]))
+            google.update(_in_backend(on_google[0], environ, report))
         except TpuflexError as refused:
             error = refused
     found: list[KnownStack] = []
@@ -76,34 +88,26 @@ def known_stacks(invocation: Invocation) -> tuple[tuple[KnownStack, ...], tuple[
     return tuple(found), tuple(name for name in opened if name not in listed)
 
 
-def opened_stacks(invocation: Invocation) -> tuple[KnownStack, ...]:
+def opened_stacks(project: Project, open_named: Open) -> tuple[KnownStack, ...]:
     """The stacks that have a stack file."""
-    return tuple(_opened(invocation, name) for name in invocation.project.stack_names())
+    return tuple(_opened(name, open_named) for name in project.stack_names())
 
 
-def _opened(invocation: Invocation, name: str) -> KnownStack:
+def _opened(name: str, open_named: Open) -> KnownStack:
     try:
-        stack = open_stack(
-            invocation.project,
-            name,
-            deploying=False,
-            rehearsing=invocation.rehearsing,
-            opener=partial(invocation.opened_config, name),
-        )
-        return KnownStack(name, stack)
+        return KnownStack(name, open_named(name))
     except TpuflexError as error:
         return KnownStack(name, None, error)
 
 
-def _in_backend(invocation: Invocation, stack: Stack) -> tuple[str, ...]:
+def _in_backend(stack: Stack, environ: Mapping[str, str], report: Report) -> tuple[str, ...]:
     """The stacks in the backend of the stacks on Google."""
-    project, say = stack.project, invocation.output.progress
-    environ = google_cloud(stack, invocation.environ, say).environ
-    backend = file_backend(environ.get("PULUMI_BACKEND_URL", ""))
+    project, own = stack.project, google_cloud(stack, environ, report).environ
+    backend = file_backend(own.get("PULUMI_BACKEND_URL", ""))
     if backend is not None:
         return stacks_in_files(backend, project.name)
-    engine = ensure(project.home, invocation.environ, invocation.output.progress)
-    return stack_names(Target(project.root, stack.name, engine, environ))
+    engine = ensure(project.home, environ, report)
+    return stack_names(Target(project.root, stack.name, engine, own))
 
 
 def _no_file(name: str) -> NotFoundError:

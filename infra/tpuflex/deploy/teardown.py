@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.boot.planned import planned_weights
 from tpuflex.deploy.ownership import ownership_of
+from tpuflex.deploy.purge import planned_copies, planned_purge, purge
 from tpuflex.deploy.stack_run import StackRun
 from tpuflex.deploy.teardown_proof import (
     Keeper,
@@ -21,19 +22,32 @@ from tpuflex.deploy.teardown_proof import (
 )
 from tpuflex.engine.events import EnginePlan
 from tpuflex.engine.state import known_ids, resources
-from tpuflex.errors import EngineError, NotFoundError
+from tpuflex.errors import (
+    AccessError,
+    ApiError,
+    ConflictError,
+    EngineError,
+    NotFoundError,
+    TpuflexError,
+)
 from tpuflex.inventory.kinds import KINDS
 from tpuflex.inventory.unlisted import reasons, recorded, unseen_remedy
 from tpuflex.naming import QUEUED_RESOURCE
-from tpuflex.weights.stack_weights import StackWeights, kept_line, kept_weights
+from tpuflex.operate.slice import slice_status
+from tpuflex.planning.cost import cost_in
+from tpuflex.queued_resource.outcomes import PROTECTED
+from tpuflex.stack.progress import Consent, Progress, Report, agree, require_name, silent
+from tpuflex.weights.stack_weights import StackWeights, is_shared, kept_line, kept_weights
 from tpuflex.weights.use import note_last_use
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tpuflex.boot.planned import PlannedWeights
-    from tpuflex.cli.invocation import Invocation
     from tpuflex.deploy.ownership import Ownership
     from tpuflex.inventory.inventory import Inventory, Item
     from tpuflex.stack.connection import Connection
+    from tpuflex.weights.removal import Removal
 
 _NOT_LISTED = (
     "What the state knows there is in the list, and is destroyed all the same; what it does not"
@@ -127,23 +141,23 @@ class Left:
     """
 
     weights: dict[str, object] | None = None
-    line: str = ""
+    line: Advice | str = ""
 
 
 class StackTeardown:
     """The teardown of the stack of ``cloud``."""
 
-    def __init__(self, invocation: Invocation, cloud: Connection) -> None:
-        self._output = invocation.output
+    def __init__(self, cloud: Connection, report: Report = silent) -> None:
         self._cloud = cloud
-        self._run = StackRun(cloud, invocation.report)
+        self._report = report
+        self._run = StackRun(cloud, report)
 
     def kept(self, planned: Planned) -> Left:
         """What outlives the stack, and is left after the teardown."""
         home = StackWeights(self._cloud)
         kept = kept_weights(home)
         line = kept_line(home, kept, planned.served)
-        return Left(kept, line.for_stack(self._cloud.stack.name, os.environ))
+        return Left(kept, line)
 
     def look(self) -> Planned:
         """What it would do.
@@ -176,7 +190,7 @@ class StackTeardown:
             if mine.foreign:
                 self._run.engine.replace(mine.deployment)
             if has_state:
-                has_state = destroyed(self._run, planned, self._output.progress)
+                has_state = destroyed(self._run, planned, self._report)
         left = prove_empty(
             lambda: mine.inventory(self._cloud),
             timing=self._cloud.timing,
@@ -188,8 +202,202 @@ class StackTeardown:
                 self._run.engine.remove()
         refuse_foreign(left)
         if (served := planned.served) is not None:
-            note_last_use(self._cloud, served, self._output.progress)
+            note_last_use(self._cloud, served, self._report)
         return left
+
+
+@dataclass(frozen=True, slots=True)
+class DownPlan:
+    """What `down` is about to do, told before it asks.
+
+    Attributes:
+        home: the stack's weights, in its home.
+        planned: what its teardown would do.
+        cost: what it has cost so far, in words; empty without a slice.
+        purges: whether the weights that outlive the stack are asked to go, too.
+        weights: those of them that go; None for none.
+        copies: the same in further regions, each with the weights there.
+    """
+
+    home: StackWeights
+    planned: Planned
+    cost: str = ""
+    purges: bool = False
+    weights: Removal | None = None
+    copies: tuple[tuple[StackWeights, Removal], ...] = ()
+
+    def __str__(self) -> str:
+        doomed = ", ".join(f"{item.kind} {item.name}" for item in self.planned.to_destroy)
+        return f"To be destroyed: {doomed or 'nothing'}"
+
+    @property
+    def nothing(self) -> bool:
+        """Whether there is nothing to do."""
+        return self.planned.nothing and self.weights is None and not self.copies
+
+    def to_json(self) -> dict[str, object]:
+        """The document that ``tpuflex down --dry-run --json`` prints."""
+        document: dict[str, object] = {
+            "stack": self.home.cloud.stack.name,
+            "destroyed": False,
+            **_document(self.planned, self.planned.before),
+            "to_destroy": [item.to_json() for item in self.planned.to_destroy],
+            "purged_weights": None if self.weights is None else self.weights.to_json(),
+        }
+        if self.copies:
+            document["purged_copies"] = _copies(self.copies)
+        return document
+
+
+@dataclass(frozen=True, slots=True)
+class Down:
+    """What `down` has done.
+
+    Attributes:
+        plan: what it was about to do.
+        left: everything in the cloud that has the stack's names, afterwards.
+        kept: what outlives the stack, and is left.
+        purged: the sets of weights that were removed, each with the weights there.
+        failed: why not all of those were removed that were to be; None if they were. The stack is
+            gone all the same.
+    """
+
+    plan: DownPlan
+    left: Inventory
+    kept: Left
+    purged: tuple[tuple[StackWeights, Removal], ...] = ()
+    failed: TpuflexError | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """The document that ``tpuflex down --json`` prints."""
+        home = self.plan.home
+        stack = home.cloud.stack
+        done = {
+            "stack": stack.name,
+            "destroyed": True,
+            **_document(self.plan.planned, self.left),
+        }
+        if is_shared(stack):
+            done["kept_weights"] = self.kept.weights
+            here = [removal.to_json() for there, removal in self.purged if there is home]
+            done["purged_weights"] = here[0] if here else None
+        if removed := [each for each in self.purged if each[0] is not home]:
+            done["purged_copies"] = _copies(removed)
+        return done
+
+
+def plan_down(
+    cloud: Connection, report: Report = silent, *, purge_weights: bool = False
+) -> DownPlan:
+    """What :func:`down` would do; nothing is changed.
+
+    Raises:
+        ConflictError: the weights that are to go may be of use to others.
+        TpuflexError: the state, or the cloud, cannot be read.
+    """
+    return _plan(cloud, StackTeardown(cloud, report).look(), purge_weights=purge_weights)
+
+
+def down(
+    cloud: Connection,
+    report: Callable[[Progress | DownPlan], None] = silent,
+    consent: Consent = agree,
+    *,
+    purge_weights: bool = False,
+) -> Down:
+    """Destroy the stack of ``cloud`` and prove that nothing of it is left.
+
+    Args:
+        cloud: the stack's cloud.
+        report: is told what will be destroyed, and then how far it is.
+        consent: asked for the stack's name, unless there is nothing to do.
+        purge_weights: whether the weights go, too, that outlive the stack.
+
+    Raises:
+        ConflictError: the slice is ACTIVE, and its deletion protection is on; or the weights that
+            are to go may be of use to others.
+        InterruptedByUser: the stack's name was not typed.
+        IncompleteTeardownError: something is left, or could not be listed; or the slice is there
+            and not in the state, in which case nothing was deleted.
+        TpuflexError: the engine failed.
+    """
+    teardown = StackTeardown(cloud, report)
+    planned = teardown.look()
+    if planned.serving is not None:
+        raise protected(planned.serving)
+    plan = _plan(cloud, planned, purge_weights=purge_weights)
+    report(plan)
+    if not plan.nothing:
+        require_name(consent, "stack's name", cloud.stack.name)
+    here = () if plan.weights is None else ((plan.home, plan.weights),)
+    left = teardown.carry_out(planned)
+    purged, failed = _purged((*here, *plan.copies))
+    return Down(plan, left, teardown.kept(planned), purged, failed)
+
+
+def _plan(cloud: Connection, planned: Planned, *, purge_weights: bool) -> DownPlan:
+    home = StackWeights(cloud)
+    doomed = planned_purge(home, planned.served) if purge_weights else None
+    copies = planned_copies(home, planned.served) if purge_weights else ()
+    cost = "" if planned.nothing else _cost(cloud)
+    return DownPlan(home, planned, cost, purge_weights, doomed, copies)
+
+
+def _purged(
+    doomed: Iterable[tuple[StackWeights, Removal]],
+) -> tuple[tuple[tuple[StackWeights, Removal], ...], TpuflexError | None]:
+    """Remove the sets of weights that are ``doomed``: those that are gone, and what kept the rest.
+    The stack is gone by then, which is to be told all the same."""
+    purged: list[tuple[StackWeights, Removal]] = []
+    try:
+        for there, planned in doomed:
+            purged.append((there, purge(there, planned)))
+    except TpuflexError as error:
+        return tuple(purged), error
+    return tuple(purged), None
+
+
+def _copies(of: Sequence[tuple[StackWeights, Removal]]) -> list[dict[str, object]]:
+    """Sets in further regions, for ``--json``."""
+    return [{"bucket": there.bucket, **removal.to_json()} for there, removal in of]
+
+
+def protected(serving: Kept) -> ConflictError:
+    """The error for a slice that serves and is protected. It is raised before anything is deleted:
+    the provider would refuse only after other resources are gone."""
+    return ConflictError(
+        f"{serving.id} is ACTIVE and {PROTECTED.text}: nothing was deleted",
+        hint=Advice("To delete it: {remedy}, then run `{down}` again.", remedy=serving.remedy),
+    )
+
+
+def _cost(cloud: Connection) -> str:
+    """What the stack has cost so far, in words."""
+    stack = cloud.stack
+    if stack.embedded:
+        return "nothing: the embedded cloud is free"
+    try:
+        status = slice_status(stack.settings, stack.names, cloud.tpu, recorded=cloud.recorded_zones)
+    except NotFoundError:
+        return ""
+    except (AccessError, ApiError):
+        return "unknown"  # it may not be read; what is to be destroyed says so
+    per_hour = cost_in(stack.settings, status.zone).per_hour
+    spent = status.cost(per_hour, cloud.now())
+    return "unknown" if spent is None else f"${spent}, and ${per_hour} per hour while it runs"
+
+
+def _document(planned: Planned, inventory: Inventory) -> dict[str, object]:
+    return {
+        "resources": [
+            {"operation": step.operation, "type": step.type, "name": step.name}
+            for step in planned.plan.resources
+        ],
+        "inventory": [item.to_json() for item in inventory.items],
+        "kept": list(inventory.kept),
+        "not_looked_at": list(inventory.unseen),
+        "not_compared": planned.mine.uncompared_lines(),
+    }
 
 
 def _protected(not_deleted: Iterable[Kept]) -> bool:

@@ -139,7 +139,7 @@ Progress = (
 Report = Callable[[Progress], None]
 
 
-def silent(_progress: Progress) -> None:
+def silent(_progress: object) -> None:
     """A :data:`Report` for callers that want to hear nothing."""
 
 
@@ -190,3 +190,9 @@ def require_consent(consent: Consent, text: str, *, expected: str = "") -> None:
     if not consent(Question(text, expected)):
         reason = f"the answer was not {expected!r}" if expected else "you did not agree"
         raise InterruptedByUser(f"Nothing was done: {reason}.")
+
+
+def require_name(consent: Consent, what: str, name: str) -> None:
+    """Go on only if ``name`` is typed, which is ``what``, such as ``stack's name``; raises as
+    :func:`require_consent`."""
+    require_consent(consent, f"Type the {what} ({name}) to go ahead", expected=name)

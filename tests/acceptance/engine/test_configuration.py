@@ -175,7 +175,7 @@ def test_p13_commands_for_all_stacks_open_them_too(tmp_path: Path) -> None:
         invocation = command(on_google(tmp_path), login)
         text = (tmp_path / "Pulumi.dev.yaml").read_text()
         (tmp_path / "Pulumi.other.yaml").write_text(text)
-        dev, other = opened_stacks(invocation)
+        dev, other = opened_stacks(invocation.project, invocation.open_named)
         found = renewed_stacks(invocation.project, invocation.opened_config, print)
 
     assert dev.stack is not None

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import requests
 
-from tests.acceptance.downs import begin_down, connect
+from tests.acceptance.downs import begin_down
 from tests.acceptance.killed import stack_run
 from tests.engine.embedded import Embedded
-from tpuflex.cli.down.many import Many, run_down_many
+from tpuflex.cli.down.many import run_down_many
 from tpuflex.cli.invocation import Invocation
-from tpuflex.deploy.selection import Selection
+from tpuflex.deploy.candidates import Selection
+from tpuflex.stack.connection import Connection
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
@@ -48,7 +49,13 @@ def down(
     invocation = Invocation(environ=environ, directory=embedded.root, json=True, yes=True)
     invocation = replace(invocation, chosen_stack=stack)
     capsys.readouterr()
-    code = run_down_many(invocation, Many(selection, not stack, dry_run=dry_run), connect)
+    code = run_down_many(
+        invocation,
+        selection,
+        lambda opened: Connection(opened, environ),
+        every=not stack,
+        dry_run=dry_run,
+    )
     document = json.loads(capsys.readouterr().out)
     return code, {each["stack"]: each for each in document["stacks"]}
 

@@ -26,7 +26,7 @@ from tests.engine.libraries import (
     manifest_of,
     write_stack,
 )
-from tpuflex.deploy.down import run_down
+from tpuflex.cli.down.run import run_down
 from tpuflex.deploy.library import run_library_up
 from tpuflex.naming import Names
 from tpuflex.weights.stack_push import push_weights

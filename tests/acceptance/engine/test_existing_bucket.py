@@ -14,8 +14,8 @@ from tests.acceptance.killed import stack_run
 from tests.checkpoints import everything_in, tiny
 from tests.engine.embedded import Embedded
 from tests.engine.libraries import call, command, manifest_of, write_stack
+from tpuflex.cli.down.run import run_down
 from tpuflex.cli.weights.run import ensure_bucket
-from tpuflex.deploy.down import run_down
 from tpuflex.deploy.policy import judge
 from tpuflex.deploy.stack_run import StackRun
 from tpuflex.errors import NotFoundError

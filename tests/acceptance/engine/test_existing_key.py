@@ -11,7 +11,7 @@ import yaml
 from tests.acceptance.killed import stack_run
 from tests.engine.embedded import Embedded
 from tests.engine.libraries import call, command
-from tpuflex.deploy.down import run_down
+from tpuflex.cli.down.run import run_down
 from tpuflex.deploy.stack_run import StackRun
 from tpuflex.doctor.check import Standing
 from tpuflex.doctor.cloud import ExaminedCloud

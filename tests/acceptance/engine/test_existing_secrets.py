@@ -12,7 +12,7 @@ import yaml
 from tests.acceptance.killed import stack_run
 from tests.engine.embedded import Embedded
 from tests.engine.libraries import call, command
-from tpuflex.deploy.down import run_down
+from tpuflex.cli.down.run import run_down
 from tpuflex.deploy.secrets import ensure_secrets
 from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.operate.endpoint_connection import api_key

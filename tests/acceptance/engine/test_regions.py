@@ -19,9 +19,9 @@ from tests.engine.libraries import (
     manifest_of,
     write_stack,
 )
+from tpuflex.cli.down.run import run_down
 from tpuflex.cli.weights.run import ensure_bucket
 from tpuflex.deploy.before_chips import foresee
-from tpuflex.deploy.down import run_down
 from tpuflex.deploy.new_secrets import made_anew
 from tpuflex.deploy.stack_run import StackRun
 from tpuflex.errors import ConflictError

@@ -12,9 +12,9 @@ import pytest
 from tests.acceptance.security.test_p4_two_clones import clone, command, engine, mutations, the_id
 from tests.engine.conftest import embedded, pulumi_engine
 from tests.engine.embedded import Embedded
+from tpuflex.cli.down.run import run_down
 from tpuflex.cli.recover.run import run_recover
 from tpuflex.cli.sweep.run import run_sweep
-from tpuflex.deploy.down import run_down
 from tpuflex.deploy.up import run_up
 from tpuflex.errors import AlreadyExistsError, EngineError, IncompleteTeardownError
 from tpuflex.naming import ENDPOINT_NAME, Names

@@ -28,11 +28,11 @@ from tests.engine.libraries import (
     token_of_hosts,
     write_stack,
 )
+from tpuflex.cli.down.run import run_down
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.weights.rm import run_weights_rm
 from tpuflex.cli.weights.run import ensure_bucket
 from tpuflex.cli.weights.verify import run_verify
-from tpuflex.deploy.down import run_down
 from tpuflex.deploy.library_engine import LibraryEngine
 from tpuflex.deploy.policy import planned_resources
 from tpuflex.errors import ConflictError, NotFoundError

@@ -21,7 +21,7 @@ from tests.engine.libraries import (
     token_of_hosts,
     write_stack,
 )
-from tpuflex.deploy.down import run_down
+from tpuflex.cli.down.run import run_down
 from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.naming import programs_key
 from tpuflex.weights.library import require_programs_key

@@ -112,31 +112,25 @@ def down(
     with a table. All conditions must hold. One that fails does not stop the others; the exit code
     is the highest of them.
     """
-    from tpuflex.deploy.selection import Selection
+    from tpuflex.deploy.candidates import Selection
 
     selection = Selection(labels, older_than)
     if every and invocation.chosen_stack:
         raise click.UsageError("--all and --stack contradict each other: give one of them.")
     if purge_weights and (every or not selection.everything):
         raise click.UsageError("--purge-weights works on one stack, without conditions.")
-    if not every and selection.everything:
-        from tpuflex.deploy.down import run_down
 
-        stack = invocation.open_stack(deploying=False)
+    def connect(stack: Stack) -> Connection:
         cloud = invocation.connect(stack)
-        run_down(
-            invocation,
-            cloud.without_drain() if now else cloud,
-            dry_run=dry_run,
-            purge_weights=purge_weights,
-        )
-        return 0
-    from tpuflex.cli.down.many import Many, run_down_many
-
-    many = Many(selection, not invocation.chosen_stack, dry_run=dry_run)
-
-    def connect_all(own: Invocation, stack: Stack) -> Connection:
-        cloud = own.connect(stack)
         return cloud.without_drain() if now else cloud
 
-    return run_down_many(invocation, many, connect_all)
+    if not every and selection.everything:
+        from tpuflex.cli.down.run import run_down
+
+        cloud = connect(invocation.open_stack(deploying=False))
+        run_down(invocation, cloud, dry_run=dry_run, purge_weights=purge_weights)
+        return 0
+    from tpuflex.cli.down.many import run_down_many
+
+    every = not invocation.chosen_stack
+    return run_down_many(invocation, selection, connect, every=every, dry_run=dry_run)

@@ -1,81 +1,80 @@
-"""The steps of `tpuflex down` for many stacks: look at all, ask once, tear down one by one."""
+"""How `tpuflex down` shows the teardown of many stacks: what there is, and what became of each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+import os
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
-import click
-
-from tpuflex.cli.down.report import Outcome, Result, document, show_found, show_results
-from tpuflex.deploy.candidates import Examined, examine
+from tpuflex.advice import Advice
 from tpuflex.deploy.known_stacks import KnownStack, known_stacks
-from tpuflex.errors import (
-    ConflictError,
-    IncompleteTeardownError,
-    InterruptedByUser,
-    NotFoundError,
-    TpuflexError,
-)
+from tpuflex.deploy.many_teardowns import Candidates, ManyDown, down_many
+from tpuflex.duration import format_age
+from tpuflex.errors import NotFoundError
 
 if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
-    from tpuflex.deploy.known_stacks import Connect
-    from tpuflex.deploy.selection import Selection
+    from tpuflex.deploy.candidates import Candidate, Selection
+    from tpuflex.deploy.many_teardowns import Connect
+    from tpuflex.stack.progress import Progress
+    from tpuflex.terminal.output import Output
 
 
-@dataclass(frozen=True, slots=True)
-class Many:
-    """What was asked for.
+def run_down_many(
+    invocation: Invocation,
+    selection: Selection,
+    connect: Connect,
+    *,
+    every: bool = True,
+    dry_run: bool = False,
+) -> int:
+    """Tear down the stacks that are meant, and give the exit code.
 
-    Attributes:
+    Args:
+        invocation: the command.
         selection: what a stack must be like.
+        connect: connects to a stack's cloud.
         every: whether all stacks of the project are meant, or the one that ``--stack`` names.
         dry_run: whether nothing is to be changed.
-    """
-
-    selection: Selection
-    every: bool = True
-    dry_run: bool = False
-
-
-def run_down_many(invocation: Invocation, many: Many, connect: Connect) -> int:
-    """Tear down the stacks that are meant, one after the other, and give the exit code: the highest
-    of what did not succeed.
-
-    One that fails does not stop the others; Ctrl-C stops after the call in flight. Each is looked
-    at again before it is torn down, so that what has changed since the question counts.
 
     Raises:
         NotFoundError: ``--stack`` names a stack without a state.
         InterruptedByUser: nobody agreed.
     """
     output = invocation.output
-    known, without_state = _meant(invocation, many)
-    found = tuple(_examined(invocation, known, many, connect))
-    show_found(output, found, without_state)
-    chosen = [each for each in found if each.chosen]
-    if many.dry_run or not chosen:
-        results = [_result(each) for each in found]
-    else:
-        if not invocation.yes:
-            _confirm(invocation, chosen)
-        again = {each.name: each for each in known}
-        work = _Work(many, connect, [_result(each) for each in found if not each.chosen])
-        for number, each in enumerate(chosen, start=1):
-            output.progress(f"Stack {each.name} ({number} of {len(chosen)}):")
-            work.tear_down(invocation, each, again[each.name])
-        results = work.results
-    show_results(output, results, dry_run=many.dry_run)
-    code = max((each.exit_code for each in results), default=0)
-    output.document(document(found, results, without_state, dry_run=many.dry_run, exit_code=code))
-    return code
+    known, without_state = _meant(invocation, every=every)
+
+    def report(progress: Progress | Candidates) -> None:
+        if isinstance(progress, Candidates):
+            show_found(output, progress)
+        else:
+            invocation.report(progress)
+
+    done = down_many(
+        known,
+        selection,
+        connect,
+        report,
+        invocation.consent,
+        without_state=without_state,
+        dry_run=dry_run,
+    )
+    show_results(output, done)
+    output.document(done.to_json())
+    return done.exit_code
 
 
-def _meant(invocation: Invocation, many: Many) -> tuple[tuple[KnownStack, ...], tuple[str, ...]]:
-    known, without_state = known_stacks(invocation)
-    if many.every:
+def _meant(
+    invocation: Invocation, *, every: bool
+) -> tuple[tuple[KnownStack, ...], tuple[str, ...]]:
+    known, without_state = known_stacks(
+        invocation.project,
+        invocation.open_named,
+        invocation.environ,
+        invocation.report,
+        rehearsing=invocation.rehearsing,
+    )
+    if every:
         return known, without_state
     name = invocation.stack
     one = tuple(each for each in known if each.name == name)
@@ -85,86 +84,76 @@ def _meant(invocation: Invocation, many: Many) -> tuple[tuple[KnownStack, ...], 
     return one, ()
 
 
-def _examined(
-    invocation: Invocation, known: Sequence[KnownStack], many: Many, connect: Connect
-) -> Iterator[Examined]:
-    for each in known:
-        invocation.output.progress(f"Looking at stack {each.name} …")
-        yield examine(invocation, each, many.selection, connect)
-
-
-def _confirm(invocation: Invocation, chosen: Sequence[Examined]) -> None:
-    """Ask for one word that nobody types by accident: the name, or how many there are."""
-    if len(chosen) == 1:
-        invocation.output.confirm_name("stack's name", chosen[0].name)
+def show_found(
+    output: Output,
+    before: Candidates,
+) -> None:
+    """List what there is of each stack, with its cost per hour."""
+    found = before.found
+    if not found:
+        output.result("No stack of this project has a state: there is nothing to tear down.")
         return
-    names = ", ".join(each.name for each in chosen)
-    question = f"To tear down {names}, type how many stacks that are ({len(chosen)})"
-    invocation.output.confirm(question, expected=str(len(chosen)))
+    header = ("STACK", "PROJECT", "SLICE", "AGE", "RESOURCES", "$/HOUR", "SO FAR", "TEARDOWN")
+    output.table(header, [_row(each) for each in found])
+    total = [each.per_hour for each in found]
+    known = sum((each for each in total if each is not None), Decimal("0.00"))
+    more = ", and what is not known" if None in total else ""
+    output.facts(
+        (
+            ("together", f"${known} per hour{more}"),
+            ("not up", ", ".join(before.without_state)),
+        )
+    )
+    for each in found:
+        if each.planned is None:
+            continue
+        project = each.stack.settings.project if each.stack is not None else ""
+        for line in (*each.planned.unseen_lines(project), *each.planned.kept_lines()):
+            output.result(f"  {each.name}: {line}")
+    output.result()
 
 
-@dataclass
-class _Work:
-    """The teardowns so far.
-
-    Attributes:
-        many: what was asked for.
-        connect: connects to a stack's cloud.
-        results: what became of each stack.
-        stopped: whether the user has pressed Ctrl-C.
-    """
-
-    many: Many
-    connect: Connect
-    results: list[Result] = field(default_factory=list)
-    stopped: bool = False
-
-    def tear_down(self, invocation: Invocation, before: Examined, known: KnownStack) -> None:
-        """Tear one stack down, unless the user has stopped."""
-        if self.stopped:
-            self.results.append(Result(before, Outcome.NOT_BEGUN, error=_stopped()))
-            return
-        try:
-            self.results.append(self._torn_down(invocation, before, known))
-        except (InterruptedByUser, KeyboardInterrupt, click.Abort):
-            self.stopped = True
-            self.results.append(Result(before, Outcome.FAILED, error=_stopped()))
-
-    def _torn_down(self, invocation: Invocation, before: Examined, known: KnownStack) -> Result:
-        now = examine(invocation, known, self.many.selection, self.connect)
-        if not now.chosen or now.teardown is None or now.planned is None:
-            result = _result(now)
-            self._say(now, result.error)
-            return result
-        try:
-            left = now.teardown.carry_out(now.planned)
-        except InterruptedByUser:
-            raise
-        except TpuflexError as error:
-            self._say(now, error)
-            left_behind = isinstance(error, IncompleteTeardownError)
-            outcome = Outcome.INCOMPLETE if left_behind else Outcome.FAILED
-            return Result(before, outcome, error=error)
-        kept = now.teardown.kept(now.planned)
-        return Result(before, Outcome.GONE, left=left, kept=kept)
-
-    def _say(self, stack: Examined, error: TpuflexError | None) -> None:
-        if error is None:
-            return
-        output = stack.invocation.output
-        output.progress(f"Error: {stack.name}: {error.message}")
-        if error.hint:
-            output.progress(error.hint.for_stack(stack.name, stack.invocation.environ))
+def show_results(output: Output, done: ManyDown) -> None:
+    """One table at the end: what became of each stack, and what it has cost."""
+    results = done.results
+    if done.dry_run:
+        output.result("Nothing was changed (--dry-run).")
+    elif results:
+        output.table(
+            ("STACK", "OUTCOME", "COST", "LEFT"),
+            [
+                (each.found.name, each.outcome.value, _dollars(each.found.spent), each.what)
+                for each in results
+            ],
+        )
+        for each in results:
+            if each.kept.line:
+                line = Advice.of(each.kept.line).for_stack(each.found.name, os.environ)
+                output.result(f"  {each.found.name}: {line}")
+        output.result("What no state knows is not in this list: tpuflex sweep --all")
 
 
-def _stopped() -> InterruptedByUser:
-    return InterruptedByUser("stopped on request", hint="Run the same command again to go on.")
-
-
-def _result(found: Examined) -> Result:
-    """What becomes of a stack that is not torn down now."""
-    if isinstance(found.error, ConflictError) and found.planned is not None:
-        return Result(found, Outcome.PROTECTED, error=found.error)
+def _row(found: Candidate) -> tuple[str, ...]:
+    settings = found.stack.settings if found.stack is not None else None
+    ours = len(found.planned.to_destroy) if found.planned is not None else None
+    at, created = found.at, found.created
+    age = None if at is None or created is None else at - created
+    verdict = "yes"
     if found.error is not None:
-        return Result(found, Outcome.FAILED, error=found.error)
-    return Result(found, Outcome.KEPT if found.refusal else Outcome.TO_BE_DESTROYED)
+        verdict = f"no: {' '.join(found.error.message.split())}"
+    elif found.refusal:
+        verdict = f"no: {found.refusal}"
+    return (
+        found.name,
+        settings.project if settings is not None else "?",
+        found.status.state if found.status is not None else "none" if found.planned else "?",
+        "" if age is None else format_age(age),
+        "?" if ours is None else str(ours),
+        _dollars(found.per_hour),
+        _dollars(found.spent),
+        verdict,
+    )
+
+
+def _dollars(amount: Decimal | None) -> str:
+    return "?" if amount is None else f"{amount}"

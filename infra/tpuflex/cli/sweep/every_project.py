@@ -135,7 +135,7 @@ def _places(invocation: Invocation) -> tuple[tuple[Place, ...], list[Failure]]:
     unseen."""
     by_place: dict[tuple[str, str], list[Stack]] = {}
     broken: list[Failure] = []
-    for known in opened_stacks(invocation):
+    for known in opened_stacks(invocation.project, invocation.open_named):
         if known.stack is None:
             if known.error is not None:
                 broken.append(Failure(known.name, known.name, known.error))
