@@ -9,7 +9,7 @@ from typing import Any
 
 from tpuflex.both_ends import both_ends
 from tpuflex.engine.commands import Target
-from tpuflex.engine.failure import UNREADABLE, failure
+from tpuflex.engine.failure import failure, unreadable
 from tpuflex.engine.find import Engine
 from tpuflex.engine.state_files import damage
 from tpuflex.engine.storage_host import without_scheme
@@ -89,6 +89,6 @@ def _run(target: Target, *arguments: str) -> str:
     try:
         return process.run([*arguments], str(target.root), {}).stdout
     except CommandError as error:
-        if UNREADABLE.search(process.stderr) and (broken := damage(target.environ)) is not None:
+        if unreadable(process.stderr) and (broken := damage(target.environ)) is not None:
             raise broken from error
         raise failure(" ".join(arguments), (), process.stderr) from error

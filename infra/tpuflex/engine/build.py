@@ -9,7 +9,6 @@ variable of the user's makes Go or pip accept other bytes.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from tpuflex import sentences
 from tpuflex.engine.toolchain import Go, find_go
 from tpuflex.errors import EngineError
 from tpuflex.files.trusted import child_environment
@@ -48,9 +48,6 @@ SELDOM_USED = (
 TAGS = "disable_grpc_modules"
 
 _HEARTBEAT_SECONDS = 15.0
-
-_RETRY = "WARNING: Retrying"
-_CAUSE = re.compile(r"\[Errno -?\d+\] [^')]+|timed out|SSLError[^']*")
 
 
 def build(
@@ -205,9 +202,9 @@ def _run(
 def end_of(output: str) -> str:
     """The last lines of a failed step; of pip's retries only why the last one failed."""
     lines = output.strip().splitlines()
-    retries = [line for line in lines if line.startswith(_RETRY)]
-    cause = _CAUSE.search(retries[-1]) if retries else None
-    end = [line for line in lines if not line.startswith(_RETRY)][-8:]
+    retries = [line for line in lines if sentences.RETRYING.search(line)]
+    cause = sentences.NO_CONNECTION.search(retries[-1]) if retries else None
+    end = [line for line in lines if not sentences.RETRYING.search(line)][-8:]
     return "\n".join([f"no connection: {cause[0]}", *end] if cause else end)
 
 

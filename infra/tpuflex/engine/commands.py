@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
 from tpuflex.engine.events import Note, Progress, Step, progress_of
-from tpuflex.engine.failure import UNREADABLE, ProgramFailures, failure, less_than_planned
+from tpuflex.engine.failure import ProgramFailures, failure, less_than_planned, unreadable
 from tpuflex.engine.find import Engine
 from tpuflex.engine.own_provider import is_own_provider_notice
 from tpuflex.engine.state_files import damage, has_state
@@ -172,7 +172,7 @@ class EngineCommands:
             raise self._failures.errors[0] from cause
         if isinstance(cause, OSError):
             raise EngineError(f"{self._target.engine.path} cannot be run: {cause.strerror}.")
-        if UNREADABLE.search(stderr) and (broken := damage(self._target.environ)) is not None:
+        if unreadable(stderr) and (broken := damage(self._target.environ)) is not None:
             raise broken from cause
         raise failure(name, self._notes, stderr) from cause
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from tpuflex import gcloud_commands
+from tpuflex import gcloud_commands, sentences
 from tpuflex.advice import Advice
 from tpuflex.both_ends import both_ends_of_lines
 from tpuflex.codes import Code, deciding
@@ -36,80 +36,28 @@ from tpuflex.google.bucket_owner import another_name
 from tpuflex.queued_resource.causes import of_text, unpaid
 from tpuflex.queued_resource.outcomes import TABLE, Condition
 from tpuflex.roles.refusal import refusal_remedy
+from tpuflex.sentences import Sentence
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: What the engine says about the whole after it has said what went wrong.
-_ECHOES = re.compile(
-    r"^(?:error: )?(?:(?:update|preview|destroy|refresh) failed"
-    r"|resource operation was cancelled.*|an unhandled error occurred:[\s\S]*)$"
-)
-#: ``  Traceback (most recent call last):`` and everything down to the line with the error.
-_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*", re.MULTILINE)
-_PROGRAM = re.compile(r"python inline source runtime error: (?P<error>.*)")
-_LOCKED = re.compile(r"the stack is currently locked by|Another update is currently in progress")
-#: How the backend names the owner of a lock (the engine's ``pkg/backend/diy/lock.go``).
-_HOLDER = re.compile(
-    r"created by (?P<user>\S+)@(?P<host>\S+) \(pid (?P<pid>\d+)\) at (?P<time>\S+)"
-)
-#: Google's words for an API that is not enabled, or was a moment ago.
-_API_OFF = re.compile("SERVICE_DISABLED|accessNotConfigured|has not been used in project")
-#: A lock that is no file here: `tpuflex recover` could not take it away.
-_LOCK_IN_BUCKET = re.compile(r"^\s*(gs|s3|azblob)://\S+: created by", re.M)
 #: What the message of a failure because of a lock begins with.
 LOCKED = "Another operation is running on this stack, or one was killed while it ran."
-#: A file of the backend that a kill has truncated.
-_TORN = re.compile(r"failed to load checkpoint|snapshot integrity failure")
-#: What the engine says of a state file that is not whole JSON, beside what :data:`_TORN` finds.
-UNREADABLE = re.compile(f"{_TORN.pattern}|unexpected end of JSON input|invalid character")
-#: What the engine says at the beginning of an operation that follows a killed one.
-_PENDING = re.compile(r"pending operations? from previous deployment")
-#: What the engine says of a stack that its backend does not hold any more.
-_REMOVED = re.compile(r"no stack named '([^']+)' found")
-#: Cloud Storage's words for a bucket name that another project has
-#: (https://cloud.google.com/storage/docs/json_api/v1/status-codes#409-conflict).
-_BUCKET_TAKEN = re.compile(r"bucket name(?: \S+)? is not available")
 _RECOVER = Advice("An earlier run was killed. Repair its state first: {recover}")
-#: What the engine says of a step, or an input, that is not in the plan which it is held to (its
-#: ``pkg/resource/deploy/step_generator.go``), and of a resource with steps in that plan to which it
-#: did not come, or which were not needed (``deployment_executor.go`` there).
-_UNPLANNED = re.compile(r"\bis not allowed by the plan\b|\bviolates plan\b")
-_LEFT_OUT = re.compile(
-    r"^(?:error: )?expected resource operations for (?P<urn>\S+) but none were seen$"
-)
-#: What the engine says when a plugin has died under it, and what that had printed.
-_DIED = re.compile(
-    r"Detected that \S*?(?P<plugin>[^\s/]+) exited prematurely(?:[\s\S]*?streams of the plugin:)?"
-    r"(?P<printed>[\s\S]*)"
-)
-_WRAPPER = re.compile(r"^(?:\d+ errors? occurred:\s*\*\s*)+")
-#: What a Terraform-based plugin adds where it logs an error that it reports as well, without them
-#: (pulumi-terraform-bridge, ``pkg/tfshim/sdk-v2/provider2.go``).
-_LOGGED = re.compile(r"^\S+\.go:\d+: sdk\.\w+: |: provider=[\w-]+@\S+$")
-#: Google's words for a delete of what is gone: pulumi-gcp fails on it for a bucket
-#: (terraform-provider-google, ``resource_storage_bucket.go``, ``resourceStorageBucketDelete``).
-_GONE = re.compile(r"googleapi: Error 404: ")
-#: Google's words for a name that is taken, from pulumi-gcp: mostly by an earlier run whose create
-#: was answered too late for the state.
-_EXISTS = re.compile(r"Error 409: (?:.*already ?exists|.*you already own it)", re.IGNORECASE)
-
-#: Google's and pulumi-gcp's words for objects that a bucket's retention policy keeps
-#: (terraform-provider-google, ``resource_storage_bucket.go``, ``resourceStorageBucketDelete``).
-_RETAINED = re.compile(
-    r"(?:Object|Bucket) '(?P<bucket>[^/']+)[^']*' (?:is subject to bucket's retention policy"
-    r"|contains objects that have not met the retention period)"
-)
 #: A refusal to delete the slice.
 _SLICE = re.compile(r"\bDELETE \S+/queuedResources/|\btpu\.nodes\.delete\b")
 _STILL_BILLED = "The slice is still there, and still billed."
-#: What the Automation API says where the engine ends well without the usual summary.
-_NO_SUMMARY = "summary event never found"
+
+
+def unreadable(stderr: str) -> bool:
+    """Whether the engine says in ``stderr`` that a file of the state is not whole."""
+    said = sentences.STATE_TORN.search(stderr) or sentences.NOT_WHOLE_JSON.search(stderr)
+    return said is not None
 
 
 def nothing_to_do(error: RuntimeError) -> bool:
     """Whether an operation "failed" only because everything was excluded from it."""
-    return _NO_SUMMARY in str(error)
+    return sentences.NO_SUMMARY.search(str(error)) is not None
 
 
 def less_than_planned(notes: Iterable[Note], steps: Iterable[Step]) -> bool:
@@ -121,7 +69,7 @@ def less_than_planned(notes: Iterable[Note], steps: Iterable[Step]) -> bool:
         steps: every step that it took.
     """
     notes = list(notes)
-    missed = {found["urn"] for note in notes if (found := _LEFT_OUT.match(note.text))}
+    missed = {found["urn"] for note in notes if (found := sentences.NOT_COME_TO.search(note.text))}
     kept = {step.urn for step in steps if step.operation in ("same", "update")}
     return bool(missed) and missed <= kept and not any(_problems(notes))
 
@@ -175,8 +123,8 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
         notes: every message of the run; those of severity ``error`` count.
         stderr: what the engine printed to standard error.
     """
-    if _LOCKED.search(stderr):
-        free = "pulumi cancel" if _LOCK_IN_BUCKET.search(stderr) else Advice("{recover}")
+    if sentences.STACK_LOCKED.search(stderr):
+        free = "pulumi cancel" if sentences.LOCK_IN_BUCKET.search(stderr) else Advice("{recover}")
         return EngineError(
             f"{LOCKED}{_holder(stderr)}",
             hint=Advice(
@@ -186,14 +134,19 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
             ),
             locked=True,
         )
-    if (removed := _REMOVED.search(stderr)) is not None:
+    if (removed := sentences.NO_STACK.search(stderr)) is not None:
         return NotFoundError(
-            f"The stack {removed[1]} is not there any more: a `tpuflex down` that ran meanwhile"
-            " has removed it.",
+            f"The stack {removed['stack']} is not there any more: a `tpuflex down` that ran"
+            " meanwhile has removed it.",
             hint=Advice("Run `{up}` to bring it up anew."),
         )
     notes = list(notes)
-    hint = _RECOVER if _TORN.search(stderr) or any(_PENDING.search(n.text) for n in notes) else ""
+    hint = (
+        _RECOVER
+        if sentences.STATE_TORN.search(stderr)
+        or any(sentences.PENDING_OPERATIONS.search(n.text) for n in notes)
+        else ""
+    )
     problems = list(_problems(notes))
     if not problems:
         said = both_ends_of_lines(without_traceback(stderr), first=4, last=8)
@@ -203,13 +156,15 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
                 hint="" if operation == "preview" else Advice("Repair the state first: {recover}"),
             )
         return EngineError(f"pulumi {operation} failed:\n{said}", hint=hint)
-    crash = next((match for p in problems if (match := _PROGRAM.search(p.text))), None)
+    crash = next(
+        (match for p in problems if (match := sentences.PROGRAM_ERROR.search(p.text))), None
+    )
     if crash is not None:
         return EngineError(
             f"The Pulumi program failed: {crash['error']}",
             hint="That is a bug. `tpuflex -v …` shows the whole of it.",
         )
-    unplanned = next((p for p in problems if _UNPLANNED.search(p.text)), None)
+    unplanned = next((p for p in problems if sentences.UNPLANNED.search(p.text)), None)
     if unplanned is not None:
         return PlanChangedError(
             "The stack's state, its files or the cloud have changed since it was planned. The"
@@ -220,13 +175,14 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
                 " it is now; with --expect, have that approved first."
             ),
         )
-    died = next((match for p in problems if (match := _DIED.search(p.text))), None)
+    deaths = (sentences.PLUGIN_DIED.search(problem.text) for problem in problems)
+    died = next(filter(None, deaths), None)
     if died is not None:
         return _death(operation, died["plugin"], died["printed"].strip())
     text = "\n".join(map(str, problems))
-    if _BUCKET_TAKEN.search(text):
+    if sentences.BUCKET_NAME_TAKEN.search(text):
         return AlreadyExistsError(text, status=409, hint=another_name())
-    if operation == "destroy" and (retained := _RETAINED.search(text)) is not None:
+    if operation == "destroy" and (retained := sentences.RETAINED.search(text)) is not None:
         command = gcloud_commands.end_retention(f"gs://{retained['bucket']}")
         return IncompleteTeardownError(
             text,
@@ -242,12 +198,14 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
             text, hint=Advice("Run `{down}` again: it goes on where this one stopped.")
         )
     if code is None:
-        stale = operation == "destroy" and _GONE.search(text) is not None
+        stale = operation == "destroy" and sentences.GONE.search(text) is not None
         return EngineError(text, hint=hint or _advice(operation, text), stale=stale)
     outcome = OUTCOMES[code]
     refused = [problem for problem in problems if problem.code is code]
-    off = code is Code.PERMISSION and all(_API_OFF.search(each.text) for each in refused)
-    kind = ServiceDisabledError if off else outcome.error
+    off = code is Code.PERMISSION and all(
+        sentences.API_DISABLED.search(each.text) for each in refused
+    )
+    kind = ServiceDisabledError if code is Code.PERMISSION and off else outcome.error
     advice = _again(operation) if outcome.hint is None else outcome.hint
     if code is Code.PERMISSION:
         billed = _STILL_BILLED if operation == "destroy" and _SLICE.search(text) else ""
@@ -260,11 +218,11 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
 
 def _advice(operation: str, text: str) -> Advice | str:
     """What to do about a failure that has no code."""
-    if "passphrase" in text:
+    if sentences.NO_PASSPHRASE.search(text):
         return "Set PULUMI_CONFIG_PASSPHRASE."
-    if _EXISTS.search(text):
+    if sentences.EXISTS.search(text):
         return Advice("If an earlier run made it, `{recover}` adds it to the state.")
-    if operation == "destroy" and _GONE.search(text):
+    if operation == "destroy" and sentences.GONE.search(text):
         return Advice("It is gone, but the state has it: run `{recover}`, then `{down}` again.")
     foreign = foreign_rules_advice(text) if operation == "destroy" else None
     return foreign or _again(operation)
@@ -287,20 +245,21 @@ def _death(operation: str, plugin: str, printed: str) -> EngineError:
 def _step_of(problem: _Problem) -> str:
     """The step that was not in the plan. The engine does not say what it would delete, and quotes
     the values of inputs."""
-    refused = re.match(r"(\S+) is not allowed by the plan", problem.text)
-    if refused is None:
+    refused = sentences.UNPLANNED.search(problem.text)
+    if refused is None or refused["step"] is None:
         return f"one of {problem.name} with other inputs"
-    return "a deletion" if refused[1].startswith("delete") else f"{refused[1]} of {problem.name}"
+    step = refused["step"]
+    return "a deletion" if step.startswith("delete") else f"{step} of {problem.name}"
 
 
 def without_traceback(text: str) -> str:
     """``text`` with each Python traceback reduced to its last line, the error itself."""
-    return _TRACEBACK.sub("", text)
+    return sentences.TRACEBACK.removed(text)
 
 
 def _holder(stderr: str) -> str:
     """Who holds the lock, as a sentence; empty if the engine does not say."""
-    found = _HOLDER.search(stderr)
+    found = sentences.LOCK_HOLDER.search(stderr)
     if found is None:
         return ""
     return (
@@ -324,10 +283,14 @@ class _Problem:
 def _problems(notes: Iterable[Note]) -> Iterable[_Problem]:
     seen = set()
     for note in notes:
-        if note.severity != "error" or _ECHOES.match(note.text) or _LEFT_OUT.match(note.text):
+        if (
+            note.severity != "error"
+            or sentences.ECHO.search(note.text)
+            or sentences.NOT_COME_TO.search(note.text)
+        ):
             continue
-        text = _WRAPPER.sub("", without_traceback(note.text).strip())
-        text = _LOGGED.sub("", text.removeprefix("error: ").strip())
+        text = sentences.ERROR_LIST.removed(without_traceback(note.text).strip())
+        text = sentences.LOGGED.removed(text.removeprefix("error: ").strip())
         if text and text not in seen:
             seen.add(text)
             lacks = of_text(text)
@@ -336,12 +299,11 @@ def _problems(notes: Iterable[Note]) -> Iterable[_Problem]:
 
 
 #: Google's words in failures without a code: those of other providers, and what ours passes on.
-_GOOGLES: tuple[tuple[re.Pattern[str], Code], ...] = (
-    (re.compile("quota", re.I), Code.QUOTA),
-    (re.compile("PERMISSION_DENIED|[Pp]ermission|UNAUTHENTICATED|access denied"), Code.PERMISSION),
-    (_API_OFF, Code.PERMISSION),
-    # Forbidden, in whatever words; a mere rate limit is no permission.
-    (re.compile(r"googleapi: Error 403: (?!.*[rR]ateLimit)", re.S), Code.PERMISSION),
+_GOOGLES: tuple[tuple[Sentence, Code], ...] = (
+    (sentences.PLUGIN_QUOTA, Code.QUOTA),
+    (sentences.PLUGIN_REFUSED, Code.PERMISSION),
+    (sentences.API_DISABLED, Code.PERMISSION),
+    (sentences.PLUGIN_FORBIDDEN, Code.PERMISSION),
 )
 
 
@@ -349,7 +311,7 @@ def _googles(text: str) -> Code | None:
     """The code for a failure that came without one."""
     if unpaid(text):
         return Code.PERMISSION
-    return next((code for pattern, code in _GOOGLES if pattern.search(text)), None)
+    return next((code for sentence, code in _GOOGLES if sentence.search(text)), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,22 +6,14 @@ rule is of no use without its network, but tpuflex deletes nothing that it has n
 
 from __future__ import annotations
 
-import re
-
-from tpuflex import gcloud_commands
+from tpuflex import gcloud_commands, sentences
 from tpuflex.advice import Advice
-
-#: https://cloud.google.com/compute/docs/troubleshooting/troubleshooting-resource-in-use
-_IN_USE = re.compile(
-    r"network resource 'projects/(?P<project>[^/']+)/global/networks/[^/']+' is already being used"
-    r" by 'projects/[^']+/global/firewalls/(?P<rule>[^/']+)'"
-)
 
 
 def foreign_rules_advice(text: str) -> Advice | None:
     """What to do about a failed ``down`` whose messages are ``text``; None if no firewall rule
     keeps its network."""
-    found = list(_IN_USE.finditer(text))
+    found = list(sentences.NETWORK_IN_USE.finditer(text))
     if not found:
         return None
     rules = dict.fromkeys(match["rule"] for match in found)

@@ -7,19 +7,15 @@ and for no others (https://www.pulumi.com/docs/esc/integrations/infrastructure/p
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING
 
+from tpuflex import sentences
 from tpuflex.engine.failure import failure
 from tpuflex.errors import Finding, NotFoundError, SettingsError
 from tpuflex.settings.opened import ENVIRONMENT, ONLY_CLOUD, OpenedConfig
 
 if TYPE_CHECKING:
     from tpuflex.engine.commands import Target
-
-#: What the engine says of a backend that is not Pulumi Cloud (``cmd/pulumi/config/config_env.go``).
-_NO_ENVIRONMENTS = re.compile(r"does not support environments")
-_NO_STACK = re.compile(r"no stack named '[^']+' found")
 
 
 def opened_config(target: Target, file: str) -> OpenedConfig:
@@ -43,10 +39,10 @@ def opened_config(target: Target, file: str) -> OpenedConfig:
     try:
         printed = process.run(arguments, str(target.root), {}).stdout
     except CommandError as error:
-        if _NO_ENVIRONMENTS.search(process.stderr):
+        if sentences.NO_ENVIRONMENTS.search(process.stderr):
             problem = "names environments of Pulumi ESC, which the backend in use does not open"
             raise SettingsError(file, (Finding(ENVIRONMENT, problem, ONLY_CLOUD),)) from error
-        if _NO_STACK.search(process.stderr):
+        if sentences.NO_STACK.search(process.stderr):
             raise NotFoundError(
                 f"{file} names environments of Pulumi ESC, and Pulumi opens them only for a stack"
                 f" that its backend knows: it knows no {target.stack}.",

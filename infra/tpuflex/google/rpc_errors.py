@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from pulumi_plugin.printable import marked, printable
+from tpuflex import sentences
 from tpuflex.codes import Code
 from tpuflex.errors import (
     AccessError,
@@ -34,25 +35,12 @@ _RATE_REASONS = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "RATE_L
 _NOT_ENABLED = frozenset({"SERVICE_DISABLED", "accessNotConfigured"})
 #: https://cloud.google.com/storage/docs/json_api/v1/status-codes#403-forbidden for the second.
 _UNPAID = frozenset({"BILLING_DISABLED", "accountDisabled"})
-#: Google's words for a user's credential without a quota project, those of today and those before
-#: (https://github.com/pulumi/pulumi-gcp/issues/2896, https://github.com/cloudquery/cloudquery/pull/5031).
-#: The reason is SERVICE_DISABLED there, too: not enabled in the project of gcloud's OAuth client.
-#: No wait will change that.
-_NO_QUOTA_PROJECT = re.compile(
-    r"requires a quota project|end user credentials from the Google Cloud SDK"
-)
 #: A permission is missing, also where its name has the word quota (serviceusage.quotas.get):
 #: https://cloud.google.com/apis/design/errors#error_info, and what Service Usage answers.
 _DENIED = frozenset({"IAM_PERMISSION_DENIED", "AUTH_PERMISSION_DENIED"})
 #: The caller may not take quota from the project that the request names.
 _QUOTA_PROJECT_DENIED = "USER_PROJECT_DENIED"
-_RATE_TEXT = re.compile(r"per minute|per second|rate limit|too many requests", re.IGNORECASE)
-#: A quota of chips or addresses, which no amount of retrying refills.
-_RESOURCE_QUOTA = re.compile(r"Per(Project)?Per(Zone|Region)|IN_USE_ADDRESSES|Limit:? 0\b")
 _PROJECT = re.compile(r"/projects/([a-z][a-z0-9-]+)\b")
-#: What Cloud Storage says to a request that names no project to pay, with or without "a" before it
-#: (https://cloud.google.com/storage/docs/requester-pays).
-_REQUESTER_PAYS = re.compile(r"requester pays bucket but no user project", re.IGNORECASE)
 #: In Cloud Storage's JSON API: https://cloud.google.com/storage/docs/json_api/v1/buckets/get
 _BUCKET = re.compile(r"/storage/v1/b/([^/?]+)")
 #: Stands for the HTTP status where no usable answer came at all.
@@ -83,18 +71,20 @@ class RpcError:
     @property
     def rate_limited(self) -> bool:
         """Whether this is a mere rate limit, whatever its code."""
-        if _RESOURCE_QUOTA.search(self.message):
+        if sentences.RESOURCE_QUOTA.search(self.message):
             return False
         if self.http_status == 429:
             return True
         if self.http_status != 403:
             return False
-        return bool(self.reasons & _RATE_REASONS) or bool(_RATE_TEXT.search(self.message))
+        return bool(self.reasons & _RATE_REASONS) or bool(
+            sentences.RATE_LIMITED.search(self.message)
+        )
 
     @property
     def quota_project_missing(self) -> bool:
         """Whether a user's credential was refused because no quota project was named."""
-        return self.http_status == 403 and bool(_NO_QUOTA_PROJECT.search(self.message))
+        return self.http_status == 403 and bool(sentences.NO_QUOTA_PROJECT.search(self.message))
 
     @property
     def service_disabled(self) -> bool:
@@ -197,7 +187,7 @@ def as_exception(
 def requester_is_to_pay(status: int, message: str) -> bool:
     """Whether Cloud Storage has refused, by HTTP ``status``, a request that names no project to pay
     for it: no request of ours names one."""
-    return status == 400 and _REQUESTER_PAYS.search(message) is not None
+    return status == 400 and sentences.REQUESTER_PAYS.search(message) is not None
 
 
 def requester_pays(url: str) -> RequesterPaysError:

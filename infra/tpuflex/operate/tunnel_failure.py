@@ -1,19 +1,14 @@
-"""Why gcloud could not open a tunnel, by what it said: the kind of error, and the remedy.
-
-IAP closes a connection that it does not forward with a code of its own (GoogleCloudPlatform/
-iap-desktop, `SshRelayCloseCode`), which gcloud shows as ``Error while connecting [4003: '…']``
-(its `iap_tunnel_websocket.py`).
-"""
+"""Why gcloud could not open a tunnel, by what it said: the kind of error, and the remedy."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tpuflex import gcloud_commands
+from tpuflex import gcloud_commands, sentences
 from tpuflex.advice import Advice
 from tpuflex.errors import AccessError, ApiError, ConflictError, TpuflexError
+from tpuflex.sentences import Sentence
 
 #: Letters of gcloud's own words that are shown.
 _SHOWN = 600
@@ -21,13 +16,13 @@ _SHOWN = 600
 
 @dataclass(frozen=True, slots=True)
 class _Cause:
-    """What gcloud says (a regular expression), what that means, and what to do about it.
+    """What gcloud says, what that means, and what to do about it.
 
     The remedy takes the project's id. gcloud tries ten times, 5 s apart; what was said ``hopeless``
     times will be said again (0: it may pass, as a new key that the host does not know yet).
     """
 
-    said: str
+    said: Sentence
     kind: type[TpuflexError]
     meaning: str
     remedy: Callable[[str], Advice | str]
@@ -41,7 +36,7 @@ def _say(text: Advice | str) -> Callable[[str], Advice | str]:
 #: The first whose words are found decides: ssh's own words come after those of the tunnel.
 _CAUSES = (
     _Cause(
-        r"\[4033:",
+        sentences.IAP_NOT_AUTHORIZED,
         AccessError,
         "IAP refuses: you may not open tunnels to the host",
         lambda project: (
@@ -51,7 +46,7 @@ _CAUSES = (
         hopeless=1,
     ),
     _Cause(
-        r"\[4003:",
+        sentences.IAP_NO_BACKEND,
         ConflictError,
         "IAP cannot connect to the host's port 22: no firewall rule lets it in, or no SSH server "
         "listens",
@@ -59,21 +54,21 @@ _CAUSES = (
         hopeless=2,
     ),
     _Cause(
-        r"\[4047:|\[4051:",
+        sentences.IAP_NO_HOST,
         ConflictError,
         "IAP does not find the host",
         _say(Advice("`{status}` says whether it runs; a node takes a minute to be known to IAP.")),
         hopeless=2,
     ),
     _Cause(
-        r"\[4004:|\[4054:",
+        sentences.IAP_LOGIN_WANTED,
         AccessError,
         "IAP refuses: the organisation's access policy does not let you in, or wants a new login",
         lambda _project: f"Run: {gcloud_commands.log_in_gcloud()}; else ask an administrator.",
         hopeless=1,
     ),
     _Cause(
-        r"disableGuestAttributesAccess|IapTunnelingUnavailable|Failed to connect to TPU",
+        sentences.NO_HOST_NAME,
         ConflictError,
         "gcloud does not learn the host's name: its guest attributes cannot be read, or it has "
         "written none",
@@ -83,19 +78,19 @@ _CAUSES = (
         ),
     ),
     _Cause(
-        r"auth login\b|do not currently have an active account|Reauthentication",
+        sentences.NOT_LOGGED_IN,
         AccessError,
         "gcloud is not logged in (it does not use application default credentials)",
         lambda _project: f"Run: {gcloud_commands.log_in_gcloud()}",
     ),
     _Cause(
-        r"SERVICE_DISABLED|has not been used in project",
+        sentences.API_DISABLED,
         AccessError,
         "an API that the tunnel needs is not enabled: iap.googleapis.com or oslogin.googleapis.com",
         _say("Enable it by the address in gcloud's words, and wait for a minute."),
     ),
     _Cause(
-        r"Permission denied \(publickey",
+        sentences.KEY_REFUSED,
         AccessError,
         "the host refuses your SSH key: OS Login does not let you in",
         lambda project: Advice(
@@ -104,22 +99,20 @@ _CAUSES = (
             grant=gcloud_commands.let_log_in(project),
         ),
     ),
-    # What is left of `publickey,keyboard-interactive` once the key was taken
-    # (https://cloud.google.com/compute/docs/oslogin/set-up-oslogin#os-login-2fa).
     _Cause(
-        r"Permission denied \(keyboard-interactive",
+        sentences.SECOND_FACTOR_WANTED,
         AccessError,
         "OS Login asks for a second factor (enable-oslogin-2fa), which is given at a terminal",
         _say(Advice("Keep `{tunnel}` open in a terminal, and use its port; `{ssh}` asks too.")),
     ),
     _Cause(
-        r"PERMISSION_DENIED|does not have permission|Required '[\w.]+' permission",
+        sentences.GCLOUD_REFUSED,
         AccessError,
         "a permission is missing",
         _say("gcloud's own words name it."),
     ),
     _Cause(
-        r"Address already in use|cannot listen to port",
+        sentences.PORT_IN_USE,
         ConflictError,
         "the local port was taken meanwhile",
         _say("Run the command again."),
@@ -138,7 +131,7 @@ def tunnel_failure(said: str, project: str, *, after: str = "") -> TpuflexError:
     words = " ".join(said.split())[-_SHOWN:]
     ended = f"It was not open after {after}" if after else "gcloud ended"
     for cause in _CAUSES:
-        if re.search(cause.said, said):
+        if cause.said.search(said):
             return cause.kind(
                 f"No tunnel: {cause.meaning}.", hint=_hint(cause.remedy(project), words)
             )
@@ -151,7 +144,7 @@ def tunnel_failure(said: str, project: str, *, after: str = "") -> TpuflexError:
 def is_hopeless(said: str) -> bool:
     """Whether gcloud, which still tries, has said what it will say again."""
     return any(
-        cause.hopeless and len(re.findall(cause.said, said)) >= cause.hopeless for cause in _CAUSES
+        cause.hopeless and len([*cause.said.finditer(said)]) >= cause.hopeless for cause in _CAUSES
     )
 
 

