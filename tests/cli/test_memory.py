@@ -126,17 +126,6 @@ def e2b(tmp_path: Path) -> Path:
     return gemma4_e2b().write(tmp_path / "own-e2b")
 
 
-def test_plans_as_the_catalog_does(e2b: Path, type_in: TypeIn) -> None:
-    """The headers of a known model give the plan of its row, byte by byte."""
-    read = type_in("memory", "--model-dir", str(e2b), *CHIP)
-    listed = type_in("memory", "--model", "google/gemma-4-E2B-it", *CHIP)
-
-    assert (read.code, listed.code) == (0, 0)
-    figures = ("weight_bytes", "kv_bytes", "blocks", "cached_tokens", "programs")
-    assert [read.document[name] for name in figures] == [listed.document[name] for name in figures]
-    assert read.document["model"] == "own-e2b"
-
-
 def test_in_the_place_of_the_stacks_model(tmp_path: Path, type_in: TypeIn) -> None:
     """Without an accelerator the stack says the rest: here the CPU of the embedded cloud."""
     directory = smollm2().write(tmp_path / "own")

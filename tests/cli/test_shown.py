@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.samples import NODE, status
 from tests.cli.typing import NOON, Captured
-from tests.unit.test_cost import priced
+from tests.planning.test_cost import priced
 from tpuflex.cli.invocation import Invocation
 from tpuflex.deploy.boot import host_log
 from tpuflex.deploy.up import show_result

@@ -15,7 +15,7 @@ import pytest
 
 from embedded_cloud.machines.images import embedded_image, installed_image
 from tests.checkpoints import smollm2
-from tests.unit.test_memory_flags import CONTEXTS
+from tests.planning.test_memory_flags import CONTEXTS
 from tests.unit.test_vllm_refusals import TOGETHER
 from tpuflex.boot.config import boot_config, serving_args
 from tpuflex.catalog.flags import (

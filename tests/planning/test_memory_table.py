@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.memory_requests import MODELS, model, planned, request
+from tests.planning.memory_requests import MODELS, model, planned, request
 from tpuflex.planning.kv_cache import kv_bytes_per_token
 from tpuflex.planning.weights import text_parameters
 

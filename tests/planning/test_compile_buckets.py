@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.memory_requests import request
+from tests.planning.memory_requests import request
 from tpuflex.planning.compile_buckets import compile_buckets, count_token_buckets
 
 _DOUBLED = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.memory_requests import chips, model
+from tests.planning.memory_requests import chips, model
 from tpuflex.catalog.flags import written_flags
 from tpuflex.catalog.rows import Model, StoredBytes
 from tpuflex.planning.flags import cpu_request_from_flags, request_from_flags

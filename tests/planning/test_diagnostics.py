@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.memory_requests import chips, model, planned, request
+from tests.planning.memory_requests import chips, model, planned, request
 from tpuflex.planning.diagnostics import Diagnostic
 from tpuflex.planning.memory import MemoryPlan, plan_memory
 from tpuflex.planning.request import NotPlannable

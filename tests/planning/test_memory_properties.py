@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.unit.memory_requests import MODELS, chips, model, planned
+from tests.planning.memory_requests import MODELS, chips, model, planned
 from tpuflex.catalog.catalog import builtin
 from tpuflex.catalog.rows import Model
 from tpuflex.planning.layout import lay_out

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.memory_requests import planned, request
+from tests.planning.memory_requests import planned, request
 
 _PAGE = Path(__file__).parents[2] / "docs" / "memory.md"
 _GIB = 2**30
