@@ -4,8 +4,8 @@ waits (deadlines, how often it asks, how often it gives a sign of life). Seconds
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Protocol
 from uuid import uuid4
@@ -160,3 +160,8 @@ class UnreadyError(TpuflexError):
     ) -> None:
         super().__init__(message, hint=hint, code=code)
         self.snapshot = snapshot
+
+    def keep_serving(self, names: Iterable[RequestName]) -> None:
+        """Have the state remember that ``names`` serve until it does, beside those it has."""
+        every = dict.fromkeys((*names, *self.snapshot.takes_over_from))
+        self.snapshot = replace(self.snapshot, takes_over_from=tuple(every))

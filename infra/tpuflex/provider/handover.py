@@ -2,7 +2,8 @@
 
 The engine creates what replaces before it deletes what is replaced, and deletes only once the
 creation has succeeded. So a creation that takes over from a slice that serves does not end when its
-hosts run, but when its first host is READY (docs/adr/0036).
+hosts run, but when its first host is READY (docs/adr/0036). How the wait can end are the rows of
+:data:`tpuflex.provider.stages.TABLE` for what boots.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class HandOver:
         except UnreadyError as error:
             if not error.snapshot.takes_over_from:  # else the wait for it has said so
                 self._advise(error)
-            error.snapshot = self._unproven(error.snapshot)
+            error.keep_serving(self.names)
             raise
         except TpuflexError as error:
             self._advise(error)
@@ -236,10 +237,6 @@ class HandOver:
                 f"it is not active any more: {now.describe()}", hint="`up` looks again."
             )
         return now
-
-    def _unproven(self, seen: Snapshot) -> Snapshot:
-        every = dict.fromkeys((*self.names, *seen.takes_over_from))
-        return replace(seen, takes_over_from=tuple(every))
 
 
 def _unready(
