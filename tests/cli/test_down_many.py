@@ -15,8 +15,8 @@ from tests.cli.typing import NOON, Captured, TypeIn
 from tpuflex.advice import Advice
 from tpuflex.cli.down.many import show_found, show_results
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.sweep.every_project import Failure
 from tpuflex.deploy.candidates import Candidate
+from tpuflex.deploy.leftovers import Failure
 from tpuflex.deploy.many_teardowns import Candidates, ManyDown, Outcome, Result, _agree
 from tpuflex.deploy.ownership import Ownership
 from tpuflex.deploy.teardown import Left, Planned

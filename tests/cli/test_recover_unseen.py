@@ -10,7 +10,8 @@ import pytest
 
 from tests.cli.typing import NOON, Captured
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.recover.report import Cleared, report
+from tpuflex.cli.recover.run import show_recovered
+from tpuflex.deploy.state_recovery import Recovered
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.errors import (
     AccessError,
@@ -97,7 +98,7 @@ def test_what_was_not_looked_for_is_not_complete(
     recovery = Refusing(error).recovered()
 
     with pytest.raises(type(error), match="vllm-net") as told:
-        report(invocation().output, stack, Cleared(), recovery)
+        show_recovered(invocation().output, Recovered(stack, recovery=recovery))
 
     assert not recovery.clean
     assert error.message in told.value.message
@@ -108,7 +109,7 @@ def test_what_was_not_looked_for_is_not_complete(
 def test_the_remedy_is_a_role(stack: Stack) -> None:
     """The error says which role has what is missing."""
     with pytest.raises(AccessError) as told:
-        report(invocation().output, stack, Cleared(), Refusing(DENIED).recovered())
+        show_recovered(invocation().output, Recovered(stack, recovery=Refusing(DENIED).recovered()))
 
     assert "--role=roles/compute.viewer" in str(told.value.hint)
 
@@ -116,7 +117,9 @@ def test_the_remedy_is_a_role(stack: Stack) -> None:
 def test_the_document_tells_it(stack: Stack, capsys: Captured) -> None:
     """For scripts."""
     with pytest.raises(AccessError):
-        report(invocation(json=True).output, stack, Cleared(), Refusing(DENIED).recovered())
+        show_recovered(
+            invocation(json=True).output, Recovered(stack, recovery=Refusing(DENIED).recovered())
+        )
 
     document = json.loads(capsys.readouterr().out)
     assert document["clean"] is False
@@ -135,7 +138,7 @@ def test_a_series_that_may_not_be_listed_hides_nothing_else(stack: Stack) -> Non
     recovery = world.recovered()
 
     with pytest.raises(AccessError, match="  vllm: "):
-        report(invocation().output, stack, Cleared(), recovery)
+        show_recovered(invocation().output, Recovered(stack, recovery=recovery))
     assert world.looked == [NETWORK]
 
 
@@ -146,7 +149,7 @@ def test_what_was_begun_and_may_not_be_looked_at_stays_pending(stack: Stack) -> 
     world.state["pending_operations"] = [{"resource": begun, "type": "creating"}]
 
     with pytest.raises(EngineError, match="could not be settled") as told:
-        report(invocation().output, stack, Cleared(), world.recovered())
+        show_recovered(invocation().output, Recovered(stack, recovery=world.recovered()))
 
     assert world.state["pending_operations"]
     assert "--role=roles/compute.viewer" in str(told.value.hint)

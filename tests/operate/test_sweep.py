@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
@@ -20,7 +21,8 @@ from tests.operate.marked_things import (
     node,
     request,
 )
-from tpuflex.cli.sweep.report import show, sweep_command
+from tpuflex.cli.sweep.run import show_swept
+from tpuflex.deploy.leftovers import Swept, sweep_command
 from tpuflex.errors import AccessError
 from tpuflex.google.transport import JsonObject
 from tpuflex.inventory.cloud_resource import CloudResource
@@ -29,6 +31,7 @@ from tpuflex.inventory.listing import Listing, list_all, list_slices
 from tpuflex.inventory.ownership import Marker
 from tpuflex.naming import SECRET_ROLES, library_names
 from tpuflex.operate.sweep import Disposition, Leftover, leftovers
+from tpuflex.stack.connection import Connection
 from tpuflex.terminal.output import Output
 
 HELD = f"projects/123/locations/z/queuedResources/{FIRST}"
@@ -258,7 +261,8 @@ def test_a_lost_state_is_rebuilt_for_its_own_stack(capsys: pytest.CaptureFixture
     """Advice about what another state has made names the stack of that one, not this command's."""
     left = found(request(state_id=ELSEWHERE, names=STRANGER))
 
-    show(Output(json=False, verbose=False), here(), left, (), Listing((), ()))
+    swept = Swept(cast("Connection", None), here(), Listing((), ()), tuple(left))
+    show_swept(Output(json=False, verbose=False), swept)
 
     assert "`tpuflex recover --stack alice --take-over`" in capsys.readouterr().out
 

@@ -13,8 +13,7 @@ from embedded_cloud.faults.rule import Answer, Rule, Where
 from tests.acceptance.killed import stack_run
 from tests.engine.embedded import Embedded
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.sweep.every_project import run_sweep_all
-from tpuflex.cli.sweep.run import run_sweep
+from tpuflex.cli.sweep.run import run_sweep, run_sweep_all
 from tpuflex.errors import IncompleteTeardownError
 from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.project import open_project

@@ -1,104 +1,54 @@
-"""The steps of `tpuflex recover`: lock, damaged files, pending operations, report."""
+"""How `tpuflex recover` shows what it did, and what it could not look at."""
 
 from __future__ import annotations
 
-import functools
+import os
 from typing import TYPE_CHECKING
 
-from tpuflex.cli.recover.report import Cleared, report
-from tpuflex.deploy.apis import await_apis
-from tpuflex.deploy.ownership import taken_error
-from tpuflex.deploy.stack_run import StackRun
-from tpuflex.engine.backend import backend_url
-from tpuflex.engine.state import known_ids, state_ids
-from tpuflex.engine.state_files import file_backend, mend_files
-from tpuflex.engine.state_lock import ThisMachine, break_locks, locks
-from tpuflex.errors import EngineError, TpuflexError
-from tpuflex.recovery.lock import sole_recovery
-from tpuflex.recovery.look import CloudLook
-from tpuflex.recovery.owners import taken
-from tpuflex.recovery.recover import recover
-from tpuflex.recovery.report import Recovery
-from tpuflex.recovery.take_over import TakeOver
+from tpuflex.advice import Advice
+from tpuflex.deploy.state_recovery import recover
+from tpuflex.recovery.report import Settlement
 
 if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
+    from tpuflex.deploy.state_recovery import Recovered
     from tpuflex.stack.connection import Connection
-    from tpuflex.stack.stack import Stack
     from tpuflex.terminal.output import Output
 
 
 def run_recover(invocation: Invocation, cloud: Connection, *, take_over: bool = False) -> None:
-    """Repair the state of the stack of ``cloud`` and report what was done.
-
-    Args:
-        invocation: the command.
-        cloud: the stack's cloud.
-        take_over: whether to adopt what another state of the stack has made.
-
-    Raises:
-        EngineError: the lock's owner is alive, another recovery is running, or something could
-            not be settled; or another state has made what is there.
-        AccessError: it was not allowed to look for something that the program names.
-        TpuflexError: the cloud or the engine failed; nothing was lost.
-    """
-    stack = cloud.stack
-    stack_run = StackRun(cloud, invocation.report)
-    directory = file_backend(backend_url(stack_run.target)) or stack.project.home
-    with sole_recovery(directory, stack.project.name, stack.name):
-        _recover_alone(invocation, cloud, stack_run, take_over)
+    """Repair the state of the stack of ``cloud``, and print what was done."""
+    show_recovered(invocation.output, recover(cloud, invocation.report, take_over=take_over))
 
 
-def _recover_alone(
-    invocation: Invocation, cloud: Connection, stack_run: StackRun, take_over: bool
-) -> None:
-    output, stack = invocation.output, cloud.stack
-    cleared = clear_state(stack_run, stack, output)
-    await_apis(cloud, invocation.report)
-    if not stack_run.engine.exists():
-        if cloud.inventory().empty:
-            report(output, stack, cleared, Recovery())
-            return
-        stack_run.engine.create()  # its state was lost, but not its resources
-    apis = cloud.apis()
-    adoption = TakeOver(functools.partial(taken, apis), stack.names.owner) if take_over else None
-    own = state_ids(stack_run.engine.deployment())
-    look = CloudLook(apis, own)
-    try:
-        recovery = recover(
-            stack_run.engine, look, output.progress, timing=cloud.timing, first=adoption
-        )
-    except EngineError as error:
-        if not error.locked:
-            raise
-        raise EngineError(
-            "The stack is locked, and its backend keeps no lock files on this machine.",
-            hint=f"If nothing is running on it anywhere: pulumi cancel --stack {stack.name}",
-        ) from error
-    cloud.seen_states.remember(stack.name, state_ids(stack_run.engine.deployment()))
-    refused = _refusal(cloud, stack_run) if recovery.foreign else None
-    report(output, stack, cleared, recovery, refused)
+def show_recovered(output: Output, done: Recovered) -> None:
+    """Print what was found and done, and fail if that is not all; raises
+    :attr:`~tpuflex.deploy.state_recovery.Recovered.problem`."""
+    for line in () if done.refused else done.recovery.foreign:
+        output.progress(f"  warning  {line}")
+    output.document(done.to_json())
+    _show(output, done)
+    if (problem := done.problem) is not None:
+        raise problem
 
 
-def _refusal(cloud: Connection, stack_run: StackRun) -> TpuflexError | None:
-    """As `up` refuses, if another state of the stack has made what the program would create."""
-    known = known_ids(stack_run.engine.deployment())
-    found = taken(cloud.apis(), stack_run.engine.preview().steps)
-    others = [each for each in found if each.id not in known]
-    ours = any(each.marker.owner == cloud.stack.names.owner for each in others)
-    return taken_error(cloud, others) if ours else None
-
-
-def clear_state(stack_run: StackRun, stack: Stack, output: Output) -> Cleared:
-    """Break the locks of dead processes and repair truncated files.
-
-    Raises:
-        EngineError: an owner is alive, or runs where this machine cannot tell.
-    """
-    directory = file_backend(backend_url(stack_run.target))
-    if directory is None:
-        return Cleared()
-    project = stack.project.name
-    held = locks(directory, project, stack.name)
-    broken = break_locks(held, ThisMachine(), output.progress)
-    return Cleared(broken, mend_files(directory, project, stack.name))
+def _show(output: Output, done: Recovered) -> None:
+    stack, cleared, recovery = done.stack, done.cleared, done.recovery
+    for lock in cleared.locks:
+        output.result(f"Broke the lock of {lock.described}: that process is gone.")
+    for file in cleared.files:
+        output.result(f"Removed a truncated file: {file}")
+    for item in recovery.settled:
+        kind = item.type.rpartition(":")[2]
+        begun = f" ({item.operation} was pending)" if item.operation else ""
+        output.result(f"  {item.settlement:8} {kind} {item.name}{begun}: {item.detail}")
+    if not done.clean:
+        return
+    if not (recovery.settled or cleared.locks or cleared.files):
+        output.result(f"Nothing to recover: nothing is pending in stack {stack.name}.")
+        return
+    adopted = sum(item.settlement is Settlement.ADOPTED for item in recovery.settled)
+    output.result(
+        f"The state of stack {stack.name} is complete: {adopted} adopted, nothing pending. "
+        + Advice("Next: {up}, or {down}").for_stack(stack.name, os.environ)
+    )

@@ -61,7 +61,7 @@ def sweep(
 
     named = frozenset(slices)
     if every:
-        from tpuflex.cli.sweep.every_project import run_sweep_all
+        from tpuflex.cli.sweep.run import run_sweep_all
 
         if invocation.chosen_stack:
             raise click.UsageError("--all and --stack contradict each other: give one of them.")
