@@ -11,7 +11,7 @@ from typing import Any
 from tests.doctor.examined import Doctor, healthy
 from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.weights.push import run_push
+from tpuflex.cli.weights.run import run_push
 from tpuflex.naming import library_names, programs_key
 
 LIBRARY = library_names("tpuflex-dev")

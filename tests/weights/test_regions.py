@@ -28,8 +28,7 @@ from tests.weights.regions import (
 )
 from tpuflex.boot.planned import PlannedWeights
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.weights.rm import run_weights_rm
-from tpuflex.cli.weights.verify import run_verify
+from tpuflex.cli.weights.run import run_ls, run_rm, run_verify
 from tpuflex.deploy.preparation import EndpointPreparation
 from tpuflex.deploy.purge import planned_copies, planned_purge, purge
 from tpuflex.errors import AccessError, ConflictError, NotFoundError, WeightsError
@@ -37,7 +36,6 @@ from tpuflex.inventory.library import READER_TITLE, below
 from tpuflex.weights import removal as weights_removal
 from tpuflex.weights import use as weights_uses
 from tpuflex.weights.bucket import weights_bucket
-from tpuflex.weights.listing import run_weights_ls
 from tpuflex.weights.removal import Removal, Wanted
 from tpuflex.weights.stack_push import push_weights
 from tpuflex.weights.stack_weights import StackWeights
@@ -115,14 +113,14 @@ def test_other_weights_in_a_region_are_not_replaced(
     with pytest.raises(ConflictError, match=f"gs://{FAR}/.* holds other weights already") as caught:
         push(doctor, None)
     with pytest.raises(WeightsError, match="is not that of the home") as verified:
-        run_verify(doctor.cloud, None, typed().output)
+        run_verify(typed(), doctor.cloud, None)
     assert str(verified.value.hint) == str(caught.value.hint)
     capsys.readouterr()
 
     place = f"gs://{FAR}/{prefix_of(doctor)}"
     assert f"tpuflex weights rm {place} --stack dev" in str(caught.value.hint)
     wanted = Wanted(prefix_of(doctor), bucket=FAR)
-    run_weights_rm(typed(), doctor.cloud, wanted, dry_run=False)
+    run_rm(typed(), doctor.cloud, wanted, dry_run=False)
     assert said(capsys)["bucket"] == FAR
     assert (listed(doctor, FAR), len(listed(doctor, HOME))) == ({}, 4)
     push(doctor, None)
@@ -142,7 +140,7 @@ def test_a_damaged_home_wants_its_directory(doctor: Doctor, checkpoint: Path) ->
         assert str(caught.value.hint) == "Run: tpuflex weights push DIRECTORY --stack dev"
     assert [each.split()[0] for each in lines] == ["warning"]
     push(doctor, checkpoint)
-    run_verify(doctor.cloud, checkpoint, typed().output)
+    run_verify(typed(), doctor.cloud, checkpoint)
 
 
 def test_a_home_that_moves_serves_what_the_slice_was_made_for(
@@ -209,12 +207,12 @@ def test_every_region_is_listed(doctor: Doctor, checkpoint: Path, capsys: Captur
     for name in listed(doctor, FAR):
         remove(doctor, FAR, name)
     capsys.readouterr()
-    run_weights_ls(doctor.cloud, typed().output)
+    run_ls(typed(), doctor.cloud)
     rows = said(capsys)
-    run_weights_ls(doctor.cloud, Invocation(environ={}).output)
+    run_ls(Invocation(environ={}), doctor.cloud)
     table = capsys.readouterr().out.splitlines()
     doctor.remove(f"storage/v1/b/{FAR}")
-    run_weights_ls(doctor.cloud, Invocation(environ={}).output)
+    run_ls(Invocation(environ={}), doctor.cloud)
     gone = capsys.readouterr().out.splitlines()
 
     assert [(each["region"], each["bucket"], each["complete"], each["files"]) for each in rows] == [
@@ -232,21 +230,21 @@ def test_every_region_is_verified(doctor: Doctor, checkpoint: Path, capsys: Capt
     is the highest: damage before weights that are not there."""
     push(doctor, checkpoint)
     capsys.readouterr()
-    run_verify(doctor.cloud, checkpoint, typed().output)
+    run_verify(typed(), doctor.cloud, checkpoint)
     good = said(capsys)
     remove(doctor, FAR, f"{prefix_of(doctor)}/model.safetensors")
     with pytest.raises(WeightsError, match=f"gs://{FAR}/.* is not as it should be"):
-        run_verify(doctor.cloud, checkpoint, typed().output)
+        run_verify(typed(), doctor.cloud, checkpoint)
     damaged = said(capsys)
     for name in listed(doctor, HOME):
         remove(doctor, HOME, name)
     with pytest.raises(WeightsError, match=FAR):
-        run_verify(doctor.cloud, checkpoint, typed().output)
+        run_verify(typed(), doctor.cloud, checkpoint)
     both = capsys.readouterr()
     for name in listed(doctor, FAR):
         remove(doctor, FAR, name)
     with pytest.raises(NotFoundError, match=HOME):
-        run_verify(doctor.cloud, checkpoint, typed().output)
+        run_verify(typed(), doctor.cloud, checkpoint)
 
     assert good["problems"] == good["copies"][0]["problems"] == []
     assert good["copies"][0]["manifest_sha256"] == good["manifest_sha256"]
@@ -271,10 +269,10 @@ def test_a_set_goes_from_every_region(doctor: Doctor, checkpoint: Path, capsys: 
     lets_read(doctor, FAR)
     capsys.readouterr()
     with pytest.raises(ConflictError, match=f"europe-west4: {prefix_of(doctor)}: {HOST}"):
-        run_weights_rm(typed(), doctor.cloud, wanted, dry_run=False)
-    run_weights_rm(typed(), doctor.cloud, wanted, dry_run=True)
+        run_rm(typed(), doctor.cloud, wanted, dry_run=False)
+    run_rm(typed(), doctor.cloud, wanted, dry_run=True)
     dry = said(capsys)
-    run_weights_rm(Invocation(environ={}), doctor.cloud, wanted, dry_run=True)
+    run_rm(Invocation(environ={}), doctor.cloud, wanted, dry_run=True)
     told = capsys.readouterr().out
     assert (dry["refused"], dry["dry_run"], len(dry["removed"])) == (True, True, 1)
     assert dry["copies"][0]["in_use"][wanted.set][0].startswith(HOST)
@@ -283,13 +281,13 @@ def test_a_set_goes_from_every_region(doctor: Doctor, checkpoint: Path, capsys: 
 
     owners = {"role": "roles/storage.legacyBucketOwner", "members": ["projectOwner:tpuflex-dev"]}
     doctor.call("PUT", f"storage/v1/b/{FAR}/iam", {"bindings": [owners]})
-    run_weights_rm(typed(), doctor.cloud, wanted, dry_run=False)
+    run_rm(typed(), doctor.cloud, wanted, dry_run=False)
     removed = said(capsys)
     assert (removed["refused"], removed["bucket"]) == (False, HOME)
     assert [each["bucket"] for each in removed["copies"]] == [FAR]
     assert (listed(doctor, HOME), listed(doctor, FAR)) == ({}, {})
     with pytest.raises(NotFoundError, match=f"gs://{HOME} and gs://{FAR} holds no set"):
-        run_weights_rm(typed(), doctor.cloud, wanted, dry_run=False)
+        run_rm(typed(), doctor.cloud, wanted, dry_run=False)
 
 
 def test_what_went_is_told_where_the_next_one_fails(
@@ -309,10 +307,10 @@ def test_what_went_is_told_where_the_next_one_fails(
     with monkeypatch.context() as patch:
         patch.setattr(weights_removal, "_delete", fails)
         with pytest.raises(ConflictError, match="somebody writes there"):
-            run_weights_rm(typed(), doctor.cloud, wanted, dry_run=False)
+            run_rm(typed(), doctor.cloud, wanted, dry_run=False)
     told = capsys.readouterr()
     document = json.loads(told.out)
-    run_weights_rm(typed(), doctor.cloud, wanted, dry_run=False)
+    run_rm(typed(), doctor.cloud, wanted, dry_run=False)
 
     assert [each["prefix"] for each in document["removed"]] == [wanted.set]
     assert document["copies"][0]["removed"] == []
@@ -327,18 +325,15 @@ def take_away(pushed: Doctor) -> None:
     pushed.change("network", subnetwork_cidrs={})
 
 
-def test_a_region_that_was_taken_away_is_seen(
-    pushed: Doctor, capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_region_that_was_taken_away_is_seen(pushed: Doctor, capsys: Captured) -> None:
     """`ls` names the set that it keeps, with the command that removes it for this stack, whichever
     the shell names; which does."""
-    run_weights_ls(pushed.cloud, Invocation(environ={}).output)
+    run_ls(Invocation(environ={}), pushed.cloud)
     assert "names no zone" not in capsys.readouterr().out
     take_away(pushed)
-    monkeypatch.setenv("TPUFLEX_STACK", "big")
-    run_weights_ls(pushed.cloud, typed().output)
+    run_ls(typed(), pushed.cloud)
     rows = json.loads(capsys.readouterr().out)
-    run_weights_ls(pushed.cloud, Invocation(environ={}).output)
+    run_ls(Invocation(environ={"TPUFLEX_STACK": "big"}), pushed.cloud)
     told = capsys.readouterr().out
 
     place = f"gs://{FAR}/{prefix_of(pushed)}"
@@ -348,10 +343,10 @@ def test_a_region_that_was_taken_away_is_seen(
     ]
     assert "names no zone in europe-west4. To remove the set there, unless an endpoint" in told
     assert f"tpuflex weights rm --stack dev {place}" in told
-    run_weights_rm(typed(), pushed.cloud, Wanted(prefix_of(pushed), bucket=FAR), dry_run=False)
+    run_rm(typed(), pushed.cloud, Wanted(prefix_of(pushed), bucket=FAR), dry_run=False)
     assert (listed(pushed, FAR), len(listed(pushed, HOME))) == ({}, 4)
     capsys.readouterr()
-    run_weights_ls(pushed.cloud, typed().output)
+    run_ls(typed(), pushed.cloud)
     assert len(json.loads(capsys.readouterr().out)) == 1
 
 
@@ -361,7 +356,7 @@ def test_a_bucket_that_is_none_of_the_librarys_is_refused(pushed: Doctor) -> Non
     for bucket in ("a-colleagues-bucket", LIBRARY.bucket("tpuflex-dev", "us-central1")):
         wanted = Wanted(prefix_of(pushed), bucket=bucket)
         with pytest.raises(NotFoundError, match=f"gs://{bucket} is neither a bucket of this stack"):
-            run_weights_rm(typed(), pushed.cloud, wanted, dry_run=False)
+            run_rm(typed(), pushed.cloud, wanted, dry_run=False)
 
 
 def test_rights_in_one_region_alone_remove_nothing(
@@ -374,12 +369,12 @@ def test_rights_in_one_region_alone_remove_nothing(
 
     monkeypatch.setattr(weights_uses, "held_in", held)
     with pytest.raises(AccessError, match=f"You may not delete gs://{FAR}/") as caught:
-        run_weights_rm(typed(), pushed.cloud, Wanted(prefix_of(pushed)), dry_run=False)
+        run_rm(typed(), pushed.cloud, Wanted(prefix_of(pushed)), dry_run=False)
     assert str(caught.value.hint).startswith(
         "Have whoever administers it run: gcloud storage buckets"
     )
     assert len(listed(pushed, HOME)) == len(listed(pushed, FAR)) == 4
-    run_weights_rm(typed(), pushed.cloud, Wanted(prefix_of(pushed), bucket=HOME), dry_run=False)
+    run_rm(typed(), pushed.cloud, Wanted(prefix_of(pushed), bucket=HOME), dry_run=False)
     assert listed(pushed, HOME) == {}
 
 

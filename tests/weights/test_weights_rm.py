@@ -11,15 +11,18 @@ import pytest
 from tests.cli.test_prepare import OURS, TRUNCATED
 from tests.cli.typing import Captured, TypeIn
 from tpuflex.boot.places import weights_prefix
-from tpuflex.cli.weights.verify import run_verify
+from tpuflex.cli.weights.run import show_verification
 from tpuflex.errors import WeightsError
 from tpuflex.planning.model_files import WeightsProblem
 from tpuflex.stack.connection import Connection
+from tpuflex.stack.progress import silent
 from tpuflex.stack.stack import Stack
 from tpuflex.terminal.output import Output
 from tpuflex.weights.removal import Verdict, Wanted, judge
+from tpuflex.weights.stack_weights import StackWeights
 from tpuflex.weights.stored_set import StoredWeights, WeightsCheck
 from tpuflex.weights.use import User, Uses
+from tpuflex.weights.verification import verify
 
 NOW = dt.datetime(2026, 11, 23, 12, tzinfo=dt.UTC)
 LONG_AGO = NOW - dt.timedelta(days=40)
@@ -155,17 +158,19 @@ def cloud(stack: Stack) -> Connection:
     return Connection(Stack(stack.project, stack.name, stack.file, settings), {})
 
 
-def verify(cloud: Connection, found: Stored, *, as_json: bool = False) -> None:
-    vars(cloud)["weights"] = found
-    run_verify(cloud, None, Output(json=as_json, verbose=False))
+def show(cloud: Connection, found: Stored, *, as_json: bool = False) -> None:
+    """Compare what is ``found`` in the stack's bucket, and print that."""
+    home = StackWeights(cloud)
+    vars(home)["store"] = found
+    show_verification(verify(home, None, silent), Output(json=as_json, verbose=False))
 
 
 def test_what_is_beside_the_set_is_told(cloud: Connection, capsys: Captured) -> None:
     """It is no damage, and a script finds it by name."""
     found = Stored(("old-1.safetensors", "old-2.safetensors"))
-    verify(cloud, found)
+    show(cloud, found)
     said = capsys.readouterr().out
-    verify(cloud, found, as_json=True)
+    show(cloud, found, as_json=True)
     document = json.loads(capsys.readouterr().out)
 
     assert said.startswith(f"{weights_prefix(cloud.stack.settings.model)} matches its manifest.")
@@ -177,7 +182,7 @@ def test_what_is_beside_the_set_is_told(cloud: Connection, capsys: Captured) -> 
 def test_damage_is_damage_whatever_is_beside(cloud: Connection) -> None:
     """A file of the manifest that is wrong ends it; the others are not among the problems."""
     with pytest.raises(WeightsError, match="not as it should be") as caught:
-        verify(cloud, Stored(("old.safetensors",), (TRUNCATED,)))
+        show(cloud, Stored(("old.safetensors",), (TRUNCATED,)))
 
     assert "shard: size" in caught.value.message
     assert "old.safetensors" not in caught.value.message

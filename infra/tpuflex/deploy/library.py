@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
 from tpuflex.catalog.zones import is_misspelt
+from tpuflex.cli.library.contents import show_contents
 from tpuflex.deploy.apis import require_apis
 from tpuflex.deploy.library_engine import LibraryEngine, regions_of, unfinished
 from tpuflex.deploy.policy import planned_resources
@@ -20,7 +21,6 @@ from tpuflex.weights.library import ensure_programs_key, is_programs_key_there
 from tpuflex.weights.library_contents import (
     library_contents,
     no_library,
-    show_contents,
 )
 
 if TYPE_CHECKING:

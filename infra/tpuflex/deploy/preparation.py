@@ -25,8 +25,8 @@ from tpuflex.weights.copies import fill_regions, filling_texts, lacking_texts, w
 from tpuflex.weights.library import in_library, require_programs_key
 from tpuflex.weights.push_record import PushedWeights, remember
 from tpuflex.weights.source import check_source, check_source_reading, weights_origin
-from tpuflex.weights.stack_push import push_weights, require_pinned
-from tpuflex.weights.stack_weights import require_shared
+from tpuflex.weights.stack_push import push_weights
+from tpuflex.weights.stack_weights import require_pinned, require_shared
 from tpuflex.weights.stored_set import files_text
 from tpuflex.weights.trust import (
     PIN_KEY,

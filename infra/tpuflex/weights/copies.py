@@ -23,7 +23,7 @@ from tpuflex.weights.model import Progress, Tally, in_threads
 from tpuflex.weights.push import PushReport, push_report
 from tpuflex.weights.push_record import remember
 from tpuflex.weights.set_writing import SetWriting, generation
-from tpuflex.weights.stack_push import require_same
+from tpuflex.weights.stack_weights import require_same
 from tpuflex.weights.storage_errors import translated
 from tpuflex.weights.stored_set import TIMEOUT, SetObjects, same, source_of_set
 

@@ -4,22 +4,27 @@ first: half a set never verifies."""
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
 from tpuflex.boot.manifest import MANIFEST_NAME
-from tpuflex.errors import ConflictError
+from tpuflex.boot.places import weights_prefix
+from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
+from tpuflex.stack.progress import require_consent
+from tpuflex.weights.stack_weights import StackWeights, is_shared, weights_in
 from tpuflex.weights.storage_errors import translated
 from tpuflex.weights.stored_set import TIMEOUT, SetObjects, beside_of
+from tpuflex.weights.use import END_USES, Uses, require_right, weights_uses
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]
 
+    from tpuflex.stack.connection import Connection
+    from tpuflex.stack.progress import Consent, Report
     from tpuflex.weights.stored_set import StoredWeights
-    from tpuflex.weights.use import Uses
 
 #: Something that was written so lately may be a push that is under way.
 UNDER_WAY = dt.timedelta(hours=24)
@@ -29,6 +34,10 @@ _UNDER_WAY_TEXT = (
     " beside --unfinished"
 )
 _AT_ONCE = 8
+
+
+#: What to do about sets that are used.
+TAKE_DOWN = f"{END_USES} To remove a set all the same, name it and add --with-readers."
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,3 +286,230 @@ def _delete(bucket: Bucket, blob: Blob, **conditions: int) -> None:
         )
     except NotFound:
         return
+
+
+@dataclass(frozen=True, slots=True)
+class RegionRemoval:
+    """What goes from the bucket of one region.
+
+    Attributes:
+        weights: the stack's weights there.
+        removals: what goes.
+        kept: the sets that stay, and why.
+        uses: who uses the sets there.
+    """
+
+    weights: StackWeights
+    removals: tuple[Removal, ...]
+    kept: tuple[Verdict, ...]
+    uses: Uses
+
+    @property
+    def users(self) -> list[str]:
+        """Who may use what goes, a line each; what no manifest names nobody uses."""
+        whole = [each.prefix for each in self.removals if each.whole]
+        users = [f"{prefix}: {user}" for prefix in whole for user in sorted(self.uses.of(prefix))]
+        return [*users, *(f"not looked at: {line}" for line in self.uses.unseen if whole)]
+
+    def to_json(self, removed: Collection[Removal]) -> dict[str, object]:
+        """It in the document of ``--json``, of which ``removed`` has gone, or would."""
+        return {
+            "bucket": self.weights.bucket,
+            "removed": [each.to_json() for each in self.removals if each in removed],
+            "kept": [{"prefix": each.stored.prefix, "why": each.why_kept} for each in self.kept],
+            "in_use": {each.prefix: list(self.uses.of(each.prefix)) for each in self.removals},
+            "unseen": list(self.uses.unseen),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SetsRemoval:
+    """A removal of sets from the buckets of a stack: what is planned, and what has gone.
+
+    Attributes:
+        regions: what goes from each bucket.
+        with_readers: whether it goes although endpoints use it.
+        dry_run: whether nothing goes.
+        removed: what has gone, or would.
+        error: what has ended it before all was gone.
+    """
+
+    regions: tuple[RegionRemoval, ...]
+    with_readers: bool = False
+    dry_run: bool = False
+    removed: tuple[Removal, ...] = ()
+    error: TpuflexError | None = None
+
+    @property
+    def removals(self) -> tuple[Removal, ...]:
+        """All that goes."""
+        return tuple(each for region in self.regions for each in region.removals)
+
+    @property
+    def users(self) -> list[str]:
+        """Who may use what goes, a line each, with the region where there are several."""
+        if len(self.regions) == 1:
+            return self.regions[0].users
+        return [f"{each.weights.region}: {line}" for each in self.regions for line in each.users]
+
+    @property
+    def refused(self) -> bool:
+        """Whether it is refused because somebody may use what goes."""
+        return bool(self.users) and not self.with_readers
+
+    @property
+    def buckets(self) -> str:
+        """The buckets that something goes from, in words."""
+        return _named([each.weights.bucket for each in self.regions if each.removals])
+
+    def to_json(self) -> dict[str, object]:
+        """The document of ``--json``."""
+        home, *copies = [each.to_json(self.removed) for each in self.regions]
+        refused = self.refused and self.dry_run
+        document = {**home, "dry_run": self.dry_run, "refused": refused}
+        return {**document, "copies": copies} if copies else document
+
+
+def plan_removal(cloud: Connection, wanted: Wanted, *, dry_run: bool = False) -> SetsRemoval:
+    """What goes of the sets that are ``wanted``; where the zones of the stack are in several
+    regions, from the bucket of each. Nothing is changed.
+
+    Args:
+        cloud: the stack's cloud.
+        wanted: what is to go.
+        dry_run: whether it is only shown, also where it would be refused.
+
+    Raises:
+        NotFoundError: none has the set that is to go, or there is no bucket at all.
+        ConflictError: an endpoint uses the set, or it cannot be told whether one does; or all of a
+            set was written by others.
+    """
+    if not is_shared(cloud.stack):
+        wanted = replace(wanted, own=weights_prefix(cloud.stack.settings.model))
+    now = cloud.now()
+    meant = _meant(cloud, wanted.bucket)
+    found: list[tuple[StackWeights, tuple[StoredWeights, ...]]] = []
+    for each in meant:
+        try:
+            found.append((each, each.store.list()))
+        except NotFoundError:  # a region that was added since the last `up`
+            if not found and each is meant[-1]:
+                raise
+    if wanted.set and all(wanted.set != one.prefix for _, stored in found for one in stored):
+        raise NotFoundError(
+            f"{_named([each.bucket for each in meant])} holds no set of weights {wanted.set!r}",
+            hint=Advice("What there is: {weights_ls}"),
+        )
+    regions = tuple(_region_removal(each, stored, wanted, now) for each, stored in found)
+    plan = SetsRemoval(regions, wanted.with_readers, dry_run)
+    if plan.refused and not dry_run:
+        raise _in_use_error(plan)
+    return replace(plan, removed=plan.removals) if dry_run else plan
+
+
+def remove_sets(plan: SetsRemoval, report: Report, consent: Consent) -> SetsRemoval:
+    """Remove what is planned, the manifest of each set first, once somebody has agreed; with what
+    has gone, and what has ended it.
+
+    Args:
+        plan: what goes.
+        report: told of each set that is gone.
+        consent: asked for one word that nobody types by accident: the set, or how many there are.
+
+    Raises:
+        AccessError: the caller may not delete in one of several buckets.
+        InterruptedByUser: the user did not agree.
+        ConflictError: somebody has begun to use it since it was planned.
+    """
+    if not plan.removals:
+        return plan
+    _require_rights(plan.regions)
+    prefixes = {each.prefix for each in plan.removals}
+    if len(prefixes) == 1:  # in as many regions as it is
+        word = plan.removals[0].prefix
+        require_consent(consent, f"Type the set's prefix ({word}) to go ahead", expected=word)
+    else:
+        word = str(len(plan.removals))
+        text = f"To remove all of this, type how many sets that are ({word})"
+        require_consent(consent, text, expected=word)
+    if not plan.with_readers:  # somebody may have come up while the user thought
+        regions = [replace(each, uses=weights_uses(each.weights)) for each in plan.regions]
+        again = replace(plan, regions=tuple(regions))
+        if again.users:
+            raise _in_use_error(again)
+    removed: list[Removal] = []
+    try:
+        for region in plan.regions:
+            for each in region.removals:
+                remove(each)
+                removed.append(each)
+                report(f"  removed  gs://{region.weights.bucket}/{each.prefix}")
+    except TpuflexError as error:
+        return replace(plan, removed=tuple(removed), error=error)
+    return replace(plan, removed=tuple(removed))
+
+
+def _meant(cloud: Connection, bucket: str) -> list[StackWeights]:
+    """The weights in each region that is meant.
+
+    Raises:
+        NotFoundError: ``bucket`` is neither the stack's nor the library's.
+    """
+    own = [each for each in StackWeights(cloud).everywhere() if bucket in ("", each.bucket)]
+    if own:
+        return own
+    there = weights_in(cloud, bucket)
+    if there is None:
+        raise NotFoundError(
+            f"gs://{bucket} is neither a bucket of this stack nor one of its library's",
+            hint=Advice("What there is: {weights_ls}"),
+        )
+    return [there]
+
+
+def _region_removal(
+    weights: StackWeights, stored: Sequence[StoredWeights], wanted: Wanted, now: dt.datetime
+) -> RegionRemoval:
+    uses = weights_uses(weights)
+    verdicts = tuple(judge(stored, wanted, uses, now))
+    planned = [
+        planned_removal(weights.store.contents(each.stored.prefix), unfinished=wanted.unfinished)
+        for each in verdicts
+        if not each.why_kept
+    ]
+    removals = tuple(each for each in planned if not each.nothing or each.kept)
+    for each in removals:
+        if each.nothing:
+            raise ConflictError(
+                f"No push has written what is in gs://{weights.bucket}/{each.prefix}"
+                f" ({', '.join(each.kept[:3])}). Nothing was removed.",
+                hint="Have whoever put it there remove it.",
+            )
+    return RegionRemoval(weights, removals, tuple(each for each in verdicts if each.why_kept), uses)
+
+
+def _require_rights(regions: Sequence[RegionRemoval]) -> None:
+    """Check, where something goes from several buckets, that the caller may delete in each.
+
+    Raises:
+        AccessError: it may not in one.
+    """
+    several = [each for each in regions if each.removals]
+    if len(several) > 1:
+        for each in several:
+            require_right(each.weights, each.removals[0].prefix)
+
+
+def _in_use_error(plan: SetsRemoval) -> ConflictError:
+    """Endpoints boot with what goes, or it cannot be told."""
+    return ConflictError(
+        f"Endpoints may use what would be removed from {plan.buckets}, and a host that boots"
+        " again would find no weights:\n"
+        + "\n".join(f"  {line}" for line in plan.users)
+        + "\nNothing was removed.",
+        hint=TAKE_DOWN,
+    )
+
+
+def _named(buckets: Sequence[str]) -> str:
+    return " and ".join(f"gs://{bucket}" for bucket in buckets)

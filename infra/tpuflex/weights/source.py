@@ -10,6 +10,7 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,7 @@ from tpuflex.settings.weights_source import (
     Source,
 )
 from tpuflex.stack.environment import HUB_ENDPOINT_VARIABLE, HUB_TOKEN_VARIABLE
+from tpuflex.stack.progress import transfer
 from tpuflex.weights.checkpoint import read_checkpoint, whole_model
 from tpuflex.weights.checkpoint_directory import (
     DirectoryFiles,
@@ -43,17 +45,21 @@ from tpuflex.weights.checkpoint_directory import (
     model_directory,
     require_own_files,
 )
+from tpuflex.weights.model import manifest_of_model
 from tpuflex.weights.stored_set import files_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tpuflex.boot.manifest import Manifest
     from tpuflex.settings.model import ModelSettings
     from tpuflex.settings.weights_source import RemoteSource
     from tpuflex.stack.connection import Connection
+    from tpuflex.stack.progress import Report
     from tpuflex.stack.stack import Stack
     from tpuflex.weights.checkpoint_bucket import CheckpointObjects
     from tpuflex.weights.hub.client import HubClient
+    from tpuflex.weights.model import Model
     from tpuflex.weights.remote_model import RemoteModel
 
 Say = Callable[[str], None]
@@ -127,6 +133,56 @@ def named_model(stack: Stack, directory: Path, say: Say) -> LocalModel:
     local = local_model(directory, ServerNeeds.of(stack.settings))
     say_left_out(local.left_out, say)
     return local
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsHash:
+    """What a push would write.
+
+    Attributes:
+        manifest: the manifest.
+    """
+
+    manifest: Manifest
+
+    def to_json(self) -> dict[str, object]:
+        """The document of ``--json``."""
+        return {
+            "manifest_sha256": self.manifest.sha256,
+            "files": len(self.manifest.files),
+            "bytes": self.manifest.total_bytes,
+        }
+
+
+def hash_weights(
+    stack: Stack, directory: Path | None, report: Report, connect: Callable[[], Connection]
+) -> WeightsHash | None:
+    """What a push of ``directory`` would write, or of the stack's source; None where there is
+    neither.
+
+    Args:
+        stack: the stack.
+        directory: the checkpoint; None for what the stack file names.
+        report: takes the progress of what comes from elsewhere.
+        connect: gives the stack's cloud, when it is needed.
+
+    Raises:
+        WeightsError: it holds no model, one that is incomplete or damaged, or cannot be read.
+        TpuflexError: a model elsewhere cannot be fetched.
+    """
+    settings = stack.settings.model
+    name, revision = settings.name, settings.weights.revision
+    model: Model
+    if directory is not None:
+        model = named_model(stack, directory, report)
+    elif settings.weights.source is not None:
+        model = weights_origin(stack, settings.weights.source, report, connect)
+    else:
+        return None
+    if len(model.sums()) == len(model.paths):
+        return WeightsHash(manifest_of_model(model, name=name, revision=revision))
+    with transfer(report, "  fetching weights") as show:
+        return WeightsHash(manifest_of_model(model, show, name=name, revision=revision))
 
 
 def say_left_out(paths: Collection[str], say: Say) -> None:

@@ -1,29 +1,114 @@
-"""Weights pushed to the bucket of their stack, and what must hold before: that they are the pinned
-ones, and that no set of others is replaced."""
+"""The push of a stack's weights: from their source to its home, and from there to its other
+regions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import (
-    ConflictError,
     InterruptedByUser,
+    NotFoundError,
 )
 from tpuflex.stack.progress import transfer
-from tpuflex.weights.push import Push, PushReport
-from tpuflex.weights.push_record import remember
-from tpuflex.weights.stack_weights import is_shared
+from tpuflex.weights.copies import fill_regions, filling_texts, weights_set
+from tpuflex.weights.known_files import known_by_source
+from tpuflex.weights.push import Push, PushReport, push_report
+from tpuflex.weights.push_record import PushedWeights, remember
+from tpuflex.weights.source import check_source, named_model, weights_origin
+from tpuflex.weights.stack_weights import (
+    StackWeights,
+    is_shared,
+    require_same,
+    require_same_everywhere,
+)
+from tpuflex.weights.trust import Trust, Weights, choose
+from tpuflex.weights.verification import checked, require_source
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tpuflex.errors import TpuflexError
+    from tpuflex.stack.connection import Connection
     from tpuflex.stack.progress import Report
     from tpuflex.weights.model import Model
-    from tpuflex.weights.stack_weights import StackWeights
-    from tpuflex.weights.stored_set import FoundManifest
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What became of the weights of a stack.
+
+    Attributes:
+        home: what was sent to its home.
+        copies: what was copied to each further region, by path; empty for a stack in one region.
+    """
+
+    home: PushReport
+    copies: tuple[tuple[StackWeights, tuple[str, ...]], ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """The document of ``--json``."""
+        document: dict[str, object] = {
+            "sent": self.home.sent,
+            "kept": self.home.kept,
+            "bytes_sent": self.home.bytes_sent,
+            "manifest_sha256": self.home.manifest.sha256,
+        }
+        if self.copies:
+            document["copies"] = [
+                {"region": near.elsewhere, "bucket": near.bucket, "copied": paths}
+                for near, paths in self.copies
+            ]
+        return document
+
+
+def push(
+    cloud: Connection,
+    directory: Path | None,
+    report: Report,
+    make_bucket: Callable[[Connection], None],
+    *,
+    again: bool = False,
+) -> Pushed:
+    """Bring the weights of the stack of ``cloud`` into the bucket in its home, and from there into
+    that of each further region of its zones.
+
+    Args:
+        cloud: the stack's cloud.
+        directory: the checkpoint; None for what the stack file names, or for what the home has
+            where it names nothing.
+        report: takes the progress.
+        make_bucket: called once it is known what is pushed, with the cloud of the stack as it is
+            planned by that: makes what buckets there are not yet.
+        again: whether every file is sent, whatever the buckets hold.
+
+    Raises:
+        NotFoundError: there is neither a directory nor a source, and nothing to fill regions from.
+        WeightsError: nothing says that those in the bucket are the right ones; or the directory
+            holds none, or other ones than the stack file pins.
+        SettingsError: the server could not read them.
+        ConflictError: other weights are there already, in a bucket that outlives the stack.
+        TpuflexError: the Hub or the cloud refused; or what ``make_bucket`` raises.
+    """
+    source = cloud.stack.settings.model.weights.source
+    model: Model
+    if directory is not None:
+        model = named_model(cloud.stack, directory, report)
+        cloud = known_by_source(cloud, directory)
+        make_bucket(cloud)
+    elif source is not None:
+        check_source(cloud.stack, cloud)
+        cloud = known_by_source(cloud)
+        make_bucket(cloud)
+        model = weights_origin(cloud.stack, source, report, lambda: cloud)
+    else:
+        return _fill_alone(StackWeights(cloud), report, make_bucket)
+    home = StackWeights(cloud)
+    sent = push_weights(home, model, report, lambda: False, again=again)
+    return Pushed(sent, _fill_further(home, sent, report, again=again))
 
 
 def push_weights(
@@ -103,86 +188,45 @@ def _require_listed_near(weights: StackWeights, model: Model) -> None:
             require_same(near, model.source, found)
 
 
-def require_same(weights: StackWeights, wanted: str, found: FoundManifest | None) -> None:
-    """Check that nothing writes over a set of other weights in the bucket of ``weights``: other
-    endpoints may serve it, and their hosts refuse what is not the set that they were made for.
-    Where the bucket outlives the stack, what cannot be read counts as such a set.
+def _fill_further(
+    home: StackWeights, sent: PushReport, report: Report, *, again: bool = False
+) -> tuple[tuple[StackWeights, tuple[str, ...]], ...]:
+    """Have the further regions of the stack have what its home has, and say first what that
+    costs; what was copied to each."""
+    if not home.further():
+        return ()
+    wanted = weights_set(home.cloud, sent.manifest.sha256)
+    for line in filling_texts(home, wanted, again=again):
+        report(line)
+    filled = fill_regions(home, wanted, report, lambda: False, again=again)
+    copied = {near.bucket: copy.sent for near, copy in filled}
+    return tuple((near, copied.get(near.bucket, ())) for near in home.further())
 
-    Args:
-        weights: the stack's weights, in one of its regions.
-        wanted: SHA-256 of the manifest that would be written; or what else names other weights,
-            such as their source.
-        found: the manifest that is there.
+
+def _fill_alone(
+    home: StackWeights, report: Report, make_bucket: Callable[[Connection], None]
+) -> Pushed:
+    """Fill the further regions from what the home has, without a directory or a source.
 
     Raises:
-        ConflictError: something would.
+        NotFoundError: it has nothing.
+        WeightsError: nothing says that what is there is the right set, or it is damaged.
     """
-    if found is None or (found.manifest is None and not is_shared(weights.stack)):
-        return
-    if found.manifest is None:
-        place = f"{weights.place}"
-        raise ConflictError(
-            f"{place} has a manifest that cannot be read, so nobody can tell which weights other"
-            " stacks may serve from there. Nothing was sent there.",
-            hint=f"An earlier version of the object {place}/{MANIFEST_NAME} may be the right one."
-            f" {other_set_advice(weights)}",
+    found = home.found()
+    if found is None or found.manifest is None:
+        raise NotFoundError(
+            f"There is nothing to push to {home.place}: no DIRECTORY was named, and"
+            " the stack file names no source.",
+            hint="Name a DIRECTORY, or write tpuflex:model.weights.source.",
         )
-    if found.sha256 != wanted:
-        raise _other_weights(weights, found.sha256, wanted)
-
-
-def require_same_everywhere(
-    weights: StackWeights, wanted: str, found: FoundManifest | None
-) -> None:
-    """The same before a push of ``wanted`` to a bucket that outlives the stack, where ``found`` is
-    there; and before the copies that follow, in the stack's further regions.
-
-    Raises:
-        ConflictError: as :func:`require_same`.
-        TpuflexError: it cannot be told of a further region.
-    """
-    if not is_shared(weights.stack):
-        return
-    prefix = weights.prefix
-    require_same(weights, wanted, found)
-    for near in weights.further():
-        require_same(near, wanted, near.store.find(prefix))
-
-
-def require_pinned(weights: StackWeights) -> None:
-    """The same of a push of what the stack pins, before its source is read: a push of anything else
-    is refused for that.
-
-    Raises:
-        ConflictError: it would.
-        TpuflexError: it cannot be told.
-    """
-    model = weights.stack.settings.model
-    pinned = model.weights.manifest_sha256
-    if pinned is not None and is_shared(weights.stack):
-        require_same(weights, pinned, weights.found())
-
-
-def _other_weights(weights: StackWeights, there: str, wanted: str) -> ConflictError:
-    prefix = weights.prefix
-    return ConflictError(
-        f"gs://{weights.bucket}/{prefix} holds other weights already (manifest {there}; these are"
-        f" {wanted}), which other stacks may serve. Nothing was sent there.",
-        hint=other_set_advice(weights),
-    )
-
-
-def other_set_advice(weights: StackWeights) -> str:
-    """What to do where the bucket of ``weights`` holds another set in the place of the stack's
-    weights, which no push replaces."""
-    model = weights.stack.settings.model
-    return (
-        "Give these another name in the stack file, for example"
-        f' tpuflex:model.weights.revision: "{_next(model.weights.revision)}". To remove what is'
-        " there, unless an endpoint uses it: tpuflex weights rm"
-        f" gs://{weights.bucket}/{weights_prefix(model)} --stack {weights.stack.name}"
-    )
-
-
-def _next(revision: str) -> str:
-    return str(int(revision) + 1) if revision.isdecimal() else f"{revision[:60]}-2"
+    weights = Weights(home.place, home.stack.name, found.sha256, source=False)
+    pushed = PushedWeights(home.stack.own_files).get(home.bucket, home.prefix)
+    pinned = home.stack.settings.model.weights.manifest_sha256
+    choose(weights, Trust(pinned=pinned, pushed=pushed))
+    check = checked(home, weights)
+    if check.problems:
+        require_source(weights, check.problems)
+    if home.further():  # which may lack a bucket
+        make_bucket(home.cloud)
+    sent = push_report(check.manifest, set(), 0.0)
+    return Pushed(sent, _fill_further(home, sent, report))

@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
+from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.boot.places import weights_prefix
-from tpuflex.errors import AlreadyExistsError, NotFoundError, TpuflexError
+from tpuflex.errors import AlreadyExistsError, ConflictError, NotFoundError, TpuflexError
 from tpuflex.google.existing_bucket import read_existing_bucket, require_pushable
 from tpuflex.inventory.library import list_library, read_library_bucket
 from tpuflex.naming import library_names
@@ -184,6 +185,91 @@ def require_shared(cloud: Connection, *, pushes: bool = False) -> None:
         read_existing_bucket(storage, existing, settings.region)
         if pushes:
             require_pushable(storage, existing)
+
+
+def require_same(weights: StackWeights, wanted: str, found: FoundManifest | None) -> None:
+    """Check that nothing writes over a set of other weights in the bucket of ``weights``: other
+    endpoints may serve it, and their hosts refuse what is not the set that they were made for.
+    Where the bucket outlives the stack, what cannot be read counts as such a set.
+
+    Args:
+        weights: the stack's weights, in one of its regions.
+        wanted: SHA-256 of the manifest that would be written; or what else names other weights,
+            such as their source.
+        found: the manifest that is there.
+
+    Raises:
+        ConflictError: something would.
+    """
+    if found is None or (found.manifest is None and not is_shared(weights.stack)):
+        return
+    if found.manifest is None:
+        place = f"{weights.place}"
+        raise ConflictError(
+            f"{place} has a manifest that cannot be read, so nobody can tell which weights other"
+            " stacks may serve from there. Nothing was sent there.",
+            hint=f"An earlier version of the object {place}/{MANIFEST_NAME} may be the right one."
+            f" {other_set_advice(weights)}",
+        )
+    if found.sha256 != wanted:
+        raise _other_weights(weights, found.sha256, wanted)
+
+
+def require_same_everywhere(
+    weights: StackWeights, wanted: str, found: FoundManifest | None
+) -> None:
+    """The same before a push of ``wanted`` to a bucket that outlives the stack, where ``found`` is
+    there; and before the copies that follow, in the stack's further regions.
+
+    Raises:
+        ConflictError: as :func:`require_same`.
+        TpuflexError: it cannot be told of a further region.
+    """
+    if not is_shared(weights.stack):
+        return
+    prefix = weights.prefix
+    require_same(weights, wanted, found)
+    for near in weights.further():
+        require_same(near, wanted, near.store.find(prefix))
+
+
+def require_pinned(weights: StackWeights) -> None:
+    """The same of a push of what the stack pins, before its source is read: a push of anything else
+    is refused for that.
+
+    Raises:
+        ConflictError: it would.
+        TpuflexError: it cannot be told.
+    """
+    model = weights.stack.settings.model
+    pinned = model.weights.manifest_sha256
+    if pinned is not None and is_shared(weights.stack):
+        require_same(weights, pinned, weights.found())
+
+
+def _other_weights(weights: StackWeights, there: str, wanted: str) -> ConflictError:
+    prefix = weights.prefix
+    return ConflictError(
+        f"gs://{weights.bucket}/{prefix} holds other weights already (manifest {there}; these are"
+        f" {wanted}), which other stacks may serve. Nothing was sent there.",
+        hint=other_set_advice(weights),
+    )
+
+
+def other_set_advice(weights: StackWeights) -> str:
+    """What to do where the bucket of ``weights`` holds another set in the place of the stack's
+    weights, which no push replaces."""
+    model = weights.stack.settings.model
+    return (
+        "Give these another name in the stack file, for example"
+        f' tpuflex:model.weights.revision: "{_next(model.weights.revision)}". To remove what is'
+        " there, unless an endpoint uses it: tpuflex weights rm"
+        f" gs://{weights.bucket}/{weights_prefix(model)} --stack {weights.stack.name}"
+    )
+
+
+def _next(revision: str) -> str:
+    return str(int(revision) + 1) if revision.isdecimal() else f"{revision[:60]}-2"
 
 
 def kept_weights(weights: StackWeights) -> dict[str, object] | None:

@@ -232,3 +232,8 @@ def same(file: WeightsFile, blob: Blob | None) -> bool:
 def files_text(count: int) -> str:
     """``count`` files, in words."""
     return "1 file" if count == 1 else f"{count} files"
+
+
+def last_used_text(one: StoredWeights) -> str:
+    """When ``one`` was last used, in words."""
+    return "not known" if one.used is None else one.used.isoformat()

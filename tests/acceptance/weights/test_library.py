@@ -30,9 +30,7 @@ from tests.engine.libraries import (
 )
 from tpuflex.cli.down.run import run_down
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.weights.rm import run_weights_rm
-from tpuflex.cli.weights.run import ensure_bucket
-from tpuflex.cli.weights.verify import run_verify
+from tpuflex.cli.weights.run import ensure_bucket, run_rm, run_verify
 from tpuflex.deploy.library_engine import LibraryEngine
 from tpuflex.deploy.policy import planned_resources
 from tpuflex.errors import ConflictError, NotFoundError
@@ -123,8 +121,8 @@ def test_two_stacks_share_it_and_one_goes(
         library_down(embedded, capsys)
     prefix = "models/acme-tiny/1"
     with pytest.raises(ConflictError, match="boots with it") as used:
-        run_weights_rm(*command(embedded, "one"), Wanted(prefix), dry_run=False)
-    run_weights_rm(*command(embedded, "one"), Wanted(unused_days=1), dry_run=False)
+        run_rm(*command(embedded, "one"), Wanted(prefix), dry_run=False)
+    run_rm(*command(embedded, "one"), Wanted(unused_days=1), dry_run=False)
     unused = said(capsys)
     forget_use(embedded, prefix)
     before = mutations(embedded)
@@ -133,10 +131,10 @@ def test_two_stacks_share_it_and_one_goes(
     untouched = mutations(embedded) - before
     run_down(*command(embedded, "one"), dry_run=False)
     down = said(capsys)
-    run_verify(command(embedded, "two")[1], None, command(embedded, "two")[0].output)
+    run_verify(*command(embedded, "two"), None)
     verified = said(capsys)
     left = library_status(embedded, capsys)["buckets"][0]
-    run_weights_rm(*command(embedded, "two"), Wanted(prefix), dry_run=True)
+    run_rm(*command(embedded, "two"), Wanted(prefix), dry_run=True)
     dry = said(capsys)
     run_down(*command(embedded, "two"), dry_run=True, purge_weights=True)
     doomed = said(capsys)
@@ -242,7 +240,7 @@ def test_hosts_read_their_own_model_and_nothing_else(
     assert call(embedded, "GET", objects, token=token).status_code == 403
     assert call(embedded, "DELETE", own, token=token).status_code == 403
     embedded.cloud.cloud.strictness.change({"iam": {"enforced": False}})
-    run_weights_rm(*command(embedded, "two"), Wanted("models/acme-other/1"), dry_run=False)
+    run_rm(*command(embedded, "two"), Wanted("models/acme-other/1"), dry_run=False)
     left = library_status(embedded, capsys)["buckets"][0]["models"]
     assert [each["prefix"] for each in left] == ["models/acme-tiny/1"]
     library_down(embedded, capsys, with_readers=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tpuflex.cli.library.contents import show_contents
 from tpuflex.deploy.library_engine import LibraryEngine, regions_of, unfinished
 from tpuflex.engine.state import known_ids, state_ids
 from tpuflex.errors import ConflictError, IncompleteTeardownError
@@ -16,7 +17,6 @@ from tpuflex.weights.library_contents import (
     Contents,
     library_contents,
     no_library,
-    show_contents,
 )
 from tpuflex.weights.use import END_USES
 

@@ -53,7 +53,7 @@ def push(invocation: Invocation, directory: Path | None, again: bool) -> None:
     Where the stack's zones are in several regions, they go to its home, and from there within Cloud
     Storage to the others; what is damaged there is copied anew, with --again everything.
     """
-    from tpuflex.cli.weights.push import run_push
+    from tpuflex.cli.weights.run import run_push
     from tpuflex.weights.library import in_library
     from tpuflex.weights.source import check_source
 
@@ -84,14 +84,14 @@ def hash_(invocation: Invocation, directory: Path | None) -> None:
     time if it is elsewhere. Written to tpuflex:model.weights.manifest_sha256, it lets the host
     serve these weights and no others.
     """
-    from tpuflex.cli.weights.run import local_weights, show_hash
+    from tpuflex.weights.source import hash_weights
 
     stack = invocation.open_stack(deploying=False)
-    output = invocation.output
-    found = local_weights(stack, directory, output, lambda: invocation.connect(stack))
+    found = hash_weights(stack, directory, invocation.report, lambda: invocation.connect(stack))
     if found is None:
         raise click.UsageError("Name a DIRECTORY, or set tpuflex:model.weights.source.")
-    show_hash(found, output)
+    invocation.output.document(found.to_json())
+    invocation.output.result(f"manifest_sha256: {found.manifest.sha256}")
 
 
 @weights.command(
@@ -112,12 +112,10 @@ def ls(invocation: Invocation) -> None:
     own is not there. Of the library's buckets in other regions, the stack's own set, if it is
     there: a region that was taken out of the stack file keeps it.
     """
+    from tpuflex.cli.weights.run import run_ls
 
-    from tpuflex.weights.listing import run_weights_ls
-
-    run_weights_ls(
-        invocation.connect(invocation.open_stack(deploying=False), start=False), invocation.output
-    )
+    stack = invocation.open_stack(deploying=False)
+    run_ls(invocation, invocation.connect(stack, start=False))
 
 
 @weights.command(
@@ -167,7 +165,7 @@ def rm(
     may be pushing. With --unused-for, a set stays of which nothing says when it was last used. The
     same command goes on where one was killed. Exit code 4: there is no such set.
     """
-    from tpuflex.cli.weights.rm import run_weights_rm
+    from tpuflex.cli.weights.run import run_rm
     from tpuflex.weights.removal import Wanted, named_set
 
     if bool(set_ or unfinished) == (unused_days is not None):
@@ -181,7 +179,7 @@ def rm(
     cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
     bucket, prefix = named_set(path)
     wanted = Wanted(prefix, unfinished, unused_days, with_readers, bucket=bucket)
-    run_weights_rm(invocation, cloud, wanted, dry_run=dry_run)
+    run_rm(invocation, cloud, wanted, dry_run=dry_run)
 
 
 @weights.command(
@@ -202,7 +200,7 @@ def verify(invocation: Invocation, directory: Path | None) -> None:
     Where the stack's zones are in several regions, the weights in the bucket of each; the exit code
     is the highest of them.
     """
-    from tpuflex.cli.weights.verify import run_verify
+    from tpuflex.cli.weights.run import run_verify
 
     cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
-    run_verify(cloud, directory, invocation.output)
+    run_verify(invocation, cloud, directory)
