@@ -63,9 +63,9 @@ class DirectCloud:
     def __init__(self, state_dir: Path, capacity: Mapping[str, Any]) -> None:
         self.clock = _Clock()
         self.cloud = Cloud(state_dir, clock=self.clock, launch_hosts=False, store=Store(None))
-        self.cloud.base_url = "http://127.0.0.1:1"
+        self.cloud.serve_at("http://127.0.0.1:1")
         self.faults = _DirectFaults(self)
-        self.cloud.pipeline.faults = self.faults
+        self.cloud.pipeline.inject(self.faults)
         # The control API reads it from here.
         self.cloud.__dict__["faults"] = self.faults
         self.cancel_at: float | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 from functools import cached_property
 from pathlib import Path
@@ -20,13 +19,13 @@ from embedded_cloud.core.json_types import (
     string_map,
 )
 from embedded_cloud.core.pipeline import Admission, Pipeline
+from embedded_cloud.core.projects import project_number
 from embedded_cloud.core.routing import Context, Service
 from embedded_cloud.core.store import Store
 from embedded_cloud.machines.hosts.spec import HostSpec
 from embedded_cloud.machines.hosts.supervisor import HostSupervisor
 from embedded_cloud.services.compute.routes import service as compute_service
 from embedded_cloud.services.iam.policies import Policies
-from embedded_cloud.services.iam.rights import Hierarchy, Rights
 from embedded_cloud.services.iamcredentials import service as iamcredentials
 from embedded_cloud.services.oslogin import services as oslogin_services
 from embedded_cloud.services.serviceusage.state import ProjectServices
@@ -39,6 +38,7 @@ from embedded_cloud.strict.book import StrictnessBook
 from embedded_cloud.strict.consumer import Consumers, EnabledApis, OpenBilling, QuotaProject
 from embedded_cloud.strict.permissions import Permissions
 from embedded_cloud.strict.required_permissions import RequiredPermissions
+from embedded_cloud.strict.rights import Hierarchy, Rights
 from tpuflex.files.trusted import own_directory
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ SERVICE_MODULES = (
     "secretmanager.routes",
     "iam.routes",
     "cloudkms",
-    "resourcemanager.routes",
+    "resourcemanager",
     "serviceusage.routes",
     "serviceusage.quotas",
     "cloudbilling",
@@ -62,12 +62,6 @@ SERVICE_MODULES = (
 )
 
 _SETTINGS = "_emulator"
-
-
-def project_number(project: str) -> str:
-    """The twelve-digit number of ``project``: a pure function of its id."""
-    digest = hashlib.sha256(project.encode()).digest()
-    return str(100_000_000_000 + int.from_bytes(digest[:8]) % 900_000_000_000)
 
 
 class Cloud:
@@ -186,8 +180,13 @@ class Cloud:
         from embedded_cloud.faults.injector import FaultInjector
 
         injector = FaultInjector(self.clock, self.history)
-        self.pipeline.faults = injector
+        self.pipeline.inject(injector)
         return injector
+
+    def serve_at(self, base_url: str) -> None:
+        """Clients find this cloud at ``base_url`` from now on, without trailing slash."""
+        self.base_url = base_url
+        self.credentials.renew()
 
     def desired_hosts(self) -> list[HostSpec]:
         """The hosts that should be running now."""

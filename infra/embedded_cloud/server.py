@@ -46,7 +46,7 @@ def create_app(cloud: Cloud) -> web.Application:
     # What is read whole is bounded; weights are uploaded as streams, which this does not bound.
     app = web.Application(client_max_size=MAX_JSON_BYTES, middlewares=[owners_door(LOOPBACK_NAMES)])
     control.add_routes(app, cloud)
-    docker_registry.add_routes(app, cloud.context, cloud.rights, cloud.history)
+    docker_registry.add_routes(app, cloud.context, cloud.history)
     hub.add_routes(app, cloud.state_dir, cloud.history)
     tokens.add_routes(app, cloud.context, cloud.identities, cloud.access, cloud.history)
     app.router.add_route("*", "/{path:.*}", cloud.pipeline.handle)
@@ -225,8 +225,7 @@ async def serving(cloud: Cloud, port: int) -> AsyncIterator[int]:
     # Bound first: the ticker launches hosts, which need the address.
     sock = _listen(port)
     bound: int = sock.getsockname()[1]
-    cloud.base_url = f"http://127.0.0.1:{bound}"
-    cloud.credentials.renew()
+    cloud.serve_at(f"http://127.0.0.1:{bound}")
     try:
         await runner.setup()
         await web.SockSite(runner, sock).start()

@@ -22,7 +22,7 @@ import psutil
 import pytest
 import requests
 
-from embedded_cloud.machines.hosts import namespace
+from embedded_cloud.machines import namespace
 from tests.engine.embedded import ROOT, pulumi_engine
 from tests.engine.installed_shell import Shell, reached
 from tests.wheel.installed import Installed, installed

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from embedded_cloud.cloud import project_number
+from embedded_cloud.core.projects import project_number
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import TOKEN, Api, flex_start
 from tests.provider.fakes import FakeTime

@@ -104,7 +104,6 @@ class Pipeline:
         history: where every call is recorded.
         access: who may call.
         admission: what else is checked of a call, in this order.
-        faults: the fault hook, if there is one.
     """
 
     def __init__(
@@ -113,13 +112,16 @@ class Pipeline:
         history: History,
         access: Access,
         admission: Sequence[Admission] = (),
-        faults: Faults | None = None,
     ) -> None:
         self._router = Router(services)
         self._history = history
         self._access = access
         self._admission = tuple(admission)
-        self.faults = faults
+        self._faults: Faults | None = None
+
+    def inject(self, faults: Faults) -> None:
+        """Ask ``faults`` about every call from now on."""
+        self._faults = faults
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """The answer to an HTTP request, recorded."""
@@ -175,8 +177,8 @@ class Pipeline:
                 raise _no_route(exchange.inbound, exchange.method_id)
         except CloudError as error:
             return _refusal(error)
-        if self.faults is not None:
-            exchange.faults = await self.faults.arrived(exchange.match, exchange.inbound)
+        if self._faults is not None:
+            exchange.faults = await self._faults.arrived(exchange.match, exchange.inbound)
         if exchange.faults is None:
             return await self._handled(exchange, exchange.match)
         reply = await exchange.faults.before_commit()

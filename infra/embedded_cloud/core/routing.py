@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias
 from urllib.parse import unquote
 
+from embedded_cloud.core.access import Caller
 from embedded_cloud.core.clock import Clock
 from embedded_cloud.core.contract import Contract, compile_template
 from embedded_cloud.core.json_types import JsonObject
@@ -159,6 +160,22 @@ class Hosts(Protocol):
 
 class Rights(Protocol):
     """What callers may do."""
+
+    def caller(self, authorization: str) -> Caller:
+        """Whose call it is, by its header ``Authorization``."""
+        ...
+
+    def email(self, caller: Caller) -> str:
+        """The caller's account, of a host its service account's; empty for the owner."""
+        ...
+
+    def may(self, caller: Caller, permission: str, resource: str) -> bool:
+        """Whether ``caller`` may do what asks for ``permission`` on ``resource``."""
+        ...
+
+    def granted(self, caller: Caller, permission: str, resource: str) -> bool:
+        """Whether a binding grants ``permission``, also where bindings do not decide."""
+        ...
 
     def held(self, call: Call, resource: str, permissions: Sequence[str]) -> list[str]:
         """Those of ``permissions`` that the caller of ``call`` has on ``resource``."""

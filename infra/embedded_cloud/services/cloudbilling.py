@@ -6,8 +6,8 @@ import re
 
 from embedded_cloud.core.errors import invalid_argument
 from embedded_cloud.core.json_types import JsonObject, text
+from embedded_cloud.core.projects import named
 from embedded_cloud.core.routing import Call, Context, Reply, Service
-from embedded_cloud.services.resourcemanager.state import named
 
 #: The account of every project; Google's documentation uses this id in its examples.
 ACCOUNT = "billingAccounts/012345-567890-ABCDEF"

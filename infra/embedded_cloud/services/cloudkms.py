@@ -18,10 +18,10 @@ from embedded_cloud.core.errors import (
 )
 from embedded_cloud.core.json_types import JsonObject, child, text
 from embedded_cloud.core.paging import Paging
+from embedded_cloud.core.projects import require
 from embedded_cloud.core.routing import Call, Context, Reply, Service
 from embedded_cloud.core.store import Store
 from embedded_cloud.services.iam.policies import Policies
-from embedded_cloud.services.resourcemanager.state import require
 
 RINGS = "cloudkms/keyRings"
 KEYS = "cloudkms/cryptoKeys"

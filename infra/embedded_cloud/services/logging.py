@@ -28,9 +28,9 @@ from embedded_cloud.core.json_types import (
     texts,
 )
 from embedded_cloud.core.paging import page
+from embedded_cloud.core.projects import require
 from embedded_cloud.core.routing import Call, Context, Reply, Service
 from embedded_cloud.core.store import Store
-from embedded_cloud.services.resourcemanager.state import require
 
 if TYPE_CHECKING:
     pass

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from embedded_cloud.core.errors import invalid_argument, not_found
 from embedded_cloud.core.json_types import JsonObject, JsonValue, child, flag, text, texts
+from embedded_cloud.core.projects import require
 from embedded_cloud.core.routing import Call, Context, Reply, Service
 from embedded_cloud.core.strictness import CONSTRAINTS, ConstraintKind, ConstraintValue
-from embedded_cloud.services.resourcemanager.state import require
 
 #: Constraint -> what the organization said before a policy was set on the project.
 _COLLECTION = "_orgpolicy"

@@ -19,7 +19,7 @@ from embedded_cloud.core.strictness import (
     Strictness,
     Tokens,
 )
-from embedded_cloud.machines.hosts import namespace
+from embedded_cloud.machines import namespace
 
 #: As Google was seen to be, or says that it is, in every area. Those that are not named take away
 #: what a usual project has, so they stay as they are: billing, permissions, policies, docker; and

@@ -14,14 +14,14 @@ from embedded_cloud.core.access import HOST_METHODS_BY_BINDING, Caller, Principa
 from embedded_cloud.core.errors import CloudError, error_info, precondition_failure
 from embedded_cloud.core.inbound_request import InboundRequest, parse_object
 from embedded_cloud.core.json_types import JsonObject, child
+from embedded_cloud.core.projects import OWNER, initial_bindings, policy_resource
 from embedded_cloud.core.routing import Match
 from embedded_cloud.core.strictness import Strictness
 from embedded_cloud.services.iam.conditions import modified_roles
 from embedded_cloud.services.iam.policies import Policies
-from embedded_cloud.services.iam.rights import Rights
-from embedded_cloud.services.resourcemanager.state import OWNER, initial_bindings, policy_resource
 from embedded_cloud.strict.consumer import QUOTA_PROJECT_HEADER
 from embedded_cloud.strict.required_permissions import RequiredPermission, RequiredPermissions
+from embedded_cloud.strict.rights import Rights
 
 _DENIED = "PERMISSION_DENIED"
 #: How the embedded cloud's owner is named.

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from embedded_cloud.core.inbound_request import InboundRequest
 from embedded_cloud.core.json_types import JsonObject, child, children, text, texts
+from embedded_cloud.core.projects import policy_resource
 from embedded_cloud.core.routing import Match
 from embedded_cloud.core.store import Store
 from embedded_cloud.services.iam.state import named_account, project_of
-from embedded_cloud.services.resourcemanager.state import policy_resource
 from embedded_cloud.services.storage.objects import live_object
 from embedded_cloud.services.storage.state import policy_resource as bucket_resource
 from embedded_cloud.strict.consumer import Consumers

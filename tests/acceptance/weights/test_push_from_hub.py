@@ -12,7 +12,7 @@ import requests
 import yaml
 
 from embedded_cloud import daemon
-from embedded_cloud.machines.hosts.namespace import Plan, refusal
+from embedded_cloud.machines.namespace import Plan, refusal
 from reliability.rig import StackRig
 from tests.docs.blocks import ROOT
 from tests.docs.typed_pages import untyped

@@ -8,7 +8,7 @@ import pytest
 
 from embedded_cloud.machines.docker.arguments import parse_run
 from embedded_cloud.machines.docker.containers import DockerError
-from embedded_cloud.machines.hosts.namespace import Bind
+from embedded_cloud.machines.namespace import Bind
 
 IMAGE = "tpuflex/vllm-cpu@sha256:" + "0" * 64
 ISOLATED = [

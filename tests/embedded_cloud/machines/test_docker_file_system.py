@@ -13,10 +13,10 @@ import pytest
 
 from embedded_cloud.core.errors import CloudError
 from embedded_cloud.core.store import Store
+from embedded_cloud.machines import namespace
 from embedded_cloud.machines.docker.containers import DockerError
-from embedded_cloud.machines.hosts import namespace
-from embedded_cloud.machines.hosts.namespace import OWN_MOUNTS_VARIABLE, Plan
 from embedded_cloud.machines.images import embedded_image, image_directory, read_lock
+from embedded_cloud.machines.namespace import OWN_MOUNTS_VARIABLE, Plan
 from embedded_cloud.server import EmbeddedCloud
 from embedded_cloud.strict.book import STRICT, StrictnessBook
 from tests.embedded_cloud.api import AT_ONCE, TOKEN, Api, eventually, flex_start

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from embedded_cloud.core.json_types import JsonObject
-from embedded_cloud.machines.hosts import namespace
+from embedded_cloud.machines import namespace
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import AT_ONCE, TOKEN, Api, flex_start
 from tpuflex.boot.metadata import host_metadata

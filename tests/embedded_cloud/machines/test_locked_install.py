@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from embedded_cloud.machines import locked_install
-from embedded_cloud.machines.installer import InstallerOutput
+from embedded_cloud.machines.image_installation import InstallerOutput
 from embedded_cloud.machines.locked_install import installers, main, uv_settings
 
 WHEEL = "greeting-1.0-py3-none-any.whl"

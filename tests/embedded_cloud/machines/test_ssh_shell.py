@@ -16,7 +16,7 @@ import asyncssh
 import pytest
 
 from embedded_cloud.core.store import Store
-from embedded_cloud.machines.hosts import namespace
+from embedded_cloud.machines import namespace
 from embedded_cloud.machines.hosts.processes import processes_of
 from embedded_cloud.machines.hosts.ssh_server import HostSsh, host_key
 from embedded_cloud.server import EmbeddedCloud

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_cloud.cloud import project_number
+from embedded_cloud.core.projects import project_number
 from tests.embedded_cloud.api import PROJECT, Api, error_of
 
 _PROJECT = f"v1/projects/{PROJECT}"

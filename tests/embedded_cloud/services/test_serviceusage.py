@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from embedded_cloud.cloud import project_number
+from embedded_cloud.core.projects import project_number
 from tests.embedded_cloud.api import PROJECT, Api, error_of
 
 _SERVICES = f"v1/projects/{PROJECT}/services"

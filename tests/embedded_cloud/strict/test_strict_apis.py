@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import requests
 
-from embedded_cloud.cloud import project_number
 from embedded_cloud.core.clock import ManualClock
+from embedded_cloud.core.projects import project_number
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import PROJECT, TOKEN, ZONE, Api, error_of
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from embedded_cloud.machines.docker.containers import DockerError
-from embedded_cloud.machines.hosts.namespace import Bind
+from embedded_cloud.machines.namespace import Bind
 
 _ULIMIT = re.compile(r"(?P<name>[a-z]+)=(?P<soft>-1|\d+)(:(?P<hard>-1|\d+))?")
 #: The only rights that a container on a bridge can have here.

@@ -23,8 +23,8 @@ from embedded_cloud.machines.docker.arguments import HOST_NETWORK, RunRequest, p
 from embedded_cloud.machines.docker.containers import Container, Containers, DockerError, stop
 from embedded_cloud.machines.docker.networks import Networks, require_namespaces
 from embedded_cloud.machines.docker.pull import HostImages
-from embedded_cloud.machines.hosts.namespace import OWN_MOUNTS_VARIABLE, SHARED_MEMORY, Bind, Plan
 from embedded_cloud.machines.images import InstalledImage, installed_image
+from embedded_cloud.machines.namespace import OWN_MOUNTS_VARIABLE, SHARED_MEMORY, Bind, Plan
 from tpuflex.errors import EmulatorError
 
 

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embedded_cloud.machines.hosts.namespace import Bind
+from embedded_cloud.machines.namespace import Bind
 
 if TYPE_CHECKING:
     import psutil

@@ -6,7 +6,7 @@ the listener of each published port, opened on the host; what arrives there is p
 container's port inside, as docker's userland proxy does.
 
 A user who is not root enters a user namespace too, which some systems forbid. What the container
-sees of files is decided before (:mod:`embedded_cloud.machines.hosts.namespace`).
+sees of files is decided before (:mod:`embedded_cloud.machines.namespace`).
 
 Run by path, without importing the package, so that a container starts quickly. Without a command
 it only tries whether it could, and loads no asyncio, which takes as long as the rest or longer.

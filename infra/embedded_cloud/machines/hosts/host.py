@@ -20,8 +20,8 @@ from embedded_cloud.machines.hosts import init
 from embedded_cloud.machines.hosts.commands import commands
 from embedded_cloud.machines.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.machines.hosts.metadata_server import MetadataServer
-from embedded_cloud.machines.hosts.namespace import OWN_MOUNTS_VARIABLE, Plan
 from embedded_cloud.machines.hosts.spec import HostSpec
+from embedded_cloud.machines.namespace import OWN_MOUNTS_VARIABLE, Plan
 
 _ROOT_DIRECTORIES = ("run", "dev/shm", "dev/vfio", "var/log", "tmp", "home")
 

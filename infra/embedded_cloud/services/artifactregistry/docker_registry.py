@@ -23,11 +23,10 @@ from embedded_cloud.core.access import Caller, Principal
 from embedded_cloud.core.clock import Clock
 from embedded_cloud.core.errors import CloudError
 from embedded_cloud.core.history import History
-from embedded_cloud.core.routing import Context
+from embedded_cloud.core.routing import Context, Rights
 from embedded_cloud.core.strictness import Registry
 from embedded_cloud.machines.docker.pull import DOCKER_HUB
 from embedded_cloud.services.artifactregistry.routes import Repositories
-from embedded_cloud.services.iam.rights import Rights
 
 _HOUR_S = 3600
 _MINUTE_S = 60
@@ -213,14 +212,14 @@ _MEDIA_TYPE = "application/vnd.oci.image.index.v1+json"
 _API_VERSION = {"Docker-Distribution-Api-Version": "registry/2.0"}
 
 
-def add_routes(app: web.Application, context: Context, rights: Rights, history: History) -> None:
+def add_routes(app: web.Application, context: Context, history: History) -> None:
     """Serve the registries, and record the calls in ``history``."""
-    registries = Registries(Repositories(context.store, context.clock), rights, context.clock)
+    repositories = Repositories(context.store, context.clock)
+    registries = Registries(repositories, context.rights, context.clock)
 
     async def answer(request: web.Request) -> web.Response:
         try:
-            strictness = context.strictness().registry
-            response = _answer(rights, registries, strictness, request)
+            response = _answer(context, registries, request)
         except RegistryError as refusal:
             response = _refused(refusal, request.match_info["host"])
         history.append(
@@ -235,10 +234,9 @@ def add_routes(app: web.Application, context: Context, rights: Rights, history: 
     app.router.add_get(f"{ROOT}/{{host}}/v2/{{path:.*}}", answer, allow_head=True)
 
 
-def _answer(
-    rights: Rights, registries: Registries, strictness: Registry, request: web.Request
-) -> web.Response:
-    caller = _caller(rights, request.headers.get("Authorization", ""))
+def _answer(context: Context, registries: Registries, request: web.Request) -> web.Response:
+    caller = _caller(context.rights, request.headers.get("Authorization", ""))
+    strictness = context.strictness().registry
     path = request.match_info["path"]
     if not path:
         if caller is None and strictness.token_required:

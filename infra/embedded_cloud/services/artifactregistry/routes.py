@@ -9,9 +9,9 @@ from embedded_cloud.core.clock import Clock, rfc3339
 from embedded_cloud.core.errors import already_exists, invalid_argument, not_found
 from embedded_cloud.core.json_types import JsonObject, child, text
 from embedded_cloud.core.paging import Paging
+from embedded_cloud.core.projects import require
 from embedded_cloud.core.routing import Call, Context, Reply, Service
 from embedded_cloud.core.store import Store
-from embedded_cloud.services.resourcemanager.state import require
 
 COLLECTION = "artifactregistry/repositories"
 _OPERATIONS = "_artifactregistry/operations"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from embedded_cloud.core.projects import CREATED, named
 from embedded_cloud.core.routing import Call, Context, Reply, Service
 from embedded_cloud.services.compute.handlers import (
     AddressHandlers,
@@ -21,7 +22,6 @@ from embedded_cloud.services.compute.networks import (
 from embedded_cloud.services.compute.operations import Operations
 from embedded_cloud.services.compute.paths import Scope
 from embedded_cloud.services.compute.state import ResourceKind, Resources
-from embedded_cloud.services.resourcemanager.state import CREATED, named
 
 
 class PlaceHandlers:

@@ -21,9 +21,9 @@ from embedded_cloud.core.errors import (
 )
 from embedded_cloud.core.json_types import JsonObject, child, string_map, text
 from embedded_cloud.core.paging import Paging
+from embedded_cloud.core.projects import require
 from embedded_cloud.core.routing import Call, Handler, Reply
 from embedded_cloud.core.store import Store
-from embedded_cloud.services.resourcemanager.state import require
 
 POOLS = "iam/workloadIdentityPools"
 #: They go with their pool: no items of the inventory.

@@ -32,9 +32,9 @@ from embedded_cloud.core.json_types import (
     texts,
 )
 from embedded_cloud.core.paging import Paging
+from embedded_cloud.core.projects import require
 from embedded_cloud.core.routing import Call, Reply
 from embedded_cloud.core.store import Store
-from embedded_cloud.services.resourcemanager.state import require
 
 _FILE = "data/predefined_roles.yaml"
 

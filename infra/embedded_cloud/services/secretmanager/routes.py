@@ -17,10 +17,10 @@ from embedded_cloud.core.contract_schema import snake
 from embedded_cloud.core.errors import failed_precondition, invalid_argument, unimplemented
 from embedded_cloud.core.json_types import JsonObject, JsonValue, child, text
 from embedded_cloud.core.paging import Paging
+from embedded_cloud.core.projects import require
 from embedded_cloud.core.routing import Call, Context, Reply, Rights, Service
 from embedded_cloud.services.cloudkms import KeyUse
 from embedded_cloud.services.iam.policies import Policies, tested
-from embedded_cloud.services.resourcemanager.state import require
 from embedded_cloud.services.secretmanager.records import Secret, SecretKeys, Version
 from embedded_cloud.services.secretmanager.state import Secrets
 

@@ -12,8 +12,8 @@ from urllib.parse import quote
 from embedded_cloud.core.errors import not_found, unimplemented
 from embedded_cloud.core.json_types import JsonObject, JsonValue
 from embedded_cloud.core.paging import Paging
+from embedded_cloud.core.projects import require
 from embedded_cloud.core.routing import Call, Context, Reply, Service
-from embedded_cloud.services.resourcemanager.state import require
 from embedded_cloud.services.serviceusage.state import KNOWN
 from embedded_cloud.services.tpu.capacity import EVERY_ZONE, Capacity, CapacityBook, Pool
 from embedded_cloud.services.tpu.quota import METRICS, QuotaMetric

@@ -9,9 +9,9 @@ from embedded_cloud.core.clock import Clock, rfc3339
 from embedded_cloud.core.errors import invalid_argument, not_found, unimplemented
 from embedded_cloud.core.json_types import JsonObject, texts
 from embedded_cloud.core.paging import Paging
+from embedded_cloud.core.projects import require
 from embedded_cloud.core.routing import Call, Context, Reply, Service
 from embedded_cloud.core.store import Store
-from embedded_cloud.services.resourcemanager.state import require
 from embedded_cloud.services.serviceusage.state import KNOWN, ProjectService, ProjectServices
 
 OPERATIONS = "_serviceusage/operations"

@@ -152,7 +152,7 @@ class Credentials:
         self.caller(kind, project)
         self._store.put(_COLLECTION, kind, {"project": project})
         if kind == METADATA:
-            self._identities.metadata_project = project
+            self._identities.serve_metadata(project)
             address = self._base_url().removeprefix("http://")
             return {"GCE_METADATA_HOST": address, "GCE_METADATA_IP": address}
         return {"GOOGLE_APPLICATION_CREDENTIALS": str(self._write(kind, project))}

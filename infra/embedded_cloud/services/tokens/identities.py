@@ -84,6 +84,10 @@ class Identities:
         #: Whose tokens the caller's metadata server gives; empty while there is none.
         self.metadata_project = ""
 
+    def serve_metadata(self, project: str) -> None:
+        """From now on the caller's metadata server gives tokens of ``project``."""
+        self.metadata_project = project
+
     @property
     def refresh_token(self) -> str:
         """The user's refresh token."""

@@ -107,7 +107,7 @@ def use_preset(invocation: Invocation, daemon: Daemon, preset: str) -> dict[str,
     """Put a preset in force, and say what of it this machine cannot do."""
     current = daemon.call("POST", f"strictness?preset={preset}")
     if preset == "strict" and not current["hosts"]["own_mounts"]:
-        from embedded_cloud.machines.hosts import namespace
+        from embedded_cloud.machines import namespace
 
         invocation.output.progress(
             f"hosts.own_mounts is off: this machine gives its user none ({namespace.refusal()}). "

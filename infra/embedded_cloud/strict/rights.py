@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from embedded_cloud.core.access import Access, Caller, Principal
 from embedded_cloud.core.errors import invalid_argument
 from embedded_cloud.core.json_types import JsonObject, child, text, texts
+from embedded_cloud.core.projects import initial_bindings as project_bindings
+from embedded_cloud.core.projects import named
 from embedded_cloud.core.routing import Call
 from embedded_cloud.core.store import Store
 from embedded_cloud.core.strictness import Strictness
 from embedded_cloud.services.iam.conditions import holds
 from embedded_cloud.services.iam.policies import PUBLIC_MEMBERS, Policies
 from embedded_cloud.services.iam.roles import permissions_of, predefined_roles
-from embedded_cloud.services.resourcemanager.state import initial_bindings as project_bindings
-from embedded_cloud.services.resourcemanager.state import named
 from embedded_cloud.services.storage.state import initial_bindings as bucket_bindings
 from embedded_cloud.services.tokens.identities import account_bindings
 

@@ -6,16 +6,16 @@ from collections.abc import Callable
 
 from embedded_cloud.core.errors import invalid_argument
 from embedded_cloud.core.json_types import JsonObject, JsonValue, child, text
-from embedded_cloud.core.routing import Call, Context, Reply, Rights, Service
-from embedded_cloud.core.strictness import CONSTRAINTS, ConstraintKind, ConstraintValue
-from embedded_cloud.services.iam.policies import Policies, tested
-from embedded_cloud.services.orgpolicy import ProjectPolicies, asked_value
-from embedded_cloud.services.resourcemanager.state import (
+from embedded_cloud.core.projects import (
     CREATED,
     initial_bindings,
     policy_resource,
     require,
 )
+from embedded_cloud.core.routing import Call, Context, Reply, Rights, Service
+from embedded_cloud.core.strictness import CONSTRAINTS, ConstraintKind, ConstraintValue
+from embedded_cloud.services.iam.policies import Policies, tested
+from embedded_cloud.services.orgpolicy import ProjectPolicies, asked_value
 
 
 class ProjectHandlers:

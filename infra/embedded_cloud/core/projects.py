@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
 
@@ -18,6 +19,12 @@ CREATED = "2026-01-01T00:00:00.000Z"
 
 # https://cloud.google.com/resource-manager/docs/creating-managing-projects#before_you_begin
 _PROJECT_ID = re.compile(r"[a-z][a-z0-9-]{4,28}[a-z0-9]")
+
+
+def project_number(project: str) -> str:
+    """The twelve-digit number of ``project``: a pure function of its id."""
+    digest = hashlib.sha256(project.encode()).digest()
+    return str(100_000_000_000 + int.from_bytes(digest[:8]) % 900_000_000_000)
 
 
 def require(project: str) -> str:

@@ -1,1 +1,0 @@
-"""Resource Manager API v1."""
