@@ -24,7 +24,7 @@ from embedded_cloud.machines.hosts.processes import is_alive, same_process
 FAMILY = "family"
 #: Roles that need no registration: what a word of the command line begins with, and the name
 #: of the program (also of a script that an interpreter runs).
-_MODULES = {"provider": "tpuflex.provider"}
+_MODULES = {"provider": "tpuflex.plugin"}
 _PROGRAMS = {"provider": "pulumi-resource-tpuflex", "engine": "pulumi"}
 #: The emulator's own child that plays a provider.
 GCP = "gcp"
