@@ -13,7 +13,7 @@ from embedded_cloud.core.strictness import LENIENT, Strictness
 from embedded_cloud.server import EmbeddedCloud
 from embedded_cloud.strict.book import PRESETS, STRICT
 from tests.embedded_cloud.api import TOKEN, Api, error_of
-from tpuflex.cli.emulator import rules as emulator_rules
+from tpuflex.cli.emulator import command as emulator_command
 
 #: What a project has or may, not what Google refuses: the strict preset leaves them as they are.
 _NEVER_STRICT = {"billing", "docker", "iam", "organization_policies", "permissions"}
@@ -97,4 +97,4 @@ def test_a_reset_returns_to_the_preset(api: Api) -> None:
 
 def test_the_command_line_knows_the_presets() -> None:
     """`tpuflex emulator strictness NAME` takes the names that exist."""
-    assert set(emulator_rules._PRESETS) == set(PRESETS)
+    assert set(emulator_command._PRESETS) == set(PRESETS)

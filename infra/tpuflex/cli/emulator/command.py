@@ -2,22 +2,65 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tpuflex.cli.emulator.rules import capacity_rule, strictness, use_preset
-from tpuflex.cli.emulator.shell_variables import past_proxies, rehearsing, shell_lines, to_forget
+from tpuflex.cli.completion_values import offered
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import Commands, as_json, assume_yes, pass_invocation
-from tpuflex.engine.gcp_plugin import callers_stand_in, find_gcp_plugin, with_gcp_plugin
-from tpuflex.errors import NotFoundError
-from tpuflex.files.trusted import own_directory
 from tpuflex.stack.emulator import CREDENTIAL_KINDS, CREDENTIALS_VARIABLE, Daemon
-from tpuflex.stack.rehearsal import Rehearsal, require_project
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from embedded_cloud.core.address import Address
+
+#: What `strictness` sets as a whole: the names in embedded_cloud.strict.book.PRESETS.
+_PRESETS = ("lenient", "strict")
+
+
+def _capacity(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> Any:
+    """Read a capacity rule given as JSON."""
+    return None if value is None else _json_object(value, '{"grant_after_s": 30}')
+
+
+def _strictness(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> Any:
+    """Read the name of a preset or of an area, or a change given as JSON."""
+    if value is None or value in (*_PRESETS, *_areas()):
+        return value
+    if not value.lstrip().startswith("{"):
+        raise click.BadParameter(
+            f"{value!r} is none of {', '.join((*_PRESETS, *_areas()))}, and no JSON object"
+        )
+    return _json_object(value, '{"apis": {"enforced": true}}')
+
+
+def _areas() -> tuple[str, ...]:
+    """The areas of strictness."""
+    from embedded_cloud.core.strictness import Strictness
+
+    return tuple(each.name for each in dataclasses.fields(Strictness))
+
+
+def _presets_and_areas(
+    _ctx: click.Context, _parameter: click.Parameter, typed: str
+) -> list[CompletionItem[str]]:
+    """What can be typed without a quote."""
+    presets = [(name, "in every area") for name in _PRESETS]
+    return offered([*presets, *((area, "show this area") for area in _areas())], typed)
+
+
+def _json_object(value: str, example: str) -> dict[str, Any]:
+    try:
+        document = json.loads(value)
+    except json.JSONDecodeError as error:
+        raise click.BadParameter(f"{error}; write for instance {example}") from error
+    if not isinstance(document, dict):
+        raise click.BadParameter("a JSON object is expected")
+    return document
 
 
 @click.group(
@@ -44,9 +87,7 @@ def emulator() -> None:
     ),
 )
 @click.option("--port", type=click.IntRange(0, 65535), help="Port on loopback; 0 picks one.")
-@click.option(
-    "--capacity", callback=capacity_rule, metavar="JSON", help="When requests are granted."
-)
+@click.option("--capacity", callback=_capacity, metavar="JSON", help="When requests are granted.")
 @click.option("--strict", is_flag=True, help="Refuse and delay as Google does: see `strictness`.")
 @click.option("--iam", is_flag=True, help="Let bindings decide what users and accounts may do.")
 @as_json
@@ -76,7 +117,7 @@ def start(
     if capacity is not None:
         daemon.call("POST", "capacity", capacity)
     if strict:
-        use_preset(invocation, daemon, "strict")
+        _use_preset(invocation, daemon, "strict")
     if iam:
         daemon.call("POST", "strictness", {"iam": {"enforced": True}})
     invocation.output.document(_described(address))
@@ -166,6 +207,16 @@ def env(invocation: Invocation, credentials: str | None, rehearse: bool) -> None
     .tpuflex or a metadata server, and their tokens expire; tpuflex uses them too, in that shell.
     Google's Python libraries take tokens for `user` and `impersonated` from Google only.
     """
+    from tpuflex.cli.emulator.shell_variables import (
+        past_proxies,
+        rehearsing,
+        shell_lines,
+        to_forget,
+    )
+    from tpuflex.engine.gcp_plugin import callers_stand_in, find_gcp_plugin, with_gcp_plugin
+    from tpuflex.files.trusted import own_directory
+    from tpuflex.stack.rehearsal import Rehearsal
+
     project = _project(invocation, rehearse=rehearse)
     published = plugin = find_gcp_plugin(invocation.environ)
     daemon = Daemon(invocation.home)
@@ -221,7 +272,54 @@ def image(invocation: Invocation) -> None:
     invocation.output.result(f"The serving image is installed: {installed.reference}")
 
 
-emulator.add_command(strictness)
+@emulator.command(
+    examples=(
+        "tpuflex emulator strictness strict",
+        "tpuflex emulator strictness iam  # what is in force in one area",
+        'tpuflex emulator strictness \'{"apis": {"enforced": true}}\'',
+    ),
+)
+@click.argument("change", required=False, callback=_strictness, shell_complete=_presets_and_areas)
+@pass_invocation
+def strictness(invocation: Invocation, change: str | dict[str, Any] | None) -> None:
+    """Show which of Google's refusals and delays are imitated, or CHANGE it (JSON).
+
+    The name of an area shows that area alone. What is not named in a change stays as it is;
+    `strict` and `lenient` set everything. Kept over restarts;
+    `reset` returns to `strict` if that was set as a whole, else to `lenient`. What this machine
+    cannot do is refused; `strict` goes without it, and says so.
+
+    \b
+    strict                              as Google, in every area
+    lenient                             nothing is refused or delayed
+    {"apis": {"enforced": true}}        APIs answer only where they are enabled
+    {"apis": {"answers_after_s": 60}}   ... and only a minute later
+    {"billing": {"enabled": false}}     no project has a billing account
+    {"iam": {"enforced": true}}         a caller needs a binding (`start --iam`)
+    {"iam": {"takes_effect_after_s": 120}}  ... and two minutes
+    {"organization_policies": {"constraints": {"compute.vmExternalIpAccess": "deny_all"}}}
+    """
+    daemon = Daemon(invocation.home)
+    if isinstance(change, str) and change in _PRESETS:
+        current = _use_preset(invocation, daemon, change)
+    elif isinstance(change, str):
+        current = daemon.call("GET", "strictness")[change]
+    else:
+        current = daemon.call("GET" if change is None else "POST", "strictness", change)
+    click.echo(json.dumps(current, indent=2))
+
+
+def _use_preset(invocation: Invocation, daemon: Daemon, preset: str) -> dict[str, Any]:
+    """Put a preset in force, and say what of it this machine cannot do."""
+    current = daemon.call("POST", f"strictness?preset={preset}")
+    if preset == "strict" and not current["hosts"]["own_mounts"]:
+        from embedded_cloud.machines import namespace
+
+        invocation.output.progress(
+            f"hosts.own_mounts is off: this machine gives its user none ({namespace.refusal()}). "
+            "Containers see files of the host that are not mounted, and memory does not fill up."
+        )
+    return current
 
 
 def _project(invocation: Invocation, *, rehearse: bool) -> str | None:
@@ -230,6 +328,9 @@ def _project(invocation: Invocation, *, rehearse: bool) -> str | None:
     Raises:
         SettingsError: the stack file is wrong, or to ``rehearse`` it, its project is to be written.
     """
+    from tpuflex.errors import NotFoundError
+    from tpuflex.stack.rehearsal import require_project
+
     try:
         settings = invocation.open_stack(deploying=False).settings
     except NotFoundError:
