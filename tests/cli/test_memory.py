@@ -16,10 +16,10 @@ from tests.checkpoints import gemma4_e2b, smollm2
 from tests.cli.typing import TypeIn
 from tests.goldens.golden_texts import assert_golden
 from tpuflex.catalog.catalog import builtin
+from tpuflex.cli.plan.memory import Part, cells_of, memory_bars, parts
 from tpuflex.planning.flags import request_from_flags
 from tpuflex.planning.memory import MemoryPlan, plan_memory
 from tpuflex.planning.request import MemoryRequest
-from tpuflex.terminal.memory_bar import Part, cells_of, memory_bars, parts
 
 ROOT = Path(__file__).parents[2]
 #: The flags of the boot logs in the facts table, and a model that cannot fit.

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from tpuflex.planning.cost import run_cost
 from tpuflex.planning.memory import MemoryPlan
-from tpuflex.planning.request import MemoryRequest
 from tpuflex.planning.stack import plan_stack
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import StackSettings
@@ -83,9 +82,7 @@ def _section(name: str, head: StackHead) -> str:
 
 
 def _tokens(plan: MemoryPlan) -> str:
-    request = plan.request
-    bound = "at least " if isinstance(request, MemoryRequest) and request.quantized_on_load else ""
-    return f"{bound}{plan.cached_tokens:,}"
+    return f"{'at least ' if plan.is_lower_bound else ''}{plan.cached_tokens:,}"
 
 
 def _first_sentence(text: str) -> str:

@@ -207,6 +207,11 @@ class MemoryPlan:
         return not self.problems
 
     @property
+    def is_lower_bound(self) -> bool:
+        """Whether the cache turns out larger: the weights shrink after they are loaded."""
+        return isinstance(self.request, MemoryRequest) and self.request.quantized_on_load
+
+    @property
     def row_sources(self) -> dict[str, Source]:
         """Where the rows come from that it is computed from, by kind."""
         request = self.request
