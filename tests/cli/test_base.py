@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tpuflex.deploy.base_commit import BaseCommit, StackChange, key_changes
-from tpuflex.deploy.preview_report import KeyChange
+from tpuflex.deploy.base_commit import BaseCommit, KeyChange, StackChange, key_changes
 from tpuflex.errors import NotFoundError
 from tpuflex.project import Project, open_project
 

@@ -22,11 +22,11 @@ from tpuflex.advice import Advice
 from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.preview.comment import preview_markdown
 from tpuflex.cli.preview.run import show
-from tpuflex.deploy import hand_over
-from tpuflex.deploy.before_chips import Foreseen, foresee
+from tpuflex.deploy import before_chips
+from tpuflex.deploy.before_chips import BeforeChips, look_before_chips
 from tpuflex.deploy.plan import StackPlan
 from tpuflex.deploy.preparation import EndpointPreparation
-from tpuflex.deploy.preview_report import PreviewReport, asked_for
+from tpuflex.deploy.stack_preview import Preview, asked_for
 from tpuflex.engine.events import EnginePlan
 from tpuflex.errors import AccessError, ConflictError, NotFoundError, WeightsError
 from tpuflex.naming import QUEUED_RESOURCE, library_names
@@ -66,12 +66,12 @@ def doctor(project: Path, tmp_path: Path) -> Iterator[Doctor]:
 CHIPS = EnginePlan((step("create", QUEUED_RESOURCE, "vllm"),))
 
 
-def foreseen(doctor: Doctor, plan: EnginePlan = CHIPS) -> Foreseen:
+def foreseen(doctor: Doctor, plan: EnginePlan = CHIPS) -> BeforeChips:
     """What a preview sees, which changes nothing and says nothing meanwhile."""
     before = len(history(doctor))
     said: list[str] = []
     preparation = EndpointPreparation(StackWeights(doctor.cloud), lines_to(said), lambda: False)
-    found = foresee(preparation, plan)
+    found = look_before_chips(preparation, plan)
     changing = [
         each
         for each in history(doctor)[before:]
@@ -335,20 +335,22 @@ def test_a_key_that_could_not_be_read(doctor: Doctor) -> None:
     preparation = EndpointPreparation(StackWeights(doctor.cloud), print, lambda: False)
 
     nothing = EnginePlan(())
-    found = foresee(preparation, nothing, key_unread=AccessError("GET https://x/y: denied"))
+    found = look_before_chips(
+        preparation, nothing, key_unread=AccessError("GET https://x/y: denied")
+    )
 
     assert found.unchecked == ("the key: denied",)
-    assert not foresee(preparation, nothing)
+    assert not look_before_chips(preparation, nothing)
 
 
-def report(stack: Stack, found: Foreseen, **changes: Any) -> PreviewReport:
+def report(stack: Stack, found: BeforeChips, **changes: Any) -> Preview:
     """A preview that has seen ``found``."""
     plan = StackPlan(stack, EnginePlan((step("create"),)), run_cost(stack.settings))
     after = asked_for(stack.settings, NOON)
-    return PreviewReport(stack.name, "p", plan, "0" * 64, NOON, after, foreseen=found, **changes)
+    return Preview(stack.name, "p", plan, "0" * 64, NOON, after, before_chips=found, **changes)
 
 
-SEEN = Foreseen(
+SEEN = BeforeChips(
     ("weights: 1.00 GB are copied",),
     (WeightsError("gs://b/models/m/1 holds none.", hint="Run `tpuflex weights push`\nor not"),),
     ("the image: denied",),
@@ -361,7 +363,7 @@ def test_it_is_shown_in_each_form(stack: Stack, capsys: Captured) -> None:
     seen = report(stack, SEEN)
     show(seen, Output(json=False, verbose=False))
     text = capsys.readouterr().out
-    show(report(stack, Foreseen()), Output(json=False, verbose=False))
+    show(report(stack, BeforeChips()), Output(json=False, verbose=False))
     silent = capsys.readouterr().out
     show(replace(seen, rehearsed=True), Output(json=False, verbose=False))
     rehearsed = capsys.readouterr().out
@@ -401,7 +403,7 @@ def test_it_is_shown_in_each_form(stack: Stack, capsys: Captured) -> None:
 def test_a_comment_has_room_for_all_of_it(stack: Stack) -> None:
     """However much there is, and however long."""
     words = tuple("x" * 5_000 for _ in range(50))
-    many = Foreseen(words, tuple(WeightsError(each) for each in words), words)
+    many = BeforeChips(words, tuple(WeightsError(each) for each in words), words)
 
     comment = preview_markdown(report(stack, many))
 
@@ -424,13 +426,13 @@ def test_quota_for_one_slice_only_is_told_before_a_hand_over(
 ) -> None:
     """What replaces a slice that serves needs quota beside it; a plan says so where there is not
     enough, with the way out; not where the old one goes first, or draws from another quota."""
-    monkeypatch.setattr(hand_over, "slice_status", lambda *_: status())
+    monkeypatch.setattr(before_chips, "slice_status", lambda *_: status())
     doctor.change("slice", zones=("us-east5-a",), accelerator_type="v6e-4")
     doctor.capacity(quota=quota(preemptible=limit, on_demand=0))
     change = step("replace", QUEUED_RESOURCE, "vllm")
     plan = EnginePlan((replace(change, **{"before": {"acceleratorType": "v6e-4"}, **how}),))
 
-    text = hand_over.short_for_both(doctor.cloud, plan)
+    text = before_chips.short_for_both(doctor.cloud, plan)
 
     assert told in text
     assert bool(text) is bool(told) is ("tpuflex:slice.replace" in text)

@@ -10,11 +10,11 @@ import pytest
 
 from tests.cli.typing import TypeIn
 from tpuflex.catalog.catalog import builtin
-from tpuflex.deploy.plan import price_text
 from tpuflex.planning.cost import run_cost
 from tpuflex.planning.stack import plan_stack
 from tpuflex.settings.load import load_stack_file
 from tpuflex.terminal.memory_text import memory_line
+from tpuflex.terminal.money import price_text
 
 ROOT = Path(__file__).parents[2]
 STACK = "first-proof"

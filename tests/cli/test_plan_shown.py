@@ -12,7 +12,8 @@ import pytest
 from tests.cli.samples import step
 from tests.cli.typing import Captured
 from tests.unit.stack_sections import sections
-from tpuflex.deploy.plan import StackPlan, egress_text, image_grant
+from tpuflex.cli.stack_plan import egress_text, show_plan
+from tpuflex.deploy.plan import StackPlan, image_grant
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.planning.cost import RunCost
@@ -31,7 +32,7 @@ def shown(stack: Stack, capsys: Captured, *steps: Step, **changes: object) -> tu
     """The plan of a stack with other settings, for people and for scripts."""
     settings = stack.settings.model_copy(update=changes)
     plan = StackPlan(replace(stack, settings=settings), EnginePlan(steps), COST)
-    plan.show(Output(json=False, verbose=False))
+    show_plan(Output(json=False, verbose=False), plan)
     return capsys.readouterr().out, plan.to_json()
 
 
@@ -40,7 +41,7 @@ def test_on_google(stack: Stack, capsys: Captured) -> None:
     cost = RunCost(4, Decimal("5.40"), Decimal("21.60"), None)
     steps = (step("create"), step("create", name="b"), step("update", name="c"))
 
-    StackPlan(stack, EnginePlan(steps), cost).show(Output(json=False, verbose=True))
+    show_plan(Output(json=False, verbose=True), StackPlan(stack, EnginePlan(steps), cost))
 
     assert capsys.readouterr().out == (
         "Stack dev on the embedded cloud\n"

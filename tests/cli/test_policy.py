@@ -13,6 +13,7 @@ from tests.cli.typing import Captured, TypeIn
 from tests.policy.resources import firewall, slice_
 from tests.unit.stack_sections import embedded
 from tools.docs.policy_reference import policy_reference
+from tpuflex.cli.stack_plan import show_plan
 from tpuflex.deploy.plan import StackPlan
 from tpuflex.deploy.policy import planned_resources, require_allowed
 from tpuflex.engine.events import EnginePlan, Step
@@ -43,7 +44,7 @@ def plan_with_waiver(stack: Stack) -> StackPlan:
 
 def test_findings_stand_in_the_plan(stack: Stack, capsys: Captured) -> None:
     """What refuses, what is waived and until when, and a waiver of nothing, a line each."""
-    plan_with_waiver(stack).show(Output(json=False, verbose=False))
+    show_plan(Output(json=False, verbose=False), plan_with_waiver(stack))
 
     shown = capsys.readouterr().out
     assert shown.endswith(

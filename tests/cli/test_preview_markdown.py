@@ -20,16 +20,9 @@ from tests.unit.stack_sections import sections
 from tpuflex.advice import Advice
 from tpuflex.cli.preview.comment import LIMIT, failure_markdown, marker, preview_markdown
 from tpuflex.cli.preview.run import show
+from tpuflex.deploy.base_commit import Base, KeyChange
 from tpuflex.deploy.plan import StackPlan
-from tpuflex.deploy.preview_report import (
-    Away,
-    Base,
-    KeyChange,
-    PreviewReport,
-    asked_for,
-    away,
-    running,
-)
+from tpuflex.deploy.stack_preview import Away, Preview, asked_for, away, running
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.engine.plan_digest import plan_digest
 from tpuflex.errors import EngineError
@@ -88,7 +81,7 @@ def google(stack: Stack, settings: StackSettings) -> Stack:
     return replace(stack, name="chat", settings=settings)
 
 
-def of(stack: Stack, *steps: Step, **changes: Any) -> PreviewReport:
+def of(stack: Stack, *steps: Step, **changes: Any) -> Preview:
     """A report about ``steps``."""
     plan = EnginePlan(steps)
     facts: dict[str, Any] = {
@@ -100,7 +93,7 @@ def of(stack: Stack, *steps: Step, **changes: Any) -> PreviewReport:
         "after": asked_for(stack.settings, NOON),
         **changes,
     }
-    return PreviewReport(**facts)
+    return Preview(**facts)
 
 
 def slice_(operation: str, **changes: Any) -> Step:
@@ -121,7 +114,7 @@ def served() -> Any:
     return status(created=NOON - timedelta(minutes=75), host=host)
 
 
-def replaced(google: Stack, **changes: Any) -> PreviewReport:
+def replaced(google: Stack, **changes: Any) -> Preview:
     """A report about more chips for a stack that serves."""
     step = slice_("replace", replaced_for=("acceleratorType", "queuedResourceId"), **changes)
     plan, now = EnginePlan((step,)), served()

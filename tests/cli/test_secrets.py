@@ -11,9 +11,14 @@ from tests.unit.stack_sections import sections
 from tpuflex.cli.preview.comment import preview_markdown
 from tpuflex.cli.preview.run import show
 from tpuflex.cli.secrets.run import require_role
-from tpuflex.deploy.new_secrets import anew_texts, made_anew, require_first_versions
-from tpuflex.deploy.plan import StackPlan
-from tpuflex.deploy.preview_report import PreviewReport
+from tpuflex.cli.stack_plan import show_plan
+from tpuflex.deploy.plan import (
+    StackPlan,
+    replaced_secret_texts,
+    replaced_secrets,
+    require_first_versions,
+)
+from tpuflex.deploy.stack_preview import Preview
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.errors import SettingsError
 from tpuflex.inventory.kinds import SECRET
@@ -45,7 +50,7 @@ def plan(stack: Stack, operation: str, *roles: str) -> EnginePlan:
 def test_who_agrees_is_told_that_clients_need_another_key(stack: Stack, capsys: Captured) -> None:
     """In the plan that `up` and `preview` show, in that for scripts and in the comment."""
     moved = StackPlan(stack, plan(stack, "replace", API_KEY), run_cost(stack.settings))
-    moved.show(Output(json=False, verbose=False))
+    show_plan(Output(json=False, verbose=False), moved)
 
     said = (
         "tpuflex-dev-vllm-api-key is made anew in us-east5, with a new key: the one that clients"
@@ -53,7 +58,7 @@ def test_who_agrees_is_told_that_clients_need_another_key(stack: Stack, capsys: 
     )
     assert f"  secret     {said}\n" in capsys.readouterr().out
     assert moved.to_json()["secrets_made_anew"] == ["api-key"]
-    report = PreviewReport("dev", "p", moved, "0" * 64, NOON, None)
+    report = Preview("dev", "p", moved, "0" * 64, NOON, None)
     assert f"> [!WARNING]\n> `{said}`" in preview_markdown(report)
     show(report, Output(json=False, verbose=False))
     assert said in capsys.readouterr().out
@@ -64,7 +69,7 @@ def test_other_plans_say_nothing_of_it(stack: Stack, operation: str) -> None:
     """A secret that is changed in place keeps its versions; a first one has none to lose."""
     other = plan(stack, operation, API_KEY)
 
-    assert made_anew(stack, other) == ()
+    assert replaced_secrets(stack, other) == ()
     require_first_versions(with_secrets(stack, api_key_version=3), other)
 
 
@@ -72,7 +77,9 @@ def test_what_only_somebody_else_can_put_again(stack: Stack) -> None:
     """A certificate is nothing that `up` could make: whoever has it puts it again."""
     mine = with_secrets(stack, tls_certificate_version=1, metrics_key_version=1)
 
-    certificate, metrics = anew_texts(mine, plan(mine, "replace", TLS_CERTIFICATE, METRICS_KEY))
+    certificate, metrics = replaced_secret_texts(
+        mine, plan(mine, "replace", TLS_CERTIFICATE, METRICS_KEY)
+    )
 
     assert "have its value at hand" in certificate
     assert "`tpuflex secrets put tls-certificate --stack dev`" in certificate

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -10,16 +9,17 @@ import pytest
 from tests.cli.samples import NODE, status
 from tests.cli.typing import NOON, Captured
 from tests.planning.test_cost import priced
-from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.up.run import show_endpoint
 from tpuflex.deploy.boot import host_log
-from tpuflex.deploy.up import show_result
+from tpuflex.deploy.stack_up import UpResult
 from tpuflex.operate.endpoint_connection import unreachable_hint
 from tpuflex.operate.question import Answer
+from tpuflex.planning.cost import cost_in
 from tpuflex.settings.load import parse
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.emulator import Daemon
 from tpuflex.stack.stack import Stack
-from tpuflex.terminal.output import one_line, table_lines
+from tpuflex.terminal.output import Output, one_line, table_lines
 
 
 def test_line_that_is_redrawn() -> None:
@@ -82,13 +82,10 @@ def test_the_price_is_that_of_the_zone_that_granted(
 ) -> None:
     """While it waited for capacity in two regions, the dearer one was said; now it is known."""
     settings = parse(priced(us_east5="1", europe_west4="2"), "test")
-    cloud = Connection(replace(stack, settings=settings), {}, now=lambda: NOON)
-    show_result(Invocation({}), cloud, status(zone=zone))
-    text = capsys.readouterr().out
-    scripts = Invocation({})
-    scripts.json = True
-    show_result(scripts, cloud, status(zone=zone))
+    stack = replace(stack, settings=settings)
+    result = UpResult(stack, status(zone=zone), cost_in(settings, zone), NOON)
+    show_endpoint(Output(json=False, verbose=False), result, {})
 
-    assert f"price     {price}, at most" in text
-    document = json.loads(capsys.readouterr().out)
-    assert document["usd_per_hour"] == float(price.removeprefix("$").partition(" ")[0])
+    assert f"price     {price}, at most" in capsys.readouterr().out
+    dollars = float(price.removeprefix("$").partition(" ")[0])
+    assert result.to_json()["usd_per_hour"] == dollars

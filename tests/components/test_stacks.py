@@ -15,6 +15,7 @@ from tests.goldens.golden_texts import assert_golden
 from tests.unit.stack_sections import PIN
 from tools.docs.stacks_reference import planned_text, stack_head
 from tpuflex.boot.config import boot_config
+from tpuflex.cli.stack_plan import show_plan
 from tpuflex.deploy.plan import StackPlan
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.planning.cost import run_cost
@@ -79,7 +80,7 @@ def test_plan_sheet_says(file: Path, deployed: Deploy, capsys: pytest.CaptureFix
     """What `up` shows before it asks, as a whole: the plan, and every warning."""
     stack = open_(file)
 
-    plan_of(stack, deployed).show(Output(json=False, verbose=False))
+    show_plan(Output(json=False, verbose=False), plan_of(stack, deployed))
 
     assert_golden(f"stacks/{stack.name}.plan.txt", capsys.readouterr().out)
 

@@ -13,8 +13,7 @@ from tests.cli.samples import status
 from tests.doctor.examined import DIGEST, MIRROR, PROJECT, Doctor, quota
 from tests.doctor.missing_rows import half_pushed
 from tests.embedded_cloud.api import TOKEN
-from tpuflex.cli.invocation import Invocation
-from tpuflex.deploy.up import require_ready, require_source, run_up
+from tpuflex.deploy.stack_up import require_checks, require_source, up
 from tpuflex.doctor import rights as doctor_caller
 from tpuflex.doctor import weights as doctor_weights
 from tpuflex.doctor.account import credential_examination
@@ -27,6 +26,7 @@ from tpuflex.errors import SettingsError, TpuflexError
 from tpuflex.google.required_apis import APIS
 from tpuflex.naming import programs_key
 from tpuflex.settings.weights_source import LocalDirectory
+from tpuflex.stack.progress import agree
 
 
 def test_all_is_well(doctor: Doctor) -> None:
@@ -37,7 +37,7 @@ def test_all_is_well(doctor: Doctor) -> None:
     assert found["image"].text == f"{MIRROR}/vllm/vllm-tpu"
     asked = {each.name for each in cloud_examinations(doctor.cloud) if each.decisive}
     assert asked == set(DECISIVE)
-    require_ready(doctor.cloud)
+    require_checks(doctor.cloud)
     ((credential,),) = examine_all([credential_examination(ExaminedCloud(doctor.cloud))])
     assert (credential.standing, credential.text) == (
         Standing.OK,
@@ -111,7 +111,8 @@ def test_a_source_that_is_not_there_is_told_before_anything_else(
 
 
 def test_up_looks_at_the_source_first(doctor: Doctor) -> None:
-    """Nothing is asked, enabled or planned before; who lets the weights come later goes on."""
+    """Nothing is enabled or planned before; who lets the weights come later goes on."""
+    doctor.change("serving", image=f"tpuflex/vllm-cpu@{DIGEST}")
     weights = doctor.stack.settings.model.weights.model_copy(
         update={"source": LocalDirectory("models/none")}
     )
@@ -120,7 +121,7 @@ def test_up_looks_at_the_source_first(doctor: Doctor) -> None:
     doctor.call("POST", f"{PROJECT}/services/dns.googleapis.com:disable", {})
 
     with pytest.raises(SettingsError, match="models/none does not exist"):
-        run_up(Invocation(environ=doctor.cloud.environ, yes=True), doctor.cloud)
+        up(doctor.cloud, consent=agree)
 
     state = doctor.call("GET", f"{PROJECT}/services/dns.googleapis.com")["state"]
     assert state == "DISABLED"
@@ -140,14 +141,14 @@ def test_an_api_that_was_enabled_a_moment_ago(doctor: Doctor) -> None:
 def test_a_check_that_the_user_goes_on_without(doctor: Doctor) -> None:
     """What is skipped by name does not refuse; another failure still does."""
     doctor.strict(billing={"enabled": False})
-    require_ready(doctor.cloud, ["billing"])
+    require_checks(doctor.cloud, ["billing"])
     doctor.capacity(quota=quota(0, 0))
 
     with pytest.raises(TpuflexError, match="quota") as refused:
-        require_ready(doctor.cloud, ["billing"])
+        require_checks(doctor.cloud, ["billing"])
     assert "--skip-check quota" in str(refused.value.hint)
     with pytest.raises(TpuflexError, match="billing") as refused:
-        require_ready(doctor.cloud)
+        require_checks(doctor.cloud)
     assert "--skip-check billing --skip-check quota" in str(refused.value.hint)
 
 
@@ -186,7 +187,7 @@ def test_a_new_project_with_every_api_off(doctor: Doctor) -> None:
         "remedy": "gcloud services enable tpu.googleapis.com --project=brand-new",
     }
     assert found["project"].standing is Standing.UNKNOWN
-    require_ready(doctor.cloud)
+    require_checks(doctor.cloud)
 
 
 def test_a_token_that_is_refused(doctor: Doctor) -> None:
@@ -214,7 +215,7 @@ def test_a_cloud_that_does_not_answer(doctor: Doctor) -> None:
         Standing.SKIPPED,
     }
     assert found["billing"].standing is Standing.UNKNOWN
-    require_ready(doctor.cloud)
+    require_checks(doctor.cloud)
 
 
 def test_damaged_weights_of_a_slice_that_is_active(

@@ -15,7 +15,7 @@ from tests.reports import asked
 from tpuflex.cli.invocation import Invocation
 from tpuflex.deploy.apis import require_apis
 from tpuflex.deploy.preparation import EndpointPreparation
-from tpuflex.deploy.up import require_ready
+from tpuflex.deploy.stack_up import require_checks
 from tpuflex.doctor.check import Check, Standing
 from tpuflex.engine.failure import failure
 from tpuflex.errors import SettingsError, TpuflexError
@@ -35,7 +35,7 @@ def before_the_engine(doctor: Doctor) -> TpuflexError | None:
     cloud = doctor.cloud
     try:
         require_apis(cloud, *asked(Invocation(environ=cloud.environ, yes=True)))
-        require_ready(cloud)
+        require_checks(cloud)
         EndpointPreparation(StackWeights(cloud), print, lambda: False).check()
     except TpuflexError as error:
         return error

@@ -3,24 +3,71 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from tpuflex.catalog import USER_FILE
-from tpuflex.deploy.preview_report import FileChange, KeyChange
-from tpuflex.errors import NotFoundError
+from tpuflex.errors import NotFoundError, SettingsError
 from tpuflex.files.git import ask_git
 from tpuflex.project import PULUMI_FILE, Project
+from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import NAMESPACE
 from tpuflex.settings.read import project_directory, read_document, read_project_config
 from tpuflex.settings.stack_document import config_of
+
+if TYPE_CHECKING:
+    from tpuflex.settings.model import StackSettings
+    from tpuflex.stack.stack import Stack
 
 #: Environment variables of the server.
 _ENVIRONMENT = f"{NAMESPACE}serving.env."
 #: In place of what Pulumi encrypted.
 _ENCRYPTED = "(encrypted)"
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--relative", "-z")
+
+
+#: What happened to the stack file.
+FileChange = Literal["added", "changed", "renamed", "deleted", "same"]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChange:
+    """A key of the stack file that the change touches.
+
+    Attributes:
+        key: its full name, such as ``tpuflex:slice.accelerator_type``.
+        before: its value as text; empty where it was not there.
+        after: its value as text; empty where it is not there any more.
+    """
+
+    key: str
+    before: str
+    after: str
+
+    def to_json(self) -> dict[str, str]:
+        """The key in the document of ``tpuflex preview --json``."""
+        return {"key": self.key, "before": self.before, "after": self.after}
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The stack before the change.
+
+    Attributes:
+        ref: the Git reference that it was read from, as it was typed.
+        change: what the change does to the stack file.
+        settings: the settings before; None where there were none, or none that are valid.
+        other_name: the stack's name before or after it was renamed.
+        keys: the keys that the change touches.
+    """
+
+    ref: str
+    change: FileChange
+    settings: StackSettings | None = None
+    other_name: str = ""
+    keys: Sequence[KeyChange] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +83,11 @@ class StackChange:
     stack: str
     change: FileChange
     other_name: str = ""
+
+    @property
+    def name_before(self) -> str:
+        """The stack's name before the change."""
+        return self.other_name if self.change == "renamed" else self.stack
 
     def to_json(self) -> dict[str, str]:
         """The stack in the document of ``tpuflex ci stacks --base REF --json``."""
@@ -135,6 +187,28 @@ class BaseCommit:
 
     def _git(self, *arguments: str) -> str | None:
         return ask_git(self._project.root, self._environ, *arguments)
+
+
+def base_of(ref: str, change: StackChange, before: Path | None, after: Stack) -> Base:
+    """The stack before ``change``.
+
+    Args:
+        ref: the Git reference, as it was typed.
+        change: what the change does to the stack.
+        before: the stack file as it was; None if there was none.
+        after: the stack now.
+
+    Raises:
+        SettingsError: a file is no YAML.
+    """
+    settings = None
+    if before is not None:
+        try:
+            settings = load_stack_file(before, deploying=False).settings
+        except SettingsError:
+            settings = None  # what was wrong before is no business of this change
+    keys = key_changes(before, after.file, root=after.project.root)
+    return Base(ref, change.change, settings, change.other_name, keys)
 
 
 def key_changes(

@@ -7,28 +7,34 @@ no failure: `up` may be run by somebody else.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
-from tpuflex.errors import AccessError, AlreadyExistsError, ApiError, ConflictError, TpuflexError
+from tpuflex.deploy.plan import slice_step
+from tpuflex.doctor.capacity import short_beside
+from tpuflex.errors import (
+    AccessError,
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    NotFoundError,
+    TpuflexError,
+)
 from tpuflex.inventory.unlisted import reasons
-from tpuflex.terminal.markdown import alert, code, code_block
+from tpuflex.operate.slice import slice_status
+from tpuflex.queued_resource.states import Lifecycle
 
 if TYPE_CHECKING:
     from tpuflex.deploy.preparation import EndpointPreparation
     from tpuflex.engine.events import EnginePlan
-
-#: Lines of a list in a comment, and letters of one.
-_ROWS, _LONGEST = 8, 300
-#: Letters of a refusal with what to do about it.
-_LONGEST_REFUSAL = 1_000
+    from tpuflex.stack.connection import Connection
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
-    """What a preview has seen of it.
+class BeforeChips:
+    """What a preview has found.
 
     Attributes:
         does: what `up` would do, a sentence each.
@@ -43,35 +49,6 @@ class Foreseen:
     def __bool__(self) -> bool:
         return bool(self.does or self.refuses or self.unchecked)
 
-    def facts(self) -> Iterator[tuple[str, str]]:
-        """It for people, a block each: what it is, and the text."""
-        for text in self.does:
-            yield "does", text
-        for error in self.refuses:
-            yield "refuses", str(error)
-        for text in self.unchecked:
-            yield "not checked", text
-
-    def refusals_markdown(self) -> Iterator[str]:
-        """What `up` would refuse, in the comment on a change, each with what to do; bounded in
-        size."""
-        if self.refuses:
-            yield alert("WARNING", "**`up` would refuse, before it requests chips:**")
-        for error in self.refuses[:_ROWS]:
-            yield code_block(str(error), longest=_LONGEST_REFUSAL)
-
-    def markdown(self) -> Iterator[str]:
-        """What it would do, and what could not be looked at, in the comment on a change; bounded in
-        size."""
-        for title, texts in (
-            ("Before it requests chips, `up`:", self.does),
-            ("Not checked:", self.unchecked),
-        ):
-            if texts:
-                rest = [f"- … and {len(texts) - _ROWS} more"] if len(texts) > _ROWS else []
-                rows = [f"- {code(text, longest=_LONGEST)}" for text in texts[:_ROWS]]
-                yield "\n".join([title, "", *rows, *rest])
-
     def to_json(self) -> dict[str, object]:
         """It in the document of ``tpuflex preview --json``."""
         return {
@@ -81,13 +58,13 @@ class Foreseen:
         }
 
 
-#: Where there is nothing to foresee.
-NOTHING = Foreseen()
+#: Where nothing was looked for.
+NOTHING_BEFORE = BeforeChips()
 
 
-def foresee(
+def look_before_chips(
     preparation: EndpointPreparation, plan: EnginePlan, *, key_unread: AccessError | None = None
-) -> Foreseen:
+) -> BeforeChips:
     """What `up` would do, or refuse, before it requests chips.
 
     Args:
@@ -95,8 +72,6 @@ def foresee(
         plan: what would change; `up` looks at nothing else where nothing does.
         key_unread: why the plan was made without a look at the user's key, if it was.
     """
-    from tpuflex.deploy.hand_over import short_for_both  # reads the report that shows this
-
     cloud = preparation.cloud
     looks = _Looks(cloud.stack.name)
     if key_unread is not None:
@@ -106,11 +81,37 @@ def foresee(
         for each in preparation.looks(reading=True):
             if not looks.at(each.what, each.look) and each.first:
                 break
-    return looks.foreseen()
+    return looks.found()
+
+
+def short_for_both(cloud: Connection, plan: EnginePlan) -> str:
+    """A sentence on what the quota lacks for the slice that ``plan`` asks for while the old one
+    goes on; empty if there is enough, or if it asks for none beside another.
+
+    Raises:
+        AccessError, ApiError: it cannot be told.
+    """
+    step = slice_step(plan)
+    if step is None or step.operation != "replace" or step.deleted_first:
+        return ""
+    try:
+        status = slice_status(cloud.stack.settings, cloud.stack.names, cloud.tpu)
+    except NotFoundError:
+        return ""
+    if status.lifecycle is not Lifecycle.ACTIVE:
+        return ""
+    short = short_beside(cloud, str(step.before.get("acceleratorType")), status.zone)
+    if not short:
+        return ""
+    return (
+        "asks for a second slice, which serves before the first is deleted, and the quota is not"
+        f" enough for both ({short}). Ask for more, or write delete_first to tpuflex:slice.replace:"
+        " then the first is deleted first, and nothing serves meanwhile"
+    )
 
 
 class _Looks:
-    """What was seen so far."""
+    """What was found so far."""
 
     def __init__(self, stack: str) -> None:
         self._stack = stack
@@ -118,12 +119,12 @@ class _Looks:
         self.refuses: list[TpuflexError] = []
         self.unchecked: list[str] = []
 
-    def foreseen(self) -> Foreseen:
+    def found(self) -> BeforeChips:
         """All of it, with advice that names the stack: it is shown where no error is reported."""
         for error in self.refuses:
             named = error.hint.for_stack(self._stack, os.environ)
             error.hint = Advice.of(named)
-        return Foreseen(tuple(self.does), tuple(self.refuses), tuple(reasons(self.unchecked)))
+        return BeforeChips(tuple(self.does), tuple(self.refuses), tuple(reasons(self.unchecked)))
 
     def at(self, what: str, look: Callable[[], Iterable[str] | None]) -> bool:
         """Whether ``look``, which is about ``what`` and tells what `up` does, raises nothing."""

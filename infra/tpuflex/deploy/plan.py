@@ -5,27 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.places import weights_prefix
-from tpuflex.deploy.new_secrets import anew_texts, made_anew
 from tpuflex.duration import format_duration
-from tpuflex.inventory.kinds import BUCKET
-from tpuflex.naming import QUEUED_RESOURCE, account_email
-from tpuflex.planning.stack import plan_stack, planned_memory
+from tpuflex.errors import ConflictError, Finding, SettingsError
+from tpuflex.inventory.kinds import SECRET
+from tpuflex.naming import API_KEY, METRICS_KEY, PROGRAMS_KEY, QUEUED_RESOURCE, account_email
+from tpuflex.planning.cost import usd
+from tpuflex.planning.stack import planned_memory
 from tpuflex.policy.finding import NOTHING_FOUND, Report
 from tpuflex.queued_resource.outcomes import PREVIEWS
 from tpuflex.settings.rules import warnings
-from tpuflex.terminal.memory_text import memory_line
-from tpuflex.terminal.output import Output
-from tpuflex.weights.known_files import planned_by
+from tpuflex.settings.secrets import version_setting
 
 if TYPE_CHECKING:
     from tpuflex.engine.events import EnginePlan, Step
+    from tpuflex.naming import SecretRole
     from tpuflex.planning.cost import RunCost
-    from tpuflex.settings.bucket import ExistingBucket
-    from tpuflex.settings.model import StackSettings
     from tpuflex.stack.stack import Stack
 
 _PREVIEWS = {plan.value: text for plan, text in PREVIEWS.items()}
@@ -51,6 +47,9 @@ class StackPlan:
     run_over: str = ""
     policy: Report = NOTHING_FOUND
 
+    def __str__(self) -> str:
+        return f"Stack {self.stack.name} on {self.stack.cloud_text}: {self.changes}"
+
     @property
     def request(self) -> str:
         """What happens to the request for the slice."""
@@ -64,20 +63,6 @@ class StackPlan:
         counts["delete"] += sum(step.ends_replaced for step in steps)
         words = [f"{n} {_WORDS.get(op, f'to {op}')}" for op, n in counts.most_common() if n]
         return ", ".join(words) or "none"
-
-    def show(self, output: Output) -> None:
-        """Print the plan."""
-        output.heading(f"Stack {self.stack.name} on {self.stack.cloud_text}")
-        output.facts(self._facts())
-        if output.verbose:
-            output.table(
-                ("", "TYPE", "NAME"),
-                [
-                    (f"{step.operation}{', delete' * step.ends_replaced}", step.type, step.name)
-                    for step in self.plan.resources
-                ],
-            )
-        output.result()
 
     def to_json(self) -> dict[str, object]:
         """The document that ``tpuflex preview --json`` prints."""
@@ -95,8 +80,8 @@ class StackPlan:
             "chips": self.cost.chips,
             "max_run_duration": format_duration(settings.slice.max_run_duration),
             "give_up_after": None if give_up is None else format_duration(give_up),
-            "usd_per_hour": number(self.cost.per_hour),
-            "usd_maximum": number(self.cost.maximum),
+            "usd_per_hour": usd(self.cost.per_hour),
+            "usd_maximum": usd(self.cost.maximum),
             "memory": planned_memory(settings),
             "files": None if (found := settings.catalog.checkpoint) is None else found.where,
             "network": network and {"network": network.network, "subnetwork": network.subnetwork},
@@ -106,7 +91,7 @@ class StackPlan:
             "kms_key": settings.encryption.kms_key,
             "to_grant": image_grant(self.stack),
             "request": self.request,
-            "secrets_made_anew": list(made_anew(self.stack, self.plan)),
+            "secrets_made_anew": list(replaced_secrets(self.stack, self.plan)),
             "policy": self.policy.to_json(),
             "warnings": [warning.to_json() for warning in warnings(settings)],
             "changes": [
@@ -121,96 +106,6 @@ class StackPlan:
                 for step in self.plan.resources
             ],
         }
-
-    def _facts(self) -> Iterator[tuple[str, str]]:
-        settings = self.stack.settings
-        chips = "1 chip" if self.cost.chips == 1 else f"{self.cost.chips} chips"
-        duration = format_duration(settings.slice.max_run_duration)
-        yield "model", settings.model.name
-        yield "zone", " or ".join(settings.slice.zones)
-        yield "slice", f"{settings.slice.accelerator_type} ({chips}), Flex-start"
-        if (limit := settings.slice.give_up_after) is not None:
-            yield (
-                "gives up",
-                f"{format_duration(limit)} after it is requested, unless granted before",
-            )
-        yield "runs", f"at most {duration} from the moment it is granted, then it is deleted"
-        yield "price", price_text(self.cost)
-        yield "memory", memory_line(plan_stack(settings))
-        if files := planned_by(self.stack):
-            yield "files", files
-        if (network := settings.existing_network) is not None:
-            yield "network", f"yours, and kept: {network.subnetwork}"
-        if (bucket := settings.model.weights.existing) is not None:
-            yield "weights", existing_weights(settings, bucket, self.plan)
-        yield "egress", egress_text(settings.network.egress, self.plan)
-        if (account := settings.identity.existing) is not None:
-            granted = "" if settings.identity.manage_grants else "; others grant it what hosts need"
-            yield "account", f"yours, and kept: {account.email}{granted}"
-        if (key := settings.encryption.kms_key) is not None:
-            yield "key", f"yours, and kept: {key}"
-        if grant := image_grant(self.stack):
-            yield (
-                "to grant",
-                f"{grant['role']} in {grant['project']} to {grant['member']}, "
-                "unless everybody may read that image",
-            )
-        yield "request", self.request
-        if text := hand_over_text(self.plan):
-            yield "hand-over", text
-        yield "resources", self.changes
-        for text in anew_texts(self.stack, self.plan):
-            yield "secret", text
-        for name in deleted_buckets(self.plan):
-            yield "deletes", f"gs://{name} with everything in it"
-        for warning in warnings(settings):
-            yield "warning", str(warning)
-        yield from policy_facts(self.policy)
-
-
-def existing_weights(settings: StackSettings, bucket: ExistingBucket, plan: EnginePlan) -> str:
-    """Where weights are in ``bucket``, which is the user's own, and who pays for them there."""
-    read = (step for step in plan.steps if step.type == BUCKET.type and step.operation == "read")
-    seen = next((step.inputs for step in read), {})
-    number = seen.get("projectNumber")
-    bill = f", billed to project {int(number)}" if isinstance(number, int | float) else ""
-    region = f", in {str(seen['location']).lower()}" if seen.get("location") else ""
-    return f"yours, and kept: {bucket.url}/{weights_prefix(settings.model)}{region}{bill}"
-
-
-def deleted_buckets(plan: EnginePlan) -> tuple[str, ...]:
-    """Names of the buckets that ``plan`` deletes or replaces, with the weights in them: a stack
-    that moves to a library or to another region loses one."""
-    return tuple(
-        str(step.before.get("name") or step.name)
-        for step in plan.resources
-        if step.type == BUCKET.type and step.operation in ("delete", "replace")
-    )
-
-
-def policy_facts(report: Report) -> Iterator[tuple[str, str]]:
-    """What the rules of policy find, a line each."""
-    for finding in report.findings:
-        word = "waived" if finding.waived else "refused" if finding.refuses else "policy"
-        yield word, str(finding)
-    for text in report.idle:
-        yield "policy", text
-
-
-def egress_text(egress: str, plan: EnginePlan) -> str:
-    """Where the hosts may connect to, and whether ``plan`` takes away what they have now."""
-    if egress == "existing":
-        return "what your network lets the hosts reach: nothing is made for it"
-    operations = {(step.type, step.operation) for step in plan.steps}
-    if egress == "internet":
-        opened = ("gcp:dns/managedZone:ManagedZone", "delete") in operations
-        return "the hosts may reach the internet, through NAT" + (
-            "; until now they reached Google's APIs only" if opened else ""
-        )
-    closed = ("gcp:compute/routerNat:RouterNat", "delete") in operations
-    return "Google's APIs only" + (
-        "; NAT, by which the hosts reached the internet until now, is deleted" if closed else ""
-    )
 
 
 def image_grant(stack: Stack) -> dict[str, str] | None:
@@ -229,25 +124,15 @@ def image_grant(stack: Stack) -> dict[str, str] | None:
     }
 
 
-def hand_over_text(plan: EnginePlan) -> str:
-    """What becomes of a slice that serves and is replaced; empty where none is, or where it goes
-    first, of which the engine's own notes tell."""
-    replaced = any(
-        step.type == QUEUED_RESOURCE and step.operation == "replace" and not step.deleted_first
-        for step in plan.steps
-    )
-    if not replaced:
-        return ""
-    return (
-        "what serves goes on until the new slice serves; until then both are billed, and both need"
-        " quota"
-    )
+def slice_step(plan: EnginePlan) -> Step | None:
+    """What ``plan`` does with the slice; None if it does not touch one."""
+    return next((step for step in plan.steps if step.type == QUEUED_RESOURCE), None)
 
 
 def slice_plan(plan: EnginePlan) -> str:
     """What happens to the request for the slice, in the words of the table of outcomes, and for
     which inputs it is replaced; empty when ``plan`` does not touch one."""
-    step = next((step for step in plan.steps if step.type == QUEUED_RESOURCE), None)
+    step = slice_step(plan)
     if step is None:
         return ""
     # Each replacement has an id of its own: that is no reason for it.
@@ -262,22 +147,74 @@ def goes_on(step: Step) -> bool:
     return step.ends_replaced and step.operation in {"create", "same", "update"}
 
 
-def price_text(cost: RunCost) -> str:
-    """The price in a sentence, with what it does not include."""
-    if cost.per_hour is None or cost.maximum is None:
-        return "unknown for this region: see https://cloud.google.com/tpu/pricing"
-    if not cost.per_hour:
-        return "free: nothing leaves this machine"
-    read = ""
-    if cost.price is not None:
-        own = " by a row of yours" if cost.price.source.own else ""
-        read = f", as of {cost.price.source.date}{own}"
-    return (
-        f"${cost.per_hour} per hour, at most ${cost.maximum} for the whole run{read} "
-        "(chips only: storage, DNS zones or NAT, and traffic come on top)"
+_NEW_VALUES: dict[SecretRole, str] = {
+    API_KEY: "with a new key: the one that clients have is gone with it, so give them the new one",
+    METRICS_KEY: "with a new key: give it to what collects the metrics",
+    PROGRAMS_KEY: "with a new key: all programs are compiled once more",
+}
+
+
+def replaced_secrets(stack: Stack, plan: EnginePlan) -> tuple[SecretRole, ...]:
+    """The roles of the secrets of ``stack`` that ``plan`` replaces."""
+    replaced = {
+        str(step.inputs.get("secretId"))
+        for step in plan.resources
+        if step.type == SECRET.type and step.operation == "replace"
+    }
+    own = stack.settings.secrets.versions
+    return tuple(role for role in own if stack.names.secret(role) in replaced)
+
+
+def replaced_secret_texts(stack: Stack, plan: EnginePlan) -> Iterator[str]:
+    """What somebody has to know who agrees to ``plan``: a sentence for each of them."""
+    for role in replaced_secrets(stack, plan):
+        made = f"{stack.names.secret(role)} is made anew in {stack.settings.region}"
+        if value := _NEW_VALUES.get(role):
+            yield f"{made}, {value}"
+        else:
+            yield (
+                f"{made}, and is empty then: have its value at hand, which is deleted, and put it"
+                f" again with `tpuflex secrets put {role} --stack {stack.name}`"
+            )
+
+
+def require_no_secret_replaced(stack: Stack, plan: EnginePlan) -> None:
+    """Refuse to add a secret of ``stack`` where ``plan`` makes others anew: the engine would delete
+    those with their values, while the slice still serves with them, and nobody was asked.
+
+    Raises:
+        ConflictError: it does.
+    """
+    anew = replaced_secrets(stack, plan)
+    if not anew:
+        return
+    names = ", ".join(stack.names.secret(role) for role in anew)
+    raise ConflictError(
+        f"The stack file moves the secrets' home to {stack.settings.region}: {names} would be made"
+        " anew there, and what is stored would be deleted. Nothing was changed.",
+        hint="Add the secret with the zones and tpuflex:network.subnetwork_cidrs as they were. Or"
+        " take it out of tpuflex:secrets until the home has moved, which this does after a"
+        f" question: tpuflex up --stack {stack.name}",
     )
 
 
-def number(amount: Decimal | None) -> float | None:
-    """An amount of money in a JSON document."""
-    return None if amount is None else float(amount)
+def require_first_versions(stack: Stack, plan: EnginePlan) -> None:
+    """Refuse a plan that makes a secret anew of which ``stack`` pins another version than the
+    first: it would fail when the old secret, and the slice that served, are deleted already.
+
+    Raises:
+        SettingsError: it does.
+    """
+    pinned = stack.settings.secrets.versions
+    findings = tuple(
+        Finding(
+            f"tpuflex:secrets.{version_setting(role)}",
+            f"{pinned[role]}, but {stack.names.secret(role)} is made anew in"
+            f" {stack.settings.region}, and its versions begin with 1",
+            "Write 1. Nothing was changed.",
+        )
+        for role in replaced_secrets(stack, plan)
+        if pinned[role] != 1
+    )
+    if findings:
+        raise SettingsError(f"the stack {stack.name}", findings)

@@ -13,7 +13,8 @@ from tpuflex.policy.planned import Planned
 from tpuflex.policy.stack import StackFacts
 
 if TYPE_CHECKING:
-    from tpuflex.cli.invocation import Invocation
+    from datetime import datetime
+
     from tpuflex.engine.events import EnginePlan
     from tpuflex.policy.finding import Report
     from tpuflex.stack.connection import Connection
@@ -32,13 +33,13 @@ def planned_resources(plan: EnginePlan) -> tuple[Planned, ...]:
     )
 
 
-def require_present_waivers(invocation: Invocation, stack: Stack) -> None:
-    """Refuse waivers whose last day is over.
+def require_present_waivers(stack: Stack, now: datetime) -> None:
+    """Refuse waivers whose last day is over ``now``.
 
     Raises:
         SettingsError: there is one.
     """
-    if problems := not_current(stack.settings.waivers, invocation.now()):
+    if problems := not_current(stack.settings.waivers, now):
         raise SettingsError(stack.file.name, problems)
 
 

@@ -12,8 +12,7 @@ from tpuflex.boot.document import NO_MANIFEST
 from tpuflex.boot.planned import planned_weights
 from tpuflex.codes import Code
 from tpuflex.deploy.engine_work import EngineWork, Workplace
-from tpuflex.deploy.new_secrets import require_first_versions
-from tpuflex.deploy.plan import StackPlan
+from tpuflex.deploy.plan import StackPlan, require_first_versions
 from tpuflex.deploy.policy import judge
 from tpuflex.deploy.preparation import BUCKET, EndpointPreparation
 from tpuflex.deploy.secrets import check_existing_secrets

@@ -49,6 +49,11 @@ class OtherRuns:
     unknown: tuple[str, ...] = ()
 
 
+def usd(amount: Decimal | None) -> float | None:
+    """An amount of money in a JSON document."""
+    return None if amount is None else float(amount)
+
+
 def run_cost(settings: StackSettings) -> RunCost:
     """The cost of the slice that ``settings`` describes; where its zones are in several regions, in
     the dearest of them, which is not known while one of their prices is not.

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tpuflex.planning.cost import RunCost
     from tpuflex.planning.figure import Figure, SourceList
     from tpuflex.terminal.output import Output
 
@@ -22,6 +23,22 @@ def dollars(amount: Decimal | int | float | None) -> str:
     if 0 < abs(exact) < _TINY:
         return f"${exact:.2g}"
     return f"${exact:,.4f}" if 0 < abs(exact) < _SMALL else f"${exact:,.2f}"
+
+
+def price_text(cost: RunCost) -> str:
+    """The price in a sentence, with what it does not include."""
+    if cost.per_hour is None or cost.maximum is None:
+        return "unknown for this region: see https://cloud.google.com/tpu/pricing"
+    if not cost.per_hour:
+        return "free: nothing leaves this machine"
+    read = ""
+    if cost.price is not None:
+        own = " by a row of yours" if cost.price.source.own else ""
+        read = f", as of {cost.price.source.date}{own}"
+    return (
+        f"${cost.per_hour} per hour, at most ${cost.maximum} for the whole run{read} "
+        "(chips only: storage, DNS zones or NAT, and traffic come on top)"
+    )
 
 
 def money(figure: Figure, sources: SourceList) -> str:

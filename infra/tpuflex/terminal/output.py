@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
@@ -241,6 +242,15 @@ def one_line(text: str, width: int) -> str:
 def megabytes(count: int) -> str:
     """Bytes as megabytes with one decimal."""
     return f"{count / 1e6:.1f}"
+
+
+def moment_text(then: datetime | None, now: datetime) -> str:
+    """A time in the machine's time zone, and how far that is from ``now``; empty for none."""
+    if then is None:
+        return ""
+    minutes = max(0, int((then - now).total_seconds()) // 60)
+    moment = then.astimezone().strftime("%Y-%m-%d %H:%M %Z")
+    return f"{moment} (in {minutes // 60} h {minutes % 60:02} min)"
 
 
 def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

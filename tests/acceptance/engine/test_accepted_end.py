@@ -11,7 +11,7 @@ from embedded_cloud.services.tpu.records import Place
 from tests.acceptance.killed import stack_run
 from tests.acceptance.security.test_p4_two_clones import command, mutations
 from tests.engine.embedded import Embedded
-from tpuflex.deploy.up import run_up
+from tpuflex.cli.up.run import run_up
 from tpuflex.queued_resource.outcomes import RUN_ACCEPTED
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]

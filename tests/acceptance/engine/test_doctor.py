@@ -9,7 +9,7 @@ import requests
 from embedded_cloud.core.json_types import JsonObject
 from tests.engine.embedded import Embedded
 from tpuflex.cli.invocation import Invocation
-from tpuflex.deploy.up import run_up
+from tpuflex.cli.up.run import run_up
 from tpuflex.errors import AccessError, InterruptedByUser, QuotaError, TpuflexError
 from tpuflex.project import open_project
 from tpuflex.stack.connection import Connection

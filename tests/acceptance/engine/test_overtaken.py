@@ -13,7 +13,7 @@ import yaml
 from tests.acceptance.killed import stack_run
 from tests.engine.embedded import Embedded
 from tests.engine.libraries import command
-from tpuflex.deploy.up import run_up
+from tpuflex.cli.up.run import run_up
 from tpuflex.errors import PlanChangedError
 
 pytestmark = [

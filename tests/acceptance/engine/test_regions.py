@@ -21,8 +21,8 @@ from tests.engine.libraries import (
 )
 from tpuflex.cli.down.run import run_down
 from tpuflex.cli.weights.run import ensure_bucket
-from tpuflex.deploy.before_chips import foresee
-from tpuflex.deploy.new_secrets import made_anew
+from tpuflex.deploy.before_chips import look_before_chips
+from tpuflex.deploy.plan import replaced_secrets
 from tpuflex.deploy.stack_run import StackRun
 from tpuflex.errors import ConflictError
 from tpuflex.naming import library_names
@@ -79,7 +79,7 @@ def test_the_second_region_has_capacity(
     embedded.set_capacity({**quick, "zones": {"us-east5-a": {**quick, "never": True}}})
     run = StackRun(cloud, invocation.report)
     plan = run.plan()
-    seen = foresee(run.preparation, plan.plan)
+    seen = look_before_chips(run.preparation, plan.plan)
     run.preparation.check()
     run.up(plan.plan)
     outputs = run.engine.outputs()
@@ -138,7 +138,7 @@ def _homes(embedded: Embedded, weights: dict[str, Any]) -> None:
     with pytest.raises(ConflictError, match="from us-east5 to europe-west4 in one step") as refused:
         run.plan()
     assert "us-east5 alone, then europe-west4 alone, then all regions" in str(refused.value.hint)
-    assert made_anew(cloud.stack, run.engine.preview()) == ("api-key",)
+    assert replaced_secrets(cloud.stack, run.engine.preview()) == ("api-key",)
 
 
 def _refusals(embedded: Embedded, cloud: Connection, wanted: str) -> None:

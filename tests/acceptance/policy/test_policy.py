@@ -14,8 +14,8 @@ from tests.acceptance.environments import environment
 from tests.acceptance.plain_pulumi import plain_pulumi
 from tests.acceptance.security.test_p4_two_clones import command, mutations
 from tests.engine.embedded import Embedded
+from tpuflex.cli.up.run import run_up
 from tpuflex.deploy.stack_run import StackRun
-from tpuflex.deploy.up import run_up
 from tpuflex.errors import PolicyError
 from tpuflex.policy_pack import DIRECTORY
 from tpuflex.program import main

@@ -16,7 +16,7 @@ from tests.provider.reporting_hosts import (
     renew,
 )
 from tpuflex.deploy.approval import Approval
-from tpuflex.deploy.up import asks_for_chips
+from tpuflex.deploy.stack_up import asks_for_chips
 from tpuflex.engine.events import EnginePlan, Started, Step, progress_of
 
 pytestmark = [*CUT_SHORT, pytest.mark.usefixtures("served")]

@@ -14,7 +14,7 @@ from tests.engine.conftest import embedded, pulumi_engine
 from tests.engine.embedded import Embedded
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.recover.run import run_recover
-from tpuflex.deploy.up import run_up
+from tpuflex.cli.up.run import run_up
 from tpuflex.engine.run import EngineRun
 from tpuflex.engine.state import state_ids
 from tpuflex.errors import AlreadyExistsError, EngineError

@@ -15,7 +15,7 @@ from tests.engine.embedded import Embedded
 from tpuflex.cli.down.run import run_down
 from tpuflex.cli.recover.run import run_recover
 from tpuflex.cli.sweep.run import run_sweep
-from tpuflex.deploy.up import run_up
+from tpuflex.cli.up.run import run_up
 from tpuflex.errors import AlreadyExistsError, EngineError, IncompleteTeardownError
 from tpuflex.naming import ENDPOINT_NAME, Names
 

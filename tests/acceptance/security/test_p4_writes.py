@@ -45,9 +45,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
     def type_in(home: Embedded, *words: str, given: str = "") -> Told:
         invocation, cloud = command(home)
-        # The second is bound when its module is imported, which another test may have done.
-        for place in ("tpuflex.stack.connection.connect", "tpuflex.cli.preview.run.connect"):
-            monkeypatch.setattr(place, lambda *_: cloud)
+        monkeypatch.setattr("tpuflex.stack.connection.connect", lambda *_, **__: cloud)
         monkeypatch.setattr(sys, "stdin", io.StringIO(given))
         capsys.readouterr()
         code = run(["-C", str(home.root), *words], Invocation(environ=invocation.environ))

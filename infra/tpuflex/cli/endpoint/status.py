@@ -15,6 +15,7 @@ from tpuflex.planning.stack import plan_stack
 from tpuflex.queued_resource.outcomes import Condition
 from tpuflex.queued_resource.states import Lifecycle
 from tpuflex.terminal.boot_bars import boot_bars
+from tpuflex.terminal.output import moment_text
 
 if TYPE_CHECKING:
     from tpuflex.operate.slice import SliceStatus
@@ -211,15 +212,6 @@ def weights_text(status: SliceStatus) -> str:
     if status.other_weights:
         return f"{served}\nOTHERS are planned: {status.weights}, from the host's next boot on"
     return served or (f"{status.weights} (not fetched yet)" if status.weights else "")
-
-
-def moment_text(then: datetime | None, now: datetime) -> str:
-    """A time in the machine's time zone, and how far that is from ``now``; empty for none."""
-    if then is None:
-        return ""
-    minutes = max(0, int((then - now).total_seconds()) // 60)
-    moment = then.astimezone().strftime("%Y-%m-%d %H:%M %Z")
-    return f"{moment} (in {minutes // 60} h {minutes % 60:02} min)"
 
 
 #: Said of a slice that was requested before the stack file was changed.

@@ -12,10 +12,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
-from tpuflex.deploy.before_chips import NOTHING
-from tpuflex.deploy.new_secrets import anew_texts
-from tpuflex.deploy.plan import ENDS_REPLACED, goes_on
-from tpuflex.deploy.preview_report import Away, PreviewReport, Run, slice_step
+from tpuflex.deploy.before_chips import NOTHING_BEFORE, BeforeChips
+from tpuflex.deploy.plan import ENDS_REPLACED, goes_on, replaced_secret_texts, slice_step
+from tpuflex.deploy.stack_preview import Away, Preview, Run
 from tpuflex.duration import format_duration, format_roughly
 from tpuflex.naming import digest
 from tpuflex.planning.stack import plan_stack
@@ -34,6 +33,9 @@ if TYPE_CHECKING:
 LIMIT = 60_000
 #: Rows of a table other than that of the resources.
 _ROWS = 30
+#: Rows of a list of what `up` does before it requests chips, letters of one, and of a refusal with
+#: what to do about it.
+_STEPS, _LONGEST, _LONGEST_REFUSAL = 8, 300, 1_000
 #: What is lost stands first; what is only added, last.
 _ORDER = {"replace": 0, "delete": 1, "update": 2, "create": 3}
 _WORDS = {"replace": "**replace**", "delete": "**delete**", "update": "change", "create": "add"}
@@ -51,15 +53,15 @@ def marker(project: str, stack: str) -> str:
     return f"<!-- tpuflex preview {digest(project, stack)} -->"
 
 
-def preview_markdown(report: PreviewReport) -> str:
+def preview_markdown(report: Preview) -> str:
     """The comment about ``report``, at most :data:`LIMIT` bytes of UTF-8."""
     before = [marker(report.project, report.stack), f"### tpuflex preview of {code(report.stack)}"]
     before += _alerts(report)
     # Of an empty cloud that stands in for Google's it would say nothing about this change.
-    foreseen = NOTHING if report.rehearsed else report.foreseen
-    before += foreseen.refusals_markdown()
+    before_chips = NOTHING_BEFORE if report.rehearsed else report.before_chips
+    before += _refusals(before_chips)
     before.append(_summary(report))
-    before += foreseen.markdown()
+    before += _before_chips(before_chips)
     after = [*_keys(report), _money(report), *_policy(report), *_memory(report)]
     after += [*_warnings(report), _end(report)]
     taken = sum(len(part.encode()) + 2 for part in (*before, *after))
@@ -83,7 +85,7 @@ def failure_markdown(project: str, stack: str, error: TpuflexError) -> str:
 # -- what stands out ---------------------------------------------------------------------------
 
 
-def _alerts(report: PreviewReport) -> Iterator[str]:
+def _alerts(report: Preview) -> Iterator[str]:
     if report.rehearsed:
         yield alert("NOTE", *_REHEARSED)
     if report.deleted:
@@ -98,13 +100,15 @@ def _alerts(report: PreviewReport) -> Iterator[str]:
             " this is another endpoint: nothing moves over, and the old one stays until"
             " `tpuflex down`.",
         )
-    for text in () if report.deleted else anew_texts(report.plan.stack, report.plan.plan):
+    for text in (
+        () if report.deleted else replaced_secret_texts(report.plan.stack, report.plan.plan)
+    ):
         yield alert("WARNING", code(text, longest=400))
     if report.unread:
         yield alert("WARNING", f"What runs now is not known: {code(report.unread)}")
 
 
-def _deleted(report: PreviewReport) -> str:
+def _deleted(report: Preview) -> str:
     count = len(report.plan.plan.resources)
     if not count:
         return alert("NOTE", "The stack file is deleted, and nothing of the stack is left.")
@@ -163,7 +167,7 @@ def _away(lost: Away, at: datetime) -> Iterator[str]:
 # -- what is planned ---------------------------------------------------------------------------
 
 
-def _summary(report: PreviewReport) -> str:
+def _summary(report: Preview) -> str:
     stack = report.plan.stack
     where = "the embedded cloud"
     if stack.settings.cloud == "google":
@@ -183,7 +187,7 @@ def _summary(report: PreviewReport) -> str:
     return " ".join(f"{line[:1].upper()}{line[1:]}" for line in lines)
 
 
-def _resources(report: PreviewReport, room: int) -> Iterator[str]:
+def _resources(report: Preview, room: int) -> Iterator[str]:
     """The table of the resources, as far as there is room for it."""
     steps = sorted(
         report.plan.plan.resources,
@@ -227,7 +231,7 @@ def _row(step: Step, *, deleted: bool) -> tuple[str, ...]:
     return word, code(step.type), code(step.name), f"{shown}{more}"
 
 
-def _keys(report: PreviewReport) -> Iterator[str]:
+def _keys(report: Preview) -> Iterator[str]:
     keys = report.base.keys if report.base is not None and not report.deleted else ()
     if not keys or report.base is None:
         return
@@ -236,10 +240,33 @@ def _keys(report: PreviewReport) -> Iterator[str]:
     yield shown + (f"\n\n… and {len(keys) - _ROWS} more keys." if len(keys) > _ROWS else "")
 
 
+# -- before chips are requested ----------------------------------------------------------------
+
+
+def _refusals(found: BeforeChips) -> Iterator[str]:
+    """What `up` would refuse, each with what to do."""
+    if found.refuses:
+        yield alert("WARNING", "**`up` would refuse, before it requests chips:**")
+    for error in found.refuses[:_STEPS]:
+        yield code_block(str(error), longest=_LONGEST_REFUSAL)
+
+
+def _before_chips(found: BeforeChips) -> Iterator[str]:
+    """What `up` would do, and what could not be looked at."""
+    for title, texts in (
+        ("Before it requests chips, `up`:", found.does),
+        ("Not checked:", found.unchecked),
+    ):
+        if texts:
+            rest = [f"- … and {len(texts) - _STEPS} more"] if len(texts) > _STEPS else []
+            rows = [f"- {code(text, longest=_LONGEST)}" for text in texts[:_STEPS]]
+            yield "\n".join([title, "", *rows, *rest])
+
+
 # -- what it costs -----------------------------------------------------------------------------
 
 
-def _money(report: PreviewReport) -> str:
+def _money(report: Preview) -> str:
     columns: list[tuple[str, Run | None]] = [("runs now", report.now)]
     if report.base is not None:
         columns.append(("before", report.before))
@@ -277,7 +304,7 @@ def _ends(run: Run | None) -> str:
 # -- the rest ----------------------------------------------------------------------------------
 
 
-def _policy(report: PreviewReport) -> Iterator[str]:
+def _policy(report: Preview) -> Iterator[str]:
     """What the rules of policy find, what refuses first."""
     policy = report.plan.policy
     if report.deleted or not (policy.findings or policy.idle):
@@ -293,7 +320,7 @@ def _policy(report: PreviewReport) -> Iterator[str]:
     yield "\n\n".join(parts)
 
 
-def _memory(report: PreviewReport) -> Iterator[str]:
+def _memory(report: Preview) -> Iterator[str]:
     if report.deleted:
         return
     line = memory_line(plan_stack(report.plan.stack.settings))
@@ -303,7 +330,7 @@ def _memory(report: PreviewReport) -> Iterator[str]:
         yield f"Files of the model: {code(files, longest=400)}"
 
 
-def _warnings(report: PreviewReport) -> Iterator[str]:
+def _warnings(report: Preview) -> Iterator[str]:
     found = [] if report.deleted else [str(each) for each in warnings(report.plan.stack.settings)]
     if found:
         lines = [f"- {code(text, longest=400)}" for text in found[:_ROWS]]
@@ -311,7 +338,7 @@ def _warnings(report: PreviewReport) -> Iterator[str]:
         yield "\n".join(["Warnings:", *lines, *rest])
 
 
-def _end(report: PreviewReport) -> str:
+def _end(report: Preview) -> str:
     at = f"Planned {_moment(report.at)}"
     if report.deleted or report.rehearsed:
         return f"<sub>{at}.</sub>"

@@ -28,8 +28,8 @@ def ensure_containers(invocation: Invocation, cloud: Connection) -> None:
         TpuflexError: the engine failed.
     """
     from tpuflex.deploy.apis import require_apis
-    from tpuflex.deploy.new_secrets import require_none_anew
     from tpuflex.deploy.ownership import require_free_names, require_own_containers
+    from tpuflex.deploy.plan import require_no_secret_replaced
     from tpuflex.deploy.stack_run import SECRETS, StackRun
 
     require_apis(cloud, invocation.report, invocation.consent)
@@ -42,7 +42,7 @@ def ensure_containers(invocation: Invocation, cloud: Connection) -> None:
             cloud.secrets.list_versions(cloud.secret(role))
     except NotFoundError:
         plan = stack_run.preview_without_weights()
-        require_none_anew(cloud.stack, plan)
+        require_no_secret_replaced(cloud.stack, plan)
         require_free_names(cloud, stack_run, plan, invocation.output.progress)
         invocation.output.progress("Creating the secret containers …")
         stack_run.up_part(SECRETS)

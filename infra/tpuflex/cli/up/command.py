@@ -105,16 +105,15 @@ def up(
                                  is deleted; the next `up` starts another
       deletion_protection: true  a slice that serves is neither deleted nor replaced
     """
+    from tpuflex.cli.up.run import run_up
     from tpuflex.deploy.approval import Approval
     from tpuflex.deploy.policy import require_present_waivers
-    from tpuflex.deploy.up import run_up
-    from tpuflex.weights.known_files import planned_by_files
 
     stack = invocation.open_stack(files_later=True)
-    require_present_waivers(invocation, stack)
+    require_present_waivers(stack, invocation.now())
     run_up(
         invocation,
-        planned_by_files(invocation.connect(stack)),
+        invocation.connect(stack),
         accept_weights or None,
         missing_allowed=allow_missing_weights,
         skipped_checks=skipped_checks,

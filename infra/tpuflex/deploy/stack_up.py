@@ -1,20 +1,21 @@
-"""The steps of `tpuflex up`: plan, consent, resources, wait for the host, result."""
+"""Bring a stack up: plan, consent, resources, wait for the host."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
-from tpuflex.cli.endpoint.status import boot_text, moment_text
 from tpuflex.deploy.apis import require_apis
 from tpuflex.deploy.approval import Approval
+from tpuflex.deploy.before_chips import short_for_both
 from tpuflex.deploy.boot import wait_ready
 from tpuflex.deploy.boot_failure import after_failed_boot, slice_before
-from tpuflex.deploy.hand_over import short_for_both
 from tpuflex.deploy.ownership import require_free_names, require_own_containers
-from tpuflex.deploy.plan import number, price_text
+from tpuflex.deploy.plan import StackPlan
 from tpuflex.deploy.policy import require_allowed
 from tpuflex.deploy.preparation import BUCKET
 from tpuflex.deploy.stack_run import SLICE, StackRun
@@ -31,68 +32,109 @@ from tpuflex.errors import (
 )
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.operate.slice import SliceStatus, slice_status
-from tpuflex.planning.cost import cost_in
+from tpuflex.planning.cost import RunCost, cost_in, usd
 from tpuflex.queued_resource.states import Lifecycle
-from tpuflex.settings.rules import warnings
 from tpuflex.settings.weights_source import PackagedModel
-from tpuflex.stack.progress import require_consent
+from tpuflex.stack.progress import Consent, Progress, Report, require_consent, silent
+from tpuflex.weights.known_files import planned_by_files
 from tpuflex.weights.source import check_source, weights_origin
 
 if TYPE_CHECKING:
-    from tpuflex.cli.invocation import Invocation
-    from tpuflex.deploy.plan import StackPlan
     from tpuflex.engine.events import EnginePlan
     from tpuflex.stack.connection import Connection
+    from tpuflex.stack.stack import Stack
 
+#: Takes the progress of an `up`, its plan among it: before the question, and before it refuses.
+UpReport = Callable[[Progress | StackPlan], None]
 
 _ANY_PLAN = Approval()
 
 
-def run_up(
-    invocation: Invocation,
+@dataclass(frozen=True, slots=True)
+class UpResult:
+    """What an `up` ends with.
+
+    Attributes:
+        stack: the stack.
+        slice: the slice that serves; of a run that is over, what is left of it.
+        cost: what its chips cost, in the zone that granted them.
+        at: when that was, by the cloud's clock.
+        run_over: what is said of a run that is over, as ``on_run_end: accept`` has it; else empty.
+    """
+
+    stack: Stack
+    slice: SliceStatus | None
+    cost: RunCost
+    at: datetime
+    run_over: str = ""
+
+    @property
+    def endpoint(self) -> str | None:
+        """The address that a client is given; None where nothing serves."""
+        if self.slice is None or self.run_over:
+            return None
+        return self.stack.settings.url(self.slice.address)
+
+    def to_json(self) -> dict[str, object]:
+        """The document that ``tpuflex up --json`` prints."""
+        host = None if self.slice is None or self.run_over else self.slice.host
+        return {
+            "endpoint": self.endpoint,
+            "model": self.stack.settings.model.name,
+            "usd_per_hour": usd(self.cost.per_hour),
+            "boot_seconds": {} if host is None else host.seconds_by_phase(),
+            "slice": None if self.slice is None else self.slice.to_json(),
+            "run_over": self.run_over or None,
+        }
+
+
+def up(
     cloud: Connection,
     accepted_weights: str | None = None,
     *,
+    consent: Consent,
+    report: UpReport = silent,
     missing_allowed: bool = False,
     skipped_checks: Collection[str] = (),
     approval: Approval = _ANY_PLAN,
-) -> None:
-    """Bring the stack of ``cloud`` up and show the endpoint.
+) -> UpResult:
+    """Bring a stack up, and wait until it has served a completion.
 
     Args:
-        invocation: the command.
         cloud: the stack's cloud.
         accepted_weights: the hash of the weights that the user accepts by name.
+        consent: answers the questions.
+        report: takes the progress, and the plan before the checks and the question.
         missing_allowed: whether chips may be requested before there are weights.
         skipped_checks: names of checks that the user goes on without.
         approval: which plans may run.
 
     Raises:
         PlanChangedError: the plan may not run; nothing was changed.
+        InterruptedByUser: there is no consent.
         TpuflexError: any step failed; what was done so far is kept.
     """
-    output = invocation.output
+    cloud = planned_by_files(cloud)
+    stack = cloud.stack
     if not missing_allowed:
         require_source(cloud)
     stack_run = StackRun(
         cloud,
-        invocation.report,
+        report,
         accepted_weights=accepted_weights,
         weights_awaited=missing_allowed,
     )
     stack_run.load()
-    require_apis(cloud, invocation.report, invocation.consent)
+    require_apis(cloud, report, consent)
     plan = stack_run.plan()
     if not plan.plan.changes and not plan.run_over and not slice_exists(cloud):
-        output.progress("The slice is in the stack's state but not in the cloud: refreshing …")
+        report("The slice is in the stack's state but not in the cloud: refreshing …")
         stack_run.refresh()
         plan = stack_run.plan()
-    require_free_names(cloud, stack_run, plan.plan, output.progress)
+    require_free_names(cloud, stack_run, plan.plan, report)
     if plan.plan.changes:
         require_own_containers(cloud, stack_run)
-    plan.show(output)
-    if not output.json:  # the plan shows them; the program tells them again
-        invocation.report.shown(str(warning) for warning in warnings(cloud.stack.settings))
+    report(plan)
     approval.require(plan.plan)
     if plan.plan.changes:
         require_allowed(plan.policy)
@@ -101,32 +143,34 @@ def run_up(
         if approval.digest:
             stack_run.preparation.require_known_push()
         if asks_for_chips(plan.plan):
-            require_ready(cloud, skipped_checks)
-            _warn_of_quota(invocation, cloud, plan)
+            require_checks(cloud, skipped_checks)
+            _warn_of_quota(cloud, plan, report)
         # After it: without rights on buckets, the stack's own looks like somebody else's.
         stack_run.preparation.check()
-        require_consent(invocation.consent, "Go ahead?")
-        _fetch(invocation, cloud, plan)
+        require_consent(consent, "Go ahead?")
+        _fetch(cloud, plan, report)
         stack_run.up(plan.plan)
     else:
-        output.progress("No changes: everything is as the stack file says.")
+        report("No changes: everything is as the stack file says.")
         if plan.run_over:
             stack_run.refresh(SLICE)  # the state must know it when the leftover is gone, too
     if plan.run_over:  # the provider has succeeded, because `on_run_end` is accept
-        show_accepted_end(invocation, cloud, plan)
-        return
+        left = None
+        with suppress(NotFoundError):
+            left = slice_status(stack.settings, stack.names, cloud.tpu)
+        return UpResult(stack, left, plan.cost, cloud.now(), plan.run_over)
     try:
-        status = wait_ready(cloud, invocation.report)
+        status = wait_ready(cloud, report)
     except FailedBootError as failure:
         raise after_failed_boot(cloud, stack_run, failure, before) from failure
-    show_result(invocation, cloud, status)
+    return UpResult(stack, status, cost_in(stack.settings, status.zone), cloud.now())
 
 
-def _warn_of_quota(invocation: Invocation, cloud: Connection, plan: StackPlan) -> None:
+def _warn_of_quota(cloud: Connection, plan: StackPlan, report: Report) -> None:
     """Say before the consent if the quota is not enough for two slices and the plan takes two."""
     with suppress(AccessError, ApiError):  # then the request says it
         if short := short_for_both(cloud, plan.plan):
-            invocation.output.progress(f"  warning  `up` {short}.")
+            report(f"  warning  `up` {short}.")
 
 
 def slice_exists(cloud: Connection) -> bool:
@@ -138,73 +182,18 @@ def slice_exists(cloud: Connection) -> bool:
     return status.lifecycle is not Lifecycle.LOST
 
 
-def show_result(invocation: Invocation, cloud: Connection, status: SliceStatus) -> None:
-    """Print the endpoint and the commands to use it with."""
-    stack, output, now = cloud.stack, invocation.output, cloud.now()
-    endpoint = stack.settings.url(status.address)
-    cost = cost_in(stack.settings, status.zone)
-    output.document(
-        {
-            "endpoint": endpoint,
-            "model": stack.settings.model.name,
-            "usd_per_hour": number(cost.per_hour),
-            "boot_seconds": status.host.seconds_by_phase() if status.host else {},
-            "slice": status.to_json(),
-            "run_over": None,
-        }
-    )
-    output.result()
-    rehearsed = "rehearsal: " if stack.rehearsed else ""
-    output.heading(f"{rehearsed}READY: a completion was served")
-    output.facts(
-        (
-            ("endpoint", endpoint),
-            ("model", stack.settings.model.name),
-            ("expires", moment_text(status.expires, now)),
-            ("price", price_text(cost)),
-            ("boot", boot_text(status, now, plain=output.ascii_only)),
-        )
-    )
-    output.result()
-    commands = Advice('Next: {ask} "your question"\n      {status}\n      {down}')
-    output.result(commands.for_stack(stack.name, invocation.environ))
-
-
-def show_accepted_end(invocation: Invocation, cloud: Connection, plan: StackPlan) -> None:
-    """Print that nothing serves any more, as `on_run_end` has it, and what would change that."""
-    stack, output = cloud.stack, invocation.output
-    left = None
-    with suppress(NotFoundError):
-        left = slice_status(stack.settings, stack.names, cloud.tpu)
-    output.document(
-        {
-            "endpoint": None,
-            "model": stack.settings.model.name,
-            "usd_per_hour": number(plan.cost.per_hour),
-            "boot_seconds": {},
-            "slice": left and left.to_json(),
-            "run_over": plan.run_over,
-        }
-    )
-    output.progress(f"warning: {plan.run_over}.")
-    output.result()
-    output.heading("Nothing serves: the run is over")
-    commands = Advice("For a new run: change tpuflex:slice.rerun, then {up}\nTo clean up: {down}")
-    output.result(commands.for_stack(stack.name, invocation.environ))
-
-
-def _fetch(invocation: Invocation, cloud: Connection, plan: StackPlan) -> None:
+def _fetch(cloud: Connection, plan: StackPlan, report: Report) -> None:
     """Fetch what the resources will need before the first of them is created, so that a failed
     download costs nothing and leaves nothing behind."""
     changed = {step.type for step in plan.plan.changes}
-    stack, say = cloud.stack, invocation.output.progress
+    stack = cloud.stack
     if stack.embedded and QUEUED_RESOURCE in changed:
         from embedded_cloud.machines.image_installation import ensure_image
 
-        ensure_image(stack.settings.serving.image, stack.project.home, say)
+        ensure_image(stack.settings.serving.image, stack.project.home, report)
     source = stack.settings.model.weights.source
     if isinstance(source, PackagedModel) and BUCKET in changed:
-        weights_origin(stack, source, say, lambda: cloud)
+        weights_origin(stack, source, report, lambda: cloud)
 
 
 SKIP_OPTION = "--skip-check"
@@ -245,7 +234,7 @@ def _may_have_bucket(cloud: Connection) -> bool:
     return True
 
 
-def require_ready(cloud: Connection, skipped: Collection[str] = ()) -> None:
+def require_checks(cloud: Connection, skipped: Collection[str] = ()) -> None:
     """Refuse what cannot succeed, as far as it can be told; what cannot be read is no obstacle.
 
     Args:

@@ -1,4 +1,4 @@
-"""What a preview says to somebody who reviews a change: plan, money, outage, memory. Pure.
+"""What a reviewer has to know of a change to a stack: plan, money, outage, memory.
 
 Money stands in up to three columns: what runs now, what the stack file said before the change, and
 what it says now. The state and the cloud know the first, the base of the change the second.
@@ -6,26 +6,37 @@ what it says now. The state and the cloud know the first, the base of the change
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from tpuflex.deploy.before_chips import NOTHING, Foreseen
-from tpuflex.deploy.plan import number
+from tpuflex.deploy.before_chips import NOTHING_BEFORE, BeforeChips, look_before_chips
+from tpuflex.deploy.ownership import require_free_names
+from tpuflex.deploy.plan import StackPlan, slice_step
+from tpuflex.deploy.stack_run import StackRun
 from tpuflex.duration import format_duration, google_seconds
-from tpuflex.naming import QUEUED_RESOURCE
-from tpuflex.operate.slice import SliceStatus
-from tpuflex.planning.cost import RunCost, run_cost, slice_cost
+from tpuflex.engine.plan_digest import plan_digest
+from tpuflex.errors import AccessError, ApiError, NotFoundError
+from tpuflex.operate.slice import SliceStatus, slice_status
+from tpuflex.planning.cost import RunCost, run_cost, slice_cost, usd
 from tpuflex.queued_resource.states import Lifecycle
+from tpuflex.stack.progress import Report, silent
+from tpuflex.weights.known_files import planned_by_files
 
 if TYPE_CHECKING:
-    from tpuflex.deploy.plan import StackPlan
-    from tpuflex.engine.events import EnginePlan, Step
-    from tpuflex.settings.model import StackSettings
+    from pathlib import Path
 
-#: What happened to the stack file.
-FileChange = Literal["added", "changed", "renamed", "deleted", "same"]
+    from tpuflex.deploy.base_commit import Base
+    from tpuflex.engine.events import EnginePlan
+    from tpuflex.settings.model import StackSettings
+    from tpuflex.stack.connection import Connection
+    from tpuflex.stack.stack import Stack
+
+#: What names a backend of the engine.
+_BACKEND = ("PULUMI_BACKEND_URL", "PULUMI_ACCESS_TOKEN")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +65,8 @@ class Run:
             "accelerator_type": self.accelerator_type,
             "zones": list(self.zones),
             "max_run_duration": format_duration(self.duration),
-            "usd_per_hour": number(self.cost.per_hour),
-            "usd_maximum": number(self.cost.maximum),
+            "usd_per_hour": usd(self.cost.per_hour),
+            "usd_maximum": usd(self.cost.maximum),
             "ends": None if self.ends is None else self.ends.isoformat(),
             "granted": self.granted,
         }
@@ -98,45 +109,7 @@ class Away:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyChange:
-    """A key of the stack file that the change touches.
-
-    Attributes:
-        key: its full name, such as ``tpuflex:slice.accelerator_type``.
-        before: its value as text; empty where it was not there.
-        after: its value as text; empty where it is not there any more.
-    """
-
-    key: str
-    before: str
-    after: str
-
-    def to_json(self) -> dict[str, str]:
-        """The key in the document of ``tpuflex preview --json``."""
-        return {"key": self.key, "before": self.before, "after": self.after}
-
-
-@dataclass(frozen=True, slots=True)
-class Base:
-    """The stack before the change.
-
-    Attributes:
-        ref: the Git reference that it was read from, as it was typed.
-        change: what the change does to the stack file.
-        settings: the settings before; None where there were none, or none that are valid.
-        other_name: the stack's name before or after it was renamed.
-        keys: the keys that the change touches.
-    """
-
-    ref: str
-    change: FileChange
-    settings: StackSettings | None = None
-    other_name: str = ""
-    keys: Sequence[KeyChange] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PreviewReport:
+class Preview:
     """A plan with all that its reviewer has to know.
 
     Attributes:
@@ -151,7 +124,7 @@ class PreviewReport:
         away: what becomes of an endpoint that serves; None if it stays.
         base: the stack before the change, if that was asked for.
         rehearsed: whether the plan was made on the embedded cloud in place of Google's.
-        foreseen: what ``up`` would do, or refuse, before it requests chips.
+        before_chips: what ``up`` would do, or refuse, before it requests chips.
     """
 
     stack: str
@@ -165,7 +138,7 @@ class PreviewReport:
     away: Away | None = None
     base: Base | None = None
     rehearsed: bool = False
-    foreseen: Foreseen = NOTHING
+    before_chips: BeforeChips = NOTHING_BEFORE
 
     @property
     def deleted(self) -> bool:
@@ -185,7 +158,7 @@ class PreviewReport:
         return {
             **self.plan.to_json(),
             "digest": self.digest,
-            "foreseen": self.foreseen.to_json(),
+            "foreseen": self.before_chips.to_json(),
             "file_change": None if base is None else base.change,
             "keys": [] if base is None else [key.to_json() for key in base.keys],
             "runs": {
@@ -244,6 +217,132 @@ def away(settings: StackSettings, plan: EnginePlan, status: SliceStatus | None) 
     )
 
 
-def slice_step(plan: EnginePlan) -> Step | None:
-    """What ``plan`` does with the slice; None if it does not touch one."""
-    return next((step for step in plan.steps if step.type == QUEUED_RESOURCE), None)
+def preview(cloud: Connection, *, base: Base | None = None, report: Report = silent) -> Preview:
+    """What ``up`` would do to a stack, and what it would cost; nothing is changed.
+
+    The plan may break rules of policy, which are in it.
+
+    Args:
+        cloud: the stack's cloud. Of a stack whose file is deleted, that of the file as it was.
+        base: the stack before the change that is previewed.
+        report: takes the progress.
+
+    Raises:
+        AlreadyExistsError: another state has made what is there.
+        TpuflexError: there is no preview.
+    """
+    if base is not None and base.change == "deleted":
+        return _left_behind(cloud, base, report)
+    cloud = planned_by_files(cloud, reading=True)
+    stack = cloud.stack
+    with _plan_only(cloud, report) as stack_run:
+        plan = stack_run.plan(reader=True)
+        require_free_names(cloud, stack_run, plan.plan, report)
+    before_chips = look_before_chips(
+        stack_run.preparation,
+        plan.plan,
+        key_unread=stack_run.key_unread,
+    )
+    status, unread = _slice(cloud, plan)
+    at = cloud.now()
+    return Preview(
+        stack=stack.name,
+        project=stack.project.name,
+        plan=plan,
+        digest=plan_digest(plan.plan),
+        at=at,
+        after=asked_for(stack.settings, at),
+        now=_now(stack, plan, status),
+        unread=unread,
+        away=away(stack.settings, plan.plan, status),
+        base=base,
+        rehearsed=stack.rehearsed,
+        before_chips=before_chips,
+    )
+
+
+def _left_behind(cloud: Connection, base: Base, report: Report) -> Preview:
+    """What a deleted stack file leaves behind: all that its state has."""
+    stack = cloud.stack
+    with _plan_only(cloud, report) as stack_run:
+        engine_plan = stack_run.engine.preview_destroy()
+    plan = StackPlan(stack, engine_plan, run_cost(stack.settings))
+    status, unread = _slice(cloud, plan)
+    return Preview(
+        stack=stack.name,
+        project=stack.project.name,
+        plan=plan,
+        digest=plan_digest(engine_plan),
+        at=cloud.now(),
+        after=None,
+        now=_now(stack, plan, status),
+        unread=unread,
+        base=base,
+        rehearsed=stack.rehearsed,
+    )
+
+
+@contextmanager
+def _plan_only(cloud: Connection, report: Report) -> Iterator[StackRun]:
+    """The engine on the stack of ``cloud``, which the backend may not know and does not get to
+    know: then the plan is made with an empty state that goes away with it, so that somebody who may
+    only read the backend can plan a new stack.
+
+    Raises:
+        EngineError: the backend refuses.
+    """
+    stack = cloud.stack
+    stack_run = StackRun(cloud, report)
+    with _as_it_was(stack.project.stacks / f"Pulumi.{stack.name}.yaml"):
+        if stack_run.engine.exists():
+            yield stack_run
+            return
+        with tempfile.TemporaryDirectory(prefix="tpuflex-plan-") as directory:
+            environ = {key: value for key, value in cloud.environ.items() if key not in _BACKEND}
+            environ["PULUMI_BACKEND_URL"] = f"file://{directory}"
+            if "PULUMI_CONFIG_PASSPHRASE_FILE" not in environ:
+                # Nothing of a plan is kept; a stack file with a salt still wants its passphrase.
+                environ.setdefault("PULUMI_CONFIG_PASSPHRASE", "")
+            yield StackRun(replace(cloud, environ=environ), report)
+
+
+@contextmanager
+def _as_it_was(file: Path) -> Iterator[None]:
+    """Leave a stack file as it is, or away: the engine writes the salt of a passphrase to one that
+    has none."""
+    text = file.read_bytes() if file.is_file() else None
+    try:
+        yield
+    finally:
+        if text is None:
+            file.unlink(missing_ok=True)
+        elif file.read_bytes() != text:
+            file.write_bytes(text)
+
+
+def _slice(cloud: Connection, plan: StackPlan) -> tuple[SliceStatus | None, str]:
+    """The slice that exists, and why it cannot be told whether there is one."""
+    step = slice_step(plan.plan)
+    zones = step.before.get("zones") if step is not None else None
+    known = [str(zone) for zone in zones] if isinstance(zones, list) else []
+    stack = cloud.stack
+    try:
+        status = slice_status(
+            stack.settings,
+            stack.names,
+            cloud.tpu,
+            now=cloud.now(),
+            recorded=lambda: known,
+        )
+    except NotFoundError:
+        return None, ""
+    except (AccessError, ApiError) as error:
+        return None, error.message
+    return status, ""
+
+
+def _now(stack: Stack, plan: StackPlan, status: SliceStatus | None) -> Run | None:
+    step = slice_step(plan.plan)
+    if status is None:
+        return None
+    return running(stack.settings, status, step.before if step is not None else {})
