@@ -120,7 +120,9 @@ def on_cloud(
                 project="tpuflex-dev",
                 gcp_plugin_port=plugin.port,
             )
-            environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **variables}
+            # The engine of this checkout is found as any other on PATH would be.
+            path = f"{pulumi_engine.path.parent}:{os.environ['PATH']}"
+            environ = {"PATH": path, "HOME": str(tmp_path), **variables}
             environ |= {SPEED_VARIABLE: str(speed)} if speed != 1.0 else {}
             yield Embedded(root, cloud, environ, pulumi_engine)
         finally:

@@ -59,10 +59,9 @@ def command(
     project = open_project(embedded.root, embedded.environ)
     file = project.stack_file(stack)
     opened = Stack(project, stack, file, load_stack_file(file, deploying=False).settings)
-    path = f"{embedded.engine.path.parent}:{embedded.environ['PATH']}"
-    environ = {**embedded.environ, "PATH": path}
+    environ = embedded.environ
     invocation = Invocation(environ=environ, chosen_stack=stack, json=json_, yes=yes)
-    return invocation, Connection(opened, embedded.environ)
+    return invocation, Connection(opened, environ)
 
 
 def begin(embedded: Embedded, word: str) -> subprocess.Popen[bytes]:

@@ -22,10 +22,11 @@ def up(embedded: Embedded, *skipped: str) -> None:
     """`tpuflex up`, at a terminal where somebody does not agree."""
     project = open_project(embedded.root, embedded.environ)
     stack = Stack(project, "dev", project.stack_file("dev"), embedded.settings)
-    # The engine of this checkout, found as any other on PATH would be.
-    path = f"{embedded.engine.path.parent}:{embedded.environ['PATH']}"
-    invocation = Invocation(environ={**embedded.environ, "PATH": path})
-    run_up(invocation, Connection(stack, embedded.environ), skipped_checks=skipped)
+    run_up(
+        Invocation(environ=embedded.environ),
+        Connection(stack, embedded.environ),
+        skipped_checks=skipped,
+    )
 
 
 def strict(embedded: Embedded, areas: JsonObject) -> None:

@@ -41,8 +41,7 @@ def command(home: Embedded) -> tuple[Invocation, Connection]:
     """What a command on the dev stack works with."""
     project = open_project(home.root, home.environ)
     stack = Stack(project, "dev", project.stack_file("dev"), home.settings)
-    path = f"{home.engine.path.parent}:{home.environ['PATH']}"
-    invocation = Invocation(environ={**home.environ, "PATH": path}, json=True, yes=True)
+    invocation = Invocation(environ=home.environ, json=True, yes=True)
     return invocation, Connection(stack, home.environ)
 
 
