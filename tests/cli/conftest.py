@@ -16,13 +16,13 @@ from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run
 from tpuflex.project import open_project
 from tpuflex.stack.connection import Connection
-from tpuflex.stack.stack import Stack, open_stack
+from tpuflex.stack.stack import Stack, read_stack
 
 
 @pytest.fixture
 def stack(project: Path) -> Stack:
     """The stack of that project."""
-    return open_stack(open_project(project, {}), "dev")
+    return read_stack(open_project(project, {}), "dev")
 
 
 @pytest.fixture

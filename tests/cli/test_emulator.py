@@ -18,7 +18,7 @@ from tpuflex.google.credentials import Kind, describe
 from tpuflex.project import open_project
 from tpuflex.stack.connection import connect
 from tpuflex.stack.emulator import CREDENTIAL_KINDS
-from tpuflex.stack.stack import open_stack
+from tpuflex.stack.stack import read_stack
 
 
 def test_strictness_is_shown_set_and_kept_over_a_reset(type_in: TypeIn) -> None:
@@ -60,7 +60,7 @@ def test_the_kinds_are_the_embedded_clouds() -> None:
 def test_credentials_of_each_kind(type_in: TypeIn, project: Path) -> None:
     """4: each kind as Google's clients find it; tpuflex uses what the shell, or else the
     strictness, says; what there is not is refused."""
-    stack = open_stack(open_project(project, {}), "dev")
+    stack = read_stack(open_project(project, {}), "dev")
 
     def environ_of(**shell: str) -> Mapping[str, str]:
         shell = {"PATH": "/bin", "HOME": str(project), **shell}

@@ -14,7 +14,7 @@ from tpuflex.cli.invocation import Invocation
 from tpuflex.project import open_project
 from tpuflex.stack.emulator import Daemon
 from tpuflex.stack.environment import google_environment
-from tpuflex.stack.stack import open_stack
+from tpuflex.stack.stack import read_stack
 
 
 class TestEnvironment:
@@ -66,7 +66,7 @@ class TestEnvironment:
     ) -> None:
         """A backend that the user names is not silently left out."""
         opened = open_project(project, {})
-        stack = open_stack(opened, "dev")
+        stack = read_stack(opened, "dev")
         daemon = Daemon(opened.home)
         daemon.start(0)
         shell = {"PATH": os.environ["PATH"], "HOME": str(project)}

@@ -20,12 +20,12 @@ from tpuflex.google.required_apis import APIS, LIBRARY_APIS, needed_apis
 from tpuflex.project import open_project
 from tpuflex.settings.load import parse
 from tpuflex.stack.connection import Connection
-from tpuflex.stack.stack import open_stack
+from tpuflex.stack.stack import read_stack
 
 
 def cloud_of(project: Path, apis: Project, kind: str = "google", **settings_: object) -> Connection:
     """The dev stack on a new project of Google's, or of the embedded cloud."""
-    stack = open_stack(open_project(project, {}), "dev")
+    stack = read_stack(open_project(project, {}), "dev")
     update = {"cloud": kind, "project": PROJECT, **settings_}
     settings = stack.settings.model_copy(update=update)
     cloud = Connection(replace(stack, settings=settings), {})

@@ -21,7 +21,7 @@ from tpuflex.planning.model_files import ServerNeeds, WeightsProblem
 from tpuflex.project import open_project
 from tpuflex.settings.model import WeightsSettings
 from tpuflex.stack.connection import Connection
-from tpuflex.stack.stack import Stack, open_stack
+from tpuflex.stack.stack import Stack, read_stack
 from tpuflex.weights import bucket as weights
 from tpuflex.weights.checkpoint_directory import LocalModel
 from tpuflex.weights.push import Push, PushReport
@@ -94,7 +94,7 @@ class Case:
 
 def case(project: Path, **weights: object) -> Case:
     """The dev stack with these settings of its weights, on a cloud with our weights."""
-    stack = open_stack(open_project(project, {}), "dev")
+    stack = read_stack(open_project(project, {}), "dev")
     settings = WeightsSettings.model_validate(weights)
     model = stack.settings.model.model_copy(update={"weights": settings})
     stack = replace(stack, settings=stack.settings.model_copy(update={"model": model}))
@@ -319,7 +319,7 @@ class NoSecrets:
 
 def test_a_certificate_without_a_value_is_refused_before_anything_is_made(project: Path) -> None:
     """An `up` that found this out later would stop half done."""
-    stack = open_stack(open_project(project, {}), "dev")
+    stack = read_stack(open_project(project, {}), "dev")
     pinned = stack.settings.secrets.model_copy(update={"tls_certificate_version": 1})
     stack = replace(stack, settings=stack.settings.model_copy(update={"secrets": pinned}))
     preparation = on(stack).preparation

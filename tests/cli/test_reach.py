@@ -32,7 +32,7 @@ from tpuflex.project import open_project
 from tpuflex.stack import connection as stack_connection
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.emulator import Daemon
-from tpuflex.stack.stack import Stack, open_stack
+from tpuflex.stack.stack import Stack, read_stack
 
 #: A gcloud that serves a completion where its ssh would forward to the host.
 _GCLOUD = """#!{python}
@@ -81,7 +81,7 @@ WHY = "10.0.0.2 is a private address, and tpuflex:network.allowed_cidrs lets nob
 @pytest.fixture
 def google(project: Path, monkeypatch: pytest.MonkeyPatch) -> Stack:
     """A stack on Google whose slice is at a private address."""
-    dev = open_stack(open_project(project, {}), "dev")
+    dev = read_stack(open_project(project, {}), "dev")
     found = status(address="10.0.0.2")
     monkeypatch.setattr(endpoint_connection, "slice_status", lambda *_, **__: found)
     monkeypatch.setattr(endpoint_status, "slice_status", lambda *_, **__: found)

@@ -24,7 +24,7 @@ from tpuflex.google.credentials import QUOTA_PROJECT_VARIABLE
 from tpuflex.google.required_apis import APIS
 from tpuflex.project import open_project
 from tpuflex.stack.connection import Connection
-from tpuflex.stack.stack import Stack, open_stack
+from tpuflex.stack.stack import Stack, read_stack
 
 DIGEST = f"sha256:{'1' * 64}"
 PROJECT = "v1/projects/tpuflex-dev"
@@ -114,7 +114,7 @@ def healthy(project: Path, tmp_path: Path) -> Iterator[Doctor]:
         tmp_path: an empty directory.
     """
     with EmbeddedCloud(tmp_path / "emulator", token=TOKEN) as running:
-        found = Doctor(running, open_stack(open_project(project, {}), "dev"), running.url)
+        found = Doctor(running, read_stack(open_project(project, {}), "dev"), running.url)
         found.change("serving", image=f"{MIRROR}/vllm/vllm-tpu@{DIGEST}")
         services: list[JsonValue] = [api.service for api in APIS]
         found.call("POST", f"{PROJECT}/services:batchEnable", {"serviceIds": services})

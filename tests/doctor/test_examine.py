@@ -11,13 +11,13 @@ from tpuflex.doctor.check import Group, Standing
 from tpuflex.doctor.examine import examine
 from tpuflex.errors import NotFoundError, SettingsError, TpuflexError
 from tpuflex.project import open_project
-from tpuflex.stack.stack import open_stack
+from tpuflex.stack.stack import read_stack
 
 
 def test_a_program_gets_what_the_command_prints(project: Path, capsys: Captured) -> None:
     """Nothing is printed, started or made: the report has it all, and its JSON form."""
     said: list[str] = []
-    stack = open_stack(open_project(project, {}), "dev")
+    stack = read_stack(open_project(project, {}), "dev")
 
     report = examine(stack, {"HOME": str(project)}, project, said.append)
 

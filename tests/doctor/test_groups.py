@@ -43,7 +43,7 @@ from tpuflex.planning.model_files import WeightsProblem
 from tpuflex.project import open_project
 from tpuflex.roles.roles import Command, When, roles
 from tpuflex.settings.model import StackSettings
-from tpuflex.stack.stack import open_stack
+from tpuflex.stack.stack import read_stack
 from tpuflex.weights.stored_set import WeightsCheck
 from tpuflex.weights.trust import Choice
 
@@ -63,7 +63,7 @@ def shown(capsys: Captured) -> Callable[[Sequence[Check]], str]:
 
 @pytest.fixture
 def settings(project: Path) -> StackSettings:
-    return open_stack(open_project(project, {}), "dev").settings
+    return read_stack(open_project(project, {}), "dev").settings
 
 
 Shown = Callable[[Sequence[Check]], str]

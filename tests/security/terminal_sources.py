@@ -28,7 +28,7 @@ from tpuflex.operate.question import Question, stream_answer
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.project import open_project
 from tpuflex.queued_resource.states import Lifecycle
-from tpuflex.stack.stack import open_stack
+from tpuflex.stack.stack import read_stack
 from tpuflex.terminal.output import Output
 from tpuflex.terminal.progress import EngineProgress, HostProgress
 
@@ -63,7 +63,7 @@ def _status(host: HostReport, error: str = "") -> None:
         node_state="READY",
         host=host,
     )
-    stack = open_stack(open_project(ROOT, {}), "dev")
+    stack = read_stack(open_project(ROOT, {}), "dev")
     show_status(Invocation(environ={}).output, EndpointStatus(stack, status, NOON))
 
 

@@ -41,6 +41,8 @@ RANKS: dict[str, int] = {
     "sizing": 10,
     "weights": 9,
     "stack": 8,
+    # Opens a stack with what reads the files of its model.
+    "stack.opening": 10,
     "terminal": 8,
     # What callers are told: the terminal shows it.
     "stack.progress": 7,

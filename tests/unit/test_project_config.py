@@ -11,7 +11,7 @@ from tests.unit.stack_sections import TPU_IMAGE
 from tpuflex.errors import SettingsError
 from tpuflex.project import open_project
 from tpuflex.settings.load import load_stack_file
-from tpuflex.stack.stack import open_stack
+from tpuflex.stack.stack import read_stack
 
 PROJECT = """\
 name: acme
@@ -203,6 +203,6 @@ def test_p13_it_counts_wherever_the_stack_files_are(how: str, tmp_path: Path) ->
     if not folder:
         (root / "Pulumi.prod.yaml").symlink_to(beside / "Pulumi.prod.yaml")
 
-    settings = open_stack(open_project(root, {}), "prod").settings
+    settings = read_stack(open_project(root, {}), "prod").settings
 
     assert (settings.project, settings.model.name) == ("acme-serving", "google/gemma-4-E4B-it")

@@ -139,30 +139,24 @@ class Invocation:
             NotFoundError: no project, or no such stack.
             SettingsError: the stack file is wrong.
         """
-        from tpuflex.stack.stack import open_stack
-        from tpuflex.weights.known_files import reader_of
+        from tpuflex.stack.opening import open_stack
 
-        planned = deploying or by_catalog
-        stack = open_stack(
-            self.project,
+        return open_stack(
+            self.directory,
             self.stack,
+            self.environ,
+            self.output.progress,
             deploying=deploying,
-            rehearsing=self.rehearsing,
-            opener=partial(self.opened_config, self.stack),
-            files=reader_of(self.project.root, later=files_later) if planned else None,
+            by_catalog=by_catalog,
+            files_later=files_later,
         )
-        if by_catalog:
-            stack.check_catalog()
-        for finding in stack.set_aside:
-            self.output.progress(f"Warning: {finding}")
-        return stack
 
     def open_named(self, name: str) -> Stack:
         """Read the stack file of ``name``, whether it can be deployed or not; of it nothing is
         said."""
-        from tpuflex.stack.stack import open_stack
+        from tpuflex.stack.stack import read_stack
 
-        return open_stack(
+        return read_stack(
             self.project,
             name,
             deploying=False,
@@ -182,13 +176,6 @@ class Invocation:
         Raises:
             TpuflexError: it cannot open them.
         """
-        from tpuflex.engine.commands import Target
-        from tpuflex.engine.find import ensure
-        from tpuflex.engine.opened_config import opened_config
-        from tpuflex.stack.environment import google_environment
+        from tpuflex.stack.opening import opened_config
 
-        project = self.project
-        engine = ensure(project.home, self.environ, self.output.progress)
-        environ = google_environment(self.environ, project.home, backend=project.backend)
-        target = Target(root=project.root, stack=stack, engine=engine, environ=environ)
-        return opened_config(target, project.stack_file(stack).name)
+        return opened_config(self.project, stack, self.environ, self.output.progress)

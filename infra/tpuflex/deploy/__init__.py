@@ -1,1 +1,50 @@
-"""What the engine does for a stack: preparation, plan, run, teardown."""
+"""What the engine does for a stack: a function for each command.
+
+They take a :class:`~tpuflex.stack.connection.Connection`, return values, tell what goes on to a
+callback, and ask through one.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tpuflex.deploy.approval import Approval
+    from tpuflex.deploy.leftovers import sweep
+    from tpuflex.deploy.many_teardowns import down_many
+    from tpuflex.deploy.stack_preview import Preview, preview
+    from tpuflex.deploy.stack_up import UpResult, up
+    from tpuflex.deploy.state_recovery import recover
+    from tpuflex.deploy.teardown import down
+
+#: Public name -> the module that has it, which is loaded on first use: the names cost nothing.
+_MODULES = {
+    "Approval": "approval",
+    "Preview": "stack_preview",
+    "UpResult": "stack_up",
+    "down": "teardown",
+    "down_many": "many_teardowns",
+    "preview": "stack_preview",
+    "recover": "state_recovery",
+    "sweep": "leftovers",
+    "up": "stack_up",
+}
+
+__all__ = [
+    "Approval",
+    "Preview",
+    "UpResult",
+    "down",
+    "down_many",
+    "preview",
+    "recover",
+    "sweep",
+    "up",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

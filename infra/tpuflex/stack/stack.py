@@ -98,7 +98,7 @@ class Stack:
         return self.own_files if self.rehearsed else self.project.root
 
 
-def open_stack(
+def read_stack(
     project: Project,
     stack: str,
     *,

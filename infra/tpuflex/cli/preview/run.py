@@ -14,7 +14,7 @@ from tpuflex.deploy.base_commit import Base, BaseCommit, base_of
 from tpuflex.deploy.policy import require_allowed, require_present_waivers
 from tpuflex.deploy.stack_preview import Preview, preview
 from tpuflex.errors import TpuflexError
-from tpuflex.stack.stack import open_stack
+from tpuflex.stack.stack import read_stack
 
 if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
@@ -114,7 +114,7 @@ def _preview(invocation: Invocation, ref: str) -> Preview:
     with tempfile.TemporaryDirectory(prefix="tpuflex-base-") as directory:
         before = commit.export(Path(directory), change.name_before)
         if change.change == "deleted" and before is not None:
-            stack = open_stack(
+            stack = read_stack(
                 project,
                 change.stack,
                 file=before,
