@@ -109,7 +109,7 @@ class CheckpointReader:
         from tpuflex.stack.connection import connect
         from tpuflex.stack.environment import HUB_TOKEN_VARIABLE
         from tpuflex.weights.checkpoint import read_checkpoint, read_files
-        from tpuflex.weights.source import hasty_hub_client
+        from tpuflex.weights.source import hub_client_without_retries
 
         environ = self.environ
         if self.stack is not None and self.stack.embedded and not isinstance(place, Path):
@@ -119,7 +119,7 @@ class CheckpointReader:
                 place, environ=environ, today=self.today, progress=self._progress
             )
         name = place.repository
-        client = hasty_hub_client(environ, self.environ.get(HUB_TOKEN_VARIABLE, ""))
+        client = hub_client_without_retries(environ, self.environ.get(HUB_TOKEN_VARIABLE, ""))
         return client.reading(
             place,
             lambda files, commit: read_files(

@@ -24,7 +24,7 @@ from tpuflex.settings.weights_source import always_the_same
 from tpuflex.weights.copies import fill_regions, filling_texts, lacking_texts, weights_set
 from tpuflex.weights.library import in_library, require_programs_key
 from tpuflex.weights.push_record import PushedWeights, remember
-from tpuflex.weights.source import check_source, check_source_reading, weights_origin
+from tpuflex.weights.source import check_source, check_source_reading, source_model
 from tpuflex.weights.stack_push import push_weights
 from tpuflex.weights.stack_weights import require_pinned, require_shared
 from tpuflex.weights.stored_set import files_text
@@ -298,7 +298,7 @@ class EndpointPreparation:
             raise missing(weights)
         report = push_weights(
             self.weights,
-            weights_origin(stack, source, self.report, lambda: self.cloud),
+            source_model(stack, source, self.report, lambda: self.cloud),
             self.report,
             self.cancelled,
             unless_there=unknown(weights, trust) if choice is Choice.COMPARE else None,

@@ -37,7 +37,7 @@ from tpuflex.queued_resource.states import Lifecycle
 from tpuflex.settings.weights_source import PackagedModel
 from tpuflex.stack.progress import Consent, Progress, Report, require_consent, silent
 from tpuflex.weights.known_files import planned_by_files
-from tpuflex.weights.source import check_source, weights_origin
+from tpuflex.weights.source import check_source, source_model
 
 if TYPE_CHECKING:
     from tpuflex.engine.events import EnginePlan
@@ -193,7 +193,7 @@ def _fetch(cloud: Connection, plan: StackPlan, report: Report) -> None:
         ensure_image(stack.settings.serving.image, stack.project.home, report)
     source = stack.settings.model.weights.source
     if isinstance(source, PackagedModel) and BUCKET in changed:
-        weights_origin(stack, source, report, lambda: cloud)
+        source_model(stack, source, report, lambda: cloud)
 
 
 SKIP_OPTION = "--skip-check"

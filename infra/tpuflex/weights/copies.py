@@ -197,7 +197,6 @@ def _copy(
     *,
     again: bool,
 ) -> PushReport:
-
     with transfer(report, f"  copying  weights to {near.elsewhere}") as show:
 
         def progress(done: int, total: int) -> None:

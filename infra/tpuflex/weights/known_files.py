@@ -15,7 +15,7 @@ from tpuflex.weights.checkpoint import read_files
 from tpuflex.weights.source import (
     checkpoint_here,
     files_here,
-    hasty_hub_client,
+    hub_client_without_retries,
     hub_token,
     objects_at,
 )
@@ -157,7 +157,7 @@ def _of_source(cloud: Connection, *, reading: bool) -> Checkpoint:
                 return _read(cloud, objects_at(cloud, source), str(source))
             case HubSource():
                 token = cloud.hub_token if reading else hub_token(cloud)
-                return hasty_hub_client(cloud.environ, token).reading(
+                return hub_client_without_retries(cloud.environ, token).reading(
                     source,
                     lambda files, commit: _read(
                         cloud, files, str(HubSource(source.repository, commit))

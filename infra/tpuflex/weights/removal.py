@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
@@ -14,6 +14,7 @@ from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
 from tpuflex.stack.progress import require_consent
+from tpuflex.weights.model import in_threads
 from tpuflex.weights.stack_weights import StackWeights, is_shared, weights_in
 from tpuflex.weights.storage_errors import translated
 from tpuflex.weights.stored_set import TIMEOUT, SetObjects, beside_of
@@ -33,7 +34,6 @@ _UNDER_WAY_TEXT = (
     "something was written there within 24 hours: a push may be under way. If none is, name the set"
     " beside --unfinished"
 )
-_AT_ONCE = 8
 
 
 #: What to do about sets that are used.
@@ -245,14 +245,7 @@ def remove(removal: Removal) -> None:
             _delete(removal.bucket, removal.manifest, if_metageneration_match=metageneration)
         else:
             _require_no_other(removal)
-        with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-            jobs = [pool.submit(_delete, removal.bucket, blob) for blob in removal.files]
-            try:
-                for job in jobs:
-                    job.result()
-            except BaseException:
-                pool.shutdown(wait=True, cancel_futures=True)
-                raise
+        in_threads(partial(_delete, removal.bucket), removal.files)
         if removal.whole:
             _require_no_other(removal)
 

@@ -71,7 +71,7 @@ _DOWNLOAD = (
 )
 
 
-def weights_origin(
+def source_model(
     stack: Stack, source: Source, say: Say, connect: Callable[[], Connection]
 ) -> LocalModel | RemoteModel:
     """What a push of ``source`` pushes: the model in a directory, converted if necessary; or one
@@ -176,7 +176,7 @@ def hash_weights(
     if directory is not None:
         model = named_model(stack, directory, report)
     elif settings.weights.source is not None:
-        model = weights_origin(stack, settings.weights.source, report, connect)
+        model = source_model(stack, settings.weights.source, report, connect)
     else:
         return None
     if len(model.sums()) == len(model.paths):
@@ -378,7 +378,7 @@ def hub_client(cloud: Connection) -> HubClient:
     return _client(cloud.environ, lambda: hub_token(cloud), cloud.timing)
 
 
-def hasty_hub_client(environ: Mapping[str, str], token: str) -> HubClient:
+def hub_client_without_retries(environ: Mapping[str, str], token: str) -> HubClient:
     """A client of the Hub that asks once, for what can be done without."""
     return _client(environ, lambda: token, Timing(steady, time.time, lambda _: True, random.random))
 

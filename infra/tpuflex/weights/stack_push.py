@@ -18,7 +18,7 @@ from tpuflex.weights.copies import fill_regions, filling_texts, weights_set
 from tpuflex.weights.known_files import known_by_source
 from tpuflex.weights.push import Push, PushReport, push_report
 from tpuflex.weights.push_record import PushedWeights, remember
-from tpuflex.weights.source import check_source, named_model, weights_origin
+from tpuflex.weights.source import check_source, named_model, source_model
 from tpuflex.weights.stack_weights import (
     StackWeights,
     is_shared,
@@ -103,7 +103,7 @@ def push(
         check_source(cloud.stack, cloud)
         cloud = known_by_source(cloud)
         make_bucket(cloud)
-        model = weights_origin(cloud.stack, source, report, lambda: cloud)
+        model = source_model(cloud.stack, source, report, lambda: cloud)
     else:
         return _fill_alone(StackWeights(cloud), report, make_bucket)
     home = StackWeights(cloud)
