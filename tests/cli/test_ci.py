@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cli.test_base import commit, git
 from tests.cli.typing import TypeIn
+from tests.deploy.test_base_commit import commit, git
 from tests.goldens.golden_texts import assert_golden
 from tpuflex import __version__
 from tpuflex.scaffold.workflows import (

@@ -134,7 +134,11 @@ def test_a_damaged_home_wants_its_directory(doctor: Doctor, checkpoint: Path) ->
     remove(doctor, HOME, f"{prefix_of(doctor)}/model.safetensors")
     lines: list[str] = []
     preparation = EndpointPreparation(StackWeights(doctor.cloud), lines_to(lines), lambda: False)
-    for command in (preparation.foretell, preparation._ensure_weights, lambda: push(doctor, None)):
+    for command in (
+        preparation.plan_weights,
+        preparation._ensure_weights,
+        lambda: push(doctor, None),
+    ):
         with pytest.raises(WeightsError, match="cannot be served") as caught:
             command()
         assert str(caught.value.hint) == "Run: tpuflex weights push DIRECTORY --stack dev"

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.cli.test_prepare import OURS, TRUNCATED
 from tests.cli.typing import Captured, TypeIn
+from tests.deploy.test_preparation import OURS, TRUNCATED
 from tpuflex.boot.places import weights_prefix
 from tpuflex.cli.weights.run import show_verification
 from tpuflex.errors import WeightsError

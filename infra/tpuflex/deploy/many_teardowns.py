@@ -17,6 +17,7 @@ from tpuflex.errors import (
     InterruptedByUser,
     TpuflexError,
 )
+from tpuflex.planning.cost import usd
 from tpuflex.stack.progress import (
     Consent,
     Progress,
@@ -28,8 +29,6 @@ from tpuflex.stack.progress import (
 )
 
 if TYPE_CHECKING:
-    from decimal import Decimal
-
     from tpuflex.inventory.inventory import Inventory
     from tpuflex.stack.connection import Connection
     from tpuflex.stack.stack import Stack
@@ -267,8 +266,8 @@ def _entry(found: Candidate, result: Result) -> dict[str, object]:
         else {"kind": type(error).__name__, "message": error.message, "hint": str(error.hint)},
         "slice": None if status is None else status.state,
         "created": found.created,
-        "usd_per_hour": _number(found.per_hour),
-        "usd_so_far": _number(found.spent),
+        "usd_per_hour": usd(found.per_hour),
+        "usd_so_far": usd(found.spent),
         "inventory": [item.to_json() for item in items],
         "kept_weights": result.kept.weights,
         "not_deleted": [
@@ -276,7 +275,3 @@ def _entry(found: Candidate, result: Result) -> dict[str, object]:
             for each in (planned.not_deleted if planned is not None else ())
         ],
     }
-
-
-def _number(amount: Decimal | None) -> float | None:
-    return None if amount is None else float(amount)

@@ -51,7 +51,7 @@ BUCKET = "gcp:storage/bucket:Bucket"
 
 
 @dataclass(frozen=True, slots=True)
-class Foretold:
+class WeightsPlan:
     """What an `up` would do about the weights.
 
     Attributes:
@@ -142,7 +142,7 @@ class EndpointPreparation:
         from_source: list[str] = []
 
         def weights() -> tuple[str, ...]:
-            found = self.foretell()
+            found = self.plan_weights()
             from_source.extend(filter(None, (found.from_source,)))
             return (*found.lines, *from_source) if reading else found.lines
 
@@ -181,7 +181,7 @@ class EndpointPreparation:
                 f" {weights.stack}` prints to {PIN_KEY}.",
             )
 
-    def foretell(self) -> Foretold:
+    def plan_weights(self) -> WeightsPlan:
         """What :meth:`ready` would do about the weights, as far as that can be seen without asking
         their source.
 
@@ -196,7 +196,7 @@ class EndpointPreparation:
         choice = choose(weights, trust)
         lost = _lost_texts(cloud, weights)
         if choice is Choice.AWAIT:
-            return Foretold(tuple(lost))
+            return WeightsPlan(tuple(lost))
         source = cloud.stack.settings.model.weights.source
         refused = ", and refused if it is not the pinned set" if trust.pinned else ""
         if choice is Choice.PUSH or weights.found is None:
@@ -204,18 +204,20 @@ class EndpointPreparation:
             if _may_change(cloud):
                 refused = "; `up --expect` refuses that unless they are pinned, or pushed before"
             pushed = f"weights: {source} is pushed to {weights.place}{refused}"
-            return Foretold((*lost, *lacking_texts(self.weights)), pushed)
+            return WeightsPlan((*lost, *lacking_texts(self.weights)), pushed)
         lines = (*lost, *filling_texts(self.weights, weights_set(cloud, weights.found)))
         if choice is Choice.COMPARE:
             same = "is served if it is the same, and refused if not"
-            return Foretold(lines, f"weights: {weights.place} is compared with {source}: it {same}")
+            return WeightsPlan(
+                lines, f"weights: {weights.place} is compared with {source}: it {same}"
+            )
         problems = checked(self.weights, weights).problems
         if not problems:
-            return Foretold(lines)
+            return WeightsPlan(lines)
         wrong = f"cannot be served as it is ({problems[0]})"
         require_source(weights, problems)
         again = f"{source} is pushed there again{refused}"
-        return Foretold(lines, f"weights: {weights.place} {wrong}; {again}")
+        return WeightsPlan(lines, f"weights: {weights.place} {wrong}; {again}")
 
     def _look(self) -> str | None:
         try:

@@ -20,7 +20,7 @@ from tests.acceptance.guides.workflow_runner import (
     runner,
     settled,
 )
-from tests.cli.test_base import commit
+from tests.deploy.test_base_commit import commit
 from tests.engine.embedded import ROOT, pulumi_engine
 from tests.goldens.golden_texts import assert_golden
 from tests.unit.stack_sections import pinned

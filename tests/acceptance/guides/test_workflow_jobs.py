@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.guides.workflow_runner import TOKEN_CANARY, Runner, deployed, edited, runner
-from tests.cli.test_base import commit
+from tests.deploy.test_base_commit import commit
 from tests.engine.embedded import ROOT, pulumi_engine
 
 __all__ = ["deployed", "pulumi_engine", "runner"]

@@ -20,7 +20,7 @@ import yaml
 
 from embedded_cloud import daemon
 from tests.acceptance.killed import stack_run
-from tests.cli.test_base import ENVIRON, commit, git
+from tests.deploy.test_base_commit import ENVIRON, commit, git
 from tests.engine.embedded import ROOT, write_project
 from tpuflex.cli.invocation import Invocation
 from tpuflex.engine.find import Engine

@@ -66,7 +66,7 @@ def doctor(project: Path, tmp_path: Path) -> Iterator[Doctor]:
 CHIPS = EnginePlan((step("create", QUEUED_RESOURCE, "vllm"),))
 
 
-def foreseen(doctor: Doctor, plan: EnginePlan = CHIPS) -> BeforeChips:
+def before_up(doctor: Doctor, plan: EnginePlan = CHIPS) -> BeforeChips:
     """What a preview sees, which changes nothing and says nothing meanwhile."""
     before = len(history(doctor))
     said: list[str] = []
@@ -100,7 +100,7 @@ def remove(doctor: Doctor, bucket: str, name: str) -> None:
 
 def test_a_library_that_is_not_there(doctor: Doctor) -> None:
     """Nothing else is looked at: there is nothing to look into."""
-    found = foreseen(doctor)
+    found = before_up(doctor)
 
     (missing,) = found.refuses
     assert isinstance(missing, NotFoundError)
@@ -121,7 +121,7 @@ def test_advice_names_the_stack(doctor: Doctor, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("tpuflex.deploy.preparation.require_certificate", refused)
     doctor.stack = replace(doctor.stack, name="big")
 
-    seen = foreseen(doctor)
+    seen = before_up(doctor)
 
     assert str(seen.refuses[0].hint) == "Run: tpuflex down --stack big"
 
@@ -130,15 +130,15 @@ def test_weights_are_looked_for_in_each_region(doctor: Doctor, tmp_path: Path) -
     """What is missing is refused with the command that brings it; the copy to a further region is
     said with its cost, and so is what is damaged there."""
     make_library(doctor)
-    nothing = foreseen(doctor)
+    nothing = before_up(doctor)
     push(doctor, tiny(tmp_path / "tiny"))
-    copied = foreseen(doctor)
+    copied = before_up(doctor)
     (far,) = StackWeights(doctor.cloud).further()
     push_weights(far, everything_in(tmp_path / "tiny"), print, lambda: False)
-    nothing_left = foreseen(doctor)
+    nothing_left = before_up(doctor)
     prefix = weights_prefix(doctor.stack.settings.model)
     remove(doctor, FAR, f"{prefix}/model.safetensors")
-    damaged = foreseen(doctor)
+    damaged = before_up(doctor)
 
     (missing,) = nothing.refuses
     assert isinstance(missing, WeightsError)
@@ -165,17 +165,17 @@ def test_a_source_is_named_and_not_asked(doctor: Doctor, project: Path) -> None:
         update={"source": LocalDirectory("./tiny")}
     )
     doctor.change("model", weights=weights)
-    pushed = foreseen(doctor)
+    pushed = before_up(doctor)
     push(doctor, project / "tiny")
     prefix = weights_prefix(doctor.stack.settings.model)
     remove(doctor, NEAR, f"{prefix}/model.safetensors")
-    mended = foreseen(doctor)
+    mended = before_up(doctor)
     (doctor.stack.own_files / "pushed-weights.json").unlink()
-    compared = foreseen(doctor)
+    compared = before_up(doctor)
     pin(doctor, project / "tiny", "./tiny")
-    mended_if_pinned = foreseen(doctor)
+    mended_if_pinned = before_up(doctor)
     remove(doctor, NEAR, f"{prefix}/MANIFEST.json")
-    pushed_if_pinned = foreseen(doctor)
+    pushed_if_pinned = before_up(doctor)
 
     place = f"gs://{NEAR}/{prefix}"
     later, first = pushed.does
@@ -241,11 +241,11 @@ def pin(doctor: Doctor, directory: Path, source: str) -> str:
 
 def test_other_weights_under_a_new_pin(doctor: Doctor, project: Path, tmp_path: Path) -> None:
     """`up` would refuse to replace what others may serve, at home and in a further region: both are
-    foreseen, and refused before anything is sent."""
+    seen, and refused before anything is sent."""
     make_library(doctor)
     push(doctor, tiny(tmp_path / "tiny"))
     sha256 = pin(doctor, tiny(project / "other", "two"), "./other")
-    at_home = foreseen(doctor)
+    at_home = before_up(doctor)
     with pytest.raises(ConflictError, match="holds other weights already") as refused:
         push(doctor, project / "other")
     with pytest.raises(ConflictError) as checked:
@@ -253,7 +253,7 @@ def test_other_weights_under_a_new_pin(doctor: Doctor, project: Path, tmp_path: 
 
     doctor.change("slice", zones=("europe-west4-a", "us-east5-a"))
     doctor.change("network", subnetwork_cidrs={"us-east5": "10.128.0.0/20"})
-    elsewhere = foreseen(doctor)
+    elsewhere = before_up(doctor)
     with pytest.raises(ConflictError, match=f"gs://{NEAR}.*Nothing was sent"):
         push(doctor, project / "other")
 
@@ -275,7 +275,7 @@ def test_a_source_that_is_not_here(doctor: Doctor, project: Path) -> None:
     for source in ("./nowhere", "./empty"):
         here = weights.model_copy(update={"source": LocalDirectory(source)})
         doctor.change("model", weights=here)
-        seen[source] = foreseen(doctor)
+        seen[source] = before_up(doctor)
 
     missing = "the source of the weights: the directory ./nowhere is not on this machine"
     assert (seen["./nowhere"].refuses, seen["./nowhere"].unchecked) == ((), (missing,))
@@ -307,7 +307,7 @@ def test_what_a_reader_may_not_read_is_not_checked(
     )
     doctor.strict(permissions={"missing": [permission]})
 
-    found = foreseen(doctor)
+    found = before_up(doctor)
 
     (line,) = [each for each in found.unchecked if what in each]
     assert permission in line
@@ -322,7 +322,7 @@ def test_the_preview_role_may_read_all_of_it(doctor: Doctor, tmp_path: Path) -> 
     doctor.change("secrets", tls_certificate_version=1)
     before = len(history(doctor))
 
-    foreseen(doctor)
+    before_up(doctor)
 
     called = {str(each["method_id"]) for each in history(doctor)[before:]}
     asked = {permission for method in called for permission in needs_of(method) or ()}
@@ -436,4 +436,4 @@ def test_quota_for_one_slice_only_is_told_before_a_hand_over(
 
     assert told in text
     assert bool(text) is bool(told) is ("tpuflex:slice.replace" in text)
-    assert (text in foreseen(doctor, plan).does) is bool(told)
+    assert (text in before_up(doctor, plan).does) is bool(told)
