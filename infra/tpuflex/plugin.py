@@ -23,10 +23,11 @@ from tpuflex.google.timing import Timing
 from tpuflex.naming import VLLM_ENDPOINT
 from tpuflex.project import project_root, require_own_project
 from tpuflex.provider.configuration import DRAIN_VARIABLE, Configuration, endpoints
-from tpuflex.provider.servicer import Connect, Servicer
+from tpuflex.provider.servicer import Servicer
 
 if TYPE_CHECKING:
     from tpuflex.google.queued_resources import TpuClient
+    from tpuflex.provider.resources import Connect
 
 #: A wait for capacity holds its thread for days; no call should have to wait for another.
 _THREADS = 1000

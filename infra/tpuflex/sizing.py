@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.errors import NotFoundError, UsageError, WeightsError
-from tpuflex.planning.first_token import Load
+from tpuflex.planning.anchors import Load
 from tpuflex.planning.memory import MemoryPlan
 from tpuflex.planning.recommend import Recommendation, Requirements, recommend
 from tpuflex.planning.request import NotPlannable

@@ -72,7 +72,7 @@ def test_the_engine_reads_a_copy_without_what_the_real_key_opens(stack: Stack) -
     before = stack.file.read_bytes()
     rehearsal = Rehearsal.below(stack.project.home)
 
-    rehearsal.write_project(stack)
+    rehearsal.write_project(stack.project.name, stack.file)
 
     copy = rehearsal.directory / stack.file.name
     document = yaml.safe_load(copy.read_text())
@@ -206,7 +206,7 @@ def test_a_rehearsal_that_leads_elsewhere_is_refused(
     link.symlink_to(home / to)
 
     with pytest.raises(AccessError, match="symbolic link") as refused:
-        Rehearsal.below(home).write_project(stack)
+        Rehearsal.below(home).write_project(stack.project.name, stack.file)
     words = ["-C", str(stack.project.root), "--yes", "down", "--all"]
 
     assert str(refused.value.hint) == f"Remove the link: rm {link}"

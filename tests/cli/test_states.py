@@ -15,7 +15,6 @@ from tpuflex.errors import EngineError
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.known_state_ids import SeenStates
-from tpuflex.stack.recorded_slices import recorded_requests, recorded_zones
 
 ONE, TWO = "0123456789abcdef0123", "fedcba9876543210fedc"
 
@@ -123,13 +122,13 @@ def test_d2_the_zones_of_all_requests(tmp_path: Path) -> None:
     }
 
     stored = cloud(tmp_path, checkpoint(request))
-    assert recorded_zones(stored) == ("us-west1-a", "us-west1-c")
-    assert recorded_requests(stored) == ("g1 in us-west1-a", "g1 in us-west1-c")
+    assert stored.recorded_zones() == ("us-west1-a", "us-west1-c")
+    assert stored.recorded_requests() == ("g1 in us-west1-a", "g1 in us-west1-c")
 
 
 @pytest.mark.parametrize("state", ["", "[]", "{}", '{"checkpoint": {"latest": null}}'])
 def test_d2_a_state_that_cannot_be_read_names_no_zone(tmp_path: Path, state: str) -> None:
     """It is no reason for `status` to fail: the zones of the stack file are left."""
     stored = cloud(tmp_path, state)
-    assert recorded_zones(stored) == ()
-    assert recorded_requests(stored) == ()
+    assert stored.recorded_zones() == ()
+    assert stored.recorded_requests() == ()

@@ -323,8 +323,13 @@ def test_status_reads_the_state_where_the_cloud_refuses(monkeypatch: pytest.Monk
 
     steps = "tpuflex.operate.endpoint_status"
     monkeypatch.setattr(f"{steps}.slice_status", refused)
-    monkeypatch.setattr(f"{steps}.recorded_requests", lambda _: ("g1 in us-east5-a",))
-    parts = {"stack": StackPart(), "tpu": None, "recorded_zones": None, "now": lambda: NOON}
+    parts: dict[str, Any] = {
+        "stack": StackPart(),
+        "tpu": None,
+        "recorded_zones": None,
+        "now": lambda: NOON,
+    }
+    parts["recorded_requests"] = lambda: ("g1 in us-east5-a",)
     cloud = cast("Connection", SimpleNamespace(**parts))
 
     with pytest.raises(AccessError, match="g1 in us-east5-a: it may still run"):

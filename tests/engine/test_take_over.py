@@ -11,7 +11,7 @@ from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.engine.state import state_ids
 from tpuflex.errors import EngineError
 from tpuflex.google.timing import Timing
-from tpuflex.inventory.ownership import Marker
+from tpuflex.inventory.cloud_resource import Marker
 from tpuflex.naming import LABEL_STATE, STATE_ID
 from tpuflex.recovery.look import LookResult, Presence
 from tpuflex.recovery.owners import Taken

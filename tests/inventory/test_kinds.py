@@ -11,11 +11,10 @@ from tests.provider.fakes import FakeTime
 from tpuflex.errors import NotFoundError
 from tpuflex.google.apis import Apis
 from tpuflex.inventory import kinds
-from tpuflex.inventory.cloud_resource import CloudResource
+from tpuflex.inventory.cloud_resource import CloudResource, Marker
 from tpuflex.inventory.inventory import Item, Scope, take_inventory
 from tpuflex.inventory.kinds import KINDS, Kind
 from tpuflex.inventory.listing import list_all
-from tpuflex.inventory.ownership import Marker
 from tpuflex.operate.sweep import Disposition, leftovers
 from tpuflex.operate.sweep_deletion import delete
 from tpuflex.recovery.look import CloudLook, Presence

@@ -9,9 +9,9 @@ from typing import Any
 from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.google.apis import Apis
 from tpuflex.google.transport import JsonObject
-from tpuflex.inventory.cloud_resource import CloudResource
+from tpuflex.inventory.cloud_resource import CloudResource, Marker
 from tpuflex.inventory.kinds import NODE, Kind, of_type
-from tpuflex.inventory.ownership import Maker, Marker
+from tpuflex.inventory.ownership import Maker
 from tpuflex.naming import ENDPOINT_NAME, QUEUED_RESOURCE, Names
 from tpuflex.operate.sweep import Here
 

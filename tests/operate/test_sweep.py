@@ -25,10 +25,9 @@ from tpuflex.cli.sweep.run import show_swept
 from tpuflex.deploy.leftovers import Swept, sweep_command
 from tpuflex.errors import AccessError
 from tpuflex.google.transport import JsonObject
-from tpuflex.inventory.cloud_resource import CloudResource
+from tpuflex.inventory.cloud_resource import CloudResource, Marker
 from tpuflex.inventory.kinds import BUCKET, KINDS
 from tpuflex.inventory.listing import Listing, list_all, list_slices
-from tpuflex.inventory.ownership import Marker
 from tpuflex.naming import SECRET_ROLES, library_names
 from tpuflex.operate.sweep import Disposition, Leftover, leftovers
 from tpuflex.stack.connection import Connection

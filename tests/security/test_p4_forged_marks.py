@@ -28,9 +28,9 @@ from tests.security.forged import (
     proper_subsets,
     sweep,
 )
-from tpuflex.inventory.cloud_resource import CloudResource
+from tpuflex.inventory.cloud_resource import CloudResource, Marker
 from tpuflex.inventory.kinds import KINDS
-from tpuflex.inventory.ownership import Maker, Mark, Marker, differences, not_as_asked
+from tpuflex.inventory.ownership import Maker, Mark, differences, not_as_asked
 from tpuflex.naming import account_email
 from tpuflex.operate.sweep import Disposition
 from tpuflex.recovery.look import CloudLook, Presence

@@ -143,8 +143,7 @@ def imports(path: Path) -> set[str]:
             assert node.level == 0, f"{path}: relative import"
             module = node.module or ""
             found.add(module)
-            if module in {"tpuflex", "tpuflex.settings"} or module.startswith("embedded_cloud"):
-                found |= {f"{module}.{alias.name}" for alias in node.names}
+            found |= {f"{module}.{alias.name}" for alias in node.names}
     return found
 
 

@@ -15,9 +15,8 @@ from tpuflex.errors import AccessError, ApiError, NotFoundError, ServiceDisabled
 from tpuflex.google.paging import entries, objects, pages
 from tpuflex.google.project import POLICY, account_of, deleted_account
 from tpuflex.inventory import kinds
-from tpuflex.inventory.cloud_resource import CloudResource, described, short_name
+from tpuflex.inventory.cloud_resource import CloudResource, Marker, described, short_name
 from tpuflex.inventory.kinds import Kind
-from tpuflex.inventory.ownership import Marker
 
 if TYPE_CHECKING:
     from tpuflex.google.apis import Apis

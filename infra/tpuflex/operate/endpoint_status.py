@@ -23,7 +23,6 @@ from tpuflex.planning.cost import cost_in
 from tpuflex.planning.stack import planned_memory
 from tpuflex.queued_resource.outcomes import ACCEPTED, BOOTING, Condition
 from tpuflex.stack.progress import Report, silent
-from tpuflex.stack.recorded_slices import recorded_requests
 from tpuflex.startup.served import release
 
 if TYPE_CHECKING:
@@ -148,7 +147,7 @@ def status(cloud: Connection, report: Report = silent, *, tunnel: bool = True) -
             recorded=cloud.recorded_zones,
         )
     except AccessError as error:
-        raise with_last_known(error, recorded_requests(cloud)) from error
+        raise with_last_known(error, cloud.recorded_requests()) from error
     foreign = found.state_id not in {"", *cloud.seen_states.of(stack.name)}
     answers = health(cloud, found, report, tunnel=tunnel) if found.ready else None
     return EndpointStatus(stack, found, cloud.now(), foreign, answers)

@@ -16,7 +16,6 @@ from tpuflex.planning.figure import source_json
 
 if TYPE_CHECKING:
     from tpuflex.catalog.rows import Accelerator, Model
-    from tpuflex.planning.first_token import Load
 
 _31B = "google/gemma-4-31B-it"
 _26B = "google/gemma-4-26B-A4B-it"
@@ -48,6 +47,19 @@ _MIXED_LENGTHS = (
 )
 _CACHED = "prefix caching was on, so prompts that repeat were not computed; fp8 KV cache"
 _SHORT = "requests of 8 tokens of context; length of the answers not stated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What the server has to do.
+
+    Attributes:
+        context: tokens of the longest sequence; the prompt is taken to be as long.
+        concurrency: sequences at once.
+    """
+
+    context: int
+    concurrency: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from tpuflex.planning.anchors import Anchor, anchors_of
+from tpuflex.planning.anchors import Anchor, Load, anchors_of
 from tpuflex.planning.figure import Figure, sources_json
 from tpuflex.planning.throughput import first_token_bound, judge
 
@@ -20,19 +20,6 @@ if TYPE_CHECKING:
 
 #: ``impossible``: arithmetic forbids it. ``missed``, ``met``: a published measurement says so.
 FirstTokenVerdict = Literal["met", "missed", "impossible", "not_known", "not_asked"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    """What the server has to do.
-
-    Attributes:
-        context: tokens of the longest sequence; the prompt is taken to be as long.
-        concurrency: sequences at once.
-    """
-
-    context: int
-    concurrency: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

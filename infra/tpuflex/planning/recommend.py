@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Literal
 
 from tpuflex.catalog.rows import Source
 from tpuflex.catalog.zones import region_of
-from tpuflex.planning.anchors import Published, published
+from tpuflex.planning.anchors import Load, Published, published
 from tpuflex.planning.compatibility import Compatibility, compatibility
 from tpuflex.planning.figure import Figure, ceiling, with_source_table
-from tpuflex.planning.first_token import FirstToken, Load, judge_first_token
+from tpuflex.planning.first_token import FirstToken, judge_first_token
 from tpuflex.planning.memory import MemoryPlan, plan_memory
 from tpuflex.planning.request import CacheType, MemoryRequest, NotPlannable
 from tpuflex.planning.stack_cost import hourly

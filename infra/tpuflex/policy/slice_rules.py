@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.duration import format_duration, google_seconds
 from tpuflex.host.metadata_keys import CONFIG_KEY
+from tpuflex.inventory.cloud_resource import marker_asked
 from tpuflex.inventory.kinds import of_type
-from tpuflex.inventory.ownership import marker_asked
 from tpuflex.naming import LABEL_OWNER, QUEUED_RESOURCE
 from tpuflex.policy.finding import Breach
 from tpuflex.policy.planned import GCP_TPUS, Planned, json_object, unknown

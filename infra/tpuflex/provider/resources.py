@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from pulumi_plugin.log import EngineLog
 from pulumi_plugin.protocol import provider_pb2
@@ -19,8 +19,8 @@ from tpuflex.provider.functions import ArgumentsError, invoke
 from tpuflex.provider.queued_resource import QueuedResources
 from tpuflex.provider.waits import Waits
 
-if TYPE_CHECKING:
-    from tpuflex.provider.servicer import Connect
+#: Connects to the Cloud TPU API, as the provider is configured.
+Connect = Callable[[Configuration, Timing], TpuClient]
 
 
 class Resources:

@@ -36,8 +36,7 @@ from tpuflex.provider.state_id import StateIds
 from tpuflex.provider.waits import Waits
 
 if TYPE_CHECKING:
-    from tpuflex.google.queued_resources import TpuClient
-    from tpuflex.provider.resources import Resources
+    from tpuflex.provider.resources import Connect, Resources
 
 
 class ResourceType(Protocol):
@@ -81,7 +80,6 @@ def type_in(types: Mapping[str, T], urn: str) -> T:
 
 
 Context = grpc.ServicerContext
-Connect = Callable[[configuration.Configuration, Timing], "TpuClient"]
 #: Makes the component that the engine asks for; also gets the address of the engine's log.
 Construct = Callable[[provider_pb2.ConstructRequest, str], provider_pb2.ConstructResponse]
 

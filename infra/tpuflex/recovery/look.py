@@ -18,7 +18,7 @@ from tpuflex.errors import (
 from tpuflex.google.bucket_owner import may_read_buckets
 from tpuflex.google.project import project_number
 from tpuflex.google.queued_resources import TpuClient
-from tpuflex.inventory.cloud_resource import described, short_name
+from tpuflex.inventory.cloud_resource import described, marker_asked, short_name
 from tpuflex.inventory.kinds import (
     NODE,
     SLICE,
@@ -27,7 +27,7 @@ from tpuflex.inventory.kinds import (
     of_type,
 )
 from tpuflex.inventory.listing import list_slices
-from tpuflex.inventory.ownership import marker_asked, not_as_asked, reason
+from tpuflex.inventory.ownership import not_as_asked, reason
 from tpuflex.inventory.resource_ids import Place, places
 from tpuflex.naming import QUEUED_RESOURCE, generation_of
 from tpuflex.queued_resource.name import RequestName

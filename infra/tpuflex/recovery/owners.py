@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.errors import NotFoundError, ServiceDisabledError, TpuflexError
+from tpuflex.inventory.cloud_resource import Marker, marker_of
 from tpuflex.inventory.kinds import Kind, of_type
-from tpuflex.inventory.ownership import Marker, marker_of
 from tpuflex.inventory.resource_ids import Place, places
 
 if TYPE_CHECKING:

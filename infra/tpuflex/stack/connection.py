@@ -5,6 +5,7 @@ For a stack on the embedded cloud, the emulator is started if it is not running.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,9 @@ from tpuflex.engine.gcp_plugin import (
 )
 from tpuflex.engine.own_provider import with_own_provider
 from tpuflex.engine.plugin_credentials import plugins_own, with_quota_project
+from tpuflex.engine.state import Stored, known_ids
+from tpuflex.engine.state_files import file_backend, state_in_file
+from tpuflex.errors import TpuflexError
 from tpuflex.google.apis import Apis, apis
 from tpuflex.google.credentials import describe
 from tpuflex.google.endpoints import Endpoints
@@ -30,6 +34,7 @@ from tpuflex.google.session import authorized_session, require_credentials
 from tpuflex.google.timing import Settling, Timing
 from tpuflex.google.transport import Transport
 from tpuflex.inventory.inventory import Inventory, Scope, take_inventory
+from tpuflex.inventory.resource_ids import zones_in
 from tpuflex.stack.emulator import Daemon
 from tpuflex.stack.environment import (
     HUB_TOKEN_VARIABLE,
@@ -38,13 +43,13 @@ from tpuflex.stack.environment import (
     google_environment,
 )
 from tpuflex.stack.known_state_ids import SeenStates
-from tpuflex.stack.recorded_slices import recorded_zones
 from tpuflex.stack.rehearsal import NO_BACKEND, Rehearsal
 from tpuflex.stack.stack import Stack
 
 if TYPE_CHECKING:
     from tpuflex.naming import SecretRole
 
+_REQUEST = re.compile(r"/locations/([^/]+)/queuedResources/([^/]+)$")
 #: Takes a line of progress.
 Say = Callable[[str], None]
 
@@ -193,12 +198,46 @@ class Connection:
         return SeenStates(self.stack.own_files, self.stack.project.name)
 
     def recorded_zones(self) -> tuple[str, ...]:
-        """The zones where the stack's state has its slice."""
-        return recorded_zones(self)
+        """The zones where the state of the stack has its slice, or has begun to ask for it: its
+        stack file may have been changed since."""
+        return zones_in(_recorded_ids(self))
+
+    def recorded_requests(self) -> tuple[str, ...]:
+        """Each request for a slice that the state has, or has begun, as ``ID in ZONE``."""
+        found = (match for id_ in _recorded_ids(self) if (match := _REQUEST.search(id_)))
+        return tuple(sorted({f"{match[2]} in {match[1]}" for match in found}))
 
     def apis(self) -> Apis:
         """A client of each service that a stack uses."""
         return apis(Endpoints.from_environ(self.environ), self.transport)
+
+
+def _recorded_ids(cloud: Connection) -> frozenset[str]:
+    """The ids in the state; none where there is no state, or none that can be read now."""
+    try:
+        return known_ids(_state(cloud))
+    except TpuflexError:
+        return frozenset()
+
+
+def _state(cloud: Connection) -> Stored:
+    """The state, read from its file without the engine where it is in one.
+
+    Raises:
+        TpuflexError: there is none, or it cannot be read.
+    """
+    project, stack = cloud.stack.project, cloud.stack.name
+    backend = file_backend(cloud.environ.get("PULUMI_BACKEND_URL", ""))
+    if backend is not None:
+        return state_in_file(backend, project.name, stack)
+    from tpuflex.engine.backend import stored_state
+    from tpuflex.engine.commands import Target
+    from tpuflex.engine.find import search
+
+    engine = search(project.home, cloud.environ).engine
+    if engine is None:
+        return {}  # to build one would take minutes
+    return stored_state(Target(cloud.stack.engine_project, stack, engine, cloud.environ), stack)
 
 
 def connect(
@@ -256,7 +295,7 @@ def _embedded_cloud(
     own = embedded_environment(stack, environ, daemon, stand_in=plugin is None, kind=kind)
     if stack.rehearsed:
         rehearsal = Rehearsal.below(stack.project.home)
-        rehearsal.write_project(stack)
+        rehearsal.write_project(stack.project.name, stack.file)
         own |= rehearsal.variables()
     asked, used = environ.get("PULUMI_BACKEND_URL"), own["PULUMI_BACKEND_URL"]
     if asked not in (None, used, NO_BACKEND):

@@ -19,7 +19,6 @@ from tpuflex.files.trusted import own_directory, write_private
 
 if TYPE_CHECKING:
     from tpuflex.settings.model import StackSettings
-    from tpuflex.stack.stack import Stack
 
 #: What a command says first, so that nobody takes what follows for the real thing.
 NOTICE = "REHEARSAL: stacks for Google run on the embedded cloud of this machine, Google sees none."
@@ -65,8 +64,9 @@ class Rehearsal:
         """What the engine's environment has other than that of the embedded cloud."""
         return {"PULUMI_BACKEND_URL": f"file://{self.backend}"}
 
-    def write_project(self, stack: Stack) -> None:
-        """Write the files that the engine reads in place of the project's own."""
+    def write_project(self, project: str, file: Path) -> None:
+        """Write the files that the engine reads in place of those of ``project``, whose stack file
+        ``file`` is."""
         import yaml  # here: not every command that names a rehearsal has a stack
 
         from tpuflex.settings.stack_text import EMBEDDED_SALT
@@ -74,11 +74,11 @@ class Rehearsal:
 
         own_directory(self.backend)
         # The provider is found on PATH, and the program is in the command's own process.
-        project = {"name": stack.project.name, "runtime": "python"}
-        write_private(self.directory / "Pulumi.yaml", yaml.safe_dump(project))
-        document = read_yaml(stack.file.read_text("utf-8")).value
+        manifest = {"name": project, "runtime": "python"}
+        write_private(self.directory / "Pulumi.yaml", yaml.safe_dump(manifest))
+        document = read_yaml(file.read_text("utf-8")).value
         rehearsed = {"encryptionsalt": EMBEDDED_SALT, "config": _readable(document)}
-        write_private(self.directory / stack.file.name, yaml.safe_dump(rehearsed))
+        write_private(self.directory / file.name, yaml.safe_dump(rehearsed))
 
 
 def _require_inside(part: Path, home: Path) -> None:
