@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 UpReport = Callable[[Progress | StackPlan], None]
 
 _ANY_PLAN = Approval()
+#: The option of `tpuflex up` that goes on without a check.
+_SKIP_OPTION = "--skip-check"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +198,6 @@ def _fetch(cloud: Connection, plan: StackPlan, report: Report) -> None:
         source_model(stack, source, report, lambda: cloud)
 
 
-SKIP_OPTION = "--skip-check"
-
-
 def asks_for_chips(plan: EnginePlan) -> bool:
     """Whether ``plan`` requests a slice, a first one or another."""
     return any(
@@ -253,7 +252,7 @@ def require_checks(cloud: Connection, skipped: Collection[str] = ()) -> None:
         return
     failed = [each.name for each, checks in found if first_failure(checks) is not None]
     error = failure.error()
-    options = " ".join(f"{SKIP_OPTION} {name}" for name in failed)
+    options = " ".join(f"{_SKIP_OPTION} {name}" for name in failed)
     others = Advice("`{doctor}` shows all that was looked at")
     error.hint = Advice(
         "{hint}\nNothing was made. {others}; `{up} {options}` goes on in spite of it.",
