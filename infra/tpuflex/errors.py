@@ -49,15 +49,24 @@ class TpuflexError(Exception):
             about no stack.
         exit_code: the process exit code for this kind.
         code: what the provider tells the command line about it, if anything.
+        brief: the message without the call of an API that was refused, for a line of a list.
     """
 
     exit_code: ClassVar[int] = 1
 
-    def __init__(self, message: str, *, hint: Advice | str = "", code: Code | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: Advice | str = "",
+        code: Code | None = None,
+        brief: str = "",
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = Advice.of(hint)
         self.code = code
+        self.brief = brief or message
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message
@@ -180,9 +189,10 @@ class ApiError(TpuflexError):
         url: str = "",
         hint: Advice | str = "",
         code: Code | None = None,
+        brief: str = "",
         retry_after: float = 0.0,
     ) -> None:
-        super().__init__(message, hint=hint, code=code)
+        super().__init__(message, hint=hint, code=code, brief=brief)
         self.status = status
         self.reason = reason
         self.method = method

@@ -395,6 +395,15 @@ REQUESTER_PAYS = Sentence(
     flags=re.IGNORECASE,
 )
 
+#: What errors of Google's library for Cloud Storage begin with: the call that was refused.
+STORAGE_CALL = Sentence(
+    Speaker.GOOGLE,
+    r"^[A-Z]+ https?://\S+: ",
+    "GET https://storage.googleapis.com/storage/v1/b/b/o?prefix=m: me@example.com does not have"
+    " storage.objects.list access to the Google Cloud Storage bucket.",
+    source="google-api-core: google/api_core/exceptions.py, from_http_response",
+)
+
 # -- gcloud, and ssh under it ----------------------------------------------------------------
 
 #: IAP closes a connection that it does not forward with a code of its own (GoogleCloudPlatform/

@@ -3,6 +3,7 @@ boot has failed."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -20,6 +21,7 @@ from tpuflex.engine.events import EnginePlan, Note
 from tpuflex.engine.failure import failure
 from tpuflex.errors import AccessError, EngineError, IncompleteTeardownError, TpuflexError
 from tpuflex.inventory.inventory import Inventory, Item
+from tpuflex.inventory.listing import Unseen
 from tpuflex.inventory.unlisted import NOT_READ, reasons, recorded, unseen_remedy
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.stack.connection import Connection
@@ -85,10 +87,12 @@ def test_another_failure_is_not_repeated() -> None:
 
 
 ZONE = "projects/p/locations/us-east5-a"
-REFUSED = (
-    f"queued resources in us-east5-a: GET https://tpu.googleapis.com/v2alpha1/{ZONE}/x: 403:"
-    f" Permission 'tpu.nodes.list' denied on resource '//tpu.googleapis.com/{ZONE}/queuedResources'"
+DENIED = (
+    "403: Permission 'tpu.nodes.list' denied on resource"
+    f" '//tpu.googleapis.com/{ZONE}/queuedResources'"
 )
+CALL = f"GET https://tpu.googleapis.com/v2alpha1/{ZONE}/x"
+REFUSED = Unseen("queued resources", "us-east5-a", f"{CALL}: {DENIED}", DENIED)
 STATE: list[dict[str, Any]] = [
     {"type": "gcp:dns/managedZone:ManagedZone", "id": "projects/p/managedZones/zone"},
     {"type": QUEUED_RESOURCE, "id": f"{ZONE}/queuedResources/q"},
@@ -119,14 +123,16 @@ def test_what_was_listed_whole_needs_no_state() -> None:
 
 def test_a_reason_is_said_once() -> None:
     """An engineer on call: a wall of the same refusal, one for each kind and zone."""
-    elsewhere = REFUSED.replace("us-east5-a", "us-west1-c")
+    brief = DENIED.replace("us-east5-a", "us-west1-c")
+    elsewhere = replace(REFUSED, where="us-west1-c", brief=brief)
 
-    (line,) = reasons((REFUSED, elsewhere, REFUSED.replace("queued resources in", "nodes in")))
+    (line,) = reasons((REFUSED, elsewhere, replace(REFUSED, what="nodes")))
 
     assert line.startswith(
         "queued resources in us-east5-a and 1 more place, nodes in us-east5-a: 403: Permission"
     )
-    assert reasons(("nodes: z is unreachable",)) == ["nodes: z is unreachable"]
+    unreachable = Unseen("nodes", "", "z is unreachable", "z is unreachable")
+    assert reasons((unreachable,)) == ["nodes: z is unreachable"]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +142,7 @@ def test_a_reason_is_said_once() -> None:
         ("networks: 403: This API method requires billing to be enabled.", "projects link p "),
     ],
 )
-def test_the_remedy_mends_the_cause(unseen: str, remedy: str) -> None:
+def test_the_remedy_mends_the_cause(unseen: object, remedy: str) -> None:
     """An engineer on call: "Run `tpuflex down` again" was all, and ended in the same way."""
     assert remedy in unseen_remedy((unseen,), "p")
     assert unseen_remedy(("nodes: 503",), "p") == ""
@@ -162,7 +168,8 @@ def test_before_the_question(stack: Stack, capsys: Captured) -> None:
 def test_what_could_not_be_compared_is_said(stack: Stack, capsys: Captured) -> None:
     """`down` deleted what it had not been allowed to read, and did not say so: nobody had looked
     whether it was still what the stack had made."""
-    denied = "GET https://iam/x: 403: Permission 'iam.serviceAccounts.get' denied on resource"
+    brief = "403: Permission 'iam.serviceAccounts.get' denied on resource"
+    denied = AccessError(f"GET https://iam/x: {brief}", brief=brief)
     uncompared = {f"urn:pulumi:dev::p::type::{name}": denied for name in ("vllm-host", "other")}
     mine = Ownership({"resources": STATE}, {}, frozenset(), uncompared)
     planned = Planned(mine, True, EnginePlan(()), Inventory((NETWORK,)), ())

@@ -336,7 +336,7 @@ def test_a_key_that_could_not_be_read(doctor: Doctor) -> None:
 
     nothing = EnginePlan(())
     found = look_before_chips(
-        preparation, nothing, key_unread=AccessError("GET https://x/y: denied")
+        preparation, nothing, key_unread=AccessError("GET https://x/y: denied", brief="denied")
     )
 
     assert found.unchecked == ("the key: denied",)

@@ -84,7 +84,8 @@ def test_what_cannot_be_read_is_unknown_with_a_remedy() -> None:
     """A refused reading names the refusal without its URL; there is always something to do."""
 
     def refused() -> int:
-        raise AccessError("GET https://tpu.googleapis.com/v2: 403 PERMISSION_DENIED:\n no", hint="")
+        brief = "403 PERMISSION_DENIED:\n no"
+        raise AccessError(f"GET https://tpu.googleapis.com/v2: {brief}", brief=brief)
 
     def no_disk() -> int:
         raise OSError(5, "Input/output error")

@@ -91,7 +91,7 @@ def test_what_could_not_be_read_is_told(error: TpuflexError) -> None:
     found = compared(STATE, Look("secret", error=error))
 
     assert found.foreign == {}
-    assert found.uncompared == {"secret": error.message}
+    assert found.uncompared == {"secret": error}
 
 
 def test_what_is_forgotten() -> None:

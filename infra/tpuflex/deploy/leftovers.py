@@ -14,7 +14,7 @@ from tpuflex.engine.commands import Target
 from tpuflex.engine.find import ensure
 from tpuflex.engine.state import known_ids, state_ids
 from tpuflex.errors import EmulatorError, IncompleteTeardownError, NotFoundError, TpuflexError
-from tpuflex.inventory.listing import Listing, list_all
+from tpuflex.inventory.listing import Listing, Unseen, list_all
 from tpuflex.inventory.unlisted import reasons, unseen_remedy
 from tpuflex.naming import library_names
 from tpuflex.operate.sweep import Disposition, Here, Leftover, leftovers, runs
@@ -69,7 +69,7 @@ class Swept:
         return {
             "project": self.here.cloud_project,
             "complete": not self.listing.unseen,
-            "unseen": list(self.listing.unseen),
+            "unseen": [str(each) for each in self.listing.unseen],
             "state_ids": {stack: sorted(ids) for stack, ids in self.here.states.items()},
             "leftovers": [_entry(each, problems.get(id(each))) for each in self.left],
         }
@@ -305,7 +305,7 @@ def _numbered(here: Here, listing: Listing, cloud: Connection) -> tuple[Here, Li
     try:
         return replace(here, number=cloud.project_number), listing
     except TpuflexError as error:
-        return here, replace(listing, unseen=(*listing.unseen, error.message))
+        return here, replace(listing, unseen=(*listing.unseen, Unseen.of("", error)))
 
 
 def require_slices(slices: frozenset[str], found: Sequence[Swept]) -> None:

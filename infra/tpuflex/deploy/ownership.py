@@ -13,9 +13,15 @@ from typing import TYPE_CHECKING
 
 from tpuflex.engine.events import name_of
 from tpuflex.engine.state import Stored, known_ids, state_ids, used
-from tpuflex.errors import AlreadyExistsError, NotFoundError, ServiceDisabledError
+from tpuflex.errors import (
+    AlreadyExistsError,
+    NotFoundError,
+    ServiceDisabledError,
+    TpuflexError,
+)
 from tpuflex.inventory.cloud_resource import described
 from tpuflex.inventory.kinds import BUCKET, SECRET
+from tpuflex.inventory.listing import Unseen
 from tpuflex.inventory.ownership import NO_STATE_ID, Maker, differences
 from tpuflex.inventory.unlisted import reasons
 from tpuflex.naming import STATE_ID
@@ -142,7 +148,7 @@ class Ownership:
     deployment: Stored
     foreign: Mapping[str, str]
     states: frozenset[str]
-    uncompared: Mapping[str, str] = field(default_factory=dict)
+    uncompared: Mapping[str, TpuflexError] = field(default_factory=dict)
 
     def inventory(self, cloud: Connection) -> Inventory:
         """Everything in the cloud that has the stack's names; what is proved ours is told apart."""
@@ -156,7 +162,7 @@ class Ownership:
 
     def uncompared_lines(self) -> list[str]:
         """What could not be compared with the cloud: a line for each reason."""
-        return reasons(f"{name_of(urn)}: {why}" for urn, why in self.uncompared.items())
+        return reasons(Unseen.of(name_of(urn), why) for urn, why in self.uncompared.items())
 
 
 def ownership_of(cloud: Connection, deployment: Stored) -> Ownership:

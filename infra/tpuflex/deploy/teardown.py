@@ -395,7 +395,7 @@ def _document(planned: Planned, inventory: Inventory) -> dict[str, object]:
         ],
         "inventory": [item.to_json() for item in inventory.items],
         "kept": list(inventory.kept),
-        "not_looked_at": list(inventory.unseen),
+        "not_looked_at": [str(each) for each in inventory.unseen],
         "not_compared": planned.mine.uncompared_lines(),
     }
 

@@ -43,9 +43,13 @@ def project_number(resourcemanager: Api, project: str) -> str:
     try:
         answer = resourcemanager.call("GET", f"/v1/projects/{project}")
     except AccessError as error:
+        unread = (
+            f"The number of project {project}, which tells whether a bucket is yours, cannot be"
+            " read"
+        )
         raise AccessError(
-            f"The number of project {project}, which tells whether a bucket is yours, cannot be "
-            f"read: {error.message}",
+            f"{unread}: {error.message}",
+            brief=f"{unread}: {error.brief}",
             hint="It needs resourcemanager.projects.get, which the role Browser has.",
         ) from error
     number = str(answer.get("projectNumber") or "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -18,14 +17,6 @@ RESOURCE_MANAGER = "cloudresourcemanager.googleapis.com"
 _AGAIN = "Run it again; if it stays so, ask whoever administers the project."
 #: Letters of a reason that are shown; it may quote a server's whole page.
 _SHOWN = 300
-#: What an error of an API begins with, also where the bucket stands before it.
-_CALL = re.compile(r"(^|: )[A-Z]+ https?://\S+: ")
-
-
-def without_call(text: str) -> str:
-    """``text``, an error of an API, without method and URL of the call that was refused, which only
-    make a line long."""
-    return _CALL.sub(r"\1", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +47,11 @@ def attempt(
         return read()
     except ServiceDisabledError as error:
         if not service:
-            return Unread(_line(error.message), remedy or error.hint or _AGAIN)
+            return Unread(_line(error.brief), remedy or error.hint or _AGAIN)
         enable = enable_services(project, service)
         return Unread(f"{service} is not enabled in {project}, or not yet", str(enable))
     except TpuflexError as error:
-        return Unread(_line(error.message), remedy or error.hint or _AGAIN)
+        return Unread(_line(error.brief), remedy or error.hint or _AGAIN)
     except OSError as error:
         return Unread(_line(str(error)), remedy or _AGAIN)
 
@@ -78,5 +69,5 @@ def attempt_if_there(read: Callable[[], T]) -> T | Unread | None:
 
 
 def _line(text: str) -> str:
-    line = without_call(" ".join(text.split()))
+    line = " ".join(text.split())
     return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"

@@ -131,14 +131,17 @@ def as_exception(
 ) -> TpuflexError:
     """The exception that says who must act; ``url`` must not carry a query."""
     code = " ".join(filter(None, (str(error.http_status or ""), error.status)))
-    text = f"{method} {url}: {code}: {error.message}"
+    call, brief = f"{method} {url}: ", f"{code}: {error.message}"
     cause = classify(0, error.message)
     if error.quota_project_missing or _QUOTA_PROJECT_DENIED in error.reasons:
-        return AccessError(text, hint=_quota_project_hint(error, url), code=Code.PERMISSION)
+        return AccessError(
+            call + brief, brief=brief, hint=_quota_project_hint(error, url), code=Code.PERMISSION
+        )
     if error.rate_limited:
         # Whatever its code: neither a permission nor a quota of chips is missing.
         return ApiError(
-            text,
+            call + brief,
+            brief=brief,
             status=429,
             reason="RATE_LIMITED",
             method=method,
@@ -147,26 +150,30 @@ def as_exception(
             retry_after=retry_after,
         )
     if error.http_status == 404:
-        return NotFoundError(text)
+        return NotFoundError(call + brief, brief=brief)
     if error.http_status == 401:
         log_in = _LOG_IN_EMBEDDED if is_loopback(url) else _LOG_IN
-        return UnauthenticatedError(text, hint=log_in, code=Code.PERMISSION)
+        return UnauthenticatedError(call + brief, brief=brief, hint=log_in, code=Code.PERMISSION)
     quota = cause is Cause.QUOTA and not error.reasons & _DENIED
     if error.http_status == 429 or (error.http_status == 403 and quota):
-        return QuotaError(text, hint=remedy(Cause.QUOTA, error.message), code=Code.QUOTA)
+        return QuotaError(
+            call + brief, brief=brief, hint=remedy(Cause.QUOTA, error.message), code=Code.QUOTA
+        )
     if error.service_disabled:
-        return ServiceDisabledError(text, hint=_enable_hint(error, url), code=Code.PERMISSION)
+        return ServiceDisabledError(
+            call + brief, brief=brief, hint=_enable_hint(error, url), code=Code.PERMISSION
+        )
     if requester_is_to_pay(error.http_status, error.message) and (bucket := _BUCKET.search(url)):
         return requester_pays(f"gs://{bucket[1]}")
     if error.billing_disabled:
-        return AccessError(text, hint=_billing_hint(url), code=Code.PERMISSION)
+        return AccessError(call + brief, brief=brief, hint=_billing_hint(url), code=Code.PERMISSION)
     if error.http_status == 403:
         cause = Cause.POLICY if cause is Cause.POLICY else Cause.PERMISSION
         if cause is Cause.PERMISSION and (lacks := of_call(method, url, error.message)):
-            text = f"{text} (it asks for {lacks})"
-        return AccessError(text, hint=remedy(cause), code=Code.PERMISSION)
+            brief = f"{brief} (it asks for {lacks})"
+        return AccessError(call + brief, brief=brief, hint=remedy(cause), code=Code.PERMISSION)
     if cause is Cause.POLICY and error.http_status in (400, 412):
-        return AccessError(text, hint=remedy(cause), code=Code.PERMISSION)
+        return AccessError(call + brief, brief=brief, hint=remedy(cause), code=Code.PERMISSION)
     kind: type[ApiError] = ApiError
     if error.status == "ALREADY_EXISTS" or (error.http_status == 409 and not error.status):
         kind = AlreadyExistsError
@@ -174,7 +181,8 @@ def as_exception(
         kind = ConflictError
     hint = remedy(cause) if error.http_status == 400 and cause is Cause.UNSUPPORTED else ""
     return kind(
-        text,
+        call + brief,
+        brief=brief,
         status=error.http_status,
         reason=error.status,
         method=method,

@@ -178,6 +178,7 @@ class Transport:
         except requests.RequestException as error:
             raise ApiError(
                 f"{method} {self._base_url}{path}: {type(error).__name__}",
+                brief=type(error).__name__,
                 method=method,
                 url=self._base_url + path,
             ) from error

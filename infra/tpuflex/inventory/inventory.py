@@ -16,7 +16,7 @@ from tpuflex.errors import TpuflexError
 from tpuflex.google.apis import Apis
 from tpuflex.google.project import account_of, project_number
 from tpuflex.inventory import kinds
-from tpuflex.inventory.listing import list_all
+from tpuflex.inventory.listing import Unseen, list_all
 from tpuflex.inventory.ownership import NO_STATE_ID, Maker, differences, reason
 from tpuflex.inventory.resource_ids import regions_in, zones_in
 from tpuflex.naming import Names, account_email
@@ -68,7 +68,7 @@ class Inventory:
     """
 
     items: tuple[Item, ...]
-    unseen: tuple[str, ...] = ()
+    unseen: tuple[Unseen, ...] = ()
     unseen_kinds: frozenset[str] = frozenset()
     kept: tuple[str, ...] = ()
 

@@ -11,7 +11,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tpuflex.catalog.zones import region_of
-from tpuflex.errors import AccessError, ApiError, NotFoundError, ServiceDisabledError
+from tpuflex.errors import (
+    AccessError,
+    ApiError,
+    NotFoundError,
+    ServiceDisabledError,
+    TpuflexError,
+)
 from tpuflex.google.paging import entries, objects, pages
 from tpuflex.google.project import POLICY, account_of, deleted_account
 from tpuflex.inventory import kinds
@@ -31,6 +37,32 @@ _AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
+class Unseen:
+    """What could not be looked at, and why.
+
+    Attributes:
+        what: what would be there, such as ``queued resources``; empty where the reason says all.
+        where: in which zone or region; empty where it is in the whole project.
+        why: the reason.
+        brief: the reason without the call that was refused.
+    """
+
+    what: str
+    where: str
+    why: str
+    brief: str
+
+    @classmethod
+    def of(cls, what: str, error: TpuflexError, where: str = "") -> Unseen:
+        """``what`` could not be looked at because of ``error``."""
+        return cls(what, where, error.message, error.brief)
+
+    def __str__(self) -> str:
+        place = f"{self.what} in {self.where}" if self.where else self.what
+        return f"{place}: {self.why}" if place else self.why
+
+
+@dataclass(frozen=True, slots=True)
 class Listing:
     """What exists, and what could not be looked at.
 
@@ -42,7 +74,7 @@ class Listing:
     """
 
     resources: tuple[CloudResource, ...]
-    unseen: tuple[str, ...] = ()
+    unseen: tuple[Unseen, ...] = ()
     unseen_kinds: frozenset[str] = frozenset()
     refused: bool = False
 
@@ -153,11 +185,11 @@ def _listed(apis: Apis, kind: Kind, place: str, project: str, zones: tuple[str, 
             unreachable = entries(page, "unreachable")
             yield Listing(
                 tuple(_resource(kind, entry, values) for entry in objects(page, kind.items)),
-                tuple(f"{kind.plural}: {location} is unreachable" for location in unreachable),
+                tuple(_unreachable(kind, str(location)) for location in unreachable),
                 frozenset((kind.name,)) if unreachable else frozenset(),
             )
 
-    listing = _until_refused(kind, f"{kind.plural} in {place}" if place else kind.plural, parts())
+    listing = _until_refused(kind, place, parts())
     if place != ANY_ZONE:
         return listing
     return Listing(tuple(other for other in listing.resources if other.location not in zones))
@@ -180,7 +212,7 @@ def _everywhere(apis: Apis, kind: Kind, project: str) -> Listing:
                     found = objects(held, kind.plural_key)
                     yield Listing(tuple(_resource(kind, entry, values) for entry in found))
 
-    return Listing(_until_refused(kind, kind.plural, parts()).resources)
+    return Listing(_until_refused(kind, "", parts()).resources)
 
 
 def _if_enabled(kind: Kind, listed: Iterator[JsonObject]) -> Iterator[JsonObject]:
@@ -226,6 +258,11 @@ def _roles(
                 yield Listing((found,))
 
 
+def _unreachable(kind: Kind, location: str) -> Unseen:
+    why = f"{location} is unreachable"
+    return Unseen(kind.plural, "", why, why)
+
+
 def _until_refused(kind: Kind, place: str, parts: Iterator[Listing]) -> Listing:
     """``parts`` as one, up to a refusal; ``place`` that does not exist holds nothing."""
     listings: list[Listing] = []
@@ -234,7 +271,7 @@ def _until_refused(kind: Kind, place: str, parts: Iterator[Listing]) -> Listing:
     except NotFoundError:
         pass
     except (AccessError, ApiError) as error:
-        unseen = f"{place}: {error.message}"
+        unseen = Unseen.of(kind.plural, error, place)
         refused = isinstance(error, AccessError)
         listings.append(Listing((), (unseen,), frozenset((kind.name,)), refused))
     return _joined(listings)

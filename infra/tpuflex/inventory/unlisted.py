@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import starmap
 from typing import TYPE_CHECKING
 
-from tpuflex.google.reading import without_call
 from tpuflex.inventory.inventory import Item
 from tpuflex.inventory.kinds import KINDS, NODE, SLICE, of_type
 from tpuflex.inventory.resource_ids import regions_in, zones_in
@@ -15,6 +15,7 @@ from tpuflex.roles.refusal import refusal_remedy
 
 if TYPE_CHECKING:
     from tpuflex.inventory.inventory import Inventory
+    from tpuflex.inventory.listing import Unseen
 
 #: What differs between two refusals for one reason: the resource.
 _RESOURCE = re.compile(r"'?(?://\S+/)?\bprojects/\S+")
@@ -22,26 +23,22 @@ _RESOURCE = re.compile(r"'?(?://\S+/)?\bprojects/\S+")
 NOT_READ = "known by the state only"
 
 
-def reasons(unseen: Iterable[str]) -> list[str]:
-    """``unseen``, each a place with its reason, as a line for each reason: ``nodes in a and 3 more
-    places, networks: no permission``."""
+def reasons(unseen: Iterable[Unseen]) -> list[str]:
+    """``unseen`` as a line for each reason: ``nodes in a and 3 more places, networks: no
+    permission``."""
     grouped: dict[str, tuple[dict[str, list[str]], str]] = {}
     for each in unseen:
-        place, _, why = each.partition(": ")
-        why = without_call(why)
-        kinds, _ = grouped.setdefault(_RESOURCE.sub("", why) or each, ({}, why))
-        kind, _, where = place.partition(" in ")
-        kinds.setdefault(kind, []).append(where)
+        kinds, _ = grouped.setdefault(_RESOURCE.sub("", each.brief), ({}, each.brief))
+        kinds.setdefault(each.what, []).append(each.where)
     return [
-        ", ".join(_places(kind, places) for kind, places in kinds.items())
-        + (f": {why}" if why else "")
+        ": ".join(filter(None, (", ".join(starmap(_places, kinds.items())), why)))
         for kinds, why in grouped.values()
     ]
 
 
-def unseen_remedy(unseen: Iterable[str], project: str) -> str:
+def unseen_remedy(unseen: Iterable[object], project: str) -> str:
     """What to do so that ``unseen`` of ``project`` can be looked at; empty if nobody knows."""
-    return refusal_remedy("\n".join(unseen), project)
+    return refusal_remedy("\n".join(map(str, unseen)), project)
 
 
 def recorded(resources: Iterable[Mapping[str, object]], inventory: Inventory) -> tuple[Item, ...]:

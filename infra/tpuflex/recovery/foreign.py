@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.engine.state import Stored, is_cloud, pending, resources
+from tpuflex.errors import TpuflexError
 from tpuflex.inventory.kinds import of_type
 from tpuflex.inventory.resource_ids import places
 from tpuflex.naming import QUEUED_RESOURCE
@@ -34,7 +35,7 @@ class Comparison:
     """
 
     foreign: Mapping[str, str]
-    uncompared: Mapping[str, str]
+    uncompared: Mapping[str, TpuflexError]
 
 
 def compared(deployment: Stored, look: Look) -> Comparison:
@@ -56,7 +57,7 @@ def compared(deployment: Stored, look: Look) -> Comparison:
         for one in resources(deployment)
         if _has_no_marks(one) and found.keys() & {*_dependencies(one)}
     }
-    uncompared = {one["urn"]: result.error.message for one, result in looked if result.error}
+    uncompared = {one["urn"]: result.error for one, result in looked if result.error}
     return Comparison({**within, **found}, uncompared)
 
 

@@ -123,7 +123,7 @@ class CloudLook:
         listing = list_slices(self._apis, inputs["project"], tuple(inputs["zones"]))
         if listing.unseen:
             refusal = AccessError if listing.refused else ApiError
-            text = "; ".join(listing.unseen)
+            text = "; ".join(map(str, listing.unseen))
             raise refusal(text, hint=refusal_remedy(text, str(inputs["project"])))
         results = dict[tuple[int, str], LookResult]()
         for resource in listing.resources:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tpuflex.errors import NotFoundError, ServiceDisabledError, TpuflexError
 from tpuflex.inventory.cloud_resource import Marker, marker_of
 from tpuflex.inventory.kinds import Kind, of_type
+from tpuflex.inventory.listing import Unseen
 from tpuflex.inventory.resource_ids import Place, places
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Names:
     """
 
     taken: tuple[Taken, ...]
-    unseen: tuple[str, ...]
+    unseen: tuple[Unseen, ...]
 
 
 def taken(apis: Apis, steps: Iterable[Step]) -> tuple[Taken, ...]:
@@ -83,16 +84,16 @@ def names(apis: Apis, steps: Iterable[Step]) -> Names:
         every = tuple(found)
     return Names(
         tuple(each for each in every if isinstance(each, Taken)),
-        tuple(each for each in every if isinstance(each, str)),
+        tuple(each for each in every if isinstance(each, Unseen)),
     )
 
 
-def _found(apis: Apis, kind: Kind, place: Place) -> Taken | str | None:
+def _found(apis: Apis, kind: Kind, place: Place) -> Taken | Unseen | None:
     """What is there; the name with the reason, if that cannot be told."""
     try:
         answer = kind.client(apis).call("GET", place.path)
     except (NotFoundError, ServiceDisabledError):  # in an API that is off nothing is in use
         return None
     except TpuflexError as error:
-        return f"{kind.name} {place.id.rpartition('/')[2]}: {error.message}"
+        return Unseen.of(f"{kind.name} {place.id.rpartition('/')[2]}", error)
     return Taken(kind.name, place.id, marker_of(kind, answer))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import requests
 
+from tpuflex import sentences
 from tpuflex.advice import Advice
 from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError, WeightsError
 from tpuflex.google.rpc_errors import requester_is_to_pay, requester_pays
@@ -47,6 +48,7 @@ def translated_errors(
         text = str(error.message)
         raise AccessError(
             f"{where}: {text}",
+            brief=f"{where}: {sentences.STORAGE_CALL.removed(text)}",
             hint=remedy(Cause.BILLING, project=project) if unpaid(text) else forbidden,
         ) from error
     except exceptions.PreconditionFailed as error:
@@ -59,7 +61,8 @@ def translated_errors(
         status = int(error.code or 0)
         if requester_is_to_pay(status, str(error.message)):
             raise requester_pays(where) from error
-        raise ApiError(f"{where}: {error.message}", status=status) from error
+        brief = f"{where}: {sentences.STORAGE_CALL.removed(str(error.message))}"
+        raise ApiError(f"{where}: {error.message}", brief=brief, status=status) from error
     except (requests.RequestException, exceptions.RetryError) as error:
         raise ApiError(f"{where} cannot be reached ({type(error).__name__})") from error
     except OSError as error:
