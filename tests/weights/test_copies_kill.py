@@ -10,7 +10,7 @@ from embedded_cloud.faults.rule import Stage, Where
 from embedded_cloud.server import EmbeddedCloud
 from embedded_cloud.services.storage.copy_handlers import BYTES_PER_CALL
 from tests.google.conftest import PREFIX, PROJECT, nobody_looks, push
-from tests.google.killed import kill, run_killed
+from tests.weights.killed import kill, run_killed
 from tpuflex.weights.bucket import weights_bucket
 from tpuflex.weights.copies import copy_set
 

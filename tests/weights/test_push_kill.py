@@ -9,7 +9,7 @@ import pytest
 from embedded_cloud.faults.rule import Stage, Where
 from embedded_cloud.server import EmbeddedCloud
 from tests.google.conftest import PREFIX, PROJECT
-from tests.google.killed import begin, kill, run_killed
+from tests.weights.killed import begin, kill, run_killed
 from tests.weights.test_removal_kill import filled
 
 

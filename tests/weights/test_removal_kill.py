@@ -9,7 +9,7 @@ import pytest
 from embedded_cloud.faults.rule import Stage, Where
 from embedded_cloud.server import EmbeddedCloud
 from tests.google.conftest import PREFIX, PROJECT, push
-from tests.google.killed import kill, run_killed
+from tests.weights.killed import kill, run_killed
 from tpuflex.weights.bucket import WeightsBucket, weights_bucket
 from tpuflex.weights.removal import planned_removal, remove
 
