@@ -13,7 +13,7 @@ from tests.cli.typing import Captured
 from tests.provider.fakes import FakeTime
 from tpuflex.cli.down.run import show_plan
 from tpuflex.cli.invocation import Invocation
-from tpuflex.deploy.boot_failure import delete_slice
+from tpuflex.deploy.boot import delete_slice
 from tpuflex.deploy.ownership import Ownership
 from tpuflex.deploy.stack_run import StackRun
 from tpuflex.deploy.teardown import DownPlan, Planned, destroyed

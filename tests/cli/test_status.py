@@ -22,7 +22,7 @@ from tpuflex.cli.endpoint.status import (
 )
 from tpuflex.cli.invocation import Invocation
 from tpuflex.codes import Code
-from tpuflex.deploy.boot_failure import after_failed_boot
+from tpuflex.deploy.boot import after_failed_boot
 from tpuflex.errors import (
     AccessError,
     FailedBootError,
@@ -396,7 +396,7 @@ def test_a_deletion_that_failed_names_the_command_that_deletes(
     def fails(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("tpuflex.deploy.boot_failure.slice_status", fails)
+    monkeypatch.setattr("tpuflex.deploy.boot.slice_status", fails)
     cloud: Any = type("Cloud", (), {"stack": StackPart(on_boot_failure="delete"), "tpu": None})
     failure = FailedBootError("silent", hint="The host's log: there", again=BootAdvice().again)
 

@@ -12,8 +12,7 @@ from tpuflex.advice import Advice
 from tpuflex.deploy.apis import require_apis
 from tpuflex.deploy.approval import Approval
 from tpuflex.deploy.before_chips import short_for_both
-from tpuflex.deploy.boot import wait_ready
-from tpuflex.deploy.boot_failure import after_failed_boot, slice_before
+from tpuflex.deploy.boot import after_failed_boot, slice_before, wait_ready
 from tpuflex.deploy.ownership import require_free_names, require_own_containers
 from tpuflex.deploy.plan import StackPlan
 from tpuflex.deploy.policy import require_allowed

@@ -13,8 +13,7 @@ from tests.acceptance.killed import stack_run
 from tests.acceptance.security.test_p4_two_clones import command
 from tests.engine.embedded import Embedded
 from tpuflex.cli.invocation import Invocation
-from tpuflex.deploy.boot import wait_ready
-from tpuflex.deploy.boot_failure import after_failed_boot, slice_before
+from tpuflex.deploy.boot import after_failed_boot, slice_before, wait_ready
 from tpuflex.deploy.stack_run import StackRun
 from tpuflex.engine.run import EngineRun
 from tpuflex.engine.state import state_ids
