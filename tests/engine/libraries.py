@@ -18,8 +18,7 @@ from embedded_cloud.core.access import Caller, Principal
 from tests.checkpoints import everything_in
 from tests.engine.embedded import Embedded
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.library.down import run_library_down
-from tpuflex.deploy.library import run_library_status, run_library_up
+from tpuflex.deploy import library
 from tpuflex.errors import TpuflexError
 from tpuflex.naming import library_names
 from tpuflex.project import open_project
@@ -96,27 +95,20 @@ def said(capsys: Captured) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def library_up(embedded: Embedded, capsys: Captured, *regions: str) -> Any:
-    """`tpuflex library up --json --yes`."""
-    capsys.readouterr()
-    run_library_up(*command(embedded), regions)
-    return said(capsys)
+def library_up(embedded: Embedded, *regions: str) -> Any:
+    """The document of `tpuflex library up`."""
+    return library.library_up(command(embedded)[1], regions).to_json()
 
 
-def library_down(
-    embedded: Embedded, capsys: Captured, *, with_readers: bool = False, dry_run: bool = False
-) -> Any:
-    """`tpuflex library down --json --yes`."""
-    capsys.readouterr()
-    run_library_down(*command(embedded), with_readers=with_readers, dry_run=dry_run)
-    return said(capsys)
+def library_down(embedded: Embedded, *, with_readers: bool = False, dry_run: bool = False) -> Any:
+    """The document of `tpuflex library down`."""
+    _, cloud = command(embedded)
+    return library.library_down(cloud, with_readers=with_readers, dry_run=dry_run).to_json()
 
 
-def library_status(embedded: Embedded, capsys: Captured) -> Any:
-    """`tpuflex library status --json`."""
-    capsys.readouterr()
-    run_library_status(*command(embedded))
-    return said(capsys)
+def library_status(embedded: Embedded) -> Any:
+    """The document of `tpuflex library status`."""
+    return library.library_status(command(embedded)[1]).to_json()
 
 
 def token_of_hosts(embedded: Embedded, resources: Any) -> str:
@@ -140,9 +132,9 @@ def main(root: str, engine: str, word: str) -> None:
     cloud = Connection(Stack(project, "dev", file, settings), dict(os.environ))
     try:
         if word == "up":
-            run_library_up(invocation, cloud, ())
+            library.library_up(cloud)
         else:
-            run_library_down(invocation, cloud, with_readers=False, dry_run=False)
+            library.library_down(cloud)
     except TpuflexError as error:
         sys.exit(invocation.output.failure(error))
 

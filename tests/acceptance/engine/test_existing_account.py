@@ -23,11 +23,11 @@ from tests.engine.libraries import (
     bucket_of,
     call,
     command,
+    library_up,
     manifest_of,
     write_stack,
 )
 from tpuflex.cli.down.run import run_down
-from tpuflex.deploy.library import run_library_up
 from tpuflex.naming import Names
 from tpuflex.weights.stack_push import push_weights
 from tpuflex.weights.stack_weights import StackWeights
@@ -77,7 +77,7 @@ def test_two_stacks_share_an_account_that_stays(
     with it, and neither the other's right to the same weights, nor anybody else's, nor the
     account itself: `down` names that as kept."""
     before = made_account(embedded)
-    run_library_up(*command(embedded), ())
+    library_up(embedded)
     directory = tiny(tmp_path / "tiny")
     pinned = {"manifest_sha256": manifest_of(directory, MODEL)}
     for stack in ("one", "two"):

@@ -15,9 +15,9 @@ from tests.checkpoints import everything_in, tiny
 from tests.engine.embedded import Embedded
 from tests.engine.libraries import call, command, manifest_of, write_stack
 from tpuflex.cli.down.run import run_down
-from tpuflex.cli.weights.run import ensure_bucket
 from tpuflex.deploy.policy import judge
 from tpuflex.deploy.stack_run import StackRun
+from tpuflex.deploy.weights_bucket import ensure_weights_bucket
 from tpuflex.errors import NotFoundError
 from tpuflex.weights.stack_push import push_weights
 from tpuflex.weights.stack_weights import StackWeights
@@ -69,8 +69,8 @@ def write(embedded: Embedded, name: str, **weights: object) -> None:
 
 def pushed(embedded: Embedded, stack: str, directory: Path) -> Any:
     """`tpuflex weights push DIRECTORY`."""
-    invocation, cloud = command(embedded, stack)
-    ensure_bucket(invocation, cloud)
+    _, cloud = command(embedded, stack)
+    ensure_weights_bucket(cloud)
     return push_weights(StackWeights(cloud), everything_in(directory), print, lambda: False)
 
 
@@ -86,7 +86,7 @@ def test_two_stacks_serve_from_it_and_it_stays(
     for name in ("one", "two"):
         write(embedded, name, manifest_sha256=pin)
     with pytest.raises(NotFoundError, match="gcloud storage buckets create gs://acme-models"):
-        ensure_bucket(*command(embedded, "one"))
+        ensure_weights_bucket(command(embedded, "one")[1])
     for plan in (StackRun.plan, StackRun.preview_without_weights):
         with pytest.raises(NotFoundError, match=r"which tpuflex:model\.weights\.bucket names"):
             plan(StackRun(command(embedded, "one")[1]))

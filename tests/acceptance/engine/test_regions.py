@@ -20,10 +20,10 @@ from tests.engine.libraries import (
     write_stack,
 )
 from tpuflex.cli.down.run import run_down
-from tpuflex.cli.weights.run import ensure_bucket
 from tpuflex.deploy.before_chips import look_before_chips
 from tpuflex.deploy.plan import replaced_secrets
 from tpuflex.deploy.stack_run import StackRun
+from tpuflex.deploy.weights_bucket import ensure_weights_bucket
 from tpuflex.errors import ConflictError
 from tpuflex.naming import library_names
 from tpuflex.queued_resource.name import RequestName
@@ -72,7 +72,7 @@ def test_the_second_region_has_capacity(
     weights = {"manifest_sha256": manifest_of(directory, MODEL)}
     write_regions(embedded, weights, "us-east5", "europe-west4")
     invocation, cloud = command(embedded, "two")
-    ensure_bucket(invocation, cloud)
+    ensure_weights_bucket(cloud)
     push_weights(StackWeights(cloud), everything_in(directory), print, lambda: False)
     before = listed(embedded, FAR)
     quick = {"admission_s": 0.0, "grant_after_s": 0.0, "provisioning_s": 0.1, "deleting_s": 0.1}

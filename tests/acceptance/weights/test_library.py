@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from typing import Any
 
-import click
 import pytest
 
 from tests.acceptance.killed import stack_run
@@ -30,15 +29,16 @@ from tests.engine.libraries import (
 )
 from tpuflex.cli.down.run import run_down
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.weights.run import ensure_bucket, run_rm, run_verify
+from tpuflex.cli.weights.run import run_rm, run_verify
 from tpuflex.deploy.library_engine import LibraryEngine
 from tpuflex.deploy.policy import planned_resources
-from tpuflex.errors import ConflictError, NotFoundError
+from tpuflex.deploy.weights_bucket import ensure_weights_bucket
+from tpuflex.errors import ConflictError, InterruptedByUser, NotFoundError
 from tpuflex.naming import library_names
 from tpuflex.policy.storage_rules import BUCKET as BUCKET_TYPE
 from tpuflex.policy.storage_rules import far_buckets, object_acls, public_buckets
 from tpuflex.stack.connection import Connection
-from tpuflex.terminal.output import Output
+from tpuflex.stack.progress import Question, silent
 from tpuflex.weights.library import require_library
 from tpuflex.weights.removal import Wanted
 from tpuflex.weights.stack_push import push_weights
@@ -47,12 +47,12 @@ from tpuflex.weights.stack_weights import StackWeights
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
 
-def test_made_once_in_its_regions_and_removed(embedded: Embedded, capsys: Captured) -> None:
+def test_made_once_in_its_regions_and_removed(embedded: Embedded) -> None:
     """`up` makes a private bucket per region in the stacks' own backend; the same again changes
     nothing, also from a machine that has seen nothing of it; another region is added and none is
     lost; a bucket that somebody has deleted is made again; `down` shows and deletes all, and then
     there is none."""
-    made = library_up(embedded, capsys)
+    made = library_up(embedded)
     bucket = bucket_of(embedded)
     work = LibraryEngine(command(embedded)[1], regions=("us-east5",))
     planned = planned_resources(work.preview())
@@ -63,15 +63,15 @@ def test_made_once_in_its_regions_and_removed(embedded: Embedded, capsys: Captur
     ]
     before = mutations(embedded)
     shutil.rmtree(embedded.root / ".tpuflex" / "library")
-    again = library_up(embedded, capsys)
+    again = library_up(embedded)
     changed = mutations(embedded) - before
-    wider = library_up(embedded, capsys, "europe-west4")
+    wider = library_up(embedded, "europe-west4")
     lost = call(embedded, "DELETE", f"storage/v1/b/{BUCKET}").ok and bucket_of(embedded) is None
-    mended = library_up(embedded, capsys)
-    shown = library_status(embedded, capsys)
-    dry = library_down(embedded, capsys, dry_run=True)
+    mended = library_up(embedded)
+    shown = library_status(embedded)
+    dry = library_down(embedded, dry_run=True)
     there = embedded.remaining()
-    gone = library_down(embedded, capsys)
+    gone = library_down(embedded)
 
     assert any(each.type == BUCKET_TYPE for each in planned)
     assert breaches == []
@@ -90,9 +90,9 @@ def test_made_once_in_its_regions_and_removed(embedded: Embedded, capsys: Captur
     assert gone["deleted"] is True
     assert embedded.remaining() == []
     with pytest.raises(NotFoundError, match="has no library"):
-        library_down(embedded, capsys)
+        library_down(embedded)
     with pytest.raises(NotFoundError, match="library up --stack dev"):
-        library_status(embedded, capsys)
+        library_status(embedded)
 
 
 def test_two_stacks_share_it_and_one_goes(
@@ -108,17 +108,17 @@ def test_two_stacks_share_it_and_one_goes(
         write_stack(embedded, name, MODEL, weights, compile_cache="host")
     with pytest.raises(NotFoundError, match="has no bucket in us-east5"):
         require_library(command(embedded, "one")[1])
-    with pytest.raises(click.UsageError, match="no terminal to ask on"):
-        ensure_bucket(*command(embedded, "one", yes=False))
+    with pytest.raises(InterruptedByUser, match="you did not agree"):
+        ensure_weights_bucket(command(embedded, "one")[1], consent=lambda _question: False)
     unasked = bucket_of(embedded)
     first = pushed(embedded, "one", directory)
     second = pushed(embedded, "two", directory)
     for name in ("one", "two"):
         stack_run(embedded.root, embedded.engine, embedded.environ, name).up()
     buckets = embedded.cloud.cloud.inventory()["storage"]["buckets"]
-    shown = library_status(embedded, capsys)["buckets"][0]
+    shown = library_status(embedded)["buckets"][0]
     with pytest.raises(ConflictError, match="would find no weights"):
-        library_down(embedded, capsys)
+        library_down(embedded)
     prefix = "models/acme-tiny/1"
     with pytest.raises(ConflictError, match="boots with it") as used:
         run_rm(*command(embedded, "one"), Wanted(prefix), dry_run=False)
@@ -133,7 +133,7 @@ def test_two_stacks_share_it_and_one_goes(
     down = said(capsys)
     run_verify(*command(embedded, "two"), None)
     verified = said(capsys)
-    left = library_status(embedded, capsys)["buckets"][0]
+    left = library_status(embedded)["buckets"][0]
     run_rm(*command(embedded, "two"), Wanted(prefix), dry_run=True)
     dry = said(capsys)
     run_down(*command(embedded, "two"), dry_run=True, purge_weights=True)
@@ -144,8 +144,8 @@ def test_two_stacks_share_it_and_one_goes(
     hold(embedded, prefix, on=False)
     run_down(*command(embedded, "two"), dry_run=False, purge_weights=True)
     last = said(capsys)
-    empty = library_status(embedded, capsys)["buckets"][0]
-    library_down(embedded, capsys)
+    empty = library_status(embedded)["buckets"][0]
+    library_down(embedded)
 
     assert unasked is None
     assert [len(each.sent) for each in (first, second)] == [3, 0]
@@ -186,13 +186,13 @@ def hold(embedded: Embedded, prefix: str, *, on: bool) -> None:
 def held_meanwhile(embedded: Embedded, stack: str, prefix: str) -> tuple[Invocation, Connection]:
     """A command whose user thinks until somebody holds an object of the set, and then agrees."""
 
-    class Thinks(Output):
-        def confirm_name(self, _what: str, _name: str) -> None:
+    class Thinks(Invocation):
+        def consent(self, _question: Question) -> bool:
             hold(embedded, prefix, on=True)
+            return True
 
-    invocation, cloud = command(embedded, stack, yes=False)
-    vars(invocation)["output"] = Thinks(json=True, verbose=False)
-    return invocation, cloud
+    invocation, cloud = command(embedded, stack)
+    return Thinks(environ=invocation.environ, chosen_stack=stack, json=True), cloud
 
 
 def forget_use(embedded: Embedded, prefix: str) -> None:
@@ -204,19 +204,17 @@ def forget_use(embedded: Embedded, prefix: str) -> None:
 
 def pushed(embedded: Embedded, stack: str, directory: Any) -> Any:
     """`tpuflex weights push DIRECTORY`."""
-    invocation, cloud = command(embedded, stack)
-    ensure_bucket(invocation, cloud)
-    return push_weights(StackWeights(cloud), everything_in(directory), print, lambda: False)
+    _, cloud = command(embedded, stack)
+    ensure_weights_bucket(cloud)
+    return push_weights(StackWeights(cloud), everything_in(directory), silent, lambda: False)
 
 
-def test_hosts_read_their_own_model_and_nothing_else(
-    embedded: Embedded, capsys: Captured, tmp_path: Any
-) -> None:
+def test_hosts_read_their_own_model_and_nothing_else(embedded: Embedded, tmp_path: Any) -> None:
     """Where bindings decide, an endpoint's account reads its own model, does not read another one
     of the library, lists nothing, and writes nothing. The other model is removed, and on request
     the library goes under its endpoint."""
     names = {"one": MODEL, "two": "acme/other"}
-    library_up(embedded, capsys)
+    library_up(embedded)
     for stack, model in names.items():
         directory = tiny(tmp_path / stack, stack)
         write_stack(
@@ -241,19 +239,17 @@ def test_hosts_read_their_own_model_and_nothing_else(
     assert call(embedded, "DELETE", own, token=token).status_code == 403
     embedded.cloud.cloud.strictness.change({"iam": {"enforced": False}})
     run_rm(*command(embedded, "two"), Wanted("models/acme-other/1"), dry_run=False)
-    left = library_status(embedded, capsys)["buckets"][0]["models"]
+    left = library_status(embedded)["buckets"][0]["models"]
     assert [each["prefix"] for each in left] == ["models/acme-tiny/1"]
-    library_down(embedded, capsys, with_readers=True)
+    library_down(embedded, with_readers=True)
     assert bucket_of(embedded) is None
 
 
-def test_other_weights_replace_none_that_others_serve(
-    embedded: Embedded, capsys: Captured, tmp_path: Any
-) -> None:
+def test_other_weights_replace_none_that_others_serve(embedded: Embedded, tmp_path: Any) -> None:
     """A push of other weights under a name that is taken is refused before a byte is sent, and says
     how to name them; under another revision they lie beside."""
     write_stack(embedded, "one", MODEL, {})
-    library_up(embedded, capsys)
+    library_up(embedded)
     pushed(embedded, "one", tiny(tmp_path / "tiny"))
     before = bucket_of(embedded), mutations(embedded)
     tuned = tiny(tmp_path / "tuned", "tuned")
@@ -262,7 +258,7 @@ def test_other_weights_replace_none_that_others_serve(
     after = bucket_of(embedded), mutations(embedded)
     write_stack(embedded, "one", MODEL, {"revision": "2"})
     pushed(embedded, "one", tuned)
-    models = library_status(embedded, capsys)["buckets"][0]["models"]
+    models = library_status(embedded)["buckets"][0]["models"]
 
     assert 'revision: "2"' in str(refused.value.hint)
     assert after == before

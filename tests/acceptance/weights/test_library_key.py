@@ -6,10 +6,10 @@ import pytest
 
 from tests.engine.embedded import Embedded
 from tests.engine.libraries import PROJECT, call, command
-from tpuflex.deploy.library import run_library_up
+from tpuflex.deploy.library import library_up
 from tpuflex.errors import InterruptedByUser
 from tpuflex.naming import programs_key
-from tpuflex.terminal.output import Output
+from tpuflex.stack.progress import Question
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
@@ -21,30 +21,26 @@ def versions(embedded: Embedded) -> int:
     return len(call(embedded, "GET", f"v1/{KEY}/versions").json()["versions"])
 
 
-def test_another_key_is_asked_for_and_added(
-    embedded: Embedded, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_key_is_asked_for_and_added(embedded: Embedded) -> None:
     """`library up --new-programs-key` says what it costs before it asks; whoever says no keeps the
     key; a yes adds a version, and that counts as a change."""
-    run_library_up(*command(embedded), ())
+    _, cloud = command(embedded)
+    library_up(cloud)
     first = versions(embedded)
-    questions: list[str] = []
+    told: list[str] = []
 
-    def refuse(_output: Output, question: str) -> None:
-        questions.append(question)
-        raise InterruptedByUser("Nothing was changed.")
+    def refuse(question: Question) -> bool:
+        told.append(str(question))
+        return False
 
-    monkeypatch.setattr(Output, "confirm", refuse)
-    capsys.readouterr()
-    asking = command(embedded, yes=False)
     with pytest.raises(InterruptedByUser):
-        run_library_up(*asking, (), new_programs_key=True)
-    refused, said = versions(embedded), capsys.readouterr().err
-    run_library_up(*command(embedded), (), new_programs_key=True)
-    told = capsys.readouterr()
+        library_up(cloud, (), lambda each: told.append(str(each)), refuse, new_programs_key=True)
+    refused = versions(embedded)
+    done: list[str] = []
+    again = library_up(cloud, report=lambda each: done.append(str(each)), new_programs_key=True)
 
-    assert questions == ["Go ahead?"]
-    assert "All endpoints of the library compile once more" in said
+    assert told[-1] == "Go ahead?"
+    assert "All endpoints of the library compile once more" in told[-2]
     assert (first, refused, versions(embedded)) == (1, 1, 2)
-    assert '"changed": true' in told.out
-    assert "hosts that boot from now on use none of the existing ones" in told.err
+    assert again.changed
+    assert "hosts that boot from now on use none of the existing ones" in done[-1]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
 from embedded_cloud.faults.processes import Roles
@@ -12,9 +9,7 @@ from embedded_cloud.faults.rule import Rule, Stage
 from tests.acceptance.killed import kill_at
 from tests.acceptance.security.test_p4_two_clones import mutations
 from tests.engine.embedded import Embedded
-from tests.engine.libraries import BUCKET, begin, bucket_of, command
-from tpuflex.cli.library.down import run_library_down
-from tpuflex.deploy.library import run_library_up
+from tests.engine.libraries import BUCKET, begin, bucket_of, library_down, library_up
 from tpuflex.errors import NotFoundError
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
@@ -31,13 +26,7 @@ def killed(embedded: Embedded, word: str, rule: Rule) -> None:
     book.remove()
 
 
-def up(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> Any:
-    capsys.readouterr()
-    run_library_up(*command(embedded), ())
-    return json.loads(capsys.readouterr().out)
-
-
-def test_what_was_killed_goes_on(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_killed_goes_on(embedded: Embedded) -> None:
     """Killed when the bucket was asked for, and when it was deleted, each before and after Google
     did it: the same command has one bucket, which its state knows, and a further one changes
     nothing; or it proves that nothing is left, and then there is no library."""
@@ -45,14 +34,14 @@ def test_what_was_killed_goes_on(embedded: Embedded, capsys: pytest.CaptureFixtu
     for stage in (Stage.BEFORE_COMMIT, Stage.AFTER_COMMIT):
         killed(embedded, "up", kill_at("POST", "/storage/v1/b$", stage=stage))
         there.append(bucket_of(embedded) is not None)
-    up(embedded, capsys)
+    library_up(embedded)
     bucket, before = bucket_of(embedded), mutations(embedded)
-    again = up(embedded, capsys)
+    again = library_up(embedded)
     changed = mutations(embedded) - before
     for stage in (Stage.BEFORE_COMMIT, Stage.AFTER_COMMIT):
         killed(embedded, "down", kill_at("DELETE", f"/storage/v1/b/{BUCKET}$", stage=stage))
         there.append(bucket_of(embedded) is not None)
-    run_library_down(*command(embedded), with_readers=False, dry_run=False)
+    library_down(embedded)
 
     assert there == [False, True, True, False]
     assert bucket["name"] == BUCKET
@@ -60,4 +49,4 @@ def test_what_was_killed_goes_on(embedded: Embedded, capsys: pytest.CaptureFixtu
     assert (again["changed"], changed) == (False, 0)
     assert embedded.remaining() == []
     with pytest.raises(NotFoundError, match="has no library"):
-        run_library_down(*command(embedded), with_readers=False, dry_run=False)
+        library_down(embedded)

@@ -12,7 +12,6 @@ from tests.engine.libraries import (
     BUCKET,
     MODEL,
     PROJECT,
-    Captured,
     call,
     command,
     library_down,
@@ -29,13 +28,13 @@ from tpuflex.weights.library import require_programs_key
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
 
-def test_programs_are_kept_over_a_teardown(embedded: Embedded, capsys: Captured) -> None:
+def test_programs_are_kept_over_a_teardown(embedded: Embedded) -> None:
     """Where bindings decide, an endpoint's hosts add compiled programs to their own place in the
     library, read them, and read what they know them by; they replace and delete none, and reach no
     other endpoint's. `down` takes these rights away and leaves the programs; a library of before
     has nothing to know them by, which `up` says before it asks for chips."""
     write_stack(embedded, "one", MODEL, {"manifest_sha256": "5a" * 32})
-    library_up(embedded, capsys)
+    library_up(embedded)
     key = programs_key(PROJECT)
     run = stack_run(embedded.root, embedded.engine, embedded.environ, "one")
     run.up()
@@ -56,15 +55,15 @@ def test_programs_are_kept_over_a_teardown(embedded: Embedded, capsys: Captured)
     known = call(embedded, "GET", f"v1/{key}/versions/latest:access", token=token).json()
     embedded.cloud.cloud.strictness.change({"iam": {"enforced": False}})
     with pytest.raises(ConflictError, match="Endpoints may read from the library"):
-        library_down(embedded, capsys)
+        library_down(embedded)
     run_down(*command(embedded, "one"), dry_run=False)
-    left = library_status(embedded, capsys)["buckets"][0]
+    left = library_status(embedded)["buckets"][0]
     kept = call(embedded, "GET", f"{own}?alt=media").content
     secret = call(embedded, "GET", f"v1/{key}:getIamPolicy").json()
     call(embedded, "DELETE", f"v1/{key}").raise_for_status()
     with pytest.raises(NotFoundError, match="has no key for compiled programs"):
         require_programs_key(command(embedded, "one")[1])
-    library_up(embedded, capsys)
+    library_up(embedded)
     require_programs_key(command(embedded, "one")[1])
 
     assert added == [200, 403, 403]
@@ -78,15 +77,13 @@ def test_programs_are_kept_over_a_teardown(embedded: Embedded, capsys: Captured)
     assert embedded.remaining() == ["secrets", "versions", "buckets", "objects"]
 
 
-def test_an_endpoint_outlives_the_library_that_kept_its_programs(
-    embedded: Embedded, capsys: Captured
-) -> None:
+def test_an_endpoint_outlives_the_library_that_kept_its_programs(embedded: Embedded) -> None:
     """A library that is deleted under its endpoint takes its key along; the endpoint's `down` is
     not kept from ending by rights that are gone with it."""
     write_stack(embedded, "one", MODEL, {"manifest_sha256": "5a" * 32})
-    library_up(embedded, capsys)
+    library_up(embedded)
     stack_run(embedded.root, embedded.engine, embedded.environ, "one").up()
-    library_down(embedded, capsys, with_readers=True)
+    library_down(embedded, with_readers=True)
     run_down(*command(embedded, "one"), dry_run=False)
 
     assert embedded.remaining() == []

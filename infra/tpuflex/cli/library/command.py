@@ -55,7 +55,8 @@ def up(invocation: Invocation, regions: tuple[str, ...], new_programs_key: bool)
     Stacks whose file says `tpuflex:model.weights.bucket: library` then find their weights there:
     pushed once, shared, and left by `down`.
     """
-    from tpuflex.deploy.library import run_library_up, wrong_region
+    from tpuflex.cli.library.run import run_library_up
+    from tpuflex.deploy.library import wrong_region
 
     if wrong := wrong_region(regions):
         raise click.BadParameter(f"{wrong} is no region of Google Cloud.", param_hint="--region")
@@ -76,7 +77,7 @@ def status(invocation: Invocation) -> None:
     Asks the cloud and no state, so that buckets of another state are shown, too. Exit code 4: there
     is no library.
     """
-    from tpuflex.deploy.library import run_library_status
+    from tpuflex.cli.library.run import run_library_status
 
     stack = invocation.open_stack(deploying=False)
     run_library_status(invocation, invocation.connect(stack, start=False))
@@ -101,7 +102,7 @@ def down(invocation: Invocation, with_readers: bool, dry_run: bool) -> None:
     Shows what is lost, and asks for the project's id. Refused while endpoints may read from it, and
     where another backend has its state. Exit code 10: something is left.
     """
-    from tpuflex.cli.library.down import run_library_down
+    from tpuflex.cli.library.run import run_library_down
 
     stack = invocation.open_stack(deploying=False)
     run_library_down(

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 from pulumi_plugin.printable import printable
 from tpuflex.advice import Advice
-from tpuflex.google.required_apis import LIBRARY_APIS
 from tpuflex.planning.rates import month_text
-from tpuflex.weights.library import has_programs_key, in_library
 from tpuflex.weights.listing import list_weights
 from tpuflex.weights.removal import TAKE_DOWN, plan_removal, remove_sets
-from tpuflex.weights.stack_weights import StackWeights, is_shared, require_shared
+from tpuflex.weights.stack_weights import StackWeights
 from tpuflex.weights.stored_set import files_text, last_used_text
 from tpuflex.weights.trust import PIN_KEY
 from tpuflex.weights.verification import verify
@@ -32,10 +30,12 @@ def run_push(
 ) -> None:
     """Bring the weights of the stack of ``cloud`` into its buckets, and print what was sent; raises
     as :func:`tpuflex.weights.stack_push.push`."""
+    from tpuflex.cli.library_plan import library_report
+    from tpuflex.deploy.weights_bucket import ensure_weights_bucket
     from tpuflex.weights.stack_push import push
 
     def make_bucket(known: Connection) -> None:
-        ensure_bucket(invocation, known)
+        ensure_weights_bucket(known, library_report(invocation), invocation.consent)
 
     output = invocation.output
     pushed = push(cloud, directory, invocation.report, make_bucket, again=again)
@@ -46,47 +46,6 @@ def run_push(
         f"{sent.seconds:.1f} s); {len(sent.kept)} were already there."
     )
     output.result(f"manifest_sha256: {sent.manifest.sha256}")
-
-
-def ensure_bucket(invocation: Invocation, cloud: Connection) -> None:
-    """Make sure that the bucket of the stack's weights exists, and is ours.
-
-    One of the user's own is there. A library's is, or is made, after a question: it outlives the
-    stack, and no `down` deletes it. The stack's is a Pulumi resource, so Pulumi creates it: an `up`
-    of the bucket and what it depends on. Its name, labels, location and access are those of the
-    component, and the state has it, so that the first `up` finds nothing to change.
-
-    Raises:
-        AlreadyExistsError: somebody else has made it, or holds the stack's names.
-        NotFoundError: the stack keeps its weights in a bucket of the user's own that is not there.
-        InterruptedByUser: the user does not want a library.
-        AccessError: the caller may not push there.
-        TpuflexError: the engine failed.
-    """
-    from tpuflex.deploy.apis import require_apis
-    from tpuflex.deploy.library import make_library
-    from tpuflex.deploy.ownership import require_free_names, require_own_containers
-    from tpuflex.deploy.stack_run import WEIGHTS, StackRun
-
-    if is_shared(cloud.stack):
-        require_apis(cloud, invocation.report, invocation.consent, apis=LIBRARY_APIS)
-        if in_library(cloud.stack) and not _is_library_whole(cloud):
-            make_library(invocation, cloud)
-        require_shared(cloud, pushes=True)
-        return
-    require_apis(cloud, invocation.report, invocation.consent)
-    stack_run = StackRun(cloud, invocation.report)
-    require_own_containers(cloud, stack_run)
-    if not StackWeights(cloud).exists():
-        plan = stack_run.preview_without_weights()
-        require_free_names(cloud, stack_run, plan, invocation.output.progress)
-        invocation.output.progress("Creating the bucket …")
-        stack_run.up_part(WEIGHTS)
-
-
-def _is_library_whole(cloud: Connection) -> bool:
-    """Whether the library has all that the stack of ``cloud`` needs of it."""
-    return all(map(cloud.is_there, cloud.buckets.values())) and has_programs_key(cloud)
 
 
 def run_ls(invocation: Invocation, cloud: Connection) -> None:

@@ -1,4 +1,4 @@
-"""`tpuflex library`: what is refused and shown, who reads it, and what programs are known by."""
+"""The library: what is refused, who reads it, and what programs are known by."""
 
 from __future__ import annotations
 
@@ -14,8 +14,14 @@ import pytest
 
 from tests.doctor.examined import Doctor
 from tests.weights.regions import two_regions
-from tpuflex.cli.library.down import _require_unread
-from tpuflex.deploy.library import wrong_region
+from tpuflex.deploy.library import (
+    LibraryDown,
+    LibraryStatus,
+    LibraryUp,
+    library_status,
+    require_unread,
+    wrong_region,
+)
 from tpuflex.deploy.library_engine import library_stack
 from tpuflex.errors import AlreadyExistsError, ConflictError, NotFoundError
 from tpuflex.google.transport import JsonObject
@@ -137,12 +143,21 @@ def test_hosts_use_it(title: str, used: bool) -> None:
     }
     bucket = cast(CloudResource, SimpleNamespace(name="b", location="us-east5"))
     found = Contents(bucket, (), 0, 0, readers({"bindings": [binding]}))
-    _require_unread([found], with_readers=True)
+    require_unread([found], with_readers=True)
     if not used:
-        _require_unread([found], with_readers=False)
+        require_unread([found], with_readers=False)
         return
     with pytest.raises(ConflictError, match="models/m/1"):
-        _require_unread([found], with_readers=False)
+        require_unread([found], with_readers=False)
+
+
+def test_what_is_told_in_documents() -> None:
+    """The documents of `library up` and `library down`."""
+    made = LibraryUp("p", changed=True, buckets={"us-east5": "b"})
+    gone = LibraryDown(LibraryStatus("p", ()), deleted=False)
+
+    assert made.to_json() == {"project": "p", "changed": True, "buckets": {"us-east5": "b"}}
+    assert gone.to_json() == {"project": "p", "deleted": False, "buckets": []}
 
 
 KEY = programs_key("tpuflex-dev")
@@ -153,6 +168,20 @@ def doctor(project: Path, tmp_path: Path) -> Iterator[Doctor]:
     """A stack with zones in two regions, and a library in both."""
     with two_regions(project, tmp_path) as found:
         yield found
+
+
+def test_what_it_holds(doctor: Doctor) -> None:
+    """A bucket in each region, without a model; where there is none, what makes one."""
+    found = library_status(doctor.cloud)
+    for each in found.buckets:
+        doctor.remove(f"storage/v1/b/{each.bucket.name}")
+    with pytest.raises(NotFoundError, match="has no library of weights") as missing:
+        library_status(doctor.cloud)
+
+    assert [each.region for each in found.buckets] == ["europe-west4", "us-east5"]
+    assert found.to_json()["project"] == "tpuflex-dev"
+    assert [each.models for each in found.buckets] == [(), ()]
+    assert "tpuflex library up --stack dev" in str(missing.value.hint)
 
 
 def versions(doctor: Doctor) -> int:
