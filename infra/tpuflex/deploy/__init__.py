@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tpuflex.deploy.approval import Approval
     from tpuflex.deploy.leftovers import sweep
+    from tpuflex.deploy.library import library_down, library_status, library_up
     from tpuflex.deploy.many_teardowns import down_many
     from tpuflex.deploy.stack_preview import Preview, preview
     from tpuflex.deploy.stack_up import UpResult, up
@@ -25,6 +26,9 @@ _MODULES = {
     "UpResult": "stack_up",
     "down": "teardown",
     "down_many": "many_teardowns",
+    "library_down": "library",
+    "library_status": "library",
+    "library_up": "library",
     "preview": "stack_preview",
     "recover": "state_recovery",
     "sweep": "leftovers",
@@ -37,6 +41,9 @@ __all__ = [
     "UpResult",
     "down",
     "down_many",
+    "library_down",
+    "library_status",
+    "library_up",
     "preview",
     "recover",
     "sweep",
