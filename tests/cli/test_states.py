@@ -7,6 +7,7 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -15,6 +16,7 @@ from tpuflex.errors import EngineError
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.known_state_ids import SeenStates
+from tpuflex.stack.stack import Stack
 
 ONE, TWO = "0123456789abcdef0123", "fedcba9876543210fedc"
 
@@ -84,27 +86,13 @@ class Project:
     root: Path
 
 
-@dataclass(frozen=True)
-class Stack:
-    project: Project
-    name: str = "dev"
-
-
-@dataclass(frozen=True)
-class Stored:
-    """The part of a :class:`Connection` that is read."""
-
-    stack: Stack
-    environ: Mapping[str, str]
-
-
 def cloud(root: Path, state: str) -> Connection:
     """A cloud whose stack has ``state`` in a backend of files."""
     file = root / ".pulumi" / "stacks" / "shop" / "dev.json"
     file.parent.mkdir(parents=True)
     file.write_text(state)
-    stack = Stack(Project("shop", root, root))
-    return cast("Connection", Stored(stack, {"PULUMI_BACKEND_URL": f"file://{root}"}))
+    stack = SimpleNamespace(project=Project("shop", root, root), name="dev")
+    return Connection(cast("Stack", stack), {"PULUMI_BACKEND_URL": f"file://{root}"})
 
 
 def checkpoint(resource: Mapping[str, Any]) -> str:
