@@ -89,8 +89,6 @@ ALLOWED_SIDEWAYS = {
     ("__main__", "cli"),
     ("settings.load", "settings.read"),
 }
-#: Not yet below the command line: each goes with the function that replaces it.
-NOT_YET = {("deploy", "cli")}
 
 #: The same for the parts of the embedded cloud; what composes them lies on top.
 EMBEDDED_CLOUD_RANKS: dict[str, int] = {
@@ -173,7 +171,7 @@ def test_arrows_point_down(path: Path) -> None:
         target = part_of(imported)
         if target not in RANKS:  # a name from the top level, such as __version__
             continue
-        if target == own or (own, target) in ALLOWED_SIDEWAYS | NOT_YET:
+        if target == own or (own, target) in ALLOWED_SIDEWAYS:
             continue
         if own == "" or {own, target} <= PURE:
             continue

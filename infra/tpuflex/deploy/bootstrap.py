@@ -1,9 +1,10 @@
-"""The steps of `tpuflex bootstrap`: say what it makes, ask, make it; and the way back."""
+"""What a project needs once for previews and deployments from GitHub: made, and removed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.components.bootstrap_names import PULUMI_PROJECT, BootstrapNames, Repository
@@ -16,14 +17,15 @@ from tpuflex.engine.state import Stored, known_ids, pending, resources
 from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.files.trusted import own_directory, write_private
 from tpuflex.google.required_apis import BOOTSTRAP_APIS
-from tpuflex.stack.progress import Report, silent
+from tpuflex.stack.progress import Progress, Report, agree, require_name, silent
 
 if TYPE_CHECKING:
-    from tpuflex.cli.invocation import Invocation
+    from tpuflex.engine.events import Step
     from tpuflex.stack.connection import Connection
+    from tpuflex.stack.progress import Consent
 
 #: What a removal leaves, and why.
-_STAYS = (
+STAYS = (
     "key ring and key: Google deletes neither, and what they have encrypted is lost without them;"
     " to destroy the key itself: gcloud kms keys versions destroy",
     "identity pool and custom roles: deleted, and restorable by name for 30 and 7 days; a"
@@ -130,58 +132,147 @@ class Bootstrapping(EngineWork):
         )
 
 
-def run_bootstrap(
-    invocation: Invocation, cloud: Connection, repository: Repository, *, dry_run: bool
-) -> None:
+@dataclass(frozen=True, slots=True)
+class BootstrapPlan:
+    """What a bootstrap is about to make, told before it asks.
+
+    Attributes:
+        names: the names in the project.
+        repository: whose workflows get in.
+        plan: what the engine would do.
+        restored: ids of what an earlier bootstrap has left deleted, and is restored.
+    """
+
+    names: BootstrapNames
+    repository: Repository
+    plan: EnginePlan
+    restored: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"For {self.repository.name} in project {self.names.project}: {_counted(self.plan)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bootstrapped:
+    """What a bootstrap has made, or would.
+
+    Attributes:
+        plan: what it was about to make.
+        changed: whether anything was changed.
+        variables: what the workflows need, none of it secret.
+    """
+
+    plan: BootstrapPlan
+    changed: bool
+    variables: Mapping[str, str]
+
+    def to_json(self) -> dict[str, object]:
+        """The document that ``tpuflex bootstrap --json`` prints."""
+        return {
+            "project": self.plan.names.project,
+            "repository": self.plan.repository.name,
+            "changed": self.changed,
+            "changes": _changes_json(self.plan.plan),
+            "restored": sorted(self.plan.restored),
+            "apis": [api.service for api in BOOTSTRAP_APIS],
+            "variables": dict(self.variables),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalPlan:
+    """What is about to be removed, told before it is asked for.
+
+    Attributes:
+        project: the Google Cloud project.
+        plan: what the engine would do.
+        states: the stacks whose states go with the bucket, as ``PROJECT/STACK``.
+    """
+
+    project: str
+    plan: EnginePlan
+    states: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"To be removed from project {self.project}: {_counted(self.plan)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What was removed, or would be.
+
+    Attributes:
+        plan: what was about to be removed.
+        removed: whether it is.
+    """
+
+    plan: RemovalPlan
+    removed: bool
+
+    def to_json(self) -> dict[str, object]:
+        """The document that ``tpuflex bootstrap --remove --json`` prints."""
+        return {
+            "project": self.plan.project,
+            "removed": self.removed,
+            "changes": _changes_json(self.plan.plan),
+            "states": list(self.plan.states),
+            "stays": list(STAYS),
+        }
+
+
+def bootstrap(
+    cloud: Connection,
+    repository: Repository,
+    report: Callable[[Progress | BootstrapPlan], None] = silent,
+    consent: Consent = agree,
+    *,
+    dry_run: bool = False,
+) -> Bootstrapped:
     """Make what a project needs for previews and deployments from a repository on GitHub.
+
+    Args:
+        cloud: the cloud of a stack in that project.
+        repository: whose workflows get in.
+        report: is told what will be made, and then how far it is.
+        consent: asked for the project's id, unless there is nothing to do.
+        dry_run: whether only what would be made is told.
 
     Raises:
         AlreadyExistsError: the bucket's name is somebody else's.
         InterruptedByUser: the user did not agree.
         TpuflexError: a permission is missing, or the engine failed.
     """
-    output, work = invocation.output, Bootstrapping(cloud, invocation.report, repository)
-    project = work.names.project
+    work = Bootstrapping(cloud, report, repository)
     if not dry_run:
-        require_apis(cloud, invocation.report, invocation.consent, apis=BOOTSTRAP_APIS)
+        require_apis(cloud, report, consent, apis=BOOTSTRAP_APIS)
     found = work.remains(known=work.open_state())
     names = work.names
     plan = work.engine.preview()
-    _show(invocation, work, plan, found)
-    changed = bool(plan.changes)
-    if changed and not dry_run:
-        if not invocation.yes:
-            output.confirm_name("project's id", project)
+    planned = BootstrapPlan(names, repository, plan, tuple(found.restorable.values()))
+    report(planned)
+    changing = bool(plan.changes) and not dry_run
+    if changing:
+        require_name(consent, "project's id", names.project)
         work.up(found, plan)
-    variables = names.variables(cloud.project_number)
-    output.document(
-        {
-            "project": project,
-            "repository": repository.name,
-            "changed": changed and not dry_run,
-            "changes": _changes(plan),
-            "restored": sorted(found.restorable.values()),
-            "apis": [api.service for api in BOOTSTRAP_APIS],
-            "variables": variables,
-        }
-    )
-    if dry_run:
-        output.result("Nothing was changed (--dry-run).")
-        return
-    output.heading("For the workflows on GitHub: none of these is a secret")
-    for name, value in variables.items():
-        output.result(f"  gh variable set {name} --repo {repository.name} --body '{value}'")
-    output.result()
-    output.result(
-        f"Protect the environment {repository.environment!r} of {repository.name}: its reviewers"
-        " decide who deploys. Then: tpuflex ci init"
-    )
+    return Bootstrapped(planned, changing, names.variables(cloud.project_number))
 
 
-def run_removal(
-    invocation: Invocation, cloud: Connection, *, with_states: bool, dry_run: bool
-) -> None:
+def remove_bootstrap(
+    cloud: Connection,
+    report: Callable[[Progress | RemovalPlan], None] = silent,
+    consent: Consent = agree,
+    *,
+    with_states: bool = False,
+    dry_run: bool = False,
+) -> Removed:
     """Remove what a bootstrap has made.
+
+    Args:
+        cloud: the cloud of a stack in that project.
+        report: is told what will be removed, and then how far it is.
+        consent: asked for the project's id.
+        with_states: whether states in the bucket are deleted with it.
+        dry_run: whether only what would be removed is told.
 
     Raises:
         NotFoundError: there is no state of a bootstrap.
@@ -189,7 +280,7 @@ def run_removal(
         InterruptedByUser: the user did not agree.
         TpuflexError: the engine failed.
     """
-    output, work = invocation.output, Bootstrapping(cloud, invocation.report)
+    work = Bootstrapping(cloud, report)
     project = work.names.project
     if not work.open_state() or not _holds(work.engine.deployment()):
         raise NotFoundError(f"Project {project} has no bootstrap that is known here.")
@@ -201,27 +292,12 @@ def run_removal(
             " bucket, whatever they still have: --with-states",
         )
     plan = work.engine.preview_destroy()
-    output.heading(f"To be removed from project {project}")
-    output.table(("KIND", "NAME", "OPERATION"), _rows(plan))
-    for line in (*(f"the state of {each}" for each in states), "every version of every object"):
-        output.result(f"  with the bucket: {line}")
-    for line in _STAYS:
-        output.result(f"  stays: {line}")
+    planned = RemovalPlan(project, plan, states)
+    report(planned)
     if not dry_run:
-        if not invocation.yes:
-            output.confirm_name("project's id", project)
+        require_name(consent, "project's id", project)
         work.destroy(plan)
-    output.document(
-        {
-            "project": project,
-            "removed": not dry_run,
-            "changes": _changes(plan),
-            "states": list(states),
-            "stays": list(_STAYS),
-        }
-    )
-    done = "Nothing was changed (--dry-run)." if dry_run else "Removed; what stays is listed above."
-    output.result(done)
+    return Removed(planned, removed=not dry_run)
 
 
 def _holds(deployment: Stored) -> bool:
@@ -236,44 +312,17 @@ def _region(deployment: Stored) -> str:
     return next(locations, "").lower()
 
 
-def _show(invocation: Invocation, work: Bootstrapping, plan: EnginePlan, found: Remains) -> None:
-    output, repository = invocation.output, work.repository
-    if not plan.changes or repository is None:
-        output.result(f"Project {work.names.project} has everything; nothing changes.")
-        return
-    output.heading(f"For {repository.name} in project {work.names.project}")
-    output.table(("KIND", "NAME", "OPERATION"), _rows(plan))
-    output.facts(
-        (
-            ("states", f"{work.names.backend}, versioned, private"),
-            ("who gets in", repository.condition),
-            (
-                "preview may",
-                "read: tpuflexPreview on the project, the states, decrypt with the key",
-            ),
-            (
-                "deploy may",
-                "tpuflexDeploy and tpuflexHostGrants on the project, the states, the key",
-            ),
-            ("who deploys", f"jobs of the environment {repository.environment!r}"),
-            ("restored", "\n".join(found.restorable.values())),
-            ("cost", "the key, about $0.06 a month, and the states' storage"),
-        )
-    )
-    output.result()
-
-
-def _changes(plan: EnginePlan) -> list[dict[str, str]]:
+def cloud_changes(plan: EnginePlan) -> list[Step]:
     """What changes in the cloud, sorted: the engine tells it in any order."""
-    steps = sorted(
-        (step for step in plan.steps if step.touches_cloud),
-        key=lambda step: (step.type.rpartition(":")[2], step.name),
-    )
-    return [{"operation": step.operation, "type": step.type, "name": step.name} for step in steps]
+    return sorted(plan.resources, key=lambda step: (step.type.rpartition(":")[2], step.name))
 
 
-def _rows(plan: EnginePlan) -> list[tuple[str, str, str]]:
+def _changes_json(plan: EnginePlan) -> list[dict[str, str]]:
     return [
-        (each["type"].rpartition(":")[2], each["name"], each["operation"])
-        for each in _changes(plan)
+        {"operation": step.operation, "type": step.type, "name": step.name}
+        for step in cloud_changes(plan)
     ]
+
+
+def _counted(plan: EnginePlan) -> str:
+    return f"{len(plan.resources)} to change"

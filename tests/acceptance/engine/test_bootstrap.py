@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from typing import Any
@@ -13,8 +12,9 @@ import requests
 from tests.acceptance.security.test_p4_two_clones import command, mutations
 from tests.engine.embedded import Embedded
 from tests.goldens.golden_texts import assert_golden
+from tpuflex.cli.project.bootstrap import run_bootstrap
 from tpuflex.components.bootstrap_names import BootstrapNames, Repository
-from tpuflex.deploy.bootstrap import run_bootstrap, run_removal
+from tpuflex.deploy import bootstrap
 from tpuflex.errors import ConflictError, NotFoundError
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
@@ -31,20 +31,15 @@ def plan(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def bootstrap(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> Any:
-    """`tpuflex bootstrap --json --yes`."""
-    capsys.readouterr()
-    run_bootstrap(*command(embedded), ACME, dry_run=False)
-    return json.loads(capsys.readouterr().out)
+def make(embedded: Embedded) -> Any:
+    """The document of `tpuflex bootstrap`."""
+    return bootstrap.bootstrap(command(embedded)[1], ACME).to_json()
 
 
-def remove(
-    embedded: Embedded, capsys: pytest.CaptureFixture[str], *, with_states: bool = False
-) -> Any:
-    """`tpuflex bootstrap --remove --json --yes`."""
-    capsys.readouterr()
-    run_removal(*command(embedded), with_states=with_states, dry_run=False)
-    return json.loads(capsys.readouterr().out)
+def remove(embedded: Embedded, *, with_states: bool = False) -> Any:
+    """The document of `tpuflex bootstrap --remove`."""
+    _, cloud = command(embedded)
+    return bootstrap.remove_bootstrap(cloud, with_states=with_states).to_json()
 
 
 def call(embedded: Embedded, method: str, path: str, **more: Any) -> Any:
@@ -69,8 +64,8 @@ def test_made_once_removed_and_made_again(
     assert_golden("bootstrap/plan.txt", planned)
     after_dry = embedded.remaining()
     with pytest.raises(NotFoundError, match="has no bootstrap"):
-        remove(embedded, capsys)
-    made = bootstrap(embedded, capsys)
+        remove(embedded)
+    made = make(embedded)
     bucket = call(embedded, "GET", f"storage/v1/b/{NAMES.bucket}")
     grants = call(
         embedded, "GET", f"storage/v1/b/{NAMES.bucket}/iam?optionsRequestedPolicyVersion=3"
@@ -81,7 +76,7 @@ def test_made_once_removed_and_made_again(
     )
     shutil.rmtree(embedded.root / ".tpuflex" / "bootstrap")
     before = mutations(embedded)
-    again = bootstrap(embedded, capsys)
+    again = make(embedded)
     changed = mutations(embedded) - before
     call(
         embedded,
@@ -91,13 +86,13 @@ def test_made_once_removed_and_made_again(
         data=b"{}",
     )
     with pytest.raises(ConflictError, match="holds the states of shop/prod"):
-        remove(embedded, capsys)
-    removed = remove(embedded, capsys, with_states=True)
+        remove(embedded)
+    removed = remove(embedded, with_states=True)
     left = set(embedded.remaining())
     role = call(embedded, "GET", "v1/projects/tpuflex-dev/roles/tpuflexDeploy")
     with pytest.raises(NotFoundError):
-        remove(embedded, capsys)
-    restored = bootstrap(embedded, capsys)
+        remove(embedded)
+    restored = make(embedded)
 
     assert after_dry == []
     assert {each["operation"] for each in made["changes"]} == {"create"}

@@ -180,8 +180,8 @@ def bootstrap(
     --remove is the way back. A bucket that holds states is refused without --with-states; the key
     stays, because Google deletes none.
     """
+    from tpuflex.cli.project.bootstrap import run_bootstrap, run_removal
     from tpuflex.components.bootstrap_names import Repository
-    from tpuflex.deploy.bootstrap import run_bootstrap, run_removal
 
     if remove:
         if repository or owner_id or repository_id:
