@@ -1,4 +1,4 @@
-"""Secrets: a home that moves takes them without their values, and the user's own get none."""
+"""Secrets: a home that moves takes them without their values."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.cli.typing import NOON, Captured
-from tests.unit.stack_sections import sections
 from tpuflex.cli.preview.comment import preview_markdown
 from tpuflex.cli.preview.run import show
-from tpuflex.cli.secrets.run import require_role
 from tpuflex.cli.stack_plan import show_plan
 from tpuflex.deploy.plan import (
     StackPlan,
@@ -24,7 +22,6 @@ from tpuflex.errors import SettingsError
 from tpuflex.inventory.kinds import SECRET
 from tpuflex.naming import API_KEY, METRICS_KEY, TLS_CERTIFICATE
 from tpuflex.planning.cost import run_cost
-from tpuflex.settings.load import parse
 from tpuflex.settings.secrets import SecretsSettings
 from tpuflex.stack.stack import Stack
 from tpuflex.terminal.output import Output
@@ -101,23 +98,3 @@ def test_a_later_version_of_a_new_secret_is_refused_at_the_plan(stack: Stack) ->
     ]
     assert "its versions begin with 1" in refused.value.findings[0].problem
     require_first_versions(with_secrets(stack), plan(stack, "replace", API_KEY))
-
-
-def with_(stack: Stack, **changes: object) -> Stack:
-    """``stack`` with these settings."""
-    named = {key.replace("__", "."): value for key, value in changes.items()}
-    return replace(stack, settings=parse(sections(named), "test"))
-
-
-def test_nothing_is_put_into_a_secret_of_yours(stack: Stack) -> None:
-    """It is said what to do instead."""
-    name = "projects/acme-vault/secrets/vllm-key/versions/3"
-    with pytest.raises(SettingsError) as caught:
-        require_role(with_(stack, secrets={"api_key": name}), API_KEY)
-
-    assert [str(each) for each in caught.value.findings] == [
-        f"tpuflex:secrets.api_key: it is {name}, a secret of yours, to which tpuflex adds nothing."
-        " Add the version there, and write its number here; or remove the line for a secret of the"
-        " stack's own."
-    ]
-    require_role(with_(stack), API_KEY)

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.stack_sections import sections
 from tpuflex.boot.config import boot_config
 from tpuflex.cli.secrets.run import read_value
-from tpuflex.deploy.secrets import ensure_secrets
+from tpuflex.deploy.secret_versions import ensure_versions
 from tpuflex.google.secrets import SecretVersion
 from tpuflex.naming import API_KEY, METRICS_KEY, Names, SecretRole
 from tpuflex.operate.endpoint_connection import api_key
@@ -57,8 +57,8 @@ def cloud(secrets: Secrets, **pinned: int) -> Connection:
 def test_metrics_key_is_made_on_demand() -> None:
     """A collector's key is made when the stack file pins a version of it, and not before."""
     without, with_ = Secrets(), Secrets()
-    ensure_secrets(cloud(without), lambda _line: None)
-    ensure_secrets(cloud(with_, metrics_key_version=1), lambda _line: None)
+    ensure_versions(cloud(without), lambda _line: None)
+    ensure_versions(cloud(with_, metrics_key_version=1), lambda _line: None)
     assert NAMES.secret(METRICS_KEY) not in without.made
     assert {*with_.made} - {*without.made} == {NAMES.secret(METRICS_KEY)}
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tpuflex.deploy.leftovers import sweep
     from tpuflex.deploy.library import library_down, library_status, library_up
     from tpuflex.deploy.many_teardowns import down_many
+    from tpuflex.deploy.secrets import ensure_secrets, list_secrets, put_secret
     from tpuflex.deploy.stack_preview import Preview, preview
     from tpuflex.deploy.stack_up import UpResult, up
     from tpuflex.deploy.state_recovery import recover
@@ -26,10 +27,13 @@ _MODULES = {
     "UpResult": "stack_up",
     "down": "teardown",
     "down_many": "many_teardowns",
+    "ensure_secrets": "secrets",
     "library_down": "library",
     "library_status": "library",
     "library_up": "library",
+    "list_secrets": "secrets",
     "preview": "stack_preview",
+    "put_secret": "secrets",
     "recover": "state_recovery",
     "sweep": "leftovers",
     "up": "stack_up",
@@ -41,10 +45,13 @@ __all__ = [
     "UpResult",
     "down",
     "down_many",
+    "ensure_secrets",
     "library_down",
     "library_status",
     "library_up",
+    "list_secrets",
     "preview",
+    "put_secret",
     "recover",
     "sweep",
     "up",

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
-from tpuflex.deploy.secrets import (
+from tpuflex.deploy.secret_versions import (
     check_certificate,
     check_existing_secrets,
-    ensure_secrets,
+    ensure_versions,
     require_certificate,
 )
 from tpuflex.errors import AlreadyExistsError, TpuflexError, WeightsError
@@ -233,7 +233,7 @@ class EndpointPreparation:
 
     def _prepare(self) -> str:
         require_shared(self.cloud)
-        ensure_secrets(self.cloud, self.report)
+        ensure_versions(self.cloud, self.report)
         ready = self._ensure_weights()
         fill_regions(self.weights, weights_set(self.cloud, ready), self.report, self.cancelled)
         return ready

@@ -1,106 +1,175 @@
-"""What `tpuflex up` does about secrets before it requests chips."""
+"""The endpoint's secrets in Secret Manager: created, given versions, listed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.certificate import read_certificate
-from tpuflex.errors import AccessError, NotFoundError
-from tpuflex.google.existing_secret import require_enabled
-from tpuflex.naming import API_KEY, METRICS_KEY, PROGRAMS_KEY, TLS_CERTIFICATE
+from tpuflex.deploy.apis import require_apis
+from tpuflex.deploy.ownership import require_free_names, require_own_containers
+from tpuflex.deploy.plan import require_no_secret_replaced
+from tpuflex.deploy.secret_versions import ensure_versions
+from tpuflex.deploy.stack_run import SECRETS, StackRun
+from tpuflex.errors import Finding, NotFoundError, SettingsError
+from tpuflex.google.existing_secret import state_of
+from tpuflex.naming import SECRET_ROLES
+from tpuflex.settings.secrets import existing_secret_setting, version_setting
+from tpuflex.stack.progress import agree, silent
 
 if TYPE_CHECKING:
+    from tpuflex.google.secrets import SecretVersion
     from tpuflex.naming import SecretRole
     from tpuflex.stack.connection import Connection
+    from tpuflex.stack.progress import Consent, Report
+    from tpuflex.stack.stack import Stack
 
 
-#: The secrets whose values are made here.
-_MADE: dict[SecretRole, str] = {
-    API_KEY: "API key",
-    METRICS_KEY: "metrics key",
-    PROGRAMS_KEY: "key for compiled programs",
-}
+@dataclass(frozen=True, slots=True)
+class AddedVersion:
+    """A version that was added.
+
+    Attributes:
+        role: the role of its secret.
+        version: the version.
+    """
+
+    role: SecretRole
+    version: SecretVersion
+
+    def to_json(self) -> dict[str, object]:
+        """The document that ``tpuflex secrets put --json`` prints."""
+        return {"name": self.version.name, "version": self.version.number}
 
 
-def ensure_secrets(cloud: Connection, say: Callable[[str], None]) -> None:
-    """Make sure that every secret version that the host fetches exists.
+@dataclass(frozen=True, slots=True)
+class ListedVersion:
+    """A version of a secret.
+
+    Attributes:
+        role: the role of its secret.
+        number: its number.
+        state: its state; of a secret of the user's own with the place, and MISSING if it is not
+            there.
+    """
+
+    role: SecretRole
+    number: int
+    state: str
+
+    def to_json(self) -> dict[str, object]:
+        """It in the document of ``tpuflex secrets ls --json``."""
+        return {"role": self.role, "version": self.number, "state": self.state}
+
+
+def ensure_secrets(cloud: Connection, report: Report = silent, consent: Consent = agree) -> None:
+    """Make sure that every secret version that the stack names exists.
+
+    Args:
+        cloud: the stack's cloud.
+        report: is told what is made.
+        consent: asked before APIs are enabled.
 
     Raises:
-        NotFoundError, SettingsError: as :func:`check_certificate`.
+        NotFoundError: a TLS certificate, or a version of a secret of the user's own, is not there.
+        AlreadyExistsError, ConflictError: as :func:`ensure_containers`.
+        TpuflexError: the engine failed, or Secret Manager refused.
+    """
+    ensure_containers(cloud, report, consent)
+    ensure_versions(cloud, report)
+
+
+def put_secret(
+    cloud: Connection,
+    role: SecretRole,
+    value: str,
+    report: Report = silent,
+    consent: Consent = agree,
+) -> AddedVersion:
+    """Add a version with ``value`` to the secret of the stack's own for ``role``.
+
+    Args:
+        cloud: the stack's cloud.
+        role: what the secret is for.
+        value: what is stored, as it is.
+        report: is told how far it is.
+        consent: asked before APIs are enabled.
+
+    Raises:
+        SettingsError: the stack has no such secret of its own.
+        AlreadyExistsError, ConflictError: as :func:`ensure_containers`.
+        TpuflexError: the engine failed, or Secret Manager refused.
+    """
+    require_own_secret(cloud.stack, role)
+    ensure_containers(cloud, report, consent)
+    return AddedVersion(role, cloud.secrets.add_version(cloud.secret(role), value))
+
+
+def list_secrets(cloud: Connection) -> tuple[ListedVersion, ...]:
+    """The versions of the stack's secrets, never their values.
+
+    Raises:
         TpuflexError: Secret Manager refused.
     """
-    pinned = cloud.stack.settings.secrets
-    check_existing_secrets(cloud)
-    for role, what in _MADE.items():
-        number = pinned.versions.get(role)
-        if number is None:
+    found: list[ListedVersion] = []
+    existing = cloud.stack.settings.secrets.existing
+    for role in SECRET_ROLES:
+        if role in existing:
+            state = state_of(cloud.secrets, existing[role]) or "MISSING"
+            place = f"{state}, in {existing[role].secret}"
+            found.append(ListedVersion(role, existing[role].number, place))
             continue
-        before = {version.number for version in cloud.secrets.list_versions(cloud.secret(role))}
-        version = cloud.secrets.ensure_api_key(cloud.secret(role), number)
-        if version.number not in before:
-            say(f"  created  {what}, version {version.number} of {cloud.stack.names.secret(role)}")
-    check_certificate(cloud)
+        try:
+            versions = cloud.secrets.list_versions(cloud.secret(role))
+        except NotFoundError:
+            continue
+        found += [ListedVersion(role, version.number, version.state) for version in versions]
+    return tuple(found)
 
 
-def check_existing_secrets(cloud: Connection) -> None:
-    """Check that the versions of secrets of the user's own are there and enabled.
+def ensure_containers(cloud: Connection, report: Report = silent, consent: Consent = agree) -> None:
+    """Make sure that the stack's secret containers exist, and are ours.
 
-    Raises:
-        NotFoundError, ConflictError: one is not.
-        TpuflexError: Secret Manager refused.
-    """
-    for role, existing in cloud.stack.settings.secrets.existing.items():
-        require_enabled(cloud.secrets, role, existing)
-
-
-def check_certificate(cloud: Connection) -> None:
-    """Check that the TLS certificate, which only the user can add, is there and usable, if the
-    stack file names one.
+    They are Pulumi resources, so Pulumi creates them: an `up` of just these resources.
 
     Raises:
-        NotFoundError: its pinned version does not exist.
-        SettingsError: a server could not use it.
-        TpuflexError: Secret Manager refused.
+        AlreadyExistsError: somebody else has made them, or holds the stack's names.
+        ConflictError: with what is missing others would be made anew, without their values.
+        TpuflexError: the engine failed.
     """
-    settings = cloud.stack.settings
-    if TLS_CERTIFICATE in settings.secrets.existing:
-        # Who may not read the value may bring it up; a host that cannot use it says so.
-        with suppress(AccessError):
-            read_certificate(cloud.secrets.access(cloud.secret_version(TLS_CERTIFICATE)), _now())
+    require_apis(cloud, report, consent)
+    if not cloud.stack.settings.secrets.versions:
         return
-    number = settings.secrets.tls_certificate_version
-    if number is None:
-        return
-    require_certificate(cloud)
-    secret = cloud.secret(TLS_CERTIFICATE)
-    read_certificate(cloud.secrets.access(f"{secret}/versions/{number}"), _now())
-
-
-def require_certificate(cloud: Connection) -> None:
-    """Check that the pinned version of the stack's own TLS certificate is there, if the stack file
-    names one; its value is not read.
-
-    Raises:
-        NotFoundError: it is not.
-        TpuflexError: Secret Manager refused.
-    """
-    number = cloud.stack.settings.secrets.tls_certificate_version
-    if number is None or TLS_CERTIFICATE in cloud.stack.settings.secrets.existing:
-        return
-    secret = cloud.secret(TLS_CERTIFICATE)
+    stack_run = StackRun(cloud, report)
+    require_own_containers(cloud, stack_run)
     try:
-        versions = {version.number for version in cloud.secrets.list_versions(secret)}
+        for role in cloud.stack.settings.secrets.versions:
+            cloud.secrets.list_versions(cloud.secret(role))
     except NotFoundError:
-        versions = set()
-    if number not in versions:
-        raise NotFoundError(
-            f"Version {number} of the TLS certificate does not exist.",
-            hint=f"Add it: tpuflex secrets put {TLS_CERTIFICATE} --stack {cloud.stack.name} < FILE",
+        plan = stack_run.preview_without_weights()
+        require_no_secret_replaced(cloud.stack, plan)
+        require_free_names(cloud, stack_run, plan, report)
+        report("Creating the secret containers …")
+        stack_run.up_part(SECRETS)
+
+
+def require_own_secret(stack: Stack, role: SecretRole) -> None:
+    """Refuse a secret that is not the stack's own: it has no container.
+
+    Raises:
+        SettingsError: the stack file pins no version of it, or it is one of the user's own.
+    """
+    if (existing := stack.settings.secrets.existing.get(role)) is not None:
+        finding = Finding(
+            f"tpuflex:secrets.{existing_secret_setting(role)}",
+            f"it is {existing.version}, a secret of yours, to which tpuflex adds nothing",
+            "Add the version there, and write its number here; or remove the line for a secret of"
+            " the stack's own.",
         )
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
+        raise SettingsError(stack.file.name, (finding,))
+    if role not in stack.settings.secrets.versions:
+        finding = Finding(
+            f"tpuflex:secrets.{version_setting(role)}",
+            "is not set, so the stack has no such secret",
+            f"Write {version_setting(role)}: 1.",
+        )
+        raise SettingsError(stack.file.name, (finding,))

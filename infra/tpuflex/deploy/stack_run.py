@@ -15,7 +15,7 @@ from tpuflex.deploy.engine_work import EngineWork, Workplace
 from tpuflex.deploy.plan import StackPlan, require_first_versions
 from tpuflex.deploy.policy import judge
 from tpuflex.deploy.preparation import BUCKET, EndpointPreparation
-from tpuflex.deploy.secrets import check_existing_secrets
+from tpuflex.deploy.secret_versions import check_existing_secrets
 from tpuflex.engine.events import Note, Progress
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.moved_home import require_home_can_move

@@ -13,7 +13,7 @@ from tests.acceptance.killed import stack_run
 from tests.engine.embedded import Embedded
 from tests.engine.libraries import call, command
 from tpuflex.cli.down.run import run_down
-from tpuflex.deploy.secrets import ensure_secrets
+from tpuflex.deploy.secret_versions import ensure_versions
 from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.operate.endpoint_connection import api_key
 
@@ -57,14 +57,14 @@ def test_a_key_of_the_vault_is_used_and_stays(
     make(embedded)
     write(embedded, 2)
     with pytest.raises(NotFoundError) as missing:
-        ensure_secrets(command(embedded)[1], print)
+        ensure_versions(command(embedded)[1], print)
     write(embedded, 1)
     assert call(embedded, "POST", f"v1/{SECRET}/versions/1:disable").ok
     with pytest.raises(ConflictError) as disabled:
-        ensure_secrets(command(embedded)[1], print)
+        ensure_versions(command(embedded)[1], print)
     assert call(embedded, "POST", f"v1/{SECRET}/versions/1:enable").ok
     invocation, cloud = command(embedded)
-    ensure_secrets(cloud, print)
+    ensure_versions(cloud, print)
     run = stack_run(embedded.root, embedded.engine, embedded.environ)
     run.up()
     bound = readers(embedded)

@@ -36,12 +36,10 @@ def ensure(invocation: Invocation) -> None:
 
     APIs of the project that are off are enabled, on Google after a question.
     """
-    from tpuflex.cli.secrets.run import ensure_containers
     from tpuflex.deploy.secrets import ensure_secrets
 
     cloud = invocation.connect(invocation.open_stack(deploying=False))
-    ensure_containers(invocation, cloud)
-    ensure_secrets(cloud, invocation.output.progress)
+    ensure_secrets(cloud, invocation.report, invocation.consent)
     invocation.output.result("Every secret version that the stack names exists.")
 
 
@@ -67,23 +65,19 @@ def put(invocation: Invocation, role: SecretRole) -> None:
     needs. APIs of the project that are off are enabled, on Google after a question: where the value
     comes from a pipe, add --yes.
     """
-    from tpuflex.cli.secrets.run import (
-        ensure_containers,
-        read_certificate_text,
-        read_value,
-        require_role,
-    )
+    from tpuflex.cli.secrets.run import read_certificate_text, read_value
+    from tpuflex.deploy.secrets import put_secret, require_own_secret
 
     stack = invocation.open_stack(deploying=False)
-    require_role(stack, role)
+    require_own_secret(stack, role)
     value = read_certificate_text(invocation) if role == TLS_CERTIFICATE else read_value(role)
     cloud = invocation.connect(stack)
-    ensure_containers(invocation, cloud)
-    version = cloud.secrets.add_version(cloud.secret(role), value)
-    invocation.output.document({"name": version.name, "version": version.number})
+    added = put_secret(cloud, role, value, invocation.report, invocation.consent)
+    number = added.version.number
+    invocation.output.document(added.to_json())
     invocation.output.result(
-        f"Added version {version.number} of {role}. The stack file chooses it with "
-        f"tpuflex:secrets.{version_setting(role)}: {version.number}"
+        f"Added version {number} of {role}. The stack file chooses it with "
+        f"tpuflex:secrets.{version_setting(role)}: {number}"
     )
 
 
@@ -98,23 +92,12 @@ def put(invocation: Invocation, role: SecretRole) -> None:
 @pass_invocation
 def ls(invocation: Invocation) -> None:
     """List the secrets' versions, never their values."""
-    from tpuflex.errors import NotFoundError
-    from tpuflex.google.existing_secret import state_of
+    from tpuflex.deploy.secrets import list_secrets
 
     cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
-    rows = []
-    existing = cloud.stack.settings.secrets.existing
-    for role in SECRET_ROLES:
-        if role in existing:
-            state = state_of(cloud.secrets, existing[role]) or "MISSING"
-            rows.append((role, str(existing[role].number), f"{state}, in {existing[role].secret}"))
-            continue
-        try:
-            versions = cloud.secrets.list_versions(cloud.secret(role))
-        except NotFoundError:
-            continue
-        rows += [(role, str(version.number), version.state) for version in versions]
-    invocation.output.document(
-        [{"role": role, "version": int(number), "state": state} for role, number, state in rows]
+    found = list_secrets(cloud)
+    invocation.output.document([each.to_json() for each in found])
+    invocation.output.table(
+        ("SECRET", "VERSION", "STATE"),
+        [(each.role, str(each.number), each.state) for each in found],
     )
-    invocation.output.table(("SECRET", "VERSION", "STATE"), rows)

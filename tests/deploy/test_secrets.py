@@ -1,0 +1,84 @@
+"""Secrets: their versions are listed, and the user's own get none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.doctor.examined import Doctor
+from tests.unit.stack_sections import sections
+from tpuflex.deploy.secrets import (
+    AddedVersion,
+    ListedVersion,
+    list_secrets,
+    put_secret,
+    require_own_secret,
+)
+from tpuflex.errors import SettingsError
+from tpuflex.google.secrets import SecretVersion
+from tpuflex.naming import API_KEY, METRICS_KEY, TLS_CERTIFICATE
+from tpuflex.settings.load import parse
+from tpuflex.settings.secrets import SecretsSettings
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.stack import Stack
+
+
+def with_(stack: Stack, **changes: object) -> Stack:
+    """``stack`` with these settings."""
+    named = {key.replace("__", "."): value for key, value in changes.items()}
+    return replace(stack, settings=parse(sections(named), "test"))
+
+
+def test_nothing_is_put_into_a_secret_of_yours(stack: Stack) -> None:
+    """It is said what to do instead."""
+    name = "projects/acme-vault/secrets/vllm-key/versions/3"
+    with pytest.raises(SettingsError) as caught:
+        require_own_secret(with_(stack, secrets={"api_key": name}), API_KEY)
+
+    assert [str(each) for each in caught.value.findings] == [
+        f"tpuflex:secrets.api_key: it is {name}, a secret of yours, to which tpuflex adds nothing."
+        " Add the version there, and write its number here; or remove the line for a secret of the"
+        " stack's own."
+    ]
+    require_own_secret(with_(stack), API_KEY)
+
+
+def test_versions_are_listed(doctor: Doctor) -> None:
+    """Those of the stack's own secrets, and the pinned one of the user's own, which is missing; of
+    a secret that is not made, none."""
+    theirs = "projects/acme-vault/secrets/collector/versions/3"
+    secrets = SecretsSettings.model_validate({"api_key_version": 1, "metrics_key": theirs})
+    settings = doctor.stack.settings.model_copy(update={"secrets": secrets})
+    doctor.stack = replace(doctor.stack, settings=settings)
+    parent, _, name = doctor.cloud.secret(API_KEY).rpartition("/")
+    doctor.call("POST", f"v1/{parent}?secretId={name}", {"replication": {"automatic": {}}})
+    for _ in range(2):
+        doctor.call("POST", f"v1/{parent}/{name}:addVersion", {"payload": {"data": "YQ=="}})
+    doctor.call("POST", f"v1/{parent}/{name}/versions/1:disable", {})
+
+    found = {(each.role, each.number): each.state for each in list_secrets(doctor.cloud)}
+
+    assert found == {
+        (API_KEY, 1): "DISABLED",
+        (API_KEY, 2): "ENABLED",
+        (METRICS_KEY, 3): "MISSING, in projects/acme-vault/secrets/collector",
+    }
+
+
+def test_a_secret_that_the_stack_has_not_takes_nothing(stack: Stack) -> None:
+    """It is refused before the cloud is asked."""
+    with pytest.raises(SettingsError, match="the stack has no such secret"):
+        put_secret(Connection(stack, {}), TLS_CERTIFICATE, "pem")
+
+
+def test_what_is_told_in_documents() -> None:
+    """The documents of `secrets put` and `secrets ls`: no value is in them."""
+    added = AddedVersion(API_KEY, SecretVersion("projects/p/secrets/s/versions/2", 2, "ENABLED"))
+
+    assert added.to_json() == {"name": "projects/p/secrets/s/versions/2", "version": 2}
+    assert ListedVersion(API_KEY, 2, "ENABLED").to_json() == {
+        "role": API_KEY,
+        "version": 2,
+        "state": "ENABLED",
+    }
