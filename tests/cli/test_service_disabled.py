@@ -15,7 +15,7 @@ from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import TOKEN, Api
 from tests.loopback import overrides
 from tests.provider.fakes import FakeTime
-from tpuflex.deploy.engine_work import outlasting
+from tpuflex.deploy.engine_work import retry_while_settling
 from tpuflex.engine.events import Note
 from tpuflex.engine.failure import failure
 from tpuflex.errors import AccessError, ServiceDisabledError
@@ -127,7 +127,7 @@ def run_engine(cloud: Connection) -> None:
         except ServiceDisabledError:
             raise failure("up", [Note("error", PLUGINS_WORDS, "vllm-network")], "") from None
 
-    outlasting(run, cloud.settling, cloud.timing, lambda _line: None)
+    retry_while_settling(run, cloud.settling, cloud.timing, lambda _line: None)
 
 
 #: Every way by which a command reaches an API. The provider's own: tests/provider/test_patience.py;
@@ -192,6 +192,6 @@ def test_another_failure_of_the_engine_is_final(time: FakeTime) -> None:
         raise failure("up", notes, "")
 
     with pytest.raises(AccessError):
-        outlasting(run, settling, time.timing(), lambda _line: None)
+        retry_while_settling(run, settling, time.timing(), lambda _line: None)
 
     assert time.pauses == []

@@ -9,7 +9,7 @@ import pytest
 from tpuflex.errors import AccessError, ApiError, TpuflexError
 from tpuflex.inventory.kinds import Inputs
 from tpuflex.naming import QUEUED_RESOURCE
-from tpuflex.recovery.foreign import compared, forgotten
+from tpuflex.recovery.foreign import compare, without_resources
 from tpuflex.recovery.look import LookResult, Presence
 
 NETWORK, SUBNET = "gcp:compute/network:Network", "gcp:compute/subnetwork:Subnetwork"
@@ -74,21 +74,21 @@ class Look:
 )
 def test_what_is_foreign(foreign: tuple[str, ...], expected: list[str]) -> None:
     """S5: what is marked by somebody else, and what is only a part of that."""
-    assert sorted(compared(STATE, Look(*foreign)).foreign) == expected
+    assert sorted(compare(STATE, Look(*foreign)).foreign) == expected
 
 
 def test_a_slice_that_was_asked_for_elsewhere() -> None:
     """What else was asked for only its provider finds."""
     asked = {**entry(QUEUED_RESOURCE, "slice"), "outputs": {"requests": ["in another zone"]}}
 
-    assert compared({"resources": [asked]}, Look("slice")).foreign == {}
+    assert compare({"resources": [asked]}, Look("slice")).foreign == {}
 
 
 @pytest.mark.parametrize("error", [AccessError("may not"), ApiError("no answer")])
 def test_what_could_not_be_read_is_told(error: TpuflexError) -> None:
     """It proves nothing: what may not be read may be ours all the same. But `down` kept silent
     about it, and it is not known to be ours either."""
-    found = compared(STATE, Look("secret", error=error))
+    found = compare(STATE, Look("secret", error=error))
 
     assert found.foreign == {}
     assert found.uncompared == {"secret": error}
@@ -96,10 +96,10 @@ def test_what_could_not_be_read_is_told(error: TpuflexError) -> None:
 
 def test_what_is_forgotten() -> None:
     """The engine neither has it nor misses it: nothing depends on it, nothing is pending."""
-    left = forgotten(STATE, {"secret", "role"})
+    left = without_resources(STATE, {"secret", "role"})
 
     assert [one["urn"] for one in left["resources"]] == ["component", "net", "subnet", "slice"]
     assert left["resources"][-1]["dependencies"] == ["subnet"]
     assert left["resources"][-1]["propertyDependencies"] == {"network": ["subnet"]}
     assert left["pending_operations"] == []
-    assert forgotten(STATE, ()) == STATE
+    assert without_resources(STATE, ()) == STATE

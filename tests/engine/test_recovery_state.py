@@ -12,12 +12,12 @@ from tests.loopback import overrides
 from tests.unit.stack_sections import embedded
 from tpuflex.engine.state import (
     adopted,
+    external_paths,
     known_ids,
     lacking,
     referenced,
     settled,
     state_ids,
-    used,
     without_pending,
 )
 from tpuflex.google.transport import JsonObject
@@ -326,7 +326,7 @@ class TestKnown:
         own = resource(type_, "own", outputs=link)
         existing = resource(type_, "existing", outputs=link, external=True)
 
-        assert used(state(own, existing, resource(NETWORK, "net"))) == (
+        assert external_paths(state(own, existing, resource(NETWORK, "net"))) == (
             "projects/h/global/networks/team",
             "existing-id",
         )
@@ -336,7 +336,7 @@ class TestKnown:
         type_ = "gcp:serviceaccount/account:Account"
         found = state(resource(type_, "own"), resource(type_, "existing", external=True))
 
-        assert used(found) == ("existing-id",)
+        assert external_paths(found) == ("existing-id",)
         assert known_ids(found) == {"own-id"}
 
     def test_zones_of_a_request(self) -> None:

@@ -36,7 +36,9 @@ def stacks(
 ) -> list[CompletionItem[str]]:
     """The project's stacks."""
     project = _project(ctx)
-    return offered(((name, "") for name in (project.stack_names() if project else ())), typed)
+    return completion_items(
+        ((name, "") for name in (project.stack_names() if project else ())), typed
+    )
 
 
 def templates(
@@ -46,7 +48,7 @@ def templates(
     from tpuflex.project import stack_names_in
 
     shipped = Path(__file__).parents[1] / "stacks"
-    return offered(((name, "") for name in stack_names_in(shipped)), typed)
+    return completion_items(((name, "") for name in stack_names_in(shipped)), typed)
 
 
 def scenarios(
@@ -56,7 +58,7 @@ def scenarios(
     from tpuflex.planning.scenarios import SCENARIOS
 
     named = [(each.name, each.title) for each in SCENARIOS]
-    return offered([*named, ("list", "List them.")], typed)
+    return completion_items([*named, ("list", "List them.")], typed)
 
 
 def rows(kind: str) -> Offer:
@@ -65,7 +67,7 @@ def rows(kind: str) -> Offer:
     def offer(
         ctx: click.Context, _parameter: click.Parameter, typed: str
     ) -> list[CompletionItem[str]]:
-        return offered(_named(ctx, kind), typed)
+        return completion_items(_named(ctx, kind), typed)
 
     return offer
 
@@ -75,7 +77,7 @@ def rows_of_chosen_kind(
 ) -> list[CompletionItem[str]]:
     """The names of the rows of the kind that is typed before."""
     kind = ctx.params.get("kind")
-    return offered(_named(ctx, kind) if kind else (), typed)
+    return completion_items(_named(ctx, kind) if kind else (), typed)
 
 
 #: What the rows of a kind are asked for by, and what may help to choose one.
@@ -101,7 +103,7 @@ def _named(ctx: click.Context, kind: str) -> Iterator[tuple[str, str]]:
                 yield str(row.get(name, "")).removeprefix("sha256:"), text
 
 
-def offered(named: Iterable[tuple[str, str]], typed: str) -> list[CompletionItem[str]]:
+def completion_items(named: Iterable[tuple[str, str]], typed: str) -> list[CompletionItem[str]]:
     """Those of the names that begin with ``typed``, each with a text that some shells show."""
     from click.shell_completion import CompletionItem
 

@@ -20,7 +20,7 @@ from tpuflex.errors import (
     TpuflexError,
 )
 from tpuflex.google.queued_resources import observe_host
-from tpuflex.host.boot_wait import AGAIN, BootDeadlines, BootWait, SaidAnew
+from tpuflex.host.boot_wait import AGAIN, BootDeadlines, BootWait, FreshlyServing
 from tpuflex.host.report import HostReport
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.operate.host_log import emulated_log
@@ -85,7 +85,7 @@ def wait_ready(cloud: Connection, report: Report = silent) -> SliceStatus:
             changed=lambda said: report(BootReported(said)),
             refused=lambda why: report(BootUnread(why)),
             log=log,
-            serves=SaidAnew(
+            serves=FreshlyServing(
                 cloud.timing.monotonic,
                 Advice("The host's log: {log}\n{again}", log=log, again=AGAIN),
             ),
@@ -239,7 +239,7 @@ def _why_kept(
     cloud: Connection, stack_run: StackRun, status: SliceStatus, before: SliceStatus | None
 ) -> str:
     """Why the slice is kept although the stack file says to delete it; empty if it is deleted."""
-    seen = cloud.seen_states.of(cloud.stack.name)
+    seen = cloud.known_state_ids.of(cloud.stack.name)
     if status.state_id not in seen:
         return f"another state has made it ({status.state_id or 'one without an id'})"
     held = {

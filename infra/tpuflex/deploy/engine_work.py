@@ -102,12 +102,12 @@ class EngineWork(ABC):
         if self._changing:
             self.report(progress)
 
-    def outlasting(self, run: Callable[[], T]) -> T:
-        """What ``run`` returns, as :func:`outlasting`."""
-        return outlasting(run, self.cloud.settling, self.cloud.timing, self.report)
+    def retry_while_settling(self, run: Callable[[], T]) -> T:
+        """What ``run`` returns, as :func:`retry_while_settling`."""
+        return retry_while_settling(run, self.cloud.settling, self.cloud.timing, self.report)
 
 
-def outlasting(
+def retry_while_settling(
     run: Callable[[], T], settling: Settling, timing: Timing, say: Callable[[str], None]
 ) -> T:
     """What ``run`` returns. While APIs settle, it is run again if one of them refuses: each has

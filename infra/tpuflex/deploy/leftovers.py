@@ -270,7 +270,7 @@ def known_here(cloud: Connection, report: Report = silent) -> Here:
         EngineError: a state cannot be read; its resources would look orphaned without it.
         AccessError: others may write what this home remembers.
     """
-    project, seen = cloud.stack.project, cloud.seen_states
+    project, seen = cloud.stack.project, cloud.known_state_ids
     engine = ensure(project.home, cloud.environ, report)
     target = Target(cloud.stack.engine_project, cloud.stack.name, engine, cloud.environ)
     states = {stack: stored_state(target, stack) for stack in stack_names(target)}

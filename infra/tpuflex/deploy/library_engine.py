@@ -29,7 +29,7 @@ from tpuflex.recovery.lock import sole_recovery
 from tpuflex.recovery.look import CloudLook
 from tpuflex.recovery.owners import Taken, names
 from tpuflex.recovery.recover import recover
-from tpuflex.stack.known_state_ids import SeenStates
+from tpuflex.stack.known_state_ids import KnownStateIds
 from tpuflex.stack.progress import Report, silent
 
 if TYPE_CHECKING:
@@ -109,9 +109,9 @@ class LibraryEngine(EngineWork):
         return Workplace(root, library_stack(self.cloud), environ)
 
     @cached_property
-    def seen_states(self) -> SeenStates:
+    def known_state_ids(self) -> KnownStateIds:
         """The ids of the library's states that this home has seen."""
-        return SeenStates(self.cloud.stack.own_files, LIBRARY_PROJECT)
+        return KnownStateIds(self.cloud.stack.own_files, LIBRARY_PROJECT)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -133,12 +133,12 @@ class LibraryEngine(EngineWork):
     def state(self) -> Stored:
         """The library's state; empty if this backend has none."""
         deployment = self.engine.deployment() if self.engine.exists() else {}
-        self.seen_states.remember(self.project, state_ids(deployment))
+        self.known_state_ids.remember(self.project, state_ids(deployment))
         return deployment
 
     def preview(self) -> EnginePlan:
         """What :meth:`up` would do."""
-        return self.outlasting(lambda: self.engine.preview(save=True))
+        return self.retry_while_settling(lambda: self.engine.preview(save=True))
 
     def settle(self) -> None:
         """Have the state know what a killed run has made.
@@ -177,7 +177,7 @@ class LibraryEngine(EngineWork):
             TpuflexError: the engine failed, or Ctrl-C.
         """
         with self.changing(len(plan.changes)):
-            self.outlasting(lambda: self.engine.up(plan=plan))
+            self.retry_while_settling(lambda: self.engine.up(plan=plan))
         self.state()
 
     def destroy(self) -> None:

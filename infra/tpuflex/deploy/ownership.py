@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tpuflex.engine.events import name_of
-from tpuflex.engine.state import Stored, known_ids, state_ids, used
+from tpuflex.engine.state import Stored, external_paths, known_ids, state_ids
 from tpuflex.errors import (
     AlreadyExistsError,
     NotFoundError,
@@ -26,7 +26,7 @@ from tpuflex.inventory.ownership import NO_STATE_ID, Maker, differences
 from tpuflex.inventory.unlisted import reasons
 from tpuflex.naming import STATE_ID
 from tpuflex.queued_resource.outcomes import OTHER_STATE
-from tpuflex.recovery.foreign import compared, forgotten
+from tpuflex.recovery.foreign import compare, without_resources
 from tpuflex.recovery.look import CloudLook
 from tpuflex.recovery.owners import Taken, names
 from tpuflex.recovery.report import counted
@@ -82,7 +82,7 @@ def taken_error(cloud: Connection, found: Sequence[Taken]) -> AlreadyExistsError
     )
 
 
-def require_own_containers(cloud: Connection, stack_run: StackRun) -> None:
+def require_containers_owned(cloud: Connection, stack_run: StackRun) -> None:
     """Check that the stack's bucket and secrets, as far as they exist, are ours by all marks: by a
     state id that this home remembers or that the stack's state has.
 
@@ -91,7 +91,7 @@ def require_own_containers(cloud: Connection, stack_run: StackRun) -> None:
         AccessError, ApiError, EngineError: it cannot be told.
     """
     there = tuple(_existing(cloud))
-    seen = cloud.seen_states.of(cloud.stack.name)
+    seen = cloud.known_state_ids.of(cloud.stack.name)
     if not _foreign(cloud, there, seen):
         return
     # Asked only now, because it takes the engine a second.
@@ -152,7 +152,7 @@ class Ownership:
 
     def inventory(self, cloud: Connection) -> Inventory:
         """Everything in the cloud that has the stack's names; what is proved ours is told apart."""
-        kept = used(self.deployment) if self.deployment else None
+        kept = external_paths(self.deployment) if self.deployment else None
         return cloud.inventory(self.states, known_ids(self.deployment), kept)
 
     def foreign_lines(self) -> Iterator[str]:
@@ -172,12 +172,12 @@ def ownership_of(cloud: Connection, deployment: Stored) -> Ownership:
     Raises:
         EngineError, AccessError: what this home remembers is damaged, or others may write it.
     """
-    stack, seen = cloud.stack.name, cloud.seen_states
+    stack, seen = cloud.stack.name, cloud.known_state_ids
     own = state_ids(deployment)
     seen.remember(stack, own)
     # A program without a state id, of queued resources alone, has made things without one.
     without = frozenset() if own or not deployment else frozenset({NO_STATE_ID})
     # What the state knows and carries no id may be such a queued resource beside an endpoint.
-    found = compared(deployment, CloudLook(cloud.apis(), {*own, NO_STATE_ID}))
-    left = forgotten(deployment, found.foreign)
+    found = compare(deployment, CloudLook(cloud.apis(), {*own, NO_STATE_ID}))
+    left = without_resources(deployment, found.foreign)
     return Ownership(left, found.foreign, own | seen.of(stack) | without, found.uncompared)

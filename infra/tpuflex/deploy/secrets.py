@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.deploy.apis import require_apis
-from tpuflex.deploy.ownership import require_free_names, require_own_containers
+from tpuflex.deploy.ownership import require_containers_owned, require_free_names
 from tpuflex.deploy.plan import require_no_secret_replaced
 from tpuflex.deploy.secret_versions import ensure_versions
 from tpuflex.deploy.stack_run import SECRETS, StackRun
@@ -140,7 +140,7 @@ def ensure_containers(cloud: Connection, report: Report = silent, consent: Conse
     if not cloud.stack.settings.secrets.versions:
         return
     stack_run = StackRun(cloud, report)
-    require_own_containers(cloud, stack_run)
+    require_containers_owned(cloud, stack_run)
     try:
         for role in cloud.stack.settings.secrets.versions:
             cloud.secrets.list_versions(cloud.secret(role))

@@ -118,7 +118,7 @@ class StackRun(EngineWork):
         # Loading the program's classes takes as long as starting the engine: do both at once.
         self.load()
         cost = run_cost(self._stack.settings)
-        preview = self.outlasting(lambda: self.engine.preview(save=not reader))
+        preview = self.retry_while_settling(lambda: self.engine.preview(save=not reader))
         require_home_can_move(preview)
         require_first_versions(self._stack, preview)
         self._before = _weights_before(preview)
@@ -142,7 +142,7 @@ class StackRun(EngineWork):
             TpuflexError: the program, a provider or the engine failed, or Ctrl-C.
         """
         with self.changing(len(plan.resources)):
-            self.outlasting(lambda: self.engine.up(plan=plan))
+            self.retry_while_settling(lambda: self.engine.up(plan=plan))
 
     def up_part(self, targets: tuple[str, ...]) -> None:
         """Create a part of the stack.
@@ -154,7 +154,7 @@ class StackRun(EngineWork):
             TpuflexError: the program, a provider or the engine failed, or Ctrl-C.
         """
         with self._part(), self.changing(0):
-            self.outlasting(lambda: self.engine.up(targets=targets))
+            self.retry_while_settling(lambda: self.engine.up(targets=targets))
 
     def preview_without_weights(self) -> EnginePlan:
         """What the whole stack would create, found out without its weights.
@@ -165,7 +165,7 @@ class StackRun(EngineWork):
         """
         require_existing(self.cloud)
         with self._part():
-            return self.outlasting(self.engine.preview)
+            return self.retry_while_settling(self.engine.preview)
 
     @contextmanager
     def _part(self) -> Iterator[None]:
@@ -186,7 +186,7 @@ class StackRun(EngineWork):
             TpuflexError: a provider or the engine failed, or Ctrl-C.
         """
         with self.changing(0):
-            self.outlasting(lambda: self.engine.refresh(targets=targets))
+            self.retry_while_settling(lambda: self.engine.refresh(targets=targets))
 
     def destroy(self, plan: EnginePlan, *, keep_protected: bool = False) -> None:
         """Delete every resource of the stack, except protected ones with ``keep_protected``.
@@ -237,7 +237,7 @@ class StackRun(EngineWork):
             project=pulumi.get_project(),
             stack=pulumi.get_stack(),
             prepare=None if self._partial else self._guarded,
-            state_seen=lambda id_: self.cloud.seen_states.remember(self._stack.name, [id_]),
+            state_seen=lambda id_: self.cloud.known_state_ids.remember(self._stack.name, [id_]),
             environ=self.cloud.environ,
             key_unread=self._key_unread is not None,
         )

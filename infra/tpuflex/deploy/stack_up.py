@@ -13,7 +13,7 @@ from tpuflex.deploy.apis import require_apis
 from tpuflex.deploy.approval import Approval
 from tpuflex.deploy.before_chips import short_for_both
 from tpuflex.deploy.boot import after_failed_boot, slice_before, wait_ready
-from tpuflex.deploy.ownership import require_free_names, require_own_containers
+from tpuflex.deploy.ownership import require_containers_owned, require_free_names
 from tpuflex.deploy.plan import StackPlan
 from tpuflex.deploy.policy import require_allowed
 from tpuflex.deploy.preparation import BUCKET
@@ -134,7 +134,7 @@ def up(
         plan = stack_run.plan()
     require_free_names(cloud, stack_run, plan.plan, report)
     if plan.plan.changes:
-        require_own_containers(cloud, stack_run)
+        require_containers_owned(cloud, stack_run)
     report(plan)
     approval.require(plan.plan)
     if plan.plan.changes:

@@ -136,7 +136,7 @@ def _recover_alone(cloud: Connection, stack_run: StackRun, take_over: bool) -> R
             "The stack is locked, and its backend keeps no lock files on this machine.",
             hint=f"If nothing is running on it anywhere: pulumi cancel --stack {stack.name}",
         ) from error
-    cloud.seen_states.remember(stack.name, state_ids(stack_run.engine.deployment()))
+    cloud.known_state_ids.remember(stack.name, state_ids(stack_run.engine.deployment()))
     refused = _refusal(cloud, stack_run) if recovery.foreign else None
     return Recovered(stack, cleared, recovery, refused)
 

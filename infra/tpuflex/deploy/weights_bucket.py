@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.deploy.apis import require_apis
 from tpuflex.deploy.library import make_library
-from tpuflex.deploy.ownership import require_free_names, require_own_containers
+from tpuflex.deploy.ownership import require_containers_owned, require_free_names
 from tpuflex.deploy.stack_run import WEIGHTS, StackRun
 from tpuflex.google.required_apis import LIBRARY_APIS
 from tpuflex.stack.progress import agree, silent
@@ -49,7 +49,7 @@ def ensure_weights_bucket(
         return
     require_apis(cloud, report, consent)
     stack_run = StackRun(cloud, report)
-    require_own_containers(cloud, stack_run)
+    require_containers_owned(cloud, stack_run)
     if not StackWeights(cloud).exists():
         plan = stack_run.preview_without_weights()
         require_free_names(cloud, stack_run, plan, report)

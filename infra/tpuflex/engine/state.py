@@ -76,14 +76,14 @@ def is_cloud(resource: Stored) -> bool:
     return made and resource.get("type") != STATE_ID
 
 
-def used(deployment: Stored) -> tuple[str, ...]:
+def external_paths(deployment: Stored) -> tuple[str, ...]:
     """Paths of what ``deployment`` only reads, of a subnetwork that of its network, too: it uses
     them, and they are somebody else's."""
     read = (each for each in resources(deployment) if each.get("external"))
-    return tuple(dict.fromkeys(path for each in read for path in _used(each) if path))
+    return tuple(dict.fromkeys(path for each in read for path in _external_paths(each) if path))
 
 
-def _used(resource: Stored) -> tuple[str, ...]:
+def _external_paths(resource: Stored) -> tuple[str, ...]:
     """Paths of ``resource``, which is only read."""
     type_, id_ = resource.get("type"), str(resource.get("id") or "")
     if type_ == SUBNETWORK.type:

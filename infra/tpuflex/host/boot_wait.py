@@ -243,7 +243,7 @@ def _span(seconds: float) -> str:
     return format_duration(timedelta(seconds=int(seconds) // unit * unit))
 
 
-class SaidAnew:
+class FreshlyServing:
     """Whether a host has said within one wait that it serves. One that was READY when it was first
     looked at has to say so again, which its watch does every minute.
 

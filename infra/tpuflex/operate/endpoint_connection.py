@@ -199,7 +199,7 @@ def direct_session() -> requests.Session:
     return session
 
 
-class _PinnedAdapter(HTTPAdapter):
+class _FingerprintAdapter(HTTPAdapter):
     """Connects only to the server whose certificate has one fingerprint."""
 
     def __init__(self, fingerprint: str) -> None:
@@ -210,7 +210,7 @@ class _PinnedAdapter(HTTPAdapter):
         super().init_poolmanager(*args, assert_fingerprint=self._fingerprint, **options)
 
 
-def pinned_session(fingerprint: str) -> requests.Session:
+def tls_session(fingerprint: str) -> requests.Session:
     """A session that talks https, and only to the server with that very certificate.
 
     Its name is not compared: clients reach the server by an address, or through a tunnel.
@@ -221,7 +221,7 @@ def pinned_session(fingerprint: str) -> requests.Session:
     session = direct_session()
     # The certificate itself is compared instead of those that sign it.
     session.verify = False
-    session.mount("https://", _PinnedAdapter(fingerprint))
+    session.mount("https://", _FingerprintAdapter(fingerprint))
     return session
 
 
@@ -256,7 +256,7 @@ def session(cloud: Connection, endpoint: str) -> requests.Session:
     if why := in_clear(cloud, endpoint):
         raise AccessError(why)
     pem = cloud.secrets.access(cloud.secret_version(TLS_CERTIFICATE))
-    return pinned_session(read_certificate(pem, datetime.now(UTC)).fingerprint)
+    return tls_session(read_certificate(pem, datetime.now(UTC)).fingerprint)
 
 
 def unreachable_hint(

@@ -24,7 +24,7 @@ from tpuflex.errors import (
     InterruptedByUser,
     TpuflexError,
 )
-from tpuflex.host.boot_wait import BootAdvice, BootDeadlines, BootWait, SaidAnew
+from tpuflex.host.boot_wait import BootAdvice, BootDeadlines, BootWait, FreshlyServing
 from tpuflex.host.metadata_keys import CONFIG_KEY
 from tpuflex.host.report import HostReport
 from tpuflex.provider.call import Call, Deadlines, UnreadyError
@@ -215,7 +215,7 @@ class HandOver:
                 f"its host's report cannot be read ({reason}); asking again", passing=True
             ),
             log=Advice("`{logs}`"),
-            serves=SaidAnew(timing.monotonic, Advice("`{logs}`; {again}", again=again)),
+            serves=FreshlyServing(timing.monotonic, Advice("`{logs}`; {again}", again=again)),
             advice=BootAdvice(
                 failed="When the cause is mended, change `rerun` (tpuflex:slice.rerun in a stack"
                 " file) and run `up`: another one is made in the place of this one.",

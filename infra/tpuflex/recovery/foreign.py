@@ -38,9 +38,9 @@ class Comparison:
     uncompared: Mapping[str, TpuflexError]
 
 
-def compared(deployment: Stored, look: Look) -> Comparison:
+def compare(deployment: Stored, look: Look) -> Comparison:
     """Whether what ``deployment`` knows is still ours in the cloud."""
-    asked = [one for one in resources(deployment) if _has_marks(one)]
+    asked = [one for one in resources(deployment) if _has_marker(one)]
 
     def seen(resource: Stored) -> LookResult:
         return look(resource["type"], resource.get("inputs") or {})
@@ -55,13 +55,13 @@ def compared(deployment: Stored, look: Look) -> Comparison:
     within = {
         one["urn"]: "it belongs to something that is not ours"
         for one in resources(deployment)
-        if _has_no_marks(one) and found.keys() & {*_dependencies(one)}
+        if _has_no_marker(one) and found.keys() & {*_dependencies(one)}
     }
     uncompared = {one["urn"]: result.error for one, result in looked if result.error}
     return Comparison({**within, **found}, uncompared)
 
 
-def forgotten(deployment: Stored, urns: Collection[str]) -> Stored:
+def without_resources(deployment: Stored, urns: Collection[str]) -> Stored:
     """``deployment`` without the resources ``urns``, so that the engine never touches them."""
 
     def free(resource: Stored) -> Stored:
@@ -85,7 +85,7 @@ def forgotten(deployment: Stored, urns: Collection[str]) -> Stored:
     }
 
 
-def _has_marks(resource: Stored) -> bool:
+def _has_marker(resource: Stored) -> bool:
     kind = of_type(resource["type"])
     asked = kind is not None and kind.found_by == "api" and is_cloud(resource)
     return asked and not _asked_elsewhere(resource)
@@ -99,7 +99,7 @@ def _asked_elsewhere(resource: Stored) -> bool:
     return resource["type"] == QUEUED_RESOURCE and not where.issuperset(requests)
 
 
-def _has_no_marks(resource: Stored) -> bool:
+def _has_no_marker(resource: Stored) -> bool:
     kind = of_type(resource["type"])
     return kind is not None and kind.found_by != "api" and is_cloud(resource)
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tpuflex.engine.events import EnginePlan
     from tpuflex.google.timing import Timing
 
-Say = Callable[[str], None]
 
 #: Seconds for which something that is being deleted is waited for. A slice takes minutes.
 DELETION_WAIT_S = 1800.0
@@ -103,7 +102,7 @@ class Context:
 
     stack: RecoverableStack
     look: Look
-    say: Say
+    say: Callable[[str], None]
     timing: Timing
     report: Recovery
 

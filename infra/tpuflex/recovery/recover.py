@@ -37,7 +37,6 @@ from tpuflex.recovery.import_state import (
     Context,
     RecoverableStack,
     RememberedStack,
-    Say,
     being_deleted,
     complete,
     import_resources,
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
 def recover(
     stack: RecoverableStack,
     look: Look,
-    say: Say,
+    say: Callable[[str], None],
     *,
     timing: Timing,
     new_id: Callable[[], str] = lambda: str(uuid.uuid4()),

@@ -42,7 +42,7 @@ from tpuflex.stack.environment import (
     embedded_environment,
     google_environment,
 )
-from tpuflex.stack.known_state_ids import SeenStates
+from tpuflex.stack.known_state_ids import KnownStateIds
 from tpuflex.stack.rehearsal import NO_BACKEND, Rehearsal
 from tpuflex.stack.stack import Stack
 
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
 _REQUEST = re.compile(r"/locations/([^/]+)/queuedResources/([^/]+)$")
 #: Takes a line of progress.
-Say = Callable[[str], None]
 
 
 def _silent(_line: str) -> None:
@@ -193,9 +192,9 @@ class Connection:
         return take_inventory(scope, self.apis())
 
     @cached_property
-    def seen_states(self) -> SeenStates:
+    def known_state_ids(self) -> KnownStateIds:
         """The ids of the states that this home has seen."""
-        return SeenStates(self.stack.own_files, self.stack.project.name)
+        return KnownStateIds(self.stack.own_files, self.stack.project.name)
 
     def recorded_zones(self) -> tuple[str, ...]:
         """The zones where the state of the stack has its slice, or has begun to ask for it: its
@@ -241,7 +240,11 @@ def _state(cloud: Connection) -> Stored:
 
 
 def connect(
-    stack: Stack, environ: Mapping[str, str], say: Say = _silent, *, start: bool = True
+    stack: Stack,
+    environ: Mapping[str, str],
+    say: Callable[[str], None] = _silent,
+    *,
+    start: bool = True,
 ) -> Connection:
     """Connect to the cloud of ``stack``.
 
@@ -266,7 +269,9 @@ def connect(
     return replace(cloud, environ=with_quota_project(cloud.environ, stack.settings.project))
 
 
-def google_cloud(stack: Stack, environ: Mapping[str, str], say: Say = _silent) -> Connection:
+def google_cloud(
+    stack: Stack, environ: Mapping[str, str], say: Callable[[str], None] = _silent
+) -> Connection:
     """The cloud of ``stack``, which is on Google; whether there are credentials is not looked at.
 
     Raises:
@@ -281,7 +286,7 @@ def google_cloud(stack: Stack, environ: Mapping[str, str], say: Say = _silent) -
 
 
 def _embedded_cloud(
-    stack: Stack, environ: Mapping[str, str], say: Say, *, start: bool
+    stack: Stack, environ: Mapping[str, str], say: Callable[[str], None], *, start: bool
 ) -> Connection:
     daemon = Daemon(stack.project.home)
     if start:

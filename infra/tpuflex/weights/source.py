@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from tpuflex.weights.model import Model
     from tpuflex.weights.remote_model import RemoteModel
 
-Say = Callable[[str], None]
 #: OWNER/NAME (https://huggingface.co/docs/huggingface_hub/package_reference/utilities, repo ids).
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _DOWNLOAD = (
@@ -72,7 +71,7 @@ _DOWNLOAD = (
 
 
 def source_model(
-    stack: Stack, source: Source, say: Say, connect: Callable[[], Connection]
+    stack: Stack, source: Source, say: Callable[[str], None], connect: Callable[[], Connection]
 ) -> LocalModel | RemoteModel:
     """What a push of ``source`` pushes: the model in a directory, converted if necessary; or one
     elsewhere as it is listed now, of which nothing has come yet.
@@ -123,7 +122,7 @@ def source_model(
             return remote
 
 
-def named_model(stack: Stack, directory: Path, say: Say) -> LocalModel:
+def named_model(stack: Stack, directory: Path, say: Callable[[str], None]) -> LocalModel:
     """The model in the ``directory`` that the command line names.
 
     Raises:
@@ -185,7 +184,7 @@ def hash_weights(
         return WeightsHash(manifest_of_model(model, show, name=name, revision=revision))
 
 
-def say_left_out(paths: Collection[str], say: Say) -> None:
+def say_left_out(paths: Collection[str], say: Callable[[str], None]) -> None:
     """Say which files of a source are not pushed, if there are any."""
     if paths:
         say(f"weights: {left_out_text(paths)}")

@@ -45,7 +45,7 @@ def brought_up(home: Embedded, cloud: Connection) -> EngineRun:
     """The stack's engine, after an `up` whose state this home remembers."""
     run = stack_run(home.root, home.engine, home.environ)
     run.up()
-    cloud.seen_states.remember("dev", state_ids(run.deployment()))
+    cloud.known_state_ids.remember("dev", state_ids(run.deployment()))
     return run
 
 

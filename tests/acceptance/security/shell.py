@@ -13,7 +13,7 @@ import requests
 import yaml
 
 from tpuflex.naming import ENDPOINT_NAME, Names
-from tpuflex.stack.known_state_ids import SeenStates
+from tpuflex.stack.known_state_ids import KnownStateIds
 
 ROOT = Path(__file__).parents[3]
 PROJECT = "tpuflex-dev"
@@ -104,7 +104,7 @@ class Shell:
 
     def make_bucket(self, project: str) -> str:
         """Make a bucket with the stack's name and marks in ``project``; its name."""
-        SeenStates(self.home, "tpuflex").remember("dev", [STATE])
+        KnownStateIds(self.home, "tpuflex").remember("dev", [STATE])
         labels = Names("tpuflex", "dev", ENDPOINT_NAME).labels(STATE)
         body = {"name": self.bucket, "location": "US-EAST5", "labels": labels}
         self.storage("POST", "/storage/v1/b", params={"project": project}, json=body)

@@ -17,7 +17,7 @@ from tests.engine.conftest import embedded, pulumi_engine
 from tests.engine.embedded import Embedded
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run
-from tpuflex.deploy.ownership import require_own_containers
+from tpuflex.deploy.ownership import require_containers_owned
 from tpuflex.engine.state import Stored
 from tpuflex.errors import AlreadyExistsError, NotFoundError
 from tpuflex.naming import LABEL_STATE
@@ -106,7 +106,7 @@ class Engine:
 def may_write(cloud: Connection, state: Stored | None) -> bool:
     """Whether a home with ``state``, and without a memory, may write."""
     try:
-        require_own_containers(cloud, Engine(state))  # type: ignore[arg-type]
+        require_containers_owned(cloud, Engine(state))  # type: ignore[arg-type]
     except AlreadyExistsError:
         return False
     return True
@@ -125,7 +125,7 @@ def test_what_decides(embedded: Embedded, tmp_path: Path) -> None:
     assert not may_write(cloud, None)
     assert not may_write(cloud, without_id)
     assert may_write(cloud, state)
-    cloud.seen_states.remember("dev", [the_id(embedded)])
+    cloud.known_state_ids.remember("dev", [the_id(embedded)])
     assert may_write(cloud, None)
 
     _, cloud = command(second_home(embedded, tmp_path / "third"))

@@ -22,7 +22,7 @@ from tests.unit.stack_sections import sections
 from tpuflex.boot.certificate import read_certificate
 from tpuflex.errors import ApiError, SettingsError
 from tpuflex.naming import Names
-from tpuflex.operate.endpoint_connection import pinned_session, session
+from tpuflex.operate.endpoint_connection import session, tls_session
 from tpuflex.operate.question import Question, stream_answer
 from tpuflex.settings.load import parse
 
@@ -152,7 +152,7 @@ class TestAsk:
                 "key-canary-3141592653",
                 show=lambda _: None,
                 now=lambda: 0.0,
-                session=pinned_session(fingerprint),
+                session=tls_session(fingerprint),
             )
         assert sum("Anybody there?" in line for line in host.cloud.requests) == 1
 
@@ -165,7 +165,7 @@ class TestAsk:
                 "key-canary-3141592653",
                 show=lambda _: None,
                 now=lambda: 0.0,
-                session=pinned_session(fingerprint),
+                session=tls_session(fingerprint),
             )
         assert impostor.cloud.requests == []
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tpuflex.cli.completion_values import offered
+from tpuflex.cli.completion_values import completion_items
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import Commands, as_json, assume_yes, pass_invocation
 from tpuflex.stack.emulator import CREDENTIAL_KINDS, CREDENTIALS_VARIABLE, Daemon
@@ -50,7 +50,7 @@ def _presets_and_areas(
 ) -> list[CompletionItem[str]]:
     """What can be typed without a quote."""
     presets = [(name, "in every area") for name in _PRESETS]
-    return offered([*presets, *((area, "show this area") for area in _areas())], typed)
+    return completion_items([*presets, *((area, "show this area") for area in _areas())], typed)
 
 
 def _json_object(value: str, example: str) -> dict[str, Any]:

@@ -15,40 +15,40 @@ import pytest
 from tpuflex.errors import EngineError
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.stack.connection import Connection
-from tpuflex.stack.known_state_ids import SeenStates
+from tpuflex.stack.known_state_ids import KnownStateIds
 from tpuflex.stack.stack import Stack
 
 ONE, TWO = "0123456789abcdef0123", "fedcba9876543210fedc"
 
 
 @pytest.fixture
-def seen(tmp_path: Path) -> SeenStates:
-    return SeenStates(tmp_path / "home", "shop")
+def seen(tmp_path: Path) -> KnownStateIds:
+    return KnownStateIds(tmp_path / "home", "shop")
 
 
-def files(seen: SeenStates) -> list[Path]:
+def files(seen: KnownStateIds) -> list[Path]:
     return sorted((seen.home / "state-ids").iterdir())
 
 
-def test_what_was_seen_is_remembered(seen: SeenStates) -> None:
+def test_what_was_seen_is_remembered(seen: KnownStateIds) -> None:
     """Ids are kept by project and stack, once each; those of another project are not among them."""
     seen.remember("dev", [ONE])
     seen.remember("dev", [ONE, TWO])
     seen.remember("prod", [TWO])
-    SeenStates(seen.home, "other").remember("dev", [TWO])
+    KnownStateIds(seen.home, "other").remember("dev", [TWO])
 
-    assert SeenStates(seen.home, "shop").by_stack() == {"dev": {ONE, TWO}, "prod": {TWO}}
+    assert KnownStateIds(seen.home, "shop").by_stack() == {"dev": {ONE, TWO}, "prod": {TWO}}
     assert seen.of("staging") == frozenset()
     assert len(files(seen)) == 4
 
 
-def test_nothing_was_seen(seen: SeenStates) -> None:
+def test_nothing_was_seen(seen: KnownStateIds) -> None:
     """A new home has no files, and gets none by being asked."""
     assert seen.by_stack() == {}
     assert not seen.home.exists()
 
 
-def test_the_files_are_private(seen: SeenStates) -> None:
+def test_the_files_are_private(seen: KnownStateIds) -> None:
     """Who could write them could have foreign resources deleted."""
     seen.remember("dev", [ONE])
 
@@ -59,7 +59,7 @@ def test_the_files_are_private(seen: SeenStates) -> None:
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"id": "x", "project": "shop", "stack": "dev"}', '{"id": 1}']
 )
-def test_a_damaged_file(seen: SeenStates, text: str) -> None:
+def test_a_damaged_file(seen: KnownStateIds, text: str) -> None:
     """It is named, with what to do."""
     seen.remember("dev", [ONE])
     (file,) = files(seen)
@@ -70,7 +70,7 @@ def test_a_damaged_file(seen: SeenStates, text: str) -> None:
     assert "Delete it" in str(caught.value.hint)
 
 
-def test_what_is_no_id(seen: SeenStates) -> None:
+def test_what_is_no_id(seen: KnownStateIds) -> None:
     """Nothing becomes part of a path that is not an id."""
     with pytest.raises(ValueError, match="is no state id"):
         seen.remember("dev", ["../../x"])
