@@ -21,8 +21,8 @@ from tpuflex.engine.events import EnginePlan, Note
 from tpuflex.engine.failure import failure
 from tpuflex.errors import AccessError, EngineError, IncompleteTeardownError, TpuflexError
 from tpuflex.inventory.inventory import Inventory, Item
-from tpuflex.inventory.listing import Unseen
-from tpuflex.inventory.unlisted import NOT_READ, reasons, recorded, unseen_remedy
+from tpuflex.inventory.listing import Unlisted
+from tpuflex.inventory.unlisted import NOT_READ, reasons, recorded, unlisted_remedy
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack
@@ -92,7 +92,7 @@ DENIED = (
     f" '//tpu.googleapis.com/{ZONE}/queuedResources'"
 )
 CALL = f"GET https://tpu.googleapis.com/v2alpha1/{ZONE}/x"
-REFUSED = Unseen("queued resources", "us-east5-a", f"{CALL}: {DENIED}", DENIED)
+REFUSED = Unlisted("queued resources", "us-east5-a", f"{CALL}: {DENIED}", DENIED)
 STATE: list[dict[str, Any]] = [
     {"type": "gcp:dns/managedZone:ManagedZone", "id": "projects/p/managedZones/zone"},
     {"type": QUEUED_RESOURCE, "id": f"{ZONE}/queuedResources/q"},
@@ -131,21 +131,21 @@ def test_a_reason_is_said_once() -> None:
     assert line.startswith(
         "queued resources in us-east5-a and 1 more place, nodes in us-east5-a: 403: Permission"
     )
-    unreachable = Unseen("nodes", "", "z is unreachable", "z is unreachable")
+    unreachable = Unlisted("nodes", "", "z is unreachable", "z is unreachable")
     assert reasons((unreachable,)) == ["nodes: z is unreachable"]
 
 
 @pytest.mark.parametrize(
-    ("unseen", "remedy"),
+    ("unlisted", "remedy"),
     [
         (REFUSED, "--role=roles/tpu.viewer"),
         ("networks: 403: This API method requires billing to be enabled.", "projects link p "),
     ],
 )
-def test_the_remedy_mends_the_cause(unseen: object, remedy: str) -> None:
+def test_the_remedy_mends_the_cause(unlisted: object, remedy: str) -> None:
     """An engineer on call: "Run `tpuflex down` again" was all, and ended in the same way."""
-    assert remedy in unseen_remedy((unseen,), "p")
-    assert unseen_remedy(("nodes: 503",), "p") == ""
+    assert remedy in unlisted_remedy((unlisted,), "p")
+    assert unlisted_remedy(("nodes: 503",), "p") == ""
 
 
 def test_before_the_question(stack: Stack, capsys: Captured) -> None:

@@ -29,8 +29,8 @@ from tpuflex.errors import EngineError
 from tpuflex.host.report import AT_ONCE, PHASES, HostReport
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.planning.cost import run_cost
-from tpuflex.policy.finding import Finding, Report, WaivedBy
 from tpuflex.policy.rows import RULES
+from tpuflex.policy.violations import PolicyReport, Violation, WaivedBy
 from tpuflex.queued_resource.states import Lifecycle
 from tpuflex.settings.load import parse
 from tpuflex.settings.model import StackSettings
@@ -379,11 +379,14 @@ def test_findings_of_policy(google: Stack) -> None:
     """What policy refuses stands first, beside what is waived, with no text of it acting."""
     rule = RULES[0]
     until = date(2026, 12, 31)
-    refused = Finding(rule, "it has @org an address | x", "Remove it.", "vllm", QUEUED_RESOURCE)
+    refused = Violation(rule, "it has @org an address | x", "Remove it.", "vllm", QUEUED_RESOURCE)
     waived = replace(refused, waived=WaivedBy("tried @team", until))
     plan = EnginePlan((slice_("create"),))
     judged = StackPlan(
-        google, plan, run_cost(google.settings), policy=Report.of((waived, refused), ("idle one",))
+        google,
+        plan,
+        run_cost(google.settings),
+        policy=PolicyReport.of((waived, refused), ("idle one",)),
     )
 
     shown = preview_markdown(of(google, slice_("create"), plan=judged))

@@ -13,7 +13,7 @@ from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.engine.state import pending, resources
 from tpuflex.errors import AccessError, ApiError
 from tpuflex.google.timing import Timing
-from tpuflex.inventory.resource_ids import places
+from tpuflex.inventory.resource_ids import ids_of
 from tpuflex.recovery.look import CloudLook, LookResult, Presence
 from tpuflex.recovery.recover import recover
 
@@ -82,7 +82,7 @@ class World:
         self.state = {**self.state, "resources": found}
 
     def __call__(self, type_: str, inputs: Any) -> LookResult:
-        ids = [place.id for place in places(type_, inputs)]
+        ids = [place.id for place in ids_of(type_, inputs)]
         ours = [id_ for id_ in ids if id_ in self.there]
         return LookResult(Presence.OURS, ours[0]) if ours else LookResult(Presence.ABSENT, ids[0])
 

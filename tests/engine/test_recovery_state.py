@@ -22,7 +22,7 @@ from tpuflex.engine.state import (
 )
 from tpuflex.google.transport import JsonObject
 from tpuflex.inventory.kinds import KINDS, Kind, of_type
-from tpuflex.inventory.resource_ids import places, unknown
+from tpuflex.inventory.resource_ids import ids_of, unknown
 from tpuflex.naming import STATE_ID, Names
 from tpuflex.program import deploy
 from tpuflex.recovery.hand_over import taking_over
@@ -218,12 +218,12 @@ class TestTable:
         """Every type's id is a function of its inputs."""
         inputs, id_ = IDS[type_]
 
-        assert [place.id for place in places(type_, {"project": "p", **inputs})] == [id_]
+        assert [place.id for place in ids_of(type_, {"project": "p", **inputs})] == [id_]
 
     def test_a_condition_is_part_of_the_id(self) -> None:
         """Of two grants of a role to one member, the condition's title tells which it is."""
         inputs = {"bucket": "b", "role": "R", "member": "m", "condition": {"title": "t"}}
-        (place,) = places("gcp:storage/bucketIAMMember:BucketIAMMember", inputs)
+        (place,) = ids_of("gcp:storage/bucketIAMMember:BucketIAMMember", inputs)
         assert place.id == "b/b R m t"
 
     @pytest.mark.parametrize("type_", TYPES)
@@ -232,11 +232,11 @@ class TestTable:
         inputs, _ = IDS[type_]
         for key in inputs:
             value = [UNKNOWN] if key == "zones" else UNKNOWN
-            assert places(type_, {"project": "p", **inputs, key: value}) == ()
+            assert ids_of(type_, {"project": "p", **inputs, key: value}) == ()
 
     def test_one_place_for_each_zone(self) -> None:
         """A request may be in any of its zones."""
-        found = places(SLICE, {"project": "p", "queuedResourceId": "q", "zones": ["a", "b"]})
+        found = ids_of(SLICE, {"project": "p", "queuedResourceId": "q", "zones": ["a", "b"]})
 
         assert [place.id.split("/")[3] for place in found] == ["a", "b"]
 
@@ -276,7 +276,7 @@ class TestJudged:
     )
     def test_by_marker(self, asked: str, has: str, presence: Presence) -> None:
         """Only what carries the marker that was asked for is ours."""
-        (place,) = places(NETWORK, {"project": "p", "name": "n"})
+        (place,) = ids_of(NETWORK, {"project": "p", "name": "n"})
 
         answer: JsonObject = {"name": "n", "description": has}
         found = judged(kind_of(NETWORK), {"description": asked}, answer, place, "", ())
@@ -288,7 +288,7 @@ class TestJudged:
         inputs = {"project": "p", "queuedResourceId": "q", "zones": ["z"]}
         labels = {"tpuflex-owner": "me"}
         spec: JsonObject = {"multiNodeParams": {"nodeCount": 2}, "node": {"labels": {**labels}}}
-        (place,) = places(SLICE, inputs)
+        (place,) = ids_of(SLICE, inputs)
         answered: JsonObject = {"name": place.id, "tpu": {"nodeSpec": [spec]}}
 
         found = judged(kind_of(SLICE), {**inputs, "labels": labels}, answered, place, "", ())

@@ -14,7 +14,7 @@ import yaml
 from embedded_cloud.core.json_types import JsonObject
 from tests.engine.embedded import Embedded
 from tpuflex.engine.commands import Target
-from tpuflex.engine.events import Finished, Note, Progress
+from tpuflex.engine.events import Finished, Note, RunProgress
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.run import EngineRun
 from tpuflex.errors import CapacityError, EngineError, NotFoundError, PlanChangedError, WeightsError
@@ -44,7 +44,7 @@ def _collected() -> Iterator[None]:
 
 
 def stack_run(
-    embedded: Embedded, program: Program | None = None, seen: list[Progress] | None = None
+    embedded: Embedded, program: Program | None = None, seen: list[RunProgress] | None = None
 ) -> EngineRun:
     def endpoint() -> None:
         deploy(embedded.settings, project="tpuflex", stack="dev", environ=embedded.environ)
@@ -59,7 +59,7 @@ def stack_run(
 
 def test_life_of_a_stack(embedded: Embedded) -> None:
     """Up, no changes, refresh, destroy, remove: progress is told and nothing is left."""
-    seen: list[Progress] = []
+    seen: list[RunProgress] = []
     run = stack_run(embedded, seen=seen)
     assert not run.exists()
 

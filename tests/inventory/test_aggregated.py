@@ -34,4 +34,4 @@ def test_a_subnetwork_elsewhere_is_found_and_one_here_once() -> None:
 
     found = listed({**own, f"{EVERYWHERE}/subnetworks": AccessError("no")})
     assert [each.location for each in found.resources] == ["z"]
-    assert found.unseen == ()
+    assert found.unlisted == ()

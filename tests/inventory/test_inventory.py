@@ -21,7 +21,7 @@ from tpuflex.errors import (
 )
 from tpuflex.google.apis import Apis
 from tpuflex.inventory.inventory import Inventory, Item, Scope, take_inventory
-from tpuflex.inventory.listing import Unseen
+from tpuflex.inventory.listing import Unlisted
 from tpuflex.naming import ENDPOINT_NAME, Names
 
 NAMES = Names("tpuflex", "dev", ENDPOINT_NAME)
@@ -192,7 +192,7 @@ class TestCompleteness:
         """A location that did not answer makes the list incomplete."""
         found = inventory({f"{ZONE}/nodes": {"unreachable": ["locations/us-east5-a"]}})
 
-        assert [*map(str, found.unseen)] == ["nodes: locations/us-east5-a is unreachable"]
+        assert [*map(str, found.unlisted)] == ["nodes: locations/us-east5-a is unreachable"]
         assert not found.empty
 
     def test_other_zones(self) -> None:
@@ -223,7 +223,7 @@ class TestCompleteness:
         bucket: dict[str, JsonValue] = {"items": [{"name": "b", "labels": labels()}]}
         found = inventory({"/v1/projects/p/secrets": error, "/storage/v1/b": bucket})
 
-        assert [*map(str, found.unseen)] == [f"secrets: {error.message}"]
+        assert [*map(str, found.unlisted)] == [f"secrets: {error.message}"]
         assert [item.name for item in found.items] == ["b"]
 
     def test_a_project_that_never_had_cloud_dns_has_no_zones(self) -> None:
@@ -233,7 +233,7 @@ class TestCompleteness:
         zones, secrets = "/dns/v1/projects/p/managedZones", "/v1/projects/p/secrets"
 
         assert inventory({zones: disabled}).empty
-        assert [*map(str, inventory({secrets: disabled}).unseen)] == ["secrets: not enabled"]
+        assert [*map(str, inventory({secrets: disabled}).unlisted)] == ["secrets: not enabled"]
 
     def test_a_place_that_does_not_exist_is_empty(self) -> None:
         """404 on a collection is proof that nothing is in it."""
@@ -271,4 +271,4 @@ class TestProof:
     def test_not_looked_at(self) -> None:
         """Nothing seen is no proof when a place did not answer."""
         with pytest.raises(IncompleteTeardownError, match="not proved"):
-            self.prove(Inventory((), (Unseen("buckets", "", "503", "503"),)))
+            self.prove(Inventory((), (Unlisted("buckets", "", "503", "503"),)))

@@ -216,7 +216,7 @@ class TestListing:
                 there["name"],
             ]
             assert [item.location for item in listing.resources] == ["z", "y"]
-            assert listing.unseen == ()
+            assert listing.unlisted == ()
 
     def test_roles(self) -> None:
         """Roles are listed of accounts that carry a marker and of those that are named; they carry

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tpuflex.errors import AccessError, ApiError, ConflictError, TpuflexError
-from tpuflex.operate.endpoint_connection import Route, route, takes_connections
+from tpuflex.operate.endpoint_connection import Route, route_to, takes_connections
 from tpuflex.operate.iap_tunnel import open_tunnel
 from tpuflex.operate.tunnel_failure import is_hopeless, tunnel_failure
 
@@ -210,7 +210,7 @@ def test_the_way_to_an_address(
 ) -> None:
     """A private address is tried only where the stack lets somebody reach it: elsewhere the same
     address may be a stranger's."""
-    assert route(address, embedded=embedded, allowed_cidrs=cidrs) is way
+    assert route_to(address, embedded=embedded, allowed_cidrs=cidrs) is way
 
 
 def test_an_address_where_nothing_listens() -> None:

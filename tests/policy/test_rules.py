@@ -10,11 +10,11 @@ from tests.policy.cases import BREAKS, FACTS, KEEPS, NOW, Case
 from tests.policy.resources import firewall, slice_
 from tpuflex.policy import rows
 from tpuflex.policy.evaluate import RESOURCE_CHECKS, STACK_CHECKS, evaluate, not_current
-from tpuflex.policy.finding import Report
+from tpuflex.policy.violations import PolicyReport
 from tpuflex.settings.policy_section import Waiver
 
 
-def judged(case: Case, *waivers: Waiver) -> Report:
+def judged(case: Case, *waivers: Waiver) -> PolicyReport:
     return evaluate(case.resources, case.facts, waivers, NOW)
 
 

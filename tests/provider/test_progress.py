@@ -13,7 +13,7 @@ from tpuflex.google.timing import Timing
 from tpuflex.provider.call import HEARTBEAT, Call, Deadlines, UnreadyError, pause_for
 from tpuflex.provider.waits import Waits
 from tpuflex.provider.watch import Watch
-from tpuflex.provider.zone_attempts import Progress, ZoneAttempts
+from tpuflex.provider.zone_attempts import RaceProgress, ZoneAttempts
 from tpuflex.queued_resource.model import QueuedResource
 from tpuflex.queued_resource.snapshot import Snapshot
 
@@ -53,7 +53,7 @@ class Wait:
         for attempt in self.attempts.attempts:
             attempt.watch = Watch(self.attempts.call, attempt.name)
         self.see(*["WAITING_FOR_RESOURCES"] * len(self.zones))
-        self.progress = Progress(self.attempts.call, self.attempts)
+        self.progress = RaceProgress(self.attempts.call, self.attempts)
 
     def _call(self) -> Call:
         call, _, _ = scripted(lambda _: missing(), self.time)

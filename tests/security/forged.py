@@ -246,7 +246,7 @@ def left_behind(clients: Apis, *, states: frozenset[str] = frozenset({STATE})) -
     """What `tpuflex sweep` lists in our project; every slice is named."""
     here = Here("shop", OURS, project_number(OURS), ("dev",), frozenset(), {"dev": states})
     listing = list_all(clients, OURS, (ZONE, NODE_ZONE), here.accounts)
-    assert not listing.unseen
+    assert not listing.unlisted
     return [*leftovers(listing, here, frozenset(r.name for r in listing.resources))]
 
 

@@ -79,7 +79,7 @@ def uses_of(stack: Stack, slices: Slices, policy: Policy) -> tuple[list[str], li
     vars(cloud)["tpu"] = slices
     vars(cloud)["apis"] = lambda: SimpleNamespace(storage=policy)
     found = weights_uses(StackWeights(cloud))
-    return [*found.of(PREFIX)], [*found.unseen]
+    return [*found.of(PREFIX)], [*found.unlisted]
 
 
 def node(stack: Stack, name: str, prefix: str = PREFIX, bucket: str = "") -> Node:
@@ -101,8 +101,8 @@ def request(stack: Stack, name: str, state: str) -> QueuedResource:
 
 def test_an_endpoint_that_may_read(stack: Stack) -> None:
     """Whether or not its slice is there: its next `up` finds the weights."""
-    users, unseen = uses_of(stack, Slices(), Policy(PREFIX))
-    assert (users, unseen) == ([f"{HOST} may read it, an endpoint's account"], [])
+    users, unlisted = uses_of(stack, Slices(), Policy(PREFIX))
+    assert (users, unlisted) == ([f"{HOST} may read it, an endpoint's account"], [])
     assert uses_of(stack, Slices(), Policy("models/other/1")) == ([], [])
 
 
@@ -180,7 +180,7 @@ DENIED = AccessError("denied")
 
 
 @pytest.mark.parametrize(
-    ("slices", "policy", "unseen"),
+    ("slices", "policy", "unlisted"),
     [
         (Slices(errors={ANYWHERE: ApiError("no such zone", status=400)}), Policy(), 1),
         (Slices(errors={ANYWHERE: NotFoundError("none")}), Policy(), 1),
@@ -196,9 +196,9 @@ DENIED = AccessError("denied")
     ],
 )
 def test_what_could_not_be_looked_at_is_told(
-    stack: Stack, slices: Slices, policy: Policy, unseen: int
+    stack: Stack, slices: Slices, policy: Policy, unlisted: int
 ) -> None:
     """Unless it cannot matter: hosts of another region do not read this bucket, and a zone that is
     not there has none. Nor is an endpoint's binding understood that somebody has changed."""
     assert stack.settings.region == "us-east5"
-    assert len(uses_of(stack, slices, policy)[1]) == unseen
+    assert len(uses_of(stack, slices, policy)[1]) == unlisted

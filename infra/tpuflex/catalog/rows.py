@@ -142,7 +142,7 @@ class Price(Sourced):
     """US dollars; absent where the price was not read."""
 
 
-class Seen(Row):
+class ReportedRun(Row):
     """A report of a model that was started on chips."""
 
     accelerator: Name
@@ -239,7 +239,7 @@ class Model(Sourced):
     """Whether the Hub asks for an accepted licence before a download."""
     license: Text | None = None
     """Licence by which it is published."""
-    seen: tuple[Seen, ...] = ()
+    seen: tuple[ReportedRun, ...] = ()
     """Reports of it on chips."""
 
 

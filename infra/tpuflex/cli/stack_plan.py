@@ -18,7 +18,7 @@ from tpuflex.weights.known_files import planned_by
 
 if TYPE_CHECKING:
     from tpuflex.engine.events import EnginePlan
-    from tpuflex.policy.finding import Report
+    from tpuflex.policy.violations import PolicyReport
     from tpuflex.settings.bucket import ExistingBucket
     from tpuflex.settings.model import StackSettings
     from tpuflex.terminal.output import Output
@@ -105,7 +105,7 @@ def _deleted_buckets(plan: EnginePlan) -> tuple[str, ...]:
     )
 
 
-def _policy_facts(report: Report) -> Iterator[tuple[str, str]]:
+def _policy_facts(report: PolicyReport) -> Iterator[tuple[str, str]]:
     """What the rules of policy find, a line each."""
     for finding in report.findings:
         word = "waived" if finding.waived else "refused" if finding.refuses else "policy"

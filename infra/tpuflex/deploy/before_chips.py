@@ -22,7 +22,7 @@ from tpuflex.errors import (
     NotFoundError,
     TpuflexError,
 )
-from tpuflex.inventory.listing import Unseen
+from tpuflex.inventory.listing import Unlisted
 from tpuflex.inventory.unlisted import reasons
 from tpuflex.operate.slice import slice_status
 from tpuflex.queued_resource.states import Lifecycle
@@ -76,7 +76,7 @@ def look_before_chips(
     cloud = preparation.cloud
     looks = _Looks(cloud.stack.name)
     if key_unread is not None:
-        looks.unchecked.append(Unseen.of("the key", key_unread))
+        looks.unchecked.append(Unlisted.of("the key", key_unread))
     if plan.changes:
         looks.at("the quota for two slices", lambda: filter(None, [short_for_both(cloud, plan)]))
         for each in preparation.looks(reading=True):
@@ -118,7 +118,7 @@ class _Looks:
         self._stack = stack
         self.does: list[str] = []
         self.refuses: list[TpuflexError] = []
-        self.unchecked: list[Unseen] = []
+        self.unchecked: list[Unlisted] = []
 
     def found(self) -> BeforeChips:
         """All of it, with advice that names the stack: it is shown where no error is reported."""
@@ -134,7 +134,7 @@ class _Looks:
         except (AlreadyExistsError, ConflictError) as error:
             self.refuses.append(error)
         except (AccessError, ApiError) as error:
-            self.unchecked.append(Unseen.of(what, error))
+            self.unchecked.append(Unlisted.of(what, error))
         except TpuflexError as error:
             self.refuses.append(error)
         else:

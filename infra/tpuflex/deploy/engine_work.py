@@ -19,7 +19,7 @@ from tpuflex.errors import ServiceDisabledError
 from tpuflex.stack.progress import EngineBegan, EngineEnded, Report, silent
 
 if TYPE_CHECKING:
-    from tpuflex.engine.events import Progress
+    from tpuflex.engine.events import RunProgress
     from tpuflex.google.timing import Settling, Timing
     from tpuflex.stack.connection import Connection
 
@@ -97,7 +97,7 @@ class EngineWork(ABC):
             self._changing = False
             self.report(EngineEnded())
 
-    def listen(self, progress: Progress) -> None:
+    def listen(self, progress: RunProgress) -> None:
         """Take what the engine tells."""
         if self._changing:
             self.report(progress)

@@ -14,8 +14,8 @@ from tpuflex.engine.commands import Target
 from tpuflex.engine.find import ensure
 from tpuflex.engine.state import known_ids, state_ids
 from tpuflex.errors import EmulatorError, IncompleteTeardownError, NotFoundError, TpuflexError
-from tpuflex.inventory.listing import Listing, Unseen, list_all
-from tpuflex.inventory.unlisted import reasons, unseen_remedy
+from tpuflex.inventory.listing import Listing, Unlisted, list_all
+from tpuflex.inventory.unlisted import reasons, unlisted_remedy
 from tpuflex.naming import library_names
 from tpuflex.operate.sweep import Disposition, Here, Leftover, leftovers, runs
 from tpuflex.operate.sweep_deletion import Deleted, delete
@@ -68,15 +68,15 @@ class Swept:
         problems = {id(item.leftover): item.problem for item in self.deleted}
         return {
             "project": self.here.cloud_project,
-            "complete": not self.listing.unseen,
-            "unseen": [str(each) for each in self.listing.unseen],
+            "complete": not self.listing.unlisted,
+            "unseen": [str(each) for each in self.listing.unlisted],
             "state_ids": {stack: sorted(ids) for stack, ids in self.here.states.items()},
             "leftovers": [_entry(each, problems.get(id(each))) for each in self.left],
         }
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CloudProject:
     """One cloud project, and the stacks in it."""
 
     cloud: str
@@ -188,8 +188,8 @@ def sweep_projects(
         NotFoundError: a slice was named that is not left behind; nothing was deleted.
         IncompleteTeardownError: the same, and the list is incomplete.
     """
-    places, failures = _places(stacks)
-    found = list(_looked(places, connect, slices, failures, report))
+    cloud_projects, failures = _cloud_projects(stacks)
+    found = list(_looked(cloud_projects, connect, slices, failures, report))
     require_slices(slices, found)
     if deletes:
         found = [delete_orphans(each, report) for each in found]
@@ -305,7 +305,7 @@ def _numbered(here: Here, listing: Listing, cloud: Connection) -> tuple[Here, Li
     try:
         return replace(here, number=cloud.project_number), listing
     except TpuflexError as error:
-        return here, replace(listing, unseen=(*listing.unseen, Unseen.of("", error)))
+        return here, replace(listing, unlisted=(*listing.unlisted, Unlisted.of("", error)))
 
 
 def require_slices(slices: frozenset[str], found: Sequence[Swept]) -> None:
@@ -351,15 +351,15 @@ def require_complete(listing: Listing, deleted: tuple[Deleted, ...], project: st
         IncompleteTeardownError: names the exceptions.
     """
     failed = [item for item in deleted if item.problem]
-    if not failed and not listing.unseen:
+    if not failed and not listing.unlisted:
         return
     lines = [
         *(f"  left: {d.leftover.resource.title}: {d.problem}" for d in failed),
-        *(f"  not listed: {line}" for line in reasons(listing.unseen)),
+        *(f"  not listed: {line}" for line in reasons(listing.unlisted)),
     ]
     head = "Something is left:" if failed else "The list is incomplete:"
-    problems = (*(item.problem for item in failed), *listing.unseen)
-    remedy = unseen_remedy(problems, project)
+    problems = (*(item.problem for item in failed), *listing.unlisted)
+    remedy = unlisted_remedy(problems, project)
     raise IncompleteTeardownError(
         "\n".join((head, *lines)),
         hint=Advice("{remedy}\nthen run again: {sweep}", remedy=remedy)
@@ -395,28 +395,28 @@ def sweep_command(these: Sequence[Leftover]) -> Advice:
 
 
 def _looked(
-    places: Iterable[Place],
+    cloud_projects: Iterable[CloudProject],
     connect: Callable[[Stack], Connection],
     slices: frozenset[str],
     failures: list[Failure],
     report: Report,
 ) -> Iterator[Swept]:
-    """What is left behind in each of ``places``; adds to ``failures`` where it cannot be told."""
-    for place in places:
-        stack = place.stacks[0]
+    """What is left behind in each project; a project that cannot be asked goes to ``failures``."""
+    for each in cloud_projects:
+        stack = each.stacks[0]
         try:
-            yield look(connect(stack), slices, place.zones, report)
+            yield look(connect(stack), slices, each.zones, report)
         except EmulatorError as error:
             # Nothing of a cloud that is not running runs, and nothing of it is ever billed.
             report(f"Not looked at: the embedded cloud: {error.message}")
         except TpuflexError as error:
-            failures.append(Failure(place.project, stack.name, error))
+            failures.append(Failure(each.project, stack.name, error))
 
 
-def _places(stacks: Iterable[KnownStack]) -> tuple[tuple[Place, ...], list[Failure]]:
-    """The cloud projects, and the stack files that cannot be read: what is in theirs stays
-    unseen."""
-    by_place: dict[tuple[str, str], list[Stack]] = {}
+def _cloud_projects(stacks: Iterable[KnownStack]) -> tuple[tuple[CloudProject, ...], list[Failure]]:
+    """The cloud projects, and the stack files that cannot be read, whose projects are not
+    listed."""
+    by_project: dict[tuple[str, str], list[Stack]] = {}
     broken: list[Failure] = []
     for known in stacks:
         if known.stack is None:
@@ -424,6 +424,8 @@ def _places(stacks: Iterable[KnownStack]) -> tuple[tuple[Place, ...], list[Failu
                 broken.append(Failure(known.name, known.name, known.error))
             continue
         settings = known.stack.settings
-        by_place.setdefault((settings.cloud, settings.project), []).append(known.stack)
-    places = (Place(*key, tuple(stacks)) for key, stacks in sorted(by_place.items()))
-    return tuple(places), broken
+        by_project.setdefault((settings.cloud, settings.project), []).append(known.stack)
+    cloud_projects = (
+        CloudProject(*key, tuple(stacks)) for key, stacks in sorted(by_project.items())
+    )
+    return tuple(cloud_projects), broken

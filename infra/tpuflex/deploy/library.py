@@ -352,12 +352,12 @@ def _prove_gone(cloud: Connection) -> None:
     while listing.resources and timing.monotonic() < deadline:
         cloud.sleep(_POLL_SECONDS)
         listing = _listed(cloud)
-    if not listing.resources and not listing.unseen:
+    if not listing.resources and not listing.unlisted:
         return
     left = [f"  left: {each.kind.name} {each.name} ({each.location})" for each in listing.resources]
-    unseen = [f"  not looked at: {line}" for line in reasons(listing.unseen)]
+    unlisted = [f"  not looked at: {line}" for line in reasons(listing.unlisted)]
     raise IncompleteTeardownError(
-        "\n".join((f"It is not proved that the library of {project} is gone:", *left, *unseen)),
+        "\n".join((f"It is not proved that the library of {project} is gone:", *left, *unlisted)),
         hint=f"Look once more: tpuflex library status --stack {cloud.stack.name}\n"
         "What it still shows: `library down` once more.",
     )
@@ -366,4 +366,4 @@ def _prove_gone(cloud: Connection) -> None:
 def _listed(cloud: Connection) -> Listing:
     apis, project = cloud.apis(), cloud.stack.settings.project
     buckets, keys = list_library(apis, project), list_library(apis, project, SECRET)
-    return Listing((*buckets.resources, *keys.resources), (*buckets.unseen, *keys.unseen))
+    return Listing((*buckets.resources, *keys.resources), (*buckets.unlisted, *keys.unlisted))

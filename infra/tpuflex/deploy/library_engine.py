@@ -165,7 +165,7 @@ class LibraryEngine(EngineWork):
     def taken(self, plan: EnginePlan) -> Sequence[Taken]:
         """What of the creations in ``plan`` exists already."""
         found = names(self.cloud.apis(), plan.steps)
-        for line in found.unseen:
+        for line in found.unlisted:
             self.report(f"  warning  nobody could look whether this name is free: {line}")
         return found.taken
 

@@ -21,7 +21,7 @@ from tpuflex.errors import (
 )
 from tpuflex.inventory.cloud_resource import described
 from tpuflex.inventory.kinds import BUCKET, SECRET
-from tpuflex.inventory.listing import Unseen
+from tpuflex.inventory.listing import Unlisted
 from tpuflex.inventory.ownership import NO_STATE_ID, Maker, differences
 from tpuflex.inventory.unlisted import reasons
 from tpuflex.naming import STATE_ID
@@ -56,7 +56,7 @@ def require_free_names(
     if not any(step.type == STATE_ID and step.operation == "create" for step in plan.steps):
         return
     there = names(cloud.apis(), plan.steps)
-    for line in reasons(there.unseen):
+    for line in reasons(there.unlisted):
         say(f"  warning  nobody could look whether these names are free: {line}")
     found = there.taken
     if found:
@@ -162,7 +162,7 @@ class Ownership:
 
     def uncompared_lines(self) -> list[str]:
         """What could not be compared with the cloud: a line for each reason."""
-        return reasons(Unseen.of(name_of(urn), why) for urn, why in self.uncompared.items())
+        return reasons(Unlisted.of(name_of(urn), why) for urn, why in self.uncompared.items())
 
 
 def ownership_of(cloud: Connection, deployment: Stored) -> Ownership:

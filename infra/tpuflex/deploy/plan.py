@@ -13,7 +13,7 @@ from tpuflex.inventory.kinds import SECRET
 from tpuflex.naming import API_KEY, METRICS_KEY, PROGRAMS_KEY, QUEUED_RESOURCE, account_email
 from tpuflex.planning.cost import usd
 from tpuflex.planning.stack import planned_memory
-from tpuflex.policy.finding import NOTHING_FOUND, Report
+from tpuflex.policy.violations import NOTHING_FOUND, PolicyReport
 from tpuflex.queued_resource.outcomes import PREVIEWS
 from tpuflex.settings.rules import warnings
 from tpuflex.settings.secrets import version_setting
@@ -45,7 +45,7 @@ class StackPlan:
     plan: EnginePlan
     cost: RunCost
     run_over: str = ""
-    policy: Report = NOTHING_FOUND
+    policy: PolicyReport = NOTHING_FOUND
 
     def __str__(self) -> str:
         return f"Stack {self.stack.name} on {self.stack.cloud_text}: {self.changes}"

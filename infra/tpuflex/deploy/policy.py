@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tpuflex.engine.events import EnginePlan
-    from tpuflex.policy.finding import Report
+    from tpuflex.policy.violations import PolicyReport
     from tpuflex.stack.connection import Connection
     from tpuflex.stack.stack import Stack
 
@@ -43,14 +43,14 @@ def require_present_waivers(stack: Stack, now: datetime) -> None:
         raise SettingsError(stack.file.name, problems)
 
 
-def judge(cloud: Connection, plan: EnginePlan) -> Report:
+def judge(cloud: Connection, plan: EnginePlan) -> PolicyReport:
     """What the rules find in ``plan`` and in the stack."""
     settings = cloud.stack.settings
     facts = StackFacts.of(settings, _other_runs(cloud))
     return evaluate(planned_resources(plan), facts, settings.waivers, cloud.now())
 
 
-def require_allowed(report: Report) -> None:
+def require_allowed(report: PolicyReport) -> None:
     """Refuse a plan that breaks a mandatory rule without a waiver.
 
     Raises:

@@ -100,7 +100,7 @@ def _require_unused(weights: StackWeights, prefix: str) -> None:
     own = account_email(stack.names.service_account_id(), settings.project)
     member = f"serviceAccount:{own}" if existing is None else existing.member
     uses = weights_uses(weights)
-    users = [*uses.others(prefix, stack.names.owner, member), *uses.unseen]
+    users = [*uses.others(prefix, stack.names.owner, member), *uses.unlisted]
     _require_none(f"gs://{weights.bucket}/{prefix}", users, "Nothing was deleted.")
 
 
@@ -153,7 +153,7 @@ def purge(weights: StackWeights, planned: Removal) -> Removal:
     """
     uses = weights_uses(weights)
     place = f"gs://{weights.bucket}/{planned.prefix}"
-    users = [*uses.of(planned.prefix), *uses.unseen]
+    users = [*uses.of(planned.prefix), *uses.unlisted]
     _require_none(place, users, "The weights were left.")
     removal = planned_removal(weights.store.contents(planned.prefix), unfinished=False)
     if _pushed_since(planned, removal):

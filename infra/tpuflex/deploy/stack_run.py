@@ -16,7 +16,7 @@ from tpuflex.deploy.plan import StackPlan, require_first_versions
 from tpuflex.deploy.policy import judge
 from tpuflex.deploy.preparation import BUCKET, EndpointPreparation
 from tpuflex.deploy.secret_versions import check_existing_secrets
-from tpuflex.engine.events import Note, Progress
+from tpuflex.engine.events import Note, RunProgress
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.moved_home import require_home_can_move
 from tpuflex.errors import AccessError
@@ -242,7 +242,7 @@ class StackRun(EngineWork):
             key_unread=self._key_unread is not None,
         )
 
-    def listen(self, progress: Progress) -> None:
+    def listen(self, progress: RunProgress) -> None:
         """Take what the engine tells; a preview reads the slice, too, and what it found is told at
         once, not only in `up`."""
         if self._changing:

@@ -31,7 +31,7 @@ from tpuflex.errors import (
     TpuflexError,
 )
 from tpuflex.inventory.kinds import KINDS
-from tpuflex.inventory.unlisted import reasons, recorded, unseen_remedy
+from tpuflex.inventory.unlisted import reasons, recorded, unlisted_remedy
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.operate.slice import slice_status
 from tpuflex.planning.cost import cost_in
@@ -91,17 +91,17 @@ class Planned:
         found = (*self.before.ours, *only)
         return tuple(sorted(found, key=lambda item: order.index(item.kind)))
 
-    def unseen_lines(self, project: str) -> list[str]:
+    def unlisted_lines(self, project: str) -> list[str]:
         """What could not be looked at in ``project``, what that means, and what to do about it."""
-        unseen, uncompared = self.before.unseen, self.mine.uncompared_lines()
+        unlisted, uncompared = self.before.unlisted, self.mine.uncompared_lines()
         lines = []
-        if unseen:
-            lines += [f"Could not be looked at: {line}" for line in reasons(unseen)]
+        if unlisted:
+            lines += [f"Could not be looked at: {line}" for line in reasons(unlisted)]
             lines.append(_NOT_LISTED)
         if uncompared:
             lines += [f"Could not be compared with the state: {line}" for line in uncompared]
             lines.append(_NOT_COMPARED)
-        return [*lines, *unseen_remedy((*unseen, *uncompared), project).splitlines()]
+        return [*lines, *unlisted_remedy((*unlisted, *uncompared), project).splitlines()]
 
     @property
     def served(self) -> PlannedWeights | None:
@@ -395,7 +395,7 @@ def _document(planned: Planned, inventory: Inventory) -> dict[str, object]:
         ],
         "inventory": [item.to_json() for item in inventory.items],
         "kept": list(inventory.kept),
-        "not_looked_at": [str(each) for each in inventory.unseen],
+        "not_looked_at": [str(each) for each in inventory.unlisted],
         "not_compared": planned.mine.uncompared_lines(),
     }
 

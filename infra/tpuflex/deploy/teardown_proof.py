@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tpuflex.advice import Advice
 from tpuflex.errors import IncompleteTeardownError
 from tpuflex.inventory.kinds import NODE, SLICE
-from tpuflex.inventory.unlisted import reasons, unseen_remedy
+from tpuflex.inventory.unlisted import reasons, unlisted_remedy
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.queued_resource.outcomes import KEPT
 from tpuflex.queued_resource.states import Lifecycle
@@ -118,7 +118,7 @@ def prove_empty(
     while inventory.ours and timing.monotonic() < deadline:
         timing.pause(_POLL_SECONDS)
         inventory = take()
-    if not inventory.ours and not inventory.unseen:
+    if not inventory.ours and not inventory.unlisted:
         return inventory
     if kept:
         raise IncompleteTeardownError(
@@ -192,7 +192,7 @@ def _what(inventory: Inventory, title: str = "") -> str:
     lines = [
         *(f"  left: {item.kind} {item.name} ({item.location})" for item in inventory.ours),
         *foreign_lines(inventory),
-        *(f"  not looked at: {line}" for line in reasons(inventory.unseen)),
+        *(f"  not looked at: {line}" for line in reasons(inventory.unlisted)),
     ]
     head = "Something is left:" if inventory.ours else "It is not proved that nothing is left:"
     head = title or head
@@ -200,7 +200,7 @@ def _what(inventory: Inventory, title: str = "") -> str:
 
 
 def _how(inventory: Inventory, project: str) -> Advice:
-    remedy = unseen_remedy(inventory.unseen, project)
+    remedy = unlisted_remedy(inventory.unlisted, project)
     if remedy:
         return Advice(
             "{remedy}\nthen `{down}` again: it lists everything once more.", remedy=remedy

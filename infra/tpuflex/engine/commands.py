@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
-from tpuflex.engine.events import Note, Progress, Step, progress_of
+from tpuflex.engine.events import Note, RunProgress, Step, progress_of
 from tpuflex.engine.failure import ProgramFailures, failure, less_than_planned, unreadable
 from tpuflex.engine.find import Engine
 from tpuflex.engine.own_provider import is_own_provider_notice
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tpuflex.engine.process import EngineProcess
 
 Program = Callable[[], None]
-Listener = Callable[[Progress], None]
+Listener = Callable[[RunProgress], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,10 +177,10 @@ class Totals:
     seconds: int
 
 
-Progress = Started | Finished | Failed | Note | Totals
+RunProgress = Started | Finished | Failed | Note | Totals
 
 
-def progress_of(event: EngineEvent) -> Progress | None:
+def progress_of(event: EngineEvent) -> RunProgress | None:
     """What ``event`` says, or None if it says nothing that is shown."""
     if event.resource_pre_event:
         return Started(_step(event.resource_pre_event.metadata))

@@ -8,7 +8,7 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from tpuflex.engine.commands import EngineCommands, Listener, Program, Target
-from tpuflex.engine.events import EnginePlan, Finished, Progress, Started, Step, progress_of
+from tpuflex.engine.events import EnginePlan, Finished, RunProgress, Started, Step, progress_of
 from tpuflex.engine.failure import ProgramFailures, nothing_to_do
 from tpuflex.errors import NotFoundError
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PARALLEL = 1000
 
 
-def _ignore(_progress: Progress) -> None:
+def _ignore(_progress: RunProgress) -> None:
     return None
 
 

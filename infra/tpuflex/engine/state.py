@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from tpuflex.inventory.kinds import ACCOUNT, BUCKET, SECRET, SUBNETWORK
-from tpuflex.inventory.resource_ids import places
+from tpuflex.inventory.resource_ids import ids_of
 from tpuflex.naming import CRYPTO_KEY, QUEUED_RESOURCE, STATE_ID, is_state_id
 
 #: A resource, an operation or a whole deployment, as the engine stores them.
@@ -227,7 +227,7 @@ def _ids(resource: Stored) -> Iterator[str]:
     yield from map(str, (resource.get("outputs") or {}).get("requests") or ())
     type_ = str(resource.get("type"))
     if not id_ or type_ == QUEUED_RESOURCE:
-        for place in places(type_, resource.get("inputs") or {}):
+        for place in ids_of(type_, resource.get("inputs") or {}):
             # IAM members are imported as "a b" and kept as "a/b".
             yield place.id.replace(" ", "/")
 

@@ -16,7 +16,7 @@ from tpuflex.errors import TpuflexError
 from tpuflex.google.apis import Apis
 from tpuflex.google.project import account_of, project_number
 from tpuflex.inventory import kinds
-from tpuflex.inventory.listing import Unseen, list_all
+from tpuflex.inventory.listing import Unlisted, list_all
 from tpuflex.inventory.ownership import NO_STATE_ID, Maker, differences, reason
 from tpuflex.inventory.resource_ids import regions_in, zones_in
 from tpuflex.naming import Names, account_email
@@ -62,14 +62,14 @@ class Inventory:
 
     Attributes:
         items: everything of the endpoint that exists, or has its name, in the order of deletion.
-        unseen: places that did not answer, each with the reason.
-        unseen_kinds: names of the kinds of which something may be in those places.
+        unlisted: places that did not answer, each with the reason.
+        unlisted_kinds: names of the kinds of which something may be in those places.
         kept: paths of what the endpoint uses and others have made: it stays.
     """
 
     items: tuple[Item, ...]
-    unseen: tuple[Unseen, ...] = ()
-    unseen_kinds: frozenset[str] = frozenset()
+    unlisted: tuple[Unlisted, ...] = ()
+    unlisted_kinds: frozenset[str] = frozenset()
     kept: tuple[str, ...] = ()
 
     @property
@@ -85,7 +85,7 @@ class Inventory:
     @property
     def empty(self) -> bool:
         """Whether it is proved that nothing exists."""
-        return not self.items and not self.unseen
+        return not self.items and not self.unlisted
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class Scope:
 def take_inventory(scope: Scope, apis: Apis) -> Inventory:
     """Ask every service what of the endpoint exists.
 
-    A service that refuses does not end the listing: it is in ``unseen``.
+    A service that refuses does not end the listing: it is in ``unlisted``.
     """
     zones = tuple(dict.fromkeys((*scope.zones, *zones_in(scope.known))))
     listing = list_all(apis, scope.project, zones, (scope.service_account,), scope.regions)
@@ -172,4 +172,4 @@ def take_inventory(scope: Scope, apis: Apis) -> Inventory:
         )
         for resource in listed
     )
-    return Inventory(tuple(items), listing.unseen, listing.unseen_kinds, scope.kept)
+    return Inventory(tuple(items), listing.unlisted, listing.unlisted_kinds, scope.kept)

@@ -142,11 +142,11 @@ def bucket_readers(apis: Apis, bucket: str) -> tuple[Reader, ...]:
 
 def list_library(apis: Apis, project: str, kind: Kind = BUCKET) -> Listing:
     """The buckets of the library of ``project``, or what else it has of ``kind``: with its owner
-    marker, whichever state has made them. What could not be listed is in ``unseen``."""
+    marker, whichever state has made them. What could not be listed is in ``unlisted``."""
     owner = library_names(project).owner
     found = list_kind(apis, kind, project)
     ours = tuple(each for each in found.resources if each.marker.owner == owner)
-    return Listing(ours, found.unseen, found.unseen_kinds, found.refused)
+    return Listing(ours, found.unlisted, found.unlisted_kinds, found.refused)
 
 
 def read_library_bucket(apis: Apis, name: str, project: str) -> CloudResource:

@@ -37,7 +37,7 @@ _AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Unseen:
+class Unlisted:
     """What could not be looked at, and why.
 
     Attributes:
@@ -53,7 +53,7 @@ class Unseen:
     brief: str
 
     @classmethod
-    def of(cls, what: str, error: TpuflexError, where: str = "") -> Unseen:
+    def of(cls, what: str, error: TpuflexError, where: str = "") -> Unlisted:
         """``what`` could not be looked at because of ``error``."""
         return cls(what, where, error.message, error.brief)
 
@@ -68,14 +68,14 @@ class Listing:
 
     Attributes:
         resources: what exists.
-        unseen: the places that did not answer, each with the reason.
-        unseen_kinds: names of the kinds of which something may be in those places.
+        unlisted: the places that did not answer, each with the reason.
+        unlisted_kinds: names of the kinds of which something may be in those places.
         refused: whether the caller may not look at one of them.
     """
 
     resources: tuple[CloudResource, ...]
-    unseen: tuple[Unseen, ...] = ()
-    unseen_kinds: frozenset[str] = frozenset()
+    unlisted: tuple[Unlisted, ...] = ()
+    unlisted_kinds: frozenset[str] = frozenset()
     refused: bool = False
 
 
@@ -98,7 +98,7 @@ def list_all(
             account's name. Other roles are not listed.
         regions: further regions that must be looked into.
 
-    A service that refuses does not end the listing: it is in ``unseen``.
+    A service that refuses does not end the listing: it is in ``unlisted``.
     """
 
     def in_api(look: tuple[Kind, str]) -> Listing:
@@ -123,14 +123,14 @@ def list_all(
 
 def list_slices(apis: Apis, project: str, zones: tuple[str, ...]) -> Listing:
     """The queued resources and nodes with an owner marker: those of ``zones`` first, then those
-    elsewhere; ``zones`` and ``unseen`` as for :func:`list_all`."""
+    elsewhere; ``zones`` and ``unlisted`` as for :func:`list_all`."""
     tpu = [kind for kind in _found_by("api") if kind.service == "tpu"]
     found = _joined(_listed(apis, *look, project, zones) for look in _looks(tpu, zones))
     return replace(found, resources=tuple(each for each in found.resources if each.marker.owner))
 
 
 def list_kind(apis: Apis, kind: Kind, project: str) -> Listing:
-    """Everything that exists of ``kind``, which is listed by project; ``unseen`` as for
+    """Everything that exists of ``kind``, which is listed by project; ``unlisted`` as for
     :func:`list_all`."""
     return _listed(apis, kind, "", project, ())
 
@@ -258,9 +258,9 @@ def _roles(
                 yield Listing((found,))
 
 
-def _unreachable(kind: Kind, location: str) -> Unseen:
+def _unreachable(kind: Kind, location: str) -> Unlisted:
     why = f"{location} is unreachable"
-    return Unseen(kind.plural, "", why, why)
+    return Unlisted(kind.plural, "", why, why)
 
 
 def _until_refused(kind: Kind, place: str, parts: Iterator[Listing]) -> Listing:
@@ -271,9 +271,9 @@ def _until_refused(kind: Kind, place: str, parts: Iterator[Listing]) -> Listing:
     except NotFoundError:
         pass
     except (AccessError, ApiError) as error:
-        unseen = Unseen.of(kind.plural, error, place)
+        unlisted = Unlisted.of(kind.plural, error, place)
         refused = isinstance(error, AccessError)
-        listings.append(Listing((), (unseen,), frozenset((kind.name,)), refused))
+        listings.append(Listing((), (unlisted,), frozenset((kind.name,)), refused))
     return _joined(listings)
 
 
@@ -281,7 +281,7 @@ def _joined(listings: Iterable[Listing]) -> Listing:
     every = list(listings)
     return Listing(
         tuple(resource for listing in every for resource in listing.resources),
-        tuple(place for listing in every for place in listing.unseen),
-        frozenset(name for listing in every for name in listing.unseen_kinds),
+        tuple(place for listing in every for place in listing.unlisted),
+        frozenset(name for listing in every for name in listing.unlisted_kinds),
         any(listing.refused for listing in every),
     )

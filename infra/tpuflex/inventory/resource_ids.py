@@ -16,7 +16,7 @@ _REGION = re.compile(r"/regions/([^/]+)/")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResourceId:
     """Where one resource is, if it is anywhere.
 
     Attributes:
@@ -28,7 +28,7 @@ class Place:
     path: str
 
 
-def places(type_: str, inputs: Inputs) -> tuple[Place, ...]:
+def ids_of(type_: str, inputs: Inputs) -> tuple[ResourceId, ...]:
     """Where a resource of ``type_`` with ``inputs`` would be: one place, or one for each zone.
 
     Empty for a type that is not in the table, and while part of the name is not known.
@@ -47,7 +47,7 @@ def places(type_: str, inputs: Inputs) -> tuple[Place, ...]:
             # A grant on a condition is told from others by the condition's title.
             condition = inputs.get("condition")
             title = f" {condition['title']}" if isinstance(condition, Mapping) else ""
-            place = Place(kind.id.format_map(values) + title, kind.path.format_map(values))
+            place = ResourceId(kind.id.format_map(values) + title, kind.path.format_map(values))
         except KeyError:
             return ()
         if unknown(place.id):

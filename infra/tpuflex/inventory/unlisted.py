@@ -15,7 +15,7 @@ from tpuflex.roles.refusal import refusal_remedy
 
 if TYPE_CHECKING:
     from tpuflex.inventory.inventory import Inventory
-    from tpuflex.inventory.listing import Unseen
+    from tpuflex.inventory.listing import Unlisted
 
 #: What differs between two refusals for one reason: the resource.
 _RESOURCE = re.compile(r"'?(?://\S+/)?\bprojects/\S+")
@@ -23,11 +23,11 @@ _RESOURCE = re.compile(r"'?(?://\S+/)?\bprojects/\S+")
 NOT_READ = "known by the state only"
 
 
-def reasons(unseen: Iterable[Unseen]) -> list[str]:
-    """``unseen`` as a line for each reason: ``nodes in a and 3 more places, networks: no
+def reasons(unlisted: Iterable[Unlisted]) -> list[str]:
+    """``unlisted`` as a line for each reason: ``nodes in a and 3 more places, networks: no
     permission``."""
     grouped: dict[str, tuple[dict[str, list[str]], str]] = {}
-    for each in unseen:
+    for each in unlisted:
         kinds, _ = grouped.setdefault(_RESOURCE.sub("", each.brief), ({}, each.brief))
         kinds.setdefault(each.what, []).append(each.where)
     return [
@@ -36,9 +36,9 @@ def reasons(unseen: Iterable[Unseen]) -> list[str]:
     ]
 
 
-def unseen_remedy(unseen: Iterable[object], project: str) -> str:
-    """What to do so that ``unseen`` of ``project`` can be looked at; empty if nobody knows."""
-    return refusal_remedy("\n".join(map(str, unseen)), project)
+def unlisted_remedy(unlisted: Iterable[object], project: str) -> str:
+    """What to do so that ``unlisted`` of ``project`` can be looked at; empty if nobody knows."""
+    return refusal_remedy("\n".join(map(str, unlisted)), project)
 
 
 def recorded(resources: Iterable[Mapping[str, object]], inventory: Inventory) -> tuple[Item, ...]:
@@ -59,7 +59,7 @@ def recorded(resources: Iterable[Mapping[str, object]], inventory: Inventory) ->
         # The node of a slice is in no state: it goes with its request.
         for each in (SLICE, NODE) if kind == SLICE else (kind,):
             key = each.name, name
-            if each.name in inventory.unseen_kinds and key not in listed:
+            if each.name in inventory.unlisted_kinds and key not in listed:
                 found[key] = Item(*key, _place(resource, id_), NOT_READ, known=True)
     order = [kind.name for kind in KINDS]
     return tuple(sorted(found.values(), key=lambda item: order.index(item.kind)))

@@ -50,7 +50,7 @@ class Route(StrEnum):
     IAP = "iap"
 
 
-def route(address: str, *, embedded: bool, allowed_cidrs: Collection[str]) -> Route:
+def route_to(address: str, *, embedded: bool, allowed_cidrs: Collection[str]) -> Route:
     """The way to an endpoint at ``address``.
 
     An address is only tried where the stack lets somebody in at all: in another network the same
@@ -76,7 +76,7 @@ def takes_connections(address: str, port: int, *, within: float = DIRECT_WITHIN_
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class EndpointConnection:
     """An endpoint within reach.
 
     Attributes:
@@ -89,14 +89,14 @@ class Reached:
 
 
 @contextmanager
-def reached(
+def connected(
     cloud: Connection,
     status: SliceStatus,
     report: Report,
     *,
     tunnel: bool,
     within: float = OPEN_WITHIN_S,
-) -> Iterator[Reached]:
+) -> Iterator[EndpointConnection]:
     """The endpoint of ``status``, which has an address, while the block runs.
 
     Args:
@@ -112,7 +112,7 @@ def reached(
     settings, address = cloud.stack.settings, status.address
     why = _why_a_tunnel(cloud, address) if tunnel else ""
     if not why:
-        yield Reached(settings.url(address), Route.DIRECT)
+        yield EndpointConnection(settings.url(address), Route.DIRECT)
         return
     port = settings.serving.port
 
@@ -124,14 +124,14 @@ def reached(
 
     environ = tunnel_environment(cloud)
     with open_tunnel(words, environ, project=settings.project, within=within) as local:
-        yield Reached(settings.url("127.0.0.1", port=local), Route.IAP)
+        yield EndpointConnection(settings.url("127.0.0.1", port=local), Route.IAP)
 
 
 def _why_a_tunnel(cloud: Connection, address: str) -> str:
     """Why the endpoint at ``address`` is reached through a tunnel; empty if it is not."""
     settings = cloud.stack.settings
     cidrs = settings.network.allowed_cidrs
-    way = route(address, embedded=cloud.stack.embedded, allowed_cidrs=cidrs)
+    way = route_to(address, embedded=cloud.stack.embedded, allowed_cidrs=cidrs)
     if way is Route.IAP:
         let_in = "" if cidrs else ", and tpuflex:network.allowed_cidrs lets nobody in"
         return f"{address} is a private address{let_in}"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tpuflex.advice import Advice
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.errors import AccessError, TpuflexError
-from tpuflex.operate.endpoint_connection import Route, reached, route, session
+from tpuflex.operate.endpoint_connection import Route, connected, route_to, session
 from tpuflex.operate.health import Health, ask_health
 from tpuflex.operate.slice import SliceStatus, slice_status
 from tpuflex.planning.cost import cost_in
@@ -161,10 +161,10 @@ def health(
     address = status.address
     if not tunnel and not ipaddress.ip_address(address).is_loopback:
         cidrs = cloud.stack.settings.network.allowed_cidrs
-        if route(address, embedded=cloud.stack.embedded, allowed_cidrs=cidrs) is Route.IAP:
+        if route_to(address, embedded=cloud.stack.embedded, allowed_cidrs=cidrs) is Route.IAP:
             return Health(None, why=f"{address} is a private address (--no-tunnel)")
     try:
-        with reached(cloud, status, report, tunnel=tunnel, within=_TUNNEL_WITHIN_S) as found:
+        with connected(cloud, status, report, tunnel=tunnel, within=_TUNNEL_WITHIN_S) as found:
             way = found.through
             connections = session(cloud, found.url)
             return ask_health(found.url, connections, through=way, now=time.monotonic)

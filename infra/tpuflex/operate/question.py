@@ -19,8 +19,8 @@ from tpuflex.advice import Advice
 from tpuflex.errors import AccessError, ApiError
 from tpuflex.operate.endpoint_connection import (
     api_key,
+    connected,
     direct_session,
-    reached,
     serving_slice,
     session,
     unreachable_hint,
@@ -154,7 +154,7 @@ def ask(
         key = api_key(cloud)
         return streamed(question)
     status, key = serving_slice(cloud), api_key(cloud)
-    with reached(cloud, status, report, tunnel=tunnel) as found:
+    with connected(cloud, status, report, tunnel=tunnel) as found:
         hint = unreachable_hint(cloud, status, through=found.through)
         return streamed(replace(question, endpoint=found.url, reach=hint))
 

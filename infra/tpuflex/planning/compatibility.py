@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tpuflex.planning.figure import sources_json
 
 if TYPE_CHECKING:
-    from tpuflex.catalog.rows import Accelerator, Model, Seen
+    from tpuflex.catalog.rows import Accelerator, Model, ReportedRun
 
 
 class Level(IntEnum):
@@ -46,7 +46,7 @@ class Compatibility:
 
     level: Level
     text: str
-    seen: tuple[Seen, ...]
+    seen: tuple[ReportedRun, ...]
 
     def to_json(self) -> dict[str, object]:
         """The reports in a JSON document."""
@@ -73,7 +73,7 @@ def compatibility(model: Model, accelerator: Accelerator) -> Compatibility:
     return Compatibility(level, text, (*here, *wider))
 
 
-def _level(here: list[Seen], wider: list[Seen]) -> Level:
+def _level(here: list[ReportedRun], wider: list[ReportedRun]) -> Level:
     if any(row.result == "served" for row in here):
         return Level.SERVED
     if any(row.result == "served" for row in wider):

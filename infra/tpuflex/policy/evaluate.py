@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 
 from tpuflex.catalog.zones import region_of
-from tpuflex.errors import Finding as Problem
+from tpuflex.errors import Finding
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.policy import (
     identity_rules,
@@ -17,10 +17,10 @@ from tpuflex.policy import (
     slice_rules,
     storage_rules,
 )
-from tpuflex.policy.finding import Breach, Finding, Report, WaivedBy
 from tpuflex.policy.planned import Planned, many, unknown
 from tpuflex.policy.rows import Rule
 from tpuflex.policy.stack import StackFacts
+from tpuflex.policy.violations import Breach, PolicyReport, Violation, WaivedBy
 from tpuflex.settings.policy_section import Waiver
 
 _CHEAPER = "Ask for fewer chips or a shorter max_run_duration, or raise {}."
@@ -138,7 +138,7 @@ STACK_CHECKS: Mapping[Rule, StackCheck] = {
 
 def evaluate(
     planned: Sequence[Planned], facts: StackFacts, waivers: Sequence[Waiver], now: datetime
-) -> Report:
+) -> PolicyReport:
     """What the rules find, with the waivers applied.
 
     Args:
@@ -154,16 +154,16 @@ def evaluate(
         for number, waiver in enumerate(waivers)
         if not any(_fits(waiver, finding) for finding in found)
     )
-    return Report.of(found, idle)
+    return PolicyReport.of(found, idle)
 
 
-def of_resource(rule: Rule, planned: Planned, context: Context) -> Iterator[Finding]:
+def of_resource(rule: Rule, planned: Planned, context: Context) -> Iterator[Violation]:
     """What ``rule``, one of :data:`RESOURCE_CHECKS`, finds about one resource."""
     for breach in RESOURCE_CHECKS[rule](planned, context):
         yield _finding(rule, breach, planned)
 
 
-def _findings(planned: Sequence[Planned], context: Context) -> Iterator[Finding]:
+def _findings(planned: Sequence[Planned], context: Context) -> Iterator[Violation]:
     """What the rules find, in their order."""
     for rule in rows.RULES:
         if rule in RESOURCE_CHECKS:
@@ -174,7 +174,7 @@ def _findings(planned: Sequence[Planned], context: Context) -> Iterator[Finding]
                 yield _finding(rule, breach)
 
 
-def waived(finding: Finding, waivers: Iterable[Waiver]) -> Finding:
+def waived(finding: Violation, waivers: Iterable[Waiver]) -> Violation:
     """``finding`` with the first waiver that is for it."""
     for waiver in waivers:
         if _fits(waiver, finding):
@@ -186,9 +186,9 @@ def waived(finding: Finding, waivers: Iterable[Waiver]) -> Finding:
 LONGEST_WAIVER = timedelta(days=366)
 
 
-def not_current(waivers: Iterable[Waiver], now: datetime) -> tuple[Problem, ...]:
+def not_current(waivers: Iterable[Waiver], now: datetime) -> tuple[Finding, ...]:
     """The waivers whose last day is over, or too far ahead, as problems of the stack file."""
-    found: list[Problem] = []
+    found: list[Finding] = []
     today = now.date()
     latest = today + LONGEST_WAIVER
     for number, waiver in enumerate(waivers):
@@ -196,20 +196,20 @@ def not_current(waivers: Iterable[Waiver], now: datetime) -> tuple[Problem, ...]
         if waiver.until < today:
             problem = f"the waiver of {waiver.rule} has expired: its last day was {waiver.until}"
             remedy = "Mend what it waives and remove it, or write a new reason and a later date."
-            found.append(Problem(key, problem, remedy))
+            found.append(Finding(key, problem, remedy))
         elif waiver.until > latest:
             problem = f"{waiver.until} is more than a year ahead, so nobody looks at it again"
-            found.append(Problem(key, problem, f"Write {latest} at the latest."))
+            found.append(Finding(key, problem, f"Write {latest} at the latest."))
     return tuple(found)
 
 
-def _fits(waiver: Waiver, finding: Finding) -> bool:
+def _fits(waiver: Waiver, finding: Violation) -> bool:
     named = waiver.resource is None or fnmatchcase(finding.resource, waiver.resource)
     return waiver.rule == finding.rule.id and named
 
 
-def _finding(rule: Rule, breach: Breach, planned: Planned | None = None) -> Finding:
-    return Finding(
+def _finding(rule: Rule, breach: Breach, planned: Planned | None = None) -> Violation:
+    return Violation(
         rule,
         breach.text,
         breach.remedy,

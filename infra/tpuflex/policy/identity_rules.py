@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from tpuflex.naming import QUEUED_RESOURCE
-from tpuflex.policy.finding import Breach
 from tpuflex.policy.planned import MACHINES, Planned, everybody, json_object, many, unknown
+from tpuflex.policy.violations import Breach
 
 #: Every way of pulumi-gcp to grant a role: BucketIAMMember, SecretIamBinding, IAMPolicy, …
 _GRANT = re.compile(r"gcp:.*(?:IAM|Iam)(?:Member|Binding|Policy)")

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tpuflex.naming import QUEUED_RESOURCE
-from tpuflex.policy.finding import Breach
 from tpuflex.policy.planned import (
     GCP_TPUS,
     MACHINES,
@@ -19,6 +18,7 @@ from tpuflex.policy.planned import (
     switched_on,
     unknown,
 )
+from tpuflex.policy.violations import Breach
 from tpuflex.settings.base import WIDEST_PREFIX
 
 _V4 = ipaddress.IPv4Network

@@ -12,9 +12,9 @@ from tpuflex.host.metadata_keys import CONFIG_KEY
 from tpuflex.inventory.cloud_resource import marker_asked
 from tpuflex.inventory.kinds import of_type
 from tpuflex.naming import LABEL_OWNER, QUEUED_RESOURCE
-from tpuflex.policy.finding import Breach
 from tpuflex.policy.planned import GCP_TPUS, Planned, json_object, unknown
 from tpuflex.policy.stack import StackFacts
+from tpuflex.policy.violations import Breach
 from tpuflex.queued_resource.limits import LONGEST_RUN
 from tpuflex.startup.served import release
 

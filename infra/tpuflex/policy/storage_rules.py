@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping
 
 from tpuflex.gcloud_commands import make_private
 from tpuflex.naming import QUEUED_RESOURCE
-from tpuflex.policy.finding import Breach
 from tpuflex.policy.planned import (
     MACHINES,
     Planned,
@@ -18,6 +17,7 @@ from tpuflex.policy.planned import (
     switched_on,
     unknown,
 )
+from tpuflex.policy.violations import Breach
 
 _VERSIONS = frozenset(
     {

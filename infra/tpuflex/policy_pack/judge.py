@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from tpuflex.errors import Finding as Problem
-from tpuflex.errors import SettingsError
+from tpuflex.errors import Finding, SettingsError
 from tpuflex.policy.evaluate import Context, evaluate, not_current, of_resource, waived
-from tpuflex.policy.finding import Finding
 from tpuflex.policy.planned import UNKNOWN, Planned
 from tpuflex.policy.rows import BUCKET_REGION, PROJECT_BUDGET, RULES, RUN_BUDGET, Rule
 from tpuflex.policy.stack import StackFacts
+from tpuflex.policy.violations import Violation
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.policy_section import Waiver
 
@@ -37,7 +36,7 @@ class Judge:
     now: datetime
     facts: StackFacts = field(default_factory=StackFacts)
     waivers: Sequence[Waiver] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[Finding, ...] = ()
     unread: str = ""
 
     @classmethod
@@ -52,14 +51,14 @@ class Judge:
         """The judge of a stack whose settings cannot be read here."""
         return cls(now, unread=f"{error.message}. No waiver and no budget of it counts")
 
-    def of_resource(self, rule: Rule, planned: Planned) -> Iterator[Finding]:
+    def of_resource(self, rule: Rule, planned: Planned) -> Iterator[Violation]:
         """What ``rule`` finds about one resource, waived breaches left out."""
         context = Context.of([planned], self.facts, self.now)
         for finding in of_resource(rule, planned, context):
             if not waived(finding, self.waivers).waived:
                 yield finding
 
-    def of_plan(self, rule: Rule, planned: Sequence[Planned]) -> Iterator[Finding]:
+    def of_plan(self, rule: Rule, planned: Sequence[Planned]) -> Iterator[Violation]:
         """What ``rule`` finds about the whole plan, waived breaches left out."""
         for finding in evaluate(planned, self.facts, self.waivers, self.now).findings:
             if finding.rule == rule and not finding.waived:

@@ -20,9 +20,9 @@ from pulumi_policy import (
 from pulumi_policy.proxy import UnknownValueError
 
 from tpuflex.errors import SettingsError
-from tpuflex.policy.finding import Finding
 from tpuflex.policy.planned import Planned
 from tpuflex.policy.rows import Rule, Severity
+from tpuflex.policy.violations import Violation
 from tpuflex.policy_pack.judge import SINGLE, WHOLE_PLAN, Judge, plain
 from tpuflex.settings.load import load_pulumi_config
 from tpuflex.settings.model import NAMESPACE
@@ -110,7 +110,7 @@ def _planned(resource: ResourceValidationArgs) -> Planned:
 
 
 def _report(
-    findings: Iterable[Finding], severity: Severity, report: Callable[[str, str], None]
+    findings: Iterable[Violation], severity: Severity, report: Callable[[str, str], None]
 ) -> None:
     for finding in findings:
         if finding.severity == severity:

@@ -23,7 +23,7 @@ from tpuflex.provider.call import Call, Deadlines, UnreadyError, elapsed
 from tpuflex.provider.place import Verdict, adopted, place, refusal, verdict, withdraw
 from tpuflex.provider.serving_hosts import serves, that_answer
 from tpuflex.provider.watch import GO_ON, Watch
-from tpuflex.provider.zone_attempts import Progress, ZoneAttempt, ZoneAttempts, all_zones_failed
+from tpuflex.provider.zone_attempts import RaceProgress, ZoneAttempt, ZoneAttempts, all_zones_failed
 from tpuflex.queued_resource.fields import RequestArgs
 from tpuflex.queued_resource.model import Status
 from tpuflex.queued_resource.name import RequestName
@@ -152,7 +152,7 @@ class Race:
         self._zones = ZoneAttempts(call, args, deadlines, records)
         self._zones.add_other_requests(self._known)
         self._ordered = args.strategy == "ordered" and not self._zones.single
-        self._progress = Progress(call, self._zones)
+        self._progress = RaceProgress(call, self._zones)
         self._patience = Patience(call, args, creating=not self._known)
 
     def run(self) -> Snapshot:

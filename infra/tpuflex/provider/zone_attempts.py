@@ -360,7 +360,7 @@ def _of_one(zones: ZoneAttempts, error: TpuflexError) -> TpuflexError:
     return kept
 
 
-class Progress:
+class RaceProgress:
     """Reports the progress of a race."""
 
     def __init__(self, call: Call, zones: ZoneAttempts) -> None:

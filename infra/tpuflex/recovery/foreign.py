@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tpuflex.engine.state import Stored, is_cloud, pending, resources
 from tpuflex.errors import TpuflexError
 from tpuflex.inventory.kinds import of_type
-from tpuflex.inventory.resource_ids import places
+from tpuflex.inventory.resource_ids import ids_of
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.recovery.look import Presence
 
@@ -95,7 +95,7 @@ def _asked_elsewhere(resource: Stored) -> bool:
     """Whether ``resource`` is a slice that was also asked for where its inputs do not say: then
     its provider, which deletes nothing with other marks, has to look for all of it."""
     requests = (resource.get("outputs") or {}).get("requests") or ()
-    where = {place.id for place in places(resource["type"], resource.get("inputs") or {})}
+    where = {place.id for place in ids_of(resource["type"], resource.get("inputs") or {})}
     return resource["type"] == QUEUED_RESOURCE and not where.issuperset(requests)
 
 

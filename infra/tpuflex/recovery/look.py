@@ -28,7 +28,7 @@ from tpuflex.inventory.kinds import (
 )
 from tpuflex.inventory.listing import list_slices
 from tpuflex.inventory.ownership import not_as_asked, reason
-from tpuflex.inventory.resource_ids import Place, places
+from tpuflex.inventory.resource_ids import ResourceId, ids_of
 from tpuflex.naming import QUEUED_RESOURCE, generation_of
 from tpuflex.queued_resource.name import RequestName
 from tpuflex.queued_resource.snapshot import ranked
@@ -104,7 +104,7 @@ class CloudLook:
         kind = of_type(type_)
         if kind is None:
             return LookResult(Presence.UNKNOWN, detail=f"no rule says how a {type_} is found again")
-        where = places(type_, inputs)
+        where = ids_of(type_, inputs)
         if not where:
             return LookResult(Presence.UNKNOWN, detail="part of its name is not known")
         if kind.found_by != "api":
@@ -118,12 +118,12 @@ class CloudLook:
     def generations(self, inputs: Inputs) -> tuple[LookResult, ...]:
         """As :meth:`Look.generations`."""
         asked = marker_asked(SLICE, inputs)
-        if not (asked.owner and places(QUEUED_RESOURCE, inputs)):
+        if not (asked.owner and ids_of(QUEUED_RESOURCE, inputs)):
             return ()
         listing = list_slices(self._apis, inputs["project"], tuple(inputs["zones"]))
-        if listing.unseen:
+        if listing.unlisted:
             refusal = AccessError if listing.refused else ApiError
-            text = "; ".join(map(str, listing.unseen))
+            text = "; ".join(map(str, listing.unlisted))
             raise refusal(text, hint=refusal_remedy(text, str(inputs["project"])))
         results = dict[tuple[int, str], LookResult]()
         for resource in listing.resources:
@@ -133,7 +133,7 @@ class CloudLook:
             foreign = not_as_asked(resource, asked, resource.name, "", self._states)
             if generation is not None and not foreign:
                 here = {**inputs, "zones": [resource.location], "queuedResourceId": id_}
-                (place,) = places(QUEUED_RESOURCE, here)
+                (place,) = ids_of(QUEUED_RESOURCE, here)
                 created = resource.birth.get("createTime", "")
                 result = LookResult(Presence.OURS, place.id, created=created)
                 results.setdefault((generation, place.id), result)
@@ -146,7 +146,7 @@ class CloudLook:
         first, *_ = ranked(client.snapshot(name, time.time) for name in names)
         return next(result for result in results if result.id == str(first.name))
 
-    def _at(self, kind: Kind, inputs: Inputs, place: Place) -> LookResult:
+    def _at(self, kind: Kind, inputs: Inputs, place: ResourceId) -> LookResult:
         try:
             answer = kind.client(self._apis).call("GET", place.path)
         except NotFoundError:
@@ -183,7 +183,7 @@ def judged(
     kind: Kind,
     inputs: Inputs,
     answer: JsonObject,
-    place: Place,
+    place: ResourceId,
     number: str,
     states: Collection[str],
 ) -> LookResult:

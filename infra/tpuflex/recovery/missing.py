@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpuflex.engine.state import Stored, begun, is_reminder, pending, resources
-from tpuflex.inventory.resource_ids import places
+from tpuflex.inventory.resource_ids import ids_of
 from tpuflex.naming import QUEUED_RESOURCE, generation_of
 from tpuflex.queued_resource.name import RequestName
 from tpuflex.queued_resource.snapshot import parse_time
@@ -152,5 +152,5 @@ def _known(deployment: Stored, urn: str) -> set[str]:
             continue
         found.add(str(one.get("id") or ""))
         found |= set((one.get("outputs") or {}).get("requests") or ())
-        found |= {place.id for place in places(QUEUED_RESOURCE, one.get("inputs") or {})}
+        found |= {place.id for place in ids_of(QUEUED_RESOURCE, one.get("inputs") or {})}
     return found

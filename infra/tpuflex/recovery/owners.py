@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from tpuflex.errors import NotFoundError, ServiceDisabledError, TpuflexError
 from tpuflex.inventory.cloud_resource import Marker, marker_of
 from tpuflex.inventory.kinds import Kind, of_type
-from tpuflex.inventory.listing import Unseen
-from tpuflex.inventory.resource_ids import Place, places
+from tpuflex.inventory.listing import Unlisted
+from tpuflex.inventory.resource_ids import ResourceId, ids_of
 
 if TYPE_CHECKING:
     from tpuflex.engine.events import Step
@@ -59,11 +59,11 @@ class Names:
 
     Attributes:
         taken: what exists under them.
-        unseen: those that could not be looked at, each with the reason.
+        unlisted: those that could not be looked at, each with the reason.
     """
 
     taken: tuple[Taken, ...]
-    unseen: tuple[Unseen, ...]
+    unlisted: tuple[Unlisted, ...]
 
 
 def taken(apis: Apis, steps: Iterable[Step]) -> tuple[Taken, ...]:
@@ -77,23 +77,23 @@ def names(apis: Apis, steps: Iterable[Step]) -> Names:
         (kind, place)
         for step in steps
         if step.operation == "create" and (kind := of_type(step.type)) and kind.found_by == "api"
-        for place in places(step.type, step.inputs)
+        for place in ids_of(step.type, step.inputs)
     ]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = pool.map(lambda each: _found(apis, *each), asked)
         every = tuple(found)
     return Names(
         tuple(each for each in every if isinstance(each, Taken)),
-        tuple(each for each in every if isinstance(each, Unseen)),
+        tuple(each for each in every if isinstance(each, Unlisted)),
     )
 
 
-def _found(apis: Apis, kind: Kind, place: Place) -> Taken | Unseen | None:
+def _found(apis: Apis, kind: Kind, place: ResourceId) -> Taken | Unlisted | None:
     """What is there; the name with the reason, if that cannot be told."""
     try:
         answer = kind.client(apis).call("GET", place.path)
     except (NotFoundError, ServiceDisabledError):  # in an API that is off nothing is in use
         return None
     except TpuflexError as error:
-        return Unseen.of(f"{kind.name} {place.id.rpartition('/')[2]}", error)
+        return Unlisted.of(f"{kind.name} {place.id.rpartition('/')[2]}", error)
     return Taken(kind.name, place.id, marker_of(kind, answer))

@@ -59,7 +59,7 @@ class InitOptions(StackOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ProjectDirectory:
     """Where the files go.
 
     Attributes:
@@ -90,7 +90,7 @@ class Created:
         following: the commands that come next.
     """
 
-    place: Place
+    place: ProjectDirectory
     stack: str
     written: tuple[str, ...]
     as_is: tuple[Finding, ...]
@@ -160,7 +160,7 @@ def initialize(
     )
 
 
-def _place(options: InitOptions, directory: Path, environ: Mapping[str, str]) -> Place:
+def _place(options: InitOptions, directory: Path, environ: Mapping[str, str]) -> ProjectDirectory:
     """The project that is there, or the one to make.
 
     A directory that is named is a project of its own, even below another.
@@ -174,11 +174,11 @@ def _place(options: InitOptions, directory: Path, environ: Mapping[str, str]) ->
             raise UsageError(f"--name is for a new project, and {root} is one already.")
         project = open_project(root, environ)
         require_inside(project.stacks, root)
-        return Place(root, project.name, project.stacks, new=False)
+        return ProjectDirectory(root, project.name, project.stacks, new=False)
     name = options.name or project_name(root.name)
     if not NAME.fullmatch(name):
         raise UsageError(f"--name {name!r}: write letters, digits, hyphens, at most 100.")
-    return Place(root, name, root / STACKS, new=True)
+    return ProjectDirectory(root, name, root / STACKS, new=True)
 
 
 def _stack_name(options: InitOptions, environ: Mapping[str, str], stack: NewStack) -> str:
@@ -224,7 +224,7 @@ def _with_origin(finding: Finding, origins: Mapping[str, str]) -> Finding:
 
 
 def _write(
-    place: Place, stack: NewStack, name: str, environ: Mapping[str, str]
+    place: ProjectDirectory, stack: NewStack, name: str, environ: Mapping[str, str]
 ) -> tuple[Path, ...]:
     place.root.mkdir(parents=True, exist_ok=True)
     require_own((place.root,), environ)
@@ -241,7 +241,7 @@ def _write(
 
 
 def _next(
-    place: Place, name: str, settings: StackSettings, environ: Mapping[str, str]
+    place: ProjectDirectory, name: str, settings: StackSettings, environ: Mapping[str, str]
 ) -> Iterator[str]:
     """The commands that come next, in order."""
     if place.root != Path.cwd():

@@ -127,7 +127,7 @@ Progress = (
     | Transfer
     | TransferEnded
     | EngineBegan
-    | events.Progress
+    | events.RunProgress
     | EngineEnded
     | BootBegan
     | BootReported

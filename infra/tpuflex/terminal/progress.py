@@ -36,7 +36,7 @@ from tpuflex.terminal.output import Output, one_line
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from tpuflex.engine.events import Progress as EngineEvent
+    from tpuflex.engine.events import RunProgress as EngineEvent
 
 #: Columns that the spinning sign takes.
 _SIGN = 2

@@ -39,6 +39,7 @@ from tpuflex.planning.safetensors_header import (
 from tpuflex.planning.strict_json import json_object
 from tpuflex.settings.weights_source import GsUrl
 from tpuflex.weights.checkpoint_directory import DirectoryFiles
+from tpuflex.weights.model import ByteProgress, unwatched
 
 _MODELOPT = "hf_quant_config.json"
 #: A config.json has a few kB; those of quantised models list every module.
@@ -51,7 +52,6 @@ _PARALLELISM = 8
 _CACHED = re.compile(r"models--([^-].*?)--(.+)")
 #: Prefix below which `tpuflex weights push` puts a model.
 _PUSHED = re.compile(r"models/([^/]+)/[0-9]+")
-Progress = Callable[[int, int], None]
 
 
 class CheckpointFiles(Protocol):
@@ -64,17 +64,13 @@ class CheckpointFiles(Protocol):
         """``length`` bytes (fewer at the end of the file) from ``start`` of the file ``name``."""
 
 
-def _unwatched(_done: int, _total: int) -> None:
-    return None
-
-
 def read_checkpoint(
     source: Path | GsUrl,
     *,
     environ: Mapping[str, str],
     today: dt.date,
     name: str = "",
-    progress: Progress = _unwatched,
+    progress: ByteProgress = unwatched,
 ) -> Checkpoint:
     """What the checkpoint at ``source`` says of itself.
 
@@ -109,7 +105,7 @@ def read_files(
     name: str,
     today: dt.date,
     config_name: str = CONFIG,
-    progress: Progress = _unwatched,
+    progress: ByteProgress = unwatched,
 ) -> Checkpoint:
     """What ``files`` say of their model.
 
@@ -177,7 +173,7 @@ def whole_model(
     check(found.taken)
     found.require(place, hint)
     if headers:
-        tensors = _tensors(files, sizes, list(found.weights), place, _unwatched)
+        tensors = _tensors(files, sizes, list(found.weights), place, unwatched)
         if config is not None and needs.by_transformers(found.weights):
             check_model(config, tensors, where)
     return found
@@ -229,7 +225,7 @@ def _tensors(
     sizes: Mapping[str, int],
     names: list[str],
     place: str,
-    progress: Progress,
+    progress: ByteProgress,
 ) -> tuple[Tensor, ...]:
     """The tensors of all files, each once."""
     if len(names) > _MAX_FILES:

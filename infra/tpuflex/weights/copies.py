@@ -19,7 +19,7 @@ from tpuflex.errors import ConflictError, InterruptedByUser, WeightsError
 from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.planning.rates import transfer_text
 from tpuflex.stack.progress import transfer
-from tpuflex.weights.model import Progress, Tally, in_threads
+from tpuflex.weights.model import ByteProgress, Tally, in_threads
 from tpuflex.weights.push import PushReport, push_report
 from tpuflex.weights.push_record import remember
 from tpuflex.weights.set_writing import SetWriting, generation
@@ -237,7 +237,7 @@ def copy_set(
     target: SetObjects,
     *,
     expected: str,
-    progress: Progress,
+    progress: ByteProgress,
     used: dt.date | None = None,
     again: bool = False,
     now: Callable[[], float] = time.monotonic,

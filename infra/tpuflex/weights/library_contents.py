@@ -110,10 +110,10 @@ def listed_buckets(cloud: Connection) -> tuple[CloudResource, ...]:
     """
     apis, project = cloud.apis(), cloud.stack.settings.project
     listing = list_library(apis, project)
-    if listing.unseen:
+    if listing.unlisted:
         # Asked once more for an error of its kind.
         apis.storage.call("GET", "/storage/v1/b", query={"project": project})
-        raise TpuflexError(f"The buckets of {project} cannot be listed: {listing.unseen[0]}")
+        raise TpuflexError(f"The buckets of {project} cannot be listed: {listing.unlisted[0]}")
     return listing.resources
 
 

@@ -70,7 +70,7 @@ class Listing:
                 "source": one.source,
                 "last_used": one.used,
                 "in_use": list(each.uses.of(one.prefix)),
-                "in_use_known": not each.uses.unseen,
+                "in_use_known": not each.uses.unlisted,
             }
             for each, one in self.rows
         ]
@@ -98,8 +98,8 @@ def list_weights(cloud: Connection) -> Listing:
 def _left_in_library(cloud: Connection) -> tuple[list[RegionListing], list[str]]:
     """The stack's own set in those buckets of the library that are in none of its regions, and what
     could not be looked at."""
-    others, unseen = left_in_library(cloud)
-    found, lines = [], list(reasons(unseen))
+    others, unlisted = left_in_library(cloud)
+    found, lines = [], list(reasons(unlisted))
     for each in others:
         try:
             stored = each.store.stored(each.prefix)

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 #: come once more.
 Arrived = Callable[[int], None]
 #: Told of the bytes that are done and the bytes in total; stops the work by raising.
-Progress = Callable[[int, int], None]
+ByteProgress = Callable[[int, int], None]
 _Answer = TypeVar("_Answer")
 _Item = TypeVar("_Item")
 _AT_ONCE = 8
 
 
 def unwatched(_done: int, _total: int) -> None:
-    """The progress that nobody looks at."""
+    """The progress that is not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Model(Protocol):
 
 
 def manifest_of_model(
-    model: Model, progress: Progress = unwatched, *, name: str, revision: str
+    model: Model, progress: ByteProgress = unwatched, *, name: str, revision: str
 ) -> Manifest:
     """The manifest that a push of ``model`` writes; sends nothing.
 
@@ -117,7 +117,7 @@ def manifest_of_model(
     return model.manifest(files, model=name, revision=revision)
 
 
-def all_sums(model: Model, progress: Progress) -> dict[str, WeightsFile]:
+def all_sums(model: Model, progress: ByteProgress) -> dict[str, WeightsFile]:
     """The sums of all files of ``model``, by path; what never came here comes, and goes again.
 
     Raises:
@@ -159,7 +159,7 @@ class Tally:
         progress: called with the sum and the total, by one thread at a time.
     """
 
-    def __init__(self, total: int, progress: Progress) -> None:
+    def __init__(self, total: int, progress: ByteProgress) -> None:
         self._total = total
         self._progress = progress
         self._done = 0

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tpuflex.weights.model import Progress, Tally, all_sums, unwatched
+from tpuflex.weights.model import ByteProgress, Tally, all_sums, unwatched
 from tpuflex.weights.set_writing import SetWriting, note_source
 from tpuflex.weights.storage_errors import translated
 from tpuflex.weights.stored_set import require_replaceable, same, source_of_set
@@ -63,7 +63,7 @@ class Push:
     may_replace: Callable[[str, FoundManifest | None], None] = _anything
     again: bool = False
     used: dt.date | None = None
-    progress: Progress = unwatched
+    progress: ByteProgress = unwatched
 
     def manifest(self, files: Collection[WeightsFile]) -> Manifest:
         """The manifest of its set, which has these ``files``.

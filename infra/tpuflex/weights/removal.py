@@ -120,13 +120,13 @@ def perhaps_under_way(written: dt.datetime | None, now: dt.datetime) -> bool:
 
 def _awaited(one: StoredWeights, uses: Uses) -> str:
     """Who may be waiting for the rest of what has no manifest; empty for nobody."""
-    if one.manifest is None and (uses.of(one.prefix) or uses.unseen):
+    if one.manifest is None and (uses.of(one.prefix) or uses.unlisted):
         return _in_use(one, uses)
     return ""
 
 
 def _used_lately(one: StoredWeights, days: int, uses: Uses, now: dt.datetime) -> str:
-    if uses.of(one.prefix) or uses.unseen:
+    if uses.of(one.prefix) or uses.unlisted:
         return _in_use(one, uses)
     if one.used is None:
         return "nothing says when it was last used"
@@ -137,7 +137,7 @@ def _used_lately(one: StoredWeights, days: int, uses: Uses, now: dt.datetime) ->
 
 def _in_use(one: StoredWeights, uses: Uses) -> str:
     users = uses.of(one.prefix)
-    return users[0] if users else f"it could not be told who uses it ({uses.unseen[0]})"
+    return users[0] if users else f"it could not be told who uses it ({uses.unlisted[0]})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +302,7 @@ class RegionRemoval:
         """Who may use what goes, a line each; what no manifest names nobody uses."""
         whole = [each.prefix for each in self.removals if each.whole]
         users = [f"{prefix}: {user}" for prefix in whole for user in sorted(self.uses.of(prefix))]
-        return [*users, *(f"not looked at: {line}" for line in self.uses.unseen if whole)]
+        return [*users, *(f"not looked at: {line}" for line in self.uses.unlisted if whole)]
 
     def to_json(self, removed: Collection[Removal]) -> dict[str, object]:
         """It in the document of ``--json``, of which ``removed`` has gone, or would."""
@@ -311,7 +311,7 @@ class RegionRemoval:
             "removed": [each.to_json() for each in self.removals if each in removed],
             "kept": [{"prefix": each.stored.prefix, "why": each.why_kept} for each in self.kept],
             "in_use": {each.prefix: list(self.uses.of(each.prefix)) for each in self.removals},
-            "unseen": list(self.uses.unseen),
+            "unseen": list(self.uses.unlisted),
         }
 
 

@@ -13,7 +13,7 @@ from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import AlreadyExistsError, ConflictError, NotFoundError, TpuflexError
 from tpuflex.google.existing_bucket import read_existing_bucket, require_pushable
 from tpuflex.inventory.library import list_library, read_library_bucket
-from tpuflex.inventory.listing import Unseen
+from tpuflex.inventory.listing import Unlisted
 from tpuflex.naming import library_names
 from tpuflex.planning.rates import month_text, storage_per_month
 from tpuflex.weights.library import in_library, require_library
@@ -143,7 +143,7 @@ def weights_in(cloud: Connection, bucket: str) -> StackWeights | None:
     return there if there.bucket == bucket else None
 
 
-def left_in_library(cloud: Connection) -> tuple[tuple[StackWeights, ...], tuple[Unseen, ...]]:
+def left_in_library(cloud: Connection) -> tuple[tuple[StackWeights, ...], tuple[Unlisted, ...]]:
     """The weights of the stack of ``cloud`` in each region where the library has a bucket and the
     stack file no zone, where the stack may have had weights before; and why that could not be
     told."""
@@ -157,7 +157,7 @@ def left_in_library(cloud: Connection) -> tuple[tuple[StackWeights, ...], tuple[
         if each.name not in own
     )
     named = {each.name for each in listing.resources}
-    return tuple(each for each in found if each.bucket in named), listing.unseen
+    return tuple(each for each in found if each.bucket in named), listing.unlisted
 
 
 def is_shared(stack: Stack) -> bool:

@@ -71,11 +71,11 @@ class Uses:
 
     Attributes:
         by_prefix: the users of each set, by its prefix.
-        unseen: what could not be looked at, a line each: more sets may be in use.
+        unlisted: what could not be looked at, a line each: more sets may be in use.
     """
 
     by_prefix: Mapping[str, tuple[User, ...]]
-    unseen: tuple[str, ...] = ()
+    unlisted: tuple[str, ...] = ()
 
     def of(self, prefix: str) -> tuple[str, ...]:
         """The users of the set at ``prefix``, or of one below or above it, a line each."""
@@ -100,16 +100,16 @@ class Uses:
 def weights_uses(weights: StackWeights) -> Uses:
     """Who uses the sets in the bucket of the weights of the stack of ``weights``."""
     found: dict[str, list[User]] = defaultdict(list)
-    unseen: list[str] = []
+    unlisted: list[str] = []
     try:
         for reader in bucket_readers(weights.cloud.apis(), weights.bucket):
             if reader.endpoint and not reader.plain:
-                unseen.append(f"what {reader.member} may read: {reader.where}")
+                unlisted.append(f"what {reader.member} may read: {reader.where}")
             elif reader.endpoint:
                 text = f"{reader.member} may read it, an endpoint's account"
                 found[reader.where].append(User(text, reader.owner, reader.member))
     except (AccessError, ApiError, NotFoundError) as error:
-        unseen.append(f"who may read gs://{weights.bucket}: {error.message}")
+        unlisted.append(f"who may read gs://{weights.bucket}: {error.message}")
     for zone in (*weights.stack.settings.slice.zones, ANY_ZONE):
         try:
             for prefix, user in _slices(weights, zone):
@@ -120,8 +120,8 @@ def weights_uses(weights: StackWeights) -> Uses:
         except (AccessError, ApiError, NotFoundError) as error:
             if zone != ANY_ZONE and isinstance(error, NotFoundError):
                 continue  # no such zone
-            unseen.append(f"slices in {_place(zone)}: {error.message}")
-    return Uses({prefix: tuple(users) for prefix, users in found.items()}, tuple(unseen))
+            unlisted.append(f"slices in {_place(zone)}: {error.message}")
+    return Uses({prefix: tuple(users) for prefix, users in found.items()}, tuple(unlisted))
 
 
 def _slices(weights: StackWeights, zone: str) -> Iterator[tuple[str, User]]:

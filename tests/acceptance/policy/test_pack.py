@@ -16,7 +16,7 @@ from tests.acceptance.environments import ROOT, environment
 from tests.policy.cases import BREAKS, KEEPS, NOW, Case
 from tests.unit.stack_sections import embedded
 from tpuflex.policy.evaluate import evaluate
-from tpuflex.policy.finding import Finding
+from tpuflex.policy.violations import Violation
 from tpuflex.policy_pack.judge import Judge, plain
 from tpuflex.settings.load import parse
 from tpuflex.settings.policy_section import Waiver
@@ -42,7 +42,7 @@ def answers() -> Answers:
     return said
 
 
-def spoken(finding: Finding) -> str:
+def spoken(finding: Violation) -> str:
     """How the pack words what `preview` finds."""
     other = "" if finding.severity == finding.rule.severity else f"-{finding.severity}"
     return f"{finding.severity} {finding.rule.id}{other}: {finding.text}. {finding.remedy}"

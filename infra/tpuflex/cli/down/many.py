@@ -108,7 +108,7 @@ def show_found(
         if each.planned is None:
             continue
         project = each.stack.settings.project if each.stack is not None else ""
-        for line in (*each.planned.unseen_lines(project), *each.planned.kept_lines()):
+        for line in (*each.planned.unlisted_lines(project), *each.planned.kept_lines()):
             output.result(f"  {each.name}: {line}")
     output.result()
 

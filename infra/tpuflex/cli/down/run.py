@@ -60,7 +60,7 @@ def show_plan(output: Output, plan: DownPlan) -> None:
             ("KIND", "LOCATION", "STATE", "NAME"),
             [(item.kind, item.location, item.detail, item.name) for item in planned.to_destroy],
         )
-        for line in planned.unseen_lines(stack.settings.project):
+        for line in planned.unlisted_lines(stack.settings.project):
             output.result(line)
         output.facts((("cost so far", plan.cost),))
         output.result()

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from tpuflex.catalog.listing import Listing, row_names
-from tpuflex.catalog.rows import Accelerator, Image, Model, Price, Seen, Sourced, Zone
+from tpuflex.catalog.rows import Accelerator, Image, Model, Price, ReportedRun, Sourced, Zone
 from tpuflex.planning.figure import GIB, SourceList
 from tpuflex.terminal.money import show_sources
 
@@ -135,7 +135,7 @@ def _facts(row: Sourced) -> Iterator[tuple[str, str]]:
     yield "source", row.source.text
 
 
-def _report(report: Seen) -> str:
+def _report(report: ReportedRun) -> str:
     return f"{report.result} on {report.accelerator}: {report.what}\n  {report.source.text}"
 
 

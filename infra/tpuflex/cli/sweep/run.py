@@ -89,7 +89,7 @@ def show_swept(output: Output, swept: Swept) -> None:
         )
         for line in _foreign(swept.here, swept.left):
             output.result(line)
-    elif not swept.listing.unseen:
+    elif not swept.listing.unlisted:
         output.result(
             f"Nothing is left behind in {swept.here.cloud_project}: every service was asked."
         )

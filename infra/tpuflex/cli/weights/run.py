@@ -74,7 +74,7 @@ def run_ls(invocation: Invocation, cloud: Connection) -> None:
         ],
     )
     everywhere = (*found.regions, *found.left)
-    for line in dict.fromkeys(line for each in everywhere for line in each.uses.unseen):
+    for line in dict.fromkeys(line for each in everywhere for line in each.uses.unlisted):
         output.result(f"Not looked at, so more may be in use: {line}")
     for each in found.left:
         place = f"gs://{each.bucket}/{each.stored[0].prefix}"

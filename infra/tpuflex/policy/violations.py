@@ -42,7 +42,7 @@ class WaivedBy:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Violation:
     """One breach of a rule.
 
     Attributes:
@@ -91,7 +91,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class PolicyReport:
     """All findings of one evaluation.
 
     Attributes:
@@ -99,16 +99,16 @@ class Report:
         idle: waivers that waive nothing, in words.
     """
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Violation, ...] = ()
     idle: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, findings: Iterable[Finding], idle: Iterable[str] = ()) -> Report:
+    def of(cls, findings: Iterable[Violation], idle: Iterable[str] = ()) -> PolicyReport:
         """The report of ``findings``, what refuses first."""
         return cls(tuple(sorted(findings, key=_rank)), tuple(idle))
 
     @property
-    def refusals(self) -> tuple[Finding, ...]:
+    def refusals(self) -> tuple[Violation, ...]:
         """The findings because of which nothing may be deployed."""
         return tuple(finding for finding in self.findings if finding.refuses)
 
@@ -121,10 +121,10 @@ class Report:
         }
 
 
-NOTHING_FOUND = Report()
+NOTHING_FOUND = PolicyReport()
 
 
-def _rank(finding: Finding) -> int:
+def _rank(finding: Violation) -> int:
     if finding.refuses:
         return 0
     return 1 if finding.waived is None else 2
