@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -236,6 +237,47 @@ def test_no_circles_within_the_embedded_cloud(depth: int) -> None:
             graph.setdefault(name, set()).update(known - {name})
 
     TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+def test_only_the_command_line_knows_click() -> None:
+    """What a command does knows no terminal; only what shows it imports click."""
+    knowing = {
+        part_of(module_name(path))
+        for path in modules()
+        if any(name.split(".")[0] == "click" for name in imports(path))
+    }
+
+    assert knowing == {"cli", "terminal"}
+
+
+def test_no_command_imports_another() -> None:
+    """The folders of the commands stand alone: what two of them need lies beside or below them."""
+    folders = {path.name for path in (SOURCES / "tpuflex" / "cli").iterdir() if path.is_dir()}
+    for path in (SOURCES / "tpuflex" / "cli").rglob("*/*.py"):
+        for imported in imports(path):
+            other = [*imported.split("."), "", ""][2]
+            if imported.startswith("tpuflex.cli.") and other in folders:
+                assert other == path.parent.name, f"{module_name(path)} imports {imported}"
+
+
+def test_the_page_and_its_picture_show_every_room() -> None:
+    """docs/architecture.md has all rooms, and those of the embedded cloud, with their ranks; its
+    picture draws them in the lane of their rank."""
+    docs = SOURCES.parent / "docs"
+    rows = re.findall(r"^\| (\d+) \| (.+?) \|", (docs / "architecture.md").read_text(), re.M)
+    listed = {name: int(rank) for rank, names in rows for name in re.findall("`(.+?)`", names)}
+    text = re.compile(r'<text class="(rank|room)" x="\d+" y="\d+">(.+?)</text>')
+    drawn, rank = {}, -1
+    for kind, word in text.findall((docs / "architecture.svg").read_text()):
+        if kind == "rank":
+            rank = int(word)
+        else:
+            drawn[word] = rank
+    parts = {part: rank for part, rank in EMBEDDED_CLOUD_RANKS.items() if part}
+    rooms = {room: rank for room, rank in RANKS.items() if room}
+
+    assert listed == rooms | parts
+    assert drawn == {room: rank for room, rank in rooms.items() if room != "__main__"}
 
 
 def test_plugin_values_are_cheap_to_import() -> None:
