@@ -12,7 +12,6 @@ from tests.cli.typing import TypeIn
 from tpuflex.cli.preview.comment import marker
 from tpuflex.deploy.approval import Approval
 from tpuflex.engine.events import EnginePlan, Step
-from tpuflex.engine.plan_digest import plan_digest
 from tpuflex.errors import NotFoundError, PlanChangedError
 from tpuflex.naming import QUEUED_RESOURCE
 
@@ -69,13 +68,13 @@ def test_another_plan_than_the_one_that_was_approved() -> None:
     any."""
     approved, other = EnginePlan((step("create"),)), EnginePlan((step("delete"),))
 
-    Approval(plan_digest(approved)).require(approved)
+    Approval(approved.digest).require(approved)
     Approval().require(other)
     with pytest.raises(PlanChangedError, match="is not the one that was approved") as refused:
-        Approval(plan_digest(approved)).require(other)
+        Approval(approved.digest).require(other)
 
     assert refused.value.exit_code == 12
-    assert plan_digest(other) in refused.value.message
+    assert other.digest in refused.value.message
 
 
 def renewal(*causes: str, operation: str = "replace") -> Step:

@@ -24,7 +24,6 @@ from tpuflex.deploy.base_commit import Base, KeyChange
 from tpuflex.deploy.plan import StackPlan
 from tpuflex.deploy.stack_preview import Away, Preview, asked_for, away, running
 from tpuflex.engine.events import EnginePlan, Step
-from tpuflex.engine.plan_digest import plan_digest
 from tpuflex.errors import EngineError
 from tpuflex.host.report import AT_ONCE, PHASES, HostReport
 from tpuflex.naming import QUEUED_RESOURCE
@@ -88,7 +87,7 @@ def of(stack: Stack, *steps: Step, **changes: Any) -> Preview:
         "stack": stack.name,
         "project": "acme",
         "plan": StackPlan(stack, plan, run_cost(stack.settings)),
-        "digest": plan_digest(plan),
+        "digest": plan.digest,
         "at": NOON,
         "after": asked_for(stack.settings, NOON),
         **changes,
@@ -318,16 +317,16 @@ def test_the_digest_is_that_of_what_would_be_done() -> None:
     """The same steps in another order have the same digest; another input, another state, another
     operation or another order of a replacement has not, and what stays as it is does not count."""
     one, other = create("a"), slice_("replace", inputs={"zones": ["us-east5-a"]})
-    known = plan_digest(EnginePlan((one, other)))
+    known = EnginePlan((one, other)).digest
 
-    assert plan_digest(EnginePlan((other, one, replace(create("b"), operation="same")))) == known
+    assert EnginePlan((other, one, replace(create("b"), operation="same"))).digest == known
     changed = (
         replace(other, inputs={"zones": ["us-east5-b"]}),
         replace(other, before={}),
         replace(other, operation="update"),
         replace(other, deleted_first=True),
     )
-    digests = {plan_digest(EnginePlan((one, each))) for each in changed}
+    digests = {EnginePlan((one, each)).digest for each in changed}
     assert len(digests) == len(changed)
     assert known not in digests
 

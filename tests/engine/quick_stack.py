@@ -18,7 +18,7 @@ from pulumi.automation import (
 )
 from pulumi.automation._stack import StackInitMode
 
-from tpuflex.engine.own_connections import own_channels
+from tpuflex.engine.automation import own_channels
 
 __all__ = ["QuickStack", "StackInitMode"]
 

@@ -10,12 +10,15 @@ import pytest
 from tpuflex.engine.build import (
     ENGINE_VERSION,
     LOCK,
+    MINIMUM_GO,
     MODULE,
     build,
     build_environment,
     end_of,
+    find_go,
+    parse_version,
+    show_version,
 )
-from tpuflex.engine.toolchain import MINIMUM_GO, find_go, parse_version, show_version
 from tpuflex.errors import EngineError
 
 #: A stand-in for `go` that writes what it was asked and, where asked, an engine.

@@ -7,9 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tpuflex.engine.gcp_plugin import VARIABLE, GcpPlugin, find_gcp_plugin, with_gcp_plugin
-from tpuflex.engine.plugin_pin import PIN_FILE, require_pinned_plugin
-from tpuflex.engine.storage_host import without_scheme
+from tpuflex.engine.environment import without_scheme
+from tpuflex.engine.gcp_plugin import (
+    PIN_FILE,
+    VARIABLE,
+    GcpPlugin,
+    find_gcp_plugin,
+    require_pinned_plugin,
+    with_gcp_plugin,
+)
 from tpuflex.errors import SettingsError
 
 NAME = "pulumi-resource-gcp"

@@ -25,7 +25,7 @@ from tpuflex.inventory.kinds import KINDS, Kind, of_type
 from tpuflex.inventory.resource_ids import ids_of, unknown
 from tpuflex.naming import STATE_ID, Names
 from tpuflex.program import deploy
-from tpuflex.recovery.hand_over import taking_over
+from tpuflex.recovery.import_state import taking_over
 from tpuflex.recovery.look import LookResult, Presence, best, judged
 from tpuflex.settings.load import parse
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tpuflex.engine import build, find, toolchain
+from tpuflex.engine import build, find
 from tpuflex.errors import EngineError
 
 ROOT = Path(__file__).parents[2]
@@ -164,7 +164,7 @@ class TestEngine:
         assert {"--require-hashes", "--no-deps", "--only-binary"} <= set(pip)
         assert pip[-1].endswith("go.lock")
         (version,) = pins(Path(pip[-1])).values()
-        assert (toolchain.parse_version(version) or ()) >= toolchain.MINIMUM_GO
+        assert (build.parse_version(version) or ()) >= build.MINIMUM_GO
 
     def test_users_settings_do_not_weaken_checksums(self, tmp_path: Path) -> None:
         """S15: variables that make Go believe other checksums do not reach the build."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tpuflex.engine.plugin_credentials import plugins_own, with_quota_project
+from tpuflex.engine.environment import plugins_own, with_quota_project
 from tpuflex.errors import AccessError
 from tpuflex.google.credentials import Credential, Kind, credentials_file, describe
 

@@ -19,7 +19,6 @@ PACKAGES = ("tpuflex", "embedded_cloud", "pulumi_plugin")
 OTHER_PACKAGES = {
     "embedded_cloud": (
         "tpuflex.errors",
-        "tpuflex.files.only_maker",
         "tpuflex.files.trusted",
         "pulumi_plugin.",
     ),

@@ -18,7 +18,7 @@ from tests.full_disk import full_from
 from tests.hub_models import MODEL, pauses, put_model, safetensors
 from tpuflex.boot.manifest import Manifest, WeightsFile
 from tpuflex.errors import ConflictError, InterruptedByUser, NotFoundError, WeightsError
-from tpuflex.files.only_maker import only_maker
+from tpuflex.files.trusted import only_maker
 from tpuflex.google.storage_client import storage_bucket
 from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.settings.weights_source import GsUrl, HubSource

@@ -30,8 +30,7 @@ from embedded_cloud.machines.images import (
 )
 from embedded_cloud.machines.locked_install import Installer, forget_lock, installers
 from tpuflex.errors import EmulatorError
-from tpuflex.files.only_maker import only_maker
-from tpuflex.files.trusted import child_environment, own_directory
+from tpuflex.files.trusted import child_environment, only_maker, own_directory
 
 #: Disk space of an installed image, with room for pip's downloads while it unpacks.
 NEEDED_BYTES = 6 * 1024**3

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from tpuflex.advice import Advice
 from tpuflex.engine.events import EnginePlan, Step
-from tpuflex.engine.plan_digest import plan_digest
 from tpuflex.errors import NotFoundError, PlanChangedError
 from tpuflex.naming import QUEUED_RESOURCE
 
@@ -41,7 +40,7 @@ class Approval:
         """
         if self.renewal_only:
             _require_renewal(plan)
-        found = plan_digest(plan)
+        found = plan.digest
         if self.digest and found != self.digest:
             raise PlanChangedError(
                 "The plan is not the one that was approved, and nothing was changed: its digest is"

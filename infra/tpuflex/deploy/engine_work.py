@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from tpuflex.engine.commands import Target
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.find import ensure
-from tpuflex.engine.plugin_pin import require_pinned_plugin
+from tpuflex.engine.gcp_plugin import require_pinned_plugin
 from tpuflex.engine.run import EngineRun
 from tpuflex.errors import ServiceDisabledError
 from tpuflex.stack.progress import EngineBegan, EngineEnded, Report, silent

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from tpuflex.deploy.engine_work import EngineWork, Workplace
 from tpuflex.engine.backend import backend_url
+from tpuflex.engine.environment import with_own_provider
 from tpuflex.engine.events import EnginePlan
-from tpuflex.engine.own_provider import with_own_provider
 from tpuflex.engine.state import Stored, pending, resources, state_ids
 from tpuflex.engine.state_files import file_backend, mend_files
 from tpuflex.engine.state_lock import ThisMachine, break_locks, locks

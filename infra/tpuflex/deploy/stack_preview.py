@@ -18,7 +18,6 @@ from tpuflex.deploy.ownership import require_free_names
 from tpuflex.deploy.plan import StackPlan, slice_step
 from tpuflex.deploy.stack_run import StackRun
 from tpuflex.duration import format_duration, google_seconds
-from tpuflex.engine.plan_digest import plan_digest
 from tpuflex.errors import AccessError, ApiError, NotFoundError
 from tpuflex.operate.slice import SliceStatus, slice_status
 from tpuflex.planning.cost import RunCost, run_cost, slice_cost, usd
@@ -249,7 +248,7 @@ def preview(cloud: Connection, *, base: Base | None = None, report: Report = sil
         stack=stack.name,
         project=stack.project.name,
         plan=plan,
-        digest=plan_digest(plan.plan),
+        digest=plan.plan.digest,
         at=at,
         after=asked_for(stack.settings, at),
         now=_now(stack, plan, status),
@@ -272,7 +271,7 @@ def _left_behind(cloud: Connection, base: Base, report: Report) -> Preview:
         stack=stack.name,
         project=stack.project.name,
         plan=plan,
-        digest=plan_digest(engine_plan),
+        digest=engine_plan.digest,
         at=cloud.now(),
         after=None,
         now=_now(stack, plan, status),

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 from tpuflex.advice import Advice
 from tpuflex.doctor.check import Check, Group, Subject
 from tpuflex.doctor.side_by_side import Examination
+from tpuflex.engine.environment import PROVIDER, with_own_provider
 from tpuflex.engine.find import cached_engine, search
 from tpuflex.engine.gcp_plugin import fetched_gcp_plugin, find_gcp_plugin, gcp_plugin_release
-from tpuflex.engine.own_provider import PROVIDER, with_own_provider
 from tpuflex.errors import EmulatorError, EngineError, TpuflexError
 from tpuflex.gcloud_commands import install
 from tpuflex.google.endpoints import rehearses

@@ -1,4 +1,5 @@
-"""What the backend knows: its address, its stacks, their states. Runs no program."""
+"""What the backend knows: its address, its stacks, their states and their configuration, with what
+environments of Pulumi ESC set. Runs no program."""
 
 from __future__ import annotations
 
@@ -7,13 +8,15 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
+from tpuflex import sentences
 from tpuflex.both_ends import both_ends
 from tpuflex.engine.commands import Target
+from tpuflex.engine.environment import without_scheme
 from tpuflex.engine.failure import failure, unreadable
 from tpuflex.engine.find import Engine
 from tpuflex.engine.state_files import damage
-from tpuflex.engine.storage_host import without_scheme
-from tpuflex.errors import EngineError
+from tpuflex.errors import EngineError, Finding, NotFoundError, SettingsError
+from tpuflex.settings.opened import ENVIRONMENT, ONLY_CLOUD, OpenedConfig
 
 #: Seconds for a backend to answer who is logged in.
 _PATIENCE = 12
@@ -78,6 +81,44 @@ def stored_state(target: Target, stack: str) -> dict[str, Any]:
     """
     exported = json.loads(_run(target, "stack", "export", "--stack", stack))
     return dict(exported.get("deployment") or {})
+
+
+def opened_config(target: Target, file: str) -> OpenedConfig:
+    """What the engine knows of the stack of ``target``; no value of what is secret.
+
+    Only the engine opens environments, and only of Pulumi Cloud; so it is asked for stacks that
+    name some, and for no others
+    (https://www.pulumi.com/docs/esc/integrations/infrastructure/pulumi-iac/).
+
+    Args:
+        target: the stack, the engine, and the environment that names the backend.
+        file: the stack file's name, for errors.
+
+    Raises:
+        SettingsError: the backend opens no environments.
+        NotFoundError: it does not know the stack, and opens environments for those that it knows.
+        EngineError: the engine failed, such as on an environment that may not be read.
+    """
+    from pulumi.automation import CommandError
+
+    from tpuflex.engine.process import EngineProcess
+
+    process = EngineProcess(target.engine.path, target.engine.version, target.environ)
+    arguments = ["config", "--json", "--open", "--stack", target.stack]
+    try:
+        printed = process.run(arguments, str(target.root), {}).stdout
+    except CommandError as error:
+        if sentences.NO_ENVIRONMENTS.search(process.stderr):
+            problem = "names environments of Pulumi ESC, which the backend in use does not open"
+            raise SettingsError(file, (Finding(ENVIRONMENT, problem, ONLY_CLOUD),)) from error
+        if sentences.NO_STACK.search(process.stderr):
+            raise NotFoundError(
+                f"{file} names environments of Pulumi ESC, and Pulumi opens them only for a stack"
+                f" that its backend knows: it knows no {target.stack}.",
+                hint=f"Make it there: pulumi stack init {target.stack}",
+            ) from error
+        raise failure("config", (), process.stderr) from error
+    return OpenedConfig.of(json.loads(printed))
 
 
 def _run(target: Target, *arguments: str) -> str:

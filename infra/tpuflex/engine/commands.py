@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
+from tpuflex.engine.environment import is_own_provider_notice
 from tpuflex.engine.events import Note, RunProgress, Step, progress_of
 from tpuflex.engine.failure import ProgramFailures, failure, less_than_planned, unreadable
 from tpuflex.engine.find import Engine
-from tpuflex.engine.own_provider import is_own_provider_notice
 from tpuflex.engine.state_files import damage, has_state
 from tpuflex.errors import EngineError, InterruptedByUser, NotFoundError
+from tpuflex.project import PULUMI_FILE, stack_directory
+from tpuflex.settings.read import read_document
+from tpuflex.settings.stack_document import secrets_provider_of
 
 if TYPE_CHECKING:
     from pulumi.automation import Stack
@@ -98,9 +101,13 @@ class EngineCommands:
         from pulumi.automation import StackNotFoundError
         from pulumi.automation.errors import StackAlreadyExistsError
 
-        from tpuflex.engine.own_connections import close_to_others, own_channels
-        from tpuflex.engine.quiet_stack import QuietStack, QuietWorkspace, StackInitMode
-        from tpuflex.engine.secrets_provider import secrets_provider
+        from tpuflex.engine.automation import (
+            QuietStack,
+            QuietWorkspace,
+            StackInitMode,
+            close_to_others,
+            own_channels,
+        )
 
         if self._stack is not None:
             return self._stack
@@ -112,7 +119,7 @@ class EngineCommands:
             work_dir=str(target.root),
             program=self._program,
             pulumi_command=self._process,
-            secrets_provider=secrets_provider(target.root, target.stack) if create else None,
+            secrets_provider=_secrets_provider(target.root, target.stack) if create else None,
         )
         mode = StackInitMode.CREATE_OR_SELECT if create else StackInitMode.SELECT
         with self.operation("stack select"):
@@ -178,3 +185,17 @@ class EngineCommands:
 
     def _say(self, text: str) -> None:
         self._listener(Note("info", text))
+
+
+def _secrets_provider(root: Path, stack: str) -> str | None:
+    """What the stack file of ``stack`` names, such as ``gcpkms://…``; None where it names nothing.
+
+    The engine's own commands read it, except the one that makes the stack, which is told (``pulumi
+    stack init --secrets-provider``) and otherwise writes a passphrase's salt in its place."""
+    project = read_document(root / PULUMI_FILE).value
+    folder = stack_directory(root, project if isinstance(project, dict) else {})
+    try:
+        document = read_document(folder / f"Pulumi.{stack}.yaml").value
+    except (FileNotFoundError, NotADirectoryError):
+        return None  # the engine writes one
+    return secrets_provider_of(document) or None

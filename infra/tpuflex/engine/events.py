@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -101,6 +103,33 @@ class EnginePlan:
     def resources(self) -> tuple[Step, ...]:
         """The steps that change something in the cloud."""
         return tuple(step for step in self.steps if step.touches_cloud)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256, in hex, of every step that changes something, whatever their order: the same
+        for two plans that would do the same.
+
+        What was approved, perhaps on another machine, is compared by it with what would run before
+        anything is created; while it runs, the engine holds it to the plan that was compared
+        (:meth:`tpuflex.engine.run.EngineRun.up`). Inputs as they are and as they will be are part
+        of it, so a state that somebody else has changed makes another digest. Values of secrets
+        are not: the engine masks them.
+        """
+        steps = sorted(map(_digested, self.changes), key=lambda step: str(step["urn"]))
+        text = json.dumps(steps, sort_keys=True, separators=(",", ":"), default=dict)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _digested(step: Step) -> dict[str, object]:
+    """What a digest tells of ``step``."""
+    return {
+        "urn": step.urn,
+        "operation": step.operation,
+        "before": step.before,
+        "inputs": step.inputs,
+        "deleted_first": step.deleted_first,
+        "ends_replaced": step.ends_replaced,
+    }
 
 
 def _merged(parts: list[Step]) -> Step:

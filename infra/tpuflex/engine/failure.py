@@ -17,7 +17,6 @@ from tpuflex.advice import Advice
 from tpuflex.both_ends import both_ends_of_lines
 from tpuflex.codes import Code, deciding
 from tpuflex.engine.events import Note, Step
-from tpuflex.engine.network_use import foreign_rules_advice
 from tpuflex.errors import (
     AccessError,
     AlreadyExistsError,
@@ -224,7 +223,7 @@ def _advice(operation: str, text: str) -> Advice | str:
         return Advice("If an earlier run made it, `{recover}` adds it to the state.")
     if operation == "destroy" and sentences.GONE.search(text):
         return Advice("It is gone, but the state has it: run `{recover}`, then `{down}` again.")
-    foreign = foreign_rules_advice(text) if operation == "destroy" else None
+    foreign = _foreign_rules_advice(text) if operation == "destroy" else None
     return foreign or _again(operation)
 
 
@@ -353,3 +352,22 @@ def _again(operation: str) -> Advice:
     if operation == "destroy":
         return Advice("Run `{down}` again once that is fixed.")
     return Advice("Run `{up}` again once that is fixed.")
+
+
+def _foreign_rules_advice(text: str) -> Advice | None:
+    """What to do about a failed ``down`` whose messages are ``text``; None if no firewall rule
+    keeps its network.
+
+    Some organisations add rules to every network of every project, some minutes after it was made.
+    A rule is of no use without its network, but tpuflex deletes nothing that it has not made.
+    """
+    found = list(sentences.NETWORK_IN_USE.finditer(text))
+    if not found:
+        return None
+    rules = dict.fromkeys(match["rule"] for match in found)
+    command = gcloud_commands.delete_firewall_rules(found[0]["project"], *rules)
+    return Advice(
+        "The stack has no such firewall rule: somebody else made it, or an organisation that adds"
+        " rules to every network. Run: {command}\nthen `{down}` again.",
+        command=command,
+    )

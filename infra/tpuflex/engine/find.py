@@ -15,11 +15,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tpuflex.engine import build
-from tpuflex.engine.build import ENGINE_VERSION, MINIMUM_ENGINE
-from tpuflex.engine.toolchain import MINIMUM_GO, find_go, parse_version, show_version
+from tpuflex.engine.build import (
+    ENGINE_VERSION,
+    MINIMUM_ENGINE,
+    MINIMUM_GO,
+    find_go,
+    parse_version,
+    show_version,
+)
 from tpuflex.errors import EngineError
-from tpuflex.files.only_maker import only_maker
-from tpuflex.files.trusted import child_environment, own_directory
+from tpuflex.files.trusted import child_environment, only_maker, own_directory
 
 WAYS_OUT = (
     f"Install Pulumi {show_version(MINIMUM_ENGINE)} or newer so that `pulumi` is on PATH "

@@ -22,7 +22,7 @@ from pulumi.automation import CommandResult, PulumiCommand
 from pulumi.automation.errors import create_command_error
 from semver import VersionInfo
 
-from tpuflex.engine.storage_host import without_scheme
+from tpuflex.engine.environment import without_scheme
 
 OnOutput = Callable[[str], Any]
 

@@ -1,4 +1,5 @@
-"""Files that are this user's alone: made so, and, where they were there before, checked.
+"""Files that are this user's alone: made so, by one maker at a time, and, where
+they were there before, checked.
 
 A command run anywhere below a project acts on what lies in it. So the project's own places are
 checked as `git` checks a repository
@@ -14,11 +15,13 @@ patches).
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shlex
 import stat
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -158,3 +161,26 @@ def _user_name(uid: int) -> str:
         return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
     except KeyError:
         return f"uid {uid}"
+
+
+@contextmanager
+def only_maker(place: Path, waits: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Hold a lock beside ``place``, so that concurrent runs make it only once.
+
+    Args:
+        place: what is made.
+        waits: called before it waits for another run; may raise, and does not wait then.
+    """
+    own_directory(place.parent)
+    with lock_of(place).open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waits()
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def lock_of(place: Path) -> Path:
+    """The file that is locked while ``place`` is made."""
+    return place.with_name(f"{place.name}.lock")

@@ -11,6 +11,7 @@ from tpuflex.engine.events import name_of
 from tpuflex.engine.state import (
     Stored,
     adopted,
+    is_reminder,
     living,
     referenced,
     resources,
@@ -21,9 +22,8 @@ from tpuflex.inventory.kinds import of_type
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.queued_resource.body import spec_hash
 from tpuflex.queued_resource.check import parse
-from tpuflex.queued_resource.outputs import recorded_lifecycle
+from tpuflex.queued_resource.outputs import TAKES_OVER_FROM, recorded_lifecycle
 from tpuflex.queued_resource.states import Lifecycle
-from tpuflex.recovery.hand_over import taking_over
 from tpuflex.recovery.look import Look, Presence
 from tpuflex.recovery.report import Recovery, counted
 
@@ -251,3 +251,36 @@ def _await_gone(context: Context, urns: tuple[str, ...]) -> Stored:
 def _absent(context: Context, resource: Stored) -> bool:
     seen = context.look(resource["type"], resource.get("inputs") or {})
     return seen.presence in (Presence.ABSENT, Presence.FOREIGN)
+
+
+def taking_over(deployment: Stored, urns: Collection[str]) -> Stored:
+    """``deployment`` in which the queued resources ``urns``, adopted in the place of others that
+    are still to be deleted, take over from those: whether they serve, nobody has waited for. The
+    next `up` does, and deletes what serves after that (docs/adr/0036)."""
+
+    def change(resource: Stored) -> Stored:
+        urn, outputs = resource["urn"], resource.get("outputs")
+        if urn not in urns or not outputs or resource is not living(deployment, urn):
+            return resource
+        names = _replaced(deployment, urn, str(resource.get("id")))
+        if resource["type"] != QUEUED_RESOURCE or not names:
+            return resource
+        known = outputs.get(TAKES_OVER_FROM) or ()
+        return {
+            **resource,
+            "outputs": {**outputs, TAKES_OVER_FROM: [*dict.fromkeys((*known, *names))]},
+        }
+
+    return {**deployment, "resources": [change(each) for each in resources(deployment)]}
+
+
+def _replaced(deployment: Stored, urn: str, id_: str) -> list[str]:
+    """Names of the requests under ``urn`` that are to be deleted once ``id_`` serves."""
+    found = (
+        str(name)
+        for each in resources(deployment)
+        if each["urn"] == urn and each.get("delete") and not is_reminder(each)
+        for name in (each.get("id"), *((each.get("outputs") or {}).get("requests") or ()))
+        if name
+    )
+    return [name for name in dict.fromkeys(found) if name != id_]

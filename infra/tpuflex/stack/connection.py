@@ -14,13 +14,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_buckets
+from tpuflex.engine.environment import plugins_own, with_own_provider, with_quota_project
 from tpuflex.engine.gcp_plugin import (
     callers_stand_in,
     find_gcp_plugin,
     with_gcp_plugin,
 )
-from tpuflex.engine.own_provider import with_own_provider
-from tpuflex.engine.plugin_credentials import plugins_own, with_quota_project
 from tpuflex.engine.state import Stored, known_ids
 from tpuflex.engine.state_files import file_backend, state_in_file
 from tpuflex.errors import TpuflexError

@@ -68,11 +68,11 @@ def opened_config(
     Raises:
         TpuflexError: it cannot open them.
     """
-    from tpuflex.engine import opened_config as engine_config
+    from tpuflex.engine import backend
     from tpuflex.engine.commands import Target
     from tpuflex.engine.find import ensure
 
     engine = ensure(project.home, environ, say)
     own = google_environment(environ, project.home, backend=project.backend)
     target = Target(root=project.root, stack=stack, engine=engine, environ=own)
-    return engine_config.opened_config(target, project.stack_file(stack).name)
+    return backend.opened_config(target, project.stack_file(stack).name)

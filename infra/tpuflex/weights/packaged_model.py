@@ -15,8 +15,7 @@ from pathlib import Path, PurePosixPath
 from tpuflex import sentences
 from tpuflex.both_ends import both_ends
 from tpuflex.errors import Finding, SettingsError, WeightsError
-from tpuflex.files.only_maker import only_maker
-from tpuflex.files.trusted import child_environment
+from tpuflex.files.trusted import child_environment, only_maker
 from tpuflex.naming import slug
 from tpuflex.settings.weights_source import SOURCE_KEY, PackagedModel
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.manifest import SHA256_PATTERN
-from tpuflex.files.only_maker import only_maker
-from tpuflex.files.trusted import write_private
+from tpuflex.files.trusted import only_maker, write_private
 
 if TYPE_CHECKING:
     from tpuflex.boot.planned import PlannedWeights

@@ -27,8 +27,7 @@ from pydantic import ValidationError
 from tpuflex.boot.manifest import Manifest, WeightsFile, manifest
 from tpuflex.boot.manifest_document import FileSums
 from tpuflex.errors import InterruptedByUser, WeightsError
-from tpuflex.files.only_maker import lock_of, only_maker
-from tpuflex.files.trusted import write_private
+from tpuflex.files.trusted import lock_of, only_maker, write_private
 from tpuflex.weights.checkpoint_directory import open_file
 from tpuflex.weights.model import Arrived, OpenFile, WatchedFile
 

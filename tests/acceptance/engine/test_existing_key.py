@@ -17,7 +17,6 @@ from tpuflex.doctor.check import Standing
 from tpuflex.doctor.cloud import ExaminedCloud
 from tpuflex.doctor.encryption_key import key_checks
 from tpuflex.engine.events import EnginePlan
-from tpuflex.engine.plan_digest import plan_digest
 from tpuflex.errors import AccessError, ConflictError, NotFoundError, TpuflexError
 from tpuflex.google.existing_key import agents
 from tpuflex.stack.connection import Connection
@@ -119,7 +118,7 @@ def test_a_key_encrypts_what_is_made_and_stays(
     assert {each.standing for each in after} == {Standing.OK}
     assert first == (KEY, KEY, KEY)
     assert again.changes == ()
-    assert plan_digest(by_a_reader) == plan_digest(whole)
+    assert by_a_reader.digest == whole.digest
     assert plan["gcp:storage/bucket:Bucket"] == "update"
     assert plan["gcp:secretmanager/secret:Secret"] == "update"
     assert plan["tpuflex:tpu:QueuedResource"] == "replace"

@@ -17,7 +17,7 @@ import pytest
 
 from tests.engine.embedded import pulumi_engine
 from tpuflex.engine.find import Engine
-from tpuflex.engine.plugin_pin import PIN_FILE, archive_name, require_pinned_plugin
+from tpuflex.engine.gcp_plugin import PIN_FILE, archive_name, require_pinned_plugin
 from tpuflex.errors import AccessError, EngineError, SettingsError
 
 __all__ = ["pulumi_engine"]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tpuflex.engine import own_provider
-from tpuflex.engine.own_provider import (
+from tpuflex.engine import environment
+from tpuflex.engine.environment import (
     PROVIDER,
     is_own_provider_notice,
     provider_directory,
@@ -35,7 +35,7 @@ def test_it_is_the_one_that_pip_recorded() -> None:
 )
 def test_it_comes_first(monkeypatch: pytest.MonkeyPatch, path: str, expected: str) -> None:
     """Another version on PATH does not run instead; the caller's variables are not changed."""
-    monkeypatch.setattr(own_provider, "provider_directory", lambda: Path("/own/bin"))
+    monkeypatch.setattr(environment, "provider_directory", lambda: Path("/own/bin"))
     environ = {"PATH": path, "HOME": "/home/me"}
 
     assert with_own_provider(environ) == {"PATH": expected, "HOME": "/home/me"}
@@ -44,7 +44,7 @@ def test_it_comes_first(monkeypatch: pytest.MonkeyPatch, path: str, expected: st
 
 def test_without_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a source tree that nothing was installed from, PATH stays as it is."""
-    monkeypatch.setattr(own_provider, "files", lambda _name: None)
+    monkeypatch.setattr(environment, "files", lambda _name: None)
 
     assert provider_directory() is None
     assert with_own_provider({"PATH": "/bin"}) == {"PATH": "/bin"}
@@ -56,7 +56,7 @@ def test_only_its_own_is_no_news(
     monkeypatch: pytest.MonkeyPatch, directory: str, expected: bool
 ) -> None:
     """The engine's warning is dropped for the provider that is meant, and for no other."""
-    monkeypatch.setattr(own_provider, "provider_directory", lambda: Path("/own/bin"))
+    monkeypatch.setattr(environment, "provider_directory", lambda: Path("/own/bin"))
 
     text = f"using {PROVIDER} from $PATH at {directory}/{PROVIDER}"
 

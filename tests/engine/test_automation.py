@@ -8,7 +8,7 @@ import grpc
 import pytest
 from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS
 
-from tpuflex.engine.own_connections import own_channels
+from tpuflex.engine.automation import own_channels
 
 
 class _Answers(grpc.GenericRpcHandler):
