@@ -131,7 +131,7 @@ def deploy(
             state_seen=state_seen,
             environ=environ,
             key_unread=key_unread,
-            checkpoint=settings.catalog.checkpoint,
+            checkpoint=settings.checkpoint,
         ),
     )
     for name, value in outputs(endpoint).items():

@@ -240,7 +240,7 @@ def memory_report(choice: MemoryChoice, catalog: Catalog, reader: CheckpointRead
     if choice.checkpoint is not None:
         checkpoint = reader.read(choice.checkpoint)
     elif stack is not None and choice.model is None:
-        checkpoint = stack.settings.catalog.checkpoint
+        checkpoint = stack.settings.checkpoint
     server = Server(catalog) if stack is None else Server.of_stack(stack.settings)
     plan = _plan(server.chosen(choice), checkpoint)
     if isinstance(plan, NotPlannable):

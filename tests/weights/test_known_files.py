@@ -210,7 +210,7 @@ def test_a_model_in_a_bucket_is_planned_by_its_headers(cloud: Connection, tmp_pa
     stack = planned_by_files(asked).stack
 
     assert planned_by(stack) == "those of gs://acme-models/team/small"
-    assert stack.settings.catalog.served("").layers == 2  # type: ignore[union-attr]
+    assert stack.settings.served.layers == 2  # type: ignore[union-attr]
 
 
 def test_what_is_pushed_comes_before_its_source(cloud: Connection, tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_what_is_pushed_comes_before_its_source(cloud: Connection, tmp_path: Pat
     stack = planned_by_files(asked).stack
 
     assert planned_by(stack).startswith(f"those of gs://{asked.bucket}/models/")
-    assert stack.settings.catalog.served("").layers == 2  # type: ignore[union-attr]
+    assert stack.settings.served.layers == 2  # type: ignore[union-attr]
 
 
 @pytest.fixture
@@ -255,7 +255,7 @@ def test_a_model_of_the_hub_is_planned_by_its_headers(cloud: Connection, hub: Pa
     gated = planned_by_files(asked, reading=True).stack
 
     assert re.fullmatch("those of hf://acme/small@[0-9a-f]{40}", planned_by(seen))
-    assert seen.settings.catalog.served("").layers == 2  # type: ignore[union-attr]
+    assert seen.settings.served.layers == 2  # type: ignore[union-attr]
     assert "is gated, and there is no token for the Hub): planned" in planned_by(gated)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from tpuflex.catalog.packaged import packaged_rows
 from tpuflex.catalog.rows import (
@@ -24,9 +24,6 @@ from tpuflex.catalog.rows import (
     Zone,
 )
 
-if TYPE_CHECKING:
-    from tpuflex.planning.checkpoint import Checkpoint
-
 _Row = TypeVar("_Row", bound=Sourced)
 
 
@@ -41,8 +38,6 @@ class Catalog:
         prices: prices by TPU generation, region and kind.
         models: models by Hugging Face id.
         images: images by digest.
-        checkpoint: what the files of a stack's model say of it; None where nothing is known of
-            them.
     """
 
     own: CatalogRows
@@ -51,7 +46,6 @@ class Catalog:
     prices: Mapping[tuple[str, str, PriceKind], Price]
     models: Mapping[str, Model]
     images: Mapping[str, Image]
-    checkpoint: Checkpoint | None = None
 
     @classmethod
     def of(cls, rows: CatalogRows, own: CatalogRows | None = None) -> Catalog:
@@ -142,15 +136,6 @@ class Catalog:
         names = {known.casefold(): known for known in self.models}
         close = difflib.get_close_matches(name.casefold(), names, n=count, cutoff=0.6)
         return tuple(names[one] for one in close)
-
-    def served(self, name: str) -> Model | None:
-        """The row of a stack's model, called ``name``: by its files, or by its name where nothing
-        is known of them; None where there is none."""
-        return self.model(name) if self.checkpoint is None else self.checkpoint.row
-
-    def by_files(self, checkpoint: Checkpoint) -> Catalog:
-        """This catalog for a stack of whose model's files ``checkpoint`` is known."""
-        return replace(self, checkpoint=checkpoint)
 
     def image(self, digest: str) -> Image | None:
         """The image with ``digest`` (``sha256:…``), or None."""

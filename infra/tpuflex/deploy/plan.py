@@ -83,7 +83,7 @@ class StackPlan:
             "usd_per_hour": usd(self.cost.per_hour),
             "usd_maximum": usd(self.cost.maximum),
             "memory": planned_memory(settings),
-            "files": None if (found := settings.catalog.checkpoint) is None else found.where,
+            "files": None if (found := settings.checkpoint) is None else found.where,
             "network": network and {"network": network.network, "subnetwork": network.subnetwork},
             "bucket": bucket and bucket.url,
             "egress": settings.network.egress,

@@ -90,9 +90,9 @@ def _concerns(request: CpuMemoryRequest, sequences: float) -> Iterator[Diagnosti
 def memory_request(settings: StackSettings) -> MemoryRequest | CpuMemoryRequest | NotPlannable:
     """What ``settings`` ask of memory, or why it cannot be planned."""
     catalog = settings.catalog
-    if catalog.checkpoint is not None and catalog.checkpoint.unknown is not None:
-        return NotPlannable(catalog.checkpoint.unknown.message)
-    model = catalog.served(settings.model.name)
+    if settings.checkpoint is not None and settings.checkpoint.unknown is not None:
+        return NotPlannable(settings.checkpoint.unknown.message)
+    model = settings.served
     if model is None:
         near = catalog.nearest_models(settings.model.name, count=1)
         like = f" (did you mean {near[0]}?)" if near else ""

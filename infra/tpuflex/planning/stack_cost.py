@@ -208,7 +208,7 @@ def usage_of(settings: StackSettings) -> Usage:
         run=settings.slice.max_run_duration,
         renew_before=settings.slice.renew_before,
         egress=settings.network.egress,
-        weights=catalog.served(settings.model.name),
+        weights=settings.served,
     )
 
 

@@ -306,14 +306,13 @@ def _parse(
             values[name] = field.get_default(call_default_factory=True)
     model = values.get("model")
     found = files(model) if files is not None and isinstance(model, ModelSettings) else None
-    if found is not None and found != "later":
-        values["catalog"] = catalog.by_files(found)
+    checkpoint = None if found == "later" else found
     if findings or deploying:
-        draft = Draft(**values)  # type: ignore[arg-type]
+        draft = Draft(**values, checkpoint=checkpoint)  # type: ignore[arg-type]
         findings += check_draft(draft, planned=found != "later")
     if findings:
         raise SettingsError(source, tuple(in_order(without_explained(findings))))
-    return StackSettings.model_validate(values)
+    return StackSettings.model_validate(values).by_files(checkpoint)
 
 
 def _catalog(section: JsonValue, shared: CatalogRows) -> tuple[Catalog, list[Finding]]:

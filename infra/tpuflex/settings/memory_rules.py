@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
 
 from tpuflex.errors import Finding
 from tpuflex.planning.diagnostics import Diagnostic
@@ -33,10 +32,10 @@ _COMPARED = (
 def memory_findings(draft: Draft) -> Iterator[Finding]:
     """What would not start, or never serve a sequence of full length, each with the nearest that
     fits. Nothing is said where no plan can be made, nor while a section is missing or wrong."""
-    sections = {field.name: getattr(draft, field.name) for field in fields(draft)}
+    sections = {name: getattr(draft, name) for name in StackSettings.model_fields}
     if any(section is None for section in sections.values()):
         return
-    settings = StackSettings.model_construct(**sections)
+    settings = StackSettings.model_construct(**sections).by_files(draft.checkpoint)
     refused = tuple(quantization_findings(settings))
     yield from refused
     if refused:
@@ -49,7 +48,7 @@ def memory_findings(draft: Draft) -> Iterator[Finding]:
 def quantization_findings(settings: StackSettings) -> Iterator[Finding]:
     """How what the files say of their quantisation, alone or beside the flag, keeps a server on a
     TPU from starting."""
-    found, flag = settings.catalog.checkpoint, settings.serving.flags.quantization
+    found, flag = settings.checkpoint, settings.serving.flags.quantization
     if settings.cloud != "google" or found is None:
         return
     method = found.quantization
@@ -80,7 +79,7 @@ def memory_warnings(settings: StackSettings) -> Iterator[Finding]:
 
 def _other_model(settings: StackSettings) -> Iterator[Finding]:
     """How the files differ from what is known of the model's name."""
-    name, found = settings.model.name, settings.catalog.checkpoint
+    name, found = settings.model.name, settings.checkpoint
     named = settings.catalog.model(name)
     if found is None or found.row is None or named is None:
         return

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from dataclasses import field as dataclass_field
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Field, GetCoreSchemaHandler, model_validator
+from pydantic import Field, GetCoreSchemaHandler, PrivateAttr, model_validator
 from pydantic_core import CoreSchema, core_schema
 
 from tpuflex.catalog.catalog import Catalog, builtin
-from tpuflex.catalog.rows import CatalogRows
+from tpuflex.catalog.rows import CatalogRows, Model
 from tpuflex.naming import TLS_CERTIFICATE, Names, SecretRole
 from tpuflex.queued_resource.limits import PROJECT_PATTERN
 from tpuflex.settings.base import ExtraFiles, Frozen, Remedy
@@ -28,6 +28,9 @@ from tpuflex.settings.secrets import SecretsSettings
 from tpuflex.settings.serving import ServingSettings
 from tpuflex.settings.slice import SliceSettings
 from tpuflex.settings.weights_source import WeightsSource
+
+if TYPE_CHECKING:
+    from tpuflex.planning.checkpoint import Checkpoint
 
 
 def _with_builtin(rows: CatalogRows) -> Catalog:
@@ -195,12 +198,33 @@ class StackSettings(Frozen):
     a row replaces the one of the same name. A file catalog.yaml beside Pulumi.yaml holds the same
     for all stacks. `tpuflex catalog` shows what is known."""
 
+    #: No section of the stack file: it is read from the model's files.
+    _checkpoint: Checkpoint | None = PrivateAttr(default=None)
+
     @model_validator(mode="after")
     def _pin_programs_key(self) -> Self:
         if self.signs_programs:
             # Frozen, for all but this default, which needs other sections.
             object.__setattr__(self, "secrets", self.secrets.signing())
         return self
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """What the files of the model say of it; None where nothing is known of them."""
+        return self._checkpoint
+
+    def by_files(self, checkpoint: Checkpoint | None) -> StackSettings:
+        """These settings, of whose model's files ``checkpoint`` is known."""
+        settings = self.model_copy()
+        settings._checkpoint = checkpoint
+        return settings
+
+    @property
+    def served(self) -> Model | None:
+        """The catalog's row of the model: by its files, or by its name where nothing is known of
+        them; None where there is none."""
+        found = self.checkpoint
+        return self.catalog.model(self.model.name) if found is None else found.row
 
     @property
     def region(self) -> str:
@@ -301,8 +325,16 @@ class Draft:
     budget: Budget | None = None
     waivers: tuple[Waiver, ...] | None = None
     catalog: Catalog = dataclass_field(default_factory=builtin)
+    checkpoint: Checkpoint | None = None
 
     @classmethod
     def of(cls, settings: StackSettings) -> Draft:
         """All sections of ``settings``."""
         return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
+
+    @property
+    def served(self) -> Model | None:
+        """The row of the model, as :attr:`StackSettings.served` has it; None without a model."""
+        if self.checkpoint is not None:
+            return self.checkpoint.row
+        return None if self.model is None else self.catalog.model(self.model.name)

@@ -102,7 +102,7 @@ def vllm_warnings(draft: Draft) -> Iterator[Finding]:
 
 def _given(draft: Draft, serving: ServingSettings) -> _Given:
     flags = serving.given_flags
-    row = draft.catalog.served(draft.model.name) if draft.model is not None else None
+    row = draft.served
     on_cpu = draft.cloud == "embedded"
     defaults = {"max_num_seqs": CPU_MAX_NUM_SEQS if on_cpu else DEFAULT_MAX_NUM_SEQS}
     if row is not None and row.max_context is not None:
@@ -178,7 +178,7 @@ def _limits(given: _Given) -> Iterator[Finding]:
 
 
 def _experts(draft: Draft, given: _Given) -> Iterator[Finding]:
-    row = draft.catalog.served(draft.model.name) if draft.model is not None else None
+    row = draft.served
     if row is not None and not row.experts and given.flags.get("enable_expert_parallel") is True:
         yield Finding(
             KEY,
@@ -189,7 +189,7 @@ def _experts(draft: Draft, given: _Given) -> Iterator[Finding]:
 
 def _media(draft: Draft, given: _Given) -> Iterator[Finding]:
     """An image or video that may not be split has to fit into a batch."""
-    row = draft.catalog.served(draft.model.name) if draft.model is not None else None
+    row = draft.served
     flags, batched = given.flags, value_at(given.flags, "max_num_batched_tokens")
     if row is None or row.family != "gemma4" or not isinstance(batched, int):
         return

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tpuflex.settings.load import FilesReader
-    from tpuflex.settings.model import ModelSettings, StackSettings
+    from tpuflex.settings.model import ModelSettings
     from tpuflex.stack.connection import Connection
     from tpuflex.stack.stack import Stack
     from tpuflex.weights.checkpoint import CheckpointFiles
@@ -63,10 +63,10 @@ def planned_by_files(cloud: Connection, *, reading: bool = False) -> Connection:
     """
     stack = cloud.stack
     settings, unread = stack.settings, ""
-    here = settings.catalog.checkpoint
+    here = settings.checkpoint
     try:
         found = _pushed(cloud) or here or _of_source(cloud, reading=reading)
-        settings = _with(settings, found)
+        settings = settings.by_files(found)
     except WeightsError:
         raise
     except TpuflexError as error:
@@ -97,7 +97,7 @@ def known_by_source(cloud: Connection, directory: Path | None = None) -> Connect
         found = _of_source(cloud, reading=False)
     if found is None:
         return cloud
-    settings = _with(stack.settings, found)
+    settings = stack.settings.by_files(found)
     if findings := tuple(quantization_findings(settings)):
         raise SettingsError(stack.file.name, findings, hint="Nothing was sent.")
     return replace(cloud, stack=replace(stack, settings=settings))
@@ -107,8 +107,8 @@ def planned_by(stack: Stack) -> str:
     """By which files the memory of a stack is planned; or by which model of the catalog, where that
     is not plain, why not by files, and how they can be known. Empty where the name says all."""
     settings = stack.settings
-    if settings.catalog.checkpoint is not None:
-        return f"those of {settings.catalog.checkpoint.where}"
+    if settings.checkpoint is not None:
+        return f"those of {settings.checkpoint.where}"
     row = settings.catalog.model(settings.model.name)
     other = row is not None and row.name != settings.model.name
     pinned = isinstance(settings.model.weights.source, PackagedModel)  # with its files, by hash
@@ -117,11 +117,6 @@ def planned_by(stack: Stack) -> str:
     why = f" ({stack.files_unread})" if stack.files_unread else ""
     name = f"what is known of {row.name}" if row is not None and other else "the model's name"
     return f"not known{why}: planned by {name}. By files: tpuflex memory --model-dir DIR"
-
-
-def _with(settings: StackSettings, found: Checkpoint) -> StackSettings:
-    """``settings`` with what is known of the files of their model."""
-    return settings.model_copy(update={"catalog": settings.catalog.by_files(found)})
 
 
 def _pushed(cloud: Connection) -> Checkpoint | None:
