@@ -12,7 +12,9 @@ import pytest
 
 from tests.cli.typing import Captured, TypeIn
 from tpuflex import errors
+from tpuflex.cli.invocation import Invocation
 from tpuflex.errors import Finding, InterruptedByUser, TpuflexError
+from tpuflex.stack.progress import require_consent
 from tpuflex.terminal.output import Output
 
 
@@ -172,14 +174,14 @@ class TestConsent:
         monkeypatch.setattr("sys.stdin", _Terminal(answer))
 
         with pytest.raises(InterruptedByUser, match=f"Nothing was done: {reason}"):
-            Output(json=False, verbose=False).confirm("Go ahead?", expected=expected)
+            require_consent(Invocation(environ={}).consent, "Go ahead?", expected=expected)
 
     @pytest.mark.parametrize(("answer", "expected"), [("y\n", ""), ("dev\n", "dev")])
     def test_yes(self, monkeypatch: pytest.MonkeyPatch, answer: str, expected: str) -> None:
         """The right answer goes on."""
         monkeypatch.setattr("sys.stdin", _Terminal(answer))
 
-        Output(json=False, verbose=False).confirm("Go ahead?", expected=expected)
+        require_consent(Invocation(environ={}).consent, "Go ahead?", expected=expected)
 
 
 class _Terminal(io.StringIO):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from tests.planning.test_cost import priced
 from tpuflex.cli.up.run import show_endpoint
 from tpuflex.deploy.boot import host_log
 from tpuflex.deploy.stack_up import UpResult
+from tpuflex.errors import NotFoundError
 from tpuflex.operate.endpoint_connection import unreachable_hint
 from tpuflex.operate.question import Answer
 from tpuflex.planning.cost import cost_in
@@ -31,6 +33,39 @@ def test_line_that_is_redrawn() -> None:
 def test_table() -> None:
     """Columns are as wide as necessary; no line ends in a space."""
     assert table_lines(("A", "B"), [("long", ""), ("x", "y")]) == ["A     B", "long", "x     y"]
+
+
+def test_a_stream_of_ascii_gets_utf_8(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it cannot encode would end the command in the middle of its work."""
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stderr", io.TextIOWrapper(written, encoding="ascii"))
+    Output(json=False, verbose=False).progress("waiting …")
+
+    assert written.getvalue() == "waiting …\n".encode()
+
+
+def test_styles_are_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A heading is bold, and the word before an error red, where somebody looks; a log has neither
+    of them."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    shown = []
+    for stream in (Terminal, io.StringIO):
+        out, err = stream(), stream()
+        monkeypatch.setattr("sys.stdout", out)
+        monkeypatch.setattr("sys.stderr", err)
+        output = Output(json=False, verbose=False)
+        output.heading("A stack")
+        output.failure(NotFoundError("there is none"))
+        shown.append((out.getvalue(), err.getvalue()))
+
+    assert shown == [
+        ("\x1b[1mA stack\x1b[0m\n", "\x1b[31m\x1b[1mError:\x1b[0m there is none\n"),
+        ("A stack\n", "Error: there is none\n"),
+    ]
 
 
 def test_speed() -> None:

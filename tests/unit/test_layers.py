@@ -89,6 +89,8 @@ ALLOWED_SIDEWAYS = {
     ("__main__", "cli"),
     ("settings.load", "settings.read"),
 }
+#: Runs as a script, with the Python of an image.
+SCRIPTS = {"tpuflex.weights.gguf_checkpoint"}
 
 #: The same for the parts of the embedded cloud; what composes them lies on top.
 EMBEDDED_CLOUD_RANKS: dict[str, int] = {
@@ -200,6 +202,44 @@ def test_the_other_packages_stand_alone(path: Path) -> None:
     package = part_of(module_name(path))
     others = {name for name in imports(path) if name.split(".")[0] in {*PACKAGES} - {package}}
     assert {name for name in others if not name.startswith(OTHER_PACKAGES[package])} == set()
+
+
+def below_the_command_line() -> list[Path]:
+    """The modules that know no terminal: a program calls them as the command line does."""
+    names = ((module_name(path), path) for path in modules())
+    return [
+        path
+        for name, path in names
+        if name.startswith("tpuflex.") and RANKS[part_of(name)] < RANKS["cli"]
+    ]
+
+
+@pytest.mark.parametrize("path", below_the_command_line(), ids=module_name)
+def test_nothing_below_the_command_line_knows_a_terminal(path: Path) -> None:
+    """It raises our errors, returns values, and tells and asks through callbacks: no click, and
+    no printing but in the room that shows things."""
+    name, imported = module_name(path), imports(path)
+    assert {each for each in imported if each.split(".")[0] == "click"} == set()
+    if part_of(name) == "terminal" or name in SCRIPTS:
+        return
+    assert "tpuflex.terminal.output" not in imported
+    for node in ast.walk(parsed(path)):
+        match node:
+            case ast.Name(id="print"):
+                pytest.fail(f"line {node.lineno} prints")
+            case ast.Attribute(value=ast.Name(id="sys"), attr="stdout" | "stderr"):
+                pytest.fail(f"line {node.lineno} uses sys.{node.attr}")
+
+
+@pytest.mark.parametrize(
+    "path", sorted((SOURCES / "tpuflex" / "cli").glob("*/*.py")), ids=module_name
+)
+def test_no_command_imports_another(path: Path) -> None:
+    """What two words need lies above their folders, or below the command line."""
+    folders = {f"tpuflex.cli.{each.parent.name}" for each in path.parents[1].glob("*/__init__.py")}
+    others = folders - {f"tpuflex.cli.{path.parent.name}"}
+    found = {name for name in imports(path) if ".".join(name.split(".")[:3]) in others}
+    assert found == set()
 
 
 def embedded_cloud_part(module: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -10,6 +11,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
+from pulumi_plugin.printable import printable
 from tpuflex.terminal.output import Output
 
 if TYPE_CHECKING:
@@ -77,10 +81,21 @@ class Invocation:
         return Display(self.output)
 
     def consent(self, question: Question) -> bool:
-        """Ask the user, unless ``--yes`` has said it; raises as :meth:`Output.confirm`."""
-        if not self.yes:
-            self.output.confirm(question.text, expected=question.expected)
-        return True
+        """The answer on standard error, or what ``--yes`` has said.
+
+        Raises:
+            click.Abort: Ctrl-C, or the end of the input.
+            click.UsageError: there is no terminal to ask on.
+        """
+        if self.yes:
+            return True
+        if not sys.stdin.isatty():
+            raise click.UsageError("There is no terminal to ask on: add --yes to go ahead.")
+        text = printable(question.text)
+        if not question.expected:
+            return click.confirm(text, err=True)
+        answer = click.prompt(text, err=True, default="", show_default=False)
+        return bool(answer == question.expected)
 
     @cached_property
     def project(self) -> Project:

@@ -8,6 +8,7 @@ JSON escapes for itself.
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import sys
@@ -18,10 +19,8 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
-import click
-
 from pulumi_plugin.printable import printable
-from tpuflex.errors import InterruptedByUser, SettingsError, TpuflexError
+from tpuflex.errors import SettingsError, TpuflexError
 from tpuflex.naming import DEFAULT_STACK
 
 if TYPE_CHECKING:
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two lines about a transfer when there is no terminal.
 _PLAIN_INTERVAL = 5.0
+#: Styles of a terminal, by ECMA-48.
+_BOLD, _RED_BOLD, _PLAIN = "\x1b[1m", "\x1b[31m\x1b[1m", "\x1b[0m"
 
 
 class Output:
@@ -78,12 +79,12 @@ class Output:
     def result(self, text: str = "") -> None:
         """Print a line of the result; nothing with ``--json``."""
         if not self.json:
-            click.echo(printable(text, lines=True))
+            _line(printable(text, lines=True))
 
     def piece(self, text: str) -> None:
         """Print a piece of the result without a line break; nothing with ``--json``."""
         if not self.json:
-            click.echo(printable(text, lines=True, after=self._last_piece), nl=False)
+            _write(sys.stdout, printable(text, lines=True, after=self._last_piece))
             self._last_piece = text
 
     def document(self, value: object) -> None:
@@ -93,23 +94,23 @@ class Output:
             self._documented = True
             if self._rehearsing and isinstance(value, dict):
                 value = {"rehearsal": True, **value}
-            click.echo(json.dumps(value, indent=2, sort_keys=True, default=str))
+            _line(json.dumps(value, indent=2, sort_keys=True, default=str))
 
     def progress(self, text: str) -> None:
         """Print a line about what is going on."""
-        click.echo(printable(text, lines=True), err=True)
+        _write(sys.stderr, f"{printable(text, lines=True)}\n")
 
     def heading(self, text: str) -> None:
         """Print a heading of the result."""
         if not self.json:
             shown = printable(text)
-            click.echo(click.style(shown, bold=True) if self._coloured(sys.stdout) else shown)
+            _line(_styled(sys.stdout, shown, _BOLD))
 
     def table(self, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Print a table of the result."""
         if not self.json:
             for line in table_lines(header, list(rows)):
-                click.echo(line)
+                _line(line)
 
     def drawing(self, draw: Callable[[int, bool], Iterable[Text]]) -> None:
         """Print lines that ``draw`` makes for so many columns, with ASCII only if that is True.
@@ -132,37 +133,11 @@ class Output:
             indented = value.replace("\n", f"\n{' ' * (width + 4)}")
             self.result(f"  {name:<{width}}  {indented}")
 
-    def confirm(self, question: str, *, expected: str = "") -> None:
-        """Ask on standard error; return only on yes (or if the ``expected`` word was typed).
-
-        Raises:
-            InterruptedByUser: the answer was anything else.
-            click.Abort: Ctrl-C, or the end of the input.
-            click.UsageError: there is no terminal to ask on.
-        """
-        if not sys.stdin.isatty():
-            raise click.UsageError("There is no terminal to ask on: add --yes to go ahead.")
-        question = printable(question)
-        if not expected:
-            agreed = click.confirm(question, err=True)
-        else:
-            answer = click.prompt(question, err=True, default="", show_default=False)
-            agreed = answer == expected
-        if not agreed:
-            reason = f"the answer was not {expected!r}" if expected else "you did not agree"
-            raise InterruptedByUser(f"Nothing was done: {reason}.")
-
-    def confirm_name(self, what: str, name: str) -> None:
-        """Return only if ``name`` was typed, which is ``what``, such as ``stack's name``; raises as
-        :meth:`confirm`."""
-        self.confirm(f"Type the {what} ({name}) to go ahead", expected=name)
-
     def failure(self, error: TpuflexError) -> int:
         """Show an error and return the exit code of its kind."""
         hint = error.hint.for_stack(self._stack, self._environ)
-        label = click.style("Error:", fg="red", bold=True)
-        message = printable(error.message, lines=True)
-        click.echo(f"{label if self._coloured(sys.stderr) else 'Error:'} {message}", err=True)
+        label = _styled(sys.stderr, "Error:", _RED_BOLD)
+        _write(sys.stderr, f"{label} {printable(error.message, lines=True)}\n")
         if hint:
             self.progress(hint)
         if self.json:
@@ -208,8 +183,30 @@ class Output:
 
         return show
 
-    def _coloured(self, stream: TextIO) -> bool:
-        return stream.isatty()
+
+def _write(stream: TextIO, text: str) -> None:
+    """Write ``text`` at once, so that both streams keep their order. A stream that was set up for
+    ASCII alone gets UTF-8: a wrong letter is better than a failure.
+
+    Raises:
+        BrokenPipeError: nobody reads it any more.
+    """
+    buffer = getattr(stream, "buffer", None)
+    if buffer is not None and codecs.lookup(stream.encoding).name == "ascii":
+        stream.flush()
+        buffer.write(text.encode("utf-8", "replace"))
+    else:
+        stream.write(text)
+    stream.flush()
+
+
+def _line(text: str) -> None:
+    _write(sys.stdout, f"{text}\n")
+
+
+def _styled(stream: TextIO, text: str, style: str) -> str:
+    """``text`` in ``style``, if ``stream`` is a terminal."""
+    return f"{style}{text}{_PLAIN}" if stream.isatty() else text
 
 
 def _findings(error: TpuflexError) -> dict[str, object]:

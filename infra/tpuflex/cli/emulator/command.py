@@ -250,8 +250,9 @@ def env(invocation: Invocation, credentials: str | None, rehearse: bool) -> None
 @pass_invocation
 def reset(invocation: Invocation) -> None:
     """Forget everything in the embedded cloud: resources, hosts, logs."""
-    if not invocation.yes:
-        invocation.output.confirm("Forget everything in the embedded cloud?")
+    from tpuflex.stack.progress import require_consent
+
+    require_consent(invocation.consent, "Forget everything in the embedded cloud?")
     Daemon(invocation.home).reset()
     invocation.output.result("The embedded cloud is empty.")
 

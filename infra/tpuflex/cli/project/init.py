@@ -13,6 +13,7 @@ from tpuflex.errors import Finding, SettingsError
 from tpuflex.scaffold.new_project import Created, InitOptions, initialize
 from tpuflex.scaffold.options import Questions
 from tpuflex.scaffold.project_files import IGNORE_FILE
+from tpuflex.stack.progress import require_consent
 from tpuflex.terminal.output import Output
 
 
@@ -47,8 +48,7 @@ def _accept(invocation: Invocation, refused: tuple[Finding, ...]) -> None:
         raise SettingsError("The file of --from", refused, hint=hint)
     for finding in refused:
         invocation.output.progress(f"Refused: {finding}")
-    if not invocation.yes:
-        invocation.output.confirm("Make the stack without these keys?")
+    require_consent(invocation.consent, "Make the stack without these keys?")
 
 
 def _show(output: Output, created: Created) -> None:
