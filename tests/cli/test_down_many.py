@@ -96,7 +96,7 @@ def test_a_schedule_on_a_machine_without_the_embedded_cloud(type_in: TypeIn) -> 
 def test_advice_of_a_sweep_of_all_is_for_the_cloud_project_that_it_is_about() -> None:
     """It names a stack there: without it, `tpuflex sweep` looks where the default stack is."""
     error = IncompleteTeardownError("The list is incomplete", hint=Advice("Run: {sweep}"))
-    assert Failure("acme-prod", "prod", error).to_json() == {
+    assert Failure("acme-prod", "prod", error, {}).to_json() == {
         "where": "acme-prod",
         "message": "The list is incomplete",
         "hint": "Run: tpuflex sweep --stack prod",

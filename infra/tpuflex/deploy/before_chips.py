@@ -6,7 +6,6 @@ no failure: `up` may be run by somebody else.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -74,7 +73,7 @@ def look_before_chips(
         key_unread: why the plan was made without a look at the user's key, if it was.
     """
     cloud = preparation.cloud
-    looks = _Looks(cloud.stack.name)
+    looks = _Looks(cloud)
     if key_unread is not None:
         looks.unchecked.append(Unlisted.of("the key", key_unread))
     if plan.changes:
@@ -114,8 +113,8 @@ def short_for_both(cloud: Connection, plan: EnginePlan) -> str:
 class _Looks:
     """What was found so far."""
 
-    def __init__(self, stack: str) -> None:
-        self._stack = stack
+    def __init__(self, cloud: Connection) -> None:
+        self._cloud = cloud
         self.does: list[str] = []
         self.refuses: list[TpuflexError] = []
         self.unchecked: list[Unlisted] = []
@@ -123,7 +122,7 @@ class _Looks:
     def found(self) -> BeforeChips:
         """All of it, with advice that names the stack: it is shown where no error is reported."""
         for error in self.refuses:
-            named = error.hint.for_stack(self._stack, os.environ)
+            named = error.hint.for_stack(self._cloud.stack.name, self._cloud.environ)
             error.hint = Advice.of(named)
         return BeforeChips(tuple(self.does), tuple(self.refuses), tuple(reasons(self.unchecked)))
 

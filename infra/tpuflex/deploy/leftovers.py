@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -97,16 +96,18 @@ class Failure:
         where: the cloud project, or the stack.
         stack: the stack that commands in advice name.
         error: what went wrong.
+        environ: the environment that they are typed in.
     """
 
     where: str
     stack: str
     error: TpuflexError
+    environ: Mapping[str, str]
 
     @property
     def hint(self) -> str:
         """What to do about it."""
-        return self.error.hint.for_stack(self.stack, os.environ)
+        return self.error.hint.for_stack(self.stack, self.environ)
 
     def to_json(self) -> dict[str, str]:
         """It in the document of ``--json``."""
@@ -167,6 +168,7 @@ def sweep(
 def sweep_projects(
     stacks: Iterable[KnownStack],
     connect: Callable[[Stack], Connection],
+    environ: Mapping[str, str],
     report: Report = silent,
     *,
     slices: frozenset[str] = frozenset(),
@@ -179,6 +181,7 @@ def sweep_projects(
     Args:
         stacks: the stacks that have a stack file.
         connect: connects to a stack's cloud, and starts nothing.
+        environ: the environment that commands in advice are typed in.
         report: is told how far it is.
         slices: names of queued resources and nodes that may be deleted while they run.
         deletes: whether something may be deleted.
@@ -188,8 +191,8 @@ def sweep_projects(
         NotFoundError: a slice was named that is not left behind; nothing was deleted.
         IncompleteTeardownError: the same, and the list is incomplete.
     """
-    cloud_projects, failures = _cloud_projects(stacks)
-    found = list(_looked(cloud_projects, connect, slices, failures, report))
+    cloud_projects, failures = _cloud_projects(stacks, environ)
+    found = list(_looked(cloud_projects, connect, environ, slices, failures, report))
     require_slices(slices, found)
     if deletes:
         found = [delete_orphans(each, report) for each in found]
@@ -197,7 +200,7 @@ def sweep_projects(
         try:
             require_none_left(swept, deletes=deletes, strict=strict)
         except TpuflexError as error:
-            failures.append(Failure(swept.here.cloud_project, swept.stack, error))
+            failures.append(Failure(swept.here.cloud_project, swept.stack, error, environ))
     return SweptProjects(tuple(found), tuple(failures))
 
 
@@ -397,6 +400,7 @@ def sweep_command(these: Sequence[Leftover]) -> Advice:
 def _looked(
     cloud_projects: Iterable[CloudProject],
     connect: Callable[[Stack], Connection],
+    environ: Mapping[str, str],
     slices: frozenset[str],
     failures: list[Failure],
     report: Report,
@@ -410,10 +414,12 @@ def _looked(
             # Nothing of a cloud that is not running runs, and nothing of it is ever billed.
             report(f"Not looked at: the embedded cloud: {error.message}")
         except TpuflexError as error:
-            failures.append(Failure(each.project, stack.name, error))
+            failures.append(Failure(each.project, stack.name, error, environ))
 
 
-def _cloud_projects(stacks: Iterable[KnownStack]) -> tuple[tuple[CloudProject, ...], list[Failure]]:
+def _cloud_projects(
+    stacks: Iterable[KnownStack], environ: Mapping[str, str]
+) -> tuple[tuple[CloudProject, ...], list[Failure]]:
     """The cloud projects, and the stack files that cannot be read, whose projects are not
     listed."""
     by_project: dict[tuple[str, str], list[Stack]] = {}
@@ -421,7 +427,7 @@ def _cloud_projects(stacks: Iterable[KnownStack]) -> tuple[tuple[CloudProject, .
     for known in stacks:
         if known.stack is None:
             if known.error is not None:
-                broken.append(Failure(known.name, known.name, known.error))
+                broken.append(Failure(known.name, known.name, known.error, environ))
             continue
         settings = known.stack.settings
         by_project.setdefault((settings.cloud, settings.project), []).append(known.stack)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -21,7 +20,6 @@ from tpuflex.planning.cost import usd
 from tpuflex.stack.progress import (
     Consent,
     Progress,
-    Report,
     agree,
     require_consent,
     require_name,
@@ -127,11 +125,31 @@ class ManyDown:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class TeardownFailed:
+    """One stack could not be torn down; the others go on.
+
+    Attributes:
+        stack: its name.
+        error: why.
+    """
+
+    stack: str
+    error: TpuflexError
+
+    def __str__(self) -> str:
+        return f"Error: {self.stack}: {self.error.message}"
+
+
+#: Takes what there is, how far the teardowns are, and what fails.
+ManyReport = Callable[[Progress | Candidates | TeardownFailed], None]
+
+
 def down_many(
     known: Sequence[KnownStack],
     selection: Selection,
     connect: Connect,
-    report: Callable[[Progress | Candidates], None] = silent,
+    report: ManyReport = silent,
     consent: Consent = agree,
     *,
     without_state: tuple[str, ...] = (),
@@ -195,7 +213,7 @@ class _Work:
 
     selection: Selection
     connect: Connect
-    report: Report
+    report: ManyReport
     results: list[Result] = field(default_factory=list)
     stopped: bool = False
 
@@ -230,9 +248,7 @@ class _Work:
     def _say(self, stack: Candidate, error: TpuflexError | None) -> None:
         if error is None:
             return
-        self.report(f"Error: {stack.name}: {error.message}")
-        if error.hint:
-            self.report(error.hint.for_stack(stack.name, os.environ))
+        self.report(TeardownFailed(stack.name, error))
 
 
 def _stopped() -> InterruptedByUser:

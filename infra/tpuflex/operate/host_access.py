@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 import socket
 import subprocess
 from typing import TYPE_CHECKING
@@ -74,7 +73,7 @@ def tunnel(cloud: Connection, local_port: int | None = None, report: Report = si
     port = settings.serving.port
     local = local_port or port
     url = settings.url("127.0.0.1", port=local)
-    ask = Advice("{ask}").for_stack(name, os.environ)
+    ask = Advice("{ask}").for_stack(name, cloud.environ)
     try:
         socket.create_server(("127.0.0.1", local)).close()
     except OSError as error:

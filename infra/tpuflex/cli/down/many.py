@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
 from tpuflex.deploy.known_stacks import KnownStack, known_stacks
-from tpuflex.deploy.many_teardowns import Candidates, ManyDown, down_many
+from tpuflex.deploy.many_teardowns import Candidates, ManyDown, TeardownFailed, down_many
 from tpuflex.duration import format_age
 from tpuflex.errors import NotFoundError
 
@@ -44,11 +44,16 @@ def run_down_many(
     output = invocation.output
     known, without_state = _meant(invocation, every=every)
 
-    def report(progress: Progress | Candidates) -> None:
-        if isinstance(progress, Candidates):
-            show_found(output, progress)
-        else:
-            invocation.report(progress)
+    def report(progress: Progress | Candidates | TeardownFailed) -> None:
+        match progress:
+            case Candidates():
+                show_found(output, progress)
+            case TeardownFailed(stack, error):
+                invocation.report(str(progress))
+                if error.hint:
+                    invocation.report(error.hint.for_stack(stack, invocation.environ))
+            case _:
+                invocation.report(progress)
 
     done = down_many(
         known,

@@ -50,6 +50,7 @@ def run_sweep_all(invocation: Invocation, slices: frozenset[str], *, exit_code: 
     swept = sweep_projects(
         opened_stacks(invocation.project, invocation.open_named),
         partial(invocation.connect, start=False),
+        invocation.environ,
         invocation.report,
         slices=slices,
         deletes=invocation.yes,
