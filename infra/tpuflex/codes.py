@@ -63,7 +63,7 @@ def split_code(text: str) -> tuple[str, Code | None]:
     return text[: match.start()].rstrip(), _BY_VALUE[match["code"]]
 
 
-def deciding(codes: Iterable[Code | None]) -> Code | None:
+def deciding_code(codes: Iterable[Code | None]) -> Code | None:
     """The one of ``codes`` that decides; None if there is none."""
     order = [*Code]
     return min((code for code in codes if code is not None), key=order.index, default=None)

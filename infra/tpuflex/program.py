@@ -21,7 +21,7 @@ from tpuflex.project import open_project
 from tpuflex.settings.load import load_pulumi_config
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.rules import warnings
-from tpuflex.weights.source import files_here
+from tpuflex.weights.source import local_files_reader
 
 #: The packages of pulumi-gcp that have more modules than the endpoint has resources.
 _LARGE = (compute, storage)
@@ -76,7 +76,7 @@ def main() -> None:
     load()
     try:
         open_project(Path(get_root_directory() or ""), os.environ)
-        settings = load_pulumi_config(pulumi.Config("tpuflex"), files_here)
+        settings = load_pulumi_config(pulumi.Config("tpuflex"), local_files_reader)
     except (AccessError, SettingsError) as error:
         raise pulumi.RunError(str(error)) from error
     deploy(settings, project=pulumi.get_project(), stack=pulumi.get_stack())

@@ -19,8 +19,8 @@ from tpuflex.deploy.candidates import Candidate
 from tpuflex.deploy.leftovers import Failure
 from tpuflex.deploy.many_teardowns import Candidates, ManyDown, Outcome, Result, _agree
 from tpuflex.deploy.ownership import Ownership
-from tpuflex.deploy.teardown import Left, Planned
-from tpuflex.deploy.teardown_proof import Keeper, Kept
+from tpuflex.deploy.teardown import Planned, Remainder
+from tpuflex.deploy.teardown_proof import Keeper, KeptResource
 from tpuflex.engine.events import EnginePlan
 from tpuflex.errors import IncompleteTeardownError, InterruptedByUser, SettingsError
 from tpuflex.inventory.inventory import Inventory, Item
@@ -107,7 +107,7 @@ ITEMS = (
     Item("queued resource", "shop-dev-vllm-g1", "us-east5-a", "ACTIVE"),
     Item("network", "shop-dev-vllm-net", "global"),
 )
-KEPT = Kept(Keeper.RETAIN_ON_DELETE, "urn:bucket", "weights-bucket")
+KEPT = KeptResource(Keeper.RETAIN_ON_DELETE, "urn:bucket", "weights-bucket")
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ def test_weights_that_stay_are_told(found: tuple[Candidate, ...], capsys: Captur
     dev = found[0]
     weights: dict[str, object] = {"place": "gs://b/models/a/1", "usd_per_month": 1.2}
     line = "Kept in the library: gs://b/models/a/1, 60.00 GiB, $1.20 a month."
-    kept = Left(weights, line)
+    kept = Remainder(weights, line)
     result = Result(dev, Outcome.GONE, kept=kept)
     done = ManyDown(Candidates((dev,)), (result,), dry_run=False)
 

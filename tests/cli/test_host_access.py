@@ -377,7 +377,7 @@ def test_a_connection_that_breaks_off_is_made_again(
         clock[0] += held.pop(0)
         return codes.pop(0)
 
-    assert endpoint_connection.kept_up(run, cloud, invocation.report) == 255
+    assert endpoint_connection.reconnecting(run, cloud, invocation.report) == 255
     assert capsys.readouterr().err == (
         "The connection broke off (exit code 255): once more in 5 s.\n"
         "The connection broke off (exit code 1): once more in 5 s.\n"

@@ -22,7 +22,7 @@ from tpuflex.cli.preview.comment import LIMIT, failure_markdown, marker, preview
 from tpuflex.cli.preview.run import show
 from tpuflex.deploy.base_commit import Base, KeyChange
 from tpuflex.deploy.plan import StackPlan
-from tpuflex.deploy.stack_preview import Away, Preview, asked_for, away, running
+from tpuflex.deploy.stack_preview import Interruption, Preview, asked_for, interruption_of, running
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.errors import EngineError
 from tpuflex.host.report import AT_ONCE, PHASES, HostReport
@@ -123,7 +123,7 @@ def replaced(google: Stack, **changes: Any) -> Preview:
         google,
         step,
         now=running(google.settings, now, _BEFORE),
-        away=away(google.settings, plan, now),
+        away=interruption_of(google.settings, plan, now),
         base=Base("origin/main", "changed", before, "", keys),
     )
 
@@ -162,16 +162,16 @@ def test_a_slice_that_does_not_serve_is_no_outage(google: Stack) -> None:
     """What is in the queue is replaced without alarm."""
     plan = EnginePlan((slice_("replace"),))
 
-    assert away(google.settings, plan, status(lifecycle=Lifecycle.WAITING)) is None
-    assert away(google.settings, EnginePlan((slice_("update"),)), status()) is None
+    assert interruption_of(google.settings, plan, status(lifecycle=Lifecycle.WAITING)) is None
+    assert interruption_of(google.settings, EnginePlan((slice_("update"),)), status()) is None
     assert "CAUTION" not in preview_markdown(of(google, slice_("replace")))
 
 
 def test_a_slice_that_is_taken_away(google: Stack) -> None:
     """An endpoint that nothing replaces is said to be gone."""
-    gone = away(google.settings, EnginePlan((slice_("delete"),)), served())
+    gone = interruption_of(google.settings, EnginePlan((slice_("delete"),)), served())
 
-    assert isinstance(gone, Away)
+    assert isinstance(gone, Interruption)
     shown = preview_markdown(of(google, slice_("delete"), away=gone))
     assert "**An ACTIVE endpoint is deleted**, and nothing takes its place." in shown
 

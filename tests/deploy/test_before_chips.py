@@ -432,7 +432,7 @@ def test_quota_for_one_slice_only_is_told_before_a_hand_over(
     change = step("replace", QUEUED_RESOURCE, "vllm")
     plan = EnginePlan((replace(change, **{"before": {"acceleratorType": "v6e-4"}, **how}),))
 
-    text = before_chips.short_for_both(doctor.cloud, plan)
+    text = before_chips.hand_over_shortage(doctor.cloud, plan)
 
     assert told in text
     assert bool(text) is bool(told) is ("tpuflex:slice.replace" in text)

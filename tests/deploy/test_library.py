@@ -29,8 +29,8 @@ from tpuflex.inventory.cloud_resource import CloudResource
 from tpuflex.inventory.library import (
     READER_TITLE,
     Reader,
-    below,
     listed_and_below,
+    prefix_condition,
     programs_title,
     reader_title,
     readers,
@@ -107,7 +107,7 @@ def test_who_may_read_by_a_policy() -> None:
     account that was deleted is no endpoint any more."""
     viewer = "roles/storage.objectViewer"
     host, gone = "serviceAccount:h@p.iam.gserviceaccount.com", "deleted:serviceAccount:g@p?uid=1"
-    own, programs = below("b", PREFIX), listed_and_below("b", "compile-cache/e")
+    own, programs = prefix_condition("b", PREFIX), listed_and_below("b", "compile-cache/e")
     found = readers(
         {
             "bindings": [
@@ -135,7 +135,7 @@ def test_who_may_read_by_a_policy() -> None:
 @pytest.mark.parametrize(("title", "used"), [(READER_TITLE, True), ("x", False)])
 def test_hosts_use_it(title: str, used: bool) -> None:
     """An endpoint's hosts; not any account that may read."""
-    condition: JsonObject = {"title": title, "expression": below("b", "models/m/1")}
+    condition: JsonObject = {"title": title, "expression": prefix_condition("b", "models/m/1")}
     binding: JsonObject = {
         "role": "roles/storage.objectViewer",
         "members": ["serviceAccount:a@p.iam.gserviceaccount.com"],

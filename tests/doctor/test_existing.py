@@ -18,7 +18,7 @@ from tpuflex.doctor.host_account import (
 )
 from tpuflex.gcloud_commands import create_agent
 from tpuflex.google.existing_key import USE_ROLE, Agent
-from tpuflex.google.held_permissions import Held
+from tpuflex.google.held_permissions import HeldPermissions
 from tpuflex.google.reading import Unread
 from tpuflex.google.transport import JsonObject
 
@@ -38,13 +38,13 @@ def policy(role: str, member: str = MEMBER, **more: JsonObject) -> JsonObject:
 
 def test_an_account_of_yours(capsys: Captured) -> None:
     """The account in each state that it may be found in, and each role with its command."""
-    allowed = Held(frozenset({ACT_AS}))
+    allowed = HeldPermissions(frozenset({ACT_AS}))
     policies = {"": NOTHING, "bucket b": NOTHING, "secret s": None}
     checks = [
         account_check(EMAIL, "p", {}, allowed),
         account_check(EMAIL, "p", None, allowed),
         account_check(EMAIL, "p", {"disabled": True}, allowed),
-        account_check(EMAIL, "p", {}, Held(frozenset())),
+        account_check(EMAIL, "p", {}, HeldPermissions(frozenset())),
         account_check(EMAIL, "p", DENIED, allowed),
         account_check(EMAIL, "p", {}, DENIED),
         *grant_checks("p", MEMBER, (LOGS, READS, KEY), policies),

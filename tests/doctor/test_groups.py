@@ -34,7 +34,7 @@ from tpuflex.doctor.policies import OrgPolicy
 from tpuflex.errors import AccessError, EngineError, SettingsError, WeightsError
 from tpuflex.google.api_states import ApiState
 from tpuflex.google.credentials import Credential, Kind
-from tpuflex.google.held_permissions import Held
+from tpuflex.google.held_permissions import HeldPermissions
 from tpuflex.google.reading import Unread
 from tpuflex.google.required_apis import GoogleApi
 from tpuflex.google.transport import JsonObject
@@ -165,10 +165,14 @@ def test_permissions(shown: Shown) -> None:
     checks = rights.permission_checks(
         "p",
         stacks,
-        Held(every - {"tpu.nodes.create", "tpu.nodes.delete"}, frozenset({"dns.changes.get"})),
+        HeldPermissions(
+            every - {"tpu.nodes.create", "tpu.nodes.delete"}, frozenset({"dns.changes.get"})
+        ),
     )
     assert_golden("doctor/permissions.txt", shown(checks))
-    untold = rights.permission_checks("p", stacks, Held(every, frozenset({"dns.changes.get"})))
+    untold = rights.permission_checks(
+        "p", stacks, HeldPermissions(every, frozenset({"dns.changes.get"}))
+    )
     assert untold[2].text == "the API does not tell of dns.changes.get"
     assert {check.standing for check in rights.permission_checks("p", stacks, DENIED)} == {
         "unknown"
@@ -182,7 +186,7 @@ def test_each_permission_that_is_missing_is_named(command: Command, when: tuple[
     has it; for the others all is well."""
     every = rights.all_needed(when)
     for missing in every:
-        checks = rights.permission_checks("p", when, Held(every - {missing}))
+        checks = rights.permission_checks("p", when, HeldPermissions(every - {missing}))
         check = checks[rights.COMMANDS.index(command)]
         needed = roles().needed(command, when)
         if missing in needed:
@@ -195,7 +199,7 @@ def test_each_permission_that_is_missing_is_named(command: Command, when: tuple[
 
 def test_many_missing_permissions_are_counted() -> None:
     """Somebody without any right reads six names and a number, and every role."""
-    _, _, up, *_ = rights.permission_checks("p", (When.NAT,), Held(frozenset()))
+    _, _, up, *_ = rights.permission_checks("p", (When.NAT,), HeldPermissions(frozenset()))
 
     assert str(up.text).startswith(
         "missing: compute.firewalls.create, compute.firewalls.get, compute."

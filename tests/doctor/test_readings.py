@@ -14,7 +14,7 @@ from tpuflex.doctor.policies import OrgPolicy, effective_policy
 from tpuflex.doctor.rights import all_needed
 from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
 from tpuflex.google.endpoints import Endpoints
-from tpuflex.google.held_permissions import Held, held
+from tpuflex.google.held_permissions import HeldPermissions, held_permissions
 from tpuflex.roles.roles import Command, When, roles
 
 NO_SUCH = ApiError("Permission x is not valid.", status=400)
@@ -101,9 +101,9 @@ def test_permissions_in_one_call() -> None:
     """All permissions are tested in one call; those that are held come back."""
     api = FakeApi(**{"p:testIamPermissions": {"permissions": ["tpu.nodes.get"]}})
 
-    assert held(api, "/v1/projects/p", ["tpu.nodes.list", "tpu.nodes.get"]) == Held(
-        frozenset({"tpu.nodes.get"})
-    )
+    assert held_permissions(
+        api, "/v1/projects/p", ["tpu.nodes.list", "tpu.nodes.get"]
+    ) == HeldPermissions(frozenset({"tpu.nodes.get"}))
     assert api.asked == [
         (
             "POST",
@@ -122,7 +122,7 @@ def test_a_permission_that_cannot_be_tested_spoils_its_service_only() -> None:
 
     api = FakeApi(**{"p:testIamPermissions": answer})
 
-    assert held(api, "/v1/projects/p", ["dns.x", "dns.y", "tpu.a"]) == Held(
+    assert held_permissions(api, "/v1/projects/p", ["dns.x", "dns.y", "tpu.a"]) == HeldPermissions(
         frozenset({"tpu.a"}), frozenset({"dns.x", "dns.y"})
     )
 
@@ -132,7 +132,7 @@ def test_another_refusal_is_not_swallowed() -> None:
     api = FakeApi(**{"p:testIamPermissions": ApiError("down", status=503)})
 
     with pytest.raises(ApiError, match="down"):
-        held(api, "/v1/projects/p", ["tpu.a"])
+        held_permissions(api, "/v1/projects/p", ["tpu.a"])
 
 
 def bucket(limit: str | None = None, **dimensions: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tpuflex.codes import Code, deciding, split_code, with_code
+from tpuflex.codes import Code, deciding_code, split_code, with_code
 from tpuflex.engine.events import Note, Step
 from tpuflex.engine.failure import (
     ProgramFailures,
@@ -113,8 +113,8 @@ class TestCode:
         ]
 
         assert type(failure("up", notes, "")) is ConflictError
-        assert deciding([None, Code.PERMISSION, Code.CAPACITY, None]) is Code.CAPACITY
-        assert deciding([None]) is None
+        assert deciding_code([None, Code.PERMISSION, Code.CAPACITY, None]) is Code.CAPACITY
+        assert deciding_code([None]) is None
 
 
 class TestKind:

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tpuflex.engine.state_files import damage, file_backend, mend_files
+from tpuflex.engine.state_files import damage_error, file_backend, remove_truncated_files
 from tpuflex.engine.state_lock import Owner, ThisMachine, break_locks, locks, owner
 from tpuflex.errors import EngineError
-from tpuflex.recovery.lock import sole_recovery
+from tpuflex.recovery.lock import recovery_lock
 
 TAKEN = 1_790_000_000.0
 
@@ -182,7 +182,7 @@ class TestFiles:
 
     def test_healthy(self, tmp_path: Path, stack: Path) -> None:
         """Whole files are left alone."""
-        assert mend_files(tmp_path, "p", "dev") == ()
+        assert remove_truncated_files(tmp_path, "p", "dev") == ()
         assert len(list(stack.iterdir())) == 3
 
     def test_cut_short(self, tmp_path: Path, stack: Path) -> None:
@@ -191,7 +191,7 @@ class TestFiles:
         (stack / "dev.json.18ea.tmp").write_text('{"half')
         (stack / "other.json.attrs").write_text("")
 
-        removed = mend_files(tmp_path, "p", "dev")
+        removed = remove_truncated_files(tmp_path, "p", "dev")
 
         assert {file.name for file in removed} == {"dev.json.attrs", "dev.json.18ea.tmp"}
         assert {f.name for f in stack.iterdir()} == {"dev.json", "other.json", "other.json.attrs"}
@@ -215,8 +215,8 @@ class TestFiles:
 HOLDER = """
 import sys, time
 from pathlib import Path
-from tpuflex.recovery.lock import sole_recovery
-with sole_recovery(Path(sys.argv[1]), "p", "dev"):
+from tpuflex.recovery.lock import recovery_lock
+with recovery_lock(Path(sys.argv[1]), "p", "dev"):
     print("inside", flush=True)
     time.sleep(60)
 """
@@ -232,14 +232,14 @@ def test_one_recovery_at_a_time(tmp_path: Path) -> None:
         assert first.stdout.readline() == "inside\n"
         with (
             pytest.raises(EngineError, match=rf"is running on stack dev \(process {first.pid}\)"),
-            sole_recovery(tmp_path, "p", "dev"),
+            recovery_lock(tmp_path, "p", "dev"),
         ):
             pass
-        with sole_recovery(tmp_path, "p", "other"):
+        with recovery_lock(tmp_path, "p", "other"):
             pass
         first.kill()
         first.wait()
-        with sole_recovery(tmp_path, "p", "dev"):
+        with recovery_lock(tmp_path, "p", "dev"):
             pass
 
 
@@ -258,7 +258,7 @@ class TestDamage:
         file = self.state(tmp_path, text)
         Path(f"{file}.bak").write_text("{}")
 
-        found = damage({"PULUMI_BACKEND_URL": tmp_path.as_uri()})
+        found = damage_error({"PULUMI_BACKEND_URL": tmp_path.as_uri()})
 
         assert found is not None
         assert f"{file} is damaged" in found.message
@@ -270,7 +270,7 @@ class TestDamage:
         file = self.state(tmp_path, "")
         Path(f"{file}.bak").write_text("{")
 
-        found = damage({"PULUMI_BACKEND_URL": tmp_path.as_uri()})
+        found = damage_error({"PULUMI_BACKEND_URL": tmp_path.as_uri()})
 
         assert found is not None
         assert f"mv {file} {file}.damaged" in str(found.hint)
@@ -280,6 +280,6 @@ class TestDamage:
         """Then it is something else."""
         self.state(tmp_path, "{}")
 
-        assert damage({"PULUMI_BACKEND_URL": tmp_path.as_uri()}) is None
-        assert damage({"PULUMI_BACKEND_URL": "gs://b"}) is None
-        assert damage({}) is None
+        assert damage_error({"PULUMI_BACKEND_URL": tmp_path.as_uri()}) is None
+        assert damage_error({"PULUMI_BACKEND_URL": "gs://b"}) is None
+        assert damage_error({}) is None

@@ -14,10 +14,10 @@ from tpuflex.engine.state import (
     adopted,
     external_paths,
     known_ids,
-    lacking,
+    missing_parents,
     referenced,
-    settled,
     state_ids,
+    with_asked_inputs,
     without_pending,
 )
 from tpuflex.google.transport import JsonObject
@@ -119,7 +119,7 @@ def test_what_only_the_program_knows_is_put_back() -> None:
     bucket = resource(BUCKET, "b", inputs={"name": "b"}, outputs={"name": "b", "url": "gs://b"})
     asked = {bucket["urn"]: {"name": "b", "forceDestroy": True}}
 
-    found = settled(state(bucket), asked)["resources"][1]
+    found = with_asked_inputs(state(bucket), asked)["resources"][1]
 
     assert found["inputs"] == {"name": "b", "forceDestroy": True}
     assert found["outputs"] == {"name": "b", "url": "gs://b", "forceDestroy": True}
@@ -167,7 +167,9 @@ def test_missing_provider_is_noticed() -> None:
     """A resource whose provider is not in the state is not imported."""
     provider = "urn:pulumi:dev::p::pulumi:providers:gcp::g"
 
-    assert lacking(resource(NETWORK, "net", provider=f"{provider}::uuid"), state()) == [provider]
+    assert missing_parents(resource(NETWORK, "net", provider=f"{provider}::uuid"), state()) == [
+        provider
+    ]
 
 
 #: By type: inputs, and the id that they lead to.

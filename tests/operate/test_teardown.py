@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.provider.fakes import FakeTime
-from tpuflex.deploy.teardown_proof import Keeper, kept, prove_empty, refuse_unknown
+from tpuflex.deploy.teardown_proof import Keeper, kept_resources, prove_empty, refuse_unknown
 from tpuflex.errors import IncompleteTeardownError
 from tpuflex.inventory.inventory import Inventory, Item
 from tpuflex.naming import QUEUED_RESOURCE
@@ -26,7 +26,7 @@ def slice_(lifecycle: str, *, protected: bool) -> dict[str, Any]:
 
 def test_each_keeper_is_told_apart() -> None:
     """Our protection, Pulumi's protection, and what is only forgotten, each with its remedy."""
-    found = kept(
+    found = kept_resources(
         [
             resource(),
             resource(protect=True),
@@ -51,7 +51,7 @@ def test_each_keeper_is_told_apart() -> None:
 
 def test_what_is_kept_is_reported_with_its_keeper() -> None:
     """Something left on request is still left: exit code 10, what it is, and that it is billed."""
-    not_deleted = kept([resource(protect=True)])
+    not_deleted = kept_resources([resource(protect=True)])
     left = Inventory((Item("bucket", "weights", "us-east5", ""),), ())
     time = FakeTime(now=0.0)
 

@@ -16,7 +16,7 @@ import pytest
 from tpuflex.errors import AccessError, ApiError, ConflictError, TpuflexError
 from tpuflex.operate.endpoint_connection import Route, route_to, takes_connections
 from tpuflex.operate.iap_tunnel import open_tunnel
-from tpuflex.operate.tunnel_failure import is_hopeless, tunnel_failure
+from tpuflex.operate.tunnel_failure import is_final, tunnel_failure
 
 #: Listens on the port of its first argument as gcloud's ssh would, with a child that hears no
 #: SIGTERM, and writes both pids to its second argument.
@@ -157,9 +157,9 @@ def test_gcloud_is_not_waited_for_while_it_says_the_same_again(tmp_path: Path) -
         pytest.fail("it is open")
     await_end([int(pids.read_text())])
 
-    assert not is_hopeless(said)
-    assert not is_hopeless("Permission denied (publickey).\n" * 9)
-    assert is_hopeless("Error while connecting [4033: 'not authorized'].")
+    assert not is_final(said)
+    assert not is_final("Permission denied (publickey).\n" * 9)
+    assert is_final("Error while connecting [4033: 'not authorized'].")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tpuflex.boot.config import boot_config
 from tpuflex.boot.places import weights_prefix
 from tpuflex.doctor.rights import all_needed, permission_checks
 from tpuflex.errors import SettingsError
-from tpuflex.google.held_permissions import Held
+from tpuflex.google.held_permissions import HeldPermissions
 from tpuflex.naming import Names
 from tpuflex.roles.roles import When
 from tpuflex.settings.bucket import ExistingBucket, existing_bucket
@@ -147,7 +147,9 @@ def test_what_is_kept_is_named() -> None:
 def test_what_is_missing_in_the_bucket_is_granted_there() -> None:
     """It may be of another project, where a role on the stack's own helps nobody."""
     stacks = (When.NO_BUCKET,)
-    held = Held(all_needed(stacks) - {"storage.buckets.get", "tpu.nodes.create"}, frozenset())
+    held = HeldPermissions(
+        all_needed(stacks) - {"storage.buckets.get", "tpu.nodes.create"}, frozenset()
+    )
 
     checks = permission_checks("acme-serving", stacks, held, bucket="gs://acme-models")
 

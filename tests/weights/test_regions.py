@@ -32,7 +32,7 @@ from tpuflex.cli.weights.run import run_ls, run_rm, run_verify
 from tpuflex.deploy.preparation import EndpointPreparation
 from tpuflex.deploy.purge import planned_copies, planned_purge, purge
 from tpuflex.errors import AccessError, ConflictError, NotFoundError, WeightsError
-from tpuflex.inventory.library import READER_TITLE, below
+from tpuflex.inventory.library import READER_TITLE, prefix_condition
 from tpuflex.weights import removal as weights_removal
 from tpuflex.weights import use as weights_uses
 from tpuflex.weights.bucket import weights_bucket
@@ -66,7 +66,7 @@ def lets_read(doctor: Doctor, bucket: str) -> None:
     """An endpoint may read the set in this bucket."""
     account = {"accountId": "host-1"}
     doctor.call("POST", f"{PROJECT}/serviceAccounts", account)
-    condition = {"title": READER_TITLE, "expression": below(bucket, prefix_of(doctor))}
+    condition = {"title": READER_TITLE, "expression": prefix_condition(bucket, prefix_of(doctor))}
     reader = {"role": "roles/storage.objectViewer", "members": [HOST], "condition": condition}
     policy = {"version": 3, "bindings": [reader]}
     doctor.call("PUT", f"storage/v1/b/{bucket}/iam", policy)

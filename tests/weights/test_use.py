@@ -17,7 +17,7 @@ from tpuflex.errors import (
 )
 from tpuflex.google.queued_resources import NodeListing, QueuedResourceListing
 from tpuflex.host.metadata_keys import CONFIG_KEY
-from tpuflex.inventory.library import READER_TITLE, below, reader_title
+from tpuflex.inventory.library import READER_TITLE, prefix_condition, reader_title
 from tpuflex.queued_resource.model import Node, NodeSpec, QueuedResource, QueuedResourceState, Tpu
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack
@@ -64,7 +64,10 @@ class Policy:
     def call(self, *_words: object, **_query: object) -> dict[str, object]:
         if self._error is not None:
             raise self._error
-        condition = {"title": self._title, "expression": below("b", self._prefix) + self._also}
+        condition = {
+            "title": self._title,
+            "expression": prefix_condition("b", self._prefix) + self._also,
+        }
         reading = {
             "role": "roles/storage.objectViewer",
             "members": [HOST],

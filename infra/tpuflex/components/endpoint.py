@@ -17,7 +17,7 @@ from tpuflex.boot.metadata import host_metadata
 from tpuflex.catalog.zones import region_of
 from tpuflex.components.cloud import require_matching_cloud, runs_embedded
 from tpuflex.components.endpoint_args import Preparation, StateSeen, VllmEndpointArgs
-from tpuflex.components.given import Given, then
+from tpuflex.components.given import Given, when_known
 from tpuflex.components.ownership import labels
 from tpuflex.components.prerequisites import Prerequisites
 from tpuflex.duration import google_duration
@@ -165,9 +165,11 @@ class VllmEndpoint(pulumi.ComponentResource):
             network=prerequisites.network.network_id,
             subnetwork=prerequisites.network.subnetwork,
             service_account=prerequisites.identity.email,
-            tags=then(given.known("network.tags"), lambda found: [own_tag, *found.network.tags]),
+            tags=when_known(
+                given.known("network.tags"), lambda found: [own_tag, *found.network.tags]
+            ),
             labels=labels(
-                names, self.state_id, then(given.known("labels"), lambda found: found.labels)
+                names, self.state_id, when_known(given.known("labels"), lambda found: found.labels)
             ),
             metadata=metadata,
             boot_disk=_boot_disk(prerequisites.kms_key),
@@ -240,7 +242,7 @@ def _config(
     pin = given.settings.model.weights.manifest_sha256
     if prepare is None or (pin is not None and pulumi.runtime.is_dry_run()):
         # Whatever lies in the bucket, an update goes on with these weights or not at all.
-        return then(known, pinned)
+        return when_known(known, pinned)
     return pulumi.Output.all(known, prerequisites.prepared(prepare)).apply(
         lambda found: boot_config(found[0], names, found[1]).to_json()
     )
@@ -279,7 +281,8 @@ def _capacity(given: Given) -> dict[str, Any]:
         return lambda found: _google(getattr(found.slice, key))
 
     keys = {
-        name: then(given.known(f"slice.{key}"), reader(key)) for key, name in REQUEST_INPUTS.items()
+        name: when_known(given.known(f"slice.{key}"), reader(key))
+        for key, name in REQUEST_INPUTS.items()
     }
     timeouts = given.settings.slice.timeouts
     return keys | {name: _google(getattr(timeouts, key)) for key, name in TIMEOUT_INPUTS.items()}

@@ -9,10 +9,10 @@ import pulumi
 from pulumi_gcp import storage
 
 from tpuflex.components.inputs import inputs_of
-from tpuflex.components.ownership import only_read
+from tpuflex.components.ownership import read_only_options
 from tpuflex.gcloud_commands import make_private
 from tpuflex.google.existing_bucket import made_by_tpuflex
-from tpuflex.inventory.library import READER_TITLE, below
+from tpuflex.inventory.library import READER_TITLE, prefix_condition
 from tpuflex.naming import Names, library_names
 from tpuflex.settings.bucket import ExistingBucket
 from tpuflex.settings.model import StackSettings
@@ -58,7 +58,7 @@ class ExistingWeights(pulumi.ComponentResource):
     ) -> None:
         super().__init__("tpuflex:index:ExistingWeights", name, inputs_of(args), opts)
         child = pulumi.ResourceOptions(parent=self)
-        reading = only_read(self, opts)
+        reading = read_only_options(self, opts)
         bucket = storage.Bucket.get(f"{name}-bucket", args.bucket.name, opts=reading)
         found = pulumi.Output.all(bucket.effective_labels, bucket.uniform_bucket_level_access)
         self.bucket_name = found.apply(lambda seen: require_usable(args, *seen))
@@ -66,7 +66,7 @@ class ExistingWeights(pulumi.ComponentResource):
         grant = storage.BucketIAMMemberConditionArgs(
             title=args.title,
             description="The weights of one endpoint, and nothing else of the bucket",
-            expression=below(args.bucket.name, args.prefix),
+            expression=prefix_condition(args.bucket.name, args.prefix),
         )
         self.grants = tuple(
             storage.BucketIAMMember(

@@ -9,7 +9,7 @@ import pulumi
 from pulumi_gcp import kms
 
 from tpuflex.components.inputs import inputs_of
-from tpuflex.components.ownership import only_read
+from tpuflex.components.ownership import read_only_options
 from tpuflex.google.existing_key import unusable
 
 
@@ -49,7 +49,7 @@ class ExistingKey(pulumi.ComponentResource):
             self.key = pulumi.Output.from_input(args.kms_key)
             self.register_outputs({})
             return
-        found = kms.CryptoKey.get(name, args.kms_key, opts=only_read(self, opts))
+        found = kms.CryptoKey.get(name, args.kms_key, opts=read_only_options(self, opts))
         seen = pulumi.Output.all(found.purpose, found.primaries)
         # Also where a preview does not know one of them: a key that is not known would replace the
         # slice.

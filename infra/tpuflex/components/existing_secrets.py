@@ -9,8 +9,8 @@ import pulumi
 from pulumi_gcp import secretmanager
 
 from tpuflex.components.inputs import inputs_of
-from tpuflex.components.ownership import only_read
-from tpuflex.google.existing_secret import VERSION_TITLE, made_by_tpuflex, this_version
+from tpuflex.components.ownership import read_only_options
+from tpuflex.google.existing_secret import VERSION_TITLE, made_by_tpuflex, version_condition
 from tpuflex.naming import SECRET_ROLES, Names, SecretRole
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.secrets import ExistingSecret, existing_secret_setting, version_setting
@@ -58,7 +58,7 @@ class ExistingSecrets(pulumi.ComponentResource):
         }
         super().__init__("tpuflex:index:ExistingSecrets", name, said, opts)
         child = pulumi.ResourceOptions(parent=self)
-        reading = only_read(self, opts)
+        reading = read_only_options(self, opts)
         found = {
             role: secretmanager.Secret.get(f"{name}-{role}", each.secret, opts=reading)
             for role, each in args.secrets.items()
@@ -122,5 +122,5 @@ def _condition(
     """That the version ``existing`` of ``secret`` is read, which has its project's number; once it
     is seen to be ``usable``."""
     return pulumi.Output.all(secret.name, usable).apply(
-        lambda known: this_version(known[0], existing.number)
+        lambda known: version_condition(known[0], existing.number)
     )

@@ -10,9 +10,9 @@ import pulumi
 from tpuflex.components.inputs import endpoint_inputs
 from tpuflex.components.known_later import (
     empty_findings,
+    known_together,
     secret_finding,
     split,
-    together,
     unplanned_findings,
     with_values,
 )
@@ -57,7 +57,7 @@ class Given:
         Args:
             keys: dotted keys without the namespace, of the table of what may be known later.
         """
-        later = tuple(key for key in together(*keys) if key in self._later)
+        later = tuple(key for key in known_together(*keys) if key in self._later)
         if not later:
             return self.settings
         if later not in self._known:
@@ -67,12 +67,12 @@ class Given:
 
     def is_later(self, *keys: str) -> bool:
         """Whether one of ``keys`` is known only later."""
-        return any(key in self._later for key in together(*keys))
+        return any(key in self._later for key in known_together(*keys))
 
     def inputs(self) -> dict[str, pulumi.Input[Any]]:
         """The sections as the entry of the endpoint in the state shows them."""
         shown = endpoint_inputs(self.settings)
-        values = {key: then(self.known(key), _reader(key)) for key in self._later}
+        values = {key: when_known(self.known(key), _reader(key)) for key in self._later}
         return with_values(shown, values)
 
     def _parsed(self, sections: Mapping[str, object]) -> StackSettings:
@@ -90,7 +90,7 @@ class Given:
         return settings
 
 
-def then(value: pulumi.Input[T], change: Callable[[T], U]) -> pulumi.Input[U]:
+def when_known(value: pulumi.Input[T], change: Callable[[T], U]) -> pulumi.Input[U]:
     """``change`` of ``value``: at once if it is plain, else as soon as it is known."""
     if isinstance(value, pulumi.Output):
         return value.apply(change)
@@ -99,7 +99,7 @@ def then(value: pulumi.Input[T], change: Callable[[T], U]) -> pulumi.Input[U]:
 
 def labels_of(given: Given) -> pulumi.Input[Mapping[str, str]] | None:
     """Labels of the user's, if there are any."""
-    return then(given.known("labels"), lambda found: found.labels) or None
+    return when_known(given.known("labels"), lambda found: found.labels) or None
 
 
 def _open(key: str, value: object) -> pulumi.Output[Any]:

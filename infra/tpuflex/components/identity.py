@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import projects, serviceaccount
 
-from tpuflex.components.given import then
+from tpuflex.components.given import when_known
 from tpuflex.components.inputs import inputs_of
-from tpuflex.components.ownership import description, only_read
+from tpuflex.components.ownership import description, read_only_options
 from tpuflex.gcloud_commands import enable_account
 from tpuflex.inventory.kinds import IMAGES_ROLE, PROJECT_ROLES
 from tpuflex.naming import Names, account_email, owner_in
@@ -65,8 +65,10 @@ class HostIdentity(pulumi.ComponentResource):
         if args.existing is None:
             self._own(name, args)
         else:
-            existing = then(args.existing, lambda it: require_not_own(it, args.names, args.project))
-            self._existing(name, existing, only_read(self, opts))
+            existing = when_known(
+                args.existing, lambda it: require_not_own(it, args.names, args.project)
+            )
+            self._existing(name, existing, read_only_options(self, opts))
         self.register_outputs({"email": self.email})
 
     def _own(self, name: str, args: HostIdentityArgs) -> None:
@@ -104,7 +106,7 @@ class HostIdentity(pulumi.ComponentResource):
         self.account = serviceaccount.Account.get(
             # Not the name of one of its own: an endpoint may move from that to this.
             f"{name}-brought",
-            then(existing, lambda it: it.path),
+            when_known(existing, lambda it: it.path),
             opts=reading,
         )
         found = pulumi.Output.all(self.account.disabled, self.account.description)

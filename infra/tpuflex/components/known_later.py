@@ -106,7 +106,7 @@ def with_values(sections: Mapping[str, object], values: Mapping[str, object]) ->
     return result
 
 
-def together(*keys: str) -> tuple[str, ...]:
+def known_together(*keys: str) -> tuple[str, ...]:
     """``keys`` and those that are known together with them."""
     groups = (next((each for each in _TOGETHER if key in each), (key,)) for key in keys)
     return tuple(dict.fromkeys(key for group in groups for key in group))

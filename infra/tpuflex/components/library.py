@@ -14,9 +14,14 @@ from tpuflex.boot.places import COMPILE_CACHE_PREFIX
 from tpuflex.components.cloud import require_matching_cloud, runs_embedded
 from tpuflex.components.inputs import inputs_of
 from tpuflex.components.ownership import labels
-from tpuflex.components.secrets import kept_in
+from tpuflex.components.secrets import replication_in
 from tpuflex.components.weights import CACHE_DAYS, deletion
-from tpuflex.inventory.library import READER_TITLE, below, listed_and_below, programs_title
+from tpuflex.inventory.library import (
+    READER_TITLE,
+    listed_and_below,
+    prefix_condition,
+    programs_title,
+)
 from tpuflex.naming import LIBRARY_NAME, library_names, programs_key
 from tpuflex.tpu import Provider, StateId
 
@@ -77,7 +82,7 @@ class WeightsLibrary(pulumi.ComponentResource):
             f"{name}-programs",
             secret_id=programs_key(args.project).rpartition("/")[2],
             project=args.project,
-            replication=kept_in(args.regions[0]),
+            replication=replication_in(args.regions[0]),
             labels=labels(names, args.state_id),
             deletion_protection=False,
             # It stays where it was made when another region comes first.
@@ -156,7 +161,7 @@ class LibraryReader(pulumi.ComponentResource):
             condition=storage.BucketIAMMemberConditionArgs(
                 title=args.title,
                 description="The weights of one endpoint, not the others of the library",
-                expression=below(args.bucket, args.prefix),
+                expression=prefix_condition(args.bucket, args.prefix),
             ),
             opts=pulumi.ResourceOptions(parent=self),
         )
@@ -209,7 +214,7 @@ class LibraryPrograms(pulumi.ComponentResource):
         # The writer adds objects, and can neither replace nor delete one.
         on_bucket = (
             ("reader", "objectViewer", listed_and_below(args.bucket, args.prefix)),
-            ("writer", "objectCreator", below(args.bucket, args.prefix)),
+            ("writer", "objectCreator", prefix_condition(args.bucket, args.prefix)),
         )
         self.grants = tuple(
             storage.BucketIAMMember(

@@ -9,9 +9,9 @@ import pulumi
 from pulumi_gcp import compute
 
 from tpuflex.components.egress import EgressArgs, in_region, to_google, to_internet
-from tpuflex.components.given import then
+from tpuflex.components.given import when_known
 from tpuflex.components.inputs import inputs_of
-from tpuflex.components.ownership import description, only_read
+from tpuflex.components.ownership import description, read_only_options
 from tpuflex.gcloud_commands import enable_private_access
 from tpuflex.naming import Names
 from tpuflex.settings.network import Egress, ExistingNetwork
@@ -97,7 +97,9 @@ class Network(pulumi.ComponentResource):
         if args.existing is None:
             subnetworks = self._own(name, args)
         else:
-            subnetworks = (self._existing(name, args, args.existing, only_read(self, opts)),)
+            subnetworks = (
+                self._existing(name, args, args.existing, read_only_options(self, opts)),
+            )
         self.subnetwork = subnetworks[0].name if len(subnetworks) > 1 else self.subnetwork_id
         self.barriers = (
             *subnetworks,
@@ -134,11 +136,11 @@ class Network(pulumi.ComponentResource):
         reading: pulumi.ResourceOptions,
     ) -> compute.Subnetwork:
         """The engine reads the subnetwork, at every plan, and never changes or deletes it."""
-        others = then(existing, lambda it: require_not_own(it, args.names, args.project))
+        others = when_known(existing, lambda it: require_not_own(it, args.names, args.project))
         subnetwork = compute.Subnetwork.get(
             # Not the name of one of its own: an endpoint may move from that to this.
             f"{name}-brought-subnet",
-            then(others, lambda it: it.subnetwork),
+            when_known(others, lambda it: it.subnetwork),
             opts=reading,
         )
         found = pulumi.Output.all(others, subnetwork.network, subnetwork.private_ip_google_access)
@@ -191,7 +193,7 @@ class Network(pulumi.ComponentResource):
             case "google":
                 return to_google(egress)
             case "internet" if args.existing is not None:
-                return to_internet(egress, only=then(args.existing, lambda it: it.subnetwork))
+                return to_internet(egress, only=when_known(args.existing, lambda it: it.subnetwork))
             case "internet":
                 return to_internet(egress)
             case "existing":
@@ -202,7 +204,7 @@ class Network(pulumi.ComponentResource):
         if args.ssh:
             rules.append(("ssh", 22, [IAP_RANGE]))
         if isinstance(args.allowed_cidrs, pulumi.Output) or args.allowed_cidrs:
-            rules.append(("serving", args.serving_port, then(args.allowed_cidrs, list)))
+            rules.append(("serving", args.serving_port, when_known(args.allowed_cidrs, list)))
         # A rule cannot change its network, which pulumi-gcp tries. Who moves from a network of its
         # own gets others before the old ones go; between two existing networks they have one name.
         prefix = "brought-" if args.existing is not None else ""

@@ -10,7 +10,7 @@ import pulumi
 from tpuflex.naming import LABEL_STATE, Names
 
 
-def only_read(
+def read_only_options(
     component: pulumi.ComponentResource, opts: pulumi.ResourceOptions | None
 ) -> pulumi.ResourceOptions:
     """Options of what ``component`` only reads.

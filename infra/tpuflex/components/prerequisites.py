@@ -15,7 +15,7 @@ from tpuflex.components.endpoint_args import Preparation
 from tpuflex.components.existing_key import ExistingKey, ExistingKeyArgs
 from tpuflex.components.existing_secrets import ExistingSecrets, ExistingSecretsArgs
 from tpuflex.components.existing_secrets import require_not_own as require_not_own_secrets
-from tpuflex.components.given import Given, labels_of, then
+from tpuflex.components.given import Given, labels_of, when_known
 from tpuflex.components.identity import HostIdentity, HostIdentityArgs
 from tpuflex.components.inputs import inputs_of
 from tpuflex.components.network import Network, NetworkArgs
@@ -112,13 +112,13 @@ class Prerequisites:
                 project=project,
                 region=region,
                 existing=_existing(given),
-                subnetwork_cidr=then(
+                subnetwork_cidr=when_known(
                     given.known("network.subnetwork_cidr"),
                     lambda found: found.network.subnetwork_cidr,
                 ),
                 subnetwork_cidrs=settings.network.subnetwork_cidrs or None,
                 serving_port=settings.serving.port,
-                allowed_cidrs=then(
+                allowed_cidrs=when_known(
                     given.known("network.allowed_cidrs"),
                     lambda found: found.network.allowed_cidrs,
                 ),
@@ -240,14 +240,14 @@ def _existing(given: Given) -> pulumi.Input[ExistingNetwork] | None:
     """The network that is there already, or is by the time that its name is known."""
     if given.settings.network.makes_network:
         return None
-    return then(given.known("network.name", "network.subnetwork"), _its_network)
+    return when_known(given.known("network.name", "network.subnetwork"), _its_network)
 
 
 def _existing_account(given: Given) -> pulumi.Input[ExistingAccount] | None:
     """The account that is there already, or is by the time that its email is known."""
     if given.settings.identity.existing is None:
         return None
-    return then(given.known("identity.service_account"), _its_account)
+    return when_known(given.known("identity.service_account"), _its_account)
 
 
 def _its_network(settings: StackSettings) -> ExistingNetwork:

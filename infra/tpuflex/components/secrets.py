@@ -70,7 +70,7 @@ class ServingSecrets(pulumi.ComponentResource):
                 f"{name}-{role}",
                 secret_id=secret_id,
                 project=args.project,
-                replication=kept_in(args.region, args.kms_key),
+                replication=replication_in(args.region, args.kms_key),
                 labels=labels(args.names, args.state_id, args.labels),
                 deletion_protection=False,
                 opts=child,
@@ -92,7 +92,7 @@ class ServingSecrets(pulumi.ComponentResource):
         self.register_outputs({"secretIds": self.secret_ids})
 
 
-def kept_in(
+def replication_in(
     region: str, kms_key: pulumi.Input[str] | None = None
 ) -> secretmanager.SecretReplicationArgs:
     """That a secret is stored in ``region`` alone, encrypted by ``kms_key`` if there is one."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
 from tpuflex.deploy.plan import slice_step
-from tpuflex.doctor.capacity import short_beside
+from tpuflex.doctor.capacity import quota_shortage_beside
 from tpuflex.errors import (
     AccessError,
     AlreadyExistsError,
@@ -77,14 +77,16 @@ def look_before_chips(
     if key_unread is not None:
         looks.unchecked.append(Unlisted.of("the key", key_unread))
     if plan.changes:
-        looks.at("the quota for two slices", lambda: filter(None, [short_for_both(cloud, plan)]))
+        looks.at(
+            "the quota for two slices", lambda: filter(None, [hand_over_shortage(cloud, plan)])
+        )
         for each in preparation.looks(reading=True):
             if not looks.at(each.what, each.look) and each.first:
                 break
     return looks.found()
 
 
-def short_for_both(cloud: Connection, plan: EnginePlan) -> str:
+def hand_over_shortage(cloud: Connection, plan: EnginePlan) -> str:
     """A sentence on what the quota lacks for the slice that ``plan`` asks for while the old one
     goes on; empty if there is enough, or if it asks for none beside another.
 
@@ -100,7 +102,7 @@ def short_for_both(cloud: Connection, plan: EnginePlan) -> str:
         return ""
     if status.lifecycle is not Lifecycle.ACTIVE:
         return ""
-    short = short_beside(cloud, str(step.before.get("acceleratorType")), status.zone)
+    short = quota_shortage_beside(cloud, str(step.before.get("acceleratorType")), status.zone)
     if not short:
         return ""
     return (

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from tpuflex.deploy.teardown import Planned, StackTeardown, protected
+from tpuflex.deploy.teardown import Planned, StackTeardown, protected_error
 from tpuflex.duration import format_age
 from tpuflex.engine.state import resources
 from tpuflex.errors import NotFoundError, TpuflexError
@@ -151,7 +151,7 @@ def candidate(
     except TpuflexError as error:
         return replace(found, error=error)
     if planned.serving is not None and not found.refusal:
-        return replace(found, error=protected(planned.serving))
+        return replace(found, error=protected_error(planned.serving))
     return found
 
 

@@ -19,13 +19,13 @@ from tpuflex.engine.backend import backend_url
 from tpuflex.engine.environment import with_own_provider
 from tpuflex.engine.events import EnginePlan
 from tpuflex.engine.state import Stored, pending, resources, state_ids
-from tpuflex.engine.state_files import file_backend, mend_files
+from tpuflex.engine.state_files import file_backend, remove_truncated_files
 from tpuflex.engine.state_lock import ThisMachine, break_locks, locks
 from tpuflex.errors import EngineError, NotFoundError
 from tpuflex.files.trusted import own_directory, write_private
 from tpuflex.inventory.kinds import BUCKET
 from tpuflex.naming import LIBRARY_PROJECT, library_names
-from tpuflex.recovery.lock import sole_recovery
+from tpuflex.recovery.lock import recovery_lock
 from tpuflex.recovery.look import CloudLook
 from tpuflex.recovery.owners import Taken, names
 from tpuflex.recovery.recover import recover
@@ -123,11 +123,11 @@ class LibraryEngine(EngineWork):
         """
         directory = file_backend(backend_url(self.target))
         place, name = directory or self.cloud.stack.project.home, library_stack(self.cloud)
-        with sole_recovery(place, LIBRARY_PROJECT, name, "tpuflex library"):
+        with recovery_lock(place, LIBRARY_PROJECT, name, "tpuflex library"):
             if directory is not None:
                 held = locks(directory, LIBRARY_PROJECT, name)
                 break_locks(held, ThisMachine(), self.report)
-                mend_files(directory, LIBRARY_PROJECT, name)
+                remove_truncated_files(directory, LIBRARY_PROJECT, name)
             yield
 
     def state(self) -> Stored:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.deploy.candidates import Candidate, Selection, candidate
 from tpuflex.deploy.known_stacks import KnownStack
-from tpuflex.deploy.teardown import Left
+from tpuflex.deploy.teardown import Remainder
 from tpuflex.errors import (
     ConflictError,
     IncompleteTeardownError,
@@ -62,7 +62,7 @@ class Result:
     outcome: Outcome
     error: TpuflexError | None = None
     left: Inventory | None = None
-    kept: Left = field(default_factory=Left)
+    kept: Remainder = field(default_factory=Remainder)
 
     @property
     def exit_code(self) -> int:

@@ -138,11 +138,11 @@ def slice_plan(plan: EnginePlan) -> str:
     # Each replacement has an id of its own: that is no reason for it.
     causes = [name for name in step.replaced_for if name != "queuedResourceId"]
     reasons = f" (changed: {', '.join(causes)})" if causes else ""
-    ends = f"; {ENDS_REPLACED}" if goes_on(step) else ""
+    ends = f"; {ENDS_REPLACED}" if is_continued(step) else ""
     return f"{_PREVIEWS.get(step.operation, '')}{reasons}{ends}"
 
 
-def goes_on(step: Step) -> bool:
+def is_continued(step: Step) -> bool:
     """Whether the state goes on with what ``step`` is about, and lets go of what it replaces."""
     return step.ends_replaced and step.operation in {"create", "same", "update"}
 

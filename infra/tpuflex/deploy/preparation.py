@@ -20,7 +20,7 @@ from tpuflex.deploy.secret_versions import (
 )
 from tpuflex.errors import AlreadyExistsError, TpuflexError, WeightsError
 from tpuflex.planning.model_files import left_out_text
-from tpuflex.settings.weights_source import always_the_same
+from tpuflex.settings.weights_source import is_immutable
 from tpuflex.weights.copies import fill_regions, filling_texts, lacking_texts, weights_set
 from tpuflex.weights.library import in_library, require_programs_key
 from tpuflex.weights.push_record import PushedWeights, remember
@@ -319,7 +319,7 @@ def _may_change(cloud: Connection) -> bool:
     weights = cloud.stack.settings.model.weights
     if weights.manifest_sha256 is not None or weights.source is None:
         return False
-    return not always_the_same(weights.source)
+    return not is_immutable(weights.source)
 
 
 def _lost_texts(cloud: Connection, weights: Weights) -> list[str]:

@@ -10,7 +10,7 @@ from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.naming import account_email
 from tpuflex.planning.rates import month_text
 from tpuflex.weights.push_record import is_own, known_manifests
-from tpuflex.weights.removal import Removal, perhaps_under_way, planned_removal, remove
+from tpuflex.weights.removal import Removal, planned_removal, push_may_be_running, remove
 from tpuflex.weights.stack_weights import is_shared, weights_in
 from tpuflex.weights.use import require_right, weights_uses
 
@@ -54,7 +54,7 @@ def planned_purge(weights: StackWeights, served: PlannedWeights | None) -> Remov
             f"No push has written what is in {place}. Nothing was deleted.",
             hint="Leave --purge-weights out.",
         )
-    if removal.manifest is None and perhaps_under_way(removal.written, weights.cloud.now()):
+    if removal.manifest is None and push_may_be_running(removal.written, weights.cloud.now()):
         raise ConflictError(
             f"Something was written in {place} within 24 hours, and there is no manifest: a push"
             " may be under way. Nothing was deleted.",

@@ -72,7 +72,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Away:
+class Interruption:
     """What becomes of an endpoint that runs, and for how long it would be away.
 
     Attributes:
@@ -134,7 +134,7 @@ class Preview:
     after: Run | None
     now: Run | None = None
     unread: str = ""
-    away: Away | None = None
+    away: Interruption | None = None
     base: Base | None = None
     rehearsed: bool = False
     before_chips: BeforeChips = NOTHING_BEFORE
@@ -194,7 +194,9 @@ def running(settings: StackSettings, status: SliceStatus, inputs: Mapping[str, o
     return Run(chips, (status.zone,), duration, cost, status.expires, granted)
 
 
-def away(settings: StackSettings, plan: EnginePlan, status: SliceStatus | None) -> Away | None:
+def interruption_of(
+    settings: StackSettings, plan: EnginePlan, status: SliceStatus | None
+) -> Interruption | None:
     """What ``plan`` does to the endpoint of ``status``; None if it stays, or does not run."""
     step = slice_step(plan)
     if status is None or status.lifecycle is not Lifecycle.ACTIVE or step is None:
@@ -205,7 +207,7 @@ def away(settings: StackSettings, plan: EnginePlan, status: SliceStatus | None) 
     waited = None
     if status.created is not None and status.active_since is not None:
         waited = max(timedelta(0), status.active_since - status.created)
-    return Away(
+    return Interruption(
         deleted_first=step.deleted_first,
         for_good=step.operation == "delete",
         hands_over=step.operation == "replace" and not step.deleted_first and status.ready,
@@ -253,7 +255,7 @@ def preview(cloud: Connection, *, base: Base | None = None, report: Report = sil
         after=asked_for(stack.settings, at),
         now=_now(stack, plan, status),
         unread=unread,
-        away=away(stack.settings, plan.plan, status),
+        away=interruption_of(stack.settings, plan.plan, status),
         base=base,
         rehearsed=stack.rehearsed,
         before_chips=before_chips,

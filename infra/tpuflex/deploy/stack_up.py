@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tpuflex.advice import Advice
 from tpuflex.deploy.apis import require_apis
 from tpuflex.deploy.approval import Approval
-from tpuflex.deploy.before_chips import short_for_both
+from tpuflex.deploy.before_chips import hand_over_shortage
 from tpuflex.deploy.boot import after_failed_boot, slice_before, wait_ready
 from tpuflex.deploy.ownership import require_containers_owned, require_free_names
 from tpuflex.deploy.plan import StackPlan
@@ -170,7 +170,7 @@ def up(
 def _warn_of_quota(cloud: Connection, plan: StackPlan, report: Report) -> None:
     """Say before the consent if the quota is not enough for two slices and the plan takes two."""
     with suppress(AccessError, ApiError):  # then the request says it
-        if short := short_for_both(cloud, plan.plan):
+        if short := hand_over_shortage(cloud, plan.plan):
             report(f"  warning  `up` {short}.")
 
 

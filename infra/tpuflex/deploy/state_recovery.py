@@ -14,12 +14,12 @@ from tpuflex.deploy.stack_run import StackRun
 from tpuflex.engine.backend import backend_url
 from tpuflex.engine.events import name_of
 from tpuflex.engine.state import known_ids, state_ids
-from tpuflex.engine.state_files import file_backend, mend_files
+from tpuflex.engine.state_files import file_backend, remove_truncated_files
 from tpuflex.engine.state_lock import Lock, ThisMachine, break_locks, locks
 from tpuflex.errors import AccessError, ApiError, EngineError, TpuflexError
-from tpuflex.recovery.lock import sole_recovery
+from tpuflex.recovery.lock import recovery_lock
 from tpuflex.recovery.look import CloudLook
-from tpuflex.recovery.owners import taken
+from tpuflex.recovery.owners import find_taken
 from tpuflex.recovery.recover import recover as settle
 from tpuflex.recovery.report import Recovery, counted
 from tpuflex.recovery.take_over import TakeOver
@@ -111,7 +111,7 @@ def recover(cloud: Connection, report: Report = silent, *, take_over: bool = Fal
     stack = cloud.stack
     stack_run = StackRun(cloud, report)
     directory = file_backend(backend_url(stack_run.target)) or stack.project.home
-    with sole_recovery(directory, stack.project.name, stack.name):
+    with recovery_lock(directory, stack.project.name, stack.name):
         return _recover_alone(cloud, stack_run, take_over)
 
 
@@ -124,7 +124,9 @@ def _recover_alone(cloud: Connection, stack_run: StackRun, take_over: bool) -> R
             return Recovered(stack, cleared)
         stack_run.engine.create()  # its state was lost, but not its resources
     apis = cloud.apis()
-    adoption = TakeOver(functools.partial(taken, apis), stack.names.owner) if take_over else None
+    adoption = (
+        TakeOver(functools.partial(find_taken, apis), stack.names.owner) if take_over else None
+    )
     own = state_ids(stack_run.engine.deployment())
     look = CloudLook(apis, own)
     try:
@@ -144,7 +146,7 @@ def _recover_alone(cloud: Connection, stack_run: StackRun, take_over: bool) -> R
 def _refusal(cloud: Connection, stack_run: StackRun) -> TpuflexError | None:
     """As `up` refuses, if another state of the stack has made what the program would create."""
     known = known_ids(stack_run.engine.deployment())
-    found = taken(cloud.apis(), stack_run.engine.preview().steps)
+    found = find_taken(cloud.apis(), stack_run.engine.preview().steps)
     others = [each for each in found if each.id not in known]
     ours = any(each.marker.owner == cloud.stack.names.owner for each in others)
     return taken_error(cloud, others) if ours else None
@@ -162,7 +164,7 @@ def clear_state(stack_run: StackRun, stack: Stack) -> Cleared:
     project = stack.project.name
     held = locks(directory, project, stack.name)
     broken = break_locks(held, ThisMachine(), stack_run.report)
-    return Cleared(broken, mend_files(directory, project, stack.name))
+    return Cleared(broken, remove_truncated_files(directory, project, stack.name))
 
 
 def _unsettled(recovery: Recovery, stack: Stack) -> EngineError:

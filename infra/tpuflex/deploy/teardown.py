@@ -14,8 +14,8 @@ from tpuflex.deploy.purge import planned_copies, planned_purge, purge
 from tpuflex.deploy.stack_run import StackRun
 from tpuflex.deploy.teardown_proof import (
     Keeper,
-    Kept,
-    kept,
+    KeptResource,
+    kept_resources,
     prove_empty,
     refuse_foreign,
     refuse_unknown,
@@ -75,7 +75,7 @@ class Planned:
     has_state: bool
     plan: EnginePlan
     before: Inventory
-    not_deleted: tuple[Kept, ...]
+    not_deleted: tuple[KeptResource, ...]
 
     @property
     def nothing(self) -> bool:
@@ -117,7 +117,7 @@ class Planned:
         return _protected(self.not_deleted)
 
     @property
-    def serving(self) -> Kept | None:
+    def serving(self) -> KeptResource | None:
         """The slice that serves, and that ``deletion_protection`` keeps with all it needs."""
         keepers = (each for each in self.not_deleted if each.keeper is Keeper.DELETION_PROTECTION)
         return next(keepers, None)
@@ -132,7 +132,7 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class Remainder:
     """What a teardown leaves of what outlives the stack.
 
     Attributes:
@@ -152,12 +152,12 @@ class StackTeardown:
         self._report = report
         self._run = StackRun(cloud, report)
 
-    def kept(self, planned: Planned) -> Left:
+    def kept(self, planned: Planned) -> Remainder:
         """What outlives the stack, and is left after the teardown."""
         home = StackWeights(self._cloud)
         kept = kept_weights(home)
         line = kept_line(home, kept, planned.served)
-        return Left(kept, line)
+        return Remainder(kept, line)
 
     def look(self) -> Planned:
         """What it would do.
@@ -169,7 +169,7 @@ class StackTeardown:
         engine = self._run.engine
         has_state = engine.exists()
         mine = ownership_of(self._cloud, engine.deployment() if has_state else {})
-        not_deleted = kept(mine.deployment.get("resources") or ())
+        not_deleted = kept_resources(mine.deployment.get("resources") or ())
         plan = EnginePlan(())
         if has_state:
             plan = engine.preview_destroy(keep_protected=_protected(not_deleted))
@@ -264,7 +264,7 @@ class Down:
 
     plan: DownPlan
     left: Inventory
-    kept: Left
+    kept: Remainder
     purged: tuple[tuple[StackWeights, Removal], ...] = ()
     failed: TpuflexError | None = None
 
@@ -324,7 +324,7 @@ def down(
     teardown = StackTeardown(cloud, report)
     planned = teardown.look()
     if planned.serving is not None:
-        raise protected(planned.serving)
+        raise protected_error(planned.serving)
     plan = _plan(cloud, planned, purge_weights=purge_weights)
     report(plan)
     if not plan.nothing:
@@ -362,7 +362,7 @@ def _copies(of: Sequence[tuple[StackWeights, Removal]]) -> list[dict[str, object
     return [{"bucket": there.bucket, **removal.to_json()} for there, removal in of]
 
 
-def protected(serving: Kept) -> ConflictError:
+def protected_error(serving: KeptResource) -> ConflictError:
     """The error for a slice that serves and is protected. It is raised before anything is deleted:
     the provider would refuse only after other resources are gone."""
     return ConflictError(
@@ -400,7 +400,7 @@ def _document(planned: Planned, inventory: Inventory) -> dict[str, object]:
     }
 
 
-def _protected(not_deleted: Iterable[Kept]) -> bool:
+def _protected(not_deleted: Iterable[KeptResource]) -> bool:
     return any(each.keeper is Keeper.PROTECT for each in not_deleted)
 
 

@@ -35,7 +35,7 @@ class Keeper(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptResource:
     """One resource that is kept.
 
     Attributes:
@@ -61,7 +61,7 @@ class Kept:
         return f"{self.id or self.urn} ({self.keeper}: {self.remedy})"
 
 
-def kept(resources: Iterable[Mapping[str, object]]) -> tuple[Kept, ...]:
+def kept_resources(resources: Iterable[Mapping[str, object]]) -> tuple[KeptResource, ...]:
     """Everything among ``resources`` (as the engine stores them) that will not be deleted."""
     found = []
     for resource in resources:
@@ -69,7 +69,9 @@ def kept(resources: Iterable[Mapping[str, object]]) -> tuple[Kept, ...]:
             continue
         keeper = _keeper(resource)
         if keeper is not None:
-            found.append(Kept(keeper, str(resource.get("urn")), str(resource.get("id") or "")))
+            found.append(
+                KeptResource(keeper, str(resource.get("urn")), str(resource.get("id") or ""))
+            )
     return tuple(found)
 
 
@@ -96,7 +98,7 @@ def prove_empty(
     *,
     timing: Timing,
     project: str,
-    kept: tuple[Kept, ...] = (),
+    kept: tuple[KeptResource, ...] = (),
 ) -> Inventory:
     """Take the inventory until nothing of ours is in it, and give the last one.
 

@@ -67,7 +67,7 @@ def _examine_quota(cloud: ExaminedCloud) -> tuple[Check, ...]:
     return quota_checks(_wanted(cloud), _quota(cloud))
 
 
-def short_beside(connection: Connection, accelerator: str, zone: str) -> str:
+def quota_shortage_beside(connection: Connection, accelerator: str, zone: str) -> str:
     """What is wrong with the quota if the slice of the stack is asked for while one of
     ``accelerator`` goes on in ``zone``; empty if there is enough for both.
 

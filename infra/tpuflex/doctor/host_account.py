@@ -17,7 +17,7 @@ from tpuflex.gcloud_commands import (
     grant_on_bucket,
     grant_on_secret,
 )
-from tpuflex.google.held_permissions import Held, held
+from tpuflex.google.held_permissions import HeldPermissions, held_permissions
 from tpuflex.google.paging import entries, objects
 from tpuflex.google.project import POLICY
 from tpuflex.google.reading import Unread, attempt, attempt_if_there
@@ -96,7 +96,7 @@ def account_checks(cloud: ExaminedCloud) -> list[Check]:
         return []
     apis = cloud.apis
     found = attempt_if_there(lambda: apis.iam.call("GET", f"/v1/{existing.path}"))
-    acts = attempt(lambda: held(apis.iam, f"/v1/{existing.path}", [ACT_AS]))
+    acts = attempt(lambda: held_permissions(apis.iam, f"/v1/{existing.path}", [ACT_AS]))
     needed = tuple(_needed(cloud.connection))
     policies = {
         resource: _policy(apis, cloud.project, resource)
@@ -160,7 +160,7 @@ def _policy(apis: Apis, project: str, resource: str) -> JsonObject | Unread | No
 
 
 def account_check(
-    email: str, project: str, found: JsonObject | Unread | None, acts: Held | Unread
+    email: str, project: str, found: JsonObject | Unread | None, acts: HeldPermissions | Unread
 ) -> Check:
     """Whether hosts can be given the account.
 

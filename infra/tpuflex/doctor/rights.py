@@ -11,7 +11,7 @@ from tpuflex.doctor.host_account import ACT_AS
 from tpuflex.doctor.side_by_side import Examination
 from tpuflex.errors import AccessError
 from tpuflex.google.existing_bucket import IN_A_BUCKET, held_in
-from tpuflex.google.held_permissions import Held, held
+from tpuflex.google.held_permissions import HeldPermissions, held_permissions
 from tpuflex.google.reading import RESOURCE_MANAGER, Unread, attempt
 from tpuflex.naming import HF_TOKEN, TLS_CERTIFICATE, account_email
 from tpuflex.roles.refusal import grants
@@ -40,20 +40,20 @@ def _examine(cloud: ExaminedCloud) -> tuple[Check, ...]:
     return permission_checks(cloud.project, stacks, found, bucket=bucket)
 
 
-def _held(cloud: ExaminedCloud, permissions: Collection[str]) -> Held:
+def _held(cloud: ExaminedCloud, permissions: Collection[str]) -> HeldPermissions:
     """What the caller may do in the project, and as the hosts' account, which can be granted
     on that account alone."""
     project = cloud.project
-    found = held(cloud.manager, f"/v1/projects/{project}", permissions)
-    found = Held(found.permissions | _held_in_bucket(cloud, permissions), found.untold)
+    found = held_permissions(cloud.manager, f"/v1/projects/{project}", permissions)
+    found = HeldPermissions(found.permissions | _held_in_bucket(cloud, permissions), found.untold)
     if ACT_AS not in permissions or ACT_AS in found.permissions:
         return found
     email = account_email(cloud.connection.stack.names.service_account_id(), project)
     path = f"/v1/projects/{project}/serviceAccounts/{email}"
-    on_account = attempt(lambda: held(cloud.api(cloud.endpoints.iam), path, [ACT_AS]))
+    on_account = attempt(lambda: held_permissions(cloud.api(cloud.endpoints.iam), path, [ACT_AS]))
     if isinstance(on_account, Unread):  # not made yet, mostly
         return found
-    return Held(found.permissions | on_account.permissions, found.untold)
+    return HeldPermissions(found.permissions | on_account.permissions, found.untold)
 
 
 def _held_in_bucket(cloud: ExaminedCloud, permissions: Collection[str]) -> frozenset[str]:
@@ -105,7 +105,7 @@ def all_needed(stacks: Collection[When]) -> frozenset[str]:
 
 
 def permission_checks(
-    project: str, stacks: Collection[When], held: Held | Unread, *, bucket: str = ""
+    project: str, stacks: Collection[When], held: HeldPermissions | Unread, *, bucket: str = ""
 ) -> tuple[Check, ...]:
     """Whether the caller may do what each command does.
 
@@ -127,7 +127,11 @@ def permission_checks(
 
 
 def _check(
-    project: str, command: Command, needed: dict[str, str], held: Held | Unread, bucket: str
+    project: str,
+    command: Command,
+    needed: dict[str, str],
+    held: HeldPermissions | Unread,
+    bucket: str,
 ) -> Check:
     subject = Subject(Group.PERMISSIONS, f"tpuflex {command}")
     if isinstance(held, Unread):

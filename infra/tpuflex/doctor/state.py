@@ -15,7 +15,7 @@ from tpuflex.advice import Advice
 from tpuflex.doctor.check import Check, Group, Subject
 from tpuflex.doctor.side_by_side import Examination
 from tpuflex.engine.backend import asked_backend
-from tpuflex.engine.state_files import damage, file_backend
+from tpuflex.engine.state_files import damage_error, file_backend
 from tpuflex.engine.state_lock import (
     LockHolder,
     Owner,
@@ -110,7 +110,7 @@ def _examine(machine: Machine, stack: Stack) -> Sequence[Check]:
     if directory is None:
         return [backend_check(url), lock_elsewhere_check()]
     problem = _directory_problem(directory, ours=directory.is_relative_to(stack.project.home))
-    problem = problem or damage({"PULUMI_BACKEND_URL": url})
+    problem = problem or damage_error({"PULUMI_BACKEND_URL": url})
     held = attempt(lambda: locks(directory, stack.project.name, stack.name))
     return [
         backend_check(problem or url),

@@ -14,7 +14,7 @@ from tpuflex.engine.commands import Target
 from tpuflex.engine.environment import without_scheme
 from tpuflex.engine.failure import failure, unreadable
 from tpuflex.engine.find import Engine
-from tpuflex.engine.state_files import damage
+from tpuflex.engine.state_files import damage_error
 from tpuflex.errors import EngineError, Finding, NotFoundError, SettingsError
 from tpuflex.settings.opened import ENVIRONMENT, ONLY_CLOUD, OpenedConfig
 
@@ -130,6 +130,6 @@ def _run(target: Target, *arguments: str) -> str:
     try:
         return process.run([*arguments], str(target.root), {}).stdout
     except CommandError as error:
-        if unreadable(process.stderr) and (broken := damage(target.environ)) is not None:
+        if unreadable(process.stderr) and (broken := damage_error(target.environ)) is not None:
             raise broken from error
         raise failure(" ".join(arguments), (), process.stderr) from error

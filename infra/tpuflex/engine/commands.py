@@ -17,7 +17,7 @@ from tpuflex.engine.environment import is_own_provider_notice
 from tpuflex.engine.events import Note, RunProgress, Step, progress_of
 from tpuflex.engine.failure import ProgramFailures, failure, less_than_planned, unreadable
 from tpuflex.engine.find import Engine
-from tpuflex.engine.state_files import damage, has_state
+from tpuflex.engine.state_files import damage_error, has_state
 from tpuflex.errors import EngineError, InterruptedByUser, NotFoundError
 from tpuflex.project import PULUMI_FILE, stack_directory
 from tpuflex.settings.read import read_document
@@ -179,7 +179,7 @@ class EngineCommands:
             raise self._failures.errors[0] from cause
         if isinstance(cause, OSError):
             raise EngineError(f"{self._target.engine.path} cannot be run: {cause.strerror}.")
-        if unreadable(stderr) and (broken := damage(self._target.environ)) is not None:
+        if unreadable(stderr) and (broken := damage_error(self._target.environ)) is not None:
             raise broken from cause
         raise failure(name, self._notes, stderr) from cause
 

@@ -15,7 +15,7 @@ from typing import ParamSpec, TypeVar
 from tpuflex import gcloud_commands, sentences
 from tpuflex.advice import Advice
 from tpuflex.both_ends import both_ends_of_lines
-from tpuflex.codes import Code, deciding
+from tpuflex.codes import Code, deciding_code
 from tpuflex.engine.events import Note, Step
 from tpuflex.errors import (
     AccessError,
@@ -191,7 +191,7 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
                 command=command,
             ),
         )
-    code = deciding(problem.code for problem in problems)
+    code = deciding_code(problem.code for problem in problems)
     if operation == "destroy" and code is Code.NOT_GONE:
         return IncompleteTeardownError(
             text, hint=Advice("Run `{down}` again: it goes on where this one stopped.")

@@ -98,7 +98,7 @@ def is_provider(resource: Stored) -> bool:
     return str(resource.get("type", "")).startswith(PROVIDER_TYPE)
 
 
-def living(deployment: Stored, urn: str) -> Stored | None:
+def live_resource(deployment: Stored, urn: str) -> Stored | None:
     """The resource of ``urn`` that is neither marked for deletion nor a reminder that it was
     deleted to be replaced."""
     found = (r for r in resources(deployment) if r["urn"] == urn)
@@ -119,7 +119,7 @@ def doubles(deployment: Stored) -> list[Stored]:
         for resource in resources(deployment)
         if resource.get("delete")
         and is_cloud(resource)
-        and (now := living(deployment, resource["urn"])) is not None
+        and (now := live_resource(deployment, resource["urn"])) is not None
         and same_id(now.get("id"), resource.get("id"))
     ]
 
@@ -150,13 +150,13 @@ def with_pending(deployment: Stored, operations: Iterable[Stored]) -> Stored:
     return {**deployment, "pending_operations": [*pending(deployment), *operations]}
 
 
-def begun(resource: Stored) -> Stored:
+def pending_creation(resource: Stored) -> Stored:
     """The pending creation of ``resource``, as the engine writes one down: without an id."""
     without_id = {key: value for key, value in resource.items() if key != "id"}
     return {"resource": without_id, "type": "creating"}
 
 
-def settled(deployment: Stored, asked: Mapping[str, Mapping[str, Any]]) -> Stored:
+def with_asked_inputs(deployment: Stored, asked: Mapping[str, Mapping[str, Any]]) -> Stored:
     """``deployment`` with what the program asked for, where an import cannot know it.
 
     Args:
@@ -188,7 +188,7 @@ def referenced(resource: Stored, others: Iterable[Stored]) -> list[str]:
     ]
 
 
-def lacking(resource: Stored, deployment: Stored) -> list[str]:
+def missing_parents(resource: Stored, deployment: Stored) -> list[str]:
     """URNs of parent and provider of ``resource`` that ``deployment`` does not have."""
     known = {r["urn"] for r in resources(deployment)}
     needed = [resource.get("parent") or "", provider_urn(resource)]

@@ -21,7 +21,7 @@ def file_backend(url: str) -> Path | None:
     return Path(parts.netloc + parts.path or "~").expanduser()
 
 
-def mend_files(backend: Path, project: str, stack: str) -> tuple[Path, ...]:
+def remove_truncated_files(backend: Path, project: str, stack: str) -> tuple[Path, ...]:
     """Remove the files of a stack that a kill has truncated, and return them.
 
     Beside each file the backend keeps ``FILE.attrs``, and it writes that in place: a kill
@@ -73,7 +73,7 @@ def has_state(environ: Mapping[str, str], project: str, stack: str) -> bool | No
     return any((stacks / f"{file}{ending}").is_file() for file in files for ending in ("", ".gz"))
 
 
-def damage(environ: Mapping[str, str]) -> EngineError | None:
+def damage_error(environ: Mapping[str, str]) -> EngineError | None:
     """The error for a state file that was cut short or damaged, with what restores it; None if all
     are whole, or not in files.
 

@@ -22,7 +22,7 @@ from tpuflex.errors import (
     ServiceDisabledError,
     TpuflexError,
 )
-from tpuflex.google.held_permissions import held
+from tpuflex.google.held_permissions import held_permissions
 
 if TYPE_CHECKING:
     from tpuflex.google.transport import Api
@@ -40,7 +40,10 @@ def may_read_buckets(resourcemanager: Api, project: str) -> bool:
         project: project id.
     """
     try:
-        return _READ in held(resourcemanager, f"/v1/projects/{project}", (_READ,)).permissions
+        return (
+            _READ
+            in held_permissions(resourcemanager, f"/v1/projects/{project}", (_READ,)).permissions
+        )
     except TpuflexError:
         return False
 

@@ -28,7 +28,7 @@ def version_title(owner: str) -> str:
     return f"{VERSION_TITLE}_{owner}"
 
 
-def this_version(secret: str, number: int) -> str:
+def version_condition(secret: str, number: int) -> str:
     """The condition that version ``number`` is read of ``secret``, which Secret Manager names with
     its project's number (https://cloud.google.com/iam/docs/conditions-resource-attributes)."""
     return f"resource.name == '{secret}/versions/{number}'"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldPermissions:
     """What the API says of the caller's permissions.
 
     Attributes:
@@ -27,7 +27,7 @@ class Held:
     untold: frozenset[str] = frozenset()
 
 
-def held(api: Api, resource: str, permissions: Iterable[str]) -> Held:
+def held_permissions(api: Api, resource: str, permissions: Iterable[str]) -> HeldPermissions:
     """Which of ``permissions`` the caller has on ``resource``.
 
     https://cloud.google.com/resource-manager/reference/rest/v1/projects/testIamPermissions. One
@@ -45,7 +45,7 @@ def held(api: Api, resource: str, permissions: Iterable[str]) -> Held:
     """
     asked = sorted(permissions)
     try:
-        return Held(_held(api, resource, asked))
+        return HeldPermissions(_held(api, resource, asked))
     except ApiError as error:
         if error.status != 400:
             raise
@@ -59,7 +59,7 @@ def held(api: Api, resource: str, permissions: Iterable[str]) -> Held:
             if error.status != 400:
                 raise
             untold.update(part)
-    return Held(frozenset(had), frozenset(untold))
+    return HeldPermissions(frozenset(had), frozenset(untold))
 
 
 def _held(api: Api, resource: str, permissions: list[str]) -> frozenset[str]:

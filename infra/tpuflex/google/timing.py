@@ -31,7 +31,7 @@ _STEADY: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOT
 _PATIENCE = 2.0
 
 
-def steady() -> float:
+def boottime_seconds() -> float:
     """Seconds on a clock that is never set and that goes on while the machine is suspended."""
     return time.monotonic() if _STEADY is None else time.clock_gettime(_STEADY)
 
@@ -58,7 +58,7 @@ class Timing:
     @classmethod
     def real(cls, stop: threading.Event) -> Timing:
         """The machine's clocks; pauses end at once when ``stop`` is set."""
-        return cls(steady, time.time, stop.wait, random.random)
+        return cls(boottime_seconds, time.time, stop.wait, random.random)
 
     @classmethod
     def of_environment(cls, environ: Mapping[str, str], stop: threading.Event) -> Timing:
@@ -76,7 +76,7 @@ class Timing:
         began = _number(ORIGIN_VARIABLE, machine) if machine else time.time()
         origin = _number(ORIGIN_VARIABLE, cloud) if cloud else began
         return cls(
-            monotonic=lambda: steady() * speed,
+            monotonic=lambda: boottime_seconds() * speed,
             wall=lambda: origin + (time.time() - began) * speed,
             pause=lambda seconds: stop.wait(seconds / speed),
             jitter=random.random,

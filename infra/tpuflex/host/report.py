@@ -169,7 +169,7 @@ READY = "READY"
 AT_ONCE = ("image", "weights")
 
 
-def together(seconds: Mapping[str, float]) -> float:
+def wall_seconds(seconds: Mapping[str, float]) -> float:
     """Seconds of all phases: of image and weights, which go on at once, the longer."""
     both = [seconds[name] for name in AT_ONCE if name in seconds]
     return sum(seconds.values()) - sum(both) + max(both, default=0.0)

@@ -56,7 +56,7 @@ def programs_title(owner: str) -> str:
     return f"{PROGRAMS_TITLE}_{owner}"
 
 
-def below(bucket: str, prefix: str) -> str:
+def prefix_condition(bucket: str, prefix: str) -> str:
     """The condition that an object is below ``prefix`` (without a slash at the end; empty for every
     object)
     (https://cloud.google.com/iam/docs/conditions-attribute-reference#resource-name)."""
@@ -67,7 +67,7 @@ def below(bucket: str, prefix: str) -> str:
 def listed_and_below(bucket: str, prefix: str) -> str:
     """The condition that an object is below ``prefix``, or that it is the bucket that is asked,
     as where objects are listed: by their names, also those of others."""
-    return f"resource.name == 'projects/_/buckets/{bucket}' || {below(bucket, prefix)}"
+    return f"resource.name == 'projects/_/buckets/{bucket}' || {prefix_condition(bucket, prefix)}"
 
 
 @dataclass(frozen=True, slots=True)

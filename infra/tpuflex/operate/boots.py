@@ -18,7 +18,7 @@ from pulumi_plugin.printable import printable
 from tpuflex.advice import Advice
 from tpuflex.errors import NotFoundError
 from tpuflex.google.cloud_logging import LOG, RETENTION_DAYS, BootEntry, boot_entries
-from tpuflex.host.report import PHASES, READY, REPORT, HostReport, host_report, together
+from tpuflex.host.report import PHASES, READY, REPORT, HostReport, host_report, wall_seconds
 
 if TYPE_CHECKING:
     from tpuflex.stack.connection import Connection
@@ -62,7 +62,7 @@ class Boot:
     @property
     def total(self) -> float:
         """Seconds of all phases that have ended."""
-        return round(together(self.seconds), 1)
+        return round(wall_seconds(self.seconds), 1)
 
     def to_json(self) -> dict[str, object]:
         """The document under ``boots`` that ``tpuflex logs --boots --json`` prints."""

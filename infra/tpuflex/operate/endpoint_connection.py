@@ -225,7 +225,7 @@ def tls_session(fingerprint: str) -> requests.Session:
     return session
 
 
-def in_clear(cloud: Connection, endpoint: str) -> str:
+def clear_text_refusal(cloud: Connection, endpoint: str) -> str:
     """Why ``endpoint`` is not sent the API key: the stack has a certificate, and it would go over
     the network in clear. Empty for one that may have it."""
     if TLS_CERTIFICATE not in cloud.stack.settings.secrets.roles or endpoint.startswith("https://"):
@@ -246,14 +246,14 @@ def session(cloud: Connection, endpoint: str) -> requests.Session:
         endpoint: base URL, of a tunnel's local end where there is one.
 
     Raises:
-        AccessError: the key would be sent in clear; as :func:`in_clear`.
+        AccessError: the key would be sent in clear; as :func:`clear_text_refusal`.
         TpuflexError: the certificate cannot be had, or used.
     """
     if TLS_CERTIFICATE not in cloud.stack.settings.secrets.roles:
         plain = direct_session()
         plain.mount("http://", OwnersAdapter())
         return plain
-    if why := in_clear(cloud, endpoint):
+    if why := clear_text_refusal(cloud, endpoint):
         raise AccessError(why)
     pem = cloud.secrets.access(cloud.secret_version(TLS_CERTIFICATE))
     return tls_session(read_certificate(pem, datetime.now(UTC)).fingerprint)
@@ -318,7 +318,7 @@ def require_gcloud(command: GcloudCommand, environ: Mapping[str, str]) -> tuple[
     return (gcloud.program, *command.words[1:])
 
 
-def kept_up(run: Callable[[], int], cloud: Connection, report: Report) -> int:
+def reconnecting(run: Callable[[], int], cloud: Connection, report: Report) -> int:
     """Run a connection again whenever it breaks off after it has held for a while.
 
     gcloud itself tries ten times to connect, and again after a break; one that ends sooner has a

@@ -13,8 +13,8 @@ from tpuflex.gcloud_commands import held_tunnel
 from tpuflex.gcloud_commands import ssh as ssh_command
 from tpuflex.operate.endpoint_connection import (
     host_status,
-    kept_up,
     not_there,
+    reconnecting,
     require_gcloud,
     tunnel_environment,
 )
@@ -100,4 +100,4 @@ def tunnel(cloud: Connection, local_port: int | None = None, report: Report = si
                 raise
         return process.returncode
 
-    return kept_up(hold, cloud, report)
+    return reconnecting(hold, cloud, report)

@@ -21,7 +21,7 @@ from tpuflex.gcloud_commands import host_log
 from tpuflex.google.cloud_logging import LOG, RETENTION_DAYS, BootEntry, boot_entries, last_boot
 from tpuflex.operate.endpoint_connection import (
     host_status,
-    kept_up,
+    reconnecting,
     require_gcloud,
     tunnel_environment,
 )
@@ -172,7 +172,7 @@ def _over_ssh(
             said.join()
         return process.returncode
 
-    code = kept_up(read, cloud, report) if follow else read()
+    code = reconnecting(read, cloud, report) if follow else read()
     return HostLog(str(command), tuple(lines), exit_code=code)
 
 

@@ -14,7 +14,7 @@ from typing import IO
 
 from pulumi_plugin.peer import listens, refusal
 from tpuflex.errors import AccessError
-from tpuflex.operate.tunnel_failure import is_hopeless, tunnel_failure
+from tpuflex.operate.tunnel_failure import is_final, tunnel_failure
 
 #: Seconds for a tunnel to open. gcloud starts twice (3 s each), registers a key with OS Login, and
 #: tries again every 5 s while the key is not known to the host.
@@ -74,7 +74,7 @@ def _await_listening(
     deadline = time.monotonic() + within
 
     def ended() -> bool:
-        return process.poll() is not None or is_hopeless(_words(said))
+        return process.poll() is not None or is_final(_words(said))
 
     if not await_own_port(port, lambda: ended() or time.monotonic() > deadline):
         raise tunnel_failure(_words(said), project, after="" if ended() else f"{within:.0f} s")

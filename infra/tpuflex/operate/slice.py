@@ -294,7 +294,7 @@ def slice_status(
     order, reports = ranked(found), {}
     if sum(each.lifecycle is Lifecycle.ACTIVE for each in order) > 1:
         reports = _reports(order, tpu)
-        order = served_first(order, reports, at)
+        order = serving_first(order, reports, at)
     first, *rest = order
     status = SliceStatus.of(first, others=rest, reports=reports)
     if not status.node_state:
@@ -306,7 +306,7 @@ def slice_status(
         return replace(status, unread=error.message)
 
 
-def served_first(
+def serving_first(
     order: Iterable[Snapshot], reports: Mapping[RequestName, HostReport | None], at: float
 ) -> list[Snapshot]:
     """``order`` with what serves before what does not: while one slice hands over to another, the

@@ -141,7 +141,7 @@ def tunnel_failure(said: str, project: str, *, after: str = "") -> TpuflexError:
     )
 
 
-def is_hopeless(said: str) -> bool:
+def is_final(said: str) -> bool:
     """Whether gcloud, which still tries, has said what it will say again."""
     return any(
         cause.hopeless and len([*cause.said.finditer(said)]) >= cause.hopeless for cause in _CAUSES

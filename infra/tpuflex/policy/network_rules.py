@@ -13,9 +13,9 @@ from tpuflex.policy.planned import (
     GCP_TPUS,
     MACHINES,
     Planned,
+    is_true,
     leaves,
     many,
-    switched_on,
     unknown,
 )
 from tpuflex.policy.violations import Breach
@@ -158,7 +158,7 @@ def external_addresses(planned: Planned) -> Iterator[Breach]:
                 continue
             if unknown(value):
                 yield Breach(f"{path} is known only after the update", _PRIVATE, advisory=True)
-            elif switched_on(value):
+            elif is_true(value):
                 yield Breach(f"{path} gives the hosts external addresses", _PRIVATE)
     if planned.type in MACHINES:
         for index, interface in enumerate(many(planned.inputs.get("networkInterfaces"))):
@@ -231,7 +231,7 @@ def missing_targets(planned: Planned) -> Iterator[Breach]:
 def _admission(planned: Planned) -> _Admission | None:
     """What ``planned`` lets in; None if it is no rule, or lets nothing in."""
     inputs = planned.inputs
-    if switched_on(inputs.get("disabled")) or _egress(inputs):
+    if is_true(inputs.get("disabled")) or _egress(inputs):
         return None
     if planned.type == FIREWALL:
         if not many(inputs.get("allows")):

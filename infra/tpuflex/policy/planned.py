@@ -69,7 +69,7 @@ def secret(value: object) -> bool:
     return value == MASKED
 
 
-def switched_on(value: object) -> bool:
+def is_true(value: object) -> bool:
     """Whether ``value`` means true, as YAML programs and providers spell it, too."""
     return value is True or (isinstance(value, str) and value.strip().lower() == "true")
 

@@ -11,10 +11,10 @@ from tpuflex.policy.planned import (
     MACHINES,
     Planned,
     everybody,
+    is_true,
     leaves,
     many,
     secret,
-    switched_on,
     unknown,
 )
 from tpuflex.policy.violations import Breach
@@ -130,7 +130,7 @@ def object_acls(planned: Planned) -> Iterator[Breach]:
         yield Breach(
             "uniformBucketLevelAccess is known only after the update", remedy, advisory=True
         )
-    elif not switched_on(value):
+    elif not is_true(value):
         yield Breach(f"uniformBucketLevelAccess is {'absent' if value is None else 'off'}", remedy)
 
 

@@ -24,9 +24,9 @@ from tpuflex.queued_resource.outcomes import PROTECTED, RUN_ACCEPTED, TABLE, UNP
 from tpuflex.queued_resource.outputs import (
     DRAINS_UNTIL,
     TAKES_OVER_FROM,
+    predecessor,
     recorded_lifecycle,
     remaining,
-    taken_over,
 )
 from tpuflex.queued_resource.rows import OnChange
 from tpuflex.queued_resource.snapshot import parse_time
@@ -114,7 +114,7 @@ def resource_diff(
         notes.append(DiffNote(renewal.text))
     if where is not None and where in _REPLACED:
         notes.append(DiffNote(str(TABLE[_condition(where, outputs)].up.text)))
-    serving = taken_over(outputs)
+    serving = predecessor(outputs)
     if serving:
         notes.append(DiffNote(_unproven(serving)))
         # What never served hands nothing over, and its quota is needed.

@@ -27,7 +27,7 @@ from tpuflex.provider.read import labels_of
 from tpuflex.provider.stages import Action, Event, Stage, row_of
 from tpuflex.queued_resource.name import RequestName
 from tpuflex.queued_resource.outcomes import PROTECTED, UNPROTECT
-from tpuflex.queued_resource.outputs import taken_over
+from tpuflex.queued_resource.outputs import predecessor
 from tpuflex.queued_resource.snapshot import Snapshot, parse_time
 from tpuflex.queued_resource.states import Lifecycle
 
@@ -141,7 +141,7 @@ class Generations:
             self._inputs[urn] = inputs
             self._permitted.discard(urn)
             if outputs is not None:
-                self._serving[urn] = taken_over(outputs)
+                self._serving[urn] = predecessor(outputs)
             if isinstance(created, str) and created:
                 self._created[urn] = created
 

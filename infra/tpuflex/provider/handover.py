@@ -30,7 +30,7 @@ from tpuflex.host.report import HostReport
 from tpuflex.provider.call import Call, Deadlines, UnreadyError
 from tpuflex.provider.delete import Removal, delete_all
 from tpuflex.provider.drain import call_off
-from tpuflex.provider.serving_hosts import boots, may_answer, reported, that_answer
+from tpuflex.provider.serving_hosts import answering, boots, may_answer, reported
 from tpuflex.provider.stages import Event, Stage, row_of
 from tpuflex.provider.watch import GO_ON
 from tpuflex.queued_resource.check import parse
@@ -80,7 +80,7 @@ class HandOver:
         if CONFIG_KEY not in args.metadata:
             return cls(call, args)
         every = tuple(before)
-        names = that_answer(call, every, counts=may_answer)
+        names = answering(call, every, counts=may_answer)
         return cls(call, args, names, tuple(name for name in every if name not in names))
 
     @contextmanager
@@ -170,7 +170,7 @@ class HandOver:
         """
         names = self.names
         try:
-            names = that_answer(self.call, names, known=True) + that_answer(self.call, self.others)
+            names = answering(self.call, names, known=True) + answering(self.call, self.others)
             if not names:
                 return seen
             serving = ", ".join(map(str, names))
@@ -252,7 +252,7 @@ def _who_serves(call: Call, names: Iterable[RequestName], text: str) -> str:
     """A sentence on what users have, where the next slice does not serve: that ``names``, which
     served when it was waited for, do ``text``, unless their run has ended since."""
     try:
-        still = that_answer(call, names, known=True)
+        still = answering(call, names, known=True)
     except (TpuflexError, InterruptedByUser):
         still = tuple(names)
     if not still:
@@ -279,7 +279,7 @@ def await_successor(
             serve. A drain of ``name`` is called off.
         ApiError: the API does not say.
     """
-    if not that_answer(call, [name]):
+    if not answering(call, [name]):
         return
     seen = call.look_twice(successor)
     try:

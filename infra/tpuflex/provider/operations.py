@@ -26,7 +26,7 @@ from tpuflex.provider.patch import patch
 from tpuflex.provider.place import refuse_foreign
 from tpuflex.provider.race import obtain
 from tpuflex.provider.read import labels_of, names_of
-from tpuflex.provider.serving_hosts import serves, that_answer
+from tpuflex.provider.serving_hosts import answering, serves
 from tpuflex.provider.zone_attempts import ZoneAttempt
 from tpuflex.queued_resource.check import parse
 from tpuflex.queued_resource.fields import DEFAULTS, RequestArgs
@@ -37,7 +37,7 @@ from tpuflex.queued_resource.outcomes import (
     RUN_OVER_LEFTOVER,
     UNPROTECT,
 )
-from tpuflex.queued_resource.outputs import recorded_lifecycle, taken_over
+from tpuflex.queued_resource.outputs import predecessor, recorded_lifecycle
 from tpuflex.queued_resource.ownership import NO_RECORDS, Records
 from tpuflex.queued_resource.snapshot import Snapshot, parse_time
 from tpuflex.queued_resource.states import Lifecycle
@@ -117,7 +117,7 @@ def update(
         seen = call.look_twice(known[0])
         if not seen.gone:
             refuse_foreign(args, seen, records)
-    hand_over = HandOver(call, args, taken_over(outputs))
+    hand_over = HandOver(call, args, predecessor(outputs))
     with hand_over.kept():
         seen = obtain(call, args, Deadlines.of(args, timeout), known=known, records=records)
         seen = _patched(call, args, old, seen, timeout)
@@ -149,7 +149,7 @@ def delete_resource(
     """
     names = names_of(id_, inputs, outputs)
     labels, records = labels_of(inputs), Records.of(id_, outputs)
-    if not that_answer(call, taken_over(outputs)):  # else it is not what serves
+    if not answering(call, predecessor(outputs)):  # else it is not what serves
         refuse_deletion(call, inputs, names, labels, records, successor)
     asked = google_seconds(inputs.get("deleteTimeout"))
     limit = timeout or asked or parse_duration(DEFAULTS["deleteTimeout"]).total_seconds()
@@ -267,7 +267,7 @@ def _takes_over(call: Call, new: Snapshot, seen: Snapshot, labels: dict[str, str
     newer = made is None or before is None or made >= before
     if not newer or new.lifecycle is not Lifecycle.ACTIVE or not new.belongs_to(labels):
         return False
-    return bool(that_answer(call, [new.name], counts=serves)) or not that_answer(call, [seen.name])
+    return bool(answering(call, [new.name], counts=serves)) or not answering(call, [seen.name])
 
 
 def _generations(

@@ -23,7 +23,7 @@ from tpuflex.provider.generations import Generations, requests_of
 from tpuflex.provider.handover import await_successor
 from tpuflex.provider.operations import create, delete_resource, update
 from tpuflex.provider.read import labels_of, read
-from tpuflex.provider.state_id import drawn
+from tpuflex.provider.state_id import drawn_state_id
 from tpuflex.queued_resource.check import failures, input_properties, parse, with_defaults
 from tpuflex.queued_resource.fields import INPUTS
 from tpuflex.queued_resource.name import RequestName, ids_of
@@ -211,7 +211,7 @@ class QueuedResources:
             id_for=lambda prefix: self._generations.id_for(request.urn, prefix, present),
             before=before,
             state_id=(not before and self._generations.state_id(request.urn))
-            or drawn(request.randomSeed),
+            or drawn_state_id(request.randomSeed),
         )
         secret = secret_keys(request.news)
         refused = failures(filled, before=before, now=self._now(), secrets=secret) + nameless

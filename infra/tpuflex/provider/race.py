@@ -21,7 +21,7 @@ from tpuflex.errors import (
 from tpuflex.google.timing import SETTLED_AFTER
 from tpuflex.provider.call import Call, Deadlines, UnreadyError, elapsed
 from tpuflex.provider.place import Verdict, adopted, place, refusal, verdict, withdraw
-from tpuflex.provider.serving_hosts import serves, that_answer
+from tpuflex.provider.serving_hosts import answering, serves
 from tpuflex.provider.watch import GO_ON, Watch
 from tpuflex.provider.zone_attempts import RaceProgress, ZoneAttempt, ZoneAttempts, all_zones_failed
 from tpuflex.queued_resource.fields import RequestArgs
@@ -300,7 +300,7 @@ class Race:
         it got."""
         serving = self._zones.serving
         if len(active) > 1:
-            serving.update(that_answer(self._call, (e.name for e in active), counts=serves))
+            serving.update(answering(self._call, (e.name for e in active), counts=serves))
         order = sorted(active, key=lambda e: (e.name not in serving, e.name != self._shown))
         return next(iter(order), None)
 

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from pulumi_plugin.values import Properties
 from tpuflex.errors import TpuflexError
 from tpuflex.provider.call import Call
-from tpuflex.provider.serving_hosts import that_may_answer
+from tpuflex.provider.serving_hosts import possibly_answering
 from tpuflex.queued_resource.causes import explained
 from tpuflex.queued_resource.name import RequestName, ids_of
 from tpuflex.queued_resource.outcomes import TABLE, Condition, PreviewAction
 from tpuflex.queued_resource.outputs import (
     observed_inputs,
     outputs,
+    predecessor,
     recorded_lifecycle,
     remaining,
-    taken_over,
     with_run_times,
 )
 from tpuflex.queued_resource.ownership import Records
@@ -74,7 +74,7 @@ def read(call: Call, id_: str, inputs: Properties, recorded: Properties) -> Read
         return kept
     first, *rest = ranked(snapshots)
     also = tuple(other.name for other in rest)
-    serving = that_may_answer(call, taken_over(recorded))
+    serving = possibly_answering(call, predecessor(recorded))
     seen = replace(first, also=also, takes_over_from=serving)
     if (notice := _notice(seen, ours[seen.name])) is not None:
         call.report(notice, warning=True)
@@ -126,7 +126,7 @@ def _nothing(call: Call, id_: str, inputs: Properties, recorded: Properties) -> 
     stays as lost: the next `up` makes another one, which takes over from that."""
     left = remaining(recorded, call.timing.wall())
     ended = recorded_lifecycle(recorded) is Lifecycle.ENDED or (left is not None and left <= 0)
-    serving = that_may_answer(call, taken_over(recorded))
+    serving = possibly_answering(call, predecessor(recorded))
     if not inputs or not (ended or serving):
         return None
     name = replace(RequestName.parse(id_), nodes=node_ids_of(inputs, recorded))

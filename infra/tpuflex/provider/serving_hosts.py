@@ -61,12 +61,12 @@ def may_answer(report: HostReport | None) -> bool:
     return answers(report)
 
 
-def that_may_answer(call: Call, names: Iterable[RequestName]) -> tuple[RequestName, ...]:
+def possibly_answering(call: Call, names: Iterable[RequestName]) -> tuple[RequestName, ...]:
     """Those of ``names`` that answer, or may come to; what cannot be asked is taken to."""
-    return that_answer(call, names, counts=may_answer, known=True)
+    return answering(call, names, counts=may_answer, known=True)
 
 
-def that_answer(
+def answering(
     call: Call,
     names: Iterable[RequestName],
     *,

@@ -25,7 +25,7 @@ def new_state_id() -> str:
     return secrets.token_hex(STATE_ID_BYTES)
 
 
-def drawn(seed: bytes) -> str:
+def drawn_state_id(seed: bytes) -> str:
     """The id for what no :class:`StateIds` marks: the ``seed`` of a check is random, and the same
     in the update that follows a saved plan. A new id without one."""
     return hashlib.sha256(seed).hexdigest()[: 2 * STATE_ID_BYTES] if seed else new_state_id()

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tpuflex.advice import Advice
-from tpuflex.codes import Code, deciding
+from tpuflex.codes import Code, deciding_code
 from tpuflex.duration import parse_duration
 from tpuflex.errors import (
     AccessError,
@@ -343,7 +343,7 @@ def all_zones_failed(zones: ZoneAttempts) -> TpuflexError | None:
     lines = "\n".join(f"  {e.summary()}: {e.error.message}" for e in zones.attempts if e.error)
     message = f"no zone can provide {zones.args.accelerator_type}:\n{lines}"
     hint = Advice.lines(*dict.fromkeys(error.hint for error in errors))
-    code = deciding(error.code for error in errors)
+    code = deciding_code(error.code for error in errors)
     if zones.remains():
         last = next((e for e in reversed(zones.attempts) if e.exists and e.error), None)
         return zones.kept(message, hint, last, code=code)

@@ -46,8 +46,8 @@ from tpuflex.queued_resource.rows import (
     Seconds,
     defaults,
     object_type,
+    provider_input,
     rows,
-    steers,
 )
 
 _POLICY = "queueingPolicy"
@@ -76,51 +76,53 @@ class ProviderOptions(Group):
     """How capacity is had, kept, renewed and given up: what this provider does around the
     request. None of it reaches Google."""
 
-    strategy: Annotated[Literal["race", "ordered"], steers("Write race or ordered.")] = "race"
+    strategy: Annotated[Literal["race", "ordered"], provider_input("Write race or ordered.")] = (
+        "race"
+    )
     """How several zones are asked: `race` asks in all of them at once and deletes the losers;
     `ordered` asks in one after the other, each for its share of `queueTimeout`."""
 
     queue_timeout: Annotated[
-        Seconds, steers("Write seconds with the suffix s, such as 86400s.")
+        Seconds, provider_input("Write seconds with the suffix s, such as 86400s.")
     ] = "86400s"
     """How long to wait in the queue: seconds with the suffix s, 24 hours by default. After
     that the request stays in the queue and in the state; the next `pulumi up` waits on."""
 
     provisioning_timeout: Annotated[
-        Seconds, steers("Write seconds with the suffix s, such as 10800s.")
+        Seconds, provider_input("Write seconds with the suffix s, such as 10800s.")
     ] = "10800s"
     """How long the hosts may take to be made once capacity was granted: seconds with the suffix
     s, 3 hours by default."""
 
     delete_timeout: Annotated[
-        Seconds, steers("Write seconds with the suffix s, such as 10800s.")
+        Seconds, provider_input("Write seconds with the suffix s, such as 10800s.")
     ] = "10800s"
     """How long a deletion may take: seconds with the suffix s, 3 hours by default. What is in
     PROVISIONING cannot be deleted, which was seen to last for 2 hours."""
 
     drain_timeout: Annotated[
         Annotated[str, Field(pattern=r"^(0|[1-9]\d{0,9})s$"), AfterValidator(_checked_drain)],
-        steers("Write seconds with the suffix s, such as 600s; 0s does not wait."),
+        provider_input("Write seconds with the suffix s, such as 600s; 0s does not wait."),
     ] = "600s"
     """How long a deletion waits for the answers that the host has begun: seconds with the suffix s,
     at most 3600s, 10 minutes by default; 0s deletes at once. Only hosts that report what they
     serve are asked to drain."""
 
-    ready_timeout: Annotated[Seconds, steers("Write seconds with the suffix s, such as 3600s.")] = (
-        "3600s"
-    )
+    ready_timeout: Annotated[
+        Seconds, provider_input("Write seconds with the suffix s, such as 3600s.")
+    ] = "3600s"
     """How long the host of what takes over from a slice that serves may take until it serves
     itself, once it runs: seconds with the suffix s, an hour by default. The slice that serves is
     deleted only then."""
 
     first_report_timeout: Annotated[
-        Seconds, steers("Write seconds with the suffix s, such as 600s.")
+        Seconds, provider_input("Write seconds with the suffix s, such as 600s.")
     ] = "600s"
     """How long that host may say nothing at all: seconds with the suffix s, 10 minutes by
     default."""
 
     renew_before: Annotated[
-        Seconds | None, steers("Write seconds with the suffix s, such as 43200s.")
+        Seconds | None, provider_input("Write seconds with the suffix s, such as 43200s.")
     ] = None
     """Plan a new run once less than this is left of the present one, or it is over: seconds
     with the suffix s. Without it, a run that ended stays ended."""
@@ -128,31 +130,34 @@ class ProviderOptions(Group):
     rerun: Annotated[
         str | None,
         Field(min_length=1, max_length=128),
-        steers("Write any text, such as run-2."),
+        provider_input("Write any text, such as run-2."),
     ] = None
     """Any text; changing it asks for a new run, whether the present one is over or not."""
 
     on_run_end: Annotated[
-        Literal["keep", "delete", "accept"], steers("Write keep, delete or accept.")
+        Literal["keep", "delete", "accept"], provider_input("Write keep, delete or accept.")
     ] = "keep"
     """What the next `pulumi up` does when the run is over: `keep` its leftover, which still uses
     quota, or `delete` it, and fail, because there is no slice; or `accept` the end: keep the
     leftover, warn, and succeed."""
 
-    on_boot_failure: Annotated[Literal["keep", "delete"], steers("Write keep or delete.")] = "keep"
+    on_boot_failure: Annotated[
+        Literal["keep", "delete"], provider_input("Write keep or delete.")
+    ] = "keep"
     """What becomes of a slice that was just made to take over from one that serves, and whose host
     says that its boot has failed, or says nothing: `keep` it in the state, where the next
     `pulumi up` goes on with it, and billed, for a look at it; or `delete` it, and fail. One that is
     only slow is kept. Where nothing serves yet, nobody waits for the boot here."""
 
     replace: Annotated[
-        Literal["create_first", "delete_first"], steers("Write create_first or delete_first.")
+        Literal["create_first", "delete_first"],
+        provider_input("Write create_first or delete_first."),
     ] = "create_first"
     """How a slice is replaced: `create_first` has the next one serve before this one is deleted,
     which takes quota for both; `delete_first` drains and deletes this one before capacity is asked
     for again: nothing serves until that is granted and has booted."""
 
-    deletion_protection: Annotated[bool, steers(SWITCH_EXAMPLE)] = False
+    deletion_protection: Annotated[bool, provider_input(SWITCH_EXAMPLE)] = False
     """Whether deleting or replacing it is refused while it is ACTIVE. To delete it, set this to
     false and run `pulumi up` first."""
 

@@ -19,7 +19,7 @@ from tpuflex.queued_resource.objects import (
     DataDisk,
     NetworkConfig,
 )
-from tpuflex.queued_resource.rows import NODE, Form, Group, Input, OnChange, steers
+from tpuflex.queued_resource.rows import NODE, Form, Group, Input, OnChange, provider_input
 
 CLOUD_PLATFORM_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 #: Compute metadata limits in bytes, which TPU hosts share
@@ -145,9 +145,9 @@ class Host(Group):
     everyone who may read the node may read it. `startup-script` runs at every boot. Changed in
     place, except for what only a boot reads (see `onBootChange`)."""
 
-    on_boot_change: Annotated[Literal["replace", "update"], steers("Write replace or update.")] = (
-        "replace"
-    )
+    on_boot_change: Annotated[
+        Literal["replace", "update"], provider_input("Write replace or update.")
+    ] = "replace"
     """What a changed `startup-script` or `tpuflex-config` does: `replace` (the default) makes
     new hosts that run it; `update` changes the metadata, which takes effect when the hosts boot
     the next time. The same for `secureBoot`, which hosts have for good: with `update` a change

@@ -70,7 +70,7 @@ def _handing_over(seen: Snapshot) -> Properties:
     return found
 
 
-def taken_over(recorded: Properties) -> tuple[RequestName, ...]:
+def predecessor(recorded: Properties) -> tuple[RequestName, ...]:
     """What serves until that serves which the state records as ``recorded``; empty once it does,
     and where it takes over from nothing."""
     names = recorded.get(TAKES_OVER_FROM)

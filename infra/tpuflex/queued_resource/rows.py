@@ -84,7 +84,7 @@ class Input:
     shown: bool = True
 
 
-def steers(example: str) -> Input:
+def provider_input(example: str) -> Input:
     """The row of an input that only this provider reads."""
     return Input(example=example, on_change=OnChange.STEERS)
 

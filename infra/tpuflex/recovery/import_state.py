@@ -12,10 +12,10 @@ from tpuflex.engine.state import (
     Stored,
     adopted,
     is_reminder,
-    living,
+    live_resource,
     referenced,
     resources,
-    settled,
+    with_asked_inputs,
     without_pending,
 )
 from tpuflex.inventory.kinds import of_type
@@ -155,14 +155,14 @@ def import_resources(
 def write_back(context: Context, state: ImportedState, unlinked: Collection[str]) -> None:
     """Make ``state`` that of the stack, with what only the program knows and with dependencies
     for the URNs ``unlinked``. Nothing stays pending but what could not be settled."""
-    linked = _linked(settled(state.deployment, state.program_inputs), unlinked)
+    linked = _linked(with_asked_inputs(state.deployment, state.program_inputs), unlinked)
     left = {item.urn for item in context.report.left}
     context.stack.replace(without_pending(linked, left))
 
 
 def complete(deployment: Stored, urn: str) -> Stored | None:
     """The resource ``urn`` once its plugin has found it; None if it has not."""
-    now = living(deployment, urn)
+    now = live_resource(deployment, urn)
     return now if now is not None and now.get("outputs") else None
 
 
@@ -260,7 +260,7 @@ def taking_over(deployment: Stored, urns: Collection[str]) -> Stored:
 
     def change(resource: Stored) -> Stored:
         urn, outputs = resource["urn"], resource.get("outputs")
-        if urn not in urns or not outputs or resource is not living(deployment, urn):
+        if urn not in urns or not outputs or resource is not live_resource(deployment, urn):
             return resource
         names = _replaced(deployment, urn, str(resource.get("id")))
         if resource["type"] != QUEUED_RESOURCE or not names:

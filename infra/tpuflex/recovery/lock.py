@@ -17,7 +17,7 @@ from tpuflex.errors import EngineError
 
 
 @contextmanager
-def sole_recovery(
+def recovery_lock(
     directory: Path, project: str, stack: str, command: str = "tpuflex recover"
 ) -> Iterator[None]:
     """While inside, no other recovery of that stack begins.

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tpuflex.engine.state import Stored, begun, is_reminder, pending, resources
+from tpuflex.engine.state import Stored, is_reminder, pending, pending_creation, resources
 from tpuflex.inventory.resource_ids import ids_of
 from tpuflex.naming import QUEUED_RESOURCE, generation_of
 from tpuflex.queued_resource.name import RequestName
@@ -118,7 +118,7 @@ def _sorted(resource: Stored, series: Mapping[str, list[LookResult]]) -> Missing
             for id_ in others
             if id_ != latest
         ),
-        None if latest is None else begun(_entry(resource, latest, series[latest])),
+        None if latest is None else pending_creation(_entry(resource, latest, series[latest])),
     )
 
 

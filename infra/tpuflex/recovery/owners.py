@@ -66,7 +66,7 @@ class Names:
     unlisted: tuple[Unlisted, ...]
 
 
-def taken(apis: Apis, steps: Iterable[Step]) -> tuple[Taken, ...]:
+def find_taken(apis: Apis, steps: Iterable[Step]) -> tuple[Taken, ...]:
     """What of the creations among ``steps`` exists already, and may be read."""
     return names(apis, steps).taken
 

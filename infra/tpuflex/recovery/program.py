@@ -14,7 +14,7 @@ from tpuflex.engine.state import (
     PROVIDER_TYPE,
     Stored,
     adopted,
-    begun,
+    pending_creation,
     provider_urn,
     resources,
     with_pending,
@@ -131,7 +131,7 @@ class ProgramComparison:
         earlier = [_with_provider(one, frame) for one in earlier]
         framed = adopted(deployment, [*frame.values(), *earlier])
         # Pending until it was read: should this run be killed, the next one goes on.
-        deployment = with_pending(framed, [begun(one) for one in imported])
+        deployment = with_pending(framed, [pending_creation(one) for one in imported])
         state = import_resources(context, deployment, imported, [])
         for one in earlier:
             context.report.adopted(one, "", replaced(one))

@@ -22,8 +22,8 @@ from tpuflex.engine.state import (
     doubles,
     is_cloud,
     is_reminder,
-    lacking,
-    living,
+    live_resource,
+    missing_parents,
     pending,
     resources,
     with_pending,
@@ -135,7 +135,7 @@ def _settle_pending(context: Context, creations: Sequence[Stored]) -> None:
         resource, kind = operation["resource"], operation["type"]
         if kind == "creating":
             imported += _begun_creation(context, resource, deployment)
-        elif living(deployment, resource["urn"]) is None:
+        elif live_resource(deployment, resource["urn"]) is None:
             context.report.cleared(resource, kind, "the state no longer has it")
         else:
             reread.append((resource, kind))
@@ -154,7 +154,7 @@ def _settle_pending(context: Context, creations: Sequence[Stored]) -> None:
         else:
             context.report.adopted(resource, "creating", str(now["id"]))
     for resource, kind in reread:
-        now = living(state.deployment, resource["urn"])
+        now = live_resource(state.deployment, resource["urn"])
         if now is None:
             context.report.cleared(resource, kind, "it is gone")
         elif being_deleted(now):
@@ -201,7 +201,7 @@ def _begun_creation(context: Context, resource: Stored, deployment: Stored) -> l
         report.cleared(resource, "creating", f"{seen.id} is not ours: {seen.detail}")
     elif seen.presence is Presence.UNKNOWN:
         report.left_pending(resource, "creating", seen.detail)
-    elif lacking(resource, deployment):
+    elif missing_parents(resource, deployment):
         detail = "the state does not have its parent or its provider"
         report.left_pending(resource, "creating", detail)
     else:

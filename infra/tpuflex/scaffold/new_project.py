@@ -40,7 +40,7 @@ from tpuflex.settings.read import load_catalog
 from tpuflex.settings.rules import warnings
 from tpuflex.settings.schema import schema_text
 from tpuflex.settings.weights_source import LocalDirectory
-from tpuflex.weights.source import checkpoint_here, directory_of, files_here
+from tpuflex.weights.source import directory_of, local_checkpoint, local_files_reader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +193,7 @@ def _with_weights(catalog: Catalog, root: Path, options: InitOptions) -> Catalog
     and flags are proposed by them."""
     if options.model is None or options.weights is None:
         return catalog
-    found = checkpoint_here(root, options.model, LocalDirectory(options.weights))
+    found = local_checkpoint(root, options.model, LocalDirectory(options.weights))
     rows = () if found is None or found.row is None else (found.row,)
     return catalog.extended(CatalogRows(models=rows)) if rows else catalog
 
@@ -206,7 +206,7 @@ def _checked(stack: NewStack, catalog: Catalog, name: str, root: Path) -> StackS
     """
     source = f"The new stack {name}"
     try:
-        return parse({"catalog": catalog.own, **stack.sections}, source, files_here(root))
+        return parse({"catalog": catalog.own, **stack.sections}, source, local_files_reader(root))
     except SettingsError as error:
         found = stack.translation
         origins = found.origins if found is not None else {}

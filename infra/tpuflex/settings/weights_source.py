@@ -127,7 +127,7 @@ RemoteSource: TypeAlias = HubSource | GsUrl
 Source: TypeAlias = LocalDirectory | HubSource | GsUrl | PackagedModel
 
 
-def always_the_same(source: Source) -> bool:
+def is_immutable(source: Source) -> bool:
     """Whether ``source`` means the same files at any time: a commit of the Hub, or a wheel."""
     return isinstance(source, PackagedModel) or (isinstance(source, HubSource) and source.pinned)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tpuflex.host.report import AT_ONCE, PHASES, READY, HostReport, together
+from tpuflex.host.report import AT_ONCE, PHASES, READY, HostReport, wall_seconds
 
 #: Columns of the longest bar: with names and seconds it fits 80 columns beside a fact's name.
 _WIDEST = 32
@@ -95,7 +95,7 @@ def phase_bars(
             f"beside {time.beside}" if time.beside else "",
         ]
         lines.append(_line(time.name, time.seconds, medians, " ".join(filter(None, drawn))))
-    total = together({time.name: time.seconds for time in times})
+    total = wall_seconds({time.name: time.seconds for time in times})
     return [*lines, _line(TOGETHER, total, medians, "")]
 
 

@@ -33,11 +33,11 @@ from tpuflex.weights.stored_set import (
     SetObjects,
     StoredWeights,
     WeightsCheck,
-    beside_of,
     last_used,
     objects_below,
-    of_a_push,
-    same,
+    objects_beside,
+    pushed_objects,
+    same_content,
     source_of_set,
 )
 
@@ -137,7 +137,7 @@ class WeightsBucket:
             present = self._objects(prefix)
             found = self._read(present.get(MANIFEST_NAME))
         if self._existing is not None:
-            present = of_a_push(present, found)
+            present = pushed_objects(present, found)
         present.pop(MANIFEST_NAME, None)
         objects = dict(present)
         if found is None or found.manifest is None:
@@ -182,12 +182,12 @@ class WeightsBucket:
         """The set of weights that the ``objects`` below ``prefix`` are; None for none."""
         found = self._read(objects.get(MANIFEST_NAME))
         if self._existing is not None:
-            objects = of_a_push(objects, found)
+            objects = pushed_objects(objects, found)
             if not objects:
                 return None
         manifest = None if found is None else found.manifest
         files = {name: blob for name, blob in objects.items() if name != MANIFEST_NAME}
-        beside = {} if manifest is None else beside_of(files, manifest)
+        beside = {} if manifest is None else objects_beside(files, manifest)
         written = objects.get(MANIFEST_NAME)
         return StoredWeights(
             prefix,
@@ -201,7 +201,7 @@ class WeightsBucket:
             written=max((blob.time_created for blob in objects.values()), default=None),
             wrong=0
             if manifest is None
-            else sum(not same(file, files.get(file.path)) for file in manifest.files),
+            else sum(not same_content(file, files.get(file.path)) for file in manifest.files),
         )
 
     def _read(self, blob: Blob | None) -> FoundManifest | None:

@@ -25,7 +25,7 @@ from tpuflex.weights.push_record import remember
 from tpuflex.weights.set_writing import SetWriting, generation
 from tpuflex.weights.stack_weights import require_same
 from tpuflex.weights.storage_errors import translated
-from tpuflex.weights.stored_set import TIMEOUT, SetObjects, same, source_of_set
+from tpuflex.weights.stored_set import TIMEOUT, SetObjects, same_content, source_of_set
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob  # type: ignore[import-untyped]
@@ -282,7 +282,7 @@ def copy_set(
         )
     present = target.objects
     kept = {} if again else present
-    rest = [file for file in wanted.files if not same(file, kept.get(file.path))]
+    rest = [file for file in wanted.files if not same_content(file, kept.get(file.path))]
     tally = Tally(wanted.total_bytes, progress)
     tally.add(wanted.total_bytes - sum(file.size for file in rest))
     writing = SetWriting(target, wanted)
@@ -307,7 +307,7 @@ def _complete(origin: SetObjects) -> Manifest:
     if wanted is None or found is None or wanted.sha256 != found.sha256:
         raise WeightsError(f"{place} has no manifest that a push has written; nothing was copied.")
     for file in wanted.files:
-        if not same(file, origin.objects.get(file.path)):
+        if not same_content(file, origin.objects.get(file.path)):
             raise WeightsError(
                 f"{place} does not match its manifest ({file.path}); nothing was copied.",
                 hint=Advice("What is wrong there: {weights_verify}"),
@@ -360,11 +360,11 @@ class _Copying:
             except PreconditionFailed:
                 # A colleague copies the same; or the answer to an earlier attempt was lost.
                 there = bucket.get_blob(made.name, timeout=TIMEOUT)
-                if not same(file, there):
+                if not same_content(file, there):
                     raise
                 self.tally.add(file.size - done)
                 return
-        if not same(file, made):
+        if not same_content(file, made):
             raise self._changed(file)
 
     def _changed(self, file: WeightsFile) -> ConflictError:

@@ -13,10 +13,10 @@ from tpuflex.settings.rules import check
 from tpuflex.settings.weights_source import GsUrl, HubSource, LocalDirectory, PackagedModel
 from tpuflex.weights.checkpoint import read_files
 from tpuflex.weights.source import (
-    checkpoint_here,
-    files_here,
     hub_client_without_retries,
     hub_token,
+    local_checkpoint,
+    local_files_reader,
     objects_at,
 )
 from tpuflex.weights.stack_weights import StackWeights
@@ -39,7 +39,7 @@ def reader_of(project_root: Path, *, later: bool) -> FilesReader:
         later: whether :func:`planned_by_files` follows, which reads those elsewhere.
     """
 
-    here = files_here(project_root)
+    here = local_files_reader(project_root)
 
     def read(model: ModelSettings) -> Checkpoint | Literal["later"] | None:
         found = here(model)
@@ -92,7 +92,7 @@ def known_by_source(cloud: Connection, directory: Path | None = None) -> Connect
     source = model.weights.source
     if directory is not None:
         source = LocalDirectory(str(directory.absolute()))
-    found = checkpoint_here(stack.project.root, model.name, source)
+    found = local_checkpoint(stack.project.root, model.name, source)
     if found is None and isinstance(source, HubSource | GsUrl):
         found = _of_source(cloud, reading=False)
     if found is None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tpuflex.weights.model import ByteProgress, Tally, all_sums, unwatched
 from tpuflex.weights.set_writing import SetWriting, note_source
 from tpuflex.weights.storage_errors import translated
-from tpuflex.weights.stored_set import require_replaceable, same, source_of_set
+from tpuflex.weights.stored_set import require_replaceable, same_content, source_of_set
 from tpuflex.weights.trust import not_the_source
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def _send_files(
     """Send what the bucket has not the same of; the paths that were sent. ``known`` has the sums of
     all files afterwards."""
     model, kept = push.model, {} if push.again else there.objects
-    same_there = {path for path, file in known.items() if same(file, kept.get(path))}
+    same_there = {path for path, file in known.items() if same_content(file, kept.get(path))}
     require_replaceable(there, known.keys() - same_there)
     tally = Tally(model.total_bytes, push.progress)
     tally.add(sum(known[path].size for path in same_there))
@@ -199,7 +199,7 @@ def _send_files(
         with model.open(path, tally.add) as file:
             if path not in known:
                 known[path] = file.sums
-                if same(file.sums, kept.get(path)):
+                if same_content(file.sums, kept.get(path)):
                     return ""
                 require_replaceable(there, (path,))
             writing.send(file)

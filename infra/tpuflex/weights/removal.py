@@ -17,7 +17,7 @@ from tpuflex.stack.progress import require_consent
 from tpuflex.weights.model import in_threads
 from tpuflex.weights.stack_weights import StackWeights, is_shared, weights_in
 from tpuflex.weights.storage_errors import translated
-from tpuflex.weights.stored_set import TIMEOUT, SetObjects, beside_of
+from tpuflex.weights.stored_set import TIMEOUT, SetObjects, objects_beside
 from tpuflex.weights.use import END_USES, Uses, require_right, weights_uses
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def judge(
                 yield Verdict(one, _nothing_left(one) if wanted.unfinished else "")
         elif wanted.unfinished:
             if not _nothing_left(one):
-                lately = perhaps_under_way(one.written, now)
+                lately = push_may_be_running(one.written, now)
                 yield Verdict(one, _UNDER_WAY_TEXT if lately else _awaited(one, uses))
         elif wanted.unused_days is not None and one.manifest is not None:
             own = "it is what the stack serves" if one.prefix == wanted.own else ""
@@ -113,7 +113,7 @@ def _nothing_left(one: StoredWeights) -> str:
     return "" if one.manifest is None or one.beside else "it is complete, and nothing is beside it"
 
 
-def perhaps_under_way(written: dt.datetime | None, now: dt.datetime) -> bool:
+def push_may_be_running(written: dt.datetime | None, now: dt.datetime) -> bool:
     """Whether a push may be under way where something was ``written`` last."""
     return written is not None and now - written < UNDER_WAY
 
@@ -205,10 +205,10 @@ def planned_removal(there: SetObjects, *, unfinished: bool) -> Removal:
             (https://cloud.google.com/storage/docs/object-holds): half a set would be left.
     """
     stays = there.manifest if unfinished else None
-    go = there.objects if stays is None else beside_of(there.objects, stays)
+    go = there.objects if stays is None else objects_beside(there.objects, stays)
     below = there.sets_below() if there.others else ()
     go = {path: blob for path, blob in go.items() if not path.startswith(below)}
-    ours = {path: blob for path, blob in go.items() if there.of_a_push(blob)}
+    ours = {path: blob for path, blob in go.items() if there.is_part_of_push(blob)}
     held = [path for path, blob in ours.items() if blob.temporary_hold or blob.event_based_hold]
     if held:
         raise ConflictError(

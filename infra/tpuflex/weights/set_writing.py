@@ -15,7 +15,14 @@ from tpuflex.boot.manifest import (
 from tpuflex.boot.manifest_document import SOURCE_METADATA
 from tpuflex.errors import ConflictError, WeightsError
 from tpuflex.weights.storage_errors import translated
-from tpuflex.weights.stored_set import MARK, TIMEOUT, SetObjects, noted, objects_below, same
+from tpuflex.weights.stored_set import (
+    MARK,
+    TIMEOUT,
+    SetObjects,
+    last_use_metadata,
+    objects_below,
+    same_content,
+)
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob  # type: ignore[import-untyped]
@@ -97,7 +104,7 @@ class SetWriting:
         self._require_all(wanted)
         blob = self._bucket.blob(f"{self._there.prefix}/{MANIFEST_NAME}")
         told = {SOURCE_METADATA: source} if source else {}
-        day = {} if used is None else noted(used)
+        day = {} if used is None else last_use_metadata(used)
         if about := {**self._mark, **told, **day}:
             blob.metadata = about
         try:
@@ -142,7 +149,9 @@ class SetWriting:
         """Check that all files of ``wanted`` are there: what is kept from earlier may have been
         removed since it was looked at, and no manifest may name what is not there."""
         present = objects_below(self._bucket, self._there.prefix)
-        gone = [file.path for file in wanted.files if not same(file, present.get(file.path))]
+        gone = [
+            file.path for file in wanted.files if not same_content(file, present.get(file.path))
+        ]
         if gone:
             raise ConflictError(
                 f"{self._there.place}: {gone[0]} was removed or replaced while"

@@ -24,7 +24,7 @@ from tpuflex.errors import (
     SettingsError,
     WeightsError,
 )
-from tpuflex.google.timing import Timing, steady
+from tpuflex.google.timing import Timing, boottime_seconds
 from tpuflex.naming import HF_TOKEN
 from tpuflex.planning.checkpoint import Checkpoint
 from tpuflex.planning.model_files import ServerNeeds, left_out_text
@@ -273,7 +273,7 @@ def directory_of(source: LocalDirectory, project_root: Path) -> Path:
     return project_root / Path(source.path).expanduser()
 
 
-def checkpoint_here(project_root: Path, model: str, source: Source | None) -> Checkpoint | None:
+def local_checkpoint(project_root: Path, model: str, source: Source | None) -> Checkpoint | None:
     """What the files of a model say of it, if they are in a directory on this machine; where they
     cannot be read, why. None where nothing is known of them here.
 
@@ -295,10 +295,10 @@ def checkpoint_here(project_root: Path, model: str, source: Source | None) -> Ch
         return Checkpoint(str(directory), None, unknown=error)
 
 
-def files_here(project_root: Path) -> Callable[[ModelSettings], Checkpoint | None]:
+def local_files_reader(project_root: Path) -> Callable[[ModelSettings], Checkpoint | None]:
     """Reads the files of a stack's model of the project in ``project_root`` that are on this
-    machine, as :func:`checkpoint_here` does."""
-    return lambda model: checkpoint_here(project_root, model.name, model.weights.source)
+    machine, as :func:`local_checkpoint` does."""
+    return lambda model: local_checkpoint(project_root, model.name, model.weights.source)
 
 
 def local_model(directory: Path, needs: ServerNeeds, hint: str = "") -> LocalModel:
@@ -379,7 +379,9 @@ def hub_client(cloud: Connection) -> HubClient:
 
 def hub_client_without_retries(environ: Mapping[str, str], token: str) -> HubClient:
     """A client of the Hub that asks once, for what can be done without."""
-    return _client(environ, lambda: token, Timing(steady, time.time, lambda _: True, random.random))
+    return _client(
+        environ, lambda: token, Timing(boottime_seconds, time.time, lambda _: True, random.random)
+    )
 
 
 def _client(environ: Mapping[str, str], token: Callable[[], str], timing: Timing) -> HubClient:

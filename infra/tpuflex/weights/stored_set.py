@@ -35,7 +35,7 @@ _NAMED = 3
 USED_METADATA = "tpuflex-used"
 
 
-def marked(blob: Blob) -> bool:
+def was_pushed(blob: Blob) -> bool:
     """Whether a push has written ``blob``."""
     return MARK.items() <= (blob.metadata or {}).items()
 
@@ -53,8 +53,8 @@ def require_replaceable(there: SetObjects, paths: Iterable[str]) -> None:
     if not there.others:
         return
     present, manifest = there.objects, there.manifest_object
-    foreign = [path for path in paths if path in present and not marked(present[path])]
-    if manifest is not None and not marked(manifest) and there.manifest is None:
+    foreign = [path for path in paths if path in present and not was_pushed(present[path])]
+    if manifest is not None and not was_pushed(manifest) and there.manifest is None:
         foreign.append(MANIFEST_NAME)
     if not foreign:
         return
@@ -66,12 +66,12 @@ def require_replaceable(there: SetObjects, paths: Iterable[str]) -> None:
     )
 
 
-def of_a_push(objects: Mapping[str, Blob], found: FoundManifest | None) -> dict[str, Blob]:
+def pushed_objects(objects: Mapping[str, Blob], found: FoundManifest | None) -> dict[str, Blob]:
     """Those of the ``objects`` of one prefix that are a set of weights: what a push has written, or
     the manifest there names; by path. Empty where they are something else."""
     manifest = None if found is None else found.manifest
     named = {MANIFEST_NAME, *(file.path for file in manifest.files)} if manifest else set()
-    return {path: blob for path, blob in objects.items() if path in named or marked(blob)}
+    return {path: blob for path, blob in objects.items() if path in named or was_pushed(blob)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +117,12 @@ class SetObjects:
             if path.endswith(f"/{MANIFEST_NAME}") and path not in own
         )
 
-    def of_a_push(self, blob: Blob) -> bool:
+    def is_part_of_push(self, blob: Blob) -> bool:
         """Whether a push has written ``blob``."""
-        return not self.others or marked(blob)
+        return not self.others or was_pushed(blob)
 
 
-def beside_of(objects: Mapping[str, Blob], manifest: Manifest) -> dict[str, Blob]:
+def objects_beside(objects: Mapping[str, Blob], manifest: Manifest) -> dict[str, Blob]:
     """Those of ``objects`` that are no part of the set of ``manifest``, by path."""
     named = {MANIFEST_NAME, *(file.path for file in manifest.files)}
     return {path: blob for path, blob in objects.items() if path not in named}
@@ -219,12 +219,12 @@ def last_used(metadata: Mapping[str, str] | None) -> dt.date | None:
         return None
 
 
-def noted(day: dt.date) -> dict[str, str]:
+def last_use_metadata(day: dt.date) -> dict[str, str]:
     """Metadata that names ``day``."""
     return {USED_METADATA: day.isoformat()}
 
 
-def same(file: WeightsFile, blob: Blob | None) -> bool:
+def same_content(file: WeightsFile, blob: Blob | None) -> bool:
     """Whether ``blob`` holds ``file``, by size and checksum."""
     return blob is not None and (blob.size, blob.crc32c) == (file.size, file.crc32c)
 

@@ -32,7 +32,7 @@ from tpuflex.naming import LABEL_OWNER
 from tpuflex.queued_resource.states import ON_ITS_WAY, Lifecycle, lifecycle
 from tpuflex.weights.stack_weights import StackWeights, is_shared
 from tpuflex.weights.storage_errors import translated
-from tpuflex.weights.stored_set import TIMEOUT, SetObjects, last_used, noted
+from tpuflex.weights.stored_set import TIMEOUT, SetObjects, last_use_metadata, last_used
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -204,13 +204,13 @@ def note_use(there: SetObjects, day: dt.date) -> None:
         ConflictError: somebody writes there in the same moment.
     """
     blob = there.manifest_object
-    if blob is None or there.manifest is None or not there.of_a_push(blob):
+    if blob is None or there.manifest is None or not there.is_part_of_push(blob):
         return
     before = last_used(blob.metadata)
     if before is not None and before >= day:
         return
     with translated(there.bucket):
-        blob.metadata = {**(blob.metadata or {}), **noted(day)}
+        blob.metadata = {**(blob.metadata or {}), **last_use_metadata(day)}
         blob.patch(if_metageneration_match=blob.metageneration, timeout=TIMEOUT)
 
 

@@ -163,7 +163,7 @@ def ask(
     closed afterwards; where tpuflex:network.allowed_cidrs lets somebody in, its address is tried
     first, for 2 seconds. Exit code 4: there is no endpoint; 6: a role is missing.
     """
-    from tpuflex.operate.endpoint_connection import in_clear
+    from tpuflex.operate.endpoint_connection import clear_text_refusal
     from tpuflex.operate.question import Question
     from tpuflex.operate.question import ask as ask_endpoint
 
@@ -171,7 +171,7 @@ def ask(
     model, url = stack.settings.model.name, endpoint.rstrip("/")
     asked = Question(url, model, _read(question), max_tokens, temperature)
     cloud = invocation.connect(stack, start=False)
-    if url and (why := in_clear(cloud, url)):
+    if url and (why := clear_text_refusal(cloud, url)):
         raise click.UsageError(why)
     output = invocation.output
     answer = ask_endpoint(cloud, asked, output.piece, invocation.report, tunnel=not no_tunnel)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
 from tpuflex.deploy.before_chips import NOTHING_BEFORE, BeforeChips
-from tpuflex.deploy.plan import ENDS_REPLACED, goes_on, replaced_secret_texts, slice_step
-from tpuflex.deploy.stack_preview import Away, Preview, Run
+from tpuflex.deploy.plan import ENDS_REPLACED, is_continued, replaced_secret_texts, slice_step
+from tpuflex.deploy.stack_preview import Interruption, Preview, Run
 from tpuflex.duration import format_duration, format_roughly
 from tpuflex.naming import digest
 from tpuflex.planning.stack import plan_stack
@@ -125,7 +125,7 @@ def _deleted(report: Preview) -> str:
     return alert("CAUTION", *lines)
 
 
-def _away(lost: Away, at: datetime) -> Iterator[str]:
+def _away(lost: Interruption, at: datetime) -> Iterator[str]:
     if lost.for_good:
         yield "**An ACTIVE endpoint is deleted**, and nothing takes its place."
     elif lost.hands_over:
@@ -182,7 +182,7 @@ def _summary(report: Preview) -> str:
     elif step is not None and step.operation in _SLICE:
         text = _SLICE[step.operation]
         lines.append(f"The slice {text}." if text.startswith(("is ", "stays ")) else f"{text}.")
-        if goes_on(step):
+        if is_continued(step):
             lines.append(f"{ENDS_REPLACED}.")
     return " ".join(f"{line[:1].upper()}{line[1:]}" for line in lines)
 

@@ -27,7 +27,7 @@ from tpuflex.weights.hub.refusals import (
     limited,
     passing,
     retry_after,
-    too_much,
+    too_large_error,
     translated,
 )
 from tpuflex.weights.hub.snapshot import HubFile, ListedFiles, Snapshot, choose_files
@@ -59,7 +59,7 @@ class _Bounded(httpx2.SyncByteStream):
         for block in self._stream:
             came += len(block)
             if came > self._most:
-                raise too_much(self._host, self._most)
+                raise too_large_error(self._host, self._most)
             yield block
 
     def close(self) -> None:

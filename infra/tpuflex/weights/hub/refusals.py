@@ -110,7 +110,7 @@ def compressed(host: str, encoding: str) -> WeightsError:
     )
 
 
-def too_much(host: str, most: int) -> WeightsError:
+def too_large_error(host: str, most: int) -> WeightsError:
     """The error for an answer of more than ``most`` bytes."""
     return WeightsError(f"{host} answers with more than {most} bytes", hint=_NOT_THE_HUB)
 
