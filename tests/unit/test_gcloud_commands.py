@@ -130,11 +130,12 @@ def test_gclouds_own_parser_agrees(tmp_path: Path) -> None:
 
 
 def test_one_module_spells_gcloud_commands() -> None:
-    """No other module of tpuflex spells a gcloud command in a text that it may print."""
+    """No other module of tpuflex spells a gcloud command in a text that it may print; what gcloud
+    itself has said is recorded beside the patterns that read it."""
     spelt = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.value[:60]}"
         for path in (ROOT / "infra" / "tpuflex").rglob("*.py")
-        if path.name != "gcloud_commands.py"
+        if path.name not in ("gcloud_commands.py", "sentences.py")
         for node in _constants(ast.parse(path.read_text()))
         if isinstance(node.value, str) and _COMMAND.search(node.value)
     ]
