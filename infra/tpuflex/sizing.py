@@ -103,13 +103,13 @@ class CheckpointReader:
         """What the checkpoint at ``place`` says of itself.
 
         Raises:
-            TpuflexError: as :func:`tpuflex.weights.checkpoint.read_checkpoint` has it.
+            TpuflexError: as :func:`tpuflex.weights.source.read_checkpoint` has it.
         """
         # They load Google's clients, which is most of a second, and most plans read no files.
         from tpuflex.stack.connection import connect
         from tpuflex.stack.environment import HUB_TOKEN_VARIABLE
-        from tpuflex.weights.checkpoint import read_checkpoint, read_files
-        from tpuflex.weights.source import hub_client_without_retries
+        from tpuflex.weights.checkpoint import read_files
+        from tpuflex.weights.source import hub_client_without_retries, read_checkpoint
 
         environ = self.environ
         if self.stack is not None and self.stack.embedded and not isinstance(place, Path):

@@ -10,13 +10,13 @@ import pytest
 
 from tests.weights.test_use import Policy, Slices
 from tpuflex.boot.planned import PlannedWeights
-from tpuflex.deploy.purge import nothing_text, planned_purge
+from tpuflex.deploy.purge import kept_line, nothing_text, planned_purge
 from tpuflex.errors import AccessError, ConflictError, NotFoundError
 from tpuflex.settings.model import WeightsSettings
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack
 from tpuflex.weights.push_record import remember
-from tpuflex.weights.stack_weights import StackWeights, kept_line
+from tpuflex.weights.stack_weights import StackWeights
 from tpuflex.weights.stored_set import FoundManifest, SetObjects
 
 NOW = dt.datetime(2026, 11, 23, 12, tzinfo=dt.UTC)

@@ -334,3 +334,26 @@ def test_one_reader_of_pulumi_config() -> None:
         "tpuflex.program",
         "tpuflex.policy_pack.policies",
     }
+
+
+def test_no_circle_of_files() -> None:
+    """No file needs, even only for its types, what needs that file. A package itself only names
+    what its modules have."""
+    graph = {module_name(p): imports(p) for p in modules() if p.name != "__init__.py"}
+    needs = {name: (found & set(graph)) - {name} for name, found in graph.items()}
+
+    circles = [name for name in sorted(needs) if name in _reached(needs, name)]
+
+    assert circles == []
+
+
+def _reached(needs: dict[str, set[str]], start: str) -> set[str]:
+    """All that ``start`` needs, directly or not."""
+    found: set[str] = set()
+    left = [*needs[start]]
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.add(name)
+            left += needs[name]
+    return found

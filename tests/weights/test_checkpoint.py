@@ -12,7 +12,7 @@ import pytest
 from tests.checkpoints import PublishedCheckpoint, gemma4_e2b, smollm2, write_safetensors
 from tpuflex.errors import NotFoundError, UnknownModelError, WeightsError
 from tpuflex.planning.checkpoint import Checkpoint
-from tpuflex.weights.checkpoint import read_checkpoint
+from tpuflex.weights.source import read_checkpoint
 
 TODAY = dt.date(2026, 11, 22)
 INDEX = "model.safetensors.index.json"

@@ -14,8 +14,8 @@ from tests.google.conftest import PROJECT
 from tpuflex.errors import AccessError, ConflictError, NotFoundError, WeightsError
 from tpuflex.google.storage_client import storage_bucket
 from tpuflex.settings.weights_source import GsUrl
-from tpuflex.weights.checkpoint import read_checkpoint
 from tpuflex.weights.checkpoint_bucket import CheckpointObjects, checkpoint_objects
+from tpuflex.weights.source import read_checkpoint
 
 if TYPE_CHECKING:
     from tests.google.conftest import Clients

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tpuflex.advice import Advice
 from tpuflex.boot.planned import planned_weights
 from tpuflex.deploy.ownership import ownership_of
-from tpuflex.deploy.purge import planned_copies, planned_purge, purge
+from tpuflex.deploy.purge import kept_line, kept_weights, planned_copies, planned_purge, purge
 from tpuflex.deploy.stack_run import StackRun
 from tpuflex.deploy.teardown_proof import (
     Keeper,
@@ -37,7 +37,7 @@ from tpuflex.operate.slice import slice_status
 from tpuflex.planning.cost import cost_in
 from tpuflex.queued_resource.outcomes import PROTECTED
 from tpuflex.stack.progress import Consent, Progress, Report, agree, require_name, silent
-from tpuflex.weights.stack_weights import StackWeights, is_shared, kept_line, kept_weights
+from tpuflex.weights.stack_weights import StackWeights, is_shared
 from tpuflex.weights.use import note_last_use
 
 if TYPE_CHECKING:

@@ -8,14 +8,12 @@ link out of the directory is not followed.
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Protocol
 
 from tpuflex.catalog.rows import Source
-from tpuflex.errors import NotFoundError, WeightsError
+from tpuflex.errors import WeightsError
 from tpuflex.planning.checkpoint import Checkpoint, check_model, describe
 from tpuflex.planning.hub_config import QUANTIZATION_KEYS
 from tpuflex.planning.model_files import (
@@ -37,8 +35,6 @@ from tpuflex.planning.safetensors_header import (
     read_header,
 )
 from tpuflex.planning.strict_json import json_object
-from tpuflex.settings.weights_source import GsUrl
-from tpuflex.weights.checkpoint_directory import DirectoryFiles
 from tpuflex.weights.model import ByteProgress, unwatched
 
 _MODELOPT = "hf_quant_config.json"
@@ -48,10 +44,6 @@ _MAX_CONFIG_BYTES = 8 * 2**20
 _MAX_FILES = 2000
 _MAX_ALL_HEADERS = 2 * MAX_HEADER_BYTES
 _PARALLELISM = 8
-#: Directory of a model in the cache of huggingface_hub; a snapshot lies two levels below.
-_CACHED = re.compile(r"models--([^-].*?)--(.+)")
-#: Prefix below which `tpuflex weights push` puts a model.
-_PUSHED = re.compile(r"models/([^/]+)/[0-9]+")
 
 
 class CheckpointFiles(Protocol):
@@ -62,40 +54,6 @@ class CheckpointFiles(Protocol):
 
     def read(self, name: str, start: int, length: int) -> bytes:
         """``length`` bytes (fewer at the end of the file) from ``start`` of the file ``name``."""
-
-
-def read_checkpoint(
-    source: Path | GsUrl,
-    *,
-    environ: Mapping[str, str],
-    today: dt.date,
-    name: str = "",
-    progress: ByteProgress = unwatched,
-) -> Checkpoint:
-    """What the checkpoint at ``source`` says of itself.
-
-    Args:
-        source: a directory, a config.json (then without exact bytes), or a place in Cloud Storage.
-        environ: names endpoints and credentials of Cloud Storage.
-        today: date of the row that is made.
-        name: what to call the model; by default after the directory.
-        progress: called with the headers that are read and their number.
-
-    Raises:
-        WeightsError: it is damaged, hostile, or no checkpoint.
-        NotFoundError: there is nothing at ``source``.
-        AccessError: the caller may not read it.
-    """
-    files = _files(source, environ)
-    alone = isinstance(source, Path) and source.is_file()
-    return read_files(
-        files,
-        str(source.parent if alone and isinstance(source, Path) else source),
-        name=name or _model_name(source),
-        today=today,
-        config_name=source.name if alone and isinstance(source, Path) else CONFIG,
-        progress=progress,
-    )
 
 
 def read_files(
@@ -179,22 +137,6 @@ def whole_model(
     return found
 
 
-def _files(source: Path | GsUrl, environ: Mapping[str, str]) -> CheckpointFiles:
-    if isinstance(source, GsUrl):
-        # Imported late: Google's library takes a second.
-        from tpuflex.weights.checkpoint_bucket import checkpoint_objects
-
-        return checkpoint_objects(source.bucket, source.prefix, environ=environ)
-    if source.is_dir():
-        return DirectoryFiles(source)
-    if source.is_file():
-        return DirectoryFiles(source.parent, only=source.name)
-    raise NotFoundError(
-        f"{source} is neither a directory nor a file",
-        hint=f"Name a directory that holds {CONFIG} and the *{SAFETENSORS} files, or a {CONFIG}.",
-    )
-
-
 def _loaded(files: CheckpointFiles, sizes: Mapping[str, int], place: str) -> list[str]:
     """The files whose tensors are loaded; empty where there are none."""
     needs = ServerNeeds()
@@ -266,17 +208,3 @@ def _whole(
             f"{where} was not read: it has {sizes[name]} bytes, more than the {limit} that are read"
         )
     return files.read(name, 0, limit)
-
-
-def _model_name(source: Path | GsUrl) -> str:
-    """A name for the row, after the last part of its place."""
-    if isinstance(source, GsUrl):
-        # Where `weights push` puts a model, its revision comes last.
-        last = _PUSHED.sub(r"\1", source.prefix).rpartition("/")[2] or source.bucket
-    else:
-        path = source.absolute()
-        directory = path if path.is_dir() else path.parent
-        cached = _CACHED.fullmatch(directory.parent.parent.name)
-        last = f"{cached[1]}/{cached[2]}" if cached else directory.name
-    kept = re.sub(r"[^A-Za-z0-9_./-]+", "-", last).strip("-._")[:96]
-    return kept or "model"

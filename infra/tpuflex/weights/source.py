@@ -27,7 +27,7 @@ from tpuflex.errors import (
 from tpuflex.google.timing import Timing, boottime_seconds
 from tpuflex.naming import HF_TOKEN
 from tpuflex.planning.checkpoint import Checkpoint
-from tpuflex.planning.model_files import ServerNeeds, left_out_text
+from tpuflex.planning.model_files import CONFIG, SAFETENSORS, ServerNeeds, left_out_text
 from tpuflex.settings.weights_source import (
     SOURCE_KEY,
     GsUrl,
@@ -38,14 +38,14 @@ from tpuflex.settings.weights_source import (
 )
 from tpuflex.stack.environment import HUB_ENDPOINT_VARIABLE, HUB_TOKEN_VARIABLE
 from tpuflex.stack.progress import transfer
-from tpuflex.weights.checkpoint import read_checkpoint, whole_model
+from tpuflex.weights.checkpoint import read_files, whole_model
 from tpuflex.weights.checkpoint_directory import (
     DirectoryFiles,
     LocalModel,
     model_directory,
     require_own_files,
 )
-from tpuflex.weights.model import manifest_of_model
+from tpuflex.weights.model import manifest_of_model, unwatched
 from tpuflex.weights.stored_set import files_text
 
 if TYPE_CHECKING:
@@ -57,9 +57,10 @@ if TYPE_CHECKING:
     from tpuflex.stack.connection import Connection
     from tpuflex.stack.progress import Report
     from tpuflex.stack.stack import Stack
+    from tpuflex.weights.checkpoint import CheckpointFiles
     from tpuflex.weights.checkpoint_bucket import CheckpointObjects
     from tpuflex.weights.hub.client import HubClient
-    from tpuflex.weights.model import Model
+    from tpuflex.weights.model import ByteProgress, Model
     from tpuflex.weights.remote_model import RemoteModel
 
 #: OWNER/NAME (https://huggingface.co/docs/huggingface_hub/package_reference/utilities, repo ids).
@@ -68,6 +69,75 @@ _DOWNLOAD = (
     "Download what is missing or damaged again (`git lfs pull` in a clone), or name the directory"
     " that holds config.json and the *.safetensors files."
 )
+
+#: Prefix below which `tpuflex weights push` puts a model.
+_PUSHED = re.compile(r"models/([^/]+)/[0-9]+")
+#: Directory of a model in the cache of huggingface_hub; a snapshot lies two levels below.
+_CACHED = re.compile(r"models--([^-].*?)--(.+)")
+
+
+def read_checkpoint(
+    source: Path | GsUrl,
+    *,
+    environ: Mapping[str, str],
+    today: dt.date,
+    name: str = "",
+    progress: ByteProgress = unwatched,
+) -> Checkpoint:
+    """What the checkpoint at ``source`` says of itself.
+
+    Args:
+        source: a directory, a config.json (then without exact bytes), or a place in Cloud Storage.
+        environ: names endpoints and credentials of Cloud Storage.
+        today: date of the row that is made.
+        name: what to call the model; by default after the directory.
+        progress: called with the headers that are read and their number.
+
+    Raises:
+        WeightsError: it is damaged, hostile, or no checkpoint.
+        NotFoundError: there is nothing at ``source``.
+        AccessError: the caller may not read it.
+    """
+    files = _files(source, environ)
+    alone = isinstance(source, Path) and source.is_file()
+    return read_files(
+        files,
+        str(source.parent if alone and isinstance(source, Path) else source),
+        name=name or _model_name(source),
+        today=today,
+        config_name=source.name if alone and isinstance(source, Path) else CONFIG,
+        progress=progress,
+    )
+
+
+def _files(source: Path | GsUrl, environ: Mapping[str, str]) -> CheckpointFiles:
+    if isinstance(source, GsUrl):
+        # Imported late: Google's library takes a second.
+        from tpuflex.weights.checkpoint_bucket import checkpoint_objects
+
+        return checkpoint_objects(source.bucket, source.prefix, environ=environ)
+    if source.is_dir():
+        return DirectoryFiles(source)
+    if source.is_file():
+        return DirectoryFiles(source.parent, only=source.name)
+    raise NotFoundError(
+        f"{source} is neither a directory nor a file",
+        hint=f"Name a directory that holds {CONFIG} and the *{SAFETENSORS} files, or a {CONFIG}.",
+    )
+
+
+def _model_name(source: Path | GsUrl) -> str:
+    """A name for the row, after the last part of its place."""
+    if isinstance(source, GsUrl):
+        # Where `weights push` puts a model, its revision comes last.
+        last = _PUSHED.sub(r"\1", source.prefix).rpartition("/")[2] or source.bucket
+    else:
+        path = source.absolute()
+        directory = path if path.is_dir() else path.parent
+        cached = _CACHED.fullmatch(directory.parent.parent.name)
+        last = f"{cached[1]}/{cached[2]}" if cached else directory.name
+    kept = re.sub(r"[^A-Za-z0-9_./-]+", "-", last).strip("-._")[:96]
+    return kept or "model"
 
 
 def source_model(

@@ -7,22 +7,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tpuflex.advice import Advice
 from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.boot.places import weights_prefix
-from tpuflex.errors import AlreadyExistsError, ConflictError, NotFoundError, TpuflexError
+from tpuflex.errors import AlreadyExistsError, ConflictError, NotFoundError
 from tpuflex.google.existing_bucket import read_existing_bucket, require_pushable
 from tpuflex.inventory.library import list_library, read_library_bucket
 from tpuflex.inventory.listing import Unlisted
 from tpuflex.naming import library_names
-from tpuflex.planning.rates import month_text, storage_per_month
 from tpuflex.weights.library import in_library, require_library
-from tpuflex.weights.push_record import is_own
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tpuflex.boot.planned import PlannedWeights
     from tpuflex.stack.connection import Connection
     from tpuflex.stack.stack import Stack
     from tpuflex.weights.bucket import WeightsBucket
@@ -271,84 +265,3 @@ def other_set_advice(weights: StackWeights) -> str:
 
 def _next(revision: str) -> str:
     return str(int(revision) + 1) if revision.isdecimal() else f"{revision[:60]}-2"
-
-
-def kept_weights(weights: StackWeights) -> dict[str, object] | None:
-    """What a teardown of the stack leaves of its ``weights``, for ``--json``; None where that
-    is nothing. ``copies`` is what further regions have of it; absent where there is one only."""
-    if not is_shared(weights.stack):
-        return None
-    looks = map(_kept, weights.everywhere())
-    found = [each for each in looks if each is not None]
-    if not found:
-        return None
-    first, *copies = found
-    return {**first, "copies": copies} if copies else first
-
-
-def _kept(weights: StackWeights) -> dict[str, object] | None:
-    """What is left in one bucket."""
-    try:
-        region = weights.location()
-        stored = weights.store.stored(weights.prefix)
-    except NotFoundError:
-        return None
-    except TpuflexError as error:
-        return {"place": weights.place, "bytes": None, "why": error.message}
-    if stored is None:
-        return None
-    size = stored.total_bytes
-    dollars = storage_per_month(size, region)
-    return {
-        "place": weights.place,
-        "bytes": size,
-        "region": region,
-        "usd_per_month": None if dollars is None else float(dollars),
-    }
-
-
-def kept_line(
-    weights: StackWeights, kept: Mapping[str, object] | None, served: PlannedWeights | None
-) -> Advice:
-    """The same, ``kept``, for people; empty where nothing is left.
-
-    Args:
-        weights: the stack's weights, in its home.
-        kept: what is left.
-        served: the weights that the slice in the state was made for. The stack file may name others
-            by now: what neither served nor was pushed from here, nobody is told to delete.
-    """
-    if kept is None:
-        return Advice("")
-    if in_library(weights.stack):
-        return Advice(
-            "Kept in the library: {kept}. What it holds: {library_status}", kept=_kept_places(kept)
-        )
-    line = f"Kept in your bucket: {_kept_places(kept)}. Other endpoints may serve it."
-    try:
-        found = weights.store.find(weights.prefix)
-    except TpuflexError:
-        return Advice.of(line)  # where it cannot be told, it is not the stack's own
-    if not is_own(weights, served, found):
-        return Advice.of(line)
-    place = str(kept["place"]).removeprefix(f"gs://{weights.bucket}/")
-    return Advice(
-        "{line} To delete what pushes have written there, unless an endpoint uses it:"
-        " {weights_rm} {place}",
-        line=line,
-        place=place,
-    )
-
-
-def _kept_places(kept: Mapping[str, object]) -> str:
-    """Where it is, with size and price, in the home and in further regions."""
-    copies = kept.get("copies")
-    each = (kept, *(copies if isinstance(copies, list) else ()))
-    return "; ".join(f"{one['place']}, {_kept_cost(one)}" for one in each)
-
-
-def _kept_cost(kept: Mapping[str, object]) -> str:
-    size = kept["bytes"]
-    if not isinstance(size, int):
-        return f"could not be looked at ({kept.get('why')})"
-    return f"{size / 2**30:.2f} GiB, {month_text(size, str(kept['region']))}"

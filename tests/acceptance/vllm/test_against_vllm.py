@@ -27,7 +27,7 @@ from tpuflex.planning.memory import MemoryPlan
 from tpuflex.planning.request import CpuMemoryRequest
 from tpuflex.planning.stack import plan_cpu_memory
 from tpuflex.settings.serving import ServingFlags
-from tpuflex.weights.checkpoint import read_checkpoint
+from tpuflex.weights.source import read_checkpoint
 
 pytestmark = [
     pytest.mark.vllm,
