@@ -3,7 +3,7 @@
 Run with ``.venv/bin/python benchmarks/demo.py [--runs 3]`` where ``make demo`` has run before, so
 that engine, image and model are there; docs/speed.md has figures. Each run takes the tour,
 ``tpuflex demo``, and brings the stack up once more. Before and after each of the two the same
-server is started by hand, in a home of its own, to its first completion, and *by hand* is the mean
+server is started alone, in a home of its own, to its first completion, and *alone* is the mean
 of the two: the speed of many a machine moves by a fifth within minutes. The ratio is that of the
 tour to it. Of `up` is printed where the time went:
 
@@ -11,7 +11,7 @@ tour to it. Of `up` is printed where the time went:
     boot    from there to READY, of which the startup script's own phases
     other   all else: what `up` does before it asks for capacity, and after READY
 
-The script's own phases and the rest are printed as shares of the server by hand, too, as are the
+The script's own phases and the rest are printed as shares of the server alone, too, as are the
 aims for them: seconds of one machine mean nothing on another. Nothing is asserted: on a busy
 machine all of them take longer.
 """
@@ -35,7 +35,7 @@ from warmup import server
 ROOT = Path(__file__).parents[1]
 #: Phases of a boot in which the startup script works, and nothing is fetched or started.
 OF_THE_SCRIPT = ("config", "capacity", "secrets", "container")
-#: The aims in seconds, and what the server by hand takes where they hold as they are.
+#: The aims in seconds, and what the server alone takes where they hold as they are.
 SCRIPT_AIM, OTHER_AIM, AIMS_BY_HAND = 2.0, 5.0, 33.6
 
 
@@ -128,7 +128,7 @@ def main() -> None:
 
 
 def percent(seconds: float, own: float) -> str:
-    """What ``seconds`` are of the ``own`` ones of the server by hand."""
+    """What ``seconds`` are of the ``own`` ones of the server alone."""
     return f"{seconds / own:.1%}"
 
 

@@ -15,9 +15,9 @@ from tpuflex.files.trusted import write_private
 class Bundle:
     """The directory of a run.
 
-    ``raw/`` is for whoever ran it: names, addresses, accounts. ``evidence/`` has the same without
-    them. Neither holds a secret: keys and tokens are in headers and in Secret Manager's answers,
-    which nobody records.
+    ``raw/`` is for the person who ran it: names, addresses, accounts. ``evidence/`` has the same
+    without them. Neither holds a secret: keys and tokens are in headers and in Secret Manager's
+    answers, which nobody records.
 
     Args:
         directory: the run's own; made for its owner alone.

@@ -35,7 +35,7 @@ _REHEARSAL = (
 
 
 class Stopped(BaseException):
-    """Somebody has ended the run."""
+    """The run was ended from outside."""
 
 
 def main(arguments: Sequence[str], environ: Mapping[str, str], terminal: TextIO) -> int:

@@ -18,7 +18,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     ("KEY", re.compile(r"\b(?:sk-|hf_|AIza|GOCSPX-)[\w-]{16,}")),
     ("SSH-KEY", re.compile(r"\b(?:ssh-(?:rsa|ed25519)|ecdsa-sha2-\S+) [A-Za-z0-9+/=]{40,}")),
-    # A session of an upload lets whoever knows it write.
+    # A session of an upload lets anyone who knows it write.
     ("UPLOAD", re.compile(r"(?<=upload_id=)[\w%.~-]+")),
     ("EMAIL", re.compile(r"\b[\w.+-]+(?:@|%40)(?:[\w-]+\.)+[a-z]{2,}\b", re.IGNORECASE)),
     ("BILLING", re.compile(r"\b[0-9A-F]{6}-[0-9A-F]{6}-[0-9A-F]{6}\b", re.IGNORECASE)),

@@ -50,7 +50,7 @@ class Evidence:
         export: ``pulumi stack export`` at the end; None if there is no stack.
         commands: the commands, in order.
         owners: owner label -> prefix of the names of that owner's resources.
-        foreign: the inventory of somebody else's resources, taken before the run.
+        foreign: the inventory of other owners' resources, taken before the run.
         reported: names that were reported as left behind.
     """
 

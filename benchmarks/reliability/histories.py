@@ -1,9 +1,9 @@
 """Figure 4: random histories with pairs of faults, kills, and changes that others make.
 
 Programs change every input that may change, use one zone or two, and have runs that are renewed and
-runs that end, of slices that serve, hand over and drain; somebody deletes slices, requests and
-nodes; capacity comes and goes; state is lost. The steps of a history are decided by its seed before
-it begins.
+runs that end, of slices that serve, hand over and drain; slices, requests and nodes are deleted
+from outside; capacity comes and goes; state is lost. The steps of a history are decided by
+its seed before it begins.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def _step(rig: ServicerRig, step: Json, result: Result) -> None:
             rig.event()
             rig.direct.capacity(**step["rules"])
         case "delete" | "delete node" as deletion:
-            # No fault strikes somebody else's deletion: the last command's rules are over.
+            # No fault strikes a deletion from outside: the last command's rules are over.
             result.struck += rig.direct.faults.book.struck
             rig.direct.faults.forget()
             rig.event(_delete_all(rig) if deletion == "delete" else _delete_nodes(rig))
@@ -320,7 +320,7 @@ def _command(chance: random.Random, word: str) -> Json:
         "stage": chance.choice(STAGES),
         "effect": {"kind": "kill", "roles": killed},
     }
-    # Somebody who only sees that a plugin has died may well continue without a `recover`.
+    # A user who only sees that a plugin has died may well continue without a `recover`.
     recovers = "engine" in killed or chance.random() < 0.5
     return {"do": word, "rules": list(rules), "recovers": recovers}
 

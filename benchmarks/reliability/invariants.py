@@ -16,7 +16,7 @@ I9      a slice that serves is deleted by `down`, or once one that takes over fr
         refuses to say whether it serves, or says that it is not there
 I10     a slice that serves is deleted once it has drained, or once it was asked to and its time
         is over, unless the API refuses to ask it
-R0      the rig itself: a kill found somebody to kill
+R0      the rig itself: a kill found a process to kill
 ======  ==========================================================================
 """
 

@@ -65,7 +65,7 @@ def judge(rig: RenewalRig, case: Case) -> Result:
 
 
 def _renewal(rig: RenewalRig, _case: Case, result: Result) -> None:
-    """The run is renewed: whoever reads the address again loses nothing."""
+    """The run is renewed: a client that reads the address again loses nothing."""
     before = rig.reader.endpoint()
     rig.make_due()
     with under_load(rig) as load:

@@ -208,7 +208,7 @@ class StackRig:
         self.stack_file.write_text(yaml.safe_dump(document))
 
     def remember_foreign(self) -> None:
-        """Treat all slices that exist now as somebody else's: they must not change."""
+        """Treat all slices that exist now as another owner's: they must not change."""
         self._foreign = {"tpu": self.control.inventory()["tpu"]}
 
     # -- what there is ------------------------------------------------------------------------

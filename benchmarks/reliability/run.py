@@ -2,7 +2,7 @@
 
 ``--figures 1,3 --budget 15m --seed 1``; ``--strict`` runs them on a cloud as strict as Google,
 ``--case NAME`` one case alone. Exits with 1 if a case failed or nothing was injected. The rows are
-those of docs/reliability.md, which is kept by hand.
+those of docs/reliability.md, which is edited manually.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _TIMEOUT = (5.0, 200.0)
 _SAMPLE_S = 0.5
 #: How often a request is asked at most, each time where the status says.
 _TRIES = 2
-#: After a failure: whoever is refused everywhere shall not fill the machine.
+#: After a failure: a client that is refused everywhere must not fill the machine.
 _PAUSE_S = 0.5
 #: No client goes on for longer.
 _LONGEST_S = 1_200.0

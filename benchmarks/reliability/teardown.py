@@ -1,7 +1,7 @@
 """Figure 9: teardown from every state, twice and two at once.
 
 How a stack gets into each state is done from outside: capacity rules, the clock, faults, and API
-calls made by somebody else.
+calls made by another client.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def ended(rig: StackRig) -> None:
 
 
 def ended_and_told(rig: StackRig) -> None:
-    """The run is over, the state has recorded that, and somebody has cleaned up."""
+    """The run is over, the state has recorded that, and its leftovers were cleaned up."""
     ended(rig)
     assert rig.run("up").exit_code != 0  # it says that the run is over
     rig.event()
@@ -88,7 +88,7 @@ def quota_only(rig: StackRig) -> None:
 
 
 def node_missing(rig: StackRig) -> None:
-    """Somebody deleted the node."""
+    """The node was deleted from outside."""
     active(rig)
     rig.event()
     _call(rig, "DELETE", _node_name(rig))
@@ -109,17 +109,17 @@ def orphaned(rig: StackRig) -> None:
 
 
 def deleting(rig: StackRig) -> None:
-    """Somebody is deleting it right now."""
+    """It is being deleted right now."""
     _deleted(rig, 60)
 
 
 def stuck_deleting(rig: StackRig) -> None:
-    """Somebody is deleting it, and the deletion never ends."""
+    """It is being deleted, and the deletion never ends."""
     _deleted(rig, FOR_EVER)
 
 
 def foreign(rig: StackRig) -> None:
-    """Our request is gone, and somebody else has its name."""
+    """Our request is gone, and another owner has its name."""
     active(rig)
     rig.event()
     found = _call(rig, "GET", _request(rig)["name"])
@@ -193,13 +193,13 @@ def _node_name(rig: StackRig) -> str:
 
 
 def delete_by_hand(rig: StackRig) -> None:
-    """Delete the slice as somebody else, until it is gone."""
+    """Delete the slice as another client, until it is gone."""
     _call(rig, "DELETE", f"{_request(rig)['name']}?force=true")
     rig.control.advance(60)
 
 
 def _call(rig: StackRig, method: str, name: str, body: Json | None = None) -> Json:
-    """Call the TPU API as somebody else."""
+    """Call the TPU API as another client."""
     return dict(rig.make(method, f"v2alpha1/{name}", body))
 
 

@@ -160,7 +160,7 @@ def judge(rig: LibraryRig, case: Case) -> Result:
     ended = rig.run(*words)
     if command == _PURGE and "tpuflex weights rm" in rig.said[-1].stderr:
         # The slice that said which set is the stack's own is gone, or the manifest is: what is
-        # left may be somebody else's, or a push that is under way. So the set is named, in the end.
+        # left may be another owner's, or a push that is under way. So the set is named, in the end.
         rig.run("down")
         ended = rig.run("weights", "rm", _SET)
     codes = (0, NotFoundError.exit_code) if command in _GONE else (0,)

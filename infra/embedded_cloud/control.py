@@ -66,7 +66,7 @@ def inflict(state: TpuState, incident: JsonObject) -> JsonObject:
         entered = state.nodes.enter(node, NodeState.PREEMPTED, state.now())
         return {"name": entered.name, "state": entered.state.value}
     elif match["kind"] == "nodes" and mishap == "rebooted":
-        # As somebody's `sudo reboot`, which the API does not see: the same state, another boot.
+        # As a `sudo reboot`, which the API does not see: the same state, another boot.
         node = state.nodes.get(place, id_)
         entered = state.nodes.enter(node, node.state, state.now())
         return {"name": entered.name, "state": entered.state.value}

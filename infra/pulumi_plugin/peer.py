@@ -3,7 +3,8 @@
 Every user of a machine reaches its loopback ports, so an endpoint that acts for its owner asks
 the kernel whose process is calling. An answer counts only if it is about a connection that is
 still established and whose socket still belongs to a process: of one that is being closed, or
-waits in TIME_WAIT, Linux says uid 0, and so whoever sends a request and hangs up would be root.
+waits in TIME_WAIT, Linux says uid 0, so anyone who sends a request and hangs up would pass for
+root.
 
 What the kernel does not say is a stranger. So is root, unless root is the owner: it can become
 the owner anyway, while root in a container on the host's network, with few rights of its own, has

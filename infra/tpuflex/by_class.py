@@ -49,7 +49,7 @@ def load_by_class(package: ModuleType) -> None:
     process in which nobody else's program runs.
 
     Args:
-        package: as the SDK gives it to whoever imports it. One that was touched already is loaded
+        package: as the SDK gives it to its importers. One that was touched already is loaded
             as a whole, and stays as it is.
     """
     # Its type, and no attribute of it, which would touch it.

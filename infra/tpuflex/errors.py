@@ -12,7 +12,7 @@
         AlreadyExistsError       exit 1   the name is taken by something that is not ours
         ConflictError            exit 1   not possible in the resource's current state
       BootError                  exit 7   the host came up but serving did not
-        FailedBootError          exit 7   and will not, however long somebody waits
+        FailedBootError          exit 7   and will not, however long one waits
       WeightsError               exit 7   weights are missing or damaged
         UnknownModelError        exit 7   a model of which no rule for its memory is known
       EngineError                exit 8   the Pulumi engine failed or cannot be installed
@@ -161,7 +161,7 @@ class ServiceDisabledError(AccessError):
 
 
 class RequesterPaysError(AccessError):
-    """The bucket has Requester Pays on: whoever reads it is to pay."""
+    """The bucket has Requester Pays on: its readers pay."""
 
 
 class QuotaError(AccessError):

@@ -1,4 +1,4 @@
-"""Which chips hold a model: memory plans and recommendations for a model that somebody names.
+"""Which chips hold a model: memory plans and recommendations for a given model.
 
 A model is named as the catalog has it, or by a checkpoint, of which the configuration and the
 headers of the weights are read.
@@ -89,7 +89,7 @@ class CheckpointReader:
     Attributes:
         environ: the caller's environment.
         today: date of the rows that are made.
-        say: told of progress.
+        say: receives progress.
         stack: the stack on whose cloud buckets, and the Hub, are; None: those that the environment
             names.
     """

@@ -25,7 +25,7 @@ from tpuflex.inventory.kinds import KINDS, Kind, of_type
 from tpuflex.inventory.resource_ids import ids_of, unknown
 from tpuflex.naming import STATE_ID, Names
 from tpuflex.program import deploy
-from tpuflex.recovery.import_state import taking_over
+from tpuflex.recovery.import_state import with_predecessors
 from tpuflex.recovery.look import LookResult, Presence, best, judged
 from tpuflex.settings.load import parse
 
@@ -140,14 +140,14 @@ def test_what_was_adopted_takes_over_from_what_is_to_be_deleted() -> None:
     ]
     before = state(old, older, new, alone, gone, again, *network)
 
-    after = taking_over(before, {each["urn"] for each in (new, alone, again, network[0])})
+    after = with_predecessors(before, {each["urn"] for each in (new, alone, again, network[0])})
 
     changed = [each for each in after["resources"] if each not in before["resources"]]
     assert [(each["id"], taken_over_names(each)) for each in changed] == [
         ("g2", ["g1", "g1-elsewhere", "g0"])
     ]
-    assert taking_over(after, {new["urn"]}) == after
-    assert taking_over(before, set()) == before
+    assert with_predecessors(after, {new["urn"]}) == after
+    assert with_predecessors(before, set()) == before
 
 
 def taken_over_names(resource: dict[str, Any]) -> Any:

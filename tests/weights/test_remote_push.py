@@ -18,7 +18,7 @@ from tests.full_disk import full_from
 from tests.hub_models import MODEL, pauses, put_model, safetensors
 from tpuflex.boot.manifest import Manifest, WeightsFile
 from tpuflex.errors import ConflictError, InterruptedByUser, NotFoundError, WeightsError
-from tpuflex.files.trusted import only_maker
+from tpuflex.files.trusted import creation_lock
 from tpuflex.google.storage_client import storage_bucket
 from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.settings.weights_source import GsUrl, HubSource
@@ -285,7 +285,7 @@ def test_what_a_killed_push_has_left_goes_with_the_next(
         (models / f"{name}.lock").touch()
     (tmp_path / "home").chmod(0o700)
     models.chmod(0o700)
-    with only_maker(models / "fetching-runs"):
+    with creation_lock(models / "fetching-runs"):
         push(cloud, of_bucket(cloud, tmp_path / "home"))
     assert {path.name for path in models.iterdir()} == {"fetching-runs", "fetching-runs.lock"}
 

@@ -105,7 +105,7 @@ Use one wherever the Pulumi project is itself named `tpuflex`: the engine hands 
 def python_classes() -> str:
     """The module's text: enumerations, classes of arguments, the provider, the resources."""
     raw = json.loads(package_schema())
-    # The component is a class of its own, written by hand, and so are the types of its inputs.
+    # The component is a class of its own, manually written, and so are the types of its inputs.
     module = QUEUED_RESOURCE.removesuffix("QueuedResource")
     raw["types"] = {token: made for token, made in raw["types"].items() if token.startswith(module)}
     enums = {token: group for token, group in raw["types"].items() if "enum" in group}

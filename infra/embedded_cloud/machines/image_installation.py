@@ -30,7 +30,7 @@ from embedded_cloud.machines.images import (
 )
 from embedded_cloud.machines.locked_install import Installer, forget_lock, installers
 from tpuflex.errors import EmulatorError
-from tpuflex.files.trusted import child_environment, only_maker, own_directory
+from tpuflex.files.trusted import child_environment, creation_lock, own_directory
 
 #: Disk space of an installed image, with room for pip's downloads while it unpacks.
 NEEDED_BYTES = 6 * 1024**3
@@ -58,7 +58,7 @@ def ensure_image(image_ref: str, home: Path, progress: Progress) -> InstalledIma
     _check_machine(home)
     directory = image_directory(lock, home)
     waits = "serving image: another process is installing it, waiting"
-    with only_maker(directory, lambda: progress(waits)):
+    with creation_lock(directory, lambda: progress(waits)):
         installed = installed_image(image_ref, home)
         if installed is None:
             _install(lock, directory, progress)

@@ -23,7 +23,7 @@ from embedded_cloud.machines import namespace
 
 #: As Google was seen to be, or says that it is, in every area. Those that are not named take away
 #: what a usual project has, so they stay as they are: billing, permissions, policies, docker; and
-#: `iam`, which lets nobody in but owners until somebody grants something.
+#: `iam`, which lets only owners in until a role is granted.
 STRICT = Strictness(
     apis=Apis(enforced=True, bare_projects=True, answers_after_s=60),
     compute=Compute(operation_s=4),

@@ -37,7 +37,7 @@ PARALLELISM = 16
 #: within 20 s. Nobody has measured it for Flex-start (docs/proved.md).
 EXPECTED_GBPS = 25
 #: How long a host asks for a secret: a new permission takes minutes to take effect, and
-#: somebody may still have to add the value.
+#: the value may still have to be added.
 SECRET_SECONDS = 1800
 
 #: Environment of every serving container, unless the stack file overrides it.

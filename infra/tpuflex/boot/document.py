@@ -135,7 +135,7 @@ class DrainConfig(_Frozen):
     run_s: int = Field(ge=0)
     """How long Google lets the slice run; 0 where that is not known."""
     drain_s: int = Field(ge=0)
-    """How long requests in flight are waited for, where whoever deletes the slice does not say."""
+    """How long requests in flight are waited for, where the deletion of the slice does not say."""
     margin_s: int = Field(ge=0)
     """How long before the end of its run a host drains by itself."""
 

@@ -2,7 +2,7 @@
 the flags among the words of a command line.
 
 ``data/vllm_flags.json`` is made from vLLM's own argument parser (contributing/VLLM.md);
-``data/flag_rules.yaml`` is written by hand, a source and a date in each row.
+``data/flag_rules.yaml`` is written manually, with a source and a date in each row.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def known_flags() -> Mapping[str, KnownFlag]:
 
 @cache
 def flag_rules() -> FlagRules:
-    """The rows written by hand, read once."""
+    """The manually written rows, read once."""
     rows = packaged_rows("flag_rules.yaml")
     return FlagRules.model_validate_json(json.dumps(rows), strict=True)
 

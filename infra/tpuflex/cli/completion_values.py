@@ -1,9 +1,9 @@
 """The values that the shell offers on TAB: stacks, templates, and names of the catalog.
 
-Somebody waits for a key, so nothing is imported that takes long, no stack file is read and no cloud
+The user waits for a key, so nothing is imported that takes long, no stack file is read and no cloud
 is asked. Nothing is checked either, but whether others could change the project: what is completed
 is not run yet. Only names that mean nothing to a shell are offered: it puts them on the command
-line as they stand, and the files of a checkout may have come from somebody else.
+line as they stand, and the files of a checkout may have come from someone else.
 """
 
 from __future__ import annotations

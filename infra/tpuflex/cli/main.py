@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
-#: Letters of an unexpected error that are shown; it may quote what somebody else wrote.
+#: Letters of an unexpected error that are shown; it may quote foreign text.
 _SHOWN_OF_A_BUG = 300
 #: What a shell sets when it asks what to offer on TAB.
 _COMPLETE = "_TPUFLEX_COMPLETE"

@@ -28,7 +28,7 @@ class Repository:
 
     Attributes:
         name: ``OWNER/NAME``.
-        owner_id: number of its owner: a name can be taken by somebody else later.
+        owner_id: number of its owner: a name can be taken by another owner later.
         id: its own number.
         environment: the GitHub environment whose jobs may deploy.
     """
@@ -59,7 +59,7 @@ class Repository:
     @property
     def deploys(self) -> str:
         """Whether a token is that of a job in its environment, on a branch that is protected, as an
-        attribute's expression. Without protection, whoever may push would deploy.
+        attribute's expression. Without protection, anyone who may push would deploy.
 
         The end of the subject says so, in both forms that GitHub gives it: with names alone, and
         with numbers beside them, as repositories have it that were made after 2026-06-18
@@ -89,8 +89,8 @@ class BootstrapNames:
 
     @property
     def not_own_state(self) -> str:
-        """What holds of all objects but the bootstrap's own state. Whoever could write that could
-        have an administrator's next bootstrap delete what they name in it
+        """What holds of all objects but the bootstrap's own state. Anyone who could write that
+        could have an administrator's next bootstrap delete what they name in it
         (https://cloud.google.com/iam/docs/conditions-attribute-reference#resource-name)."""
         folder = STATE_COPY.rpartition("/")[0]
         objects = f"projects/_/buckets/{self.bucket}/objects/"

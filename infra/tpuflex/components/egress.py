@@ -37,7 +37,7 @@ DOMAINS = dict(
 )
 
 _TTL_S = 300
-#: A rule that somebody adds with the default priority, 1000, does not outdo a denial of the same.
+#: A rule added with the default priority, 1000, does not outdo a denial of the same.
 _ALLOW_PRIORITY = 900
 _DENY_PRIORITY = 1000
 

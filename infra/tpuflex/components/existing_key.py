@@ -22,13 +22,13 @@ class ExistingKeyArgs:
 
 
 class ExistingKey(pulumi.ComponentResource):
-    """A key that is somebody else's.
+    """A key that tpuflex does not manage.
 
     The engine reads it, at every plan, and never changes or deletes it. Nothing is granted on it:
     who may use it, those decide who look after it.
 
     Args:
-        unread: whether a preview is to do without reading it, for somebody who may not.
+        unread: whether a preview is to do without reading it, for a caller who may not.
 
     Attributes:
         key: its name, once it is seen to be usable.

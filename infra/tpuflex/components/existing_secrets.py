@@ -37,7 +37,7 @@ class ExistingSecretsArgs:
 
 
 class ExistingSecrets(pulumi.ComponentResource):
-    """The right to read one version each of secrets that are somebody else's.
+    """The right to read one version each of secrets that tpuflex does not manage.
 
     The engine reads each secret, at every plan, never a value of it, and never changes or deletes
     it.

@@ -25,7 +25,7 @@ _RANGE = "198.51.100.0/24"
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """What is to be known of a key whose value may be known later.
+    """What is known of a key whose value may be known later.
 
     Attributes:
         stand_in: what takes the place of the value until it is known; of a list or a mapping, the

@@ -194,9 +194,9 @@ class LibraryProgramsArgs:
 class LibraryPrograms(pulumi.ComponentResource):
     """The right to keep compiled programs of one's own in the library, and to sign them.
 
-    Whoever writes programs runs code on the chips: the endpoint's account alone adds to its place,
-    and can neither replace nor delete there. It sees the names of the library's objects, because
-    who may list a bucket may list all of it.
+    Anyone who writes programs runs code on the chips: the endpoint's account alone adds to its
+    place, and can neither replace nor delete there. It sees the names of the library's objects,
+    because who may list a bucket may list all of it.
 
     Attributes:
         grants: the roles by which it reads, adds and signs them.

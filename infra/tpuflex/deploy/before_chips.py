@@ -1,7 +1,7 @@
-"""What `up` would do, or refuse, before it requests chips, looked for by somebody who only reads.
+"""What `up` would do, or refuse, before it requests chips, looked up with read access only.
 
-Nothing is changed, and no value of a secret is read. What the caller may not read is told, and is
-no failure: `up` may be run by somebody else.
+Nothing is changed, and no value of a secret is read. What the caller may not read is reported,
+and is no failure: another user may run `up`.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def hand_over_shortage(cloud: Connection, plan: EnginePlan) -> str:
     goes on; empty if there is enough, or if it asks for none beside another.
 
     Raises:
-        AccessError, ApiError: it cannot be told.
+        AccessError, ApiError: it cannot be determined.
     """
     step = slice_step(plan)
     if step is None or step.operation != "replace" or step.deleted_first:

@@ -121,7 +121,7 @@ def require_active(status: SliceStatus) -> None:
 
     Raises:
         CapacityError: the request is still waiting.
-        BootError: there are no hosts, and somebody has to act.
+        BootError: there are no hosts, and the user has to act.
     """
     text = f"{status.queued_resource} in {status.zone} is {status.state}: {status.sentence}."
     if status.lifecycle in (Lifecycle.WAITING, Lifecycle.PROVISIONING):

@@ -151,7 +151,7 @@ def sweep(
 
     Args:
         cloud: the cloud of one of the stacks.
-        report: is told how far it is.
+        report: receives progress.
         slices: names of queued resources and nodes that may be deleted while they run.
         deletes: whether something may be deleted. One that cannot be does not stop the others.
 
@@ -182,7 +182,7 @@ def sweep_projects(
         stacks: the stacks that have a stack file.
         connect: connects to a stack's cloud, and starts nothing.
         environ: the environment that commands in advice are typed in.
-        report: is told how far it is.
+        report: receives progress.
         slices: names of queued resources and nodes that may be deleted while they run.
         deletes: whether something may be deleted.
         strict: whether it is a failure that something is there that no state knows.

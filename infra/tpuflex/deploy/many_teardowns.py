@@ -206,7 +206,7 @@ class _Work:
     Attributes:
         selection: what a stack must be like.
         connect: connects to a stack's cloud.
-        report: is told how far it is.
+        report: receives progress.
         results: what became of each stack.
         stopped: whether the user has pressed Ctrl-C.
     """

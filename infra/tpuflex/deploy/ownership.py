@@ -51,7 +51,7 @@ def require_free_names(
     Only a first `up` asks: a state that has its id made (or took over) what it knows.
 
     Raises:
-        AlreadyExistsError: another state has made it, or somebody else; says who.
+        AlreadyExistsError: it belongs to another state or another owner; says whose it is.
     """
     if not any(step.type == STATE_ID and step.operation == "create" for step in plan.steps):
         return
@@ -60,7 +60,7 @@ def require_free_names(
         say(f"  warning  nobody could look whether these names are free: {line}")
     found = there.taken
     if found:
-        # What a killed run has begun is not somebody else's.
+        # What a killed run has begun is not foreign.
         known = known_ids(stack_run.engine.deployment())
         found = tuple(each for each in found if each.id not in known)
     if found:
@@ -87,8 +87,8 @@ def require_containers_owned(cloud: Connection, stack_run: StackRun) -> None:
     state id that this home remembers or that the stack's state has.
 
     Raises:
-        AlreadyExistsError: somebody else has made one of them; says who.
-        AccessError, ApiError, EngineError: it cannot be told.
+        AlreadyExistsError: another owner has made one of them; says which.
+        AccessError, ApiError, EngineError: it cannot be determined.
     """
     there = tuple(_existing(cloud))
     seen = cloud.known_state_ids.of(cloud.stack.name)
@@ -139,7 +139,7 @@ class Ownership:
     """What of a stack's state, and of the cloud, a `tpuflex down` may delete.
 
     Attributes:
-        deployment: the state, without what is somebody else's by now.
+        deployment: the state, without what belongs to another owner by now.
         foreign: why that is not ours, by URN.
         states: ids of the states that are ours.
         uncompared: why nobody could look whether what the state knows is still ours, by URN.
@@ -151,7 +151,8 @@ class Ownership:
     uncompared: Mapping[str, TpuflexError] = field(default_factory=dict)
 
     def inventory(self, cloud: Connection) -> Inventory:
-        """Everything in the cloud that has the stack's names; what is proved ours is told apart."""
+        """Everything in the cloud that has the stack's names; what is proved to be the stack's own
+        is marked."""
         kept = external_paths(self.deployment) if self.deployment else None
         return cloud.inventory(self.states, known_ids(self.deployment), kept)
 

@@ -109,8 +109,9 @@ class StackPlan:
 
 
 def image_grant(stack: Stack) -> dict[str, str] | None:
-    """The role that somebody else has to grant before the hosts can pull the image: it is in a
-    registry of another project, whose policies are not ours to change. None if there is none."""
+    """The role that another project's owner has to grant before the hosts can pull the image: it is
+    in a registry of another project, whose policies are not ours to change. None if there is
+    none."""
     settings = stack.settings
     project = settings.image_project
     if settings.cloud == "embedded" or project in (None, settings.project):
@@ -166,7 +167,7 @@ def replaced_secrets(stack: Stack, plan: EnginePlan) -> tuple[SecretRole, ...]:
 
 
 def replaced_secret_texts(stack: Stack, plan: EnginePlan) -> Iterator[str]:
-    """What somebody has to know who agrees to ``plan``: a sentence for each of them."""
+    """What the user has to know before agreeing to ``plan``: a sentence each."""
     for role in replaced_secrets(stack, plan):
         made = f"{stack.names.secret(role)} is made anew in {stack.settings.region}"
         if value := _NEW_VALUES.get(role):
@@ -179,7 +180,7 @@ def replaced_secret_texts(stack: Stack, plan: EnginePlan) -> Iterator[str]:
 
 
 def require_no_secret_replaced(stack: Stack, plan: EnginePlan) -> None:
-    """Refuse to add a secret of ``stack`` where ``plan`` makes others anew: the engine would delete
+    """Refuse to add a secret of ``stack`` where ``plan`` recreates others: the engine would delete
     those with their values, while the slice still serves with them, and nobody was asked.
 
     Raises:
@@ -199,7 +200,7 @@ def require_no_secret_replaced(stack: Stack, plan: EnginePlan) -> None:
 
 
 def require_first_versions(stack: Stack, plan: EnginePlan) -> None:
-    """Refuse a plan that makes a secret anew of which ``stack`` pins another version than the
+    """Refuse a plan that recreates a secret of which ``stack`` pins another version than the
     first: it would fail when the old secret, and the slice that served, are deleted already.
 
     Raises:

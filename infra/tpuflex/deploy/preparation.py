@@ -120,7 +120,7 @@ class EndpointPreparation:
         Raises:
             WeightsError: nothing says that the weights in the bucket are the right ones, or there
                 are none, or damaged ones, and the stack names no source.
-            AlreadyExistsError: the bucket is somebody else's.
+            AlreadyExistsError: the bucket belongs to another owner.
             NotFoundError: the TLS certificate is not there, or the library that the stack names, or
                 its bucket, or its key for compiled programs.
             ConflictError: a secret of the user's own is disabled.
@@ -189,7 +189,7 @@ class EndpointPreparation:
             WeightsError, AlreadyExistsError, NotFoundError: as :meth:`check`.
             ConflictError: other weights are there under their name already, or in another region
                 of the stack.
-            TpuflexError: it cannot be told.
+            TpuflexError: it cannot be determined.
         """
         cloud = self.cloud
         weights, trust = self._question(empty=not self.weights.exists())
@@ -310,7 +310,7 @@ class EndpointPreparation:
                 f"  pushed   weights: {files_text(len(report.sent))}, "
                 f"{report.bytes_sent / 1e6:.1f} MB in {report.seconds:.1f} s"
             )
-        note_weights_use(self.weights, self.report)  # what was there already is not written anew
+        note_weights_use(self.weights, self.report)  # what was there already is not rewritten
         return report.manifest.sha256
 
 
@@ -335,7 +335,7 @@ def _lost_texts(cloud: Connection, weights: Weights) -> list[str]:
     try:
         if not cloud.is_there(cloud.made_bucket):
             return []
-    except AlreadyExistsError:  # somebody else's, which stays
+    except AlreadyExistsError:  # another owner's, which stays
         return []
     from tpuflex.weights.bucket import weights_bucket
 

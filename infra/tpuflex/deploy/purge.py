@@ -34,7 +34,7 @@ def planned_purge(weights: StackWeights, served: PlannedWeights | None) -> Remov
 
     Raises:
         ConflictError: the stack has never used what its file names; another endpoint may use it, or
-            it cannot be told whether one does; or no push has written it.
+            it cannot be determined whether one does; or no push has written it.
         TpuflexError: it cannot be looked at.
     """
     stack = weights.stack
@@ -150,8 +150,8 @@ def purge(weights: StackWeights, planned: Removal) -> Removal:
     """Remove what was ``planned``, now that the stack is gone, as it is now.
 
     Raises:
-        ConflictError: an endpoint has come to use it since, or it cannot be told; or somebody
-            pushes there.
+        ConflictError: an endpoint uses it by now, or that cannot be determined;
+            or a push is under way there.
     """
     uses = weights_uses(weights)
     place = f"gs://{weights.bucket}/{planned.prefix}"

@@ -91,7 +91,7 @@ def put_secret(
         cloud: the stack's cloud.
         role: what the secret is for.
         value: what is stored, as it is.
-        report: is told how far it is.
+        report: receives progress.
         consent: asked before APIs are enabled.
 
     Raises:
@@ -132,8 +132,8 @@ def ensure_containers(cloud: Connection, report: Report = silent, consent: Conse
     They are Pulumi resources, so Pulumi creates them: an `up` of just these resources.
 
     Raises:
-        AlreadyExistsError: somebody else has made them, or holds the stack's names.
-        ConflictError: with what is missing others would be made anew, without their values.
+        AlreadyExistsError: they, or the stack's names, belong to another owner.
+        ConflictError: others would be recreated with what is missing, without their values.
         TpuflexError: the engine failed.
     """
     require_apis(cloud, report, consent)

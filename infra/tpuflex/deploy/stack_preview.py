@@ -322,7 +322,7 @@ def _as_it_was(file: Path) -> Iterator[None]:
 
 
 def _slice(cloud: Connection, plan: StackPlan) -> tuple[SliceStatus | None, str]:
-    """The slice that exists, and why it cannot be told whether there is one."""
+    """The slice that exists, and why it cannot be determined whether there is one."""
     step = slice_step(plan.plan)
     zones = step.before.get("zones") if step is not None else None
     known = [str(zone) for zone in zones] if isinstance(zones, list) else []

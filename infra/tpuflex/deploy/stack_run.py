@@ -281,7 +281,7 @@ def require_existing(cloud: Connection, *, reader: bool = False) -> AccessError 
     """
     if cloud.stack.settings.model.weights.existing is not None:
         StackWeights(cloud).exists()
-    with suppress(AccessError):  # whoever only previews may not see its versions
+    with suppress(AccessError):  # a caller who only previews may not see its versions
         check_existing_secrets(cloud)
     if (key := cloud.stack.settings.encryption.kms_key) is None:
         return None

@@ -146,7 +146,7 @@ def up(
         if asks_for_chips(plan.plan):
             require_checks(cloud, skipped_checks)
             _warn_of_quota(cloud, plan, report)
-        # After it: without rights on buckets, the stack's own looks like somebody else's.
+        # After it: without rights on buckets, the stack's own looks like another owner's.
         stack_run.preparation.check()
         require_consent(consent, "Go ahead?")
         _fetch(cloud, plan, report)

@@ -101,7 +101,7 @@ def recover(cloud: Connection, report: Report = silent, *, take_over: bool = Fal
 
     Args:
         cloud: the stack's cloud.
-        report: is told how far it is.
+        report: receives progress.
         take_over: whether to adopt what another state of the stack has made.
 
     Raises:

@@ -381,7 +381,7 @@ def _cost(cloud: Connection) -> str:
     except NotFoundError:
         return ""
     except (AccessError, ApiError):
-        return "unknown"  # it may not be read; what is to be destroyed says so
+        return "unknown"  # it may not be read; the plan for the teardown says so
     per_hour = cost_in(stack.settings, status.zone).per_hour
     spent = status.cost(per_hour, cloud.now())
     return "unknown" if spent is None else f"${spent}, and ${per_hour} per hour while it runs"

@@ -35,7 +35,7 @@ def ensure_weights_bucket(
         consent: asked before APIs are enabled, and before a library is made.
 
     Raises:
-        AlreadyExistsError: somebody else has made it, or holds the stack's names.
+        AlreadyExistsError: it, or the stack's names, belong to another owner.
         NotFoundError: the stack keeps its weights in a bucket of the user's own that is not there.
         InterruptedByUser: the user does not want a library.
         AccessError: the caller may not push there.

@@ -1,4 +1,4 @@
-"""Pulumi's state: whether its backend answers, and whether somebody holds the stack's lock."""
+"""Pulumi's state: whether its backend answers, and whether the stack is locked."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def listing_of_locks(url: str) -> str:
 
 
 def lock_check(locks: Sequence[HeldLock] | Unread) -> Check:
-    """Whether somebody holds the stack's lock."""
+    """Whether the stack is locked."""
     if isinstance(locks, Unread):
         return LOCK.unknown(locks)
     if not locks:

@@ -35,7 +35,13 @@ from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS
 
 from pulumi_plugin.door import HOST, OwnersDoor
 
-__all__ = ["QuietStack", "QuietWorkspace", "StackInitMode", "close_to_others", "own_channels"]
+__all__ = [
+    "QuietStack",
+    "QuietWorkspace",
+    "StackInitMode",
+    "guard_automation_servers",
+    "own_channels",
+]
 
 #: https://grpc.github.io/grpc/core/group__grpc__arg__keys.html
 _OWN = ("grpc.use_local_subchannel_pool", 1)
@@ -90,7 +96,7 @@ def own_channels() -> None:
         _GRPC_CHANNEL_OPTIONS.append(_OWN)
 
 
-def close_to_others() -> None:
+def guard_automation_servers() -> None:
     """Give every server that the Automation API makes from now on a door."""
     vars(_stack)["grpc"] = _Grpc()
 

@@ -105,14 +105,14 @@ class EngineCommands:
             QuietStack,
             QuietWorkspace,
             StackInitMode,
-            close_to_others,
+            guard_automation_servers,
             own_channels,
         )
 
         if self._stack is not None:
             return self._stack
         target = self._target
-        close_to_others()
+        guard_automation_servers()
         own_channels()
         workspace = QuietWorkspace(
             partial(has_state, target.environ),

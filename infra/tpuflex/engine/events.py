@@ -112,7 +112,7 @@ class EnginePlan:
         What was approved, perhaps on another machine, is compared by it with what would run before
         anything is created; while it runs, the engine holds it to the plan that was compared
         (:meth:`tpuflex.engine.run.EngineRun.up`). Inputs as they are and as they will be are part
-        of it, so a state that somebody else has changed makes another digest. Values of secrets
+        of it, so a state that another user has changed makes another digest. Values of secrets
         are not: the engine masks them.
         """
         steps = sorted(map(_digested, self.changes), key=lambda step: str(step["urn"]))

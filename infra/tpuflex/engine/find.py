@@ -24,7 +24,7 @@ from tpuflex.engine.build import (
     show_version,
 )
 from tpuflex.errors import EngineError
-from tpuflex.files.trusted import child_environment, only_maker, own_directory
+from tpuflex.files.trusted import child_environment, creation_lock, own_directory
 
 WAYS_OUT = (
     f"Install Pulumi {show_version(MINIMUM_ENGINE)} or newer so that `pulumi` is on PATH "
@@ -119,7 +119,7 @@ def ensure(
         return found.engine
     waits = "Another process is installing the engine; waiting for it …"
     # Of any version: they are built in one directory.
-    with only_maker(home / "engine" / "build", lambda: progress(waits)):
+    with creation_lock(home / "engine" / "build", lambda: progress(waits)):
         again = search(home, environ)  # another process may just have built it
         if again.engine is not None:
             return again.engine

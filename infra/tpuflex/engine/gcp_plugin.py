@@ -101,8 +101,8 @@ def find_gcp_plugin(environ: Mapping[str, str]) -> GcpPlugin | None:
 
 
 def callers_stand_in(home: Path) -> GcpPlugin:
-    """The stand-in as a plugin that the engine starts: it acts as whoever runs the engine, while
-    the one that the embedded cloud serves acts as that cloud's owner.
+    """The stand-in as a plugin that the engine starts: it acts as the user who runs the engine,
+    while the one that the embedded cloud serves acts as that cloud's owner.
 
     Args:
         home: state directory of tpuflex, where its executable is written.

@@ -70,7 +70,7 @@ def state_ids(deployment: Stored) -> frozenset[str]:
 
 def is_cloud(resource: Stored) -> bool:
     """Whether ``resource`` is something that the stack has in the cloud: no component, no provider,
-    no state id, and nothing that the engine only reads (``external``), which is somebody else's."""
+    no state id, and nothing that the engine only reads (``external``)."""
     made = bool(resource.get("custom")) and not is_provider(resource)
     made = made and not resource.get("external")
     return made and resource.get("type") != STATE_ID
@@ -78,7 +78,7 @@ def is_cloud(resource: Stored) -> bool:
 
 def external_paths(deployment: Stored) -> tuple[str, ...]:
     """Paths of what ``deployment`` only reads, of a subnetwork that of its network, too: it uses
-    them, and they are somebody else's."""
+    them, and does not own them."""
     read = (each for each in resources(deployment) if each.get("external"))
     return tuple(dict.fromkeys(path for each in read for path in _external_paths(each) if path))
 
@@ -113,7 +113,7 @@ def is_reminder(resource: Stored) -> bool:
 def doubles(deployment: Stored) -> list[Stored]:
     """What is marked for deletion in ``deployment`` and at the same time what it goes on with: a
     slice that was to go once its successor serves, and that an `up` has found and taken for its own
-    when that successor had been deleted by hand (docs/adr/0036)."""
+    when that successor had been deleted manually (docs/adr/0036)."""
     return [
         resource
         for resource in resources(deployment)

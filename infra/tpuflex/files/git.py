@@ -1,4 +1,4 @@
-"""Questions to Git about a repository, whose configuration may come from somebody else."""
+"""Questions to Git about a repository, whose configuration may be foreign."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ they were there before, checked.
 A command run anywhere below a project acts on what lies in it. So the project's own places are
 checked as `git` checks a repository
 (https://git-scm.com/docs/git-config#Documentation/git-config.txt-safedirectory): this user or root
-owns them, and nobody else may write to them. This finds the project that somebody else has put
+owns them, and nobody else may write to them. This finds a project that another user has put
 above the working directory, and the one that was made for everybody to write to; what lies deeper
 in a project of one's own, and on the way to it, is not looked at (docs/security.md, P3).
 
@@ -143,7 +143,7 @@ def _has_list(place: Path) -> bool:
 
 @cache
 def _is_own_group(gid: int, trusted: frozenset[int]) -> bool:
-    """Whether everybody in the group is trusted; False if that cannot be told."""
+    """Whether everybody in the group is trusted; False if that cannot be determined."""
     import grp
     import pwd
 
@@ -164,7 +164,7 @@ def _user_name(uid: int) -> str:
 
 
 @contextmanager
-def only_maker(place: Path, waits: Callable[[], None] = lambda: None) -> Iterator[None]:
+def creation_lock(place: Path, waits: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Hold a lock beside ``place``, so that concurrent runs make it only once.
 
     Args:

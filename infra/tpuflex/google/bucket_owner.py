@@ -4,8 +4,8 @@ Why the number: :mod:`tpuflex.google.project`. Nothing is pushed into, and no no
 that reads from, a bucket of another project.
 
 Cloud Storage refuses to describe another project's bucket in the words with which it refuses
-whoever may not read one of the own project, "(or it may not exist)" included. So a refusal says
-whose it is only to a caller that may read those of the own project.
+a caller without read access to a bucket of the own project, "(or it may not exist)" included. So a
+refusal says whose it is only to a caller that may read those of the own project.
 https://cloud.google.com/storage/docs/json_api/v1/status-codes#403-forbidden
 """
 
@@ -33,7 +33,7 @@ _SUFFIX_BYTES = 4
 
 
 def may_read_buckets(resourcemanager: Api, project: str) -> bool:
-    """Whether the caller may read every bucket of ``project``; no, where that cannot be told.
+    """Whether the caller may read every bucket of ``project``; no, where that cannot be determined.
 
     Args:
         resourcemanager: client of Resource Manager.
@@ -68,8 +68,9 @@ def require_own_bucket(
         shared: whether it is a library's, whose name no stack file chooses.
 
     Raises:
-        AlreadyExistsError: somebody else has it; the hint names the setting for another name.
-        AccessError, ApiError: it cannot be told.
+        AlreadyExistsError: it belongs to another owner; the hint names the setting for another
+            name.
+        AccessError, ApiError: it cannot be determined.
     """
     try:
         bucket = storage.call("GET", f"/storage/v1/b/{name}")

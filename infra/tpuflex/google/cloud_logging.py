@@ -5,7 +5,7 @@ The startup script writes what its log has with every phase, and more when a boo
 failed (ADR 0030). Cloud Logging keeps it for 30 days
 (https://cloud.google.com/logging/docs/routed-logs-retention).
 
-Whoever is root on the host writes the entries: nothing in them is trusted to be of the right kind.
+Anyone with root on the host writes the entries: nothing in them is trusted to be of the right kind.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tpuflex.naming import LABEL_PROJECT, LABEL_STACK, Names
 
 #: Id of the log that the startup script writes to.
 LOG = "tpuflex-boot"
-#: Days that Cloud Logging keeps entries for, unless somebody has set its bucket otherwise.
+#: Days that Cloud Logging keeps entries for, unless its bucket is configured otherwise.
 RETENTION_DAYS = 30
 #: Pages to ask for: Google may answer with none yet and a token to go on with
 #: (https://cloud.google.com/logging/docs/reference/v2/rest/v2/entries/list).

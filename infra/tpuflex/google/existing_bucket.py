@@ -30,7 +30,7 @@ PUSHES = (
 )
 #: The least predefined role that has all of them.
 PUSH_ROLE = "roles/storage.objectUser"
-#: What letting somebody else in takes.
+#: What granting access takes.
 GRANTS = ("storage.buckets.getIamPolicy", "storage.buckets.setIamPolicy")
 #: What the commands ask of a bucket that is there.
 IN_A_BUCKET = frozenset(

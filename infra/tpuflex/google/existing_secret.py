@@ -40,7 +40,7 @@ def require_enabled(client: SecretClient, role: SecretRole, existing: ExistingSe
     Raises:
         NotFoundError: there is no such version.
         ConflictError: it is disabled or destroyed.
-        AccessError, ApiError: it cannot be told.
+        AccessError, ApiError: it cannot be determined.
     """
     key = f"tpuflex:secrets.{existing_secret_setting(role)}"
     found = state_of(client, existing)
@@ -60,7 +60,7 @@ def state_of(client: SecretClient, existing: ExistingSecret) -> str:
     """Whether the version ``existing`` is ENABLED, DISABLED or DESTROYED; empty for none.
 
     Raises:
-        AccessError, ApiError: it cannot be told.
+        AccessError, ApiError: it cannot be determined.
     """
     try:
         versions = client.list_versions(existing.secret)

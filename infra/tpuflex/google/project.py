@@ -74,7 +74,7 @@ def deleted_account(member: str) -> bool:
 
 def without(policy: JsonObject, role: str, member: str) -> JsonObject:
     """``policy`` with ``member`` taken out of ``role``; its etag stays, so that the API refuses it
-    once somebody else has changed the policy. Bindings on a condition stay as they are."""
+    once the policy has changed meanwhile. Bindings on a condition stay as they are."""
     bindings: list[JsonValue] = []
     for binding in objects(policy, "bindings"):
         left = entries(binding, "members")

@@ -50,7 +50,7 @@ class Recording:
         file: where it is; made for its owner alone where it does not exist.
 
     Raises:
-        AccessError: it cannot be written, or belongs to somebody else.
+        AccessError: it cannot be written, or belongs to another user.
     """
 
     def __init__(self, file: Path) -> None:

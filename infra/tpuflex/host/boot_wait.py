@@ -220,7 +220,7 @@ class BootWait:
         return f"The host is still in phase {self._last.phase}{detail} after {_span(waited)}."
 
     def _look(self) -> None:
-        """Look at the slice, now and then: its run may be over, or somebody may have deleted it.
+        """Look at the slice, now and then: its run may be over, or it may have been deleted.
         Only a second "not found" in a row counts."""
         if self.now() - self._looked < _LOOK_SECONDS:
             return

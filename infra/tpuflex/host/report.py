@@ -275,7 +275,7 @@ class HostReport:
 def host_report(attributes: Mapping[str, str]) -> HostReport | None:
     """Read the guest attributes of our namespace; None when the host has written none yet.
 
-    Whoever is root on the host writes them, and they are shown while people answer questions:
+    Anyone with root on the host can write them, and they are shown while people answer questions:
     they are made printable here, and only an error may have several lines.
     """
     if not attributes:

@@ -300,7 +300,7 @@ KINDS: tuple[Kind, ...] = (
         "regions/{region}/routers",
         *("router", "brought-router"),
     ),
-    # One that somebody made for the endpoint is billed until it is deleted.
+    # One that was made for the endpoint is billed until it is deleted.
     _compute("address", "", "regions/{region}/addresses", made=False),
     SUBNETWORK,
     NETWORK,

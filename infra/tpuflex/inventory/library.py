@@ -72,7 +72,7 @@ def listed_and_below(bucket: str, prefix: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Somebody who may read objects of a bucket, by the bucket's own policy.
+    """A member who may read objects of a bucket, by the bucket's own policy.
 
     Attributes:
         member: who, as a policy spells it.
@@ -155,7 +155,7 @@ def read_library_bucket(apis: Apis, name: str, project: str) -> CloudResource:
     Raises:
         NotFoundError: there is no such bucket.
         AlreadyExistsError: there is, and it is no library's.
-        AccessError, ApiError: it cannot be told.
+        AccessError, ApiError: it cannot be determined.
     """
     answer = apis.storage.call("GET", f"{BUCKET.root}{name}")
     found = described(BUCKET, answer, name=name, place="", id_=name)
@@ -169,8 +169,8 @@ def read_library_secret(apis: Apis, secret: str, project: str) -> CloudResource:
 
     Raises:
         NotFoundError: there is no such secret.
-        AlreadyExistsError: somebody else has made it, and may know its value.
-        AccessError, ApiError: it cannot be told.
+        AlreadyExistsError: another owner has made it, and may know its value.
+        AccessError, ApiError: it cannot be determined.
     """
     answer = apis.secretmanager.call("GET", f"{SECRET.root}{secret}")
     name = secret.rpartition("/")[2]

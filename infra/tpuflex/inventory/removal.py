@@ -59,7 +59,7 @@ def gone(resource: CloudResource, apis: Apis) -> bool:
     """Whether ``resource`` is not there any more; a new one of its name is another.
 
     Raises:
-        AccessError, ApiError: it cannot be told.
+        AccessError, ApiError: it cannot be determined.
     """
     if resource.kind.found_by == "policy":
         api = resource.kind.client(apis)

@@ -1,6 +1,6 @@
 """The boots of an endpoint's hosts, from the entries of their logs in Cloud Logging.
 
-Whoever is root on a host writes its entries: they are shown to people, and nothing is decided by
+Anyone with root on a host can write its entries: they are only shown, and nothing is decided by
 them.
 """
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tpuflex.stack.connection import Connection
     from tpuflex.stack.progress import Report
 
-#: Seconds for an address to take a connection, where the stack's firewall lets somebody in.
+#: Seconds for an address to take a connection, where the stack's firewall admits any range.
 DIRECT_WITHIN_S = 2.0
 #: Seconds that a connection must have held to be opened again, and the pause before.
 _HELD_S = 60.0
@@ -53,7 +53,7 @@ class Route(StrEnum):
 def route_to(address: str, *, embedded: bool, allowed_cidrs: Collection[str]) -> Route:
     """The way to an endpoint at ``address``.
 
-    An address is only tried where the stack lets somebody in at all: in another network the same
+    An address is only tried where the stack admits any range at all: in another network the same
     private address may be a stranger's, who would be sent the API key.
 
     Args:
@@ -102,7 +102,7 @@ def connected(
     Args:
         cloud: the stack's cloud.
         status: its slice.
-        report: is told why a tunnel is opened, and by which command.
+        report: receives why a tunnel is opened, and by which command.
         tunnel: whether a tunnel may be opened.
         within: seconds for it to open.
 

@@ -1,7 +1,7 @@
 """The status of an endpoint: its slice, whether it answers now, what it costs, and what to do.
 
 Read from the cloud, not from Pulumi's state, so that it needs no engine and is right even after
-somebody else has changed something.
+a change from outside.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class EndpointStatus:
     @property
     def exit_code(self) -> int:
         """0 when the host serves, 3 while the request waits, the host boots or starts its server
-        again, 7 when somebody has to act."""
+        again, 7 when the user has to act."""
         return self.slice.outcome.exit_code
 
     def to_json(self) -> dict[str, object]:
@@ -130,7 +130,7 @@ def status(cloud: Connection, report: Report = silent, *, tunnel: bool = True) -
 
     Args:
         cloud: the stack's cloud.
-        report: is told why a tunnel is opened.
+        report: receives why a tunnel is opened.
         tunnel: whether a tunnel may be opened to ask whether the endpoint answers.
 
     Raises:

@@ -1,7 +1,7 @@
 """The log of a host's boot: a file of the emulated host, what gcloud reads over SSH, or what Cloud
 Logging keeps of a host that is gone, or cannot be reached.
 
-Whoever is root on the host writes the log: nothing is decided by it.
+Anyone with root on the host can write the log: nothing is decided by it.
 """
 
 from __future__ import annotations

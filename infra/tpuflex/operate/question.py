@@ -137,7 +137,7 @@ def ask(
         cloud: the stack's cloud.
         question: the question; one without an endpoint is for the stack's own.
         show: takes the answer piece by piece, as it comes.
-        report: is told why a tunnel is opened.
+        report: receives why a tunnel is opened.
         tunnel: whether a tunnel may be opened to the stack's own endpoint.
 
     Raises:

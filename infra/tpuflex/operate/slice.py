@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _SECONDS_PER_HOUR = 3600
 _CENT = Decimal("0.01")
-#: What is to be done about a host that was READY, by what it says since.
+#: What to do about a host that was READY, by what it has said since.
 _SERVERS: Mapping[ServingPhase, Outcome] = {
     ServingPhase.SERVING: TABLE[Condition.ACTIVE].status,
     ServingPhase.DRAINING: DRAINING,
@@ -351,7 +351,7 @@ def _elsewhere(
 
 
 def _absent(settings: StackSettings, names: Names, tpu: Tpu) -> NotFoundError:
-    """The error for an endpoint that does not exist; says whether somebody else has its name."""
+    """The error for an endpoint that does not exist; says whether another owner has its name."""
     zones = ", ".join(settings.slice.zones)
     for zone in settings.slice.zones:
         requests = tpu.list_queued_resources(settings.project, zone).queued_resources
@@ -367,7 +367,7 @@ def _absent(settings: StackSettings, names: Names, tpu: Tpu) -> NotFoundError:
     hint = f"{TABLE[Condition.GONE].status.text}: tpuflex up --stack {names.stack}"
     if settings.slice.on_run_end != "keep" and settings.slice.renew_before is None:
         # The cloud does not show it, but the state remembers a run whose leftover is deleted: by
-        # `up`, or by whoever saw that nobody needs it.
+        # `up`, or by a person who saw that nobody needs it.
         hint += "\nAfter a run that ended: change tpuflex:slice.rerun first."
     return NotFoundError(f"Stack {names.stack} has no queued resource in {zones}.", hint=hint)
 

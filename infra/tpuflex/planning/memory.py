@@ -70,7 +70,7 @@ def difference(request: MemoryRequest, other: MemoryRequest) -> str:
 
 
 def instruction(request: MemoryRequest, nearest: tuple[MemoryRequest, ...]) -> str:
-    """The sentence that offers ``nearest`` to whoever wrote ``request``."""
+    """The sentence that offers ``nearest`` instead of ``request``."""
     if not nearest:
         return "Nothing near it fits, on no accelerator type of the same generation and one host."
     return f"Write {', or '.join(difference(request, other) for other in nearest)}."
@@ -250,7 +250,7 @@ def plan_memory(
     """The plan of ``request``, or why there is none.
 
     Args:
-        request: what is to be served.
+        request: what to serve.
         accelerators: types that may be offered instead where it does not fit.
     """
     if (reason := not_covered(request)) is not None:

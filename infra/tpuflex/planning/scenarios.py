@@ -65,7 +65,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What is to be said of a row's claim.
+    """A remark on a row's claim.
 
     Attributes:
         claim: what the matrix says.
@@ -114,7 +114,7 @@ class Scenario:
         context: tokens of the longest sequence.
         concurrency: sequences at once.
         ttft: seconds until the first token, where the row asks for that.
-        remarks: what is to be said of its claims.
+        remarks: remarks on its claims.
         elsewhere: what to use instead, where this tool is not the answer.
     """
 

@@ -1,4 +1,4 @@
-"""JSON from somebody else's file: one object, read within bounds. Pure.
+"""One JSON object from a foreign file, read within bounds. Pure.
 
 A checkpoint is foreign data. What two readers could take for two different things (a key given
 twice, a number that no float can hold) is refused, as is what would exhaust this process.

@@ -1,4 +1,4 @@
-"""What a million tokens cost: at a throughput that somebody names, and at the least possible."""
+"""What a million tokens cost: at a given throughput, and at the least possible."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LEAST = (
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """A throughput that somebody measured or assumes.
+    """A throughput that was measured or assumed.
 
     Attributes:
         tokens_per_second: tokens per second while there is work.

@@ -36,7 +36,7 @@ class Planned:
         name: its logical name.
         inputs: its inputs as the program gives them.
         urn: its URN, which tells in which components it stands; may be empty.
-        read: whether it is only read: somebody else has made it, and its properties are in the
+        read: whether it is only read: tpuflex does not manage it, and its properties are in the
             place of inputs.
     """
 

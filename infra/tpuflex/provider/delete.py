@@ -193,7 +193,7 @@ class Removal:
         if self._ours(seen):
             return False
         if seen.queued_resource is None or (seen.created and seen.created != self.created):
-            # Not the request to delete: ours is gone, and somebody took the name (a node
+            # Not the request to delete: ours is gone, and another owner took the name (a node
             # without a request can only be judged by its labels).
             self.call.report(
                 f"{self.name} belongs to {seen.owner} now: {TABLE[Condition.FOREIGN].down.text}",

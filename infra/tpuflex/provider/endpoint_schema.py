@@ -1,7 +1,7 @@
 """The component in the package schema: its inputs are the sections of a stack file, made from the
 settings' own models. The keys stay as they are in a stack file.
 
-Imported when somebody asks for the schema.
+Imported only when the schema is asked for.
 """
 
 from __future__ import annotations

@@ -386,7 +386,7 @@ class Generations:
                 with `--continue-on-error` the engine deletes what is replaced all the same. Or the
                 state goes on with it: a state may have an entry of a slice that was to be deleted
                 once its successor serves, and another of the same slice, which a later run has
-                found and taken for its own, because somebody had deleted that successor.
+                found and taken for its own, because that successor had been deleted from outside.
         """
         with self._lock:
             row = row_of(self._held_stage(urn, name), Event.DELETE)

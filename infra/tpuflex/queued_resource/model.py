@@ -170,7 +170,7 @@ class QueuedResource(_Answer):
         return tuple(id_ for spec in specs for id_ in spec.node_ids(request))
 
     def cut_short(self, now: float) -> bool:
-        """Whether somebody deleted its node, rather than that its run was over.
+        """Whether its node was deleted before its run was over.
 
         Google says SUSPENDED for both. It is certain only while not even a run that began when
         it was asked for could be over.

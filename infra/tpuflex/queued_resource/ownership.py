@@ -67,7 +67,7 @@ def agree(asked: Mapping[str, str], found: Mapping[str, str], *, known: bool = F
         asked: the labels of the program, or of the state.
         found: the labels in the cloud.
         known: whether the state has a record of this very request. Then it may have none of
-            them: somebody made it without tpuflex, and imported it.
+            them: it was made without tpuflex, and imported.
     """
     if known and not any(key in found for key in OWNER_LABELS):
         return True
@@ -86,7 +86,7 @@ def described(labels: Mapping[str, str]) -> str:
 
 
 def remedy(asked: Mapping[str, str], name: RequestName, found: Mapping[str, str]) -> Advice | str:
-    """What somebody can do who meets the labels ``found`` under ``name``, a name of theirs."""
+    """What a user can do who finds the labels ``found`` under ``name``, one of their names."""
     if asked.get(LABEL_OWNER) != found.get(LABEL_OWNER):
         return TABLE[Condition.FOREIGN].up.text
     return Advice(

@@ -41,7 +41,7 @@ _RANK = (
 _INTERNAL = 13
 #: Of what FAILED without a word from Google.
 NO_REASON = Status(message="no reason was given")
-#: Stands for a time that somebody has written and nobody can read.
+#: Stands for a time that was written and cannot be parsed.
 UNREADABLE_TIME = "unknown"
 
 

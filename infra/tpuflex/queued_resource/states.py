@@ -83,7 +83,7 @@ def lifecycle(
         queued_resource_state: ``state.state`` of the queued resource, or None if there is none.
         node_state: ``state`` of its node, or None if there is none. Only matters when the
             queued resource is ACTIVE or missing.
-        cut_short: whether somebody deleted the node before the run was over, which
+        cut_short: whether the node was deleted before the run was over, which
             distinguishes a loss from an end: Google says SUSPENDED for both.
         too_early: whether no run of it can be over yet. Then SUSPENDING is on its way to FAILED
             (provisioning failed) or SUSPENDED (preempted), which shows within minutes.

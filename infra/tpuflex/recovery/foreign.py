@@ -1,4 +1,4 @@
-"""What a state knows and the cloud has from somebody else by now, and the state without it.
+"""What a state records but belongs to another owner in the cloud, and the state without it.
 
 A state knows a resource by its name. When its resource was deleted behind its back, and another
 state has made one under that name, the plugin of the first would delete it: it asks for no marks.

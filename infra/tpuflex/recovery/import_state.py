@@ -148,7 +148,7 @@ def import_resources(
     }
     if others:
         deployment = _with_own_inputs(context, deployment, others)
-    deployment = taking_over(deployment, {one["urn"] for one in imported})
+    deployment = with_predecessors(deployment, {one["urn"] for one in imported})
     return ImportedState(deployment, {u: inputs[u] for u in inputs if u not in others})
 
 
@@ -253,7 +253,7 @@ def _absent(context: Context, resource: Stored) -> bool:
     return seen.presence in (Presence.ABSENT, Presence.FOREIGN)
 
 
-def taking_over(deployment: Stored, urns: Collection[str]) -> Stored:
+def with_predecessors(deployment: Stored, urns: Collection[str]) -> Stored:
     """``deployment`` in which the queued resources ``urns``, adopted in the place of others that
     are still to be deleted, take over from those: whether they serve, nobody has waited for. The
     next `up` does, and deletes what serves after that (docs/adr/0036)."""

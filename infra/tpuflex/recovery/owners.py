@@ -1,7 +1,7 @@
 """Whose what a program would create already is: asked before a new state makes or adopts anything.
 
-Names are deterministic, so whoever has made the same project and stack with another state holds
-the same names (docs/adr/0015).
+Names are deterministic, so anyone who has created the same project and stack with another state
+holds the same names (docs/adr/0015).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def names(apis: Apis, steps: Iterable[Step]) -> Names:
 
 
 def _found(apis: Apis, kind: Kind, place: ResourceId) -> Taken | Unlisted | None:
-    """What is there; the name with the reason, if that cannot be told."""
+    """What is there; the name with the reason, if that cannot be determined."""
     try:
         answer = kind.client(apis).call("GET", place.path)
     except (NotFoundError, ServiceDisabledError):  # in an API that is off nothing is in use

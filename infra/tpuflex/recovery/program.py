@@ -104,7 +104,7 @@ class ProgramComparison:
 
     def _looked(self, step: Step) -> list[tuple[Inputs, LookResult]]:
         """What there is of what ``step`` creates, with the inputs that it was asked for with. Of
-        a queued resource that is each generation: without a state, counting starts anew."""
+        a queued resource that is each generation: without a state, counting starts again."""
         look = self._context.look
         try:
             series = by_id(look.generations(step.inputs)) if step.type == QUEUED_RESOURCE else {}

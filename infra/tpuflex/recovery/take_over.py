@@ -1,5 +1,5 @@
 """Taking over what another state has made, on the explicit word of its owner: the id that it
-carries is imported into this state, so that nothing in the cloud has to be marked anew."""
+carries is imported into this state, so that nothing in the cloud has to be relabelled."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def refusal_remedy(text: str, project: str = "") -> str:
 def grants(
     project: str, wanted: Iterable[str], *, bucket: str = "", there: Iterable[str] = ()
 ) -> str:
-    """The commands that give somebody the roles ``wanted`` on ``project``, and those that are
+    """The commands that grant a member the roles ``wanted`` on ``project``, and those that are
     wanted ``there``, in ``bucket`` (``gs://NAME``); empty for none."""
     commands = [str(grant_on_bucket(bucket, role, _MEMBER)) for role in there]
     commands += [str(grant(project, role, _MEMBER)) for role in wanted]

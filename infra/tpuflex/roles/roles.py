@@ -23,7 +23,7 @@ PredefinedRole = Annotated[str, Field(pattern=r"^roles/[a-zA-Z0-9.]+$")]
 
 
 class Command(StrEnum):
-    """What somebody wants to do; `up` and `down` begin with a preview."""
+    """A task that needs permissions; `up` and `down` begin with a preview."""
 
     PREVIEW = "preview"
     DOCTOR = "doctor"
@@ -112,7 +112,7 @@ class Role(_Row):
     permissions: tuple[Permission, ...] = ()
     """It holds these besides."""
     grants_only: tuple[PredefinedRole, ...] = ()
-    """Whoever has it may grant and revoke these roles only; anything where there are none."""
+    """A member who has it may grant and revoke these roles only; any role where there are none."""
 
     @property
     def condition(self) -> dict[str, str] | None:

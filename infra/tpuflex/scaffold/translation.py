@@ -59,7 +59,7 @@ class Unset:
     Attributes:
         variable: its name.
         key: the foreign key that it stands at.
-        setting: the setting that it would become; empty if that cannot be told.
+        setting: the setting that it would become; empty if that cannot be determined.
         line: line of the file; 0 if the file is no script.
     """
 

@@ -25,8 +25,8 @@ _SOURCE = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9_.-]+)@([0-9a-f]{40})
 _BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]*")
 _HEADER = "# Written by `tpuflex ci init`, which updates it, too: change nothing here. "
 _HEADER_LINE = re.compile(re.escape(_HEADER) + r"([0-9a-f]{16})\n")
-#: A commit, and the version in a comment beside it: whoever raises them (Dependabot, a person) has
-#: edited nothing.
+#: A commit, and the version in a comment beside it: anyone who raises them (Dependabot, a person)
+#: has edited nothing.
 _PIN = re.compile(r"\b[0-9a-f]{40}\b(?: #.*)?")
 _MINUTES = 60
 #: Variables of the repository that the workflows read, and what each holds.
@@ -101,7 +101,7 @@ def write_workflows(
     Raises:
         NotFoundError: the project is in no Git repository.
         UsageError: the source or the branch is wrong, or the source is not known.
-        TpuflexError: one of the files was edited, or is somebody else's; then none is written.
+        TpuflexError: one of the files was edited, or is not tpuflex's; then none is written.
     """
     root = project.root
     shown = ask_git(root, environ, "rev-parse", "--show-toplevel")

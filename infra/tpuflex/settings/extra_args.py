@@ -1,7 +1,7 @@
 """Rules about ``serving.extra_args``: flags of vLLM that have no setting of their own.
 
 Each member of the list is one word of the command line. What passes is a flag that vLLM's own
-parser knows and that somebody has looked at, with as many values of the kind that the parser
+parser knows and that was reviewed, with as many values of the kind that the parser
 takes; so no word can become another flag, and none can contradict a setting.
 """
 

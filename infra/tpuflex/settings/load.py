@@ -117,8 +117,8 @@ def load_stack_file(
         path: the file.
         root: directory of the Pulumi.yaml; the nearest above the file by default, which another
             place in `stackConfigDir`, or a symbolic link, can lead away from the project.
-        deploying: whether it is to be deployed. What only forbids that is no reason to keep
-            somebody from looking at what was deployed earlier, or from taking it down.
+        deploying: whether it is to be deployed. What only forbids that is no reason to keep a user
+            from looking at what was deployed earlier, or from taking it down.
         opener: opens what the file names of Pulumi ESC; called only if it names some.
         files: reads the files of the model.
 

@@ -233,7 +233,7 @@ def encryption_findings(draft: Draft) -> Iterator[Finding]:
 
 
 def encryption_warnings(settings: StackSettings) -> Iterator[Finding]:
-    """What somebody who asks for a key may not expect."""
+    """What a user who asks for a key may not expect."""
     weights = settings.model.weights
     if settings.encryption.kms_key is None or weights.bucket == "own":
         return

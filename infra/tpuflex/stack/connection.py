@@ -109,8 +109,8 @@ class Connection:
         """Whether ``bucket`` exists in the stack's Google Cloud project.
 
         Raises:
-            AlreadyExistsError: it exists in somebody else's project.
-            AccessError, ApiError: it cannot be told whose it is.
+            AlreadyExistsError: it exists in another project.
+            AccessError, ApiError: its owner cannot be determined.
         """
         from tpuflex.google.bucket_owner import may_read_buckets, require_own_bucket
 

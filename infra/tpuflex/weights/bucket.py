@@ -205,7 +205,7 @@ class WeightsBucket:
         )
 
     def _read(self, blob: Blob | None) -> FoundManifest | None:
-        """The manifest in ``blob``. Whoever may write to the bucket decides what it holds, so no
+        """The manifest in ``blob``. Anyone who may write to the bucket decides what it holds, so no
         more is read than a manifest may have, and nothing is unpacked."""
         if blob is None:
             return None

@@ -195,7 +195,7 @@ def list_model(objects: CheckpointObjects, source: GsUrl, needs: ServerNeeds) ->
         for name in names:
             _require_checkable(found[name], source)
 
-    # Before tens of gigabytes are fetched; somebody may still be uploading them.
+    # Before tens of gigabytes are fetched; an upload may still be under way.
     model = whole_model(
         _Listed(objects, found),
         str(source),

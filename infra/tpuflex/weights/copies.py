@@ -72,7 +72,7 @@ def filling_texts(
 
     Raises:
         ConflictError: a region holds a complete set under the same name that is none of these.
-        TpuflexError: it cannot be told.
+        TpuflexError: it cannot be determined.
     """
     prefix, others = wanted.prefix, home.further()
     if others and size is None:
@@ -121,7 +121,7 @@ def lacking_texts(home: StackWeights) -> list[str]:
 
     Raises:
         ConflictError: a region holds a complete set under their name that is not the pinned one.
-        TpuflexError: it cannot be told.
+        TpuflexError: it cannot be determined.
     """
     weights = home.stack.settings.model.weights
     prefix = home.prefix
@@ -147,8 +147,9 @@ def fill_regions(
     again: bool = False,
 ) -> tuple[tuple[StackWeights, PushReport], ...]:
     """Have what the home of the stack of ``home`` has in its other regions, too. What is there is
-    compared with it by size and checksum; what broke off goes on, and what was damaged is copied
-    anew. While the home holds no weights, which somebody may have allowed, none are copied.
+    compared with it by size and checksum; what broke off goes on, and what was damaged
+    is copied again. While the home holds no weights, which the user may have allowed, none are
+    copied.
 
     Gives what was copied to each region; nothing for one that has it all.
 
@@ -160,7 +161,7 @@ def fill_regions(
         again: copy every file, whatever is there.
 
     Raises:
-        ConflictError: something else is in its place, or somebody writes there.
+        ConflictError: something else is in its place, or another client writes there.
         WeightsError: the set in the home is not complete.
         InterruptedByUser: the user pressed Ctrl-C.
         AccessError, ApiError: Cloud Storage refused.
@@ -259,8 +260,8 @@ def copy_set(
 
     Raises:
         WeightsError: the set is not complete.
-        ConflictError: it is not the expected set; another one is in its place; or somebody writes
-            other files there, or changes the set, meanwhile.
+        ConflictError: it is not the expected set; another one is in its place; or another client
+            writes other files there, or changes the set, meanwhile.
         NotFoundError: there is no such bucket.
         AccessError: the caller may not.
     """

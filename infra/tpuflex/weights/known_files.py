@@ -55,7 +55,7 @@ def planned_by_files(cloud: Connection, *, reading: bool = False) -> Connection:
 
     Args:
         cloud: the stack's cloud.
-        reading: whether for somebody who reads no value of a secret.
+        reading: whether for a caller who reads no value of a secret.
 
     Raises:
         SettingsError: planned so, it cannot be served; lists every finding.

@@ -28,8 +28,8 @@ def require_library(cloud: Connection) -> None:
 
     Raises:
         NotFoundError: it has none in one of them.
-        AlreadyExistsError: somebody else has made it.
-        AccessError, ApiError: it cannot be told.
+        AlreadyExistsError: it belongs to another owner.
+        AccessError, ApiError: it cannot be determined.
     """
     stack = cloud.stack
     if not in_library(stack):
@@ -51,19 +51,19 @@ def has_programs_key(cloud: Connection) -> bool:
 
     Raises:
         AlreadyExistsError, ConflictError: as :func:`ensure_programs_key`.
-        AccessError, ApiError: it cannot be told.
+        AccessError, ApiError: it cannot be determined.
     """
     return is_programs_key_there(cloud) and _has_value(cloud)
 
 
 def require_programs_key(cloud: Connection) -> None:
     """Check the same, if the stack keeps compiled programs there, before chips are asked for:
-    without it its hosts would compile anew.
+    without it its hosts would compile again.
 
     Raises:
         NotFoundError: it has none.
         AlreadyExistsError, ConflictError: as :func:`ensure_programs_key`.
-        AccessError, ApiError: it cannot be told.
+        AccessError, ApiError: it cannot be determined.
     """
     stack = cloud.stack
     if not stack.settings.programs_in_library or has_programs_key(cloud):
@@ -85,7 +85,7 @@ def ensure_programs_key(cloud: Connection, *, anew: bool = False) -> None:
             that were kept before.
 
     Raises:
-        AlreadyExistsError: somebody else has made the secret.
+        AlreadyExistsError: the secret belongs to another owner.
         ConflictError: its latest version is disabled or destroyed.
         NotFoundError: there is no such secret.
         AccessError, ApiError: it was refused.
@@ -102,8 +102,8 @@ def is_programs_key_there(cloud: Connection) -> bool:
     """Whether there is the library's secret, with a value or without.
 
     Raises:
-        AlreadyExistsError: somebody else has made it.
-        AccessError, ApiError: it cannot be told.
+        AlreadyExistsError: it belongs to another owner.
+        AccessError, ApiError: it cannot be determined.
     """
     project = cloud.stack.settings.project
     try:

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from tpuflex import sentences
 from tpuflex.both_ends import both_ends
 from tpuflex.errors import Finding, SettingsError, WeightsError
-from tpuflex.files.trusted import child_environment, only_maker
+from tpuflex.files.trusted import child_environment, creation_lock
 from tpuflex.naming import slug
 from tpuflex.settings.weights_source import SOURCE_KEY, PackagedModel
 
@@ -49,7 +49,7 @@ def converted_model(
     directory = home / "models" / packaged_directory(model)
     if directory.is_dir():
         return directory
-    with only_maker(directory):
+    with creation_lock(directory):
         if not directory.is_dir():
             _make(model, directory, python(), say)
     return directory

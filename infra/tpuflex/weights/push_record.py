@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.manifest import SHA256_PATTERN
-from tpuflex.files.trusted import only_maker, write_private
+from tpuflex.files.trusted import creation_lock, write_private
 
 if TYPE_CHECKING:
     from tpuflex.boot.planned import PlannedWeights
@@ -45,7 +45,7 @@ class PushedWeights:
         Raises:
             OSError: the file cannot be written.
         """
-        with only_maker(self._file):
+        with creation_lock(self._file):
             known = {**self._read(), f"{bucket}/{prefix}": sha256}
             write_private(self._file, json.dumps(known, indent=1, sort_keys=True))
 

@@ -2,7 +2,7 @@
 
 Every byte that comes is checked by what was listed of it. What a file's sums are is kept in a
 private note of this home, so that a file which lies in the bucket already need not come once more:
-what the bucket itself says of its objects, whoever may write there has chosen.
+what the bucket says of its objects was chosen by those who may write there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pydantic import ValidationError
 from tpuflex.boot.manifest import Manifest, WeightsFile, manifest
 from tpuflex.boot.manifest_document import FileSums
 from tpuflex.errors import InterruptedByUser, WeightsError
-from tpuflex.files.trusted import lock_of, only_maker, write_private
+from tpuflex.files.trusted import creation_lock, lock_of, write_private
 from tpuflex.weights.checkpoint_directory import open_file
 from tpuflex.weights.model import Arrived, OpenFile, WatchedFile
 
@@ -101,7 +101,7 @@ class FetchedFiles:
         Raises:
             OSError: they cannot be written.
         """
-        with only_maker(self._file):
+        with creation_lock(self._file):
             notes = {key: each for key, each in self._read().items() if key != file.content}
             notes[file.content] = sums.model_dump(exclude={"path", "size"})
             kept = list(notes.items())[-_MOST_NOTES:]
@@ -221,7 +221,7 @@ class RemoteModel:
         """As :meth:`tpuflex.weights.model.Model.each`, two at a time."""
         if not paths:
             return []
-        with only_maker(self.directory):
+        with creation_lock(self.directory):
             _remove_left_behind(self.directory)
             self.directory.mkdir(mode=0o700)
             try:
@@ -289,7 +289,7 @@ def _remove_left_behind(directory: Path) -> None:
         left = lock.with_suffix("")
         if left == directory:
             continue
-        with suppress(BlockingIOError), only_maker(left, waits=_let_it_be):
+        with suppress(BlockingIOError), creation_lock(left, waits=_let_it_be):
             shutil.rmtree(left, ignore_errors=True)
             lock.unlink(missing_ok=True)
 
@@ -326,7 +326,7 @@ def _two_at_a_time(
             except BaseException as error:
                 ended.put((place, error))
 
-    # Daemons: whoever stops it does not wait long for a server that sends nothing.
+    # Daemons: stopping it does not wait long for a server that sends nothing.
     threads = [Thread(target=run, daemon=True) for _ in range(AT_ONCE)]
     for thread in threads:
         thread.start()

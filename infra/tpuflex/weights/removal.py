@@ -201,7 +201,7 @@ def planned_removal(there: SetObjects, *, unfinished: bool) -> Removal:
         unfinished: whether a complete set stays, and only goes what its manifest does not name.
 
     Raises:
-        ConflictError: somebody holds one of the objects, which Cloud Storage then does not delete
+        ConflictError: one of the objects is under a hold, and Cloud Storage does not delete it
             (https://cloud.google.com/storage/docs/object-holds): half a set would be left.
     """
     stays = there.manifest if unfinished else None
@@ -234,13 +234,13 @@ def remove(removal: Removal) -> None:
     was killed. In a bucket with versions they can be had back as long as it keeps these.
 
     Raises:
-        ConflictError: somebody pushes there meanwhile.
+        ConflictError: another push is under way there.
         AccessError: the caller may not.
         NotFoundError: there is no such bucket.
     """
     with translated(removal.bucket):
         if removal.manifest is not None:
-            # Whoever has noted a use since has come to use it; a later one finds no weights.
+            # A use noted since then counts; a later one finds no weights.
             metageneration = removal.manifest.metageneration
             _delete(removal.bucket, removal.manifest, if_metageneration_match=metageneration)
         else:
@@ -347,7 +347,7 @@ class SetsRemoval:
 
     @property
     def refused(self) -> bool:
-        """Whether it is refused because somebody may use what goes."""
+        """Whether it is refused because what goes may be in use."""
         return bool(self.users) and not self.with_readers
 
     @property
@@ -374,8 +374,8 @@ def plan_removal(cloud: Connection, wanted: Wanted, *, dry_run: bool = False) ->
 
     Raises:
         NotFoundError: none has the set that is to go, or there is no bucket at all.
-        ConflictError: an endpoint uses the set, or it cannot be told whether one does; or all of a
-            set was written by others.
+        ConflictError: an endpoint uses the set, or it cannot be determined whether one does; or all
+            of a set was written by others.
     """
     if not is_shared(cloud.stack):
         wanted = replace(wanted, own=weights_prefix(cloud.stack.settings.model))
@@ -401,7 +401,7 @@ def plan_removal(cloud: Connection, wanted: Wanted, *, dry_run: bool = False) ->
 
 
 def remove_sets(plan: SetsRemoval, report: Report, consent: Consent) -> SetsRemoval:
-    """Remove what is planned, the manifest of each set first, once somebody has agreed; with what
+    """Remove what is planned, the manifest of each set first, after consent; with what
     has gone, and what has ended it.
 
     Args:
@@ -412,7 +412,7 @@ def remove_sets(plan: SetsRemoval, report: Report, consent: Consent) -> SetsRemo
     Raises:
         AccessError: the caller may not delete in one of several buckets.
         InterruptedByUser: the user did not agree.
-        ConflictError: somebody has begun to use it since it was planned.
+        ConflictError: it has come into use since it was planned.
     """
     if not plan.removals:
         return plan
@@ -425,7 +425,7 @@ def remove_sets(plan: SetsRemoval, report: Report, consent: Consent) -> SetsRemo
         word = str(len(plan.removals))
         text = f"To remove all of this, type how many sets that are ({word})"
         require_consent(consent, text, expected=word)
-    if not plan.with_readers:  # somebody may have come up while the user thought
+    if not plan.with_readers:  # an endpoint may have come up while the user thought
         regions = [replace(each, uses=weights_uses(each.weights)) for each in plan.regions]
         again = replace(plan, regions=tuple(regions))
         if again.users:
@@ -494,7 +494,7 @@ def _require_rights(regions: Sequence[RegionRemoval]) -> None:
 
 
 def _in_use_error(plan: SetsRemoval) -> ConflictError:
-    """Endpoints boot with what goes, or it cannot be told."""
+    """Endpoints boot with what goes, or it cannot be determined."""
     return ConflictError(
         f"Endpoints may use what would be removed from {plan.buckets}, and a host that boots"
         " again would find no weights:\n"

@@ -53,7 +53,7 @@ class SetWriting:
 
     def begin(self) -> None:
         """Delete the manifest that is there, once: what it names is about to change. Nothing is to
-        be done where somebody else who writes the same set has done so, or is through."""
+        be done where another writer of the same set has done so, or is through."""
         with self._beginning:
             if not self._begun:
                 self._delete_manifest()
@@ -171,7 +171,8 @@ def note_source(manifest: Blob, source: str) -> None:
     too. It is there all the while: hosts may be waiting for it.
 
     Raises:
-        google.api_core.exceptions.GoogleAPICallError: the caller may not, or somebody writes there.
+        google.api_core.exceptions.GoogleAPICallError: the caller may not, or another client writes
+        there.
     """
     manifest.metadata = {**(manifest.metadata or {}), SOURCE_METADATA: source}
     manifest.patch(if_metageneration_match=manifest.metageneration, timeout=TIMEOUT)

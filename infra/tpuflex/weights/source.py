@@ -306,11 +306,11 @@ def check_source(stack: Stack, cloud: Connection | None = None) -> tuple[str, ..
 
 
 def check_source_reading(cloud: Connection) -> tuple[str, ...]:
-    """The same for somebody who reads no value of a secret, and perhaps on another machine than
+    """The same for a caller who reads no value of a secret, and perhaps on another machine than
     `up` runs on.
 
     Raises:
-        ApiError: that cannot be told.
+        ApiError: that cannot be determined.
         TpuflexError: as :func:`check_source`.
     """
 
@@ -325,7 +325,7 @@ def check_source_reading(cloud: Connection) -> tuple[str, ...]:
 
 
 def require_elsewhere(cloud: Connection, place: GsUrl) -> None:
-    """Check that ``place`` is not where the stack keeps its own weights: what somebody has put
+    """Check that ``place`` is not where the stack keeps its own weights: what a user has put
     there would be compared with itself, and trusted.
 
     Raises:

@@ -133,7 +133,7 @@ def push_weights(
     Raises:
         WeightsError: a file cannot be read, or they are not the pinned weights.
         NotFoundError: there is no bucket yet.
-        AlreadyExistsError: the bucket is somebody else's.
+        AlreadyExistsError: the bucket belongs to another owner.
         ConflictError: other weights are there already, in a bucket that outlives the stack; or what
             others have put there would be replaced.
         InterruptedByUser: the user pressed Ctrl-C.

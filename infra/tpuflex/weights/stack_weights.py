@@ -88,10 +88,10 @@ class StackWeights:
         """Whether the bucket exists.
 
         Raises:
-            AlreadyExistsError: it exists in somebody else's project; or it is to be the user's own,
+            AlreadyExistsError: it exists in another project; or it should be the user's own,
                 and tpuflex has made it.
             NotFoundError: it is to be the user's own, and there is none.
-            AccessError, ApiError: it cannot be told whose it is.
+            AccessError, ApiError: its owner cannot be determined.
         """
         settings = self.stack.settings
         if (existing := settings.model.weights.existing) is not None:
@@ -125,7 +125,7 @@ def weights_in(cloud: Connection, bucket: str) -> StackWeights | None:
     that is none of the library's, or the stack is not in it.
 
     Raises:
-        AccessError, ApiError: it cannot be told.
+        AccessError, ApiError: it cannot be determined.
     """
     if not in_library(cloud.stack):
         return None
@@ -169,9 +169,9 @@ def require_shared(cloud: Connection, *, pushes: bool = False) -> None:
 
     Raises:
         NotFoundError: there is none.
-        AlreadyExistsError: somebody else has made the library's; tpuflex has made the user's own.
+        AlreadyExistsError: the library's belongs to another owner; tpuflex has made the user's own.
         AccessError: it cannot be told; or the caller may not push there.
-        ApiError: it cannot be told.
+        ApiError: it cannot be determined.
     """
     require_library(cloud)
     settings = cloud.stack.settings
@@ -218,7 +218,7 @@ def require_same_everywhere(
 
     Raises:
         ConflictError: as :func:`require_same`.
-        TpuflexError: it cannot be told of a further region.
+        TpuflexError: it cannot be determined of a further region.
     """
     if not is_shared(weights.stack):
         return
@@ -234,7 +234,7 @@ def require_pinned(weights: StackWeights) -> None:
 
     Raises:
         ConflictError: it would.
-        TpuflexError: it cannot be told.
+        TpuflexError: it cannot be determined.
     """
     model = weights.stack.settings.model
     pinned = model.weights.manifest_sha256

@@ -167,7 +167,7 @@ class WeightsCheck:
         manifest: the manifest.
         problems: where the bucket does not match it, or a server could not load what it names.
         beside: files below the same prefix that it does not name, which no host reads: what a push
-            of other weights has left, or somebody else has put there.
+            of other weights has left, or another client has put there.
     """
 
     sha256: str

@@ -201,7 +201,7 @@ def note_use(there: SetObjects, day: dt.date) -> None:
 
     Raises:
         AccessError: the caller may not.
-        ConflictError: somebody writes there in the same moment.
+        ConflictError: another client writes there at the same moment.
     """
     blob = there.manifest_object
     if blob is None or there.manifest is None or not there.is_part_of_push(blob):

@@ -78,7 +78,7 @@ def open_door(published: str) -> tuple[socket.socket, int]:
     """The listener for ``ADDRESS:PORT:PORT-INSIDE``, and the port inside.
 
     Raises:
-        OSError: somebody else listens there.
+        OSError: another process listens there.
     """
     address, outside, inside = published.split(":")
     listener = socket.create_server((address, int(outside)))

@@ -49,7 +49,7 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
     ),
     "images": ("REPOSITORY", "DIGEST", "VLLM", "FLOOR"),
 }
-#: Fields that every row would have if somebody had looked; other absent ones do not apply.
+#: Fields that every row would have if they had been looked up; other absent ones do not apply.
 _KNOWABLE = frozenset(
     {
         "bf16_tflops",

@@ -1,7 +1,7 @@
 """A preview as the comment on a change: Markdown of bounded size, in which no foreign text acts.
 
 Its first line is a marker that nobody sees: the comment of the same stack is found by it, and is
-written anew instead of a second one.
+rewritten instead of adding a second one.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def _resources(report: Preview, room: int) -> Iterator[str]:
         listing = Advice("{preview} --verbose").for_stack(report.stack, os.environ)
         shown += f"\n\n… and {_counted(rest)} more: {code(listing)} lists them."
     if all(step.operation == "create" for step in steps) or report.deleted:
-        # One line says it all; whoever wants to, looks.
+        # One line is enough; the details are one command away.
         yield f"<details><summary>{_counted(len(steps))}</summary>\n\n{shown}\n\n</details>"
     else:
         yield shown

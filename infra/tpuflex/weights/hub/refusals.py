@@ -1,6 +1,6 @@
 """What the Hub's refusals mean, each with who must act next.
 
-``X-Error-Code`` tells them apart; huggingface_hub makes a class of each
+``X-Error-Code`` distinguishes them; huggingface_hub makes a class of each
 (https://huggingface.co/docs/huggingface_hub/package_reference/utilities#huggingface_hub.errors).
 """
 
