@@ -161,7 +161,7 @@ class ServiceDisabledError(AccessError):
 
 
 class RequesterPaysError(AccessError):
-    """The bucket has Requester Pays on: its readers pay."""
+    """The bucket has Requester Pays on: whoever reads it is to pay."""
 
 
 class QuotaError(AccessError):
