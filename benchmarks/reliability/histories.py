@@ -23,7 +23,7 @@ from reliability.servicer_rig import ServicerRig
 from tpuflex.codes import Code, split_code
 from tpuflex.errors import ConflictError
 from tpuflex.google.queued_resources import TpuClient
-from tpuflex.host.metadata_keys import CONFIG_KEY
+from tpuflex.host.report import CONFIG_KEY
 from tpuflex.queued_resource.name import RequestName
 
 #: The calls that faults are chosen for, each about as often as a command makes it.

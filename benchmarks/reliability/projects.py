@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from embedded_cloud.machines.images import read_lock
-from tpuflex.host.metadata_keys import CONFIG_KEY
+from tpuflex.host.report import CONFIG_KEY
 
 Json = dict[str, Any]
 

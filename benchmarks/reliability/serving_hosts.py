@@ -19,8 +19,7 @@ from embedded_cloud.core.routing import Match
 from embedded_cloud.machines.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.services.tpu.records import Node, NodeState, Place
 from embedded_cloud.services.tpu.validation import node_ids
-from tpuflex.host.metadata_keys import CONFIG_KEY, DRAIN_KEY
-from tpuflex.host.report import NAMESPACE, READY, REPORT
+from tpuflex.host.report import CONFIG_KEY, DRAIN_KEY, NAMESPACE, READY, REPORT
 from tpuflex.host.serving import SERVING, ServingPhase
 from tpuflex.naming import LABEL_OWNER
 

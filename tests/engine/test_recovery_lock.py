@@ -16,7 +16,7 @@ import pytest
 from tpuflex.engine.state_files import damage_error, file_backend, remove_truncated_files
 from tpuflex.engine.state_lock import Owner, ThisMachine, break_locks, locks, owner
 from tpuflex.errors import EngineError
-from tpuflex.recovery.lock import recovery_lock
+from tpuflex.recovery.recover import recovery_lock
 
 TAKEN = 1_790_000_000.0
 
@@ -215,7 +215,7 @@ class TestFiles:
 HOLDER = """
 import sys, time
 from pathlib import Path
-from tpuflex.recovery.lock import recovery_lock
+from tpuflex.recovery.recover import recovery_lock
 with recovery_lock(Path(sys.argv[1]), "p", "dev"):
     print("inside", flush=True)
     time.sleep(60)

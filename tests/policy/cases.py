@@ -26,7 +26,7 @@ from tests.policy.resources import (
     policy_rule,
     slice_,
 )
-from tpuflex.host.metadata_keys import CONFIG_KEY
+from tpuflex.host.report import CONFIG_KEY
 from tpuflex.planning.cost import OtherRuns
 from tpuflex.policy import rows
 from tpuflex.policy.planned import MACHINES, MASKED, UNKNOWN, Planned

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tpuflex.host.metadata_keys import CONFIG_KEY
+from tpuflex.host.report import CONFIG_KEY
 from tpuflex.naming import QUEUED_RESOURCE, Names
 from tpuflex.policy.planned import Planned
 

@@ -16,7 +16,7 @@ from tpuflex.boot.metadata import node_metadata
 from tpuflex.boot.places import weights_buckets, weights_prefix
 from tpuflex.boot.planned import planned_weights
 from tpuflex.catalog.weight_formats import allowed_patterns
-from tpuflex.host.metadata_keys import CONFIG_KEY
+from tpuflex.host.report import CONFIG_KEY
 from tpuflex.naming import Names, library_names, programs_key
 from tpuflex.settings.model import ModelSettings, StackSettings
 from tpuflex.settings.serving import ServingFlags

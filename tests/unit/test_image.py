@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tpuflex.settings.image import in_google_registry, on_docker_hub, registry_project
+from tpuflex.settings.serving import in_google_registry, on_docker_hub, registry_project
 
 DIGEST = "sha256:" + "ab" * 32
 

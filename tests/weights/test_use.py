@@ -16,7 +16,7 @@ from tpuflex.errors import (
     TpuflexError,
 )
 from tpuflex.google.queued_resources import NodeListing, QueuedResourceListing
-from tpuflex.host.metadata_keys import CONFIG_KEY
+from tpuflex.host.report import CONFIG_KEY
 from tpuflex.inventory.library import READER_TITLE, prefix_condition, reader_title
 from tpuflex.queued_resource.model import Node, NodeSpec, QueuedResource, QueuedResourceState, Tpu
 from tpuflex.stack.connection import Connection

@@ -13,18 +13,23 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from pulumi_plugin.printable import is_printable, printable
-from tpuflex.boot.manifest_document import PART_BYTES, FileEntry, manifest_document
 from tpuflex.catalog.weight_formats import MANIFEST_NAME
 
-__all__ = ["MANIFEST_NAME", "PART_BYTES"]
+__all__ = ["MANIFEST_NAME"]
 
+#: Metadata of the manifest's object: the source, with its commit, that the weights came from.
+SOURCE_METADATA = "tpuflex-source"
+#: Bytes of a part: few enough that a stream which dies costs little, many enough that asking for
+#: them costs nothing.
+PART_BYTES = 64 * 2**20
 #: Bounds on what a manifest may say, which keep the host's arithmetic within 64 bits. The startup
 #: script has the same.
 MAX_FILES = 10_000
@@ -154,3 +159,93 @@ def manifest(files: Iterable[WeightsFile], *, model: str, revision: str) -> Mani
         part_bytes=PART_BYTES,
         files=ordered,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """What a manifest says of one file.
+
+    Attributes:
+        path: path below the prefix, with forward slashes.
+        size: size in bytes.
+        crc32c: CRC32C as Cloud Storage writes it.
+        sha256: SHA-256 in hex.
+        parts: SHA-256 in hex of each part, where the file is longer than one.
+    """
+
+    path: str
+    size: int
+    crc32c: str
+    sha256: str
+    parts: tuple[str, ...] = ()
+
+
+def manifest_document(
+    files: Iterable[FileEntry],
+    *,
+    model: str,
+    revision: str,
+    total_bytes: int,
+    part_bytes: int,
+) -> str:
+    """The document as it is stored in the bucket.
+
+    Args:
+        files: every file, sorted by path.
+        model: name under which the model is served.
+        revision: names this set of weights.
+        total_bytes: sum of all sizes.
+        part_bytes: bytes of a part.
+    """
+    document: dict[str, Any] = {
+        "schema": 2,
+        "model": model,
+        "revision": revision,
+        "total_bytes": total_bytes,
+        "part_bytes": part_bytes,
+        "files": [_entry(file) for file in files],
+    }
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+@dataclass(slots=True)
+class FileSums:
+    """SHA-256 of a file and of its parts, as its bytes go by.
+
+    Attributes:
+        size: bytes so far.
+    """
+
+    part_bytes: int = PART_BYTES
+    size: int = 0
+    _whole: Any = field(default_factory=hashlib.sha256)
+    _parts: list[Any] = field(default_factory=list)
+
+    def update(self, block: bytes) -> None:
+        """Take the next bytes."""
+        self._whole.update(block)
+        view = memoryview(block)
+        while view:
+            room = self.part_bytes - self.size % self.part_bytes
+            if room == self.part_bytes:
+                self._parts.append(hashlib.sha256())
+            piece = view[:room]
+            self._parts[-1].update(piece)
+            self.size += len(piece)
+            view = view[room:]
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 in hex of all bytes."""
+        return str(self._whole.hexdigest())
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """SHA-256 in hex of each part; empty if there is only one."""
+        several = len(self._parts) > 1
+        return tuple(str(part.hexdigest()) for part in self._parts) if several else ()
+
+
+def _entry(file: FileEntry) -> dict[str, Any]:
+    fixed = {"path": file.path, "size": file.size, "crc32c": file.crc32c, "sha256": file.sha256}
+    return {**fixed, "parts": list(file.parts)} if file.parts else fixed

@@ -13,7 +13,7 @@ from pathlib import Path
 from tpuflex.boot.document import BootConfig
 from tpuflex.catalog import environment
 from tpuflex.errors import BootError
-from tpuflex.host.metadata_keys import CONFIG_KEY
+from tpuflex.host.report import CONFIG_KEY
 
 #: Metadata values end at 256 KiB (https://cloud.google.com/compute/docs/metadata/setting-custom-metadata);
 #: the rest is for the other keys of a node's metadata.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tpuflex.boot.manifest import SHA256_PATTERN
-from tpuflex.host.metadata_keys import CONFIG_KEY
+from tpuflex.host.report import CONFIG_KEY
 
 
 @dataclass(frozen=True, slots=True)

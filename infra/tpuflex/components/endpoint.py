@@ -21,7 +21,7 @@ from tpuflex.components.given import Given, when_known
 from tpuflex.components.ownership import labels
 from tpuflex.components.prerequisites import Prerequisites
 from tpuflex.duration import google_duration
-from tpuflex.host.metadata_keys import CONFIG_KEY
+from tpuflex.host.report import CONFIG_KEY
 from tpuflex.naming import API_KEY, VLLM_ENDPOINT, Names
 from tpuflex.planning.cost import RunCost, run_cost
 from tpuflex.queued_resource.states import Lifecycle

@@ -25,10 +25,9 @@ from tpuflex.errors import EngineError, NotFoundError
 from tpuflex.files.trusted import own_directory, write_private
 from tpuflex.inventory.kinds import BUCKET
 from tpuflex.naming import LIBRARY_PROJECT, library_names
-from tpuflex.recovery.lock import recovery_lock
 from tpuflex.recovery.look import CloudLook
 from tpuflex.recovery.owners import Taken, names
-from tpuflex.recovery.recover import recover
+from tpuflex.recovery.recover import recover, recovery_lock
 from tpuflex.stack.known_state_ids import KnownStateIds
 from tpuflex.stack.progress import Report, silent
 

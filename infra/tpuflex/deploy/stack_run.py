@@ -18,9 +18,9 @@ from tpuflex.deploy.preparation import BUCKET, EndpointPreparation
 from tpuflex.deploy.secret_versions import check_existing_secrets
 from tpuflex.engine.events import Note, RunProgress
 from tpuflex.engine.failure import ProgramFailures
-from tpuflex.engine.moved_home import require_home_can_move
-from tpuflex.errors import AccessError
+from tpuflex.errors import AccessError, ConflictError
 from tpuflex.google.existing_key import read_key
+from tpuflex.inventory.kinds import SUBNETWORK
 from tpuflex.naming import ENDPOINT_NAME, QUEUED_RESOURCE
 from tpuflex.planning.cost import run_cost
 from tpuflex.stack.connection import Connection
@@ -29,6 +29,8 @@ from tpuflex.weights.source import check_source
 from tpuflex.weights.stack_weights import StackWeights
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tpuflex.boot.planned import PlannedWeights
     from tpuflex.components.endpoint_args import Preparation
     from tpuflex.engine.events import EnginePlan
@@ -315,3 +317,31 @@ def _load_program() -> None:
         from tpuflex.program import load
 
         load(by_class=True)
+
+
+def require_home_can_move(plan: EnginePlan) -> None:
+    """Refuse a plan in which the home of a stack changes places with another of its regions: the
+    subnetworks have one name, and Google refuses the second one of a region when the slice that
+    served, and its network, are deleted already.
+
+    Raises:
+        ConflictError: it does.
+    """
+    found = [step for step in plan.resources if step.type == SUBNETWORK.type]
+    had = {_place(step.before): step for step in found if step.before}
+    for step in found:
+        other = had.get(_place(step.inputs))
+        if step.operation in ("create", "replace") and other and other.urn != step.urn:
+            home = next((each for each in found if each.operation == "replace"), other)
+            old, new = (str(each.get("region", "")) for each in (home.before, home.inputs))
+            raise ConflictError(
+                f"The stack's home would move from {old} to {new} in one step with other regions:"
+                f" in {step.inputs.get('region')} it would have two subnetworks of one name for a"
+                " moment, which Google refuses. Nothing was changed.",
+                hint=f"One `up` each, with the zones and tpuflex:network.subnetwork_cidrs of: {old}"
+                f" alone, then {new} alone, then all regions.",
+            )
+
+
+def _place(properties: Mapping[str, object]) -> tuple[object, ...]:
+    return tuple(properties.get(key) for key in ("project", "region", "name"))

@@ -17,10 +17,10 @@ from tpuflex.engine.state import known_ids, state_ids
 from tpuflex.engine.state_files import file_backend, remove_truncated_files
 from tpuflex.engine.state_lock import Lock, ThisMachine, break_locks, locks
 from tpuflex.errors import AccessError, ApiError, EngineError, TpuflexError
-from tpuflex.recovery.lock import recovery_lock
 from tpuflex.recovery.look import CloudLook
 from tpuflex.recovery.owners import find_taken
 from tpuflex.recovery.recover import recover as settle
+from tpuflex.recovery.recover import recovery_lock
 from tpuflex.recovery.report import Recovery, counted
 from tpuflex.recovery.take_over import TakeOver
 from tpuflex.roles.refusal import refusal_remedy

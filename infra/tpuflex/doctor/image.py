@@ -16,7 +16,7 @@ from tpuflex.errors import AccessError, ApiError, NotFoundError
 from tpuflex.gcloud_commands import create_mirror, enable_services
 from tpuflex.google.api_states import enabled_services
 from tpuflex.google.reading import Unread, attempt
-from tpuflex.settings.image import registry_project
+from tpuflex.settings.serving import registry_project
 
 if TYPE_CHECKING:
     from tpuflex.doctor.cloud import ExaminedCloud

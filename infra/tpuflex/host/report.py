@@ -1,4 +1,5 @@
-"""What a host reports about itself in guest attributes."""
+"""What a host reports about itself in guest attributes, and the keys of its node's metadata that it
+reads."""
 
 from __future__ import annotations
 
@@ -16,6 +17,12 @@ from tpuflex.host.serving import (
     reported_object,
     serving_report,
 )
+
+#: Under this key every host finds what to serve (:mod:`tpuflex.boot.document`).
+CONFIG_KEY = "tpuflex-config"
+
+#: This key asks it to drain; its value says until when it is waited for (RFC 3339).
+DRAIN_KEY = "tpuflex-drain"
 
 
 @dataclass(frozen=True, slots=True)

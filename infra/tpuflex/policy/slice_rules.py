@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.duration import format_duration, google_seconds
-from tpuflex.host.metadata_keys import CONFIG_KEY
+from tpuflex.host.report import CONFIG_KEY
 from tpuflex.inventory.cloud_resource import marker_asked
 from tpuflex.inventory.kinds import of_type
 from tpuflex.naming import LABEL_OWNER, QUEUED_RESOURCE

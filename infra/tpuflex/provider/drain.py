@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from tpuflex.errors import AccessError, ApiError, NotFoundError
 from tpuflex.google.queued_resources import observe_host
-from tpuflex.host.metadata_keys import CONFIG_KEY, DRAIN_KEY
+from tpuflex.host.report import CONFIG_KEY, DRAIN_KEY
 from tpuflex.host.serving import Serving, ServingPhase
 from tpuflex.provider.call import HEARTBEAT, SECOND_LOOK, Call, elapsed
 from tpuflex.queued_resource.model import Node

@@ -25,8 +25,7 @@ from tpuflex.errors import (
     TpuflexError,
 )
 from tpuflex.host.boot_wait import BootAdvice, BootDeadlines, BootWait, FreshlyServing
-from tpuflex.host.metadata_keys import CONFIG_KEY
-from tpuflex.host.report import HostReport
+from tpuflex.host.report import CONFIG_KEY, HostReport
 from tpuflex.provider.call import Call, Deadlines, UnreadyError
 from tpuflex.provider.delete import Removal, delete_all
 from tpuflex.provider.drain import call_off

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 from pulumi_plugin.values import Properties, Value
 from tpuflex.codes import Code
 from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
-from tpuflex.host.metadata_keys import DRAIN_KEY
+from tpuflex.host.report import DRAIN_KEY
 from tpuflex.naming import LABEL_SPEC
 from tpuflex.provider.call import Call, UnreadyError
 from tpuflex.queued_resource.body import BOOT_METADATA, spec_hash

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 
 from tpuflex.errors import AccessError, ApiError
 from tpuflex.google.queued_resources import observe_host
-from tpuflex.host.metadata_keys import CONFIG_KEY
-from tpuflex.host.report import HostReport
+from tpuflex.host.report import CONFIG_KEY, HostReport
 from tpuflex.host.serving import ServingPhase
 from tpuflex.provider.call import POLL_BUDGET, SECOND_LOOK, Call
 from tpuflex.queued_resource.name import RequestName

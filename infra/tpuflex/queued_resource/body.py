@@ -13,7 +13,7 @@ from pydantic import BaseModel, JsonValue
 from pydantic.alias_generators import to_camel
 
 from pulumi_plugin.values import Properties, Value
-from tpuflex.host.metadata_keys import CONFIG_KEY, DRAIN_KEY
+from tpuflex.host.report import CONFIG_KEY, DRAIN_KEY
 from tpuflex.naming import LABEL_SPEC, digest
 from tpuflex.queued_resource.fields import RequestArgs
 from tpuflex.queued_resource.model import QueuedResource

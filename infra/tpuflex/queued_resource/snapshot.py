@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from tpuflex.duration import google_seconds
-from tpuflex.host.metadata_keys import DRAIN_KEY
+from tpuflex.host.report import DRAIN_KEY
 from tpuflex.queued_resource.causes import Cause, classify
 from tpuflex.queued_resource.model import Node, QueuedResource, Status
 from tpuflex.queued_resource.name import Nodes, RequestName

@@ -12,8 +12,12 @@ Safe to be killed itself: an operation stays pending until what it made is compl
 
 from __future__ import annotations
 
+import fcntl
+import os
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.engine.events import name_of
@@ -28,7 +32,7 @@ from tpuflex.engine.state import (
     resources,
     with_pending,
 )
-from tpuflex.errors import AccessError, ApiError, TpuflexError
+from tpuflex.errors import AccessError, ApiError, EngineError, TpuflexError
 from tpuflex.inventory.kinds import of_type
 from tpuflex.queued_resource.outputs import recorded_lifecycle
 from tpuflex.queued_resource.states import Lifecycle
@@ -207,3 +211,41 @@ def _begun_creation(context: Context, resource: Stored, deployment: Stored) -> l
     else:
         return [{"inputs": {}, **resource, "id": seen.id}]
     return []
+
+
+@contextmanager
+def recovery_lock(
+    directory: Path, project: str, stack: str, command: str = "tpuflex recover"
+) -> Iterator[None]:
+    """While inside, no other recovery of that stack begins.
+
+    The engine's lock is taken and given back by each of its runs, and a recovery makes several: two
+    of them would write over each other's state. The kernel frees this lock when its holder ends,
+    also by kill -9.
+
+    Args:
+        directory: of the file backend; of another backend, where this project keeps its files.
+        project: Pulumi project name.
+        stack: stack name.
+        command: what recovers, for the error.
+
+    Raises:
+        EngineError: another one is under way.
+    """
+    folder = directory / ".pulumi"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"tpuflex-recover.{project}.{stack}.lock").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.seek(0)
+            holder = file.read().strip()
+            who = f" (process {holder})" if holder else ""
+            raise EngineError(
+                f"Another `{command}` is running on stack {stack}{who}.",
+                hint="Wait for it to end, or press Ctrl-C there.",
+            ) from error
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield

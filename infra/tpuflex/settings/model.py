@@ -21,11 +21,10 @@ from tpuflex.settings.base import ExtraFiles, Frozen, Remedy
 from tpuflex.settings.bucket import BUCKET_PATTERN, ExistingBucket, existing_bucket
 from tpuflex.settings.encryption import EncryptionSettings
 from tpuflex.settings.identity import IdentitySettings
-from tpuflex.settings.image import registry_project
 from tpuflex.settings.network import ExistingNetwork, NetworkSettings
 from tpuflex.settings.policy_section import Budget, Waiver
 from tpuflex.settings.secrets import SecretsSettings
-from tpuflex.settings.serving import ServingSettings
+from tpuflex.settings.serving import ServingSettings, registry_project
 from tpuflex.settings.slice import SliceSettings
 from tpuflex.settings.weights_source import WeightsSource
 

@@ -1,4 +1,5 @@
-"""vLLM's settings, under vLLM's own names (`vllm serve --help=all`, 0.32.0)."""
+"""vLLM's settings, under vLLM's own names (`vllm serve --help=all`, 0.32.0), and which registry its
+image is in."""
 
 from __future__ import annotations
 
@@ -25,6 +26,16 @@ ChatTemplate = Annotated[
         pattern=r"^(?:[A-Za-z0-9][A-Za-z0-9._-]*/)*[A-Za-z0-9][A-Za-z0-9._-]*\.jinja$",
     ),
 ]
+#: LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE
+#: (https://cloud.google.com/artifact-registry/docs/docker/names), and gcr.io/PROJECT/IMAGE, which
+#: Artifact Registry serves too
+#: (https://cloud.google.com/artifact-registry/docs/transition/setup-gcr-repo).
+_OF_A_PROJECT = re.compile(
+    r"(?:[a-z0-9-]+-docker\.pkg\.dev|(?:(?:us|eu|asia)\.)?gcr\.io)/([^/@]+)/[^@]+(?:@.*)?"
+)
+#: Registries of Google's own, open to everybody, such as mirror.gcr.io
+#: (https://cloud.google.com/artifact-registry/docs/pull-cached-dockerhub-images).
+_OF_GOOGLE = re.compile(r"[a-z0-9-]+\.gcr\.io/.+")
 #: Formats of `--load-format` that hold data only (`vllm/model_executor/model_loader` of 0.32.0,
 #: 2026-11-22). `pt` and `npcache` unpickle, `tensorizer`, `ipc_cache` and `modelexpress` read from
 #: elsewhere, and others come with plugins.
@@ -318,3 +329,24 @@ class ServingSettings(Frozen):
         directory of its own for them."""
         own = any(name in self.env for name in COMPILE_CACHE_VARIABLES)
         return self.compile_cache or ("none" if own else "bucket")
+
+
+def in_google_registry(image: str) -> bool:
+    """Whether hosts that reach nothing but Google can pull ``image``."""
+    return bool(_OF_A_PROJECT.fullmatch(image) or _OF_GOOGLE.fullmatch(image))
+
+
+def registry_project(image: str) -> str | None:
+    """The Google Cloud project whose registry has ``image``; None if no project's has it."""
+    match = _OF_A_PROJECT.fullmatch(image)
+    return match[1] if match else None
+
+
+def on_docker_hub(repository: str) -> str | None:
+    """The name on Docker Hub of ``repository``; None if another registry has it."""
+    host, slash, rest = repository.partition("/")
+    if host in ("docker.io", "index.docker.io"):
+        return rest
+    if slash and ("." in host or ":" in host or host == "localhost"):
+        return None
+    return repository if slash else f"library/{repository}"

@@ -13,7 +13,6 @@ from tpuflex.duration import format_duration
 from tpuflex.errors import Finding
 from tpuflex.gcloud_commands import create_mirror
 from tpuflex.settings.extra_args import extra_args_findings
-from tpuflex.settings.image import in_google_registry, on_docker_hub, registry_project
 from tpuflex.settings.model import PLACEHOLDER_PROJECT, Draft
 from tpuflex.settings.secret_shapes import holds_secret, names_secret
 from tpuflex.settings.serving import (
@@ -21,7 +20,10 @@ from tpuflex.settings.serving import (
     COMPILE_CACHE_VARIABLES,
     ServingFlags,
     ServingSettings,
+    in_google_registry,
     is_import_path,
+    on_docker_hub,
+    registry_project,
 )
 from tpuflex.settings.vllm_refusals import vllm_findings, vllm_warnings
 from tpuflex.startup.served import release

@@ -22,8 +22,15 @@ import google_crc32c
 from pydantic import ValidationError
 
 from pulumi_plugin.printable import is_printable, printable
-from tpuflex.boot.manifest import MAX_FILES, MAX_PARTS, PART_BYTES, Manifest, WeightsFile, manifest
-from tpuflex.boot.manifest_document import FileSums
+from tpuflex.boot.manifest import (
+    MAX_FILES,
+    MAX_PARTS,
+    PART_BYTES,
+    FileSums,
+    Manifest,
+    WeightsFile,
+    manifest,
+)
 from tpuflex.errors import WeightsError
 from tpuflex.planning.model_files import CONFIG, WeightsProblem, not_servable, require_paths
 from tpuflex.weights.model import Arrived, OpenFile, WatchedFile, in_threads

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, TypeVar
 import google_crc32c
 from pydantic import ValidationError
 
-from tpuflex.boot.manifest import Manifest, WeightsFile, manifest
-from tpuflex.boot.manifest_document import FileSums
+from tpuflex.boot.manifest import FileSums, Manifest, WeightsFile, manifest
 from tpuflex.errors import InterruptedByUser, WeightsError
 from tpuflex.files.trusted import creation_lock, lock_of, write_private
 from tpuflex.weights.checkpoint_directory import open_file

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.manifest import (
     MANIFEST_NAME,
+    SOURCE_METADATA,
     Manifest,
 )
-from tpuflex.boot.manifest_document import SOURCE_METADATA
 from tpuflex.errors import ConflictError, WeightsError
 from tpuflex.weights.storage_errors import translated
 from tpuflex.weights.stored_set import (

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.manifest import MANIFEST_NAME, Manifest, WeightsFile
-from tpuflex.boot.manifest_document import SOURCE_METADATA
+from tpuflex.boot.manifest import MANIFEST_NAME, SOURCE_METADATA, Manifest, WeightsFile
 from tpuflex.errors import (
     ConflictError,
 )

@@ -25,7 +25,7 @@ from tpuflex.errors import (
 )
 from tpuflex.gcloud_commands import grant_on_bucket
 from tpuflex.google.existing_bucket import PUSH_ROLE, held_in
-from tpuflex.host.metadata_keys import CONFIG_KEY
+from tpuflex.host.report import CONFIG_KEY
 from tpuflex.inventory.library import bucket_readers
 from tpuflex.inventory.listing import ANY_ZONE
 from tpuflex.naming import LABEL_OWNER

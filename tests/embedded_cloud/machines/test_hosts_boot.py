@@ -14,8 +14,7 @@ from embedded_cloud.machines import namespace
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import AT_ONCE, TOKEN, Api, flex_start
 from tpuflex.boot.metadata import host_metadata
-from tpuflex.host.metadata_keys import CONFIG_KEY
-from tpuflex.host.report import HostReport, host_report
+from tpuflex.host.report import CONFIG_KEY, HostReport, host_report
 
 _CONFIG = Path(__file__).parents[2] / "goldens" / "stacks" / "dev.boot.json"
 _STRICT: JsonObject = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tpuflex.deploy.stack_run import require_home_can_move
 from tpuflex.engine.events import EnginePlan, Step
-from tpuflex.engine.moved_home import require_home_can_move
 from tpuflex.errors import ConflictError
 from tpuflex.inventory.kinds import SUBNETWORK
 
