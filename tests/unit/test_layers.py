@@ -305,6 +305,16 @@ def test_the_page_and_its_picture_show_every_room() -> None:
     assert drawn == {room: rank for room, rank in rooms.items() if room != "__main__"}
 
 
+def test_the_page_names_files_that_are_there() -> None:
+    """The files by which docs/architecture.md follows commands are there."""
+    page = (SOURCES.parent / "docs" / "architecture.md").read_text()
+    followed = page.partition("## Three commands")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`([a-z_]+/[a-z_/]+\.py)`", followed))
+
+    assert len(named) > 30
+    assert {name for name in named if not (SOURCES / "tpuflex" / name).is_file()} == set()
+
+
 def test_plugin_values_are_cheap_to_import() -> None:
     """The command line imports them with the pure core: neither gRPC nor protobuf comes along."""
     code = (
