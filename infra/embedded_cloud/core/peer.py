@@ -1,9 +1,9 @@
 """Who gets an answer over HTTP: the owner's processes, and no web page.
 
 A metadata server gives a token to every caller, as Google's does. On a real network only the host
-reaches it; on loopback every user of the machine does, and every web page that the user visits: a
-page's own name may be made to point to this machine (DNS rebinding), and then only the ``Host``
-header tells.
+can reach it; on loopback every user of the machine can, and so can every web page that the user
+visits: its name may resolve to this machine (DNS rebinding), and only the ``Host`` header reveals
+that.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Attached by port, one plugin process serves the configured providers of all stacks at once, and
 the protocol's calls do not name theirs. The engine opens one connection per configured provider,
-so the connection tells.
+so a call is assigned by its connection.
 """
 
 from __future__ import annotations

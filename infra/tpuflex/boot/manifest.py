@@ -1,8 +1,8 @@
 """``MANIFEST.json``: which files a set of weights consists of, and how each is checked.
 
-It is written last, so that its presence means that every file in it is there; the host serves
-nothing that does not match it. Its text follows from model, revision and files alone, so that the
-same files have the same SHA-256 wherever they are pushed: that hash is what the host is told.
+It is written last: if it is there, so is every file in it. The host serves nothing that does not
+match it. Its text follows from model, revision and files alone, so the same files have the same
+SHA-256 wherever they are pushed; that hash is in the host's boot document.
 
 Schema 2 has, for each file longer than a part, the SHA-256 of its parts: a host fetches them as
 ranges, side by side, and checks each as it arrives.

@@ -1,4 +1,4 @@
-"""Whether a plan is one that may run unattended: the one that was approved, or a mere renewal."""
+"""Whether a plan may run unattended: because it was approved, or because it only renews a run."""
 
 from __future__ import annotations
 

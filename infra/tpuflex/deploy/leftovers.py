@@ -1,4 +1,5 @@
-"""What no state knows in the cloud projects of stacks: listed, and deleted if it is ours."""
+"""Resources in the cloud projects of stacks that no state records: listed, and deleted if they are
+proved to belong to a known stack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cloud of the stack that is examined, by clients that keep nobody waiting."""
+"""The cloud of the stack that is examined, with clients that do not retry for long."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Whether the weights are there: whole in the bucket, or with a source to push them from. Which
-ones `tpuflex up` would take is told as far as that is known without the state."""
+"""Whether the weights are there: complete in the bucket, or with a source to push them from. Which
+ones `tpuflex up` would use is reported as far as that is known without the state."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""HTTP with bounds: connections that on this machine end at this user's own processes, and at
-nobody else's, and answers that do not fill the memory of their caller.
+"""HTTP with bounds: loopback connections end only at this user's own processes, and answers cannot
+exhaust the caller's memory.
 
 When the embedded cloud dies, or a tunnel ends, any user of the machine can take its port, and would
-be sent the token, or the key, with the next request.
+receive the token or the API key with the next request.
 """
 
 from __future__ import annotations

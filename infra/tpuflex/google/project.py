@@ -1,9 +1,9 @@
-"""A Google Cloud project: its number, and its IAM policy, which says who has which role.
+"""A Google Cloud project: its number, and its IAM policy.
 
-Names of buckets are global, first come first served, and anyone can compute ours. The number of the
-project that a bucket is in is given by Google and cannot be chosen
+Bucket names are global, and anyone can compute and take the name of a stack's bucket. A project
+number is assigned by Google and cannot be chosen
 (https://cloud.google.com/resource-manager/docs/creating-managing-projects#before_you_begin), so
-that a bucket is ours only if it says our project's.
+only a bucket that reports the stack's project number belongs to the stack.
 
 https://cloud.google.com/iam/docs/policies
 """

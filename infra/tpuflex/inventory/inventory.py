@@ -1,8 +1,8 @@
 """Everything in the cloud that belongs to one endpoint, or has its name.
 
-Teardown is proved with this list, so it asks every service itself. What could not be looked at is
-reported, never taken for empty; and what merely has a name of the endpoint is listed, too, but told
-apart: nothing proves that it is ours, so that it is never deleted.
+Teardown is proved with this list, so it asks every service itself. What cannot be listed is
+reported, never taken for empty. What merely has one of the endpoint's names is listed separately
+and never deleted.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What stacks have left behind in a cloud project, whose it is, and what to do with it. Pure.
+"""What stacks have left behind in a cloud project, who owns it, and whether to delete it. Pure.
 
-Only what four marks prove to be ours may be deleted (:mod:`tpuflex.inventory.ownership`), and of
-that only what no state knows or has pending. A slice that runs is spared unless it is named, and
-with it
-all that it needs. Everything else that has our marker or our name is listed with the reason.
+Only resources that all four marks prove to belong to a known stack may be deleted
+(:mod:`tpuflex.inventory.ownership`), and of those only the ones that no state records or has
+pending. A running slice, and all that it needs, is spared unless it is named. Everything else with
+our marker or one of our names is listed with the reason.
 """
 
 from __future__ import annotations

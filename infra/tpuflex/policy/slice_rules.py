@@ -1,4 +1,5 @@
-"""The slice: that it ends, which image it serves; and that everything of ours is found again."""
+"""Rules about the slice: that its run ends, which image it serves, and that all resources carry the
+stack's labels."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Before a slice that serves is deleted, its hosts end what they have begun.
+"""Before a slice that serves is deleted, its hosts finish the requests in flight.
 
-Google's API is the blackboard, so it works with hosts that nobody can reach: a key of the node's
-metadata asks, a guest attribute answers (docs/serving.md).
+Both sides communicate through Google's API, so it works with hosts that cannot be reached: a key of
+the node's metadata asks, a guest attribute answers (docs/serving.md).
 """
 
 from __future__ import annotations

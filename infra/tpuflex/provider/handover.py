@@ -1,8 +1,8 @@
-"""The hand-over from a slice that serves to the one that replaces it: that one first serves.
+"""The hand-over from a slice that serves to its replacement, which has to serve first.
 
-The engine creates what replaces before it deletes what is replaced, and deletes only once the
-creation has succeeded. So a creation that takes over from a slice that serves does not end when its
-hosts run, but when its first host is READY (docs/adr/0036). How the wait can end are the rows of
+The engine creates a replacement before it deletes the old slice, and deletes only once the creation
+has succeeded. So a creation that takes over from a serving slice does not end when its hosts run,
+but when its first host is READY (docs/adr/0036). The ways in which the wait can end are the rows of
 :data:`tpuflex.provider.stages.TABLE` for what boots.
 """
 

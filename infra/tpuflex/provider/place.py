@@ -1,6 +1,7 @@
-"""Adopts or creates: afterwards exactly one queued resource of this name exists, and it is ours.
+"""Adopt or create a queued resource: afterwards exactly one of its name exists, and it carries the
+program's owner labels.
 
-Names are deterministic, so another attempt finds what an interrupted one has created.
+Names are deterministic, so a second attempt finds what an interrupted one has created.
 """
 
 from __future__ import annotations

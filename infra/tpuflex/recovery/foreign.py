@@ -1,7 +1,9 @@
-"""What a state records but belongs to another owner in the cloud, and the state without it.
+"""Resources that a state records but that belong to another owner by now, and the state without
+them.
 
-A state knows a resource by its name. When its resource was deleted behind its back, and another
-state has made one under that name, the plugin of the first would delete it: it asks for no marks.
+A state knows a resource by its name. If the resource was deleted outside of Pulumi, and another
+state has made one of the same name, the first state's plugin would delete that: it checks no
+markers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether what was begun exists in the cloud, and whether it is ours."""
+"""Whether a resource exists in the cloud, and whether it belongs to the stack."""
 
 from __future__ import annotations
 

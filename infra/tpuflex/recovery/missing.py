@@ -1,10 +1,9 @@
-"""What the cloud has of a queued resource and its state does not know.
+"""Queued resources that the cloud has and the state has lost.
 
-When only a plugin dies, its engine lives on, takes the operation for failed and keeps nothing of
-it: a replacement that was made, a request in a zone that a waiting slice was just given. More is
-lost when the next command is not a `recover`, or the program moves to other zones meanwhile. What
-was asked for can be told by its name and its marker alone, so all of a series is listed, in every
-zone.
+When only a plugin dies, the engine takes the operation for failed and records nothing of it:
+neither a replacement that was made, nor a request in another zone. More is lost if the next command
+is not a `recover`, or if the program moves to other zones meanwhile. Name and marker identify such
+a request, so all generations of a queued resource are listed, in every zone.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """Bring a stack's state back in line with the cloud after a run that was killed.
 
-A killed run leaves operations pending: the engine had begun them and never learnt how they
-ended. Names are deterministic, so the cloud can be asked: what exists and is ours is taken into
-the state under its id and read through its plugin, what does not exist is cleared. The same is
-done for what the program would create and the cloud already has, because the gcp plugin's
-create of it would fail with 409; and for whatever the cloud has of a queued resource and the
-state does not know.
+A killed run leaves pending operations, whose outcome the engine never learnt. Names are
+deterministic, so the cloud can be asked: a resource that exists and belongs to the stack is
+imported under its id and read through its plugin; an operation whose resource does not exist is
+cleared. The same is done for resources that the program would create and the cloud already has,
+because the gcp plugin would fail with 409, and for queued resources that the state has lost.
 
-Safe to be killed itself: an operation stays pending until what it made is complete in the state.
+Safe to be killed itself: an operation stays pending until its resource is complete in the state.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Taking over what another state has made, on the explicit word of its owner: the id that it
+"""Taking over what another state has made, at its owner's explicit request: the state id that it
 carries is imported into this state, so that nothing in the cloud has to be relabelled."""
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The ids of the states that this home has seen, kept in its private files.
+"""The ids of Pulumi states that this home has seen, kept in private files.
 
-What a state made is ours by the state's id, and the state is gone after a `tpuflex down`, or lost.
-Then this memory tells that what is left in the cloud was ours. A home that has not seen a state
-takes its resources for somebody else's, so nothing is lost with these files but the right to sweep.
+A resource belongs to a stack if it carries the id of one of the stack's states. A state is gone
+after a `tpuflex down`, and may be lost; its remembered id still proves ownership of what is left in
+the cloud. Without these files such resources count as foreign and cannot be swept.
 
-One file for each id and stack, so that two commands that run at once cannot lose each other's.
+One file for each id and stack, so that concurrent commands cannot overwrite each other's.
 """
 
 from __future__ import annotations

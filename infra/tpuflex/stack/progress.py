@@ -1,7 +1,7 @@
-"""What a caller is told while a function works, and how it is asked for consent: two callbacks.
+"""The two callbacks of a service function: one receives its progress, one is asked for consent.
 
-A line of progress is plain text, so ``print`` is a caller's callback, and what tells lines alone
-(``Callable[[str], None]``) can be given the same one.
+A line of progress is plain text, so ``print`` can be the callback, and a function that reports
+only lines (``Callable[[str], None]``) can be given the same one.
 """
 
 from __future__ import annotations

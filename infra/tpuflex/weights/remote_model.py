@@ -1,8 +1,9 @@
-"""A model elsewhere, as it was listed: its files come here two at a time, and go again.
+"""A model at a remote source, as it was listed: its files are fetched two at a time, and removed
+again.
 
-Every byte that comes is checked by what was listed of it. What a file's sums are is kept in a
-private note of this home, so that a file which lies in the bucket already need not come once more:
-what the bucket says of its objects was chosen by those who may write there.
+Every byte is checked against the listing. The checksums of each file are kept in a private note of
+this home, so that a file which is in the bucket already need not be fetched again: the bucket's own
+metadata can be set by anyone who may write there.
 """
 
 from __future__ import annotations

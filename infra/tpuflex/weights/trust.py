@@ -1,10 +1,9 @@
-"""Which weights an `up` may serve: those that it has a reason to trust. Pure.
+"""Which weights an `up` may serve: only those that it has a reason to trust. Pure.
 
-That a manifest lies in the bucket is none: anyone who may write to the bucket can have put it
-there.
-A reason is, in this order: the hash that the stack file pins; the one that the user accepts by
+A manifest in the bucket is no reason: anyone who may write to the bucket can have put it there.
+The reasons are, in this order: the hash that the stack file pins; the one that the user accepts by
 name; the one that the slice was made for before, according to the state; the one that was pushed
-from here; the source that the stack file names.
+from this machine; the source that the stack file names.
 """
 
 from __future__ import annotations

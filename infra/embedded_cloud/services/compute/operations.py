@@ -1,6 +1,5 @@
-"""Operations: every change answers with one. What it tells of has happened when it is answered;
-that it is done is told as late as the cloud is strict.
-"""
+"""Operations: every change answers with one. The change has been made by then; the operation is
+reported as done at once, or later in a strict cloud."""
 
 from __future__ import annotations
 

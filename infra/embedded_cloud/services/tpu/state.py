@@ -1,4 +1,4 @@
-"""The TPU service's state: every call first applies what time has brought about."""
+"""The TPU service's state: every call first applies the changes that are due by the clock."""
 
 from __future__ import annotations
 

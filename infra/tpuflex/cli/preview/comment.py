@@ -1,7 +1,7 @@
 """A preview as the comment on a change: Markdown of bounded size, in which no foreign text acts.
 
-Its first line is a marker that nobody sees: the comment of the same stack is found by it, and is
-rewritten instead of adding a second one.
+Its first line is an invisible marker, by which the comment of the same stack is found and
+rewritten.
 """
 
 from __future__ import annotations
