@@ -94,7 +94,7 @@ class CheckpointReader:
             names.
     """
 
-    environ: Mapping[str, str]
+    environ: Mapping[str, str] = field(repr=False)
     today: dt.date
     say: Callable[[str], None]
     stack: Stack | None = None

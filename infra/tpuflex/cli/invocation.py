@@ -40,7 +40,7 @@ class Invocation:
         verbose: show every resource and every message.
     """
 
-    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     directory: Path = field(default_factory=Path)
     chosen_stack: str = ""

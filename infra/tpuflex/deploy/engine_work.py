@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -40,7 +40,7 @@ class Workplace:
 
     root: Path
     stack: str
-    environ: Mapping[str, str]
+    environ: Mapping[str, str] = field(repr=False)
 
 
 class EngineWork(ABC):

@@ -4,7 +4,7 @@ proved to belong to a known stack."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
@@ -103,7 +103,7 @@ class Failure:
     where: str
     stack: str
     error: TpuflexError
-    environ: Mapping[str, str]
+    environ: Mapping[str, str] = field(repr=False)
 
     @property
     def hint(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -46,7 +46,7 @@ class Machine:
         directory: the project's directory, or one below it.
     """
 
-    environ: Mapping[str, str]
+    environ: Mapping[str, str] = field(repr=False)
     directory: Path
 
     def engine(self) -> Engine | None:

@@ -7,7 +7,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,7 +47,7 @@ class Target:
     root: Path
     stack: str
     engine: Engine
-    environ: Mapping[str, str]
+    environ: Mapping[str, str] = field(repr=False)
 
 
 def ignore_broken_stream() -> None:

@@ -69,7 +69,7 @@ class Connection:
     """
 
     stack: Stack
-    environ: Mapping[str, str]
+    environ: Mapping[str, str] = field(repr=False)
     hub_token: str = field(default="", repr=False)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
