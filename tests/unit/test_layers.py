@@ -76,7 +76,7 @@ RANKS: dict[str, int] = {
     "host": 1,
     "queued_resource": 1,
     "roles": 1,
-    "sentences": 1,
+    "known_messages": 1,
     # How Pulumi's SDKs are loaded, and Pulumi's plugin protocol, know nothing of tpuflex.
     "by_class": 0,
     "pulumi_plugin": 0,

@@ -14,8 +14,8 @@ from tpuflex.errors import ConflictError, WeightsError
 from tpuflex.weights.bucket import WeightsBucket
 from tpuflex.weights.copies import copy_set
 from tpuflex.weights.push import PushReport
-from tpuflex.weights.set_writing import note_source
 from tpuflex.weights.stored_set import SetObjects
+from tpuflex.weights.upload import note_source
 
 if TYPE_CHECKING:
     from tests.google.conftest import Clients

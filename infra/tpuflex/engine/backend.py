@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
-from tpuflex import sentences
+from tpuflex import known_messages
 from tpuflex.both_ends import both_ends
 from tpuflex.engine.commands import Target
 from tpuflex.engine.environment import without_scheme
@@ -108,10 +108,10 @@ def opened_config(target: Target, file: str) -> OpenedConfig:
     try:
         printed = process.run(arguments, str(target.root), {}).stdout
     except CommandError as error:
-        if sentences.NO_ENVIRONMENTS.search(process.stderr):
+        if known_messages.NO_ENVIRONMENTS.search(process.stderr):
             problem = "names environments of Pulumi ESC, which the backend in use does not open"
             raise SettingsError(file, (Finding(ENVIRONMENT, problem, ONLY_CLOUD),)) from error
-        if sentences.NO_STACK.search(process.stderr):
+        if known_messages.NO_STACK.search(process.stderr):
             raise NotFoundError(
                 f"{file} names environments of Pulumi ESC, and Pulumi opens them only for a stack"
                 f" that its backend knows: it knows no {target.stack}.",

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tpuflex import sentences
+from tpuflex import known_messages
 from tpuflex.errors import EngineError
 from tpuflex.files.trusted import child_environment
 
@@ -203,9 +203,9 @@ def _run(
 def end_of(output: str) -> str:
     """The last lines of a failed step; of pip's retries only why the last one failed."""
     lines = output.strip().splitlines()
-    retries = [line for line in lines if sentences.RETRYING.search(line)]
-    cause = sentences.NO_CONNECTION.search(retries[-1]) if retries else None
-    end = [line for line in lines if not sentences.RETRYING.search(line)][-8:]
+    retries = [line for line in lines if known_messages.RETRYING.search(line)]
+    cause = known_messages.NO_CONNECTION.search(retries[-1]) if retries else None
+    end = [line for line in lines if not known_messages.RETRYING.search(line)][-8:]
     return "\n".join([f"no connection: {cause[0]}", *end] if cause else end)
 
 

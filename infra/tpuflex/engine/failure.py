@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from tpuflex import gcloud_commands, sentences
+from tpuflex import gcloud_commands, known_messages
 from tpuflex.advice import Advice
 from tpuflex.both_ends import both_ends_of_lines
 from tpuflex.codes import Code, deciding_code
@@ -32,10 +32,10 @@ from tpuflex.errors import (
     TpuflexError,
 )
 from tpuflex.google.bucket_owner import another_name
+from tpuflex.known_messages import Sentence
 from tpuflex.queued_resource.causes import of_text, unpaid
 from tpuflex.queued_resource.outcomes import TABLE, Condition
 from tpuflex.roles.refusal import refusal_remedy
-from tpuflex.sentences import Sentence
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,13 +50,13 @@ _STILL_BILLED = "The slice is still there, and still billed."
 
 def unreadable(stderr: str) -> bool:
     """Whether the engine says in ``stderr`` that a file of the state is not whole."""
-    said = sentences.STATE_TORN.search(stderr) or sentences.NOT_WHOLE_JSON.search(stderr)
+    said = known_messages.STATE_TORN.search(stderr) or known_messages.NOT_WHOLE_JSON.search(stderr)
     return said is not None
 
 
 def nothing_to_do(error: RuntimeError) -> bool:
     """Whether an operation "failed" only because everything was excluded from it."""
-    return sentences.NO_SUMMARY.search(str(error)) is not None
+    return known_messages.NO_SUMMARY.search(str(error)) is not None
 
 
 def less_than_planned(notes: Iterable[Note], steps: Iterable[Step]) -> bool:
@@ -68,7 +68,9 @@ def less_than_planned(notes: Iterable[Note], steps: Iterable[Step]) -> bool:
         steps: every step that it took.
     """
     notes = list(notes)
-    missed = {found["urn"] for note in notes if (found := sentences.NOT_COME_TO.search(note.text))}
+    missed = {
+        found["urn"] for note in notes if (found := known_messages.NOT_COME_TO.search(note.text))
+    }
     kept = {step.urn for step in steps if step.operation in ("same", "update")}
     return bool(missed) and missed <= kept and not any(_problems(notes))
 
@@ -122,8 +124,10 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
         notes: every message of the run; those of severity ``error`` count.
         stderr: what the engine printed to standard error.
     """
-    if sentences.STACK_LOCKED.search(stderr):
-        free = "pulumi cancel" if sentences.LOCK_IN_BUCKET.search(stderr) else Advice("{recover}")
+    if known_messages.STACK_LOCKED.search(stderr):
+        free = (
+            "pulumi cancel" if known_messages.LOCK_IN_BUCKET.search(stderr) else Advice("{recover}")
+        )
         return EngineError(
             f"{LOCKED}{_holder(stderr)}",
             hint=Advice(
@@ -133,7 +137,7 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
             ),
             locked=True,
         )
-    if (removed := sentences.NO_STACK.search(stderr)) is not None:
+    if (removed := known_messages.NO_STACK.search(stderr)) is not None:
         return NotFoundError(
             f"The stack {removed['stack']} is not there any more: a `tpuflex down` that ran"
             " meanwhile has removed it.",
@@ -142,8 +146,8 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
     notes = list(notes)
     hint = (
         _RECOVER
-        if sentences.STATE_TORN.search(stderr)
-        or any(sentences.PENDING_OPERATIONS.search(n.text) for n in notes)
+        if known_messages.STATE_TORN.search(stderr)
+        or any(known_messages.PENDING_OPERATIONS.search(n.text) for n in notes)
         else ""
     )
     problems = list(_problems(notes))
@@ -156,14 +160,14 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
             )
         return EngineError(f"pulumi {operation} failed:\n{said}", hint=hint)
     crash = next(
-        (match for p in problems if (match := sentences.PROGRAM_ERROR.search(p.text))), None
+        (match for p in problems if (match := known_messages.PROGRAM_ERROR.search(p.text))), None
     )
     if crash is not None:
         return EngineError(
             f"The Pulumi program failed: {crash['error']}",
             hint="That is a bug. `tpuflex -v …` shows the whole of it.",
         )
-    unplanned = next((p for p in problems if sentences.UNPLANNED.search(p.text)), None)
+    unplanned = next((p for p in problems if known_messages.UNPLANNED.search(p.text)), None)
     if unplanned is not None:
         return PlanChangedError(
             "The stack's state, its files or the cloud have changed since it was planned. The"
@@ -174,14 +178,14 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
                 " it is now; with --expect, have that approved first."
             ),
         )
-    deaths = (sentences.PLUGIN_DIED.search(problem.text) for problem in problems)
+    deaths = (known_messages.PLUGIN_DIED.search(problem.text) for problem in problems)
     died = next(filter(None, deaths), None)
     if died is not None:
         return _death(operation, died["plugin"], died["printed"].strip())
     text = "\n".join(map(str, problems))
-    if sentences.BUCKET_NAME_TAKEN.search(text):
+    if known_messages.BUCKET_NAME_TAKEN.search(text):
         return AlreadyExistsError(text, status=409, hint=another_name())
-    if operation == "destroy" and (retained := sentences.RETAINED.search(text)) is not None:
+    if operation == "destroy" and (retained := known_messages.RETAINED.search(text)) is not None:
         command = gcloud_commands.end_retention(f"gs://{retained['bucket']}")
         return IncompleteTeardownError(
             text,
@@ -197,12 +201,12 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
             text, hint=Advice("Run `{down}` again: it goes on where this one stopped.")
         )
     if code is None:
-        stale = operation == "destroy" and sentences.GONE.search(text) is not None
+        stale = operation == "destroy" and known_messages.GONE.search(text) is not None
         return EngineError(text, hint=hint or _advice(operation, text), stale=stale)
     outcome = OUTCOMES[code]
     refused = [problem for problem in problems if problem.code is code]
     off = code is Code.PERMISSION and all(
-        sentences.API_DISABLED.search(each.text) for each in refused
+        known_messages.API_DISABLED.search(each.text) for each in refused
     )
     kind = ServiceDisabledError if code is Code.PERMISSION and off else outcome.error
     advice = _again(operation) if outcome.hint is None else outcome.hint
@@ -217,11 +221,11 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
 
 def _advice(operation: str, text: str) -> Advice | str:
     """What to do about a failure that has no code."""
-    if sentences.NO_PASSPHRASE.search(text):
+    if known_messages.NO_PASSPHRASE.search(text):
         return "Set PULUMI_CONFIG_PASSPHRASE."
-    if sentences.EXISTS.search(text):
+    if known_messages.EXISTS.search(text):
         return Advice("If an earlier run made it, `{recover}` adds it to the state.")
-    if operation == "destroy" and sentences.GONE.search(text):
+    if operation == "destroy" and known_messages.GONE.search(text):
         return Advice("It is gone, but the state has it: run `{recover}`, then `{down}` again.")
     foreign = _foreign_rules_advice(text) if operation == "destroy" else None
     return foreign or _again(operation)
@@ -244,7 +248,7 @@ def _death(operation: str, plugin: str, printed: str) -> EngineError:
 def _step_of(problem: _Problem) -> str:
     """The step that was not in the plan. The engine does not say what it would delete, and quotes
     the values of inputs."""
-    refused = sentences.UNPLANNED.search(problem.text)
+    refused = known_messages.UNPLANNED.search(problem.text)
     if refused is None or refused["step"] is None:
         return f"one of {problem.name} with other inputs"
     step = refused["step"]
@@ -253,12 +257,12 @@ def _step_of(problem: _Problem) -> str:
 
 def without_traceback(text: str) -> str:
     """``text`` with each Python traceback reduced to its last line, the error itself."""
-    return sentences.TRACEBACK.removed(text)
+    return known_messages.TRACEBACK.removed(text)
 
 
 def _holder(stderr: str) -> str:
     """Who holds the lock, as a sentence; empty if the engine does not say."""
-    found = sentences.LOCK_HOLDER.search(stderr)
+    found = known_messages.LOCK_HOLDER.search(stderr)
     if found is None:
         return ""
     return (
@@ -284,12 +288,12 @@ def _problems(notes: Iterable[Note]) -> Iterable[_Problem]:
     for note in notes:
         if (
             note.severity != "error"
-            or sentences.ECHO.search(note.text)
-            or sentences.NOT_COME_TO.search(note.text)
+            or known_messages.ECHO.search(note.text)
+            or known_messages.NOT_COME_TO.search(note.text)
         ):
             continue
-        text = sentences.ERROR_LIST.removed(without_traceback(note.text).strip())
-        text = sentences.LOGGED.removed(text.removeprefix("error: ").strip())
+        text = known_messages.ERROR_LIST.removed(without_traceback(note.text).strip())
+        text = known_messages.LOGGED.removed(text.removeprefix("error: ").strip())
         if text and text not in seen:
             seen.add(text)
             lacks = of_text(text)
@@ -299,10 +303,10 @@ def _problems(notes: Iterable[Note]) -> Iterable[_Problem]:
 
 #: Google's words in failures without a code: those of other providers, and what ours passes on.
 _GOOGLES: tuple[tuple[Sentence, Code], ...] = (
-    (sentences.PLUGIN_QUOTA, Code.QUOTA),
-    (sentences.PLUGIN_REFUSED, Code.PERMISSION),
-    (sentences.API_DISABLED, Code.PERMISSION),
-    (sentences.PLUGIN_FORBIDDEN, Code.PERMISSION),
+    (known_messages.PLUGIN_QUOTA, Code.QUOTA),
+    (known_messages.PLUGIN_REFUSED, Code.PERMISSION),
+    (known_messages.API_DISABLED, Code.PERMISSION),
+    (known_messages.PLUGIN_FORBIDDEN, Code.PERMISSION),
 )
 
 
@@ -361,7 +365,7 @@ def _foreign_rules_advice(text: str) -> Advice | None:
     Some organisations add rules to every network of every project, some minutes after it was made.
     A rule is of no use without its network, but tpuflex deletes nothing that it has not made.
     """
-    found = list(sentences.NETWORK_IN_USE.finditer(text))
+    found = list(known_messages.NETWORK_IN_USE.finditer(text))
     if not found:
         return None
     rules = dict.fromkeys(match["rule"] for match in found)

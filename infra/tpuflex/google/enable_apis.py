@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
-from tpuflex import gcloud_commands, sentences
+from tpuflex import gcloud_commands, known_messages
 from tpuflex.codes import Code
 from tpuflex.errors import (
     AccessError,
@@ -209,7 +209,7 @@ def _refused(
     """The error for APIs that could not be enabled, by who has to act."""
     text = f"{_counted(missing)} cannot be enabled in project {project}: {error.message}"
     enable = gcloud_commands.enable_services(project, *(api.service for api in missing))
-    if sentences.ABOUT_BILLING.search(error.message):
+    if known_messages.ABOUT_BILLING.search(error.message):
         billing = gcloud_commands.link_billing(project, "ACCOUNT_ID")
         return AccessError(
             text,

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from pulumi_plugin.printable import marked, printable
-from tpuflex import sentences
+from tpuflex import known_messages
 from tpuflex.codes import Code
 from tpuflex.errors import (
     AccessError,
@@ -71,20 +71,22 @@ class RpcError:
     @property
     def rate_limited(self) -> bool:
         """Whether this is a mere rate limit, whatever its code."""
-        if sentences.RESOURCE_QUOTA.search(self.message):
+        if known_messages.RESOURCE_QUOTA.search(self.message):
             return False
         if self.http_status == 429:
             return True
         if self.http_status != 403:
             return False
         return bool(self.reasons & _RATE_REASONS) or bool(
-            sentences.RATE_LIMITED.search(self.message)
+            known_messages.RATE_LIMITED.search(self.message)
         )
 
     @property
     def quota_project_missing(self) -> bool:
         """Whether a user's credential was refused because no quota project was named."""
-        return self.http_status == 403 and bool(sentences.NO_QUOTA_PROJECT.search(self.message))
+        return self.http_status == 403 and bool(
+            known_messages.NO_QUOTA_PROJECT.search(self.message)
+        )
 
     @property
     def service_disabled(self) -> bool:
@@ -195,7 +197,7 @@ def as_exception(
 def requester_is_to_pay(status: int, message: str) -> bool:
     """Whether Cloud Storage has refused, by HTTP ``status``, a request that names no project to pay
     for it: no request of ours names one."""
-    return status == 400 and sentences.REQUESTER_PAYS.search(message) is not None
+    return status == 400 and known_messages.REQUESTER_PAYS.search(message) is not None
 
 
 def requester_pays(url: str) -> RequesterPaysError:

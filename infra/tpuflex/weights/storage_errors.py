@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import requests
 
-from tpuflex import sentences
+from tpuflex import known_messages
 from tpuflex.advice import Advice
 from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError, WeightsError
 from tpuflex.google.rpc_errors import requester_is_to_pay, requester_pays
@@ -48,7 +48,7 @@ def translated_errors(
         text = str(error.message)
         raise AccessError(
             f"{where}: {text}",
-            brief=f"{where}: {sentences.STORAGE_CALL.removed(text)}",
+            brief=f"{where}: {known_messages.STORAGE_CALL.removed(text)}",
             hint=remedy(Cause.BILLING, project=project) if unpaid(text) else forbidden,
         ) from error
     except exceptions.PreconditionFailed as error:
@@ -61,7 +61,7 @@ def translated_errors(
         status = int(error.code or 0)
         if requester_is_to_pay(status, str(error.message)):
             raise requester_pays(where) from error
-        brief = f"{where}: {sentences.STORAGE_CALL.removed(str(error.message))}"
+        brief = f"{where}: {known_messages.STORAGE_CALL.removed(str(error.message))}"
         raise ApiError(f"{where}: {error.message}", brief=brief, status=status) from error
     except (requests.RequestException, exceptions.RetryError) as error:
         raise ApiError(f"{where} cannot be reached ({type(error).__name__})") from error

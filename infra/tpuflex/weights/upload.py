@@ -1,4 +1,4 @@
-"""Writing one set of weights to its bucket: the files, each only in the place of what was seen
+"""The upload of one set of weights to its bucket: each file, only in the place of what was seen
 there, and the manifest at the end."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _CHUNK_BYTES = 16 * 1024 * 1024
 
 
-class SetWriting:
+class Upload:
     """A set that is being written in the place of what is there. A file may be sent by several
     threads at a time, each another one.
 

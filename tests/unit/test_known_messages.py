@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tpuflex.sentences import SENTENCES
+from tpuflex.known_messages import SENTENCES
 
 #: Which texts of others a sentence is found in as well: the wider of two, or the same words where
 #: somebody else passes them on. What is asked first decides there.
