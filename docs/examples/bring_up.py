@@ -15,5 +15,5 @@ from tpuflex.stack.opening import open_stack
 from tpuflex.stack.progress import agree
 
 cloud = connect(open_stack(Path.cwd(), "dev", os.environ), os.environ)
-result = up(cloud, consent=agree, report=print)  # goes ahead as with --yes
+result = up(cloud, print, consent=agree)  # goes ahead as with --yes
 print(f"{result.endpoint}: {status(cloud).slice.condition.value}")

@@ -21,6 +21,7 @@ from tpuflex.naming import API_KEY, METRICS_KEY, TLS_CERTIFICATE
 from tpuflex.settings.load import parse
 from tpuflex.settings.secrets import SecretsSettings
 from tpuflex.stack.connection import Connection
+from tpuflex.stack.progress import agree
 from tpuflex.stack.stack import Stack
 
 
@@ -69,7 +70,7 @@ def test_versions_are_listed(doctor: Doctor) -> None:
 def test_a_secret_that_the_stack_has_not_takes_nothing(stack: Stack) -> None:
     """It is refused before the cloud is asked."""
     with pytest.raises(SettingsError, match="the stack has no such secret"):
-        put_secret(Connection(stack, {}), TLS_CERTIFICATE, "pem")
+        put_secret(Connection(stack, {}), TLS_CERTIFICATE, "pem", consent=agree)
 
 
 def test_what_is_told_in_documents() -> None:

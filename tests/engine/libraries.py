@@ -24,6 +24,7 @@ from tpuflex.naming import library_names
 from tpuflex.project import open_project
 from tpuflex.settings.load import load_stack_file
 from tpuflex.stack.connection import Connection
+from tpuflex.stack.progress import agree
 from tpuflex.stack.stack import Stack
 from tpuflex.weights.model import manifest_of_model
 
@@ -97,13 +98,15 @@ def said(capsys: Captured) -> Any:
 
 def library_up(embedded: Embedded, *regions: str) -> Any:
     """The document of `tpuflex library up`."""
-    return library.library_up(command(embedded)[1], regions).to_json()
+    return library.library_up(command(embedded)[1], regions, consent=agree).to_json()
 
 
 def library_down(embedded: Embedded, *, with_readers: bool = False, dry_run: bool = False) -> Any:
     """The document of `tpuflex library down`."""
     _, cloud = command(embedded)
-    return library.library_down(cloud, with_readers=with_readers, dry_run=dry_run).to_json()
+    return library.library_down(
+        cloud, with_readers=with_readers, dry_run=dry_run, consent=agree
+    ).to_json()
 
 
 def library_status(embedded: Embedded) -> Any:
@@ -132,9 +135,9 @@ def main(root: str, engine: str, word: str) -> None:
     cloud = Connection(Stack(project, "dev", file, settings), dict(os.environ))
     try:
         if word == "up":
-            library.library_up(cloud)
+            library.library_up(cloud, consent=agree)
         else:
-            library.library_down(cloud)
+            library.library_down(cloud, consent=agree)
     except TpuflexError as error:
         sys.exit(invocation.output.failure(error))
 

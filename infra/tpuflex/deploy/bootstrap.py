@@ -17,7 +17,7 @@ from tpuflex.engine.state import Stored, known_ids, pending, resources
 from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.files.trusted import own_directory, write_private
 from tpuflex.google.required_apis import BOOTSTRAP_APIS
-from tpuflex.stack.progress import Progress, Report, agree, require_name, silent
+from tpuflex.stack.progress import Progress, Report, require_name, silent
 
 if TYPE_CHECKING:
     from tpuflex.engine.events import Step
@@ -224,8 +224,8 @@ def bootstrap(
     cloud: Connection,
     repository: Repository,
     report: Callable[[Progress | BootstrapPlan], None] = silent,
-    consent: Consent = agree,
     *,
+    consent: Consent,
     dry_run: bool = False,
 ) -> Bootstrapped:
     """Make what a project needs for previews and deployments from a repository on GitHub.
@@ -260,8 +260,8 @@ def bootstrap(
 def remove_bootstrap(
     cloud: Connection,
     report: Callable[[Progress | RemovalPlan], None] = silent,
-    consent: Consent = agree,
     *,
+    consent: Consent,
     with_states: bool = False,
     dry_run: bool = False,
 ) -> Removed:

@@ -19,7 +19,7 @@ from tpuflex.inventory.library import list_library
 from tpuflex.inventory.listing import Listing
 from tpuflex.inventory.unlisted import reasons
 from tpuflex.naming import programs_key
-from tpuflex.stack.progress import Progress, agree, require_consent, require_name, silent
+from tpuflex.stack.progress import Progress, require_consent, require_name, silent
 from tpuflex.weights.library import ensure_programs_key, is_programs_key_there
 from tpuflex.weights.library_contents import library_contents, no_library
 from tpuflex.weights.use import END_USES
@@ -125,8 +125,8 @@ def library_up(
     cloud: Connection,
     regions: Collection[str] = (),
     report: LibraryReport = silent,
-    consent: Consent = agree,
     *,
+    consent: Consent,
     new_programs_key: bool = False,
 ) -> LibraryUp:
     """Enable the APIs that the library needs, and make it; as :func:`make_library`.
@@ -135,15 +135,15 @@ def library_up(
         AccessError, ApiError, ServiceDisabledError: the APIs cannot be used.
     """
     require_apis(cloud, report, consent, apis=LIBRARY_APIS)
-    return make_library(cloud, regions, report, consent, new_programs_key=new_programs_key)
+    return make_library(cloud, regions, report, consent=consent, new_programs_key=new_programs_key)
 
 
 def make_library(
     cloud: Connection,
     regions: Collection[str] = (),
     report: LibraryReport = silent,
-    consent: Consent = agree,
     *,
+    consent: Consent,
     new_programs_key: bool = False,
 ) -> LibraryUp:
     """Make the library's buckets: in the stack's regions, in ``regions``, and where it has them.
@@ -215,8 +215,8 @@ def library_status(cloud: Connection) -> LibraryStatus:
 def library_down(
     cloud: Connection,
     report: Callable[[Progress | LibraryStatus], None] = silent,
-    consent: Consent = agree,
     *,
+    consent: Consent,
     with_readers: bool = False,
     dry_run: bool = False,
 ) -> LibraryDown:

@@ -20,7 +20,6 @@ from tpuflex.planning.cost import usd
 from tpuflex.stack.progress import (
     Consent,
     Progress,
-    agree,
     require_consent,
     require_name,
     silent,
@@ -150,8 +149,8 @@ def down_many(
     selection: Selection,
     connect: Connect,
     report: ManyReport = silent,
-    consent: Consent = agree,
     *,
+    consent: Consent,
     without_state: tuple[str, ...] = (),
     dry_run: bool = False,
 ) -> ManyDown:

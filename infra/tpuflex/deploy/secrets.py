@@ -14,7 +14,7 @@ from tpuflex.errors import Finding, NotFoundError, SettingsError
 from tpuflex.google.existing_secret import state_of
 from tpuflex.naming import SECRET_ROLES
 from tpuflex.settings.secrets import existing_secret_setting, version_setting
-from tpuflex.stack.progress import agree, silent
+from tpuflex.stack.progress import silent
 
 if TYPE_CHECKING:
     from tpuflex.google.secrets import SecretVersion
@@ -61,7 +61,7 @@ class ListedVersion:
         return {"role": self.role, "version": self.number, "state": self.state}
 
 
-def ensure_secrets(cloud: Connection, report: Report = silent, consent: Consent = agree) -> None:
+def ensure_secrets(cloud: Connection, report: Report = silent, *, consent: Consent) -> None:
     """Make sure that every secret version that the stack names exists.
 
     Args:
@@ -74,7 +74,7 @@ def ensure_secrets(cloud: Connection, report: Report = silent, consent: Consent 
         AlreadyExistsError, ConflictError: as :func:`ensure_containers`.
         TpuflexError: the engine failed, or Secret Manager refused.
     """
-    ensure_containers(cloud, report, consent)
+    ensure_containers(cloud, report, consent=consent)
     ensure_versions(cloud, report)
 
 
@@ -83,7 +83,8 @@ def put_secret(
     role: SecretRole,
     value: str,
     report: Report = silent,
-    consent: Consent = agree,
+    *,
+    consent: Consent,
 ) -> AddedVersion:
     """Add a version with ``value`` to the secret of the stack's own for ``role``.
 
@@ -100,7 +101,7 @@ def put_secret(
         TpuflexError: the engine failed, or Secret Manager refused.
     """
     require_own_secret(cloud.stack, role)
-    ensure_containers(cloud, report, consent)
+    ensure_containers(cloud, report, consent=consent)
     return AddedVersion(role, cloud.secrets.add_version(cloud.secret(role), value))
 
 
@@ -126,7 +127,7 @@ def list_secrets(cloud: Connection) -> tuple[ListedVersion, ...]:
     return tuple(found)
 
 
-def ensure_containers(cloud: Connection, report: Report = silent, consent: Consent = agree) -> None:
+def ensure_containers(cloud: Connection, report: Report = silent, *, consent: Consent) -> None:
     """Make sure that the stack's secret containers exist, and are ours.
 
     They are Pulumi resources, so Pulumi creates them: an `up` of just these resources.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from tpuflex.deploy.before_chips import NOTHING_BEFORE, BeforeChips, look_before_chips
 from tpuflex.deploy.ownership import require_free_names
 from tpuflex.deploy.plan import StackPlan, slice_step
+from tpuflex.deploy.policy import require_present_waivers
 from tpuflex.deploy.stack_run import StackRun
 from tpuflex.duration import format_duration, google_seconds
 from tpuflex.errors import AccessError, ApiError, NotFoundError
@@ -218,15 +219,15 @@ def interruption_of(
     )
 
 
-def preview(cloud: Connection, *, base: Base | None = None, report: Report = silent) -> Preview:
+def preview(cloud: Connection, report: Report = silent, *, base: Base | None = None) -> Preview:
     """What ``up`` would do to a stack, and what it would cost; nothing is changed.
 
     The plan may break rules of policy, which are in it.
 
     Args:
         cloud: the stack's cloud. Of a stack whose file is deleted, that of the file as it was.
-        base: the stack before the change that is previewed.
         report: takes the progress.
+        base: the stack before the change that is previewed.
 
     Raises:
         AlreadyExistsError: another state has made what is there.
@@ -234,6 +235,7 @@ def preview(cloud: Connection, *, base: Base | None = None, report: Report = sil
     """
     if base is not None and base.change == "deleted":
         return _left_behind(cloud, base, report)
+    require_present_waivers(cloud.stack, cloud.now())
     cloud = planned_by_files(cloud, reading=True)
     stack = cloud.stack
     with _plan_only(cloud, report) as stack_run:

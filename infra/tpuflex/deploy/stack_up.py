@@ -15,7 +15,7 @@ from tpuflex.deploy.before_chips import hand_over_shortage
 from tpuflex.deploy.boot import after_failed_boot, slice_before, wait_ready
 from tpuflex.deploy.ownership import require_containers_owned, require_free_names
 from tpuflex.deploy.plan import StackPlan
-from tpuflex.deploy.policy import require_allowed
+from tpuflex.deploy.policy import require_allowed, require_present_waivers
 from tpuflex.deploy.preparation import BUCKET
 from tpuflex.deploy.stack_run import SLICE, StackRun
 from tpuflex.doctor.check import first_failure
@@ -91,10 +91,10 @@ class UpResult:
 
 def up(
     cloud: Connection,
-    accepted_weights: str | None = None,
+    report: UpReport = silent,
     *,
     consent: Consent,
-    report: UpReport = silent,
+    accepted_weights: str | None = None,
     missing_allowed: bool = False,
     skipped_checks: Collection[str] = (),
     approval: Approval = _ANY_PLAN,
@@ -103,9 +103,9 @@ def up(
 
     Args:
         cloud: the stack's cloud.
-        accepted_weights: the hash of the weights that the user accepts by name.
-        consent: answers the questions.
         report: takes the progress, and the plan before the checks and the question.
+        consent: answers the questions.
+        accepted_weights: the hash of the weights that the user accepts by name.
         missing_allowed: whether chips may be requested before there are weights.
         skipped_checks: names of checks that the user goes on without.
         approval: which plans may run.
@@ -115,6 +115,7 @@ def up(
         InterruptedByUser: there is no consent.
         TpuflexError: any step failed; what was done so far is kept.
     """
+    require_present_waivers(cloud.stack, cloud.now())
     cloud = planned_by_files(cloud)
     stack = cloud.stack
     if not missing_allowed:

@@ -36,7 +36,7 @@ from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.operate.slice import slice_status
 from tpuflex.planning.cost import cost_in
 from tpuflex.queued_resource.outcomes import PROTECTED
-from tpuflex.stack.progress import Consent, Progress, Report, agree, require_name, silent
+from tpuflex.stack.progress import Consent, Progress, Report, require_name, silent
 from tpuflex.weights.stack_weights import StackWeights, is_shared
 from tpuflex.weights.use import note_last_use
 
@@ -301,8 +301,8 @@ def plan_down(
 def down(
     cloud: Connection,
     report: Callable[[Progress | DownPlan], None] = silent,
-    consent: Consent = agree,
     *,
+    consent: Consent,
     purge_weights: bool = False,
 ) -> Down:
     """Destroy the stack of ``cloud`` and prove that nothing of it is left.

@@ -9,7 +9,7 @@ from tpuflex.deploy.library import make_library
 from tpuflex.deploy.ownership import require_containers_owned, require_free_names
 from tpuflex.deploy.stack_run import WEIGHTS, StackRun
 from tpuflex.google.required_apis import LIBRARY_APIS
-from tpuflex.stack.progress import agree, silent
+from tpuflex.stack.progress import silent
 from tpuflex.weights.library import has_programs_key, in_library
 from tpuflex.weights.stack_weights import StackWeights, is_shared, require_shared
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def ensure_weights_bucket(
-    cloud: Connection, report: LibraryReport = silent, consent: Consent = agree
+    cloud: Connection, report: LibraryReport = silent, *, consent: Consent
 ) -> None:
     """Make sure that the bucket of the stack's weights exists, and is ours.
 
@@ -44,7 +44,7 @@ def ensure_weights_bucket(
     if is_shared(cloud.stack):
         require_apis(cloud, report, consent, apis=LIBRARY_APIS)
         if in_library(cloud.stack) and not _is_library_whole(cloud):
-            make_library(cloud, (), report, consent)
+            make_library(cloud, (), report, consent=consent)
         require_shared(cloud, pushes=True)
         return
     require_apis(cloud, report, consent)

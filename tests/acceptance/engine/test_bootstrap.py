@@ -16,6 +16,7 @@ from tpuflex.cli.project.bootstrap import run_bootstrap
 from tpuflex.components.bootstrap_names import BootstrapNames, Repository
 from tpuflex.deploy import bootstrap
 from tpuflex.errors import ConflictError, NotFoundError
+from tpuflex.stack.progress import agree
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
@@ -33,13 +34,13 @@ def plan(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> str:
 
 def make(embedded: Embedded) -> Any:
     """The document of `tpuflex bootstrap`."""
-    return bootstrap.bootstrap(command(embedded)[1], ACME).to_json()
+    return bootstrap.bootstrap(command(embedded)[1], ACME, consent=agree).to_json()
 
 
 def remove(embedded: Embedded, *, with_states: bool = False) -> Any:
     """The document of `tpuflex bootstrap --remove`."""
     _, cloud = command(embedded)
-    return bootstrap.remove_bootstrap(cloud, with_states=with_states).to_json()
+    return bootstrap.remove_bootstrap(cloud, with_states=with_states, consent=agree).to_json()
 
 
 def call(embedded: Embedded, method: str, path: str, **more: Any) -> Any:

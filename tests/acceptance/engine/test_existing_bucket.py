@@ -19,6 +19,7 @@ from tpuflex.deploy.policy import judge
 from tpuflex.deploy.stack_run import StackRun
 from tpuflex.deploy.weights_bucket import ensure_weights_bucket
 from tpuflex.errors import NotFoundError
+from tpuflex.stack.progress import agree
 from tpuflex.weights.stack_push import push_weights
 from tpuflex.weights.stack_weights import StackWeights
 
@@ -70,7 +71,7 @@ def write(embedded: Embedded, name: str, **weights: object) -> None:
 def pushed(embedded: Embedded, stack: str, directory: Path) -> Any:
     """`tpuflex weights push DIRECTORY`."""
     _, cloud = command(embedded, stack)
-    ensure_weights_bucket(cloud)
+    ensure_weights_bucket(cloud, consent=agree)
     return push_weights(StackWeights(cloud), everything_in(directory), print, lambda: False)
 
 
@@ -86,7 +87,7 @@ def test_two_stacks_serve_from_it_and_it_stays(
     for name in ("one", "two"):
         write(embedded, name, manifest_sha256=pin)
     with pytest.raises(NotFoundError, match="gcloud storage buckets create gs://acme-models"):
-        ensure_weights_bucket(command(embedded, "one")[1])
+        ensure_weights_bucket(command(embedded, "one")[1], consent=agree)
     for plan in (StackRun.plan, StackRun.preview_without_weights):
         with pytest.raises(NotFoundError, match=r"which tpuflex:model\.weights\.bucket names"):
             plan(StackRun(command(embedded, "one")[1]))

@@ -28,6 +28,7 @@ from tpuflex.errors import ConflictError
 from tpuflex.naming import library_names
 from tpuflex.queued_resource.name import RequestName
 from tpuflex.stack.connection import Connection
+from tpuflex.stack.progress import agree
 from tpuflex.weights.copies import fill_regions, filling_texts, weights_set
 from tpuflex.weights.stack_push import push_weights
 from tpuflex.weights.stack_weights import StackWeights
@@ -72,7 +73,7 @@ def test_the_second_region_has_capacity(
     weights = {"manifest_sha256": manifest_of(directory, MODEL)}
     write_regions(embedded, weights, "us-east5", "europe-west4")
     invocation, cloud = command(embedded, "two")
-    ensure_weights_bucket(cloud)
+    ensure_weights_bucket(cloud, consent=agree)
     push_weights(StackWeights(cloud), everything_in(directory), print, lambda: False)
     before = listed(embedded, FAR)
     quick = {"admission_s": 0.0, "grant_after_s": 0.0, "provisioning_s": 0.1, "deleting_s": 0.1}

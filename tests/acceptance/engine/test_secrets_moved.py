@@ -10,6 +10,7 @@ from tests.engine.libraries import command
 from tpuflex.deploy.secrets import ensure_containers
 from tpuflex.errors import ConflictError
 from tpuflex.naming import API_KEY, METRICS_KEY
+from tpuflex.stack.progress import agree
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
@@ -30,18 +31,18 @@ def test_a_secret_that_is_added_makes_no_other_anew(embedded: Embedded) -> None:
     changed. Without another home the secret is added beside it."""
     write(embedded, "us-east5-a", api_key_version=1)
     _, cloud = command(embedded)
-    ensure_containers(cloud)
+    ensure_containers(cloud, consent=agree)
     key = cloud.secrets.ensure_api_key(cloud.secret(API_KEY), 1)
 
     write(embedded, "europe-west4-a", api_key_version=1)
-    ensure_containers(command(embedded)[1])  # there is nothing to add
+    ensure_containers(command(embedded)[1], consent=agree)  # there is nothing to add
     write(embedded, "europe-west4-a", api_key_version=1, metrics_key_version=1)
     with pytest.raises(ConflictError, match=r"vllm-api-key, .* would be made") as refused:
-        ensure_containers(command(embedded)[1])
+        ensure_containers(command(embedded)[1], consent=agree)
     assert cloud.secrets.list_versions(cloud.secret(API_KEY)) == (key,)
     assert "until the home has moved" in str(refused.value.hint)
 
     write(embedded, "us-east5-a", api_key_version=1, metrics_key_version=1)
-    ensure_containers(command(embedded)[1])
+    ensure_containers(command(embedded)[1], consent=agree)
     assert cloud.secrets.list_versions(cloud.secret(METRICS_KEY)) == ()
     assert cloud.secrets.list_versions(cloud.secret(API_KEY)) == (key,)

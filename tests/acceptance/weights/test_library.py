@@ -38,7 +38,7 @@ from tpuflex.naming import library_names
 from tpuflex.policy.storage_rules import BUCKET as BUCKET_TYPE
 from tpuflex.policy.storage_rules import far_buckets, object_acls, public_buckets
 from tpuflex.stack.connection import Connection
-from tpuflex.stack.progress import Question, silent
+from tpuflex.stack.progress import Question, agree, silent
 from tpuflex.weights.library import require_library
 from tpuflex.weights.removal import Wanted
 from tpuflex.weights.stack_push import push_weights
@@ -205,7 +205,7 @@ def forget_use(embedded: Embedded, prefix: str) -> None:
 def pushed(embedded: Embedded, stack: str, directory: Any) -> Any:
     """`tpuflex weights push DIRECTORY`."""
     _, cloud = command(embedded, stack)
-    ensure_weights_bucket(cloud)
+    ensure_weights_bucket(cloud, consent=agree)
     return push_weights(StackWeights(cloud), everything_in(directory), silent, lambda: False)
 
 

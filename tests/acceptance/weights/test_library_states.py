@@ -21,6 +21,7 @@ from tests.engine.libraries import (
 from tpuflex.deploy.library_engine import LibraryEngine
 from tpuflex.deploy.weights_bucket import ensure_weights_bucket
 from tpuflex.errors import AlreadyExistsError, ConflictError
+from tpuflex.stack.progress import agree
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
@@ -59,4 +60,4 @@ def test_a_bucket_of_somebody_else_is_not_taken(embedded: Embedded) -> None:
     with pytest.raises(AlreadyExistsError, match="not made by tpuflex"):
         library_up(embedded)
     with pytest.raises(AlreadyExistsError, match="not made by tpuflex"):
-        ensure_weights_bucket(command(embedded, "one")[1])
+        ensure_weights_bucket(command(embedded, "one")[1], consent=agree)

@@ -60,7 +60,7 @@ def run_down_many(
         selection,
         connect,
         report,
-        invocation.consent,
+        consent=invocation.consent,
         without_state=without_state,
         dry_run=dry_run,
     )

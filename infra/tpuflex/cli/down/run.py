@@ -34,7 +34,7 @@ def run_down(
         else:
             invocation.report(progress)
 
-    done = down(cloud, report, invocation.consent, purge_weights=purge_weights)
+    done = down(cloud, report, consent=invocation.consent, purge_weights=purge_weights)
     _show_left(output, done.plan.planned, cloud.stack.name)
     output.document(done.to_json())
     for there, removal in done.purged:

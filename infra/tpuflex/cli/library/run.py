@@ -34,7 +34,7 @@ def run_library_up(
         cloud,
         regions,
         library_report(invocation),
-        invocation.consent,
+        consent=invocation.consent,
         new_programs_key=new_programs_key,
     )
     output.document(made.to_json())
@@ -67,7 +67,7 @@ def run_library_down(
             invocation.report(progress)
 
     done = library_down(
-        cloud, report, invocation.consent, with_readers=with_readers, dry_run=dry_run
+        cloud, report, consent=invocation.consent, with_readers=with_readers, dry_run=dry_run
     )
     output.document(done.to_json())
     if dry_run:

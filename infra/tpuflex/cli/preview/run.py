@@ -107,7 +107,7 @@ def _preview(invocation: Invocation, ref: str) -> Preview:
     if not ref:
         stack = invocation.open_stack(files_later=True)
         require_present_waivers(stack, invocation.now())
-        return preview(invocation.connect(stack), report=invocation.report)
+        return preview(invocation.connect(stack), invocation.report)
     project = invocation.project
     commit = BaseCommit(project, ref, invocation.environ)
     change = commit.change_of(invocation.stack)
@@ -126,4 +126,4 @@ def _preview(invocation: Invocation, ref: str) -> Preview:
             stack = invocation.open_stack(files_later=True)
             base = base_of(ref, change, before, stack)
             require_present_waivers(stack, invocation.now())
-        return preview(invocation.connect(stack), base=base, report=invocation.report)
+        return preview(invocation.connect(stack), invocation.report, base=base)

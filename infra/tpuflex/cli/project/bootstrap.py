@@ -34,7 +34,7 @@ def run_bootstrap(
         else:
             invocation.report(progress)
 
-    made = bootstrap(cloud, repository, report, invocation.consent, dry_run=dry_run)
+    made = bootstrap(cloud, repository, report, consent=invocation.consent, dry_run=dry_run)
     output.document(made.to_json())
     if dry_run:
         output.result("Nothing was changed (--dry-run).")
@@ -62,7 +62,7 @@ def run_removal(
             invocation.report(progress)
 
     done = remove_bootstrap(
-        cloud, report, invocation.consent, with_states=with_states, dry_run=dry_run
+        cloud, report, consent=invocation.consent, with_states=with_states, dry_run=dry_run
     )
     output.document(done.to_json())
     text = "Nothing was changed (--dry-run)." if dry_run else "Removed; what stays is listed above."

@@ -39,7 +39,7 @@ def ensure(invocation: Invocation) -> None:
     from tpuflex.deploy.secrets import ensure_secrets
 
     cloud = invocation.connect(invocation.open_stack(deploying=False))
-    ensure_secrets(cloud, invocation.report, invocation.consent)
+    ensure_secrets(cloud, invocation.report, consent=invocation.consent)
     invocation.output.result("Every secret version that the stack names exists.")
 
 
@@ -72,7 +72,7 @@ def put(invocation: Invocation, role: SecretRole) -> None:
     require_own_secret(stack, role)
     value = read_certificate_text(invocation) if role == TLS_CERTIFICATE else read_value(role)
     cloud = invocation.connect(stack)
-    added = put_secret(cloud, role, value, invocation.report, invocation.consent)
+    added = put_secret(cloud, role, value, invocation.report, consent=invocation.consent)
     number = added.version.number
     invocation.output.document(added.to_json())
     invocation.output.result(

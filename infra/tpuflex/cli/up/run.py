@@ -47,9 +47,9 @@ def run_up(
 
     result = up(
         cloud,
-        accepted_weights,
+        report,
         consent=invocation.consent,
-        report=report,
+        accepted_weights=accepted_weights,
         missing_allowed=missing_allowed,
         skipped_checks=skipped_checks,
         approval=approval,

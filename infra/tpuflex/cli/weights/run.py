@@ -35,7 +35,7 @@ def run_push(
     from tpuflex.weights.stack_push import push
 
     def make_bucket(known: Connection) -> None:
-        ensure_weights_bucket(known, library_report(invocation), invocation.consent)
+        ensure_weights_bucket(known, library_report(invocation), consent=invocation.consent)
 
     output = invocation.output
     pushed = push(cloud, directory, invocation.report, make_bucket, again=again)
