@@ -84,6 +84,14 @@ def test_what_cannot_be_opened_is_told(type_in: TypeIn, project: Path) -> None:
     assert typed.document["not_up"] == ["dev"]
 
 
+def test_a_sweep_is_of_the_stack_that_is_named(type_in: TypeIn) -> None:
+    """One that is not there is an error, and not a list in which nothing is left."""
+    typed = type_in("sweep", "--stack", "lost")
+
+    assert typed.code == 4
+    assert "There is no stack 'lost'" in typed.err
+
+
 def test_a_schedule_on_a_machine_without_the_embedded_cloud(type_in: TypeIn) -> None:
     """`sweep --all` starts nothing: a cloud that is not running holds nothing that runs."""
     typed = type_in("sweep", "--all", "--exit-code", "--json")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.cli.typing import NOON
 from tests.doctor.examined import Doctor
 from tests.unit.stack_sections import sections
 from tpuflex.deploy.secrets import (
@@ -14,8 +15,9 @@ from tpuflex.deploy.secrets import (
     list_secrets,
     put_secret,
     require_own_secret,
+    require_value,
 )
-from tpuflex.errors import SettingsError
+from tpuflex.errors import SettingsError, UsageError
 from tpuflex.google.secrets import SecretVersion
 from tpuflex.naming import API_KEY, METRICS_KEY, TLS_CERTIFICATE
 from tpuflex.settings.load import parse
@@ -83,3 +85,12 @@ def test_what_is_told_in_documents() -> None:
         "version": 2,
         "state": "ENABLED",
     }
+
+
+@pytest.mark.parametrize("value", ["", "\n", "sk-canary\n\nsk-other", "sk canary", "sk-canäry"])
+def test_no_key_is_stored_that_no_client_can_send(value: str) -> None:
+    """It is refused for a program as for the command, without being repeated."""
+    with pytest.raises(UsageError) as caught:
+        require_value("api-key", value, NOON)
+
+    assert "canary" not in str(caught.value)

@@ -72,6 +72,16 @@ def answer_of(status: int, body: bytes) -> tuple[Answer, list[str], list[dict[st
     return answer, shown, asked
 
 
+def test_a_key_that_is_sent_back_is_not_shown() -> None:
+    """What answers may echo the request's headers."""
+    body = b"Not found. Authorization: Bearer sk-canary " + b"x" * 400
+    with endpoint(404, body) as (url, _), pytest.raises(ApiError) as caught:
+        stream_answer(Question(url, "m", "?"), "sk-canary", show=print, now=lambda: 0.0)
+
+    assert "Authorization: Bearer (the API key) xx" in caught.value.message
+    assert "sk-canary" not in str(caught.value.to_json())
+
+
 def test_streams_the_answer() -> None:
     """Each piece is shown as it comes; figures come from the clock and the server's count."""
     body = sse({"choices": [{"delta": {"role": "assistant"}}]}, piece("Par"), piece("is."))

@@ -5,18 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tpuflex.boot.certificate import read_certificate
 from tpuflex.deploy.apis import require_apis
 from tpuflex.deploy.ownership import require_containers_owned, require_free_names
 from tpuflex.deploy.plan import require_no_secret_replaced
 from tpuflex.deploy.secret_versions import ensure_versions
 from tpuflex.deploy.stack_run import SECRETS, StackRun
-from tpuflex.errors import Finding, NotFoundError, SettingsError
+from tpuflex.errors import Finding, NotFoundError, SettingsError, UsageError
 from tpuflex.google.existing_secret import state_of
-from tpuflex.naming import SECRET_ROLES
+from tpuflex.naming import SECRET_ROLES, TLS_CERTIFICATE
 from tpuflex.settings.secrets import existing_secret_setting, version_setting
 from tpuflex.stack.progress import silent
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from tpuflex.google.secrets import SecretVersion
     from tpuflex.naming import SecretRole
     from tpuflex.stack.connection import Connection
@@ -96,13 +99,33 @@ def put_secret(
         consent: asked before APIs are enabled.
 
     Raises:
-        SettingsError: the stack has no such secret of its own.
+        UsageError: as :func:`require_value`.
+        SettingsError: the stack has no such secret of its own; or as :func:`require_value`.
         AlreadyExistsError, ConflictError: as :func:`ensure_containers`.
         TpuflexError: the engine failed, or Secret Manager refused.
     """
     require_own_secret(cloud.stack, role)
+    require_value(role, value, cloud.now())
     ensure_containers(cloud, report, consent=consent)
     return AddedVersion(role, cloud.secrets.add_version(cloud.secret(role), value))
+
+
+def require_value(role: SecretRole, value: str, now: datetime) -> None:
+    """Refuse a ``value`` that a secret for ``role`` cannot have, which is not in what is raised.
+
+    Raises:
+        SettingsError: a server could not use the certificate.
+        UsageError: it is empty, or has characters that no key has. An API key may have several
+            lines, a key on each.
+    """
+    if role == TLS_CERTIFICATE:
+        read_certificate(value, now)
+        return
+    lines = value.split("\n")
+    if not all(lines):
+        raise UsageError("The value must have lines that are not empty.")
+    if not all("!" <= letter <= "~" for line in lines for letter in line):
+        raise UsageError("The value may have visible ASCII characters only, and no spaces.")
 
 
 def list_secrets(cloud: Connection) -> tuple[ListedVersion, ...]:

@@ -60,6 +60,9 @@ class Step:
     deleted_first: bool = False
     ends_replaced: bool = False
 
+    def __str__(self) -> str:
+        return f"{self.operation} {self.type.rpartition(':')[2]} {self.name}"
+
     @property
     def changes(self) -> bool:
         """Whether this step changes anything in the stack's state."""
@@ -157,6 +160,9 @@ class Started:
 
     step: Step
 
+    def __str__(self) -> str:
+        return f"{self.step} …"
+
 
 @dataclass(frozen=True, slots=True)
 class Finished:
@@ -165,12 +171,18 @@ class Finished:
     step: Step
     outputs: Mapping[str, object] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        return f"{self.step}: done"
+
 
 @dataclass(frozen=True, slots=True)
 class Failed:
     """A step failed; the reason comes as a :class:`Note`."""
 
     step: Step
+
+    def __str__(self) -> str:
+        return f"{self.step}: failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +203,9 @@ class Note:
     passing: bool = False
     code: Code | None = None
 
+    def __str__(self) -> str:
+        return f"{self.name}: {self.text}" if self.name else self.text
+
     @classmethod
     def of(cls, severity: str, message: str, name: str = "", *, passing: bool = False) -> Note:
         """The note of a message as the engine hands it over."""
@@ -204,6 +219,10 @@ class Totals:
 
     changes: Mapping[str, int]
     seconds: int
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{operation} {count}" for operation, count in self.changes.items())
+        return f"{counts or 'nothing'} in {self.seconds} s"
 
 
 RunProgress = Started | Finished | Failed | Note | Totals

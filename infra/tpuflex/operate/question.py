@@ -40,6 +40,8 @@ LONGEST_ANSWER = 64 * 1024 * 1024
 MOST_TOKENS = 1_000_000_000
 _PIECE = 512
 _SHOWN_OF_AN_ERROR = 300
+#: Bytes of it that are read: a key in it is found also where it would be cut.
+_READ_OF_AN_ERROR = 4096
 _NO_COMPLETION = "The endpoint answered something that is no chat completion."
 
 
@@ -183,9 +185,9 @@ def stream_answer(
             timeout=TIMEOUT,
             stream=True,
         ) as response:
-            _check(response, url)
+            _check(response, url, api_key)
             received = lines(response.iter_content(_PIECE), url)
-            return _collect(events(received, url), show, now, began, url)
+            return _collect(events(received, url), show, now, began, url, api_key)
     except (requests.ConnectionError, requests.ConnectTimeout) as error:
         raise ApiError(
             f"{question.endpoint} cannot be reached from here.", url=url, hint=question.reach
@@ -253,7 +255,7 @@ def events(received: Iterable[bytes], url: str) -> Iterator[Event]:
             raise ApiError(_NO_COMPLETION, url=url) from error
 
 
-def _check(response: requests.Response, url: str) -> None:
+def _check(response: requests.Response, url: str, api_key: str) -> None:
     if response.ok and not response.is_redirect:
         return
     if response.status_code in (401, 403):
@@ -262,13 +264,20 @@ def _check(response: requests.Response, url: str) -> None:
             hint="tpuflex:secrets must name the version that the host booted with: api_key_version,"
             " or api_key for a secret of yours.",
         )
-    beginning = next(response.iter_content(_SHOWN_OF_AN_ERROR), b"").decode(errors="replace")
+    beginning = next(response.iter_content(_READ_OF_AN_ERROR), b"").decode(errors="replace")
     raise ApiError(
-        f"The endpoint answered {response.status_code}: {' '.join(beginning.split())}",
+        f"The endpoint answered {response.status_code}: {_shown(beginning, api_key)}",
         status=response.status_code,
         method="POST",
         url=url,
     )
+
+
+def _shown(text: str, api_key: str) -> str:
+    """The beginning of an error that the endpoint sent, on one line and without the key, which it
+    may have sent back."""
+    line = " ".join(text.split())
+    return (line.replace(api_key, "(the API key)") if api_key else line)[:_SHOWN_OF_AN_ERROR]
 
 
 def _collect(
@@ -277,6 +286,7 @@ def _collect(
     now: Callable[[], float],
     began: float,
     url: str,
+    api_key: str,
 ) -> Answer:
     pieces: list[str] = []
     first: float | None = None
@@ -284,7 +294,7 @@ def _collect(
     reason = ""
     for event in stream:
         if event.error is not None:
-            shown = str(event.error)[:_SHOWN_OF_AN_ERROR]
+            shown = _shown(str(event.error), api_key)
             raise ApiError(f"The endpoint broke off: {shown}", url=url)
         usage = event.usage or usage
         for choice in event.choices or ():

@@ -66,11 +66,12 @@ def put(invocation: Invocation, role: SecretRole) -> None:
     comes from a pipe, add --yes.
     """
     from tpuflex.cli.secrets.run import read_certificate_text, read_value
-    from tpuflex.deploy.secrets import put_secret, require_own_secret
+    from tpuflex.deploy.secrets import put_secret, require_own_secret, require_value
 
     stack = invocation.open_stack(deploying=False)
     require_own_secret(stack, role)
-    value = read_certificate_text(invocation) if role == TLS_CERTIFICATE else read_value(role)
+    value = read_certificate_text() if role == TLS_CERTIFICATE else read_value(role)
+    require_value(role, value, invocation.now())
     cloud = invocation.connect(stack)
     added = put_secret(cloud, role, value, invocation.report, consent=invocation.consent)
     number = added.version.number

@@ -58,12 +58,13 @@ def sweep(
     service could not be listed, so that the list is incomplete; with --exit-code, whenever there
     is something that no state knows.
     """
+    from tpuflex.cli.sweep.run import run_sweep, run_sweep_all
 
     named = frozenset(slices)
     if every:
-        from tpuflex.cli.sweep.run import run_sweep_all
-
         if invocation.chosen_stack:
             raise click.UsageError("--all and --stack contradict each other: give one of them.")
         return run_sweep_all(invocation, named, exit_code=exit_code)
+    stack = invocation.open_stack(deploying=False)
+    run_sweep(invocation, invocation.connect(stack), named, exit_code=exit_code)
     return 0
