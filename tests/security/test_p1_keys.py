@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import cast
 
-import click
 import pytest
 
 from tests.unit.stack_sections import sections
 from tpuflex.boot.config import boot_config
 from tpuflex.cli.secrets.run import read_value
 from tpuflex.deploy.secret_versions import ensure_versions
+from tpuflex.deploy.secrets import require_value
+from tpuflex.errors import UsageError
 from tpuflex.google.secrets import SecretVersion
 from tpuflex.naming import API_KEY, METRICS_KEY, Names, SecretRole
 from tpuflex.operate.endpoint_connection import api_key
@@ -98,7 +100,7 @@ def test_only_keys_are_accepted(
     """A value that the host would refuse is refused before it is stored."""
     monkeypatch.setattr("sys.stdin", io.StringIO(typed))
     if value is None:
-        with pytest.raises(click.UsageError):
-            read_value(role)
+        with pytest.raises(UsageError):
+            require_value(role, read_value(role), datetime.now(UTC))
     else:
         assert read_value(role) == value
