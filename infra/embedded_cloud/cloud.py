@@ -19,7 +19,6 @@ from embedded_cloud.core.json_types import (
     string_map,
 )
 from embedded_cloud.core.pipeline import Admission, Pipeline
-from embedded_cloud.core.projects import project_number
 from embedded_cloud.core.routing import Context, Service
 from embedded_cloud.core.store import Store
 from embedded_cloud.machines.hosts.spec import HostSpec
@@ -100,7 +99,6 @@ class Cloud:
             self.identities,
             self.store,
             lambda: self.base_url,
-            project_number,
         )
         self.history = History(state_dir / "history.jsonl", self.clock)
         self.capacity = CapacityBook(self.store, self.clock)
@@ -119,7 +117,7 @@ class Cloud:
         self.rights = Rights(
             self.store,
             policies,
-            Hierarchy(self.store, project_number),
+            Hierarchy(self.store),
             self.access,
             self.strictness.current,
             lambda key: self.host_account(key),
@@ -129,7 +127,6 @@ class Cloud:
             clock=self.clock,
             objects_dir=state_dir / "objects",
             base_url=lambda: self.base_url,
-            project_number=project_number,
             hosts=self.hosts,
             rights=self.rights,
             strictness=self.strictness.current,
@@ -155,9 +152,9 @@ class Cloud:
     def _admission(self, policies: Policies) -> tuple[Admission, ...]:
         """What is checked of a call before its service sees it, in Google's order."""
         strictness = self.strictness.current
-        consumers = Consumers(self.store, project_number)
+        consumers = Consumers(self.store)
         enabled = ProjectServices(self.store, self.clock, strictness)
-        required = RequiredPermissions(self.store, consumers, project_number)
+        required = RequiredPermissions(self.store, consumers)
         return (
             QuotaProject(self.access, strictness),
             EnabledApis(enabled, consumers, strictness),

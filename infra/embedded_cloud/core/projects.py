@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
 
 from embedded_cloud.core.access import USER_ACCOUNT
 from embedded_cloud.core.errors import permission_denied
@@ -40,7 +39,21 @@ def require(project: str) -> str:
     return project
 
 
-def named(project: str, store: Store, number_of: Callable[[str], str]) -> str:
+def number_of(project: str) -> str:
+    """The number of ``project``, which may be its number already.
+
+    Raises:
+        CloudError: 403, as :func:`require`.
+    """
+    return project if project.isdecimal() else project_number(require(project))
+
+
+def default_service_account(project_number: str) -> str:
+    """Compute Engine's account, as which hosts run when none is named."""
+    return f"{project_number}-compute@developer.gserviceaccount.com"
+
+
+def named(project: str, store: Store) -> str:
     """The id of ``project``, which may be its number.
 
     Every well-formed id is a project, so a number is looked up among the projects that have a
@@ -51,7 +64,7 @@ def named(project: str, store: Store, number_of: Callable[[str], str]) -> str:
     """
     if project.isdigit():
         owners = {_owner(*each) for name in store.collections() for each in store.list(name)}
-        project = next((each for each in owners if number_of(each) == project), project)
+        project = next((each for each in owners if project_number(each) == project), project)
     return require(project)
 
 

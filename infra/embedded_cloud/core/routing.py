@@ -195,7 +195,6 @@ class Context:
         clock: the cloud's time.
         objects_dir: directory for bytes too large for the store.
         base_url: the emulator's address without trailing slash (known once it listens).
-        project_number: project id -> project number, a pure function.
         hosts: the emulated hosts.
         rights: what callers may do.
         strictness: which of Google's refusals and delays are imitated now.
@@ -206,7 +205,6 @@ class Context:
     clock: Clock
     objects_dir: Path
     base_url: Callable[[], str]
-    project_number: Callable[[str], str]
     hosts: Hosts
     rights: Rights
     strictness: Callable[[], Strictness]

@@ -24,12 +24,12 @@ class BillingHandlers:
 
     def get_info(self, call: Call) -> Reply:
         """GET /v1/projects/{project}/billingInfo."""
-        project = named(call.id, self._context.store, self._context.project_number)
+        project = named(call.id, self._context.store)
         return Reply(body=self._info(project))
 
     def update_info(self, call: Call) -> Reply:
         """PUT /v1/projects/{project}/billingInfo: link the project to an account, or to none."""
-        project = named(call.id, self._context.store, self._context.project_number)
+        project = named(call.id, self._context.store)
         account = text(call.body or {}, "billingAccountName")
         if account and not _ACCOUNT.fullmatch(account):
             raise invalid_argument(f"Invalid billing account name: {account}")

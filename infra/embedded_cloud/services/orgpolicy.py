@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from embedded_cloud.core.errors import invalid_argument, not_found
 from embedded_cloud.core.json_types import JsonObject, JsonValue, child, flag, text, texts
-from embedded_cloud.core.projects import require
+from embedded_cloud.core.projects import number_of
 from embedded_cloud.core.routing import Call, Context, Reply, Service
 from embedded_cloud.core.strictness import CONSTRAINTS, ConstraintKind, ConstraintValue
 
@@ -115,7 +115,7 @@ class PolicyHandlers:
 
     def _name(self, call: Call) -> str:
         project = call.params["project"]
-        number = project if project.isdecimal() else self._context.project_number(require(project))
+        number = number_of(project)
         return f"projects/{number}/policies/{call.id}"
 
 

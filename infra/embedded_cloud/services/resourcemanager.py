@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from embedded_cloud.core.errors import invalid_argument
 from embedded_cloud.core.json_types import JsonObject, JsonValue, child, text
 from embedded_cloud.core.projects import (
     CREATED,
     initial_bindings,
     policy_resource,
+    project_number,
     require,
 )
 from embedded_cloud.core.routing import Call, Context, Reply, Rights, Service
@@ -25,12 +24,10 @@ class ProjectHandlers:
         self,
         policies: Policies,
         rights: Rights,
-        project_number: Callable[[str], str],
         org_policies: ProjectPolicies,
     ) -> None:
         self._policies = policies
         self._rights = rights
-        self._project_number = project_number
         self._org_policies = org_policies
 
     def get(self, call: Call) -> Reply:
@@ -39,7 +36,7 @@ class ProjectHandlers:
         return Reply(
             body={
                 "projectId": project,
-                "projectNumber": self._project_number(project),
+                "projectNumber": project_number(project),
                 "name": project,
                 "lifecycleState": "ACTIVE",
                 "createTime": CREATED,
@@ -103,7 +100,8 @@ def _constraint(call: Call, named: JsonObject) -> str:
 
 
 def _rule(name: str, value: ConstraintValue | None) -> JsonObject:
-    """The same in the words of Resource Manager v1, which leaves out what is false
+    """The rule of the constraint ``name`` in the form of Resource Manager v1, which leaves out what
+    is false; None is no policy at all
     (https://cloud.google.com/resource-manager/reference/rest/v1/Policy)."""
     if CONSTRAINTS[name] is ConstraintKind.BOOLEAN:
         return {"booleanPolicy": {"enforced": True} if value else {}}
@@ -117,7 +115,6 @@ def service(context: Context) -> Service:
     projects = ProjectHandlers(
         Policies(context.store, context.clock, context.strictness),
         context.rights,
-        context.project_number,
         ProjectPolicies(context),
     )
     return Service(

@@ -9,6 +9,7 @@ from embedded_cloud.core.access import Access, Principal
 from embedded_cloud.core.errors import CloudError, error_info, help_link, localized_message
 from embedded_cloud.core.inbound_request import InboundRequest
 from embedded_cloud.core.json_types import JsonObject, text
+from embedded_cloud.core.projects import project_number
 from embedded_cloud.core.routing import Match
 from embedded_cloud.core.store import Store
 from embedded_cloud.core.strictness import Strictness
@@ -38,11 +39,9 @@ class Consumers:
 
     Attributes:
         store: where buckets are, whose names do not say their project.
-        number_of: project id -> project number.
     """
 
     store: Store
-    number_of: Callable[[str], str]
 
     def resource_project(self, match: Match, inbound: InboundRequest) -> str:
         """Id or number of the project that the call is about; empty if it is about none."""
@@ -67,7 +66,7 @@ class Consumers:
 
     def number_of_project(self, project: str) -> str:
         """The number of a project that is named by id or number; empty stays empty."""
-        return project if not project or project.isdecimal() else self.number_of(project)
+        return project if not project or project.isdecimal() else project_number(project)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from embedded_cloud.core.inbound_request import InboundRequest
 from embedded_cloud.core.json_types import JsonObject, child, children, text, texts
-from embedded_cloud.core.projects import policy_resource
+from embedded_cloud.core.projects import default_service_account, policy_resource
 from embedded_cloud.core.routing import Match
 from embedded_cloud.core.store import Store
 from embedded_cloud.services.iam.state import named_account, project_of
@@ -60,12 +60,10 @@ class RequiredPermissions:
     Attributes:
         store: where service accounts are.
         consumers: which project a call is about.
-        number_of: project id -> number.
     """
 
     store: Store
     consumers: Consumers
-    number_of: Callable[[str], str]
 
     def needs_body(self, method_id: str) -> bool:
         """Whether :meth:`of` has to see the body of calls of this method."""
@@ -151,7 +149,7 @@ class RequiredPermissions:
             email = text(child(node, "serviceAccount"), "email")
             if email in ("", "default"):
                 number = self.consumers.number_of_project(project)
-                email = f"{number}-compute@developer.gserviceaccount.com"
+                email = default_service_account(number)
             where = project_of(email) or project
             yield f"projects/{where}/serviceAccounts/{email}"
 

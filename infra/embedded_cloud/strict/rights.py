@@ -15,7 +15,7 @@ from embedded_cloud.core.access import Access, Caller, Principal
 from embedded_cloud.core.errors import invalid_argument
 from embedded_cloud.core.json_types import JsonObject, child, text, texts
 from embedded_cloud.core.projects import initial_bindings as project_bindings
-from embedded_cloud.core.projects import named
+from embedded_cloud.core.projects import named, project_number
 from embedded_cloud.core.routing import Call
 from embedded_cloud.core.store import Store
 from embedded_cloud.core.strictness import Strictness
@@ -47,11 +47,9 @@ class Hierarchy:
 
     Attributes:
         store: where buckets are, whose names do not say their project.
-        number_of: project id -> number.
     """
 
     store: Store
-    number_of: Callable[[str], str]
     _ids: dict[str, str] = field(default_factory=dict)
 
     def policies(self, resource: str) -> tuple[PolicyPlace, ...]:
@@ -80,14 +78,14 @@ class Hierarchy:
     def _initial(self, resource: str, project: str) -> tuple[JsonObject, ...]:
         if resource.startswith(_BUCKETS):
             return tuple(bucket_bindings(project))
-        return tuple(account_bindings(resource, project, self.number_of(project)))
+        return tuple(account_bindings(resource, project, project_number(project)))
 
     def _id(self, project: str) -> str:
         """The id of a project that may be named by its number."""
         if not project.isdecimal():
             return project
         if project not in self._ids:
-            found = named(project, self.store, self.number_of)
+            found = named(project, self.store)
             if found.isdecimal():
                 return found
             self._ids[project] = found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from embedded_cloud.core.projects import CREATED, named
+from embedded_cloud.core.projects import CREATED, default_service_account, named, project_number
 from embedded_cloud.core.routing import Call, Context, Reply, Service
 from embedded_cloud.services.compute.handlers import (
     AddressHandlers,
@@ -31,18 +31,16 @@ class PlaceHandlers:
         self,
         operations: Operations,
         wire: Wire,
-        project_number: Callable[[str], str],
         project_id: Callable[[str], str],
     ) -> None:
         self._operations = operations
         self._wire = wire
-        self._project_number = project_number
         self._project_id = project_id
 
     def project(self, call: Call) -> Reply:
         """projects.get, by id or by number."""
         project = self._project_id(call.params["project"])
-        number = self._project_number(project)
+        number = project_number(project)
         return Reply(
             body={
                 "kind": "compute#project",
@@ -50,7 +48,7 @@ class PlaceHandlers:
                 "name": project,
                 "selfLink": f"{self._wire.base}/projects/{project}",
                 "creationTimestamp": CREATED,
-                "defaultServiceAccount": f"{number}-compute@developer.gserviceaccount.com",
+                "defaultServiceAccount": default_service_account(number),
                 "defaultNetworkTier": "PREMIUM",
                 "xpnProjectStatus": "UNSPECIFIED_XPN_PROJECT_STATUS",
             }
@@ -78,8 +76,7 @@ def service(context: Context) -> Service:
     places = PlaceHandlers(
         operations,
         wire,
-        context.project_number,
-        lambda project: named(project, context.store, context.project_number),
+        lambda project: named(project, context.store),
     )
     return Service(
         name="compute",

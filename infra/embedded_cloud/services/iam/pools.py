@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
 
 from embedded_cloud.core.clock import Clock, rfc3339
 from embedded_cloud.core.errors import (
@@ -21,7 +20,7 @@ from embedded_cloud.core.errors import (
 )
 from embedded_cloud.core.json_types import JsonObject, child, string_map, text
 from embedded_cloud.core.paging import Paging
-from embedded_cloud.core.projects import require
+from embedded_cloud.core.projects import number_of
 from embedded_cloud.core.routing import Call, Handler, Reply
 from embedded_cloud.core.store import Store
 
@@ -168,9 +167,8 @@ _PROVIDER_FIELDS = _POOL_FIELDS | {"attributeMapping", "attributeCondition", "oi
 class PoolHandlers:
     """Handlers of ``projects.locations.workloadIdentityPools`` and of its ``providers``."""
 
-    def __init__(self, pools: Pools, project_number: Callable[[str], str]) -> None:
+    def __init__(self, pools: Pools) -> None:
         self._pools = pools
-        self._number_of = project_number
 
     def handlers(self) -> dict[str, Handler]:
         """The handlers by method id; pools and providers have the same methods."""
@@ -248,8 +246,7 @@ class PoolHandlers:
 
     def _number(self, call: Call) -> str:
         """Google names pools by the project's number, whichever the path has."""
-        project = call.params["project"]
-        return project if project.isdecimal() else self._number_of(require(project))
+        return number_of(call.params["project"])
 
     def _done(self, resource: JsonObject) -> Reply:
         name = text(resource, "name")

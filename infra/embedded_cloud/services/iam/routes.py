@@ -138,7 +138,7 @@ def service(context: Context) -> Service:
         Policies(context.store, context.clock, context.strictness),
         context.rights,
     )
-    pools = PoolHandlers(Pools(context.store, context.clock), context.project_number)
+    pools = PoolHandlers(Pools(context.store, context.clock))
     roles = RoleHandlers(CustomRoles(context.store, context.clock))
     return Service(
         name="iam",

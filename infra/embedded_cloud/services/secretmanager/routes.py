@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable
 
 import google_crc32c
 
@@ -17,7 +16,7 @@ from embedded_cloud.core.contract_schema import snake
 from embedded_cloud.core.errors import failed_precondition, invalid_argument, unimplemented
 from embedded_cloud.core.json_types import JsonObject, JsonValue, child, text
 from embedded_cloud.core.paging import Paging
-from embedded_cloud.core.projects import require
+from embedded_cloud.core.projects import number_of
 from embedded_cloud.core.routing import Call, Context, Reply, Rights, Service
 from embedded_cloud.services.cloudkms import KeyUse
 from embedded_cloud.services.iam.policies import Policies, tested
@@ -84,13 +83,11 @@ class SecretHandlers:
         policies: Policies,
         rights: Rights,
         clock: Clock,
-        project_number: Callable[[str], str],
     ) -> None:
         self._secrets = secrets
         self._policies = policies
         self._rights = rights
         self._clock = clock
-        self._number_of = project_number
 
     def create(self, call: Call) -> Reply:
         """POST /v1/projects/{project}/secrets."""
@@ -171,8 +168,7 @@ class SecretHandlers:
 
     def number(self, call: Call) -> str:
         """The project's number; a path may name the project by id or by number."""
-        project = call.params["project"]
-        return project if project.isdecimal() else self._number_of(require(project))
+        return number_of(call.params["project"])
 
     def _expiry(self, body: JsonObject) -> float | None:
         if ttl := text(body, "ttl"):
@@ -346,7 +342,7 @@ def service(context: Context) -> Service:
     """Secret Manager: global secrets."""
     state = Secrets(context.store, context.clock, SecretKeys(KeyUse(context)))
     policies = Policies(context.store, context.clock, context.strictness)
-    secrets = SecretHandlers(state, policies, context.rights, context.clock, context.project_number)
+    secrets = SecretHandlers(state, policies, context.rights, context.clock)
     versions = VersionHandlers(state, secrets)
     return Service(
         name="secretmanager",

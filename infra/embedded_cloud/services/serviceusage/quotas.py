@@ -12,7 +12,7 @@ from urllib.parse import quote
 from embedded_cloud.core.errors import not_found, unimplemented
 from embedded_cloud.core.json_types import JsonObject, JsonValue
 from embedded_cloud.core.paging import Paging
-from embedded_cloud.core.projects import require
+from embedded_cloud.core.projects import number_of
 from embedded_cloud.core.routing import Call, Context, Reply, Service
 from embedded_cloud.services.serviceusage.state import KNOWN
 from embedded_cloud.services.tpu.capacity import EVERY_ZONE, Capacity, CapacityBook, Pool
@@ -28,7 +28,6 @@ class QuotaHandlers:
     """Handlers of ``services.consumerQuotaMetrics``."""
 
     def __init__(self, context: Context) -> None:
-        self._number_of = context.project_number
         self._capacity = CapacityBook(context.store, context.clock)
 
     def list(self, call: Call) -> Reply:
@@ -50,8 +49,7 @@ class QuotaHandlers:
         service, project = call.params["service"], call.params["v1beta1Id1"]
         if service not in KNOWN:
             raise not_found(f"Service '{service}' not found or permission denied.")
-        number = project if project.isdecimal() else self._number_of(require(project))
-        return f"projects/{number}/services/{service}"
+        return f"projects/{number_of(project)}/services/{service}"
 
 
 def _metric(parent: str, metric: QuotaMetric, capacity: Capacity) -> JsonObject:

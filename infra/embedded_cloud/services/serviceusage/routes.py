@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from embedded_cloud.core.clock import Clock, rfc3339
 from embedded_cloud.core.errors import invalid_argument, not_found, unimplemented
 from embedded_cloud.core.json_types import JsonObject, texts
 from embedded_cloud.core.paging import Paging
-from embedded_cloud.core.projects import require
+from embedded_cloud.core.projects import number_of
 from embedded_cloud.core.routing import Call, Context, Reply, Service
 from embedded_cloud.core.store import Store
 from embedded_cloud.services.serviceusage.state import KNOWN, ProjectService, ProjectServices
@@ -27,12 +27,10 @@ class ServiceHandlers:
         self,
         store: Store,
         clock: Clock,
-        project_number: Callable[[str], str],
         services: ProjectServices,
     ) -> None:
         self._store = store
         self._clock = clock
-        self._number_of = project_number
         self._services = services
 
     def get(self, call: Call) -> Reply:
@@ -122,8 +120,7 @@ class ServiceHandlers:
         # The document's paths are /v1/{v1Id}/{v1Id1}/services: a parent is a type and an id.
         if call.params["v1Id"] != "projects":
             raise unimplemented(f"{call.method_id} of {call.params['v1Id']}")
-        project = call.params["v1Id1"]
-        return project if project.isdecimal() else self._number_of(require(project))
+        return number_of(call.params["v1Id1"])
 
 
 def _resource(service: ProjectService) -> JsonObject:
@@ -149,7 +146,7 @@ def _state_filter(expression: str) -> bool | None:
 def service(context: Context) -> Service:
     """Service Usage: which APIs a project has enabled."""
     enabled = ProjectServices(context.store, context.clock, context.strictness)
-    services = ServiceHandlers(context.store, context.clock, context.project_number, enabled)
+    services = ServiceHandlers(context.store, context.clock, enabled)
     return Service(
         name="serviceusage",
         version="v1",

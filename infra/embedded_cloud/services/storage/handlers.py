@@ -5,6 +5,7 @@ from __future__ import annotations
 from embedded_cloud.core.errors import CloudError, precondition_failed, unimplemented
 from embedded_cloud.core.json_types import JsonObject, JsonValue, children, text, texts
 from embedded_cloud.core.paging import Paging
+from embedded_cloud.core.projects import project_number
 from embedded_cloud.core.routing import Call, Reply
 from embedded_cloud.services.cloudkms import storage_agent
 from embedded_cloud.services.iam.policies import PUBLIC_MEMBERS
@@ -148,7 +149,7 @@ class BucketHandlers:
 
     def service_account(self, call: Call) -> Reply:
         """GET /projects/{projectId}/serviceAccount: the project's storage service agent."""
-        number = self._state.project_number(call.id)
+        number = project_number(call.id)
         return Reply(
             body={
                 "kind": "storage#serviceAccount",
@@ -169,7 +170,7 @@ class BucketHandlers:
         return bucket_resource(
             bucket,
             base_url=self._state.base_url(),
-            project_number=self._state.project_number(bucket.project),
+            project_number=project_number(bucket.project),
         )
 
     def _reply(self, bucket: Bucket) -> Reply:

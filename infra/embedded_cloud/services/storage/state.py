@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from embedded_cloud.core.json_types import JsonObject, child, text
+from embedded_cloud.core.projects import project_number
 from embedded_cloud.core.routing import Context, Rights
 from embedded_cloud.core.store import Store
 from embedded_cloud.services.cloudkms import DECRYPT, ENCRYPT, KeyUse, location_of, storage_agent
@@ -26,11 +27,9 @@ class BucketKeys:
 
     Attributes:
         use: uses of keys.
-        number_of: project id -> number.
     """
 
     use: KeyUse
-    number_of: Callable[[str], str]
 
     def check_settings(self, project: str, location: str, body: JsonObject) -> None:
         """Check the default key that a bucket is to get, if any.
@@ -76,7 +75,7 @@ class BucketKeys:
             self._check(bucket.project, version.partition("/cryptoKeyVersions/")[0], DECRYPT)
 
     def _check(self, project: str, key: str, permission: str) -> None:
-        agent = storage_agent(self.number_of(project))
+        agent = storage_agent(project_number(project))
         why = self.use.refusal(key, agent, permission)
         if why.startswith("Permission"):
             raise key_denied()
@@ -93,7 +92,6 @@ class StorageState:
 
     Attributes:
         base_url: the emulator's address, for links in answers.
-        project_number: project id -> number.
         keys: keys of the users' own.
     """
 
@@ -105,7 +103,6 @@ class StorageState:
     policies: Policies
     rights: Rights
     base_url: Callable[[], str]
-    project_number: Callable[[str], str]
     keys: BucketKeys
 
     @classmethod
@@ -121,8 +118,7 @@ class StorageState:
             policies=Policies(context.store, context.clock, context.strictness),
             rights=context.rights,
             base_url=context.base_url,
-            project_number=context.project_number,
-            keys=BucketKeys(KeyUse(context), context.project_number),
+            keys=BucketKeys(KeyUse(context)),
         )
 
     def sweep_once(self) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from embedded_cloud.core.access import USER_ACCOUNT, Caller, Principal
 from embedded_cloud.core.errors import invalid_argument
 from embedded_cloud.core.json_types import JsonObject, text
+from embedded_cloud.core.projects import project_number
 from embedded_cloud.core.store import Store
 from embedded_cloud.services.tokens.identities import (
     CLIENT_ID,
@@ -122,7 +123,6 @@ class Credentials:
         identities: the secrets of this start.
         store: remembers what was handed out.
         base_url: where the token servers are, once they listen.
-        project_number: project id -> number.
     """
 
     def __init__(
@@ -131,13 +131,11 @@ class Credentials:
         identities: Identities,
         store: Store,
         base_url: Callable[[], str],
-        project_number: Callable[[str], str],
     ) -> None:
         self._directory = directory
         self._identities = identities
         self._store = store
         self._base_url = base_url
-        self._project_number = project_number
 
     def issue(self, kind: str, project: str) -> dict[str, str]:
         """The variables by which Google's clients find a new credential.
@@ -178,9 +176,7 @@ class Credentials:
         own_directory(self._directory)
         subject = self._directory / _SUBJECT_FILE
         write_private(subject, self._identities.subject_token)
-        issue = Issue(
-            self._identities, self._base_url(), project, self._project_number(project), subject
-        )
+        issue = Issue(self._identities, self._base_url(), project, project_number(project), subject)
         document: JsonObject = DOCUMENTS[kind](issue)
         path = self._directory / f"{kind}.json"
         write_private(path, json.dumps(document, indent=2))

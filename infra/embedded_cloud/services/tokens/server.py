@@ -17,6 +17,7 @@ from embedded_cloud.core.errors import CloudError, not_found
 from embedded_cloud.core.history import History
 from embedded_cloud.core.inbound_request import read_whole
 from embedded_cloud.core.json_types import JsonObject
+from embedded_cloud.core.projects import project_number
 from embedded_cloud.core.routing import Context
 from embedded_cloud.machines.hosts.metadata_tree import Tree, find, render
 from embedded_cloud.services.tokens.identities import Identities, deployer, federated
@@ -217,7 +218,7 @@ class _TokenServers:
             "instance": {"service-accounts": {"default": account, email: account}},
             "project": {
                 "project-id": project,
-                "numeric-project-id": self._context.project_number(project),
+                "numeric-project-id": project_number(project),
             },
             "universe": {"universe-domain": "googleapis.com"},
         }

@@ -13,6 +13,7 @@ from embedded_cloud.core.errors import (
     not_found,
 )
 from embedded_cloud.core.json_types import JsonObject, child, flag, string_map, text, texts
+from embedded_cloud.core.projects import default_service_account, project_number
 from embedded_cloud.core.routing import Context
 from embedded_cloud.machines.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.machines.hosts.spec import HostSpec, TpuWorker, free_addresses
@@ -22,7 +23,6 @@ from embedded_cloud.services.tpu.records import (
     Node,
     NodeState,
     Place,
-    default_service_account,
     numeric_id,
 )
 
@@ -174,7 +174,7 @@ class Nodes:
     def _hosts_of(self, node: Node) -> Iterator[HostSpec]:
         accelerator = validation.accelerator_of(node.place, node.spec)
         account = child(node.spec, "serviceAccount")
-        number = self._context.project_number(node.project)
+        number = project_number(node.project)
         tpu = TpuWorker(node.id, node.addresses, accelerator.name, accelerator.topology)
         for worker, address in enumerate(node.addresses):
             instance_id = numeric_id(f"{node.name}/{worker}", node.created_at)

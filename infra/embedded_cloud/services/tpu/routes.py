@@ -11,6 +11,7 @@ from collections.abc import Callable
 from embedded_cloud.core.contract import Contract
 from embedded_cloud.core.errors import not_found
 from embedded_cloud.core.json_types import JsonObject, child, text
+from embedded_cloud.core.projects import project_number
 from embedded_cloud.core.routing import Call, Context, Handler, Reply, Service
 from embedded_cloud.machines.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.services.tpu import validation
@@ -22,14 +23,7 @@ from embedded_cloud.services.tpu.zones import RUNTIME_VERSIONS, ZONES, Accelerat
 
 
 class CatalogHandlers:
-    """Handlers that only read tables, the same for all versions of the API.
-
-    Args:
-        project_number: project id -> number.
-    """
-
-    def __init__(self, project_number: Callable[[str], str]) -> None:
-        self._project_number = project_number
+    """Handlers that only read tables, the same for all versions of the API."""
 
     def get_accelerator_type(self, call: Call) -> Reply:
         """``acceleratorTypes.get``."""
@@ -76,7 +70,7 @@ class CatalogHandlers:
     def generate_service_identity(self, call: Call) -> Reply:
         """``generateServiceIdentity``."""
         place = _known_place(call)
-        number = self._project_number(place.project)
+        number = project_number(place.project)
         email = f"service-{number}@cloud-tpu.iam.gserviceaccount.com"
         return Reply(body={"identity": {"email": email}})
 
@@ -182,11 +176,11 @@ def _visible(schema: str, reply: Reply) -> Reply:
 
 def services(context: Context, state: TpuState) -> tuple[Service, ...]:
     """The service in all its versions, over one state."""
-    catalog = CatalogHandlers(context.project_number)
+    catalog = CatalogHandlers()
     guest = GuestAttributes(context.store)
 
     def version(name: str) -> ApiVersion:
-        return ApiVersion(name, context.project_number, state.addresses)
+        return ApiVersion(name, state.addresses)
 
     def handlers(name: str) -> dict[str, Handler]:
         tpu = TpuHandlers(state, version(name), guest, context.clock, context.strictness)

@@ -12,6 +12,7 @@ from embedded_cloud.core.errors import (
     invalid_argument,
 )
 from embedded_cloud.core.json_types import JsonObject, child, children, flag, text
+from embedded_cloud.core.projects import project_number
 from embedded_cloud.core.routing import Context
 from embedded_cloud.core.strictness import OrganizationPolicies
 from embedded_cloud.machines.hosts.spec import HostSpec
@@ -106,7 +107,7 @@ class ProjectRules:
         key, region = text(disk, "kmsKeyName"), place.zone.rpartition("-")[0]
         if not key:
             return
-        why = disk_refusal(self._keys, key, region, self._context.project_number(place.project))
+        why = disk_refusal(self._keys, key, region, project_number(place.project))
         if not why and location_of(key) != region:
             why = f"Cloud KMS error when using key {key}: The key must be in the region {region}."
         if why:
@@ -125,7 +126,7 @@ class ProjectRules:
     def _check_external_address(self, place: Place, node_id: str) -> None:
         if self._policies.restricts("compute.vmExternalIpAccess"):
             raise external_address_forbidden(
-                self._context.project_number(place.project), f"{place.parent}/nodes/{node_id}"
+                project_number(place.project), f"{place.parent}/nodes/{node_id}"
             )
 
 

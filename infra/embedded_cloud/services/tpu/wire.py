@@ -11,6 +11,7 @@ from embedded_cloud.core.contract import Contract
 from embedded_cloud.core.errors import cloud_error
 from embedded_cloud.core.json_types import JsonObject, JsonValue, child, children, text
 from embedded_cloud.core.paging import Paging
+from embedded_cloud.core.projects import default_service_account, project_number
 from embedded_cloud.core.routing import Call
 from embedded_cloud.services.tpu import validation
 from embedded_cloud.services.tpu.nodes import CLOUD_PLATFORM
@@ -22,7 +23,6 @@ from embedded_cloud.services.tpu.records import (
     Place,
     QueuedResource,
     QueuedState,
-    default_service_account,
     numeric_id,
 )
 
@@ -55,12 +55,10 @@ class ApiVersion:
 
     Attributes:
         name: ``v2alpha1`` or ``v2``.
-        project_number: project id -> number.
         addresses: what a node's addresses are for clients.
     """
 
     name: str
-    project_number: Callable[[str], str]
     addresses: Callable[[Node], tuple[str, ...]]
 
     @property
@@ -92,7 +90,7 @@ class ApiVersion:
 
     def node(self, node: Node) -> JsonObject:
         """A node."""
-        number = self.project_number(node.project)
+        number = project_number(node.project)
         accelerator = validation.accelerator_of(node.place, node.spec)
         shown = copy.deepcopy(node.spec)
         account = child(shown, "serviceAccount")
