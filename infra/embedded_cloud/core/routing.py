@@ -159,7 +159,7 @@ class Hosts(Protocol):
 
 
 class Rights(Protocol):
-    """What callers may do."""
+    """What callers may do (:class:`embedded_cloud.strict.rights.Rights`)."""
 
     def caller(self, authorization: str) -> Caller:
         """Whose call it is, by its header ``Authorization``."""

@@ -1,4 +1,7 @@
-"""The strictness in force, and the presets ``strict`` and ``lenient``."""
+"""The record of how strict the cloud is now, in its store, and the presets that a user names.
+
+What there is to be strict about: :mod:`embedded_cloud.core.strictness`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Which project a call is about, and which project it is charged to."""
+"""Which project a call is about, and which it is charged to; and the checks that this decides: API
+enabled, billing enabled, quota project named."""
 
 from __future__ import annotations
 

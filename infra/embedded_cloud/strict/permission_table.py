@@ -1,4 +1,4 @@
-"""Which permissions each emulated method asks of its caller.
+"""The table: which permissions each emulated method asks of its caller.
 
 Only what every call of a method needs. What some calls need besides (a label, a condition, a live
 object that is replaced, the projection ``full``) is not here;

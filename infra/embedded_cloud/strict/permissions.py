@@ -1,4 +1,5 @@
-"""A caller that lacks a permission is refused by the methods that ask for it.
+"""The check: a call is refused if :mod:`~embedded_cloud.strict.required_permissions` asks for what
+:mod:`~embedded_cloud.strict.rights` does not grant its caller, in the words of its service.
 
 Texts as they were seen in public issues until 2026-11; where none was seen, the common form.
 """

@@ -1,4 +1,8 @@
-"""Which permissions a call asks for, and of which resource each."""
+"""Which permissions one call asks for, and on which resource each: the row of its method in
+:mod:`embedded_cloud.strict.permission_table`, with what path, query and body of the call add.
+
+Who has them is not asked here, but in :mod:`embedded_cloud.strict.rights`.
+"""
 
 from __future__ import annotations
 

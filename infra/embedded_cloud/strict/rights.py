@@ -1,4 +1,5 @@
-"""What a caller may do: the bindings of all policies that decide about a resource, by their roles.
+"""Which permissions a caller has: the bindings of all policies that decide about a resource, by
+their roles. What a call asks for is in :mod:`embedded_cloud.strict.required_permissions`.
 
 https://cloud.google.com/iam/docs/policies. Deny policies, groups and organizations are not there.
 

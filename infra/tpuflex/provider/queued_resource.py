@@ -241,18 +241,15 @@ class QueuedResources:
         first = not self._generations.is_checked(request.urn) and any(
             map(has_unknown, news.values())
         )
-        planned = resource_diff(old, news, olds, self._timing.wall(), goes_first=first)
+        found = resource_diff(old, news, olds, self._timing.wall(), goes_first=first)
         self._generations.shown(request.urn, old, olds)
         self._generations.diffed(
-            request.urn,
-            request.id,
-            replaces=planned.diff.replaces,
-            permitted=planned.permitted,
+            request.urn, request.id, replaces=found.diff.replaces, permitted=found.permitted
         )
         # Refresh and destroy ask for a diff, too, but plan nothing.
-        for note in planned.notes if first or request.urn in self._planned else ():
+        for note in found.notes if first or request.urn in self._planned else ():
             self._log.write(request.urn, with_code(note.text, note.code), warning=note.warning)
-        return diff_response(planned.diff)
+        return diff_response(found.diff)
 
     def create(self, request: provider_pb2.CreateRequest) -> provider_pb2.CreateResponse:
         """Ask for capacity and wait for it."""

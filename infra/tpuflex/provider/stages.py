@@ -1,8 +1,9 @@
 """The state table of a slice's generations: what follows from each event, by stage. Pure data.
 
 :class:`tpuflex.provider.generations.Generations` carries it out and, while a generation boots that
-takes over from one that serves, :class:`tpuflex.provider.handover.HandOver`. docs/lifecycle.md
-shows it, and a test walks it row by row.
+takes over from one that serves, :class:`tpuflex.provider.handover.HandOver`. They look up what is
+refused, and with which code; the other rows describe what they do anyway. docs/lifecycle.md shows
+the table, and tests walk it row by row.
 
 A stage is what one resource sees in one run of the engine. It is not in Pulumi's state, which has
 `lifecycle` (:mod:`tpuflex.queued_resource.states`), `takesOverFrom` while a generation is to take

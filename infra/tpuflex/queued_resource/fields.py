@@ -2,9 +2,8 @@
 
 A row is a field: its type with its limits, its :class:`~tpuflex.queued_resource.rows.Input` (place
 on the wire, what to write, what a change does), its default, and its text. Check, body, import,
-diff,
-package schema and the generated Python class (:mod:`tpuflex.tpu`) all read it here. How to add
-one: contributing/FIELD.md.
+diff, package schema and the generated Python class (:mod:`tpuflex.tpu`) all read it here. How to
+add one: contributing/FIELD.md.
 
 Source of all fields: `QueuedResource` and `Node` of `tpu.v2alpha1`, revision 20261001.
 """
