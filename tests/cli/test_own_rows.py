@@ -10,10 +10,10 @@ import pytest
 
 from tests.cli.typing import TypeIn
 from tpuflex.catalog.catalog import builtin
+from tpuflex.cli.stack_plan import memory_line
 from tpuflex.planning.cost import run_cost
 from tpuflex.planning.stack import plan_stack
 from tpuflex.settings.load import load_stack_file
-from tpuflex.terminal.memory_text import memory_line
 from tpuflex.terminal.money import price_text
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.stack_sections import sections
 from tpuflex.boot.config import boot_config
-from tpuflex.cli.secrets.run import read_value
+from tpuflex.cli.secrets.command import read_value
 from tpuflex.deploy.secret_versions import ensure_versions
 from tpuflex.deploy.secrets import require_value
 from tpuflex.errors import UsageError

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -313,6 +314,17 @@ def test_the_page_names_files_that_are_there() -> None:
 
     assert len(named) > 30
     assert {name for name in named if not (SOURCES / "tpuflex" / name).is_file()} == set()
+
+
+def test_the_page_names_functions_that_are_there() -> None:
+    """The functions that docs/architecture.md has for each command are there."""
+    page = (SOURCES.parent / "docs" / "architecture.md").read_text()
+    table = page.partition("## What a command calls")[2].partition("\n## ")[0]
+    named = re.findall(r"`([a-z_.]+)\.([a-z_]+)`", table.partition("|---|")[2])
+
+    assert len(named) > 30
+    for module, function in named:
+        assert callable(getattr(import_module(f"tpuflex.{module}"), function))
 
 
 def test_plugin_values_are_cheap_to_import() -> None:

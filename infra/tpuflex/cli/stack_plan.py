@@ -10,14 +10,16 @@ from tpuflex.deploy.plan import StackPlan, image_grant, replaced_secret_texts
 from tpuflex.duration import format_duration
 from tpuflex.inventory.kinds import BUCKET
 from tpuflex.naming import QUEUED_RESOURCE
+from tpuflex.planning.figure import gib
+from tpuflex.planning.request import NotPlannable
 from tpuflex.planning.stack import plan_stack
 from tpuflex.settings.rules import warnings
-from tpuflex.terminal.memory_text import memory_line
 from tpuflex.terminal.money import price_text
 from tpuflex.weights.known_files import planned_by
 
 if TYPE_CHECKING:
     from tpuflex.engine.events import EnginePlan
+    from tpuflex.planning.memory import MemoryPlan
     from tpuflex.policy.violations import PolicyReport
     from tpuflex.settings.bucket import ExistingBucket
     from tpuflex.settings.model import StackSettings
@@ -83,6 +85,23 @@ def _facts(plan: StackPlan) -> Iterator[tuple[str, str]]:
     for warning in warnings(settings):
         yield "warning", str(warning)
     yield from _policy_facts(plan.policy)
+
+
+def memory_line(plan: MemoryPlan | NotPlannable) -> str:
+    """What one chip holds, in two lines; or why that is not known, in one."""
+    if isinstance(plan, NotPlannable):
+        return f"not known: {plan.reason}"
+    if plan.problems:
+        return f"does not fit: {plan.problems[0].what}"
+    rest = f", {gib(plan.workspace_bytes)} left for programs" if plan.workspace_bytes else ""
+    each = " on each chip" if plan.chips > 1 else ""
+    least = "at least " if plan.is_lower_bound else ""
+    own = "; by rows of yours" if any(row.own for row in plan.row_sources.values()) else ""
+    return (
+        f"{gib(plan.weight_bytes)} weights, {gib(plan.kv_bytes)} KV cache{rest}{each};\n"
+        f"{least}{plan.cached_tokens:,} tokens cached,"
+        f" {plan.full_length_sequences:,.1f} sequences of {plan.request.max_model_len:,}{own}"
+    )
 
 
 def _existing_weights(settings: StackSettings, bucket: ExistingBucket, plan: EnginePlan) -> str:

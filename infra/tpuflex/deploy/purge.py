@@ -9,6 +9,7 @@ from tpuflex.advice import Advice
 from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
 from tpuflex.naming import account_email
+from tpuflex.planning.cost import usd
 from tpuflex.planning.rates import month_text, storage_per_month
 from tpuflex.weights.library import in_library
 from tpuflex.weights.push_record import is_own, known_manifests
@@ -218,7 +219,7 @@ def _kept(weights: StackWeights) -> dict[str, object] | None:
         "place": weights.place,
         "bytes": size,
         "region": region,
-        "usd_per_month": None if dollars is None else float(dollars),
+        "usd_per_month": usd(dollars),
     }
 
 

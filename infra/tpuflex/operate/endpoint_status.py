@@ -19,7 +19,7 @@ from tpuflex.errors import AccessError, TpuflexError
 from tpuflex.operate.endpoint_connection import Route, connected, route_to, session
 from tpuflex.operate.health import Health, ask_health
 from tpuflex.operate.slice import SliceStatus, slice_status
-from tpuflex.planning.cost import cost_in
+from tpuflex.planning.cost import cost_in, usd
 from tpuflex.planning.stack import planned_memory
 from tpuflex.queued_resource.outcomes import ACCEPTED, BOOTING, Condition
 from tpuflex.stack.progress import Report, silent
@@ -114,8 +114,8 @@ class EndpointStatus:
             "model": settings.model.name,
             "ready": self.slice.ready,
             "endpoint": self.endpoint,
-            "usd_per_hour": None if self.per_hour is None else float(self.per_hour),
-            "usd_so_far": None if self.spent is None else float(self.spent),
+            "usd_per_hour": usd(self.per_hour),
+            "usd_so_far": usd(self.spent),
             "boot_seconds": host.seconds_by_phase() if host else {},
             "memory": planned_memory(settings),
             "slice": {**self.slice.to_json(), "advice": str(self.advice)},

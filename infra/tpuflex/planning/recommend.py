@@ -20,6 +20,7 @@ from tpuflex.catalog.rows import Source
 from tpuflex.catalog.zones import region_of
 from tpuflex.planning.anchors import Load, Published, published
 from tpuflex.planning.compatibility import Compatibility, compatibility
+from tpuflex.planning.cost import usd
 from tpuflex.planning.figure import Figure, ceiling, with_source_table
 from tpuflex.planning.first_token import FirstToken, judge_first_token
 from tpuflex.planning.memory import MemoryPlan, plan_memory
@@ -79,7 +80,7 @@ class Requirements:
             "context": self.load.context,
             "concurrency": self.load.concurrency,
             "ttft_seconds": self.ttft,
-            "budget_usd_per_hour": None if self.budget is None else float(self.budget),
+            "budget_usd_per_hour": usd(self.budget),
         }
 
 

@@ -65,7 +65,7 @@ _DONE = {
 class Spinner:
     """Shows what is going on in one line, redrawn in place; nothing without a terminal.
 
-    Use as a context manager around the work.
+    Use as a context manager around the work, or :meth:`start` and :meth:`close` it.
 
     Args:
         output: where it is shown.
@@ -78,9 +78,7 @@ class Spinner:
         self._status: Status | None = None
 
     def __enter__(self) -> Self:
-        if self._output.live:
-            self._status = self._output.console().status(self._first)
-            self._status.start()
+        self.start()
         return self
 
     def __exit__(
@@ -90,6 +88,12 @@ class Spinner:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def start(self) -> None:
+        """Begin to show it."""
+        if self._output.live:
+            self._status = self._output.console().status(self._first)
+            self._status.start()
 
     def close(self) -> None:
         """Stop showing it."""
@@ -313,13 +317,16 @@ class Display:
                 self._bar = None
                 self._open_bar.close()
             case EngineBegan(total, stopped):
-                engine = EngineProgress(self._output, total, stopped=stopped, shown=self._shown)
-                self._engine = engine.__enter__()
+                self._engine = EngineProgress(
+                    self._output, total, stopped=stopped, shown=self._shown
+                )
+                self._engine.start()
             case EngineEnded() if self._engine is not None:
                 self._engine.close()
                 self._engine = None
             case BootBegan():
-                self._host = HostProgress(self._output).__enter__()
+                self._host = HostProgress(self._output)
+                self._host.start()
             case BootEnded() if self._host is not None:
                 self._host.close()
                 self._host = None

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
+from tpuflex.cli.stack_plan import memory_line
 from tpuflex.deploy.before_chips import NOTHING_BEFORE, BeforeChips
 from tpuflex.deploy.plan import ENDS_REPLACED, is_continued, replaced_secret_texts, slice_step
 from tpuflex.deploy.stack_preview import Interruption, Preview, Run
@@ -21,7 +22,6 @@ from tpuflex.planning.stack import plan_stack
 from tpuflex.queued_resource.outcomes import PREVIEWS
 from tpuflex.settings.rules import warnings
 from tpuflex.terminal.markdown import NONE, alert, code, code_block, table
-from tpuflex.terminal.memory_text import memory_line
 from tpuflex.weights.known_files import planned_by
 
 if TYPE_CHECKING:

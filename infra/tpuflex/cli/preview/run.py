@@ -1,4 +1,4 @@
-"""The steps of `tpuflex preview`: what is compared, and how it is shown."""
+"""What `tpuflex preview` compares, and how it shows it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tpuflex.cli.preview.comment import failure_markdown, preview_markdown
 from tpuflex.cli.stack_plan import show_plan
 from tpuflex.deploy.base_commit import Base, BaseCommit, base_of
-from tpuflex.deploy.policy import require_allowed, require_present_waivers
+from tpuflex.deploy.policy import require_allowed
 from tpuflex.deploy.stack_preview import Preview, preview
 from tpuflex.errors import TpuflexError
 from tpuflex.stack.stack import read_stack
@@ -106,7 +106,6 @@ def _preview(invocation: Invocation, ref: str) -> Preview:
     """The preview of the stack, compared with the Git reference ``ref`` unless that is empty."""
     if not ref:
         stack = invocation.open_stack(files_later=True)
-        require_present_waivers(stack, invocation.now())
         return preview(invocation.connect(stack), invocation.report)
     project = invocation.project
     commit = BaseCommit(project, ref, invocation.environ)
@@ -125,5 +124,4 @@ def _preview(invocation: Invocation, ref: str) -> Preview:
         else:
             stack = invocation.open_stack(files_later=True)
             base = base_of(ref, change, before, stack)
-            require_present_waivers(stack, invocation.now())
         return preview(invocation.connect(stack), invocation.report, base=base)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from tpuflex.cli.invocation import Invocation
@@ -65,7 +67,6 @@ def put(invocation: Invocation, role: SecretRole) -> None:
     needs. APIs of the project that are off are enabled, on Google after a question: where the value
     comes from a pipe, add --yes.
     """
-    from tpuflex.cli.secrets.run import read_certificate_text, read_value
     from tpuflex.deploy.secrets import put_secret, require_own_secret, require_value
 
     stack = invocation.open_stack(deploying=False)
@@ -80,6 +81,29 @@ def put(invocation: Invocation, role: SecretRole) -> None:
         f"Added version {number} of {role}. The stack file chooses it with "
         f"tpuflex:secrets.{version_setting(role)}: {number}"
     )
+
+
+def read_value(role: SecretRole) -> str:
+    """The value of a secret: prompted for without echo, or read from standard input.
+
+    An API key may have several lines, a key on each.
+    """
+    if sys.stdin.isatty():
+        value = click.prompt(f"Value of {role}", hide_input=True, err=True)
+    else:
+        value = sys.stdin.read()
+    return str(value).removesuffix("\n")
+
+
+def read_certificate_text() -> str:
+    """A certificate with its key, from standard input.
+
+    Raises:
+        click.UsageError: standard input is a terminal.
+    """
+    if sys.stdin.isatty():
+        raise click.UsageError("Give the PEM text on standard input: … < FILE")
+    return sys.stdin.read()
 
 
 @secrets.command(

@@ -107,13 +107,10 @@ def up(
     """
     from tpuflex.cli.up.run import run_up
     from tpuflex.deploy.approval import Approval
-    from tpuflex.deploy.policy import require_present_waivers
 
-    stack = invocation.open_stack(files_later=True)
-    require_present_waivers(stack, invocation.now())
     run_up(
         invocation,
-        invocation.connect(stack),
+        invocation.connect(invocation.open_stack(files_later=True)),
         accept_weights or None,
         missing_allowed=allow_missing_weights,
         skipped_checks=skipped_checks,

@@ -1,4 +1,4 @@
-"""The steps of `tpuflex up`: what is shown on the way, and at the end."""
+"""How `tpuflex up` asks, and what it shows on the way and at the end."""
 
 from __future__ import annotations
 
