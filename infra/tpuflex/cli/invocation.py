@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tpuflex.project import Project
     from tpuflex.settings.opened import OpenedConfig
     from tpuflex.stack.connection import Connection
-    from tpuflex.stack.progress import Question
+    from tpuflex.stack.progress import Consent, Question
     from tpuflex.stack.stack import Stack
     from tpuflex.terminal.progress import Display
 
@@ -80,15 +80,20 @@ class Invocation:
 
         return Display(self.output)
 
-    def consent(self, question: Question) -> bool:
-        """The answer on standard error, or what ``--yes`` has said.
+    @property
+    def consent(self) -> Consent:
+        """Asks on standard error; with ``--yes``, goes ahead unasked."""
+        from tpuflex.stack.progress import agree
+
+        return agree if self.yes else self._ask
+
+    def _ask(self, question: Question) -> bool:
+        """The answer on standard error.
 
         Raises:
             click.Abort: Ctrl-C, or the end of the input.
             click.UsageError: there is no terminal to ask on.
         """
-        if self.yes:
-            return True
         if not sys.stdin.isatty():
             raise click.UsageError("There is no terminal to ask on: add --yes to go ahead.")
         text = printable(question.text)

@@ -19,7 +19,7 @@ from tpuflex.inventory.library import list_library
 from tpuflex.inventory.listing import Listing
 from tpuflex.inventory.unlisted import reasons
 from tpuflex.naming import programs_key
-from tpuflex.stack.progress import Progress, require_consent, require_name, silent
+from tpuflex.stack.progress import Progress, agree, require_consent, require_name, silent
 from tpuflex.weights.library import ensure_programs_key, is_programs_key_there
 from tpuflex.weights.library_contents import library_contents, no_library
 from tpuflex.weights.use import END_USES
@@ -251,8 +251,8 @@ def library_down(
             return LibraryDown(library, deleted=False)
         require_unread(found, with_readers=with_readers)
         require_name(consent, "project's id", project)
-        # Somebody may have come up while the user thought.
-        require_unread(library_contents(cloud), with_readers=with_readers)
+        if consent is not agree:  # an endpoint may have come up while the user thought
+            require_unread(library_contents(cloud), with_readers=with_readers)
         work.regions = tuple(sorted({*regions_of(state), *(each.region for each in found)}))
         if unfinished(state) or any(each.bucket.id not in known_ids(state) for each in found):
             work.settle()  # a state from a backup may not know all it has made

@@ -177,7 +177,8 @@ Consent = Callable[[Question], bool]
 
 
 def agree(_question: Question) -> bool:
-    """A :data:`Consent` that goes ahead, as ``--yes`` does."""
+    """A :data:`Consent` that goes ahead, as ``--yes`` does: at once, so what was looked at before
+    need not be looked at again."""
     return True
 
 

@@ -13,7 +13,7 @@ from tpuflex.advice import Advice
 from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
-from tpuflex.stack.progress import require_consent
+from tpuflex.stack.progress import agree, require_consent
 from tpuflex.weights.model import in_threads
 from tpuflex.weights.stack_weights import StackWeights, is_shared, weights_in
 from tpuflex.weights.storage_errors import translated
@@ -29,13 +29,11 @@ if TYPE_CHECKING:
 
 #: Something that was written so lately may be a push that is under way.
 UNDER_WAY = dt.timedelta(hours=24)
-#: With the option: without it, a complete set would go with what is beside it.
+#: It names --unfinished, too: without it, all of a complete set goes, not only what is beside it.
 _UNDER_WAY_TEXT = (
     "something was written there within 24 hours: a push may be under way. If none is, name the set"
     " beside --unfinished"
 )
-
-
 #: What to do about sets that are used.
 TAKE_DOWN = f"{END_USES} To remove a set all the same, name it and add --with-readers."
 
@@ -208,8 +206,8 @@ def planned_removal(there: SetObjects, *, unfinished: bool) -> Removal:
     go = there.objects if stays is None else objects_beside(there.objects, stays)
     below = there.sets_below() if there.others else ()
     go = {path: blob for path, blob in go.items() if not path.startswith(below)}
-    ours = {path: blob for path, blob in go.items() if there.is_part_of_push(blob)}
-    held = [path for path, blob in ours.items() if blob.temporary_hold or blob.event_based_hold]
+    pushed = {path: blob for path, blob in go.items() if there.is_part_of_push(blob)}
+    held = [path for path, blob in pushed.items() if blob.temporary_hold or blob.event_based_hold]
     if held:
         raise ConflictError(
             f"gs://{there.bucket.name}/{there.prefix}/{held[0]} is under a hold, and cannot be"
@@ -219,9 +217,9 @@ def planned_removal(there: SetObjects, *, unfinished: bool) -> Removal:
     return Removal(
         there.bucket,
         there.prefix,
-        manifest=ours.get(MANIFEST_NAME),
-        files=tuple(blob for path, blob in ours.items() if path != MANIFEST_NAME),
-        kept=tuple(sorted(go.keys() - ours.keys())),
+        manifest=pushed.get(MANIFEST_NAME),
+        files=tuple(blob for path, blob in pushed.items() if path != MANIFEST_NAME),
+        kept=tuple(sorted(go.keys() - pushed.keys())),
         whole=stays is None,
         spared=tuple(sorted(below)),
         seen=None if there.manifest_object is None else there.manifest_object.generation,
@@ -299,7 +297,8 @@ class RegionRemoval:
 
     @property
     def users(self) -> list[str]:
-        """Who may use what goes, a line each; what no manifest names nobody uses."""
+        """Who may use what goes, a line each. Of a complete set whose unfinished rest goes, nobody:
+        no host reads what the manifest does not name."""
         whole = [each.prefix for each in self.removals if each.whole]
         users = [f"{prefix}: {user}" for prefix in whole for user in sorted(self.uses.of(prefix))]
         return [*users, *(f"not looked at: {line}" for line in self.uses.unlisted if whole)]
@@ -401,8 +400,9 @@ def plan_removal(cloud: Connection, wanted: Wanted, *, dry_run: bool = False) ->
 
 
 def remove_sets(plan: SetsRemoval, report: Report, consent: Consent) -> SetsRemoval:
-    """Remove what is planned, the manifest of each set first, after consent; with what
-    has gone, and what has ended it.
+    """Remove what is planned, the manifest of each set first, after consent.
+
+    Gives the plan with what has gone, and with the error that has ended it early, if one has.
 
     Args:
         plan: what goes.
@@ -425,7 +425,8 @@ def remove_sets(plan: SetsRemoval, report: Report, consent: Consent) -> SetsRemo
         word = str(len(plan.removals))
         text = f"To remove all of this, type how many sets that are ({word})"
         require_consent(consent, text, expected=word)
-    if not plan.with_readers:  # an endpoint may have come up while the user thought
+    if consent is not agree and not plan.with_readers:
+        # An endpoint may have come up while the user thought.
         regions = [replace(each, uses=weights_uses(each.weights)) for each in plan.regions]
         again = replace(plan, regions=tuple(regions))
         if again.users:
@@ -443,7 +444,8 @@ def remove_sets(plan: SetsRemoval, report: Report, consent: Consent) -> SetsRemo
 
 
 def _meant(cloud: Connection, bucket: str) -> list[StackWeights]:
-    """The weights in each region that is meant.
+    """The weights in each region that sets are to go from: in that of ``bucket`` alone, if it is
+    named.
 
     Raises:
         NotFoundError: ``bucket`` is neither the stack's nor the library's.
