@@ -30,8 +30,6 @@ from tpuflex.stack.connection import connect, google_cloud
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pydantic import JsonValue
-
     from tpuflex.stack.connection import Connection
     from tpuflex.stack.stack import Stack
 
@@ -78,12 +76,12 @@ class Report:
         """All checks in one sentence."""
         return summary(self.checks)
 
-    def to_json(self) -> dict[str, JsonValue]:
-        """The report as a JSON document."""
+    def to_json(self) -> dict[str, object]:
+        """The document of ``--json``."""
         return {
             "stack": self.stack,
             "cloud": self.cloud,
-            "checks": [{**check.to_json()} for check in self.checks],
+            "checks": [check.to_json() for check in self.checks],
             "failed": sum(check.standing is Standing.FAILED for check in self.checks),
             "summary": self.summary,
         }

@@ -36,6 +36,7 @@ _USER_ROLE = "roles/iam.serviceAccountUser"
 _OBJECT_VIEWER = "roles/storage.objectViewer"
 _OBJECT_CREATOR = "roles/storage.objectCreator"
 _ACCESSOR = "roles/secretmanager.secretAccessor"
+_OBJECT_WRITERS = ("roles/storage.objectUser", "roles/storage.objectAdmin", "roles/storage.admin")
 _PRIMITIVE = ("roles/editor", "roles/owner")
 #: Roles that hold what another one is granted for (https://cloud.google.com/iam/docs/roles-overview).
 _AS_GOOD: Mapping[str, tuple[str, ...]] = {
@@ -52,16 +53,8 @@ _AS_GOOD: Mapping[str, tuple[str, ...]] = {
         "roles/viewer",
         *_PRIMITIVE,
     ),
-    _OBJECT_VIEWER: (
-        "roles/storage.objectUser",
-        "roles/storage.objectAdmin",
-        "roles/storage.admin",
-    ),
-    _OBJECT_CREATOR: (
-        "roles/storage.objectUser",
-        "roles/storage.objectAdmin",
-        "roles/storage.admin",
-    ),
+    _OBJECT_VIEWER: _OBJECT_WRITERS,
+    _OBJECT_CREATOR: _OBJECT_WRITERS,
     _ACCESSOR: ("roles/secretmanager.admin", "roles/owner"),
 }
 

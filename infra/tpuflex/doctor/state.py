@@ -109,7 +109,7 @@ def _examine(machine: Machine, stack: Stack) -> Sequence[Check]:
     directory = file_backend(url)
     if directory is None:
         return [backend_check(url), lock_elsewhere_check()]
-    problem = _directory_problem(directory, ours=directory.is_relative_to(stack.project.home))
+    problem = _directory_problem(directory, own=directory.is_relative_to(stack.project.home))
     problem = problem or damage_error({"PULUMI_BACKEND_URL": url})
     held = attempt(lambda: locks(directory, stack.project.name, stack.name))
     return [
@@ -162,10 +162,10 @@ def _held_in_bucket(found: Iterable[LockHolder], stack: str) -> list[HeldLock]:
     ]
 
 
-def _directory_problem(directory: Path, *, ours: bool) -> EngineError | None:
-    """Why a file backend cannot be used there; one of our own is made when it is needed."""
+def _directory_problem(directory: Path, *, own: bool) -> EngineError | None:
+    """Why ``directory`` cannot be a file backend; ``own``: tpuflex makes it when it is needed."""
     if not directory.is_dir():
-        if ours:
+        if own:
             return None
         return EngineError(f"{directory} does not exist", hint=f"mkdir -p {directory}")
     if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):

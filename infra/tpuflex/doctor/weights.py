@@ -12,12 +12,7 @@ from tpuflex.advice import Advice
 from tpuflex.boot.places import weights_prefix
 from tpuflex.doctor.check import Check, Group, Subject
 from tpuflex.doctor.side_by_side import Examination
-from tpuflex.errors import (
-    AlreadyExistsError,
-    NotFoundError,
-    TpuflexError,
-    WeightsError,
-)
+from tpuflex.errors import AlreadyExistsError, NotFoundError, TpuflexError, WeightsError
 from tpuflex.google.bucket_owner import may_read_buckets, require_own_bucket
 from tpuflex.google.existing_bucket import read_existing_bucket
 from tpuflex.google.project import project_number

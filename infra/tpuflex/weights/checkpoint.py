@@ -35,7 +35,7 @@ from tpuflex.planning.safetensors_header import (
     read_header,
 )
 from tpuflex.planning.strict_json import json_object
-from tpuflex.weights.model import ByteProgress, unwatched
+from tpuflex.weights.model import unwatched
 
 _MODELOPT = "hf_quant_config.json"
 #: A config.json has a few kB; those of quantised models list every module.
@@ -63,7 +63,7 @@ def read_files(
     name: str,
     today: dt.date,
     config_name: str = CONFIG,
-    progress: ByteProgress = unwatched,
+    progress: Callable[[int, int], None] = unwatched,
 ) -> Checkpoint:
     """What ``files`` say of their model.
 
@@ -167,7 +167,7 @@ def _tensors(
     sizes: Mapping[str, int],
     names: list[str],
     place: str,
-    progress: ByteProgress,
+    progress: Callable[[int, int], None],
 ) -> tuple[Tensor, ...]:
     """The tensors of all files, each once."""
     if len(names) > _MAX_FILES:

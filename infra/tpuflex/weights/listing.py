@@ -88,7 +88,7 @@ def list_weights(cloud: Connection) -> Listing:
     home = StackWeights(cloud)
     left, unlisted = _left_in_library(cloud)
     everywhere = home.everywhere()
-    lacking = bool(len(everywhere) > 1 or left)
+    lacking = len(everywhere) > 1 or bool(left)
     found = tuple(_listed(each, lacking=lacking) for each in everywhere)
     if found[0].missing is not None and all(each.missing for each in (*found, *left)):
         raise found[0].missing

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar
 if TYPE_CHECKING:
     from tpuflex.boot.manifest import Manifest, WeightsFile
 
-#: Told of the bytes of a file that were read for the first time; less than none where some are to
-#: come once more.
+#: Takes how many more bytes of a file were read for the first time; a negative number where some
+#: have to come again.
 Arrived = Callable[[int], None]
-#: Told of the bytes that are done and the bytes in total; stops the work by raising.
+#: Takes the bytes that are done, and the bytes in total; stops the work by raising.
 ByteProgress = Callable[[int, int], None]
 _Answer = TypeVar("_Answer")
 _Item = TypeVar("_Item")
@@ -177,13 +177,13 @@ class WatchedFile(io.RawIOBase):
 
     Args:
         file: the file, opened for reading; closed with this one.
-        advanced: called with the number of bytes that were read for the first time.
+        arrived: called with the number of bytes that were read for the first time.
     """
 
-    def __init__(self, file: BinaryIO, advanced: Callable[[int], None]) -> None:
+    def __init__(self, file: BinaryIO, arrived: Arrived) -> None:
         super().__init__()
         self._file = file
-        self._advanced = advanced
+        self._arrived = arrived
         self._furthest = 0
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -191,7 +191,7 @@ class WatchedFile(io.RawIOBase):
         data = self._file.read(-1 if size is None else size)
         position = self._file.tell()
         if position > self._furthest:
-            self._advanced(position - self._furthest)
+            self._arrived(position - self._furthest)
             self._furthest = position
         return data
 

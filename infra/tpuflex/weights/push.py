@@ -144,7 +144,7 @@ def send(
         NotFoundError: there is no such bucket.
         AccessError: the caller may not write to it.
         ConflictError: another push to the same prefix is under way; or something of others would be
-            replaced in a bucket that is theirs, too.
+            replaced in a bucket that they use, too.
         TpuflexError: what a check of ``push`` raises; or the model cannot be fetched.
     """
     began = now()

@@ -23,8 +23,8 @@ _FILE = "pushed-weights.json"
 
 
 class PushedWeights:
-    """SHA-256 of the manifest that was last pushed, by bucket and prefix. What is not readable as
-    ours says nothing; commands that run side by side lose none of each other's.
+    """SHA-256 of the manifest that was last pushed, by bucket and prefix. A file that cannot be
+    read counts as empty; commands that run side by side lose none of each other's.
 
     Args:
         home: tpuflex's state directory.

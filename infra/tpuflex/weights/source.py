@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from tpuflex.weights.checkpoint import CheckpointFiles
     from tpuflex.weights.checkpoint_bucket import CheckpointObjects
     from tpuflex.weights.hub.client import HubClient
-    from tpuflex.weights.model import ByteProgress, Model
+    from tpuflex.weights.model import Model
     from tpuflex.weights.remote_model import RemoteModel
 
 #: OWNER/NAME (https://huggingface.co/docs/huggingface_hub/package_reference/utilities, repo ids).
@@ -82,7 +82,7 @@ def read_checkpoint(
     environ: Mapping[str, str],
     today: dt.date,
     name: str = "",
-    progress: ByteProgress = unwatched,
+    progress: Callable[[int, int], None] = unwatched,
 ) -> Checkpoint:
     """What the checkpoint at ``source`` says of itself.
 
@@ -306,8 +306,8 @@ def check_source(stack: Stack, cloud: Connection | None = None) -> tuple[str, ..
 
 
 def check_source_reading(cloud: Connection) -> tuple[str, ...]:
-    """The same for a caller who reads no value of a secret, and perhaps on another machine than
-    `up` runs on.
+    """As :func:`check_source`, for a caller who reads no value of a secret, and perhaps runs on
+    another machine than `up` does.
 
     Raises:
         ApiError: that cannot be determined.

@@ -8,11 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.places import weights_prefix
-from tpuflex.errors import (
-    InterruptedByUser,
-    NotFoundError,
-)
+from tpuflex.errors import InterruptedByUser, NotFoundError
 from tpuflex.stack.progress import transfer
 from tpuflex.weights.copies import fill_regions, filling_texts, weights_set
 from tpuflex.weights.known_files import known_by_source
@@ -140,7 +136,6 @@ def push_weights(
         TpuflexError: ``unless_there``; or a model elsewhere cannot be fetched.
     """
     settings = weights.stack.settings.model
-    prefix = weights_prefix(settings)
     with transfer(report, "  pushing  weights") as show:
 
         def progress(done: int, total: int) -> None:
@@ -152,7 +147,7 @@ def push_weights(
         sent = weights.store.push(
             Push(
                 model=model,
-                prefix=prefix,
+                prefix=weights.prefix,
                 name=settings.name,
                 revision=settings.weights.revision,
                 pinned=settings.weights.manifest_sha256,
@@ -165,10 +160,7 @@ def push_weights(
         )
     remember(weights, sent.manifest.sha256)
     if sent.replaced:
-        report(
-            f"  pushed   in place of the set {sent.replaced}, which gs://{weights.bucket}/{prefix}"
-            " had before"
-        )
+        report(f"  pushed   in place of the set {sent.replaced}, which {weights.place} had before")
     return sent
 
 

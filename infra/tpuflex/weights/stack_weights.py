@@ -76,12 +76,12 @@ class StackWeights:
         return str(found.get("location") or self.region).lower()
 
     def further(self) -> tuple[StackWeights, ...]:
-        """Them in each of the stack's regions but its home."""
+        """The stack's weights in each of its regions except its home."""
         home = self.stack.settings.region
         return tuple(StackWeights(self.cloud, each) for each in self.cloud.buckets if each != home)
 
     def everywhere(self) -> tuple[StackWeights, ...]:
-        """Them here, and in each of the stack's regions but its home."""
+        """These, and those in each of the stack's regions except its home."""
         return (self, *self.further())
 
     def exists(self) -> bool:
@@ -199,7 +199,7 @@ def require_same(weights: StackWeights, wanted: str, found: FoundManifest | None
     if found is None or (found.manifest is None and not is_shared(weights.stack)):
         return
     if found.manifest is None:
-        place = f"{weights.place}"
+        place = weights.place
         raise ConflictError(
             f"{place} has a manifest that cannot be read, so nobody can tell which weights other"
             " stacks may serve from there. Nothing was sent there.",
@@ -213,8 +213,8 @@ def require_same(weights: StackWeights, wanted: str, found: FoundManifest | None
 def require_same_everywhere(
     weights: StackWeights, wanted: str, found: FoundManifest | None
 ) -> None:
-    """The same before a push of ``wanted`` to a bucket that outlives the stack, where ``found`` is
-    there; and before the copies that follow, in the stack's further regions.
+    """Check as :func:`require_same` before a push, and before the copies to the stack's further
+    regions that follow it. In buckets that the stack makes itself, any set may be replaced.
 
     Raises:
         ConflictError: as :func:`require_same`.
@@ -222,18 +222,17 @@ def require_same_everywhere(
     """
     if not is_shared(weights.stack):
         return
-    prefix = weights.prefix
     require_same(weights, wanted, found)
     for near in weights.further():
-        require_same(near, wanted, near.store.find(prefix))
+        require_same(near, wanted, near.found())
 
 
 def require_pinned(weights: StackWeights) -> None:
-    """The same of a push of what the stack pins, before its source is read: a push of anything else
-    is refused for that.
+    """Check as :func:`require_same` that the pinned set may be pushed, before its source is read:
+    no push of another one gets so far.
 
     Raises:
-        ConflictError: it would.
+        ConflictError: as :func:`require_same`.
         TpuflexError: it cannot be determined.
     """
     model = weights.stack.settings.model
@@ -243,9 +242,8 @@ def require_pinned(weights: StackWeights) -> None:
 
 
 def _other_weights(weights: StackWeights, there: str, wanted: str) -> ConflictError:
-    prefix = weights.prefix
     return ConflictError(
-        f"gs://{weights.bucket}/{prefix} holds other weights already (manifest {there}; these are"
+        f"{weights.place} holds other weights already (manifest {there}; these are"
         f" {wanted}), which other stacks may serve. Nothing was sent there.",
         hint=other_set_advice(weights),
     )
@@ -254,12 +252,12 @@ def _other_weights(weights: StackWeights, there: str, wanted: str) -> ConflictEr
 def other_set_advice(weights: StackWeights) -> str:
     """What to do where the bucket of ``weights`` holds another set in the place of the stack's
     weights, which no push replaces."""
-    model = weights.stack.settings.model
+    revision = weights.stack.settings.model.weights.revision
     return (
         "Give these another name in the stack file, for example"
-        f' tpuflex:model.weights.revision: "{_next(model.weights.revision)}". To remove what is'
+        f' tpuflex:model.weights.revision: "{_next(revision)}". To remove what is'
         " there, unless an endpoint uses it: tpuflex weights rm"
-        f" gs://{weights.bucket}/{weights_prefix(model)} --stack {weights.stack.name}"
+        f" {weights.place} --stack {weights.stack.name}"
     )
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tpuflex.queued_resource.model import Node, QueuedResource
     from tpuflex.stack.connection import Connection
 
-#: What ends the uses that are named here.
+#: The hint where endpoints use what would be removed.
 END_USES = "Take those endpoints down first: tpuflex --stack NAME down."
 #: What a removal needs.
 _DELETES = "storage.objects.delete"
@@ -98,7 +98,7 @@ class Uses:
 
 
 def weights_uses(weights: StackWeights) -> Uses:
-    """Who uses the sets in the bucket of the weights of the stack of ``weights``."""
+    """Who uses the sets of weights, any stack's, in the bucket of ``weights``."""
     found: dict[str, list[User]] = defaultdict(list)
     unlisted: list[str] = []
     try:
@@ -215,10 +215,11 @@ def note_use(there: SetObjects, day: dt.date) -> None:
 
 
 def note_weights_use(weights: StackWeights, say: Callable[[str], None]) -> None:
-    """Note in the bucket, if it outlives the stack of ``weights``, that its weights are used today;
-    where they are in several regions in the bucket of each.
-    Where that is refused it is said, and nothing else comes of it: what nobody knows the last use
-    of is not removed for want of use.
+    """Note in the bucket of each region that the stack's ``weights`` are used today, if the buckets
+    outlive the stack.
+
+    A refusal is told to ``say``, and no more: a set whose last use nobody knows is not removed for
+    want of use.
     """
     if is_shared(weights.stack):
         for each in weights.everywhere():
@@ -235,8 +236,8 @@ def _note_use(weights: StackWeights, say: Callable[[str], None]) -> None:
 
 
 def note_last_use(cloud: Connection, served: PlannedWeights, say: Callable[[str], None]) -> None:
-    """The same where the slice of the stack is gone that was made for ``served``. What the stack
-    file names may be other weights by now, which it has not used."""
+    """As :func:`note_weights_use`, once the slice that was made for ``served`` is gone: only if the
+    stack file still names these weights. It has not used any others."""
     weights = StackWeights(cloud)
     if (served.bucket, served.prefix) == (weights.bucket, weights.prefix):
         note_weights_use(weights, say)

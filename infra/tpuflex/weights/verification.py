@@ -1,5 +1,5 @@
-"""Whether the weights of a stack are as they should be: the files by their manifest, and that by
-whatever says which weights they should be."""
+"""Whether the weights of a stack are as they should be: the files by their manifest, and the
+manifest by the pin, the source, or what was pushed from here."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Verification:
         """What is wrong, that with the highest exit code last."""
         found = [each.error for each in self.regions if each.error is not None]
         worst = max(found, key=lambda error: error.exit_code, default=None)
-        return (*(error for error in found if error is not worst), *filter(None, (worst,)))
+        return tuple(sorted(found, key=lambda error: error is worst))
 
     def to_json(self) -> dict[str, object]:
         """The document of ``--json``."""
@@ -86,9 +86,9 @@ class Verification:
 
 
 def verify(home: StackWeights, directory: Path | None, report: Report) -> Verification:
-    """Compare the weights in the bucket with their manifest, and that with whatever else says
-    which weights they should be. Where the stack's zones are in several regions, those in the
-    bucket of each: what is wrong in one keeps none from being looked at.
+    """Compare the weights in the bucket with their manifest, and the manifest with the pin, the
+    source, or what was pushed from here. Where the stack's zones are in several regions, this is
+    done in the bucket of each, whatever is wrong in another.
 
     Args:
         home: the stack's weights, in its home.

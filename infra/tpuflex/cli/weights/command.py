@@ -172,12 +172,11 @@ def rm(
         raise click.UsageError("Name a SET, or give --unfinished, or --unused-for DAYS alone.")
     if with_readers and (not set_ or unfinished):
         raise click.UsageError("--with-readers goes with a SET that is to be removed as a whole.")
-    path = set_.rstrip("/")
-    if set_ and not named_set(path)[1]:
+    bucket, prefix = named_set(set_.rstrip("/"))
+    if set_ and not prefix:
         # "$SET/" of a script whose variable is empty, or a bucket: not all that it holds.
         raise click.UsageError(f"{set_} names no set: name one as `tpuflex weights ls` shows it.")
     cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
-    bucket, prefix = named_set(path)
     wanted = Wanted(prefix, unfinished, unused_days, with_readers, bucket=bucket)
     run_rm(invocation, cloud, wanted, dry_run=dry_run)
 

@@ -123,7 +123,7 @@ def show_verification(found: Verification, output: Output) -> None:
 
 
 def _show_verified(looked: RegionVerified, output: Output) -> None:
-    """Print what is as it should be."""
+    """Print how the set of one region was compared; nothing if it has an error, which is raised."""
     check, weights = looked.check, looked.weights
     if check is None or looked.error is not None:
         return
