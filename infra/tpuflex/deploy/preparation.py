@@ -21,7 +21,7 @@ from tpuflex.deploy.secret_versions import (
 from tpuflex.errors import AlreadyExistsError, TpuflexError, WeightsError
 from tpuflex.planning.model_files import left_out_text
 from tpuflex.settings.weights_source import is_immutable
-from tpuflex.weights.copies import fill_regions, filling_texts, lacking_texts, weights_set
+from tpuflex.weights.copies import fill_regions, filling_texts, lacking_texts
 from tpuflex.weights.library import in_library, require_programs_key
 from tpuflex.weights.push_record import PushedWeights, remember
 from tpuflex.weights.source import check_source, check_source_reading, source_model
@@ -205,7 +205,7 @@ class EndpointPreparation:
                 refused = "; `up --expect` refuses that unless they are pinned, or pushed before"
             pushed = f"weights: {source} is pushed to {weights.place}{refused}"
             return WeightsPlan((*lost, *lacking_texts(self.weights)), pushed)
-        lines = (*lost, *filling_texts(self.weights, weights_set(cloud, weights.found)))
+        lines = (*lost, *filling_texts(self.weights, weights.found))
         if choice is Choice.COMPARE:
             same = "is served if it is the same, and refused if not"
             return WeightsPlan(
@@ -235,7 +235,7 @@ class EndpointPreparation:
         require_shared(self.cloud)
         ensure_versions(self.cloud, self.report)
         ready = self._ensure_weights()
-        fill_regions(self.weights, weights_set(self.cloud, ready), self.report, self.cancelled)
+        fill_regions(self.weights, ready, self.report, self.cancelled)
         return ready
 
     def _question(self, *, empty: bool = False) -> tuple[Weights, Trust]:

@@ -39,10 +39,7 @@ class Examination:
 
 
 def examine_all(
-    examinations: Sequence[Examination],
-    *,
-    patience: float = PATIENCE,
-    clock: Callable[[], float] = time.monotonic,
+    examinations: Sequence[Examination], *, patience: float = PATIENCE
 ) -> tuple[tuple[Check, ...], ...]:
     """The checks of each of ``examinations``.
 
@@ -52,13 +49,12 @@ def examine_all(
     Args:
         examinations: what to examine.
         patience: seconds for all of them together.
-        clock: seconds on a monotonic clock.
     """
-    give_up = clock() + patience
+    give_up = time.monotonic() + patience
     begun = [(each, _begin(each)) for each in examinations]
     checks: list[tuple[Check, ...]] = []
     for each, outcome in begun:
-        wait([outcome], timeout=max(0.0, give_up - clock()))
+        wait([outcome], timeout=max(0.0, give_up - time.monotonic()))
         found = outcome.result() if outcome.done() else [_endless(each, patience)]
         checks.append(tuple(found))
     return tuple(checks)

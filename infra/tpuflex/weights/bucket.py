@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
@@ -54,23 +53,15 @@ class WeightsBucket:
     Args:
         bucket: the bucket; made by :func:`weights_bucket` outside of tests.
         existing: the bucket and the prefix that are the user's own, which others may use, too.
-        now: a clock that never jumps, in seconds.
     """
 
-    def __init__(
-        self,
-        bucket: Bucket,
-        existing: ExistingBucket | None = None,
-        *,
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, bucket: Bucket, existing: ExistingBucket | None = None) -> None:
         self._bucket = bucket
         self._existing = existing
-        self._now = now
 
     def push(self, push: Push) -> PushReport:
         """Carry out ``push`` in this bucket; raises as :func:`tpuflex.weights.push.send`."""
-        return send(push, self.contents, self._now)
+        return send(push, self.contents)
 
     def find(self, prefix: str) -> FoundManifest | None:
         """The manifest at ``prefix``; None if there is none, or no such bucket."""

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
 from tpuflex.boot.manifest import WeightsFile
-from tpuflex.boot.places import weights_prefix
 from tpuflex.errors import ConflictError, InterruptedByUser, WeightsError
 from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.planning.rates import transfer_text
@@ -31,73 +30,42 @@ if TYPE_CHECKING:
     from google.cloud.storage import Blob  # type: ignore[import-untyped]
 
     from tpuflex.boot.manifest import Manifest
-    from tpuflex.stack.connection import Connection
     from tpuflex.stack.progress import Report
     from tpuflex.weights.stack_weights import StackWeights
     from tpuflex.weights.stored_set import WeightsCheck
 
 
-@dataclass(frozen=True, slots=True)
-class RegionSet:
-    """A set of files that hosts read in the region where they are.
-
-    Attributes:
-        prefix: where it is in each bucket.
-        sha256: SHA-256 of its manifest.
-        needs: what the server reads.
-    """
-
-    prefix: str
-    sha256: str
-    needs: ServerNeeds
-
-
-def weights_set(cloud: Connection, sha256: str) -> RegionSet:
-    """The weights of the stack of ``cloud``, with the manifest ``sha256``. That they are missing
-    somebody may have allowed."""
-    settings = cloud.stack.settings
-    return RegionSet(weights_prefix(settings.model), sha256, ServerNeeds.of(settings))
-
-
-def filling_texts(
-    home: StackWeights, wanted: RegionSet, size: int | None = None, *, again: bool = False
-) -> list[str]:
+def filling_texts(home: StackWeights, sha256: str, *, again: bool = False) -> list[str]:
     """What :func:`fill_regions` would copy, and what that costs, a line for each region.
 
     Args:
         home: the stack's weights.
-        wanted: what every region is to have.
-        size: its bytes, where it is not there yet and is copied there first.
+        sha256: SHA-256 of the manifest that every region is to have.
         again: whether every file is copied, whatever is there.
 
     Raises:
         ConflictError: a region holds a complete set under the same name that is none of these.
         TpuflexError: it cannot be determined.
     """
-    prefix, others = wanted.prefix, home.further()
-    if others and size is None:
-        found = home.store.find(prefix)
-        size = None if found is None or found.manifest is None else found.manifest.total_bytes
-    texts = (filling_text(home, near, wanted, size, again=again) for near in others)
+    others = home.further()
+    if not others:
+        return []
+    found = home.found()
+    size = None if found is None or found.manifest is None else found.manifest.total_bytes
+    texts = (_filling_text(home, near, sha256, size, again=again) for near in others)
     return [text for text in texts if text]
 
 
-def filling_text(
-    home: StackWeights,
-    near: StackWeights,
-    wanted: RegionSet,
-    size: int | None,
-    *,
-    again: bool = False,
+def _filling_text(
+    home: StackWeights, near: StackWeights, sha256: str, size: int | None, *, again: bool
 ) -> str:
-    """The same for the region of ``near`` alone; empty where nothing is copied there. Raises as
-    :func:`filling_texts`."""
-    found = near.store.find(wanted.prefix)
-    require_same(near, wanted.sha256, found)
+    """The line for the region of ``near``; empty where nothing is copied there."""
+    found = near.found()
+    require_same(near, sha256, found)
     damage = ""
     if found is not None and found.manifest is not None:
-        check = near.store.verify(wanted.prefix, wanted.needs)
-        damage = _damage_text(near, wanted, check)
+        check = _checked(near)
+        damage = _damage_text(near, check)
         if not again:
             wrong = {each.path for each in check.problems}
             size = sum(file.size for file in check.manifest.files if file.path in wrong)
@@ -108,7 +76,7 @@ def filling_text(
     region = home.stack.settings.region
     free = " (the embedded cloud is free)" if home.stack.embedded else ""
     copied = (
-        f"weights: {size / 1e9:.2f} GB are copied from gs://{home.bucket}/{wanted.prefix}"
+        f"weights: {size / 1e9:.2f} GB are copied from {home.place}"
         f" ({region}) to gs://{near.bucket}; nothing passes through here, and"
         f" {transfer_text(size, region, near.region)}{free}"
     )
@@ -124,10 +92,9 @@ def lacking_texts(home: StackWeights) -> list[str]:
         TpuflexError: it cannot be determined.
     """
     weights = home.stack.settings.model.weights
-    prefix = home.prefix
     texts = []
     for near in home.further():
-        found = near.store.find(prefix)
+        found = near.found()
         if weights.manifest_sha256 is not None:  # without one, only the push says what they are
             require_same(near, weights.manifest_sha256, found)
         if found is None or found.manifest is None:
@@ -140,22 +107,22 @@ def lacking_texts(home: StackWeights) -> list[str]:
 
 def fill_regions(
     home: StackWeights,
-    wanted: RegionSet,
+    sha256: str,
     report: Report,
     cancelled: Callable[[], bool],
     *,
     again: bool = False,
 ) -> tuple[tuple[StackWeights, PushReport], ...]:
-    """Have what the home of the stack of ``home`` has in its other regions, too. What is there is
-    compared with it by size and checksum; what broke off goes on, and what was damaged
-    is copied again. While the home holds no weights, which the user may have allowed, none are
-    copied.
+    """Copy the stack's weights from its ``home`` to its other regions. What is there already is
+    compared with its manifest by size and checksum: a copy that broke off goes on, and what was
+    damaged is copied again. While the home holds no weights, which the user may have allowed, none
+    are copied.
 
     Gives what was copied to each region; nothing for one that has it all.
 
     Args:
         home: the stack's weights.
-        wanted: what every region is to have.
+        sha256: SHA-256 of the manifest that every region is to have.
         report: takes the progress of a copy.
         cancelled: whether the user pressed Ctrl-C.
         again: copy every file, whatever is there.
@@ -166,33 +133,32 @@ def fill_regions(
         InterruptedByUser: the user pressed Ctrl-C.
         AccessError, ApiError: Cloud Storage refused.
     """
-    prefix, others = wanted.prefix, home.further()
+    others = home.further()
     if not others:
         return ()
-    source = home.store.find(prefix)
+    source = home.found()
     if source is None or source.manifest is None:
         return ()
     copied = []
     for near in others:
-        found = near.store.find(prefix)
-        require_same(near, wanted.sha256, found)
+        found = near.found()
+        require_same(near, sha256, found)
         # Before a copy, which may be killed when all of it is there.
-        remember(near, wanted.sha256)
+        remember(near, sha256)
         if found is not None and found.manifest is not None:
-            check = near.store.verify(prefix, wanted.needs)
-            damage = _damage_text(near, wanted, check)
+            damage = _damage_text(near, _checked(near))
             if not damage and not again:
                 continue
             if damage:
                 report(f"  warning  {damage}")
-        copied.append((near, _copy(home, near, wanted, report, cancelled, again=again)))
+        copied.append((near, _copy(home, near, sha256, report, cancelled, again=again)))
     return tuple(copied)
 
 
 def _copy(
     home: StackWeights,
     near: StackWeights,
-    wanted: RegionSet,
+    sha256: str,
     report: Report,
     cancelled: Callable[[], bool],
     *,
@@ -206,9 +172,9 @@ def _copy(
             show(done, total)
 
         copied = copy_set(
-            home.store.contents(wanted.prefix),
-            near.store.contents(wanted.prefix),
-            expected=wanted.sha256,
+            home.store.contents(home.prefix),
+            near.store.contents(near.prefix),
+            expected=sha256,
             progress=progress,
             used=home.cloud.now().date(),
             again=again,
@@ -221,16 +187,17 @@ def _copy(
     return copied
 
 
-def _damage_text(near: StackWeights, wanted: RegionSet, check: WeightsCheck) -> str:
+def _checked(near: StackWeights) -> WeightsCheck:
+    return near.store.verify(near.prefix, ServerNeeds.of(near.stack.settings))
+
+
+def _damage_text(near: StackWeights, check: WeightsCheck) -> str:
     """How the set in the bucket of ``near`` does not match its manifest, and what becomes of it;
     empty where it does."""
     problems = check.problems
     if not problems:
         return ""
-    return (
-        f"gs://{near.bucket}/{wanted.prefix} does not match its manifest ({problems[0]}):"
-        " what is wrong is copied anew"
-    )
+    return f"{near.place} does not match its manifest ({problems[0]}): what is wrong is copied anew"
 
 
 def copy_set(
@@ -241,7 +208,6 @@ def copy_set(
     progress: ByteProgress,
     used: dt.date | None = None,
     again: bool = False,
-    now: Callable[[], float] = time.monotonic,
 ) -> PushReport:
     """Copy the complete set that ``origin`` is to where ``target`` is, the manifest last and to the
     byte. What is there already with its size and checksum is not copied again, so that a copy that
@@ -256,7 +222,6 @@ def copy_set(
             time.
         used: today, kept as the day of their last use.
         again: copy every file, whatever is there.
-        now: a clock that never jumps, in seconds.
 
     Raises:
         WeightsError: the set is not complete.
@@ -265,7 +230,7 @@ def copy_set(
         NotFoundError: there is no such bucket.
         AccessError: the caller may not.
     """
-    began = now()
+    began = time.monotonic()
     wanted = _complete(origin)
     if wanted.sha256 != expected:
         raise ConflictError(
@@ -293,7 +258,7 @@ def copy_set(
             writing.begin()
             in_threads(lambda file: copying.bring(file, present.get(file.path)), rest)
             writing.finish(wanted, source_of_set(origin.manifest_object), used)
-    return push_report(wanted, {file.path for file in rest}, now() - began)
+    return push_report(wanted, {file.path for file in rest}, time.monotonic() - began)
 
 
 def _complete(origin: SetObjects) -> Manifest:

@@ -128,15 +128,12 @@ class PushReport:
     replaced: str = ""
 
 
-def send(
-    push: Push, contents: Callable[[str], SetObjects], now: Callable[[], float] = time.monotonic
-) -> PushReport:
+def send(push: Push, contents: Callable[[str], SetObjects]) -> PushReport:
     """Carry out ``push``: of a model elsewhere, two of its files at a time are on this machine.
 
     Args:
         push: what is sent.
         contents: gives the objects at a prefix of the bucket, as they are now.
-        now: a clock that never jumps, in seconds.
 
     Raises:
         WeightsError: a file cannot be read, is a link out of its directory, or is not what was
@@ -147,7 +144,7 @@ def send(
             replaced in a bucket that they use, too.
         TpuflexError: what a check of ``push`` raises; or the model cannot be fetched.
     """
-    began = now()
+    began = time.monotonic()
     model = push.model
     known = dict(model.sums())  # of a directory these take a while: the bucket is looked at after
     there = contents(push.prefix)
@@ -166,7 +163,7 @@ def send(
             note_source(manifest, model.source)  # others may serve it: it stays where it is
     before = "" if there.manifest is None or found is None else found.sha256
     return push_report(
-        wanted, sent, now() - began, replaced="" if before == wanted.sha256 else before
+        wanted, sent, time.monotonic() - began, replaced="" if before == wanted.sha256 else before
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.errors import InterruptedByUser, NotFoundError
 from tpuflex.stack.progress import transfer
-from tpuflex.weights.copies import fill_regions, filling_texts, weights_set
+from tpuflex.weights.copies import fill_regions, filling_texts
 from tpuflex.weights.known_files import known_by_source
 from tpuflex.weights.push import Push, PushReport, push_report
 from tpuflex.weights.push_record import PushedWeights, remember
@@ -183,14 +183,14 @@ def _require_listed_near(weights: StackWeights, model: Model) -> None:
 def _fill_further(
     home: StackWeights, sent: PushReport, report: Report, *, again: bool = False
 ) -> tuple[tuple[StackWeights, tuple[str, ...]], ...]:
-    """Have the further regions of the stack have what its home has, and say first what that
-    costs; what was copied to each."""
+    """Copy what was ``sent`` to the stack's home to its further regions, and say first what that
+    costs; gives what was copied to each."""
     if not home.further():
         return ()
-    wanted = weights_set(home.cloud, sent.manifest.sha256)
-    for line in filling_texts(home, wanted, again=again):
+    sha256 = sent.manifest.sha256
+    for line in filling_texts(home, sha256, again=again):
         report(line)
-    filled = fill_regions(home, wanted, report, lambda: False, again=again)
+    filled = fill_regions(home, sha256, report, lambda: False, again=again)
     copied = {near.bucket: copy.sent for near, copy in filled}
     return tuple((near, copied.get(near.bucket, ())) for near in home.further())
 

@@ -29,7 +29,7 @@ from tpuflex.naming import library_names
 from tpuflex.queued_resource.name import RequestName
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.progress import agree
-from tpuflex.weights.copies import fill_regions, filling_texts, weights_set
+from tpuflex.weights.copies import fill_regions, filling_texts
 from tpuflex.weights.stack_push import push_weights
 from tpuflex.weights.stack_weights import StackWeights
 from tpuflex.weights.use import weights_uses
@@ -145,22 +145,21 @@ def _homes(embedded: Embedded, weights: dict[str, Any]) -> None:
 def _refusals(embedded: Embedded, cloud: Connection, wanted: str) -> None:
     """Another set in the other region is not written over; what is damaged there is mended."""
     (far,) = StackWeights(cloud).further()
-    here = weights_set(cloud, wanted)
     with pytest.raises(ConflictError, match="holds other weights"):
-        filling_texts(StackWeights(cloud), weights_set(cloud, "0" * 64))
+        filling_texts(StackWeights(cloud), "0" * 64)
     path = f"storage/v1/b/{FAR}/o/{PREFIX.replace('/', '%2F')}%2Fmodel.safetensors"
     call(embedded, "DELETE", path).raise_for_status()
-    (anew,) = filling_texts(StackWeights(cloud), here)
+    (anew,) = filling_texts(StackWeights(cloud), wanted)
     assert f"gs://{FAR}/{PREFIX} does not match its manifest (model.safetensors: " in anew
-    ((mended, report),) = fill_regions(StackWeights(cloud), here, print, lambda: False)
+    ((mended, report),) = fill_regions(StackWeights(cloud), wanted, print, lambda: False)
     assert (mended.bucket, report.sent) == (FAR, ("model.safetensors",))
-    assert fill_regions(StackWeights(cloud), here, print, lambda: False) == ()
+    assert fill_regions(StackWeights(cloud), wanted, print, lambda: False) == ()
     assert far.elsewhere == "europe-west4"
     for each in listed(embedded, FAR):
         place = each.replace("/", "%2F")
         call(embedded, "DELETE", f"storage/v1/b/{FAR}/o/{place}").raise_for_status()
-    (line,) = filling_texts(StackWeights(cloud), here)
+    (line,) = filling_texts(StackWeights(cloud), wanted)
     assert f"(us-east5) to gs://{FAR}; nothing passes through here" in line
-    fill_regions(StackWeights(cloud), here, print, lambda: False)
-    assert filling_texts(StackWeights(cloud), here) == []
+    fill_regions(StackWeights(cloud), wanted, print, lambda: False)
+    assert filling_texts(StackWeights(cloud), wanted) == []
     assert listed(embedded, FAR) == listed(embedded, NEAR)
