@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.unit.stack_sections import PIN, sections
@@ -111,16 +109,38 @@ def test_a_certificate_of_yours_makes_the_server_speak_tls() -> None:
     ],
 )
 def test_what_names_no_pinned_version_is_refused(text: str) -> None:
-    """`latest` means another key tomorrow, on a host that boots again."""
+    """`latest` means another key tomorrow, on a host that boots again. The value is not repeated:
+    it may be the key itself."""
     with pytest.raises(SettingsError) as caught:
         with_secrets(api_key=text)
 
     (finding,) = caught.value.findings
     assert (finding.key, finding.problem, finding.remedy) == (
         "tpuflex:secrets.api_key",
-        f"{json.dumps(text)} cannot be used",
+        "the value cannot be used",
         "Write a version with its number: projects/PROJECT/secrets/NAME/versions/1.",
     )
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        {"api_key": "sk-CANARY"},
+        {"api_key": ["sk-CANARY"]},
+        {"api_key_version": "sk-CANARY"},
+        {"manage_grants": "sk-CANARY"},
+        "sk-CANARY",
+    ],
+)
+def test_a_secret_in_the_place_of_its_version_is_not_repeated(section: object) -> None:
+    """Errors end in logs, and those of pull requests are read by many."""
+    with pytest.raises(SettingsError) as caught:
+        parse(sections({"secrets": section}), "test")
+
+    (finding,) = caught.value.findings
+    assert finding.key.startswith("tpuflex:secrets")
+    assert finding.problem.startswith("the value ")
+    assert "CANARY" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,9 @@ from tpuflex.settings.serving import ServingFlags
 from tpuflex.settings.slice import SliceSettings
 from tpuflex.settings.stack_yaml import join
 
+#: Where a secret may be written by mistake: messages do not repeat what stands there.
+_NOT_SHOWN = (f"{NAMESPACE}serving.env", f"{NAMESPACE}secrets")
+
 UNKNOWN = "unknown key"
 MISSING = "is missing"
 
@@ -172,8 +175,7 @@ def _suggests(suggestion: Finding, key: str) -> bool:
 
 def _problem(error: ErrorDetails, value: object, path: str, example: str) -> tuple[str, str]:
     kind, context = error["type"], error.get("ctx", {})
-    # The environment may contain a secret by mistake: do not show its values.
-    text = "the value" if path.startswith("tpuflex:serving.env") else shown(value)
+    text = "the value" if path.startswith(_NOT_SHOWN) else shown(value)
     if value is None:
         return "is empty", "Write a value, or remove the line."
     if kind == REFUSED:
