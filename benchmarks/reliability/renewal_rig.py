@@ -26,7 +26,7 @@ from embedded_cloud.machines.hosts.processes import HOST_DIRECTORY_VARIABLE, rea
 from reliability import processes
 from reliability.projects import write_manifest
 from reliability.rig import ROOT, Json, StackRig
-from tpuflex.boot.manifest import MANIFEST_NAME
+from tpuflex.catalog.weight_formats import MANIFEST_NAME
 from tpuflex.cli.invocation import Invocation
 from tpuflex.engine.find import ensure
 from tpuflex.google.timing import ORIGIN_VARIABLE, SPEED_VARIABLE

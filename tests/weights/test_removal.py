@@ -10,7 +10,7 @@ import pytest
 
 from tests.checkpoints import pushing
 from tests.google.conftest import PREFIX, push
-from tpuflex.boot.manifest import MANIFEST_NAME
+from tpuflex.catalog.weight_formats import MANIFEST_NAME
 from tpuflex.errors import ConflictError
 from tpuflex.settings.bucket import ExistingBucket
 from tpuflex.weights.bucket import WeightsBucket, weights_bucket

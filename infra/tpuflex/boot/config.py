@@ -16,7 +16,6 @@ from tpuflex.boot.document import (
     ServingConfig,
     WeightsConfig,
 )
-from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.boot.places import (
     programs_prefix,
     weights_bucket,
@@ -24,7 +23,7 @@ from tpuflex.boot.places import (
     weights_prefix,
 )
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
-from tpuflex.catalog.weight_formats import allowed_patterns
+from tpuflex.catalog.weight_formats import MANIFEST_NAME, allowed_patterns
 from tpuflex.naming import PROGRAMS_KEY, Names, programs_key
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.serving import ServingFlags

@@ -23,8 +23,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from pulumi_plugin.printable import is_printable, printable
 from tpuflex.catalog.weight_formats import MANIFEST_NAME
 
-__all__ = ["MANIFEST_NAME"]
-
 #: Metadata of the manifest's object: the source, with its commit, that the weights came from.
 SOURCE_METADATA = "tpuflex-source"
 #: Bytes of a part: few enough that a stream which dies costs little, many enough that asking for
@@ -99,17 +97,8 @@ class Manifest(_Frozen):
 
     def to_json(self) -> str:
         """The document as stored in the bucket."""
-        files = (
-            FileEntry(file.path, file.size, file.crc32c, file.sha256, file.parts)
-            for file in self.files
-        )
-        return manifest_document(
-            files,
-            model=self.model,
-            revision=self.revision,
-            total_bytes=self.total_bytes,
-            part_bytes=self.part_bytes,
-        )
+        document = self.model_dump(mode="json", by_alias=True)
+        return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
     @model_validator(mode="after")
     def _has_its_parts(self) -> Manifest:
@@ -161,53 +150,6 @@ def manifest(files: Iterable[WeightsFile], *, model: str, revision: str) -> Mani
     )
 
 
-@dataclass(frozen=True, slots=True)
-class FileEntry:
-    """What a manifest says of one file.
-
-    Attributes:
-        path: path below the prefix, with forward slashes.
-        size: size in bytes.
-        crc32c: CRC32C as Cloud Storage writes it.
-        sha256: SHA-256 in hex.
-        parts: SHA-256 in hex of each part, where the file is longer than one.
-    """
-
-    path: str
-    size: int
-    crc32c: str
-    sha256: str
-    parts: tuple[str, ...] = ()
-
-
-def manifest_document(
-    files: Iterable[FileEntry],
-    *,
-    model: str,
-    revision: str,
-    total_bytes: int,
-    part_bytes: int,
-) -> str:
-    """The document as it is stored in the bucket.
-
-    Args:
-        files: every file, sorted by path.
-        model: name under which the model is served.
-        revision: names this set of weights.
-        total_bytes: sum of all sizes.
-        part_bytes: bytes of a part.
-    """
-    document: dict[str, Any] = {
-        "schema": 2,
-        "model": model,
-        "revision": revision,
-        "total_bytes": total_bytes,
-        "part_bytes": part_bytes,
-        "files": [_entry(file) for file in files],
-    }
-    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
-
-
 @dataclass(slots=True)
 class FileSums:
     """SHA-256 of a file and of its parts, as its bytes go by.
@@ -216,7 +158,6 @@ class FileSums:
         size: bytes so far.
     """
 
-    part_bytes: int = PART_BYTES
     size: int = 0
     _whole: Any = field(default_factory=hashlib.sha256)
     _parts: list[Any] = field(default_factory=list)
@@ -226,8 +167,8 @@ class FileSums:
         self._whole.update(block)
         view = memoryview(block)
         while view:
-            room = self.part_bytes - self.size % self.part_bytes
-            if room == self.part_bytes:
+            room = PART_BYTES - self.size % PART_BYTES
+            if room == PART_BYTES:
                 self._parts.append(hashlib.sha256())
             piece = view[:room]
             self._parts[-1].update(piece)
@@ -244,8 +185,3 @@ class FileSums:
         """SHA-256 in hex of each part; empty if there is only one."""
         several = len(self._parts) > 1
         return tuple(str(part.hexdigest()) for part in self._parts) if several else ()
-
-
-def _entry(file: FileEntry) -> dict[str, Any]:
-    fixed = {"path": file.path, "size": file.size, "crc32c": file.crc32c, "sha256": file.sha256}
-    return {**fixed, "parts": list(file.parts)} if file.parts else fixed

@@ -83,10 +83,10 @@ class Catalog:
         """The accelerator type called ``name``, or None."""
         return self.accelerators.get(name)
 
-    def nearest_accelerators(self, name: str, count: int = 3) -> tuple[str, ...]:
-        """The ``count`` names most like ``name``, best first; filled up with the first types."""
-        close = difflib.get_close_matches(name.lower(), self.accelerators, n=count, cutoff=0.5)
-        return tuple(dict.fromkeys((*close, *self.accelerators)))[:count]
+    def nearest_accelerators(self, name: str) -> tuple[str, ...]:
+        """The three names most like ``name``, best first; filled up with the first types."""
+        close = difflib.get_close_matches(name.lower(), self.accelerators, n=3, cutoff=0.5)
+        return tuple(dict.fromkeys((*close, *self.accelerators)))[:3]
 
     def zone(self, zone: str, generation: str) -> Zone | None:
         """What is known of ``generation`` on Flex-start in ``zone``, or None."""
@@ -102,15 +102,15 @@ class Catalog:
         ]
         return tuple(row.zone for row in sorted(accepting, key=lambda row: row.flex_start))
 
-    def nearest_zones(self, zone: str, count: int = 3) -> tuple[str, ...]:
+    def nearest_zones(self, zone: str) -> tuple[str, ...]:
         """Zones that ``zone`` may be a misspelling of, best first; may be empty."""
         known = dict.fromkeys(name for name, _ in self.zones)
         lowered = zone.lower().replace("_", "-")
-        return tuple(difflib.get_close_matches(lowered, known, n=count, cutoff=0.7))
+        return tuple(difflib.get_close_matches(lowered, known, n=3, cutoff=0.7))
 
-    def price(self, generation: str, region: str, kind: PriceKind = "flex_start") -> Price | None:
-        """The price row of ``generation`` in ``region``, or None where there is none."""
-        return self.prices.get((generation, region, kind))
+    def price(self, generation: str, region: str) -> Price | None:
+        """The Flex-start price of ``generation`` in ``region``, or None where no row has it."""
+        return self.prices.get((generation, region, "flex_start"))
 
     def model(self, name: str) -> Model | None:
         """The model called ``name``, or None; most models are not in the catalog.

@@ -146,7 +146,8 @@ _LINE = re.compile(r"(?P<sha256>[0-9a-f]{64}) [ *](?P<file>\S+)")
 _PROCESSORS = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64", "amd64": "amd64"}
 _INSTALL_S = 600
 _ANSWER_S = 60
-#: Where Pulumi has the archives of its plugins (the same file, ``getPulumiSource``).
+#: Where Pulumi has the archives of its plugins (``getPulumiSource`` in
+#: sdk/go/common/workspace/plugins.go).
 SOURCE = "https://get.pulumi.com/releases/plugins"
 
 

@@ -82,7 +82,6 @@ def await_settled(
     say: Callable[[str], None],
     *,
     apis: Iterable[GoogleApi] = APIS,
-    within: float = SETTLED_AFTER,
 ) -> bool:
     """Wait until those of ``apis`` that are enabled in ``project`` answer; enables none.
 
@@ -95,7 +94,6 @@ def await_settled(
         timing: clock and pauses.
         say: takes a line of progress.
         apis: what is needed.
-        within: seconds that the wait may take.
 
     Returns:
         Whether any of them did not answer at first.
@@ -111,7 +109,7 @@ def await_settled(
     except (AccessError, ApiError):
         return False
     settling = [api for api in silent if api.service in enabled]
-    return _await_answers(clients, project, settling, timing, say, within)
+    return _await_answers(clients, project, settling, timing, say, SETTLED_AFTER)
 
 
 def _missing(clients: Apis, project: str, apis: Collection[GoogleApi]) -> list[GoogleApi]:

@@ -19,8 +19,8 @@ VERSION_TITLE = "tpuflex_version_only"
 
 
 def version_title(owner: str) -> str:
-    """Title of that condition for hosts that run as an account which other endpoints may have, too:
-    each has a binding of its own by it, as :func:`tpuflex.inventory.library.reader_title` says.
+    """As :data:`VERSION_TITLE`, for hosts whose service account other endpoints may use, too: with
+    it each has a binding of its own, as :func:`tpuflex.inventory.library.reader_title` says.
 
     Args:
         owner: the endpoint's owner marker.

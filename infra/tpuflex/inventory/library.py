@@ -36,10 +36,10 @@ _BELOW = re.compile(
 
 
 def reader_title(owner: str) -> str:
-    """Title of that condition for hosts that run as an account which other endpoints may have, too.
+    """As :data:`READER_TITLE`, for hosts whose service account other endpoints may use, too.
 
-    Bindings of one role are one if their conditions are alike; by this title each endpoint has its
-    own, and the teardown of one leaves those of the others.
+    IAM merges bindings of one role whose conditions are equal. With this title each endpoint has a
+    binding of its own, and its teardown leaves those of the others.
 
     Args:
         owner: the endpoint's owner marker.

@@ -19,20 +19,18 @@ class Rate:
 
     Attributes:
         usd_per_hour: US dollars for one unit during one hour.
-        unit: what is paid for.
         source: where the price was read.
     """
 
     usd_per_hour: Decimal
-    unit: str
     source: Source
 
 
 def _storage(usd_per_hour: str, where: str, read: date) -> Rate:
-    return Rate(Decimal(usd_per_hour), "GiB of standard storage", Source(where=where, date=read))
+    return Rate(Decimal(usd_per_hour), Source(where=where, date=read))
 
 
-#: Standard storage in one region (https://cloud.google.com/storage/pricing).
+#: A GiB of standard storage in one region (https://cloud.google.com/storage/pricing).
 STORAGE: dict[str, Rate] = {
     "us-central1": _storage(
         "0.000027397", "https://cloud.google.com/storage/pricing, region Iowa", date(2026, 9, 20)
@@ -52,7 +50,6 @@ STORAGE: dict[str, Rate] = {
 #: A private DNS zone; `egress: google` has some, which lead Google's names to its private range.
 DNS_ZONE = Rate(
     Decimal("0.000273973"),
-    "private DNS zone",
     Source(where="https://cloud.google.com/dns/pricing", date=date(2026, 9, 20)),
 )
 
@@ -62,9 +59,9 @@ _NAT = Source(
     date=date(2026, 10, 16),
 )
 #: Cloud NAT for one virtual machine; what passes through it is $0.045 per GiB on top.
-NAT_PER_HOST = Rate(Decimal("0.0014"), "virtual machine behind NAT", _NAT)
+NAT_PER_HOST = Rate(Decimal("0.0014"), _NAT)
 #: An external address of the gateway; it needs at least one.
-NAT_ADDRESS = Rate(Decimal("0.005"), "external address of NAT", _NAT)
+NAT_ADDRESS = Rate(Decimal("0.005"), _NAT)
 
 
 @dataclass(frozen=True, slots=True)

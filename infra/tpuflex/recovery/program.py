@@ -6,9 +6,10 @@ queued resource's own create would adopt it; the gcp plugin's fails with 409, fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
+from uuid import uuid4
 
 from tpuflex.engine.state import (
     PROVIDER_TYPE,
@@ -50,12 +51,10 @@ class ProgramComparison:
 
     Args:
         context: what the recovery works with.
-        new_id: makes the id of a provider that has to be put into the state.
     """
 
-    def __init__(self, context: Context, new_id: Callable[[], str]) -> None:
+    def __init__(self, context: Context) -> None:
         self._context = context
-        self._new_id = new_id
         #: URNs that are not ours, or that their plugin did not find.
         self._skipped: set[str] = set()
 
@@ -126,7 +125,7 @@ class ProgramComparison:
         imported = [_entry(s, f.id) for s, f in existing if latest[s.urn] == f.id]
         earlier = [_earlier_entry(s, f.id) for s, f in existing if latest[s.urn] != f.id]
         deployment = context.stack.deployment()
-        frame = _frame([*earlier, *imported], creations, deployment, self._new_id)
+        frame = _frame([*earlier, *imported], creations, deployment)
         imported = [_with_provider(one, frame) for one in imported]
         earlier = [_with_provider(one, frame) for one in earlier]
         framed = adopted(deployment, [*frame.values(), *earlier])
@@ -172,7 +171,6 @@ def _frame(
     imported: Iterable[Stored],
     creations: Iterable[Step],
     deployment: Stored,
-    new_id: Callable[[], str],
 ) -> dict[str, Stored]:
     """Entries, by URN, for the components and providers that ``imported`` stand under and the
     state does not have."""
@@ -192,7 +190,7 @@ def _frame(
             entry["parent"] = step.parent
         if step.type.startswith(PROVIDER_TYPE):
             inputs = {**step.inputs}
-            entry |= {"custom": True, "id": new_id(), "inputs": inputs, "outputs": inputs}
+            entry |= {"custom": True, "id": str(uuid4()), "inputs": inputs, "outputs": inputs}
         made[urn] = entry
 
     for resource in imported:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,8 +59,7 @@ def recover(
     say: Callable[[str], None],
     *,
     timing: Timing,
-    new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
-    first: Callable[[Context, Callable[[], str]], None] | None = None,
+    first: Callable[[Context], None] | None = None,
 ) -> Recovery:
     """Settle everything that a killed run has left behind.
 
@@ -70,7 +68,6 @@ def recover(
         look: looks into the cloud.
         say: takes a line of progress.
         timing: clocks and pauses, for what is being deleted.
-        new_id: makes the id of a provider that has to be put into the state.
         first: what is done before: :class:`tpuflex.recovery.take_over.TakeOver`.
 
     Raises:
@@ -80,7 +77,7 @@ def recover(
     report = Recovery()
     context = Context(RememberedStack(stack), look, say, timing, report)
     if first is not None:
-        first(context, new_id)
+        first(context)
     _forget_doubles(context)
     creations: list[Stored] = []
     try:
@@ -89,7 +86,7 @@ def recover(
         report.unfinished = error
     _settle_pending(context, creations)
     try:
-        ProgramComparison(context, new_id).import_existing()
+        ProgramComparison(context).import_existing()
     except TpuflexError as error:
         report.unfinished = error
     return report

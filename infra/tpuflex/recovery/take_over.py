@@ -34,12 +34,11 @@ class TakeOver:
     find: FindTaken
     owner: str
 
-    def __call__(self, context: Context, new_id: Callable[[], str]) -> None:
+    def __call__(self, context: Context) -> None:
         """Give the state the id that the resources of the owner carry in the cloud.
 
         Args:
             context: what the recovery works with.
-            new_id: makes the id of a provider that has to be put into the state.
 
         Raises:
             EngineError: they carry several ids, or this state has made something with another one.
@@ -58,13 +57,13 @@ class TakeOver:
         if own:
             _replace(context, deployment, id_)
         else:
-            _import(context, steps, id_, new_id)
+            _import(context, steps, id_)
 
 
-def _import(context: Context, steps: Sequence[Step], id_: str, new_id: Callable[[], str]) -> None:
+def _import(context: Context, steps: Sequence[Step], id_: str) -> None:
     creations = [step for step in steps if step.operation == "create"]
     found = [(step, LookResult(Presence.OURS, id_)) for step in creations if step.type == STATE_ID]
-    ProgramComparison(context, new_id).import_found(found, creations)
+    ProgramComparison(context).import_found(found, creations)
 
 
 def _marks(deployment: Stored, id_: str) -> bool:

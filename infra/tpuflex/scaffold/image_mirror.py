@@ -35,12 +35,7 @@ def is_mirrored(image: str) -> bool:
     return f"/{_MIRROR}/" in image
 
 
-def mirror_command(zone: str, project: str = "") -> GcloudCommand:
-    """The command that makes the mirror, once for each project and region.
-
-    Args:
-        zone: a zone of the region.
-        project: the project; gcloud's own by default.
-    """
+def mirror_command(zone: str, project: str) -> GcloudCommand:
+    """The command that makes the mirror in ``project``, in the region of ``zone``."""
     location = region_of(zone)
     return create_mirror(_MIRROR, upstream="docker-hub", location=location, project=project)

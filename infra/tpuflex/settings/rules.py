@@ -222,7 +222,7 @@ def encryption_findings(draft: Draft) -> Iterator[Finding]:
     if draft.encryption is None or draft.slice is None:
         return
     location, regions = draft.encryption.location, draft.slice.regions
-    # A key with zones in several regions is refused with these (region_rules).
+    # A key with zones in several regions is refused with these (``region_findings``).
     if location and len(regions) == 1 and location != regions[0]:
         region = regions[0]
         yield Finding(

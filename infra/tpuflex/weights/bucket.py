@@ -7,13 +7,8 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
-from tpuflex.boot.manifest import (
-    MANIFEST_NAME,
-    MAX_MANIFEST_BYTES,
-    manifest_sha256,
-    read_manifest,
-)
-from tpuflex.catalog.weight_formats import allowed_patterns, fits
+from tpuflex.boot.manifest import MAX_MANIFEST_BYTES, manifest_sha256, read_manifest
+from tpuflex.catalog.weight_formats import MANIFEST_NAME, allowed_patterns, fits
 from tpuflex.errors import NotFoundError, WeightsError
 from tpuflex.google.storage_client import storage_bucket
 from tpuflex.planning.model_files import (

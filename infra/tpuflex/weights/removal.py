@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
-from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.boot.places import weights_prefix
+from tpuflex.catalog.weight_formats import MANIFEST_NAME
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
 from tpuflex.stack.progress import agree, require_consent
 from tpuflex.weights.model import in_threads

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.boot.places import weights_prefix
+from tpuflex.catalog.weight_formats import MANIFEST_NAME
 from tpuflex.errors import AlreadyExistsError, ConflictError, NotFoundError
 from tpuflex.google.existing_bucket import read_existing_bucket, require_pushable
 from tpuflex.inventory.library import list_library, read_library_bucket

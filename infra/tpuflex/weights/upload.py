@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from tpuflex.boot.manifest import MANIFEST_NAME, SOURCE_METADATA, Manifest
+from tpuflex.boot.manifest import SOURCE_METADATA, Manifest
+from tpuflex.catalog.weight_formats import MANIFEST_NAME
 from tpuflex.errors import ConflictError, WeightsError
 from tpuflex.weights.storage_errors import translated
 from tpuflex.weights.stored_set import (
@@ -108,7 +109,7 @@ class Upload:
                 wanted.to_json(),
                 content_type="application/json",
                 checksum="crc32c",
-                # begin() has deleted the old one: any that is there now is another push's.
+                # Ours was deleted before: one that is there now was written by another push.
                 if_generation_match=0,
                 timeout=TIMEOUT,
             )
