@@ -14,14 +14,11 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.manifest import SOURCE_METADATA, Manifest, WeightsFile
 from tpuflex.catalog.weight_formats import MANIFEST_NAME
-from tpuflex.errors import (
-    ConflictError,
-)
+from tpuflex.errors import ConflictError
 from tpuflex.planning.model_files import WeightsProblem
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]
-
 
 #: Seconds to connect to Cloud Storage, and to wait for its next bytes.
 TIMEOUT = (10.0, 120.0)
@@ -118,7 +115,8 @@ class SetObjects:
         )
 
     def is_part_of_push(self, blob: Blob) -> bool:
-        """Whether a push has written ``blob``."""
+        """Whether a push has written ``blob``: in a bucket that tpuflex has made nobody else
+        writes, in the user's own it is marked."""
         return not self.others or was_pushed(blob)
 
 

@@ -109,7 +109,7 @@ class Upload:
                 wanted.to_json(),
                 content_type="application/json",
                 checksum="crc32c",
-                # Ours was deleted before: one that is there now was written by another push.
+                # begin() has deleted the old one: any that is there now is another push's.
                 if_generation_match=0,
                 timeout=TIMEOUT,
             )
