@@ -51,6 +51,7 @@ def hosts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, obj
             "key": f"n{suffix}",
             "node": f"projects/p/locations/{zone}/nodes/n",
             "worker": 0,
+            "root": str(tmp_path / f"n{suffix}"),
             "serial_log": str(tmp_path / f"n{suffix}.log"),
         }
         for suffix, zone in (("", "us-east5-b"), (".us-east5-a", "us-east5-a"))
@@ -97,10 +98,13 @@ SSH = "alpha compute tpus tpu-vm ssh n --zone=us-east5-a --project=p --tunnel-th
 def test_the_log_of_an_emulated_host(
     tmp_path: Path, invocation: Invocation, stack: Stack, capsys: Captured
 ) -> None:
-    """The end of the host's serial log, where the embedded cloud says that it is, made printable;
-    the directory need not have the node's name."""
+    """The end of the host's log, in the file that it has on Google, to which the watch writes, too;
+    made printable. The directory need not have the node's name."""
     (tmp_path / "n.log").write_text("of another zone\n")
-    (tmp_path / "n.us-east5-a.log").write_text("one\ntwo\n\x1b[2Jthree\n")
+    (tmp_path / "n.us-east5-a.log").write_text("serial\n")
+    log = tmp_path / "n.us-east5-a/var/log/tpuflex/startup.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("one\ntwo\n\x1b[2Jthree\n")
 
     run_logs(invocation, Connection(stack, {}), Part(2), follow=False)
 
@@ -108,6 +112,18 @@ def test_the_log_of_an_emulated_host(
     assert shown.startswith("two\n")
     assert shown.endswith("three\n")
     assert "\x1b" not in shown
+
+
+@pytest.mark.usefixtures("hosts")
+def test_the_log_of_an_emulated_host_that_just_boots(
+    tmp_path: Path, invocation: Invocation, stack: Stack, capsys: Captured
+) -> None:
+    """Before there is such a file, the end of its serial log."""
+    (tmp_path / "n.us-east5-a.log").write_text("one\n")
+
+    run_logs(invocation, Connection(stack, {}), Part(2), follow=False)
+
+    assert capsys.readouterr().out == "one\n"
 
 
 @pytest.mark.usefixtures("hosts")

@@ -78,7 +78,10 @@ def test_speed() -> None:
 @pytest.mark.parametrize(
     ("hosts", "expected"),
     [
-        ([{"node": NODE, "worker": 0, "serial_log": "/h/n.us-east5-a/serial.log"}], "/h/n."),
+        (
+            [{"node": NODE, "worker": 0, "root": "/h/n/root", "serial_log": "/h/n/serial.log"}],
+            "/h/n/",
+        ),
         ([{"node": NODE, "stub": True}], "`tpuflex logs`"),
         ([], "`tpuflex logs`"),
     ],

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from tpuflex.advice import Advice
 from tpuflex.errors import AccessError, ApiError, NotFoundError
-from tpuflex.gcloud_commands import host_log
+from tpuflex.gcloud_commands import HOST_LOG, host_log
 from tpuflex.google.cloud_logging import LOG, RETENTION_DAYS, BootEntry, boot_entries, last_boot
 from tpuflex.operate.endpoint_connection import (
     host_status,
@@ -195,12 +195,16 @@ def _file(cloud: Connection, path: Path, part: Part, show: Show, *, follow: bool
 
 
 def emulated_log(cloud: Connection, node: str) -> Path | None:
-    """The serial log of the first emulated host of ``node`` (full name); None if none runs, or one
-    that writes no log."""
+    """The log of the first emulated host of ``node`` (full name): its file :data:`HOST_LOG`, or its
+    serial log before that is there. None if no host runs, or one that writes no log."""
     hosts = Daemon(cloud.stack.project.home).call("GET", "hosts")["hosts"]
     logged = [host for host in hosts if host["node"] == node and "serial_log" in host]
     first = min(logged, key=lambda host: int(host["worker"]), default=None)
-    return None if first is None else Path(first["serial_log"])
+    if first is None:
+        return None
+    # The watch, which outlives the startup script, writes to the first one alone.
+    log = Path(first["root"]) / HOST_LOG.lstrip("/")
+    return log if log.exists() else Path(first["serial_log"])
 
 
 def _not_running(node: str) -> NotFoundError:
