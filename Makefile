@@ -27,22 +27,42 @@ ACCEPTANCE_TOOLS = $(if $(AREA),$(TOOLS_$(AREA)),$(TOOLS_policy) $(TOOLS_startup
 PYTEST = $(BIN)/python -P tests/run.py $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 WORKERS ?= 3
 
-.PHONY: demo test acceptance engine image ranges site lint workflows types format docs reliability recording prove-on-google contract clean setup lock audit
+.PHONY: help demo test quick affected goldens acceptance engine image ranges site lint workflows types format docs reliability recording prove-on-google contract clean setup lock audit
 
-setup: $(STAMP)
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(STAMP)
+setup: $(STAMP) ## Set up .venv; every other target does so, too
+
+demo: $(STAMP) ## Bring a small stack up, ask it a question, take it down
 	@$(BIN)/tpuflex demo
 
 # Every behaviour once, at the cheapest level, and one endpoint with the real vLLM; or a part of it:
 # ARGS="tests/cli -k plan". pytest's own options are fine, too.
-test: $(STAMP)
+test: $(STAMP) ## Every behaviour once: under 10 minutes; a part: ARGS="tests/cli -k plan"
 	@$(MAKE) --no-print-directory --jobs=2 engine image
 	@$(PYTEST) $(ARGS)
 
+# What to run while you work: lint, types, and the tests of what changed since BASE, as far as they
+# run neither the engine nor vLLM.
+BASE ?= main
+CHEAP = -m "not engine and not vllm and not gcloud"
+quick: $(STAMP) ## Lint, types, and the tests of what changed since BASE=main: under 2 minutes
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
+	@$(MAKE) --no-print-directory --jobs=2 types affected
+affected: $(STAMP)
+	@files=$$($(BIN)/python -P tests/affected.py $(BASE)) && $(PYTEST) --quiet $(CHEAP) tests/unit/test_layers.py $$files $(ARGS)
+
+# Every text in tests/goldens that a cheap test holds; those of `make acceptance` are written by
+# TPUFLEX_REWRITE_GOLDENS=1 make acceptance AREA=….
+GOLDEN_TESTS = $$(grep --recursive --files-with-matches --include='*.py' golden_texts tests --exclude-dir=acceptance --exclude-dir=goldens)
+goldens: $(STAMP) ## Write the texts of tests/goldens again, and show what differs
+	@TPUFLEX_REWRITE_GOLDENS=1 $(PYTEST) --quiet $(CHEAP) $(or $(ARGS),$(GOLDEN_TESTS)); ended=$$?; \
+		git --no-pager diff --stat -p -- tests/goldens ':!*.py'; exit $$ended
+
 # What only whole lives of stacks can tell, which is dear: of one AREA, or all of it, as every night.
 # LIST=1 says what there is and what it costs.
-acceptance: $(if $(LIST),,$(STAMP) $(ACCEPTANCE_TOOLS))
+acceptance: $(if $(LIST),,$(STAMP) $(ACCEPTANCE_TOOLS)) ## Whole lives of stacks, of one AREA or all; LIST=1 lists the areas
 ifdef LIST
 	@cat tests/acceptance/README.md
 else
@@ -51,15 +71,15 @@ else
 endif
 
 # What tests run beside tpuflex: one is compiled while the other is downloaded.
-engine: $(STAMP)
+engine: $(STAMP) ## Build the Pulumi engine that tests run
 	@$(BIN)/tpuflex engine --install
-image: $(STAMP)
+image: $(STAMP) ## Install the vLLM for CPU that tests run
 	@$(BIN)/tpuflex emulator image
 
 # The tests that meet Pulumi's SDK, on the lowest versions that pyproject.toml allows; `make test`
 # runs on the newest that the registry had at the last `make lock ARGS=--upgrade`.
 RANGED = tests/components tests/provider tests/pulumi_plugin
-ranges: $(STAMP) $(CHECKS)/lowest/.ready
+ranges: $(STAMP) $(CHECKS)/lowest/.ready ## Test on the lowest versions of Pulumi's SDK
 	@$(BIN)/tpuflex engine --install
 	@$(CHECKS)/lowest/bin/pip install --quiet --no-index --no-deps --no-build-isolation --editable .
 	@$(CHECKS)/lowest/bin/python -P -m pytest -m "not engine" $(RANGED) $(ARGS)
@@ -67,7 +87,7 @@ ranges: $(STAMP) $(CHECKS)/lowest/.ready
 
 # The site of docs/, in .tpuflex/site: a link to nowhere fails it. SITE_REPOSITORY is the address of
 # the repository, to which links to other files of the project then lead.
-site: $(STAMP) $(CHECKS)/site/.ready
+site: $(STAMP) $(CHECKS)/site/.ready ## Build the site of docs/, and check its links
 	@NO_MKDOCS_2_WARNING=1 $(CHECKS)/site/bin/mkdocs build --quiet --strict
 	@TPUFLEX_SITE=.tpuflex/site $(BIN)/pytest --quiet tests/docs/test_site.py
 
@@ -78,7 +98,7 @@ $(CHECKS)/%/.ready: requirements/%.lock | $(STAMP)
 	@$(INSTALL) $(@D)/bin/python $<
 	@touch $@
 
-lint: $(STAMP)
+lint: $(STAMP) ## ruff, shellcheck, bandit, zizmor
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/shellcheck --severity=style $(SHELL_FILES)
@@ -88,30 +108,29 @@ lint: $(STAMP)
 # Checks the workflows' own language and their scripts; needs Go, and the network for its sources.
 ACTIONLINT = GOTOOLCHAIN=local $(BIN)/go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 WORKFLOWS = .github/workflows/*.yml tests/goldens/ci/*.yml
-workflows: $(STAMP)
+workflows: $(STAMP) ## Check the workflows of GitHub; needs Go
 	@$(INSTALL) $(BIN)/python $(GO_LOCK)
 	@$(ACTIONLINT) -shellcheck $(BIN)/shellcheck $(WORKFLOWS)
 	@$(BIN)/zizmor --quiet --offline --persona pedantic .github $(WORKFLOWS)
 
-types: $(STAMP)
+types: $(STAMP) ## mypy --strict
 	@$(BIN)/mypy
 
-format: $(STAMP)
+format: $(STAMP) ## Format, and mend what ruff can
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-docs: $(STAMP)
+docs: $(STAMP) ## Write the reference pages again
 	@PYTHONPATH=. $(BIN)/python -P -m tools.docs.generate
 
-# Measures reliability figures, and prints rows for docs/reliability.md: ARGS="--budget 6m --figures 1,3"
-reliability: $(STAMP)
+reliability: $(STAMP) ## Measure figures of docs/reliability.md: ARGS="--budget 6m --figures 1,3"
 	@$(BIN)/tpuflex engine --install
 	@PYTHONPATH=benchmarks $(BIN)/python -P tests/run.py $(BIN)/python -P -m reliability.run $(ARGS)
 
 # Records a run on the embedded cloud as the pictures of the README: one to two minutes where the
 # engine and vLLM are installed. ARGS=--render draws the last recording again.
 RECORDING = .tpuflex/recording
-recording: $(STAMP) $(RECORDING)/env/.ready
+recording: $(STAMP) $(RECORDING)/env/.ready ## Record a run as the pictures of the README
 	@$(BIN)/tpuflex engine --install
 	@PYTHONPATH=benchmarks $(RECORDING)/env/bin/python -P -m recording.run $(ARGS)
 
@@ -128,18 +147,18 @@ $(RECORDING)/env/.ready: requirements/recording.lock | $(STAMP)
 TIER ?= run
 PROOF = --project "$(PROJECT)" --zone "$(ZONE)" --tier "$(TIER)" $(if $(CAP_USD),--cap-usd "$(CAP_USD)") \
 	$(if $(WEIGHTS),--weights "$(WEIGHTS)") $(if $(GIVE_UP_AFTER),--give-up-after "$(GIVE_UP_AFTER)") $(ARGS)
-prove-on-google: $(STAMP)
+prove-on-google: $(STAMP) ## Prove on Google what only it can show: PROJECT=… ZONE=… CAP_USD=…
 	@if [ "$(TIER)" = run ]; then $(BIN)/tpuflex engine --install; fi
 	@PYTHONPATH=benchmarks $(BIN)/python -P -m proof.run $(PROOF)
 
 # Holds the embedded cloud to what was recorded of Google and of Google's provider.
-contract: $(STAMP)
+contract: $(STAMP) ## Hold the embedded cloud to what was recorded of Google
 	@$(PYTEST) tests/embedded_cloud/core/test_contract.py tests/embedded_cloud/gcp_plugin/test_published_plugin.py \
 		tests/proof/test_contract.py $(ARGS)
 
 # Writes the locks anew after a change of pyproject.toml. Versions stay as they are, except with
 # ARGS=--upgrade, or ARGS="--upgrade-package rich".
-lock: $(STAMP)
+lock: $(STAMP) ## Lock dependencies again; newer ones: ARGS=--upgrade
 	@$(INSTALL) $(BIN)/python requirements/maintenance.lock
 	@$(BIN)/python requirements/lock.py $(ARGS)
 
@@ -149,13 +168,13 @@ GO_LOCK = infra/tpuflex/engine/lock/go.lock
 # Not the lowest versions of all: what is known of them is why there are newer ones.
 AUDITED = $(filter-out requirements/lowest.lock,$(wildcard requirements/*.lock)) $(GO_LOCK) infra/embedded_cloud/machines/vllm_cpu.lock
 GOVULNCHECK = GOTOOLCHAIN=local $(CURDIR)/$(BIN)/go run golang.org/x/vuln/cmd/govulncheck@v1.9.0
-audit: $(STAMP)
+audit: $(STAMP) ## Ask for known vulnerabilities of what is locked
 	@$(INSTALL) $(BIN)/python requirements/maintenance.lock
 	@$(INSTALL) $(BIN)/python $(GO_LOCK)
 	@$(BIN)/pip-audit --strict --disable-pip --require-hashes $(addprefix --requirement ,$(AUDITED))
 	@cd infra/tpuflex/engine/lock && $(GOVULNCHECK) github.com/pulumi/pulumi/pkg/v3/cmd/pulumi
 
-clean:
+clean: ## Stop the embedded cloud; remove .venv, .tpuflex and caches
 	@if [ -x $(BIN)/tpuflex ]; then $(BIN)/tpuflex emulator stop || true; fi
 	rm -rf .venv .tpuflex .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
