@@ -32,7 +32,7 @@ the class, which does not get through the engine (:mod:`tpuflex.codes`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import ClassVar
 
 from pulumi_plugin.printable import printable
@@ -96,6 +96,21 @@ class UsageError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Position:
+    """Where a key stands.
+
+    Attributes:
+        line: its line, from 1.
+        column: its column, from 1.
+        file: name of the file; empty for the stack file.
+    """
+
+    line: int
+    column: int
+    file: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One problem in a stack file.
 
@@ -103,20 +118,41 @@ class Finding:
         key: the full configuration key, such as ``tpuflex:slice.max_run_duration``.
         problem: what is wrong, with the value.
         remedy: what to write instead.
+        position: where the key stands, or the section that it is missing from; None if no file is
+            known to have it.
     """
 
     key: str
     problem: str
     remedy: str = ""
+    position: Position | None = None
 
     def __str__(self) -> str:
+        where = self.position
+        if where is None:
+            return self._sentence("")
+        # A key of catalog.yaml begins with the file's name.
+        file = "" if self.key.startswith(where.file) else f"{where.file}, "
+        return self._sentence(f" ({file}line {where.line})")
+
+    @property
+    def without_position(self) -> str:
+        """The problem in a line that begins with its position."""
+        return self._sentence("")
+
+    def _sentence(self, place: str) -> str:
         remedy = f" {self.remedy}" if self.remedy else ""
         # A key of the file may hold line breaks, and would pass for a message of ours.
-        return printable(f"{self.key}: {self.problem}.{remedy}")
+        return printable(f"{self.key}: {self.problem}{place}.{remedy}")
 
-    def to_json(self) -> dict[str, str]:
-        """The problem in a JSON document."""
-        return {"key": self.key, "problem": self.problem, "remedy": self.remedy}
+    def to_json(self) -> dict[str, object]:
+        """The problem in a JSON document, with its position where that is known."""
+        said: dict[str, object] = {
+            "key": self.key,
+            "problem": self.problem,
+            "remedy": self.remedy,
+        }
+        return said if self.position is None else {**said, **asdict(self.position)}
 
 
 class SettingsError(TpuflexError):

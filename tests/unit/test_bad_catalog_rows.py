@@ -57,7 +57,7 @@ REST = 'flex_start_api: true, source: {where: seen, date: "2026-11-02"}}\n'
         ),
         (
             f"{ROW} hbm_gb_per_chip: 32, flex_start_api: true}}\n",
-            'catalog.yaml:accelerators[0].source: is missing in the row of "v6e-2". '
+            'catalog.yaml:accelerators[0].source: is missing in the row of "v6e-2" (line 2). '
             "Write source here. Where the row comes from.",
         ),
         (
@@ -77,7 +77,7 @@ REST = 'flex_start_api: true, source: {where: seen, date: "2026-11-02"}}\n'
         ),
         (
             CATALOG_FILE + CATALOG_FILE.partition("prices:\n")[2],
-            "catalog.yaml:prices[1]: a row for v6e us-east5 flex_start stands above (line 2). "
+            "catalog.yaml:prices[1]: a row for v6e us-east5 flex_start stands above (line 8). "
             "Remove one of them.",
         ),
         (
@@ -100,7 +100,7 @@ REST = 'flex_start_api: true, source: {where: seen, date: "2026-11-02"}}\n'
         ),
         (
             "zones: []\nzones: []\n",
-            "catalog.yaml:zones: is written twice (lines 1 and 2). Remove one of them.",
+            "catalog.yaml:zones: is written twice, first in line 1 (line 2). Remove one of them.",
         ),
         (
             "models:\n - [\n",

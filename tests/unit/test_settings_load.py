@@ -146,12 +146,48 @@ def test_flags_that_vllm_does_not_have(flag: str, remedy: str) -> None:
     assert remedy in finding.remedy
 
 
-def test_an_empty_file_says_what_to_write(tmp_path: Path) -> None:
-    """Each required section is named with its content."""
-    lines = refused(write(tmp_path, ""))
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "",
+            "Pulumi.prod.yaml: is empty. Delete the file, and let"
+            " `tpuflex init --stack prod` write it.",
+        ),
+        (
+            "# nothing yet\nconfig:\n",
+            "config: is empty (line 2). Delete the file, and let"
+            " `tpuflex init --stack prod` write it.",
+        ),
+        (
+            GOOD.replace("config:", "confg:"),
+            "confg: unknown key (line 2). Did you mean config?",
+        ),
+    ],
+)
+def test_a_file_without_settings_says_so_once(tmp_path: Path, text: str, expected: str) -> None:
+    """An empty file, and one whose settings stand below a misspelt key, have one problem."""
+    assert refused(write(tmp_path, text)) == ["Pulumi.prod.yaml has 1 problem:", expected]
 
-    assert lines[0] == "Pulumi.prod.yaml has 5 problems:"
-    assert lines[1].startswith("tpuflex:cloud: is missing. Write tpuflex:cloud.")
+
+def test_flags_are_taken_with_dashes(tmp_path: Path) -> None:
+    """vLLM's command line writes max-model-len; both ways are one setting, and a finding about it
+    has its line. Written in both ways it is refused."""
+    flags = "    flags:\n      max-model-len: 4096\n      enable_prefix_caching: true\n"
+    loaded = load_stack_file(write(tmp_path, GOOD + flags)).settings.serving.flags
+    assert (loaded.max_model_len, loaded.enable_prefix_caching) == (4096, True)
+
+    twice = refused(write(tmp_path, GOOD + flags + "      max_model_len: 4096\n"))
+    wrong = refused(write(tmp_path, GOOD + flags.replace("4096", "many")))
+    unknown = refused(write(tmp_path, GOOD + flags.replace("max-model-len", "max-model-lenght")))
+
+    assert twice[1:] == [
+        "tpuflex:serving.flags.max-model-len: is max_model_len written again (line 17)."
+        " Remove one of them."
+    ]
+    assert wrong[1].startswith('tpuflex:serving.flags.max_model_len: "many" is not a whole number')
+    assert "(line 17)" in wrong[1]
+    assert unknown[1].endswith("unknown key (line 17). Did you mean max_model_len?")
 
 
 @pytest.mark.parametrize(
@@ -163,7 +199,7 @@ def test_an_empty_file_says_what_to_write(tmp_path: Path) -> None:
         ("config: 3", "is not a section"),
         ("tpuflex:cloud: google", "stands outside of config"),
         ("config:\n  3: x", "3 cannot be a key"),
-        (GOOD + "  tpuflex:cloud: google\n", "is written twice (lines 4 and 16)"),
+        (GOOD + "  tpuflex:cloud: google\n", "is written twice, first in line 4 (line 16)"),
         (GOOD + "  tpuflex:network: &a\n    allowed_cidrs: *a\n", "contains itself"),
         (GOOD + "  other:x: !!bool maybe\n", "holds a value that cannot be read"),
         (GOOD + "  other:x: 1" + ":1" * 9999 + ".5\n", "holds a value that cannot be read"),

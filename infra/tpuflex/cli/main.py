@@ -39,6 +39,10 @@ COMMANDS = {
         "project.command",
         "Make a new project, or a new stack in this one, by questions or options.",
     ),
+    "validate": (
+        "plan.command",
+        "Check stack files, and print each finding with file, line and column.",
+    ),
     "recommend": (
         "plan.command",
         "Rank chips for a model and a load, with price, limits and evidence.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from embedded_cloud.daemon import missing_packages
@@ -220,7 +220,7 @@ def _with_origin(finding: Finding, origins: Mapping[str, str]) -> Finding:
     origin = origins.get(finding.key.removeprefix("tpuflex:"))
     if origin is None:
         return finding
-    return Finding(f"{finding.key} (from {origin})", finding.problem, finding.remedy)
+    return replace(finding, key=f"{finding.key} (from {origin})")
 
 
 def _write(

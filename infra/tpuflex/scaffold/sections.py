@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tpuflex.settings.serving import flag_name
+
 #: Sections whose own keys may hold dots: what follows is one key.
-_NAMES_FOLLOW = ("serving.env", "serving.flags")
+_FLAGS = "serving.flags"
+_NAMES_FOLLOW = ("serving.env", _FLAGS)
 
 
 def put(sections: dict[str, Any], key: str, value: object) -> None:
@@ -35,5 +38,6 @@ def value_at(sections: Mapping[str, Any], key: str) -> object:
 def _parts(key: str) -> list[str]:
     for section in _NAMES_FOLLOW:
         if key.startswith(f"{section}."):
-            return [*section.split("."), key[len(section) + 1 :]]
+            name = key[len(section) + 1 :]
+            return [*section.split("."), flag_name(name) if section == _FLAGS else name]
     return key.split(".")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 
 from pydantic import TypeAdapter, ValidationError
@@ -101,7 +102,7 @@ def _named(
     name = " ".join(str(given[part]) for part in identity if isinstance(given.get(part), str))
     for finding in findings:
         problem = f"{finding.problem} in the row of {shown(name)}" if name else finding.problem
-        yield Finding(finding.key, problem, finding.remedy)
+        yield replace(finding, problem=problem)
 
 
 @cache

@@ -108,8 +108,9 @@ def in_order(findings: Iterable[Finding]) -> list[Finding]:
 def did_you_mean(name: str, known: list[str], prefix: str = "") -> str:
     """A remedy for the unknown key ``name``: the known key that starts with it, the nearest one,
     or all of them."""
-    begun = [item for item in known if len(name) >= 3 and item.startswith(f"{name.lower()}_")]
-    close = begun or difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.75)
+    typed = name.lower().replace("-", "_")
+    begun = [item for item in known if len(name) >= 3 and item.startswith(f"{typed}_")]
+    close = begun or difflib.get_close_matches(typed, known, n=1, cutoff=0.75)
     if close:
         return f"Did you mean {prefix}{close[0]}?"
     if len(known) > 8:

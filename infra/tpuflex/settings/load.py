@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from tpuflex.catalog import USER_FILE
 from tpuflex.catalog.catalog import Catalog, builtin
 from tpuflex.catalog.rows import CatalogRows
-from tpuflex.errors import Finding, NotFoundError, SettingsError
+from tpuflex.errors import Finding, NotFoundError, Position, SettingsError
 from tpuflex.settings.catalog_rows import read_rows
 from tpuflex.settings.findings import (
     MISSING,
@@ -33,15 +34,16 @@ from tpuflex.settings.findings import (
 from tpuflex.settings.model import NAMESPACE, Draft, ModelSettings, StackSettings
 from tpuflex.settings.opened import OpenedConfig, names_environments, refuse_environments
 from tpuflex.settings.plain import JsonValue, make_plain
-from tpuflex.settings.project_config import PROJECT_FILE, ProjectConfig, section
+from tpuflex.settings.project_config import ProjectConfig, section
 from tpuflex.settings.read import (
     catalog_rows,
     project_directory,
     read_document,
     read_project_config,
-    with_line,
+    with_position,
 )
 from tpuflex.settings.rules import check_draft
+from tpuflex.settings.serving import FLAGS_KEY, flag_name
 from tpuflex.settings.slice import Lookup
 from tpuflex.settings.stack_document import (
     config_of,
@@ -94,12 +96,21 @@ class _Written:
     Attributes:
         sections: what it has of tpuflex, without the namespace.
         findings: what is wrong with how it is written.
-        place: ``finding`` with the line of its key.
+        positions: where its keys stand.
     """
 
     sections: Mapping[str, object]
     findings: list[Finding]
-    place: Callable[[Finding], Finding]
+    positions: Mapping[str, Position]
+
+    def placed(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        """``findings`` with their positions; those of catalog.yaml have theirs."""
+        return tuple(with_position(each, self.positions) for each in findings)
+
+
+def is_stack_file(path: Path) -> bool:
+    """Whether ``path`` has the name of a stack file."""
+    return _STACK_FILE.fullmatch(path.name) is not None
 
 
 def load_stack_file(
@@ -142,7 +153,9 @@ def load_stack_file(
         if findings and not sections:
             # The keys stand in the wrong place: reporting each of them as missing is no help.
             raise SettingsError(source, tuple(findings))
-        if document.value not in (None, {"config": None}, {"config": {}}) and not sections:
+        if not sections and document.value in (None, {}, {"config": None}, {"config": {}}):
+            raise SettingsError(source, written.placed((_empty(path, document.value),)))
+        if not sections:
             raise NotFoundError(
                 f"{source} is not a stack file of tpuflex: it has no key that begins with"
                 f" {NAMESPACE}",
@@ -158,13 +171,13 @@ def load_stack_file(
             files=files,
         )
     except SettingsError as error:
-        raise SettingsError(source, tuple(map(written.place, error.findings))) from None
+        raise SettingsError(source, written.placed(error.findings)) from None
     stack = match.group(1) if match else path.stem
     return LoadedStack(
         settings,
         stack,
         path,
-        tuple(map(written.place, set_aside)),
+        written.placed(set_aside),
         opened=names_environments(document.value),
         secrets_provider=secrets_provider_of(document.value),
     )
@@ -192,14 +205,12 @@ def _written(
     if deploying:
         findings += ignored_keys(everything, sections)
 
-    def place(finding: Finding) -> Finding:
-        if finding.key.startswith(f"{USER_FILE}:"):
-            return finding  # it has its line
-        if section(finding.key) in {section(key) for key in project.lines}:
-            return with_line(finding, project.lines, f"{PROJECT_FILE}, ")
-        return with_line(finding, document.lines)
-
-    return _Written(sections, findings, place)
+    positions = {**document.positions, **project.positions}
+    # Findings name a setting as it is read.
+    for key in [key for key in positions if key.startswith(f"{FLAGS_KEY}.")]:
+        known = f"{FLAGS_KEY}.{flag_name(key.removeprefix(f'{FLAGS_KEY}.'))}"
+        positions.setdefault(known, positions[key])
+    return _Written(sections, findings, positions)
 
 
 def load_pulumi_config(
@@ -273,10 +284,11 @@ def _parse(
         files: as for :func:`parse`."""
     plain, not_plain = make_plain(mapping, NAMESPACE)
     sections = plain if isinstance(plain, dict) else {}
+    sections, twice = _with_known_flags(sections)
     refused = {section(finding.key).removeprefix(NAMESPACE) for finding in not_plain}
     own = sections.get("catalog") if "catalog" not in refused else None
     catalog, in_catalog = _catalog(own, shared[0])
-    findings = [*earlier, *shared[1], *not_plain, *in_catalog]
+    findings = [*earlier, *shared[1], *not_plain, *in_catalog, *twice]
     told = {section(finding.key) for finding in earlier}
     deploying = set_aside is None
     if set_aside is not None:
@@ -315,6 +327,25 @@ def _parse(
     return StackSettings.model_validate(values).by_files(checkpoint)
 
 
+def _with_known_flags(
+    sections: dict[str, JsonValue],
+) -> tuple[dict[str, JsonValue], list[Finding]]:
+    """``sections`` with the settings of ``serving.flags`` by their names: vLLM's command line has
+    dashes in them, as in max-model-len. And what is written in both ways."""
+    serving = sections.get("serving")
+    flags = serving.get("flags") if isinstance(serving, dict) else None
+    if not isinstance(serving, dict) or not isinstance(flags, dict):
+        return sections, []
+    known = {name: flag_name(name) for name in flags}
+    findings = [
+        Finding(f"{FLAGS_KEY}.{name}", f"is {known[name]} written again", "Remove one of them.")
+        for name in flags
+        if known[name] != name and known[name] in flags
+    ]
+    named: dict[str, JsonValue] = {known[name]: value for name, value in flags.items()}
+    return {**sections, "serving": {**serving, "flags": named}}, findings
+
+
 def _catalog(section: JsonValue, shared: CatalogRows) -> tuple[Catalog, list[Finding]]:
     """The catalog that the other sections are checked with: the stack's rows win."""
     rows, findings = read_rows(section, f"{NAMESPACE}catalog")
@@ -345,6 +376,14 @@ def _section(
 def _adapter(name: str) -> TypeAdapter[object]:
     # The field's own constraints, such as a pattern, come with its type.
     return TypeAdapter(StackSettings.model_fields[name].rebuild_annotation())
+
+
+def _empty(path: Path, value: object) -> Finding:
+    """What to say of a file without a key."""
+    match = _STACK_FILE.fullmatch(path.name)
+    stack = shlex.quote(match[1]) if match else "NAME"
+    remedy = f"Delete the file, and let `tpuflex init --stack {stack}` write it."
+    return Finding("config" if value else path.name, "is empty", remedy)
 
 
 def _no_such_stack(path: Path) -> NotFoundError:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from tpuflex.errors import Finding
+from tpuflex.errors import Finding, Position
 from tpuflex.settings.model import NAMESPACE
 from tpuflex.settings.plain import SECURE_REMEDY
 from tpuflex.settings.stack_document import GCP_NAMESPACE
@@ -32,12 +32,12 @@ class ProjectConfig:
     Attributes:
         values: by full key, such as ``tpuflex:slice``.
         findings: what is wrong.
-        lines: line number of each key, by its dotted path as in a stack file.
+        positions: where each key stands, by its dotted path as in a stack file.
     """
 
     values: Mapping[str, object] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
-    lines: Mapping[str, int] = field(default_factory=dict)
+    positions: Mapping[str, Position] = field(default_factory=dict)
 
     def sections(self) -> dict[str, object]:
         """The values of tpuflex, without its namespace."""
@@ -52,8 +52,8 @@ class ProjectConfig:
         own = {*keys}
         values = {key: value for key, value in self.values.items() if key not in own}
         findings = tuple(one for one in self.findings if one.key not in own)
-        lines = {key: line for key, line in self.lines.items() if section(key) not in own}
-        return ProjectConfig(values, findings, lines)
+        positions = {key: at for key, at in self.positions.items() if section(key) not in own}
+        return ProjectConfig(values, findings, positions)
 
 
 def section(key: str) -> str:
@@ -69,14 +69,14 @@ def project_config(document: Document) -> ProjectConfig:
         return ProjectConfig()
     values: dict[str, object] = {}
     findings: list[Finding] = []
-    lines: dict[str, int] = {}
+    positions: dict[str, Position] = {}
     for written, declared in config.items():
         if not isinstance(written, str):
             continue  # the engine reads no such file
         key = written if ":" in written else f"{top.get('name')}:{written}"
         if not key.startswith((NAMESPACE, GCP_NAMESPACE)):
             continue
-        lines |= _lines(document.lines, written, key)
+        positions |= _positions(document.positions, written, key)
         wrong = _wrong(key, declared, own=key.startswith(f"{top.get('name')}:"))
         if wrong is not None:
             findings.append(wrong)
@@ -84,7 +84,7 @@ def project_config(document: Document) -> ProjectConfig:
             values[key] = declared
         elif _said(declared):
             values[key] = _said(declared)[0]
-    return ProjectConfig(values, tuple(findings), lines)
+    return ProjectConfig(values, tuple(findings), positions)
 
 
 def _wrong(key: str, declared: object, *, own: bool) -> Finding | None:
@@ -113,10 +113,10 @@ def _said(declared: Mapping[str, object]) -> list[object]:
     return [value for value in found if value is not None]
 
 
-def _lines(lines: Mapping[str, int], written: str, key: str) -> dict[str, int]:
-    """The lines of what stands at ``written``, as if it stood at ``key`` in a stack file."""
-    found: dict[str, int] = {}
-    for path, line in lines.items():
+def _positions(positions: Mapping[str, Position], written: str, key: str) -> dict[str, Position]:
+    """Where what stands at ``written`` is, as if it stood at ``key`` in a stack file."""
+    found: dict[str, Position] = {}
+    for path, position in positions.items():
         rest = path.removeprefix(written)
         if rest == path or (rest and rest[0] not in ".["):
             continue
@@ -124,5 +124,5 @@ def _lines(lines: Mapping[str, int], written: str, key: str) -> dict[str, int]:
             if rest == declaration or rest.startswith((f"{declaration}.", f"{declaration}[")):
                 rest = rest.removeprefix(declaration)
                 break
-        found.setdefault(f"{key}{rest}", line)
+        found.setdefault(f"{key}{rest}", replace(position, file=PROJECT_FILE))
     return found

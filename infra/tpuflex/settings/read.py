@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
@@ -12,11 +13,17 @@ import yaml
 from tpuflex.catalog import USER_FILE
 from tpuflex.catalog.catalog import Catalog, builtin
 from tpuflex.catalog.rows import CatalogRows
-from tpuflex.errors import Finding, SettingsError
+from tpuflex.errors import Finding, Position, SettingsError
 from tpuflex.settings.catalog_rows import read_rows
 from tpuflex.settings.plain import make_plain
 from tpuflex.settings.project_config import PROJECT_FILE, ProjectConfig, project_config
-from tpuflex.settings.stack_yaml import LONGEST, Document, RefusedYamlError, read_yaml
+from tpuflex.settings.stack_yaml import (
+    LONGEST,
+    Document,
+    RefusedYamlError,
+    position_of,
+    read_yaml,
+)
 
 
 def read_document(path: Path) -> Document:
@@ -64,11 +71,14 @@ def catalog_rows(root: Path | None) -> tuple[CatalogRows, list[Finding]]:
     prefix = f"{USER_FILE}:"
     plain, not_plain = make_plain(document.value, prefix)
     repeated = [
-        Finding(f"{prefix}{finding.key}", finding.problem, finding.remedy)
-        for finding in document.repeated
+        replace(each, key=f"{prefix}{each.key}", position=None) for each in document.repeated
     ]
     rows, findings = (CatalogRows(), not_plain) if not_plain else read_rows(plain, prefix)
-    return rows, [*repeated, *(with_line(each, document.lines) for each in findings)]
+    positions = {
+        f"{prefix}{key}": replace(position, file=USER_FILE)
+        for key, position in document.positions.items()
+    }
+    return rows, [with_position(each, positions) for each in (*repeated, *findings)]
 
 
 def load_catalog(root: Path | None) -> Catalog:
@@ -99,27 +109,27 @@ def read_project_config(root: Path | None) -> ProjectConfig:
     return ProjectConfig() if file is None else project_config(read_document(file))
 
 
-def with_line(finding: Finding, lines: Mapping[str, int], file: str = "") -> Finding:
-    """``finding`` with the line of its key, if that is known; a member of a list may have none of
-    its own.
+def with_position(finding: Finding, positions: Mapping[str, Position]) -> Finding:
+    """``finding`` with where its key stands, or the section that lacks it; as it is where that is
+    known already, or no file has either.
 
     Args:
         finding: what is wrong.
-        lines: line number of each key.
-        file: what stands before the line, where it is not that of the file that was read.
+        positions: where each key stands.
     """
-    key = finding.key.removeprefix(f"{USER_FILE}:")
-    while key not in lines and key.endswith("]"):
-        key = key.rpartition("[")[0]
-    if key not in lines:
+    if finding.position is not None:
         return finding
-    return Finding(finding.key, f"{finding.problem} ({file}line {lines[key]})", finding.remedy)
+    key = finding.key
+    while key and key not in positions:
+        key = key[: max(key.rfind("."), key.rfind("["), 0)]
+    return replace(finding, position=positions[key]) if key else finding
 
 
 def _not_yaml(source: str, error: Exception) -> Finding:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        line = error.problem_mark.line + 1
-        return Finding(source, f"is not YAML: {error.problem} (line {line})", "Fix that line.")
+        position = replace(position_of(error.problem_mark), file=source)
+        return Finding(source, f"is not YAML: {error.problem}", "Fix that line.", position)
     if isinstance(error, RefusedYamlError):
-        return Finding(source, error.problem, error.remedy)
+        place = replace(error.position, file=source) if error.position else None
+        return Finding(source, error.problem, error.remedy, place)
     return Finding(source, "is not YAML", "Compare it with stacks/Pulumi.dev.yaml.")

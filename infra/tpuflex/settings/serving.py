@@ -216,7 +216,8 @@ def is_import_path(value: object) -> bool:
 
 
 class ServingFlags(Frozen):
-    """Flags of `vllm serve` under their own names; a flag that is absent keeps vLLM's default."""
+    """Flags of `vllm serve` under their own names, with underscores or with dashes; a flag that is
+    absent keeps vLLM's default."""
 
     tensor_parallel_size: int | None = Field(default=None, ge=1)
     """Chips that share each layer; by default all chips of the slice."""
@@ -266,6 +267,16 @@ class ServingFlags(Frozen):
     """One of vLLM's own, such as gemma4."""
     shutdown_timeout: int | None = Field(default=None, ge=0)
     """Seconds that running requests get on SIGTERM before they are aborted."""
+
+
+FLAGS_KEY = "tpuflex:serving.flags"
+
+
+def flag_name(written: str) -> str:
+    """The name of the setting that ``written`` is, with dashes as vLLM's command line has it or
+    with underscores; ``written`` itself where it is none."""
+    name = written.replace("-", "_")
+    return name if name in ServingFlags.model_fields else written
 
 
 class ServingSettings(Frozen):

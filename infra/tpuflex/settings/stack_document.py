@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 
 from tpuflex.catalog.zones import region_of
@@ -31,11 +32,15 @@ def sections_of(document: object) -> tuple[dict[str, object], list[Finding]]:
         finding = Finding("config", "the file is not a section", "Write `config:` first.")
         return {}, [finding]
     config = document.get("config")
+    names = [name for name in document if isinstance(name, str)]
     findings = [
         Finding(name, "stands outside of config", "Indent it below `config:`.")
-        for name in document
-        if isinstance(name, str) and name.startswith(NAMESPACE)
+        for name in names
+        if name.startswith(NAMESPACE)
     ]
+    if "config" not in document:
+        near = difflib.get_close_matches("config", names, n=1, cutoff=0.75)
+        findings += (Finding(name, "unknown key", "Did you mean config?") for name in near)
     if config is None:
         return {}, findings
     if not isinstance(config, dict):

@@ -1,4 +1,4 @@
-"""YAML with the line number of each key, and the keys that occur twice.
+"""YAML with the position of each key, and the keys that occur twice.
 
 A checkout is not always one's own, so reading is bounded before anything is built: by the length
 of the text, and by the values that it stands for once every alias is replaced by what it names
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import yaml
 
-from tpuflex.errors import Finding
+from tpuflex.errors import Finding, Position
 
 _DEEPEST = 32
 #: Characters of a file. The stack files that come with the project have 2,000; the parser, which
@@ -29,12 +29,19 @@ class RefusedYamlError(ValueError):
     Attributes:
         problem: what is wrong with it.
         remedy: what to do.
+        position: where; None for the whole of it.
     """
 
-    def __init__(self, problem: str, remedy: str) -> None:
+    def __init__(self, problem: str, remedy: str, position: Position | None = None) -> None:
         super().__init__(problem)
         self.problem = problem
         self.remedy = remedy
+        self.position = position
+
+
+def position_of(mark: yaml.Mark) -> Position:
+    """The position at ``mark``."""
+    return Position(mark.line + 1, mark.column + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +50,12 @@ class Document:
 
     Attributes:
         value: the content of the document.
-        lines: line number of each key, by its dotted path.
+        positions: where each key stands, by its dotted path.
         repeated: keys that occur twice in one section; YAML would silently keep the last.
     """
 
     value: object
-    lines: dict[str, int] = field(default_factory=dict)
+    positions: dict[str, Position] = field(default_factory=dict)
     repeated: tuple[Finding, ...] = ()
 
 
@@ -75,7 +82,7 @@ def read_yaml(text: str) -> Document:
         _Values().count(node)
         keys = _Keys()
         keys.note(node, "", 0)
-        return Document(loader.construct_document(node), keys.lines, tuple(keys.repeated))
+        return Document(loader.construct_document(node), keys.positions, tuple(keys.repeated))
     except RecursionError:
         raise RefusedYamlError("is nested too deeply", "Write it flat.") from None
     except (ValueError, ArithmeticError, LookupError, AttributeError, TypeError) as error:
@@ -97,16 +104,16 @@ class _Values:
 
     def count(self, node: yaml.Node) -> int:
         """The values in ``node``, itself included."""
-        key, line = id(node), node.start_mark.line + 1
+        key, position = id(node), position_of(node.start_mark)
         if key in self._open:
-            raise RefusedYamlError(f"contains itself through an alias (line {line})", _WRITE_OUT)
+            raise RefusedYamlError("contains itself through an alias", _WRITE_OUT, position)
         if key not in self._counts:
             self._open.add(key)
             self._counts[key] = 1 + sum(map(self.count, _children(node)))
             self._open.remove(key)
         if self._counts[key] > MOST_VALUES:
-            problem = f"stands for more than {MOST_VALUES} values (line {line})"
-            raise RefusedYamlError(problem, _WRITE_OUT)
+            problem = f"stands for more than {MOST_VALUES} values"
+            raise RefusedYamlError(problem, _WRITE_OUT, position)
         return self._counts[key]
 
 
@@ -117,10 +124,10 @@ def _children(node: yaml.Node) -> list[yaml.Node]:
 
 
 class _Keys:
-    """The keys of a document: their lines, and those that occur twice."""
+    """The keys of a document: where they stand, and those that occur twice."""
 
     def __init__(self) -> None:
-        self.lines: dict[str, int] = {}
+        self.positions: dict[str, Position] = {}
         self.repeated: list[Finding] = []
 
     def note(self, node: yaml.Node, path: str, depth: int) -> None:
@@ -129,20 +136,30 @@ class _Keys:
             return
         if isinstance(node, yaml.SequenceNode):
             for index, item in enumerate(node.value):
-                self.note(item, f"{path}[{index}]", depth + 1)
+                member = f"{path}[{index}]"
+                self._place(member, item)
+                self.note(item, member, depth + 1)
         if not isinstance(node, yaml.MappingNode):
             return
-        seen: dict[str, int] = {}
+        seen: dict[str, Position] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
                 continue
             name = str(key_node.value)
-            line = key_node.start_mark.line + 1
             key = join(path, name) if path else name
-            full = key.removeprefix("config.")
+            position = self._place(key, key_node)
             if name in seen:
-                problem = f"is written twice (lines {seen[name]} and {line})"
-                self.repeated.append(Finding(full, problem, "Remove one of them."))
-            seen[name] = line
-            self.lines[full] = line
+                problem = f"is written twice, first in line {seen[name].line}"
+                found = Finding(_of_config(key), problem, "Remove one of them.", position)
+                self.repeated.append(found)
+            seen[name] = position
             self.note(value_node, key, depth + 1)
+
+    def _place(self, key: str, node: yaml.Node) -> Position:
+        """Note where ``key`` stands."""
+        position = self.positions[_of_config(key)] = position_of(node.start_mark)
+        return position
+
+
+def _of_config(key: str) -> str:
+    return key.removeprefix("config.")

@@ -18,9 +18,8 @@ from tpuflex.planning.request import (
 )
 from tpuflex.settings.extra_args import KEY
 from tpuflex.settings.model import Draft
-from tpuflex.settings.serving import ServingFlags, ServingSettings
+from tpuflex.settings.serving import FLAGS_KEY, ServingFlags, ServingSettings
 
-_FLAGS = "tpuflex:serving.flags"
 #: What the names at a path name.
 _KINDS = {
     "tool_call_parser": "tool parser",
@@ -115,7 +114,7 @@ def _given(draft: Draft, serving: ServingSettings) -> _Given:
 
 def _key(path: str) -> str:
     name = path.partition(".")[0]
-    return f"{_FLAGS}.{path}" if name in ServingFlags.model_fields else KEY
+    return f"{FLAGS_KEY}.{path}" if name in ServingFlags.model_fields else KEY
 
 
 def _rules_that_hold(draft: Draft, given: _Given) -> Iterator[ValueRule]:
@@ -212,7 +211,7 @@ def _media(draft: Draft, given: _Given) -> Iterator[Finding]:
 
 def _qwix(quantization: object) -> Iterator[Finding]:
     """Rules by which the TPU backend quantizes weights when it has loaded them."""
-    key = f"{_FLAGS}.additional_config.quantization"
+    key = f"{FLAGS_KEY}.additional_config.quantization"
     if quantization is None:
         return
     rules = value_at({"quantization": quantization}, "quantization.qwix.rules")

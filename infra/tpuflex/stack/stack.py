@@ -8,7 +8,7 @@ from pathlib import Path
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.project import Project
-from tpuflex.settings.load import FilesReader, Opener, load_stack_file
+from tpuflex.settings.load import FilesReader, LoadedStack, Opener, load_stack_file
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.opened import OpenedConfig, refuse_environments
 from tpuflex.stack.rehearsal import Rehearsal
@@ -136,9 +136,20 @@ def read_stack(
         opener=closed if rehearsing else opener,
         files=files,
     )
-    if loaded.opened and loaded.settings.cloud == "embedded":
-        why = "a stack on the embedded cloud has its state in files, where Pulumi opens none"
-        raise refuse_environments(file.name, why)
-    if loaded.settings.cloud == "embedded" and "://" in loaded.secrets_provider:
-        raise SettingsError(file.name, (_OUTSIDE,))
+    require_local_state(loaded)
     return Stack(project, stack, file, loaded.settings, loaded.set_aside, rehearsing)
+
+
+def require_local_state(loaded: LoadedStack) -> None:
+    """Refuse a stack on the embedded cloud whose state needs what is not on this machine.
+
+    Raises:
+        SettingsError: that is so.
+    """
+    if loaded.settings.cloud != "embedded":
+        return
+    if loaded.opened:
+        why = "a stack on the embedded cloud has its state in files, where Pulumi opens none"
+        raise refuse_environments(loaded.source.name, why)
+    if "://" in loaded.secrets_provider:
+        raise SettingsError(loaded.source.name, (_OUTSIDE,))

@@ -1,4 +1,5 @@
-"""`tpuflex recommend`, `memory`, `catalog`, `cost`, `policy`, `render`: plans without a cloud."""
+"""`tpuflex validate`, `recommend`, `memory`, `catalog`, `cost`, `policy`, `render`: plans without a
+cloud."""
 
 from __future__ import annotations
 
@@ -13,9 +14,65 @@ from tpuflex.cli.completion_values import rows, rows_of_chosen_kind, scenarios
 from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import FiniteRange, as_json, pass_invocation, stack_name, verbose
+from tpuflex.errors import SettingsError
 
 #: The word of --scenario that lists them.
 _LIST = "list"
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex validate  # every stack file of the project",
+        "tpuflex validate stacks/Pulumi.prod.yaml",
+        "tpuflex validate --changed origin/main --json",
+    ),
+)
+@click.argument(
+    "files", nargs=-1, metavar="[FILE]...", type=click.Path(exists=True, path_type=Path)
+)
+@click.option(
+    "--changed",
+    metavar="[REF]",
+    is_flag=False,
+    flag_value="HEAD",
+    help="Those that differ from where the branch left this Git reference, such as origin/main."
+    "  [default: HEAD]",
+)
+@as_json
+@pass_invocation
+def validate(invocation: Invocation, files: tuple[Path, ...], changed: str | None) -> int:
+    """Check stack files, and print each finding with file, line and column.
+
+    Needs no account and no network, opens no secret and builds nothing, so it can run before each
+    commit (.pre-commit-hooks.yaml) and in CI. Without FILE it checks all stack files of the
+    project; Pulumi.yaml and catalog.yaml stand for those of theirs. What cannot be known so, such
+    as environments of Pulumi ESC, is no finding, and named.
+
+    Exit code 5 if something is wrong.
+    """
+    from tpuflex.deploy.validation import changed_stack_files, project_stack_files
+    from tpuflex.deploy.validation import validate as validate_files
+
+    if changed is not None and files:
+        raise click.UsageError("Write files, or --changed.")
+    if changed is not None:
+        files = changed_stack_files(invocation.project, changed, invocation.environ)
+    elif not files:
+        files = project_stack_files(invocation.project)
+    found = validate_files(files, invocation.environ)
+    output = invocation.output
+    output.document(found.to_json())
+    for each in found.findings:
+        output.result(str(each))
+    for file, what in found.not_looked_at:
+        output.progress(f"{file}: not looked at: {what}")
+    if not found.findings:
+        checked = len(found.files)
+        output.progress(
+            f"Nothing is wrong: {checked} stack file{'' if checked == 1 else 's'} checked."
+        )
+    return SettingsError.exit_code if found.findings else 0
 
 
 @click.command(
