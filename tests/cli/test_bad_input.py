@@ -120,8 +120,11 @@ class TestStackFile:
         assert typed.document["error"]["findings"] == [
             {
                 "key": "tpuflex:slice.max_run_duration",
-                "problem": f"8d is longer than Flex-start allows (line {line})",
+                "problem": "8d is longer than Flex-start allows",
                 "remedy": "Write 7d or less.",
+                "file": "",
+                "line": line,
+                "column": 5,
             }
         ]
 

@@ -108,7 +108,7 @@ class TestFiles:
         assert typed.out.startswith("stacks/Pulumi.odd.yaml:3:1: Pulumi.odd.yaml: is not YAML: ")
 
     @pytest.mark.parametrize(
-        ("words", "code"), [(["README.md"], 2), (["gone.yaml"], 2), (["x", "--changed"], 2)]
+        ("words", "code"), [(["README.md"], 2), (["gone.yaml"], 4), (["x", "--changed"], 2)]
     )
     def test_what_is_no_stack_file(
         self, stacks: Path, type_in: TypeIn, words: list[str], code: int

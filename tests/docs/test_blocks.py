@@ -154,7 +154,7 @@ def test_every_block_has_a_language_that_is_looked_at() -> None:
 def test_yaml_is_what_it_says(block: Block) -> None:
     """YAML with `runtime:` is a project file, which may hold a program, the one of the package
     schema; with `config:`, a stack file, whole or a part of one; YAML with rows is one of the
-    catalog; a job of GitLab is one."""
+    catalog; a job of GitLab is one; what names repositories, the configuration of pre-commit."""
     text = block.text.replace(PLACEHOLDER_PROJECT, "some-project")
     document = yaml.safe_load(text)
     if "runtime" in document:
@@ -167,6 +167,11 @@ def test_yaml_is_what_it_says(block: Block) -> None:
     if "config" in document or all(key.startswith("tpuflex:") for key in document):
         settings = parse(whole(document.get("config", document)), str(block))
         assert settings.slice.zones
+    elif "repos" in document:
+        offered = {
+            hook["id"] for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+        }
+        assert {hook["id"] for each in document["repos"] for hook in each["hooks"]} <= offered
     elif "script" in next(iter(document.values())):
         (job,) = document.values()
         assert job.keys() <= {"rules", "variables", "script"}

@@ -119,6 +119,8 @@ def validate(files: Sequence[Path], environ: Mapping[str, str]) -> Validation:
 
 
 def _stack_files(file: Path, environ: Mapping[str, str]) -> Iterator[Path]:
+    if not file.is_file():
+        raise NotFoundError(f"There is no file {file}.")
     if file.name in (PULUMI_FILE, USER_FILE):
         yield from project_stack_files(open_project(file.parent, environ))
     elif is_stack_file(file):
@@ -148,8 +150,6 @@ class _StackFile:
             loaded = load_stack_file(self._file, files=self._read)
             require_local_state(loaded)
         except NotFoundError as error:
-            if not self._file.is_file():
-                raise
             self.not_looked_at.append(error.message.partition(" is ")[2].rstrip("."))
         except SettingsError as error:
             return [self._placed(each) for each in error.findings]

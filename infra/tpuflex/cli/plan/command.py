@@ -29,7 +29,7 @@ _LIST = "list"
     ),
 )
 @click.argument(
-    "files", nargs=-1, metavar="[FILE]...", type=click.Path(exists=True, path_type=Path)
+    "files", nargs=-1, metavar="[FILE]...", type=click.Path(dir_okay=False, path_type=Path)
 )
 @click.option(
     "--changed",
@@ -49,7 +49,7 @@ def validate(invocation: Invocation, files: tuple[Path, ...], changed: str | Non
     project; Pulumi.yaml and catalog.yaml stand for those of theirs. What cannot be known so, such
     as environments of Pulumi ESC, is no finding, and named.
 
-    Exit code 5 if something is wrong.
+    Exit code 5 if something is wrong, 4 if there is no such file.
     """
     from tpuflex.deploy.validation import changed_stack_files, project_stack_files
     from tpuflex.deploy.validation import validate as validate_files
