@@ -85,7 +85,8 @@ def google(project: Path, monkeypatch: pytest.MonkeyPatch) -> Stack:
     found = status(address="10.0.0.2")
     monkeypatch.setattr(endpoint_connection, "slice_status", lambda *_, **__: found)
     monkeypatch.setattr(endpoint_status, "slice_status", lambda *_, **__: found)
-    monkeypatch.setattr(question_module, "api_key", lambda _cloud: "key")
+    for module in (question_module, endpoint_status):
+        monkeypatch.setattr(module, "api_key", lambda _cloud: "key")
     monkeypatch.setenv("TZ", "UTC")
     settings = dev.settings.model_copy(update={"cloud": "google"})
     return Stack(dev.project, "tpu", dev.file, settings)
@@ -229,25 +230,33 @@ def test_an_endpoint_that_is_named_needs_no_tunnel(tmp_path: Path, google: Stack
     assert not (tmp_path / "pid").exists()
 
 
-@pytest.mark.parametrize(
-    ("code", "answers"),
-    [(200, "yes, in N ms (through IAP)"), (503, "NO (through IAP): /health answered 503")],
-)
-def test_status_asks_whether_it_answers(
+@pytest.mark.parametrize(("code", "exit_code"), [(200, 0), (503, 7)])
+def test_status_is_of_what_answers(
     tmp_path: Path,
     invocation: Invocation,
     google: Stack,
     capsys: Captured,
     code: int,
-    answers: str,
+    exit_code: int,
 ) -> None:
-    """READY is what the host said once; whether it answers now is beside it."""
+    """READY is what the host said once: headline, advice and exit code are of what answers now."""
     with pytest.raises(SystemExit) as ended:
         run_status(invocation, cloud_with(google, tmp_path, code=code), tunnel=True)
 
     shown = capsys.readouterr()
-    assert ended.value.code == 0
-    assert re.sub(r"in \d+ ms", "in N ms", shown.out) == _shown(answers)
+    assert ended.value.code == exit_code
+    expected = (
+        _shown("yes, in N ms (through IAP)", "READY")
+        if code == 200
+        else _shown(
+            "NO (through IAP): /health answered 503",
+            "NOT READY, /health answered 503",
+            "Within some minutes its host notices that and starts the server again, which `tpuflex"
+            " logs --stack tpu` shows. If it does not, get a new host: write another word at"
+            " tpuflex:slice.rerun and run `tpuflex up --stack tpu`.",
+        )
+    )
+    assert re.sub(r"in \d+ ms", "in N ms", shown.out) == expected
     assert without_port(shown.err) == f"{WHY}: opening a tunnel through IAP.\n{COMMAND}"
     assert nothing_runs(tmp_path)
 
@@ -282,9 +291,13 @@ def test_status_for_scripts(tmp_path: Path, google: Stack, capsys: Captured) -> 
     }
 
 
-def _shown(answers: str) -> str:
+#: Said of one that serves.
+_NEXT = "`tpuflex ask --stack tpu` talks to it, `tpuflex down --stack tpu` ends it"
+
+
+def _shown(answers: str, headline: str = "READY, as its host says", next_: str = _NEXT) -> str:
     return (
-        "Stack tpu: READY\n"
+        f"Stack tpu: {headline}\n"
         "  queued resource  tpuflex-dev-vllm-g1 in us-east5-a\n"
         "  state            ACTIVE: the hosts run\n"
         "  node             READY, HEALTHY\n"
@@ -294,8 +307,7 @@ def _shown(answers: str) -> str:
         "  model            HuggingFaceTB/SmolLM2-135M-Instruct\n"
         "  expires          2026-11-21 15:05 UTC (in 3 h 05 min)\n"
         "  cost so far      $0.68\n"
-        "  next             `tpuflex ask --stack tpu` talks to it, `tpuflex down --stack tpu` ends "
-        "it\n"
+        f"  next             {next_}\n"
     )
 
 

@@ -14,12 +14,15 @@ from tpuflex.deploy.secrets import (
     ListedVersion,
     list_secrets,
     put_secret,
+    require_containers,
     require_own_secret,
     require_value,
 )
-from tpuflex.errors import SettingsError, UsageError
+from tpuflex.deploy.stack_up import gone_container
+from tpuflex.errors import NotFoundError, SettingsError, UsageError
 from tpuflex.google.secrets import SecretVersion
 from tpuflex.naming import API_KEY, METRICS_KEY, TLS_CERTIFICATE
+from tpuflex.operate.endpoint_connection import api_key
 from tpuflex.settings.load import parse
 from tpuflex.settings.secrets import SecretsSettings
 from tpuflex.stack.connection import Connection
@@ -67,6 +70,30 @@ def test_versions_are_listed(doctor: Doctor) -> None:
         (API_KEY, 2): "ENABLED",
         (METRICS_KEY, 3): "MISSING, in projects/acme-vault/secrets/collector",
     }
+
+
+def test_what_somebody_has_deleted_is_seen(doctor: Doctor) -> None:
+    """A secret, or the bucket, of a stack whose state has all of it: `up` makes it again, and no
+    command ends with Google's words for what is not there."""
+    cloud = doctor.cloud
+    secret = cloud.stack.names.secret(API_KEY)
+    assert gone_container(cloud) == f"The secret {secret}"
+    with pytest.raises(NotFoundError, match=f"The secret {secret} is gone"):
+        require_containers(cloud)
+    with pytest.raises(NotFoundError, match=f"Version 1 of the secret {secret} is gone") as gone:
+        api_key(cloud)
+    assert "`tpuflex up` makes it again" in str(gone.value.hint)
+
+    parent = cloud.secret(API_KEY).rpartition("/")[0]
+    for role in cloud.stack.settings.secrets.versions:
+        name = cloud.stack.names.secret(role)
+        doctor.call("POST", f"v1/{parent}?secretId={name}", {"replication": {"automatic": {}}})
+    assert gone_container(cloud) == f"The bucket {cloud.bucket}"
+
+    doctor.call(
+        "POST", f"storage/v1/b?project={cloud.stack.settings.project}", {"name": cloud.bucket}
+    )
+    assert gone_container(cloud) == ""
 
 
 def test_a_secret_that_the_stack_has_not_takes_nothing(stack: Stack) -> None:

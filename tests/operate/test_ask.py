@@ -96,12 +96,12 @@ def test_streams_the_answer() -> None:
 
 
 def test_refused_key() -> None:
-    """A refused key names the settings that pin its version, of the stack's own or the user's."""
+    """A refused key is another one than the host has read when it booted: by what it may be that,
+    each with the command that mends it."""
     with pytest.raises(AccessError) as caught:
         answer_of(401, b'{"error": "Unauthorized"}')
 
-    assert str(caught.value.hint).startswith("tpuflex:secrets must name the version")
-    assert "api_key_version, or api_key for a secret of yours" in str(caught.value.hint)
+    assert "If tpuflex:secrets was changed: `tpuflex up`." in str(caught.value.hint)
 
 
 def test_error_answer() -> None:

@@ -23,6 +23,7 @@ from tpuflex.google.queued_resources import observe_host
 from tpuflex.host.boot_wait import AGAIN, BootDeadlines, BootWait, FreshlyServing
 from tpuflex.host.report import HostReport
 from tpuflex.naming import QUEUED_RESOURCE
+from tpuflex.operate.endpoint_status import health
 from tpuflex.operate.host_log import emulated_log
 from tpuflex.operate.slice import SliceStatus, slice_status
 from tpuflex.queued_resource.outcomes import BOOT_FAILED_DELETED, BOOT_FAILED_KEPT
@@ -39,6 +40,7 @@ from tpuflex.stack.progress import (
 
 if TYPE_CHECKING:
     from tpuflex.deploy.stack_run import StackRun
+    from tpuflex.operate.health import Health
     from tpuflex.stack.connection import Connection
 
 #: Seconds between two questions for a host's report. Google allows ten a minute
@@ -50,10 +52,14 @@ _EMBEDDED_POLL_SECONDS = 0.25
 _ATTEMPTS, _PAUSE = 3, 30.0
 
 
-def wait_ready(cloud: Connection, report: Report = silent) -> SliceStatus:
-    """Wait until the host has served a completion, telling its phases.
+def wait_ready(cloud: Connection, report: Report = silent) -> tuple[SliceStatus, Health | None]:
+    """Wait until the host has served a completion, telling its phases. One that had before is asked
+    for another one: what came of it is the second value.
 
     Raises:
+        NotFoundError, ConflictError: of one that was READY, the API key was deleted.
+        AccessError: and it refuses the key; or as below.
+        BootError: and it does not answer; or as below.
         CapacityError: the request is still waiting.
         FailedBootError: the host failed, or says nothing.
         BootError: the host took longer than ``timeouts.ready``, or its run is over.
@@ -61,7 +67,7 @@ def wait_ready(cloud: Connection, report: Report = silent) -> SliceStatus:
     """
     status = _running(cloud)
     if status.host is not None and status.host.serves_at(cloud.now().timestamp()):
-        return status
+        return status, _answers(cloud, status, report)
     timeouts = cloud.stack.settings.slice.timeouts
     quick = cloud.stack.embedded and not cloud.stack.rehearsed
     log = host_log(cloud, status)
@@ -101,7 +107,21 @@ def wait_ready(cloud: Connection, report: Report = silent) -> SliceStatus:
             ) from error
     finally:
         report(BootEnded())
-    return replace(slice_status(cloud.stack.settings, cloud.stack.names, cloud.tpu), host=ready)
+    status = slice_status(cloud.stack.settings, cloud.stack.names, cloud.tpu)
+    return replace(status, host=ready), None
+
+
+def _answers(cloud: Connection, status: SliceStatus, report: Report) -> Health:
+    """What comes of asking a host that says READY. That it cannot be asked from here is none of its
+    faults.
+
+    Raises:
+        TpuflexError: it does not answer, or not with the stack's key.
+    """
+    found = health(cloud, status, report)
+    if found.problem is not None:
+        raise found.problem
+    return found
 
 
 def _running(cloud: Connection) -> SliceStatus:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.boot.certificate import read_certificate
 from tpuflex.deploy.apis import require_apis
 from tpuflex.deploy.ownership import require_containers_owned, require_free_names
@@ -166,14 +167,33 @@ def ensure_containers(cloud: Connection, report: Report = silent, *, consent: Co
     stack_run = StackRun(cloud, report)
     require_containers_owned(cloud, stack_run)
     try:
-        for role in cloud.stack.settings.secrets.versions:
-            cloud.secrets.list_versions(cloud.secret(role))
+        require_containers(cloud)
     except NotFoundError:
         plan = stack_run.preview_without_weights()
         require_no_secret_replaced(cloud.stack, plan)
         require_free_names(cloud, stack_run, plan, report)
         report("Creating the secret containers …")
         stack_run.up_part(SECRETS)
+        require_containers(cloud)
+
+
+def require_containers(cloud: Connection) -> None:
+    """Check that the stack's secret containers are there.
+
+    Raises:
+        NotFoundError: one is not, which by the stack's state may be there.
+        TpuflexError: Secret Manager refused.
+    """
+    for role in cloud.stack.settings.secrets.versions:
+        try:
+            cloud.secrets.list_versions(cloud.secret(role))
+        except NotFoundError as error:
+            name = cloud.stack.names.secret(role)
+            raise NotFoundError(
+                f"The secret {name} is gone: by the stack's state it is there, so that it was"
+                " deleted outside of tpuflex.",
+                hint=Advice("`{up}` makes it again."),
+            ) from error
 
 
 def require_own_secret(stack: Stack, role: SecretRole) -> None:

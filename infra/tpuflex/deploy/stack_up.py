@@ -40,6 +40,7 @@ from tpuflex.weights.source import check_source, source_model
 
 if TYPE_CHECKING:
     from tpuflex.engine.events import EnginePlan
+    from tpuflex.operate.health import Health
     from tpuflex.stack.connection import Connection
     from tpuflex.stack.stack import Stack
 
@@ -61,6 +62,7 @@ class UpResult:
         cost: what its chips cost, in the zone that granted them.
         at: when that was, by the cloud's clock.
         run_over: what is said of a run that is over, as ``on_run_end: accept`` has it; else empty.
+        health: whether a host that was READY before answers now; None of one that has booted now.
     """
 
     stack: Stack
@@ -68,6 +70,7 @@ class UpResult:
     cost: RunCost
     at: datetime
     run_over: str = ""
+    health: Health | None = None
 
     @property
     def endpoint(self) -> str | None:
@@ -86,6 +89,7 @@ class UpResult:
             "boot_seconds": {} if host is None else host.seconds_by_phase(),
             "slice": None if self.slice is None else self.slice.to_json(),
             "run_over": self.run_over or None,
+            "health": None if self.health is None else self.health.to_json(),
         }
 
 
@@ -99,7 +103,8 @@ def up(
     skipped_checks: Collection[str] = (),
     approval: Approval = _ANY_PLAN,
 ) -> UpResult:
-    """Bring a stack up, and wait until it has served a completion.
+    """Bring a stack up, and wait until it has served a completion: a host that was READY before is
+    asked for one.
 
     Args:
         cloud: the stack's cloud.
@@ -129,8 +134,8 @@ def up(
     stack_run.load()
     require_apis(cloud, report, consent)
     plan = stack_run.plan()
-    if not plan.plan.changes and not plan.run_over and not slice_exists(cloud):
-        report("The slice is in the stack's state but not in the cloud: refreshing …")
+    if not plan.plan.changes and not plan.run_over and (gone := _gone(cloud)):
+        report(f"{gone} is in the stack's state but not in the cloud: refreshing …")
         stack_run.refresh()
         plan = stack_run.plan()
     require_free_names(cloud, stack_run, plan.plan, report)
@@ -162,10 +167,11 @@ def up(
             left = slice_status(stack.settings, stack.names, cloud.tpu)
         return UpResult(stack, left, plan.cost, cloud.now(), plan.run_over)
     try:
-        status = wait_ready(cloud, report)
+        status, answers = wait_ready(cloud, report)
     except FailedBootError as failure:
         raise after_failed_boot(cloud, stack_run, failure, before) from failure
-    return UpResult(stack, status, cost_in(stack.settings, status.zone), cloud.now())
+    cost = cost_in(stack.settings, status.zone)
+    return UpResult(stack, status, cost, cloud.now(), health=answers)
 
 
 def _warn_of_quota(cloud: Connection, plan: StackPlan, report: Report) -> None:
@@ -173,6 +179,27 @@ def _warn_of_quota(cloud: Connection, plan: StackPlan, report: Report) -> None:
     with suppress(AccessError, ApiError):  # then the request says it
         if short := hand_over_shortage(cloud, plan.plan):
             report(f"  warning  `up` {short}.")
+
+
+def _gone(cloud: Connection) -> str:
+    """What of the stack, all of which is there by its state, somebody has deleted so that its host
+    serves nobody, or boots no second time; empty for nothing. A refresh sees the rest, too."""
+    return gone_container(cloud) if slice_exists(cloud) else "The slice"
+
+
+def gone_container(cloud: Connection) -> str:
+    """A secret or bucket of the stack that is not there; empty for none, and where nobody may
+    look."""
+    names = cloud.stack.names
+    with suppress(AccessError, ApiError):
+        for role in cloud.stack.settings.secrets.versions:
+            try:
+                cloud.secrets.list_versions(cloud.secret(role))
+            except NotFoundError:
+                return f"The secret {names.secret(role)}"
+        if cloud.bucket == cloud.made_bucket and not cloud.is_there(cloud.made_bucket):
+            return f"The bucket {cloud.made_bucket}"
+    return ""
 
 
 def slice_exists(cloud: Connection) -> bool:

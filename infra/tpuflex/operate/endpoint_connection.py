@@ -31,6 +31,7 @@ from tpuflex.operate.slice import slice_status
 from tpuflex.stack.emulator import Daemon
 
 if TYPE_CHECKING:
+    from tpuflex.naming import SecretRole
     from tpuflex.operate.slice import SliceStatus
     from tpuflex.stack.connection import Connection
     from tpuflex.stack.progress import Report
@@ -40,6 +41,15 @@ DIRECT_WITHIN_S = 2.0
 #: Seconds that a connection must have held to be opened again, and the pause before.
 _HELD_S = 60.0
 _PAUSE_S = 5.0
+
+#: What mends a secret of the stack's own that was deleted, and one of the user's own.
+_GONE = Advice(
+    "`{up}` makes it again, and a key gets a new value: then it says how the host gets to know it."
+)
+_GONE_EXISTING = Advice(
+    "It is a secret of yours: bring it back, or name another one under tpuflex:secrets in the stack"
+    " file and run `{up}`."
+)
 
 
 class Route(StrEnum):
@@ -170,11 +180,29 @@ def api_key(cloud: Connection) -> str:
     """The serving API key, from Secret Manager: the first one, where clients have a key each.
 
     Raises:
-        NotFoundError: the pinned version does not exist.
+        NotFoundError, ConflictError: somebody has deleted it; says what mends that.
         AccessError: it may not be read.
     """
-    value = cloud.secrets.access(cloud.secret_version(API_KEY))
-    return value.strip().partition("\n")[0].strip()
+    return _secret_value(cloud, API_KEY).strip().partition("\n")[0].strip()
+
+
+def _secret_value(cloud: Connection, role: SecretRole) -> str:
+    """The value that the stack has for ``role``, which a running host has read when it booted.
+
+    Raises:
+        NotFoundError, ConflictError, AccessError: as :func:`api_key`.
+    """
+    version = cloud.secret_version(role)
+    try:
+        return cloud.secrets.access(version)
+    except NotFoundError as error:
+        secret, _, number = version.partition("/versions/")
+        hint = _GONE_EXISTING if role in cloud.stack.settings.secrets.existing else _GONE
+        raise NotFoundError(
+            f"Version {number} of the secret {secret.rpartition('/')[2]} is gone: it was deleted"
+            " outside of tpuflex. A host that runs serves with its value until it boots again.",
+            hint=hint,
+        ) from error
 
 
 class _DirectSession(requests.Session):
@@ -255,7 +283,7 @@ def session(cloud: Connection, endpoint: str) -> requests.Session:
         return plain
     if why := clear_text_refusal(cloud, endpoint):
         raise AccessError(why)
-    pem = cloud.secrets.access(cloud.secret_version(TLS_CERTIFICATE))
+    pem = _secret_value(cloud, TLS_CERTIFICATE)
     return tls_session(read_certificate(pem, datetime.now(UTC)).fingerprint)
 
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
-from tpuflex.errors import AccessError, TpuflexError
-from tpuflex.operate.endpoint_connection import Route, connected, route_to, session
-from tpuflex.operate.health import Health, ask_health
+from tpuflex.errors import AccessError, BootError, NotFoundError, TpuflexError
+from tpuflex.operate.endpoint_connection import Route, api_key, connected, route_to, session
+from tpuflex.operate.health import Asker, Health
 from tpuflex.operate.slice import SliceStatus, slice_status
 from tpuflex.planning.cost import cost_in, usd
 from tpuflex.planning.stack import planned_memory
@@ -60,7 +60,7 @@ class EndpointStatus:
         slice: its slice.
         at: when that was read, on the cloud's clock.
         foreign: whether a state has made the slice that this home does not know.
-        health: whether the endpoint answers now; None where it was not asked.
+        health: whether the endpoint answers now; None where its host does not say READY.
     """
 
     stack: Stack
@@ -95,14 +95,25 @@ class EndpointStatus:
         return too_old(self.version, self.stack)
 
     @property
+    def ready(self) -> bool:
+        """Whether it serves: the host says so, and what was asked has answered."""
+        return self.slice.ready and (self.health is None or self.health.answers is not False)
+
+    @property
     def advice(self) -> Advice:
         """What to do, with what the stack file says about it."""
-        return _NOT_ENDED_HERE if self.foreign else advice_text(self.slice, self.stack)
+        if self.foreign:
+            return _NOT_ENDED_HERE
+        if self.health is not None and self.health.problem is not None:
+            return self.health.problem.hint
+        return advice_text(self.slice, self.stack)
 
     @property
     def exit_code(self) -> int:
-        """0 when the host serves, 3 while the request waits, the host boots or starts its server
-        again, 7 when the user has to act."""
+        """0 when it serves, 3 while the request waits, the host boots or starts its server again, 7
+        when the user has to act."""
+        if self.health is not None and self.health.problem is not None:
+            return BootError.exit_code
         return self.slice.outcome.exit_code
 
     def to_json(self) -> dict[str, object]:
@@ -112,7 +123,7 @@ class EndpointStatus:
             "stack": self.stack.name,
             "cloud": settings.cloud,
             "model": settings.model.name,
-            "ready": self.slice.ready,
+            "ready": self.ready,
             "endpoint": self.endpoint,
             "usd_per_hour": usd(self.per_hour),
             "usd_so_far": usd(self.spent),
@@ -156,8 +167,8 @@ def status(cloud: Connection, report: Report = silent, *, tunnel: bool = True) -
 def health(
     cloud: Connection, status: SliceStatus, report: Report = silent, *, tunnel: bool = True
 ) -> Health:
-    """Whether the endpoint answers now. That it cannot be asked is an answer, too: the rest of the
-    status is known."""
+    """Whether the endpoint answers now. That it cannot be asked from here is an answer, too: it
+    says nothing against the endpoint."""
     address = status.address
     if not tunnel and not ipaddress.ip_address(address).is_loopback:
         cidrs = cloud.stack.settings.network.allowed_cidrs
@@ -165,9 +176,17 @@ def health(
             return Health(None, why=f"{address} is a private address (--no-tunnel)")
     try:
         with connected(cloud, status, report, tunnel=tunnel, within=_TUNNEL_WITHIN_S) as found:
-            way = found.through
-            connections = session(cloud, found.url)
-            return ask_health(found.url, connections, through=way, now=time.monotonic)
+            asker = Asker(
+                found.url,
+                cloud.stack.settings.model.name,
+                session(cloud, found.url),
+                found.through,
+                time.monotonic,
+                cloud.sleep,
+            )
+            return asker.ask(lambda: api_key(cloud))
+    except NotFoundError as gone:  # the certificate that the server has
+        return Health(None, why=gone.message, problem=gone)
     except TpuflexError as error:
         return Health(None, why=f"{error.message} {error.hint}".strip())
 

@@ -25,6 +25,7 @@ from tpuflex.operate.endpoint_connection import (
     session,
     unreachable_hint,
 )
+from tpuflex.operate.health import KEY_REFUSED
 from tpuflex.stack.progress import Report, silent
 
 if TYPE_CHECKING:
@@ -259,11 +260,7 @@ def _check(response: requests.Response, url: str, api_key: str) -> None:
     if response.ok and not response.is_redirect:
         return
     if response.status_code in (401, 403):
-        raise AccessError(
-            "The endpoint refused the API key.",
-            hint="tpuflex:secrets must name the version that the host booted with: api_key_version,"
-            " or api_key for a secret of yours.",
-        )
+        raise AccessError("The endpoint refused the API key.", hint=KEY_REFUSED.sentence())
     beginning = next(response.iter_content(_READ_OF_AN_ERROR), b"").decode(errors="replace")
     raise ApiError(
         f"The endpoint answered {response.status_code}: {_shown(beginning, api_key)}",

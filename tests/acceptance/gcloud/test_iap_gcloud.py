@@ -23,7 +23,7 @@ from tests.embedded_cloud.iap_client import PRIVATE, ready_node
 from tpuflex.errors import ConflictError
 from tpuflex.gcloud_commands import held_tunnel, host_log, ssh
 from tpuflex.operate.endpoint_connection import direct_session
-from tpuflex.operate.health import ask_health
+from tpuflex.operate.health import Asker
 from tpuflex.operate.iap_tunnel import open_tunnel
 
 NODE = f"projects/{PROJECT}/locations/{ZONE}/nodes/n"
@@ -87,6 +87,10 @@ def test_the_endpoint_through_gcloud(private: EmbeddedCloud, environ: dict[str, 
             self.send_header("Content-Length", "0")
             self.end_headers()
 
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.do_GET()
+
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
 
@@ -99,12 +103,9 @@ def test_the_endpoint_through_gcloud(private: EmbeddedCloud, environ: dict[str, 
             project=PROJECT,
             within=90,
         ) as port:
-            health = ask_health(
-                f"http://127.0.0.1:{port}/v1",
-                direct_session(),
-                through="iap",
-                now=time.monotonic,
-            )
+            url, session = f"http://127.0.0.1:{port}/v1", direct_session()
+            asker = Asker(url, "m", session, "iap", time.monotonic, time.sleep)
+            health = asker.ask(lambda: "key")
             assert len(left_over(environ)) >= 3
     finally:
         server.shutdown()

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -26,6 +27,8 @@ from embedded_cloud.machines.hosts.spec import HostSpec
 #: Where the startup script reports.
 _NAMESPACE, _KEY = "tpuflex", "report"
 _DETAIL = "stub host: nothing was run"
+#: The metadata key that names the port of the server.
+_CONFIG = "tpuflex-config"
 
 
 class StubHost:
@@ -50,11 +53,16 @@ class StubHost:
         self._guest = guest
         self._clock = clock
         self._strictness = strictness
+        self._server: asyncio.Server | None = None
 
     async def boot(self) -> None:
-        """Report READY, if it comes up at all."""
+        """Report READY, if it comes up at all, and answer where its server would."""
         strictness = self._strictness()
-        if forbidden(strictness) or not comes_up(self.spec, strictness):
+        if not comes_up(self.spec, strictness):
+            return
+        if (port := _port(self.spec)) is not None:
+            self._server = await asyncio.start_server(_answer, self.spec.address, port)
+        if forbidden(strictness):
             return
         timeline = json.dumps({"READY": self._clock.now()})
         report = json.dumps({"phase": "READY", "detail": _DETAIL, "timeline": timeline})
@@ -65,13 +73,34 @@ class StubHost:
         self.spec = spec
 
     async def power_off(self, *, erase: bool) -> None:
-        """Nothing runs, and there is no disk."""
+        """There is no disk, and no process."""
         del erase
+        if self._server is not None:
+            self._server.close()
 
     def describe(self) -> JsonObject:
         """The host as the control API shows it."""
         owner = self.spec.owner
         return {"key": self.spec.key, "owner": owner, "node": owner, "stub": True}
+
+
+def _port(spec: HostSpec) -> int | None:
+    """The port of the server of a host; None where no server was asked for."""
+    try:
+        return int(json.loads(spec.metadata[_CONFIG])["serving"]["port"])
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer one request with 200 and nothing else, whoever asks for what."""
+    with contextlib.suppress(OSError, EOFError, asyncio.LimitOverrunError):
+        head = await reader.readuntil(b"\r\n\r\n")
+        if length := re.search(rb"(?i)^content-length: *(\d{1,6})\r$", head, re.MULTILINE):
+            await reader.readexactly(int(length[1]))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        await writer.drain()
+    writer.close()
 
 
 _log = logging.getLogger(__name__)

@@ -26,16 +26,17 @@ from tpuflex.cli.options import FiniteRange, as_json, no_tunnel, pass_invocation
 def status(invocation: Invocation, no_tunnel: bool) -> None:
     """Show the state of the endpoint, from the queue to the host.
 
-    Asks the cloud, not Pulumi's state. Exit code 0: the host serves; 3: the request is waiting,
+    Asks the cloud, not Pulumi's state. Exit code 0: the endpoint serves; 3: the request is waiting,
     the host is booting or starts its server again; 4: there is no endpoint; 7: the boot or the
-    server failed, the host drains, or the run has ended.
+    server failed, what says READY does not answer, the host drains, or the run has ended.
 
     While one slice hands over to another, it shows the one that serves; the other is under `also`.
 
-    A host that says READY is asked whether it answers now (/health, which needs no key): a private
-    endpoint through IAP, as by `tpuflex ask`. That takes some seconds, a minute at most, and
-    changes no exit code: a server that is dead is `answers NO`, or "answers": false under "health"
-    with --json, and the exit code is 0. --no-tunnel leaves it out.
+    A host that says READY is asked for one token, with the stack's API key: a private endpoint
+    through IAP, as by `tpuflex ask`. That takes some seconds, a minute at most; --no-tunnel leaves
+    it out. One that does not answer is NOT READY: "ready": false with --json. One that cannot be
+    asked from here, without gcloud, a role or the key, is READY as its host says, and the reason
+    is under `answers`.
     """
     from tpuflex.cli.endpoint.status import show_status
     from tpuflex.operate.endpoint_status import status as read_status

@@ -18,6 +18,7 @@ from tpuflex.terminal.boot_bars import boot_bars
 from tpuflex.terminal.output import moment_text
 
 if TYPE_CHECKING:
+    from tpuflex.operate.health import Health
     from tpuflex.operate.slice import SliceStatus
     from tpuflex.planning.memory import MemoryPlan
     from tpuflex.settings.model import StackSettings
@@ -76,7 +77,7 @@ def show_status(output: Output, found: EndpointStatus) -> None:
     zones = stack.settings.slice.zones
     output.document(found.to_json())
     rehearsed = " (rehearsal)" if stack.rehearsed else ""
-    output.heading(f"Stack {stack.name}{rehearsed}: {headline(status)}")
+    output.heading(f"Stack {stack.name}{rehearsed}: {headline(status, found.health)}")
     output.facts(
         (
             ("cloud", stack.cloud_text if stack.rehearsed else ""),
@@ -110,8 +111,12 @@ def show_status(output: Output, found: EndpointStatus) -> None:
     raise SystemExit(found.exit_code)
 
 
-def headline(status: SliceStatus) -> str:
-    """The state in a few words."""
+def headline(status: SliceStatus, health: Health | None) -> str:
+    """The state in a few words: what answers, before what the host says."""
+    if health is not None and health.answers is False:
+        return f"NOT READY, {health.why}"
+    if health is not None and health.answers is None:
+        return "READY, as its host says"
     if status.ready:
         return "READY"
     serving = serving_of(status)

@@ -66,13 +66,17 @@ def show_endpoint(output: Output, result: UpResult, environ: Mapping[str, str]) 
     stack, status = result.stack, result.slice
     output.result()
     rehearsed = "rehearsal: " if stack.rehearsed else ""
-    output.heading(f"{rehearsed}READY: a completion was served")
+    asked = result.health
+    unasked = asked is not None and asked.answers is None
+    served = ", as its host says" if unasked else ": a completion was served"
+    output.heading(f"{rehearsed}READY{served}")
     host = None if status is None else status.host
     bars = boot_bars(host, result.at.timestamp(), plain=output.ascii_only)
     expires = None if status is None else status.expires
     output.facts(
         (
             ("endpoint", result.endpoint or ""),
+            ("answers", "" if asked is None else str(asked)),
             ("model", stack.settings.model.name),
             ("expires", moment_text(expires, result.at)),
             ("price", price_text(result.cost)),
