@@ -26,6 +26,7 @@ from embedded_cloud.machines.hosts.supervisor import HostSupervisor
 from embedded_cloud.services.compute.routes import service as compute_service
 from embedded_cloud.services.iam.policies import Policies
 from embedded_cloud.services.iamcredentials import service as iamcredentials
+from embedded_cloud.services.logging import Entries
 from embedded_cloud.services.oslogin import services as oslogin_services
 from embedded_cloud.services.serviceusage.state import ProjectServices
 from embedded_cloud.services.tokens.credentials import Credentials
@@ -33,6 +34,7 @@ from embedded_cloud.services.tokens.identities import Identities
 from embedded_cloud.services.tpu.capacity import CapacityBook
 from embedded_cloud.services.tpu.routes import services as tpu_services
 from embedded_cloud.services.tpu.state import TpuState
+from embedded_cloud.strict.admin_activity import AdminActivity
 from embedded_cloud.strict.book import StrictnessBook
 from embedded_cloud.strict.consumer import Consumers, EnabledApis, OpenBilling, QuotaProject
 from embedded_cloud.strict.permissions import Permissions
@@ -147,6 +149,9 @@ class Cloud:
             self.history,
             self.access,
             admission=self._admission(policies),
+            audit=AdminActivity(
+                Entries(self.store, self.clock), self.rights, Consumers(self.store)
+            ),
         )
 
     def _admission(self, policies: Policies) -> tuple[Admission, ...]:

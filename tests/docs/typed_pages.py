@@ -207,7 +207,12 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "docs/how-to/troubleshooting.md": {
-        HOW_TO: ("tpuflex --stack chat doctor", "tpuflex --stack chat status", "tpuflex engine"),
+        HOW_TO: (
+            "tpuflex --stack chat doctor",
+            "tpuflex --stack chat status",
+            "tpuflex --stack chat events",
+            "tpuflex engine",
+        ),
         NO_LOG: ("tpuflex --stack chat logs", "tpuflex --stack chat logs --kept"),
         "a lock in a bucket on Google; tests/engine/test_recovery_lock.py": (
             'export PATH="$PATH:DIRECTORY"',

@@ -1,6 +1,6 @@
 """How the embedded cloud answers a request.
 
-authentication -> faults -> admission -> contract -> handler -> faults -> history; a
+authentication -> faults -> admission -> contract -> handler -> audit -> faults -> history; a
 :class:`CloudError` in any step becomes Google's error body. :meth:`Pipeline.handle` takes calls
 over HTTP, :meth:`Pipeline.exchange` calls from within this process.
 """
@@ -8,7 +8,7 @@ over HTTP, :meth:`Pipeline.exchange` calls from within this process.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol, cast
@@ -77,6 +77,15 @@ class Admission(Protocol):
         ...
 
 
+class Audit(Protocol):
+    """Where changes are written down."""
+
+    def of(self, match: Match, inbound: InboundRequest, call: Call) -> Callable[[], None] | None:
+        """What writes ``call`` down once it has been carried out; None for one that changes
+        nothing."""
+        ...
+
+
 @dataclass(slots=True)
 class _Exchange:
     """One call while it is being answered.
@@ -104,6 +113,7 @@ class Pipeline:
         history: where every call is recorded.
         access: who may call.
         admission: what else is checked of a call, in this order.
+        audit: where changes are written down.
     """
 
     def __init__(
@@ -112,11 +122,13 @@ class Pipeline:
         history: History,
         access: Access,
         admission: Sequence[Admission] = (),
+        audit: Audit | None = None,
     ) -> None:
         self._router = Router(services)
         self._history = history
         self._access = access
         self._admission = tuple(admission)
+        self._audit = audit
         self._faults: Faults | None = None
 
     def inject(self, faults: Faults) -> None:
@@ -193,11 +205,15 @@ class Pipeline:
                 if checked is not None:
                     await checked
             call = await _call(exchange.inbound, match)
+            audit = self._audit
+            write = None if audit is None else audit.of(match, exchange.inbound, call)
             outcome = match.route.handler(call)
             reply = await outcome if inspect.isawaitable(outcome) else outcome
         except CloudError as error:
             return _refusal(error)
         exchange.done = True
+        if write is not None:
+            write()
         return reply
 
     def _record(self, exchange: _Exchange, status: int) -> None:

@@ -42,6 +42,8 @@ _TERM = re.compile(
         (?P<value>"(?:[^"\\]|\\.)*"|[^\s()"]+)""",
     re.VERBOSE,
 )
+#: A text alone: it is anywhere in the entry.
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _GAP = re.compile(r"[\s()]*(?:AND\b[\s()]*)?")
 _KEY = re.compile(r'"([^"]*)"|([\w-]+)')
 _ORDER: dict[str, Callable[[float, float], bool]] = {
@@ -63,6 +65,8 @@ class _Term:
     value: str
 
     def holds(self, entry: JsonObject) -> bool:
+        if not self.path:
+            return self.value.lower() in json.dumps(entry, ensure_ascii=False).lower()
         value: JsonValue = entry
         for key in self.path:
             value = value.get(key) if isinstance(value, dict) else None
@@ -100,12 +104,16 @@ class Filter:
         """Read ``expression``; an empty one passes every entry.
 
         Raises:
-            CloudError: 400, it is more than comparisons joined by AND.
+            CloudError: 400, it is more than comparisons and texts joined by AND.
         """
         terms: list[_Term] = []
         at = _skip(expression, 0)
         while at < len(expression):
             found = _TERM.match(expression, at)
+            if found is None and (anywhere := _TEXT.match(expression, at)) is not None:
+                terms.append(_Term((), ":", _value(anywhere[0])))
+                at = _skip(expression, anywhere.end())
+                continue
             if found is None or _is_word(found["field"]):
                 raise _unparseable(expression)
             path = tuple(quoted or bare for quoted, bare in _KEY.findall(found["field"]))

@@ -244,11 +244,16 @@ class Permissions:
         denial = Denial(
             match.service.name,
             match.route.method_id,
-            _VERB.sub("", unquote(_BEFORE.sub("", inbound.path))),
+            resource_path(inbound.path),
             tuple(dict.fromkeys(each.permission for each in lacking)),
             self.rights.email(caller) or OWNERS_EMAIL,
         )
         return BY_SERVICE.get(match.service.name, common)(denial)
+
+
+def resource_path(path: str) -> str:
+    """The name of the resource, or of the collection, in the path of a call."""
+    return _VERB.sub("", unquote(_BEFORE.sub("", path)))
 
 
 async def _body(inbound: InboundRequest) -> JsonObject:

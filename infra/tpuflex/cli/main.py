@@ -81,6 +81,10 @@ COMMANDS = {
         "Show the state of the endpoint, from the queue to the host.",
     ),
     "logs": ("endpoint.command", "Show the log of the host's boot, or how long boots took."),
+    "events": (
+        "endpoint.command",
+        "Show what has happened to the endpoint: slices, hosts, servers, changes.",
+    ),
     "ssh": ("endpoint.command", "Open a shell on the stack's host, through IAP."),
     "tunnel": (
         "endpoint.command",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import click
@@ -63,6 +64,49 @@ class Commands(ExampleGroup):
 
 def _first_paragraph(text: str | None) -> str:
     return " ".join((text or "").partition("\n\n")[0].split())
+
+
+class Since(click.ParamType[timedelta | datetime]):
+    """From when on: an age such as ``2h``, or a time, which is in UTC unless it says otherwise."""
+
+    name = "since"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> timedelta | datetime:
+        """The age, or the time.
+
+        Raises:
+            click.BadParameter: it is neither.
+        """
+        from tpuflex.duration import parse_duration
+
+        if isinstance(value, timedelta | datetime):
+            return value
+        try:
+            return parse_duration(value)
+        except ValueError:
+            pass
+        try:
+            time = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(
+                f"{value!r} is neither an age, such as 2h or 7d, nor a time, such as 2026-11-28 or"
+                " 2026-11-28T03:00Z.",
+                param,
+                ctx,
+            )
+        return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+def begin(since: timedelta | datetime, now: datetime) -> datetime:
+    """From when on, where ``since`` is what the option says."""
+    if isinstance(since, datetime):
+        return since
+    try:
+        return now - since
+    except OverflowError:
+        return datetime.min.replace(tzinfo=UTC)
 
 
 class FiniteRange(click.FloatRange):

@@ -20,6 +20,8 @@ from tpuflex.settings.opened import ENVIRONMENT, ONLY_CLOUD, OpenedConfig
 
 #: Seconds for a backend to answer who is logged in.
 _PATIENCE = 12
+#: Runs of a stack that are read of its history.
+_MOST_RUNS = 100
 
 
 def backend_url(target: Target) -> str:
@@ -81,6 +83,16 @@ def stored_state(target: Target, stack: str) -> dict[str, Any]:
     """
     exported = json.loads(_run(target, "stack", "export", "--stack", stack))
     return dict(exported.get("deployment") or {})
+
+
+def stack_history(target: Target) -> list[dict[str, Any]]:
+    """The runs on the stack of ``target``, the newest first, each as Pulumi prints it.
+
+    Raises:
+        EngineError: the backend cannot be read.
+    """
+    arguments = ("stack", "history", "--json", "--stack", target.stack)
+    return list(json.loads(_run(target, *arguments, "--page-size", str(_MOST_RUNS))))
 
 
 def opened_config(target: Target, file: str) -> OpenedConfig:

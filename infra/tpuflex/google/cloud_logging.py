@@ -1,4 +1,4 @@
-"""Boot logs of hosts in Cloud Logging, which outlive the hosts.
+"""What Cloud Logging keeps: the boot logs of hosts, which outlive the hosts, and who changed what.
 
 Nodes of the TPU API have no serial console, so that nothing else is left of a host that is gone.
 The startup script writes what its log has with every phase, and more when a boot ends, READY or
@@ -6,11 +6,16 @@ failed (ADR 0030). Cloud Logging keeps it for 30 days
 (https://cloud.google.com/logging/docs/routed-logs-retention).
 
 Anyone with root on the host writes the entries: nothing in them is trusted to be of the right kind.
+
+Cloud Audit Logs write down each change of a resource, which nobody can turn off, and keep it for
+400 days. Reading them asks for the same permission as every other log
+(https://cloud.google.com/logging/docs/audit).
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -29,8 +34,10 @@ RETENTION_DAYS = 30
 #: (https://cloud.google.com/logging/docs/reference/v2/rest/v2/entries/list).
 _PAGES = 20
 #: Entries of a page; Google gives 1,000 at most.
-_PAGE_ENTRIES = 200
+_PAGE_ENTRIES, _MOST_ENTRIES = 200, 1000
 _BOOT = "tpuflex-boot"
+#: Where changes are written down: Admin Activity audit logs.
+_AUDIT_LOG = "cloudaudit.googleapis.com%2Factivity"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +104,24 @@ def boot_entries(
         AccessError: the caller may not read logs (logging.logEntries.list), or the API is off.
         ApiError: the API does not answer.
     """
+    wanted = _filter(project, names, boot, since)
+    listed = _listed(logging, project, wanted, newest_first=newest_first, size=page_entries)
+    yield from map(_boot_entry, listed)
+
+
+def _listed(
+    logging: Api, project: str, wanted: str, *, newest_first: bool = False, size: int
+) -> Iterator[Mapping[str, JsonValue]]:
+    """The entries that the filter ``wanted`` passes, ``size`` of them at once."""
     body: dict[str, JsonValue] = {
         "resourceNames": [f"projects/{project}"],
-        "filter": _filter(project, names, boot, since),
+        "filter": wanted,
         "orderBy": f"timestamp {'desc' if newest_first else 'asc'}",
-        "pageSize": page_entries,
+        "pageSize": size,
     }
     for _ in range(_PAGES):
         answer = logging.call("POST", "/v2/entries:list", body=body)
-        yield from map(_boot_entry, objects(answer, "entries"))
+        yield from objects(answer, "entries")
         if not answer.get("nextPageToken"):
             return
         body["pageToken"] = answer["nextPageToken"]
@@ -150,8 +166,12 @@ def _filter(project: str, names: Names, boot: str, since: datetime | None) -> st
     }
     terms = [f"{field}={json.dumps(value)}" for field, value in wanted.items() if value]
     if since is not None:
-        terms.append(f'timestamp>="{since.astimezone(UTC).isoformat()}"')
+        terms.append(_from(since))
     return " AND ".join(terms)
+
+
+def _from(since: datetime) -> str:
+    return f'timestamp>="{since.astimezone(UTC).isoformat()}"'
 
 
 def _boot_entry(entry: Mapping[str, JsonValue]) -> BootEntry:
@@ -171,6 +191,64 @@ def _boot_entry(entry: Mapping[str, JsonValue]) -> BootEntry:
         container=tuple(_text(payload.get("container")).splitlines()),
         timeline=_object(payload.get("timeline")),
         ended=_object(payload.get("ended")),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An entry of Cloud Audit Logs: somebody changed a resource, or tried to.
+
+    Attributes:
+        time: when (RFC 3339).
+        principal: e-mail address of who called; empty where Google does not say.
+        method: the API's method, such as ``v1.compute.firewalls.delete``.
+        resource: name of the resource.
+        named: the name of the endpoint's in the entry, by which it is the endpoint's.
+        refusal: why it was refused; empty where it was not.
+        ends_operation: whether the call itself has an entry of its own, before this one.
+    """
+
+    time: str
+    principal: str
+    method: str
+    resource: str
+    named: str
+    refusal: str = ""
+    ends_operation: bool = False
+
+
+def changes(logging: Api, project: str, names: Names, since: datetime) -> Iterator[Change]:
+    """What was changed of an endpoint's resources, in order of time: what has one of its names
+    anywhere in the entry, as not every API names the resource that is made.
+
+    Raises:
+        AccessError: the caller may not read logs (logging.logEntries.list), or the API is off.
+        ApiError: the API does not answer.
+    """
+    log = json.dumps(f"projects/{project}/logs/{_AUDIT_LOG}")
+    wanted = f"logName={log} AND {_from(since)} AND {json.dumps(names.prefix)}"
+    name = re.compile(rf"(?<![a-z0-9-]){re.escape(names.prefix)}(?:-[\w-]+)?(?![\w-])")
+    for entry in _listed(logging, project, wanted, size=_MOST_ENTRIES):
+        payload = _object(entry.get("protoPayload"))
+        if "policyDelta" in _object(payload.get("serviceData")):
+            # The whole policy of a project names everyone: what counts is what was changed of it.
+            payload = {**payload, "request": None, "response": None}
+        found = name.search(json.dumps(payload))
+        if found:
+            yield _change(entry, payload, found[0])
+
+
+def _change(entry: Mapping[str, JsonValue], payload: Mapping[str, JsonValue], named: str) -> Change:
+    status, operation = _object(payload.get("status")), _object(entry.get("operation"))
+    code, message = status.get("code"), _text(status.get("message"))
+    return Change(
+        time=_text(entry.get("timestamp")),
+        principal=_text(_object(payload.get("authenticationInfo")).get("principalEmail")),
+        method=_text(payload.get("methodName")),
+        resource=_text(payload.get("resourceName")),
+        named=named,
+        refusal=(message or f"code {code}") if code else "",
+        ends_operation=bool(operation.get("last")) and not operation.get("first"),
     )
 
 

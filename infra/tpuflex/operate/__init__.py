@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tpuflex.operate.boots import boots_of
+    from tpuflex.operate.endpoint_events import Event, Events, events
     from tpuflex.operate.endpoint_status import EndpointStatus, status
     from tpuflex.operate.host_access import ssh, tunnel
     from tpuflex.operate.host_log import HostLog, logs
@@ -20,10 +21,13 @@ if TYPE_CHECKING:
 _MODULES = {
     "Answer": "question",
     "EndpointStatus": "endpoint_status",
+    "Event": "endpoint_events",
+    "Events": "endpoint_events",
     "HostLog": "host_log",
     "Question": "question",
     "ask": "question",
     "boots_of": "boots",
+    "events": "endpoint_events",
     "logs": "host_log",
     "ssh": "host_access",
     "status": "endpoint_status",
@@ -33,10 +37,13 @@ _MODULES = {
 __all__ = [
     "Answer",
     "EndpointStatus",
+    "Event",
+    "Events",
     "HostLog",
     "Question",
     "ask",
     "boots_of",
+    "events",
     "logs",
     "ssh",
     "status",

@@ -47,6 +47,7 @@ class Boot:
         outcome: how it ended.
         reason: why it failed, or empty.
         seconds: how long each phase took that has ended.
+        timeline: when each phase began, in seconds since the epoch.
     """
 
     node: str
@@ -58,6 +59,7 @@ class Boot:
     outcome: Outcome
     reason: str
     seconds: Mapping[str, float]
+    timeline: Mapping[str, float]
 
     @property
     def total(self) -> float:
@@ -186,6 +188,7 @@ def _boot(entry: BootEntry) -> Boot:
         outcome=Outcome.FAILED if report.error else outcome,
         reason=report.reason,
         seconds=_seconds(report, entry.time),
+        timeline=report.timeline,
     )
 
 

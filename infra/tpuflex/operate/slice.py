@@ -281,14 +281,7 @@ def slice_status(
         NotFoundError: no zone holds a request or node of the endpoint.
     """
     at = (now or datetime.now(UTC)).timestamp()
-    zones = settings.slice.zones
-
-    def look(where: Collection[str]) -> list[Snapshot]:
-        return list(_snapshots(settings.project, where, names, tpu, at))
-
-    found = sorted(look(zones), key=lambda each: zones.index(each.name.zone))
-    if recorded is not None:
-        found += _elsewhere(look, zones, recorded)
+    found = requests_of(settings, names, tpu, at, recorded)
     if not found:
         raise _absent(settings, names, tpu)
     order, reports = ranked(found), {}
@@ -304,6 +297,24 @@ def slice_status(
     except (AccessError, ApiError) as error:
         # Of the slice itself everything is known: one refused question must not hide that.
         return replace(status, unread=error.message)
+
+
+def requests_of(
+    settings: StackSettings,
+    names: Names,
+    tpu: Tpu,
+    at: float,
+    recorded: Callable[[], Collection[str]] | None = None,
+) -> list[Snapshot]:
+    """The endpoint's requests with their nodes, in the order of its zones; the arguments are those
+    of :func:`slice_status`, and ``at`` the time, in seconds since the epoch."""
+    zones = settings.slice.zones
+
+    def look(where: Collection[str]) -> list[Snapshot]:
+        return list(_snapshots(settings.project, where, names, tpu, at))
+
+    found = sorted(look(zones), key=lambda each: zones.index(each.name.zone))
+    return found if recorded is None else found + _elsewhere(look, zones, recorded)
 
 
 def serving_first(

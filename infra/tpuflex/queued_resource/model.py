@@ -71,6 +71,14 @@ class BootDiskConfig(_Answer):
     customer_encryption_key: CustomerEncryptionKey = CustomerEncryptionKey()
 
 
+class UpcomingMaintenance(_Answer):
+    type: str = ""
+    can_reschedule: bool = False
+    window_start_time: str = ""
+    window_end_time: str = ""
+    maintenance_status: str = ""
+
+
 class Node(_Answer):
     """A node: the hosts of one slice."""
 
@@ -92,6 +100,7 @@ class Node(_Answer):
     network_endpoints: tuple[NetworkEndpoint, ...] = ()
     scheduling_config: SchedulingConfig = SchedulingConfig()
     queued_resource: str = ""
+    upcoming_maintenance: UpcomingMaintenance | None = None
 
     @property
     def id(self) -> str:

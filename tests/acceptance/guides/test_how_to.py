@@ -105,6 +105,7 @@ SHOWN: dict[str, dict[str, str]] = {
     "docs/how-to/troubleshooting.md": {
         "tpuflex --stack chat doctor": "None of … checks failed.",
         "tpuflex --stack chat status": "Stack chat: READY",
+        "tpuflex --stack chat events": "TIME (UTC) …granted",
         "tpuflex engine": "* …",
     },
     "docs/ci.md": {

@@ -54,6 +54,7 @@ def filled(api: Api, clock: ManualClock) -> Api:
         ('resource.labels.node_id="n1" AND severity!=INFO', ["gave up"]),
         ('(textPayload:"GAVE") AND severity>INFO', ["gave up"]),
         ("labels.stack:*", ["config"]),
+        ('severity>=INFO AND "GAVE UP"', ["gave up"]),
     ],
 )
 def test_filters(filled: Api, expression: str, found: list[str]) -> None:
@@ -137,3 +138,30 @@ def test_a_host_may_write_and_not_read(cloud: EmbeddedCloud) -> None:
     body = {"resourceNames": [f"projects/{PROJECT}"]}
     assert host.call("POST", "v2/entries:list", body=body).status_code == 403
     assert texts(Api(cloud.url, token=TOKEN)) == ["from the host"]
+
+
+def test_changes_are_written_down(api: Api) -> None:
+    """Each change that was carried out is an entry of the Admin Activity audit log, with who, what
+    and which resource; what only reads, or is refused, is none."""
+    bucket, secrets = {"name": "of-a-test"}, f"v1/projects/{PROJECT}/secrets"
+    api.call("POST", "storage/v1/b", body=bucket, project=PROJECT)
+    api.call("GET", "storage/v1/b/of-a-test")
+    api.call("DELETE", "storage/v1/b/of-a-test")
+    api.call("DELETE", "storage/v1/b/of-a-test")
+    automatic: dict[str, Any] = {"replication": {"automatic": {}}}
+    api.call("POST", secrets, body=automatic, secretId="key")
+    api.call("POST", f"{secrets}/key:addVersion", body={"payload": {"data": "c2VjcmV0"}})
+    api.call("POST", f"{secrets}/key:testIamPermissions", body={"permissions": []})
+    log = f'logName="projects/{PROJECT}/logs/cloudaudit.googleapis.com%2Factivity"'
+    body = {"resourceNames": [f"projects/{PROJECT}"], "filter": f'{log} AND "OF-A-TEST"'}
+    assert len(api.call("POST", "v2/entries:list", body=body).json()["entries"]) == 2
+    answer = api.call("POST", "v2/entries:list", body={**body, "filter": log})
+    payloads = [entry["protoPayload"] for entry in answer.json()["entries"]]
+    assert sorted((each["methodName"], each["resourceName"]) for each in payloads) == [
+        ("secretmanager.projects.secrets.addVersion", f"projects/{PROJECT}/secrets/key"),
+        ("secretmanager.projects.secrets.create", f"projects/{PROJECT}/secrets/key"),
+        ("storage.buckets.delete", "projects/_/buckets/of-a-test"),
+        ("storage.buckets.insert", "projects/_/buckets/of-a-test"),
+    ]
+    assert payloads[0]["authenticationInfo"] == {"principalEmail": "owner@example.com"}
+    assert "c2VjcmV0" not in answer.text

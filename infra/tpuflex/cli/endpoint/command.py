@@ -1,14 +1,23 @@
-"""`tpuflex status`, `logs`, `ask`, `ssh` and `tunnel`: what one does with a running endpoint."""
+"""`tpuflex status`, `logs`, `events`, `ask`, `ssh` and `tunnel`: of a running endpoint."""
 
 from __future__ import annotations
 
 import sys
+from datetime import datetime, timedelta
 
 import click
 
 from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.options import FiniteRange, as_json, no_tunnel, pass_invocation, stack_name
+from tpuflex.cli.options import (
+    FiniteRange,
+    Since,
+    as_json,
+    begin,
+    no_tunnel,
+    pass_invocation,
+    stack_name,
+)
 
 
 @click.command(
@@ -123,6 +132,51 @@ def logs(
         return
     part = Part(lines or 50, phase or "", container)
     run_logs(invocation, cloud, part, follow=follow, kept=kept)
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex --stack prod events  # of the last 24 hours",
+        "tpuflex --stack prod events --since 7d --lines 200",
+        "tpuflex --stack prod events --since 2026-11-28T03:00Z --json",
+    ),
+)
+@click.option(
+    "--since",
+    type=Since(),
+    metavar="AGE|TIME",
+    default="24h",
+    show_default=True,
+    help="From when on: an age such as 2h or 7d, or a time such as 2026-11-28T03:00Z.",
+)
+@click.option(
+    "-n",
+    "--lines",
+    type=click.IntRange(1, 100_000),
+    default=50,
+    show_default=True,
+    help="Events to show, the newest.",
+)
+@stack_name
+@as_json
+@pass_invocation
+def events(invocation: Invocation, since: timedelta | datetime, lines: int) -> None:
+    """Show what has happened to the endpoint: slices, hosts, servers, changes.
+
+    The newest comes last. From the TPU API: when slices were requested and granted, and maintenance
+    that is announced. From the hosts' logs, which Cloud Logging keeps for 30 days: boots and how
+    they ended, servers that froze or died, drains. From Cloud Audit Logs, which keep 400 days: who
+    made, changed and deleted what, also by the console or gcloud, and what was refused. From
+    Pulumi's history: runs of `up` and `down`, once they have ended.
+
+    Changes of one kind by one account are one line if they came together. What could not be read is
+    named below the list, and the rest is shown; reading logs asks for logging.logEntries.list.
+    """
+    from tpuflex.cli.endpoint.events import run_events
+
+    cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
+    run_events(invocation, cloud, begin(since, cloud.now()), lines)
 
 
 @click.command(

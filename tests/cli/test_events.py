@@ -1,0 +1,93 @@
+"""`tpuflex events`."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import click
+import pytest
+
+from embedded_cloud.core.json_types import JsonObject
+from embedded_cloud.server import EmbeddedCloud
+from tests.cli.boot_logs import WrittenBoot
+from tests.cli.typing import NOON, Captured
+from tpuflex.cli.endpoint.events import run_events
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.options import Since, begin
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.stack import Stack
+
+
+def made_and_deleted(cloud: Connection) -> None:
+    """A network of the stack and one of another, each made and deleted."""
+    compute = cloud.apis().compute
+    networks = f"/compute/v1/projects/{cloud.stack.settings.project}/global/networks"
+    for name in (cloud.stack.names.compute("net"), "somebodys-net"):
+        compute.call("POST", networks, body={"name": name, "autoCreateSubnetworks": False})
+        compute.call("DELETE", f"{networks}/{name}")
+
+
+def test_one_list(cloud: Connection, invocation: Invocation, capsys: Captured) -> None:
+    """What hosts and people did to this stack, the newest last, from the audit log of the embedded
+    cloud, too; a line tells what is left out."""
+    boot = WrittenBoot(cloud, NOON - timedelta(hours=1))
+    boot.write("config", 0)
+    boot.write("READY", 90, "2026-11-21T11:40:00Z watch: degraded: the server died with status 137")
+    made_and_deleted(cloud)
+    run_events(invocation, cloud, NOON - timedelta(days=1), 4)
+    shown = capsys.readouterr()
+    name = cloud.stack.names.compute("net")
+    assert sorted(line.split(None, 4) for line in shown.out.splitlines()[1:]) == [
+        ["11-21", "11:01:30", "READY", "n-g1", "after 90 s"],
+        ["11-21", "11:40:00", "degraded", "n-g1", "the server died with status 137"],
+        ["11-21", "12:00:00", "created", "owner@example.com", f"networks/{name}"],
+        ["11-21", "12:00:00", "deleted", "owner@example.com", f"networks/{name}"],
+    ]
+    assert shown.err == "1 earlier ones are left out: --lines 5\n"
+
+
+def test_a_source_that_cannot_be_read(
+    tmp_path: Path, stack: Stack, invocation: Invocation, capsys: Captured
+) -> None:
+    """Is named, with the rest shown; where none can be read, that is an error."""
+    strictness: JsonObject = {"permissions": {"missing": ["logging.logEntries.list"]}}
+    project = stack.settings.project
+    with EmbeddedCloud(tmp_path, project=project, strictness=strictness) as running:
+        cloud = Connection(stack, running.environ())
+        run_events(invocation, cloud, NOON, 50)
+        assert capsys.readouterr().err.startswith(
+            "Not read: the hosts' logs in Cloud Logging: 403 PERMISSION_DENIED: Permission"
+        )
+        run_events(Invocation(environ={}, json=True), cloud, NOON, 50)
+    document = json.loads(capsys.readouterr().out)
+    logs = ["the hosts' logs in Cloud Logging", "Cloud Audit Logs"]
+    assert [each["source"] for each in document["unread"]][:2] == logs
+
+
+def test_nothing(cloud: Connection, invocation: Invocation, capsys: Captured) -> None:
+    """Is said, with since when."""
+    run_events(invocation, cloud, NOON, 50)
+    assert capsys.readouterr().out == "Nothing has happened since 2026-11-21 12:00 UTC.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("2h", NOON - timedelta(hours=2)),
+        ("2026-11-20", datetime(2026, 11, 20, tzinfo=UTC)),
+        ("2026-11-20T03:00Z", datetime(2026, 11, 20, 3, tzinfo=UTC)),
+        ("2026-11-20T03:00+01:00", datetime(2026, 11, 20, 2, tzinfo=UTC)),
+        ("99999999d", datetime(1, 1, 1, tzinfo=UTC)),
+    ],
+)
+def test_since(text: str, time: datetime) -> None:
+    """An age or a time, which is in UTC unless it says otherwise."""
+    assert begin(Since().convert(text, None, None), NOON) == time
+
+
+def test_since_when() -> None:
+    """What is neither is refused."""
+    with pytest.raises(click.BadParameter, match="neither an age, such as 2h"):
+        Since().convert("yesterday", None, None)
