@@ -328,9 +328,86 @@ class TestQuestions:
         settings = load_stack_file(stack_file(new, "gemma-4-e2b-it-v6e-1")).settings
 
         assert typed.code == 0, typed.err
-        assert "Accelerator type [v6e-1]: " in typed.err
+        assert "Accelerator type (? lists them) [v6e-1]: " in typed.err
         assert settings.project == "acme-serving"
         assert settings.slice.zones == (builtin().accepting_zones("v6e")[0],)
+
+    def test_a_wrong_answer_is_asked_for_again(
+        self, new: Path, type_in: TypeIn, answer: Callable[..., None]
+    ) -> None:
+        """Each answer is checked at once, with what to write instead; the others are kept."""
+        answer(
+            *("google", "My Project", "acme-serving", "google/gemma-4-31B-it"),
+            *("v6e-3", "v6e-1", "v6e-4", "us-est5-a", "us-east5-b", "8d", "4 hours", "2h"),
+        )
+        typed = type_in("init", str(new))
+        settings = load_stack_file(stack_file(new, "gemma-4-31b-it-v6e-4")).settings
+
+        assert typed.code == 0, typed.err
+        assert settings.slice.zones == ("us-east5-b",)
+        for wrong in (
+            "unknown accelerator type 'v6e-3'. Nearest: ",
+            "8d is longer than Flex-start allows. Write 7d or less.",
+            "'4 hours' is not a duration. ",
+        ):
+            assert f"  {wrong}" in typed.err
+        assert typed.err.count("Model (Hugging Face id)") == 1
+        assert typed.err.count("Accelerator type") == 3
+        assert typed.err.count("Zone") == 2
+
+    def test_lists(self, new: Path, type_in: TypeIn, answer: Callable[..., None]) -> None:
+        """A question mark lists what there is, with what decides, and a number chooses from it."""
+        answer("google", "acme-serving", "?", "2", "?", "v6e-1", "?", "1", "?", "1")
+        typed = type_in("init", str(new))
+
+        assert typed.code == 0, typed.err
+        assert stack_file(new, "gemma-4-e4b-it-v6e-1").is_file()
+        assert " 2  google/gemma-4-E4B-it                7.5B parameters; from v6e-1," in typed.err
+        assert "v6e-4        937,120 tokens of cache, $5.40/h\n" in typed.err
+        assert "us-east5-a            v6e-1, $1.35/h\n" in typed.err
+        assert "24h  at most $32.40\n" in typed.err
+        offered = [line for line in typed.err.splitlines() if line.startswith("   ")]
+        assert max(map(len, offered)) <= 80
+
+    def test_a_name_that_is_taken(
+        self, project: Path, type_in: TypeIn, answer: Callable[..., None]
+    ) -> None:
+        """The answers are not lost over it: another name is asked for."""
+        answer("", "dev", "two")
+        typed = type_in("init")
+
+        assert typed.code == 0, typed.err
+        assert "There is a stack dev already. Name of the new one: " in typed.err
+        assert stack_file(project, "two").is_file()
+
+    @pytest.mark.parametrize("lines", [(), ("google",), ("google", "acme-serving", "", "", "")])
+    def test_who_stops_halfway_leaves_nothing(
+        self, new: Path, type_in: TypeIn, answer: Callable[..., None], lines: tuple[str, ...]
+    ) -> None:
+        """At the end of the input, as after Ctrl-C, not even a directory has been made."""
+        answer(*lines)
+
+        assert type_in("init", str(new)).code == 130
+        assert not new.exists()
+
+    @pytest.mark.parametrize(
+        ("words", "code"), [(("--run", "9d"), 5), (("--project", "X y"), 5), (("-s", "dev"), 1)]
+    )
+    def test_what_was_given_is_checked_before_more_is_asked(
+        self,
+        project: Path,
+        type_in: TypeIn,
+        answer: Callable[..., None],
+        words: tuple[str, ...],
+        code: int,
+    ) -> None:
+        """An option that is wrong costs no answers."""
+        assert project.is_dir()
+        answer("google")
+        typed = type_in("init", *words)
+
+        assert typed.code == code, typed.err
+        assert "Model" not in typed.err
 
     def test_embedded_answers(
         self, new: Path, type_in: TypeIn, answer: Callable[..., None]

@@ -8,7 +8,7 @@ import pytest
 
 from tpuflex.errors import Finding, SettingsError, UsageError
 from tpuflex.scaffold.new_project import Created, InitOptions, initialize
-from tpuflex.scaffold.options import Prompt, Questions
+from tpuflex.scaffold.options import Prompt, Question, Questions
 
 
 def made(
@@ -34,9 +34,9 @@ def test_answers_fill_in_what_options_leave_open(tmp_path: Path) -> None:
     """Each question comes with the proposed answer, and what was given is not asked."""
     asked: list[tuple[str, str | None]] = []
 
-    def answer(question: str, proposed: str | None, _choices: tuple[str, ...]) -> str:
-        asked.append((question.partition(" (")[0], proposed))
-        return proposed or "acme-serving"
+    def answer(question: Question) -> str:
+        asked.append((question.text.partition(" (")[0], question.proposed))
+        return question.proposed or "acme-serving"
 
     created = made(tmp_path, InitOptions(cloud="google", model="google/gemma-4-E4B-it"), answer)
 

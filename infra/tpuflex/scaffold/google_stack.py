@@ -14,6 +14,12 @@ from tpuflex.planning.recommend import cheapest_region
 from tpuflex.planning.request import MemoryRequest
 from tpuflex.planning.stack import memory_request
 from tpuflex.scaffold.image_mirror import mirrored_image
+from tpuflex.scaffold.offers import (
+    accelerators_offered,
+    models_offered,
+    runs_offered,
+    zones_offered,
+)
 from tpuflex.scaffold.options import Questions, StackOptions
 from tpuflex.scaffold.sections import put
 from tpuflex.settings.load import parse
@@ -27,6 +33,8 @@ _PROPOSED = ("v6e-1", "v6e-4", "v6e-8")
 #: Prompt and answer together; most models take more, at the cost of cache.
 _CONTEXT = 16384
 
+#: A zone, where an accelerator type has none.
+_ANY_ZONE = "us-east5-a"
 #: What stands for a project and an image while nothing but the rest of a stack is checked.
 ANY_PROJECT = "any-project"
 ANY_IMAGE = f"us-docker.pkg.dev/{ANY_PROJECT}/any/image@sha256:{'0' * 64}"
@@ -106,29 +114,65 @@ def first_flags(model: str, catalog: Catalog) -> dict[str, object]:
 def google_stack(
     options: StackOptions, said: Mapping[str, object], catalog: Catalog, questions: Questions
 ) -> GoogleStack:
-    """What the stack serves, and where: options first, then what a file ``said``, then answers."""
-    project = questions.ask("--project", options.project, "Google Cloud project id")
+    """What the stack serves, and where: options first, then what a file ``said``, then answers.
+
+    Raises:
+        SettingsError: an option is wrong, and more would be asked.
+        UsageError: something is missing, and nobody is asked.
+    """
+    # What a file or --set says may be what makes the model fit.
+    fits = () if said or options.changes else ("tpuflex:serving.flags",)
+    if questions.asking and (wrong := _given_wrong(options, catalog, fits)):
+        raise SettingsError("The new stack", wrong, hint="Nothing was written.")
+    project = ask_project(options, catalog, questions)
     model = questions.ask(
         "--model",
         options.model or text_at(said, "model.name"),
         "Model (Hugging Face id)",
         default=lambda: _FIRST_MODEL,
+        offers=lambda: models_offered(catalog, _CONTEXT),
+        check=lambda answer: _wrong(catalog, "tpuflex:model.name", model=answer),
     )
     accelerator = questions.ask(
         "--accelerator",
         options.accelerator or text_at(said, "slice.accelerator_type"),
         "Accelerator type",
         default=lambda: _smallest(project, model, said, catalog),
+        offers=lambda: accelerators_offered(model, catalog, _CONTEXT),
+        check=lambda answer: _wrong(
+            catalog,
+            "tpuflex:slice.accelerator_type",
+            *fits,
+            model=model,
+            accelerator_type=answer,
+        ),
     )
     zones = options.zones or _zones_said(said)
     if not zones:
         zones = (
             questions.ask(
-                "--zone", None, "Zone", default=lambda: _first_zone(accelerator, catalog)
+                "--zone",
+                None,
+                "Zone",
+                default=lambda: _first_zone(accelerator, catalog),
+                offers=lambda: zones_offered(accelerator, catalog),
+                check=lambda answer: _wrong(
+                    catalog,
+                    "tpuflex:slice.zones",
+                    accelerator_type=accelerator,
+                    zones=(answer,),
+                ),
             ),
         )
     run = questions.ask(
-        "--run", options.run, "Longest run (Google deletes it then)", default=lambda: _FIRST_RUN
+        "--run",
+        options.run,
+        "Longest run (Google deletes it then)",
+        default=lambda: _FIRST_RUN,
+        offers=lambda: runs_offered(accelerator, zones[0], catalog),
+        check=lambda answer: _wrong(
+            catalog, "tpuflex:slice.max_run_duration", max_run_duration=answer
+        ),
     )
     questions.require()
     return GoogleStack(
@@ -139,6 +183,57 @@ def google_stack(
         max_run_duration=run,
         weights=options.weights,
     )
+
+
+def ask_project(options: StackOptions, catalog: Catalog, questions: Questions) -> str:
+    """The Google Cloud project, by its option or an answer."""
+    return questions.ask(
+        "--project",
+        options.project,
+        "Google Cloud project id",
+        check=lambda answer: _wrong(catalog, "tpuflex:project", project=answer),
+    )
+
+
+def _given_wrong(
+    options: StackOptions, catalog: Catalog, fits: tuple[str, ...]
+) -> tuple[Finding, ...]:
+    """What is wrong with options: said before the first question, it costs no answers."""
+    chosen = options.accelerator is not None
+    return _wrong(
+        catalog,
+        *("tpuflex:project", "tpuflex:model.name", "tpuflex:slice"),
+        *(fits if chosen and options.model is not None else ()),
+        project=options.project or ANY_PROJECT,
+        model=options.model or _FIRST_MODEL,
+        accelerator_type=options.accelerator or _PROPOSED[0],
+        zones=options.zones if chosen else (),
+        max_run_duration=options.run or _FIRST_RUN,
+    )
+
+
+def _wrong(
+    catalog: Catalog,
+    *about: str,
+    project: str = ANY_PROJECT,
+    model: str = _FIRST_MODEL,
+    accelerator_type: str = _PROPOSED[0],
+    zones: tuple[str, ...] = (),
+    max_run_duration: str = _FIRST_RUN,
+) -> tuple[Finding, ...]:
+    """What is wrong ``about`` these keys with a stack of these answers, and of others that fit."""
+    target = GoogleStack(
+        project=project,
+        model=model,
+        accelerator_type=accelerator_type,
+        zones=zones or (_first_zone(accelerator_type, catalog) or _ANY_ZONE,),
+        max_run_duration=max_run_duration,
+    )
+    try:
+        _proposal(target, _first_settings(model, catalog), catalog)
+    except SettingsError as error:
+        return tuple(each for each in error.findings if each.key.startswith(about))
+    return ()
 
 
 def image_of(

@@ -30,6 +30,7 @@ from tpuflex.scaffold.project_files import (
     STACKS,
     project_files,
     project_name,
+    require_free,
     require_inside,
     schema_of,
     write_new,
@@ -73,6 +74,10 @@ class ProjectDirectory:
     name: str
     stacks: Path
     new: bool
+
+    def stack_file(self, stack: str) -> Path:
+        """Where the stack file of ``stack`` goes."""
+        return self.stacks / f"Pulumi.{stack}.yaml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,10 +143,11 @@ def initialize(
         TpuflexError: a file is in the way; nothing is written.
     """
     place = _place(options, directory, environ)
+    _require_room(place, options, environ)
     catalog = load_catalog(place.root)
     proposing = _with_weights(catalog, place.root, options)
     stack = new_stack(options, proposing, questions, environ)
-    name = _stack_name(options, environ, stack)
+    name = _stack_name(options, environ, stack, place, questions)
     settings = _checked(stack, catalog, name, place.root)
     found = stack.translation
     refused = tuple(found.refused) if found is not None else ()
@@ -181,11 +187,54 @@ def _place(options: InitOptions, directory: Path, environ: Mapping[str, str]) ->
     return ProjectDirectory(root, name, root / STACKS, new=True)
 
 
-def _stack_name(options: InitOptions, environ: Mapping[str, str], stack: NewStack) -> str:
-    name = options.stack or environ.get(STACK_VARIABLE, "") or stack.proposed_name
-    if not NAME.fullmatch(name):
-        raise UsageError(f"--stack {name!r}: write letters, digits, hyphens, at most 100.")
-    return name
+def _require_room(
+    place: ProjectDirectory, options: InitOptions, environ: Mapping[str, str]
+) -> None:
+    """Refuse, before anything is asked, what would be refused when it is written.
+
+    Raises:
+        TpuflexError: a file is in the way, or the directory is not one's own.
+    """
+    if place.root.exists():
+        require_own((place.root,), environ)
+    files = [place.root / path for path in project_files(place.name) if path != IGNORE_FILE]
+    name = _given_name(options, environ)
+    if name and (wrong := _wrong_name(name)):
+        raise UsageError(f"--stack {name!r}: {wrong}.")
+    stack = (place.stack_file(name),) if name else ()
+    require_free(place.root, (*(files if place.new else ()), *stack))
+
+
+def _given_name(options: InitOptions, environ: Mapping[str, str]) -> str:
+    return options.stack or environ.get(STACK_VARIABLE, "")
+
+
+def _wrong_name(name: str) -> str:
+    return "" if NAME.fullmatch(name) else "write letters, digits, hyphens, at most 100"
+
+
+def _stack_name(
+    options: InitOptions,
+    environ: Mapping[str, str],
+    stack: NewStack,
+    place: ProjectDirectory,
+    questions: Questions,
+) -> str:
+    """The stack's name, which a person is asked for where the proposed one is taken."""
+
+    def wrong(name: str) -> tuple[Finding, ...]:
+        problem = _wrong_name(name)
+        taken = not problem and place.stack_file(name).exists()
+        problem = problem or ("there is one of that name" if taken else "")
+        return (
+            (Finding("--stack", f"{name!r}: {problem}", "Write another name."),) if problem else ()
+        )
+
+    given = _given_name(options, environ)
+    if given or not questions.asking or not wrong(stack.proposed_name):
+        return given or stack.proposed_name
+    text = f"There is a stack {stack.proposed_name} already. Name of the new one"
+    return questions.ask("--stack", None, text, check=wrong)
 
 
 def _with_weights(catalog: Catalog, root: Path, options: InitOptions) -> Catalog:
@@ -228,7 +277,7 @@ def _write(
 ) -> tuple[Path, ...]:
     place.root.mkdir(parents=True, exist_ok=True)
     require_own((place.root,), environ)
-    stack_file = place.stacks / f"Pulumi.{name}.yaml"
+    stack_file = place.stack_file(name)
     texts = project_files(place.name) if place.new else {}
     if (place.root / IGNORE_FILE).exists():
         texts.pop(IGNORE_FILE, None)

@@ -19,6 +19,7 @@ from tpuflex.scaffold.foreign_file import translated_file
 from tpuflex.scaffold.google_stack import (
     COMMENTS,
     GoogleStack,
+    ask_project,
     first_flags,
     google_sections,
     google_stack,
@@ -91,7 +92,7 @@ def new_stack(
     if options.template and options.source:
         raise UsageError("--template and --from are two beginnings: give one.")
     if options.template:
-        stack = _from_template(options, shipped_stack(options.template), questions)
+        stack = _from_template(options, shipped_stack(options.template), catalog, questions)
     else:
         cloud = _cloud(options, questions)
         if options.source is not None:
@@ -100,7 +101,7 @@ def new_stack(
         elif cloud == "google":
             stack = _on_google(options, catalog, questions)
         else:
-            stack = _from_template(options, shipped_stack(EMBEDDED), questions)
+            stack = _from_template(options, shipped_stack(EMBEDDED), catalog, questions)
     for change in options.changes:
         _change(stack, change)
     return stack
@@ -120,14 +121,16 @@ def _cloud(options: StackOptions, questions: Questions) -> str:
     return cloud
 
 
-def _from_template(options: StackOptions, shipped: ShippedStack, questions: Questions) -> NewStack:
+def _from_template(
+    options: StackOptions, shipped: ShippedStack, catalog: Catalog, questions: Questions
+) -> NewStack:
     sections = shipped.sections
     cloud = str(sections["cloud"])
     if options.cloud not in (None, cloud):
         raise UsageError(f"The stack {shipped.name} is for --cloud {cloud}.")
     project = options.project
     if cloud == "google":
-        project = questions.ask("--project", project, "Google Cloud project id")
+        project = ask_project(options, catalog, questions)
         questions.require()
         image = str(sections["serving"]["image"]).replace(PLACEHOLDER_PROJECT, project)
         sections["serving"]["image"] = image

@@ -2,14 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tpuflex.errors import UsageError
+from tpuflex.errors import Finding, UsageError
 
-#: Asks a person: the question, the proposed answer, and the answers there are, if they are known.
-Prompt = Callable[[str, str | None, tuple[str, ...]], str]
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """An answer that a person may choose.
+
+    Attributes:
+        answer: the answer.
+        about: what is known of it.
+    """
+
+    answer: str
+    about: str
+
+
+#: What is wrong with an answer.
+Check = Callable[[str], tuple[Finding, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a person is asked.
+
+    Attributes:
+        text: the question.
+        proposed: the answer that Enter gives, if there is one.
+        choices: the only answers there are; empty where others are taken.
+        offers: makes a list of answers; None where there is no list.
+        check: what is wrong with an answer; then the question is asked again.
+    """
+
+    text: str
+    proposed: str | None
+    choices: tuple[str, ...]
+    offers: Callable[[], Iterable[Offer]] | None
+    check: Check
+
+
+#: Asks a person.
+Prompt = Callable[[Question], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +86,8 @@ class Questions:
         *,
         default: Callable[[], str | None] = lambda: None,
         choices: tuple[str, ...] = (),
+        offers: Callable[[], Iterable[Offer]] | None = None,
+        check: Check = lambda _: (),
     ) -> str:
         """What was given for ``option``, else the answer to ``question``, else the default.
 
@@ -59,10 +98,19 @@ class Questions:
         proposed = default()
         if self._defaults and proposed is not None:
             return proposed
-        if self._prompt is not None and not self._defaults:
-            return self._prompt(question, proposed, choices)
+        if self._prompt is not None and self.asking:
+            return self._prompt(
+                Question(
+                    text=question, proposed=proposed, choices=choices, offers=offers, check=check
+                )
+            )
         self._missing.append(option if proposed is None else f"{option} (--yes: {proposed})")
         return ""
+
+    @property
+    def asking(self) -> bool:
+        """Whether a person is asked."""
+        return self._prompt is not None and not self._defaults
 
     def require(self) -> None:
         """Check that every question has an answer.

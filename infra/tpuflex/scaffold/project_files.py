@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tpuflex.errors import TpuflexError
@@ -75,18 +75,38 @@ def write_new(root: Path, texts: Mapping[str, str]) -> tuple[Path, ...]:
         OSError: a file cannot be written.
     """
     files = {root / path: text for path, text in texts.items()}
+    require_free(root, files)
+    written: list[Path] = []
+    try:
+        for file, text in files.items():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with file.open("x", encoding="utf-8") as new:
+                written.append(file)
+                new.write(text)
+    except FileExistsError as error:  # made by another since
+        _remove(written)
+        raise _in_the_way(file) from error
+    except BaseException:  # Ctrl-C, a full disk: no half of a project is left
+        _remove(written)
+        raise
+    return tuple(files)
+
+
+def _remove(files: Iterable[Path]) -> None:
+    for file in files:
+        file.unlink()
+
+
+def require_free(root: Path, files: Iterable[Path]) -> None:
+    """Refuse to write ``files`` below ``root`` over others, or outside of it.
+
+    Raises:
+        TpuflexError: one of them is there already, or would lie outside.
+    """
     for file in files:
         require_inside(file, root)
         if file.exists() or file.is_symlink():
             raise _in_the_way(file)
-    for file, text in files.items():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with file.open("x", encoding="utf-8") as new:
-                new.write(text)
-        except FileExistsError as error:  # made by another since
-            raise _in_the_way(file) from error
-    return tuple(files)
 
 
 def require_inside(path: Path, root: Path) -> None:

@@ -100,9 +100,10 @@ def init(
     writes one, with the program and what git shall ignore; in a project, a stack file only. The
     stack is checked as `up` checks it before anything is written, and no file is ever changed.
 
-    What is not given is asked; --yes takes what has a default, and goes on without those keys of
-    --from that are refused. A variable that the file of --from leaves open is asked for, or set
-    before the command: TP=4 tpuflex init --from serve.sh.
+    What is not given is asked, and each answer checked at once; `?` lists models, chips that hold
+    the model, zones and runs, with prices. --yes takes what has a default, and goes on without
+    those keys of --from that are refused. A variable that the file of --from leaves open is asked
+    for, or set before the command: TP=4 tpuflex init --from serve.sh.
 
     Exit codes: 5 if the stack would be wrong, 2 if something is missing and there is no terminal to
     ask on.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import click
 
@@ -11,7 +11,7 @@ from pulumi_plugin.printable import printable
 from tpuflex.cli.invocation import Invocation
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.scaffold.new_project import Created, InitOptions, initialize
-from tpuflex.scaffold.options import Questions
+from tpuflex.scaffold.options import Offer, Question, Questions
 from tpuflex.scaffold.project_files import IGNORE_FILE
 from tpuflex.stack.progress import require_consent
 from tpuflex.terminal.output import Output
@@ -30,10 +30,32 @@ def run_init(invocation: Invocation, options: InitOptions) -> None:
     _show(invocation.output, created)
 
 
-def _prompt(question: str, proposed: str | None, choices: tuple[str, ...]) -> str:
-    kind = click.Choice(choices) if choices else None
-    shown = None if proposed is None else printable(proposed)
-    return str(click.prompt(printable(question), default=shown, type=kind, err=True))
+def _prompt(question: Question) -> str:
+    """Ask until the answer is one that can be taken; `?` shows what there is, with numbers."""
+    kind = click.Choice(question.choices) if question.choices else None
+    shown = None if question.proposed is None else printable(question.proposed)
+    text = printable(question.text) + (" (? lists them)" if question.offers else "")
+    offers: tuple[Offer, ...] = ()
+    while True:
+        answer = str(click.prompt(text, default=shown, type=kind, err=True)).strip()
+        if question.offers and answer == "?":
+            offers = tuple(question.offers())
+            for line in _numbered(offers):
+                click.echo(line, err=True)
+            continue
+        if answer.isdecimal() and 0 < int(answer) <= len(offers):
+            answer = offers[int(answer) - 1].answer
+        wrong = question.check(answer)
+        if not wrong:
+            return answer
+        for finding in wrong:
+            click.echo(printable(f"  {finding.problem}. {finding.remedy}"), err=True)
+
+
+def _numbered(offers: tuple[Offer, ...]) -> Iterator[str]:
+    width = max((len(offer.answer) for offer in offers), default=0)
+    for number, offer in enumerate(offers, 1):
+        yield printable(f"  {number:>2}  {offer.answer:<{width}}  {offer.about}")
 
 
 def _accept(invocation: Invocation, refused: tuple[Finding, ...]) -> None:
