@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import ssl
 import stat
 import subprocess
@@ -14,18 +15,21 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.checkpoints import tiny
 from tests.cli.typing import Captured
 from tests.loopback import overrides
 from tpuflex.cli.emulator.shell_variables import past_proxies
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run
 from tpuflex.deploy.known_stacks import known_stacks
-from tpuflex.errors import AccessError, SettingsError
+from tpuflex.errors import AccessError, SettingsError, WeightsError
 from tpuflex.google.endpoints import OVERRIDES, REHEARSAL_VARIABLE, Endpoints
+from tpuflex.settings.weights_source import LocalDirectory
 from tpuflex.stack.connection import connect
 from tpuflex.stack.emulator import Daemon
 from tpuflex.stack.rehearsal import NOTICE, Rehearsal
 from tpuflex.stack.stack import Stack
+from tpuflex.weights.source import check_source, model_in
 
 ROOT = Path(__file__).parents[2]
 STACK = "gemma-4-31b-v6e-4"
@@ -192,7 +196,9 @@ def test_requests_to_this_machine_take_no_proxy(listed: dict[str, str], merged: 
     assert set(past_proxies(listed).values()) == ({merged} if merged else set())
 
 
-@pytest.mark.parametrize("part", ["", "backend", "backend/.pulumi", "backend/.pulumi/stacks"])
+@pytest.mark.parametrize(
+    "part", ["", "backend", "backend/.pulumi", "backend/.pulumi/stacks", "weights"]
+)
 @pytest.mark.parametrize("to", ["backend", "rehearsal-2"])
 def test_a_rehearsal_that_leads_elsewhere_is_refused(
     stack: Stack, capsys: Captured, part: str, to: str
@@ -200,6 +206,7 @@ def test_a_rehearsal_that_leads_elsewhere_is_refused(
     """A link to the real states would have the rehearsal change them: nothing is read or written
     through it, whether it is the directory or something in it."""
     home = stack.project.home
+    shutil.rmtree(home / "rehearsal")
     (home / to).mkdir(parents=True)
     link = home / "rehearsal" / part
     link.parent.mkdir(parents=True, exist_ok=True)
@@ -301,3 +308,88 @@ def test_one_endpoint_at_google_is_refused(left_out: str) -> None:
     (finding,) = refused.value.findings
     assert finding.key == OVERRIDES[left_out]
     assert "this is a rehearsal" in finding.problem
+
+
+#: What a stack file may say of its model, and what its stand-in then has.
+_SERVED = [
+    ({}, {"config.json", "model.safetensors", "tokenizer.json"}),
+    (
+        {"load_format": "mistral"},
+        {"config.json", "consolidated.safetensors", "tokenizer.json"},
+    ),
+    (
+        {"chat_template": "chat.jinja"},
+        {"chat.jinja", "config.json", "model.safetensors", "tokenizer.json"},
+    ),
+]
+
+
+def _opened(project: Path, source: str, environ: dict[str, str], flags: str = "{}") -> Stack:
+    (project / "stacks" / "Pulumi.weights.yaml").write_text(f"""\
+config:
+  tpuflex:cloud: google
+  tpuflex:project: acme-prod-1
+  tpuflex:slice: {{zones: [us-east5-a], accelerator_type: v6e-1, max_run_duration: 1h}}
+  tpuflex:model:
+    name: google/gemma-4-E4B-it
+    weights: {{source: "{source}", manifest_sha256: {"a" * 64}}}
+  tpuflex:serving:
+    image: us-east5-docker.pkg.dev/acme-prod-1/dockerhub/vllm/vllm-tpu@sha256:{"a" * 64}
+    flags: {flags}
+""")
+    return Invocation(environ=environ, directory=project, chosen_stack="weights").open_stack()
+
+
+@pytest.mark.parametrize(("flags", "files"), _SERVED)
+def test_a_rehearsal_makes_the_weights_that_are_not_here(
+    project: Path, capsys: Captured, flags: dict[str, str], files: set[str]
+) -> None:
+    """Whatever the server reads of a model, the stand-in has it, in a few kB; it is planned by the
+    model's name, and no hash of other weights is held against it."""
+    stack = _opened(project, "models/e4b", REHEARSING, json.dumps(flags))
+
+    source = stack.settings.model.weights.source
+    assert isinstance(source, LocalDirectory)
+    model = model_in(source, project, stack.needs)
+    assert set(model.paths) == files
+    assert model.total_bytes < 2000
+    assert stack.settings.model.weights.manifest_sha256 is None
+    assert stack.settings.served == stack.settings.catalog.model("google/gemma-4-E4B-it")
+    assert "The weights are a stand-in for models/e4b, " in capsys.readouterr().err
+    assert not (project / "models").exists()
+
+
+@pytest.mark.parametrize(
+    "source", [f"hf://google/gemma-4-E4B-it@{'1' * 40}", "gs://acme-models/gemma"]
+)
+def test_a_rehearsal_fetches_no_weights(project: Path, capsys: Captured, source: str) -> None:
+    """What is elsewhere is not asked for."""
+    stack = _opened(project, source, REHEARSING)
+
+    assert str(stack.stand_in) == source
+    assert f"a stand-in for {source}, " in capsys.readouterr().err
+
+
+def test_weights_that_are_here_are_used_as_they_are(project: Path, capsys: Captured) -> None:
+    """A directory needs no stand-in, and outside of a rehearsal nothing has one."""
+    tiny(project / "models" / "e4b")
+
+    here = _opened(project, "models/e4b", REHEARSING)
+    real = _opened(project, f"hf://google/gemma-4-E4B-it@{'1' * 40}", {})
+
+    assert str(here.settings.model.weights.source) == "models/e4b"
+    assert here.settings.model.weights.manifest_sha256 == "a" * 64
+    assert (here.stand_in, real.stand_in) == (None, None)
+    assert "stand-in" not in capsys.readouterr().err
+
+
+def test_a_stand_in_is_no_model_outside_of_a_rehearsal(project: Path) -> None:
+    """It must not reach a host on Google, by whatever name or copy of its directory."""
+    made = _opened(project, "models/e4b", REHEARSING).settings.model.weights.source
+    shutil.copytree(project / str(made), project / "models" / "e4b")
+    real = _opened(project, "models/e4b", {})
+
+    with pytest.raises(WeightsError, match="is the stand-in of a rehearsal") as refused:
+        check_source(real)
+
+    assert "Name the directory of the model" in str(refused.value.hint)

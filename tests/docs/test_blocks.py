@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 import yaml
 
 from tests.docs.blocks import PAGES, ROOT, Block, blocks, inline_commands, split_commands
-from tests.engine.readme_shell import commands
+from tests.docs.typed_pages import lines_of
 from tpuflex.cli.main import tpuflex
 from tpuflex.provider.endpoint_schema import typescript_example, yaml_example
 from tpuflex.settings.load import parse
@@ -213,20 +214,21 @@ def test_typescript_is_the_example_of_the_package_schema() -> None:
 
 
 @pytest.mark.parametrize("page", ["docs/how-to/first-deployment.md", "docs/tutorial.md"])
-def test_what_is_typed_for_google_is_what_a_test_types(page: str) -> None:
-    """The commands of README's part on Google, which test_readme_google.py types in a rehearsal,
-    stand in the guide and in the tutorial in the same words and order."""
+def test_what_is_typed_for_google_is_what_is_rehearsed(page: str) -> None:
+    """The commands of docs/rehearsal.md, all of which a test types, stand in the guide and in the
+    tutorial in the same words and order."""
     told = [
         " ".join(words)
         for block in blocks("sh")
         if block.page == page
         for words in block.commands()
     ]
-    typed = [
-        line for line in commands("For a stack on Google you need") if "pip install" not in line
-    ]
+    rehearsed = [line for line in lines_of("docs/rehearsal.md") if "emulator" not in line]
+    typed = [" ".join(shlex.split(line)) for line in rehearsed]
+    if page == "docs/tutorial.md":  # `status` is of its first part
+        typed.remove("tpuflex --stack first-proof status")
 
-    assert len(typed) > 3
+    assert len(typed) > 5
     rest = iter(told)
     assert [line for line in typed if line not in rest] == []
 

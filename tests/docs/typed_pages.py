@@ -12,19 +12,18 @@ from itertools import chain
 from tests.docs.blocks import blocks
 
 TUTORIAL = "tests/acceptance/guides/test_tutorial.py"
-GOOGLE = "tests/acceptance/guides/test_readme_google.py"
+REHEARSAL = "tests/acceptance/guides/test_rehearsal.py"
 PLAIN = "tests/acceptance/guides/test_readme_commands.py"
 HOW_TO = "tests/acceptance/guides/test_how_to.py"
 
 LOGIN = "a login at Google, in a browser"
 INSTALLING = "the test's tpuflex is the checkout's; tests/wheel installs it as this does"
-FETCHING = "fetched from the internet; a few bytes stand for the weights"
-UNLIKE = "asks a model on the host; without gcloud's component alpha there is no way to it"
+FETCHING = "fetches 16 GB from the internet, for which a rehearsal has a stand-in"
 GITHUB = "changes a repository on GitHub"
 SHARED = "a bucket of states that people share; embedded stacks keep theirs in the project"
 MAKE = "what CI runs, and these tests with it"
 ENDLESS = "runs until Ctrl-C, on a host that writes a log"
-NO_LOG = f"a host that runs nothing has no log; {GOOGLE} types it in a rehearsal"
+NO_LOG = f"a host that runs nothing has no log; {REHEARSAL} types it in a rehearsal"
 PRIVATE = "goes through IAP to a private address, until Ctrl-C; tests/cli/test_host_access.py"
 GCLOUD = "needs gcloud, and a secret's name; tests/acceptance/gcloud/test_services_gcloud.py"
 SMALL_MACHINE = "tests/acceptance/weights/test_push_from_hub.py"
@@ -54,6 +53,7 @@ _CAPITAL = '"In one sentence, what is the capital of France?"'
 _DOCTOR, _UP, _DOWN, _STATUS = (
     f"tpuflex --stack first-proof {command}" for command in ("doctor", "up", "down", "status")
 )
+_STOP = "tpuflex emulator stop"
 _ASK = f"tpuflex --stack first-proof ask {_CAPITAL}"
 
 #: By page: the test that types them or the reason why none does, and the lines.
@@ -71,7 +71,7 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             _INIT,
         ),
         MAKE: ("make demo", "make test"),
-        GOOGLE: (*_MIRROR, _UP, *_REHEARSE),
+        REHEARSAL: (*_MIRROR, _UP, *_REHEARSE),
         FETCHING: _FETCH,
         PLAIN: (
             "tpuflex emulator start",
@@ -143,9 +143,8 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "gcloud auth application-default login",
         ),
         TUTORIAL: (_INIT,),
-        GOOGLE: (*_MIRROR, _DOCTOR, _UP, _STATUS, _DOWN),
+        REHEARSAL: (*_MIRROR, _DOCTOR, _UP, _ASK, _STATUS, _DOWN),
         FETCHING: _FETCH,
-        UNLIKE: (_ASK,),
     },
     "docs/how-to/library.md": {
         HOW_TO: (
@@ -257,8 +256,7 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "docs/rehearsal.md": {
-        GOOGLE: (*_REHEARSE, *_MIRROR, _DOCTOR, _UP),
-        FETCHING: _FETCH,
+        REHEARSAL: (*_REHEARSE, *_MIRROR, _DOCTOR, _UP, _ASK, _STATUS, _DOWN, _STOP),
     },
     "docs/tutorial.md": {
         INSTALLING: (
@@ -279,9 +277,8 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex --stack first-proof cost",
             "tpuflex --stack first-proof memory",
         ),
-        GOOGLE: (*_REHEARSE, *_MIRROR, _DOCTOR, _UP, _DOWN),
+        REHEARSAL: (*_REHEARSE, *_MIRROR, _DOCTOR, _UP, _ASK, _DOWN),
         FETCHING: _FETCH,
-        UNLIKE: (_ASK,),
         LOGIN: (
             "gcloud auth login",
             "gcloud config set project my-project-id",

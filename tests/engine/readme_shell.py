@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.docs.blocks import lines_of_shell
+from tests.docs.typed_pages import lines_of
 from tests.engine.embedded import ROOT, write_project
 from tpuflex.engine.find import Engine
 from tpuflex.settings.model import PLACEHOLDER_PROJECT
@@ -79,8 +80,8 @@ class Shell:
 
 @contextmanager
 def rehearsed(tmp_path: Path, engine: Engine, project: str) -> Iterator[Shell]:
-    """A clone whose stack `first-proof` has got its ``project``, in a shell as README sets one up
-    for a rehearsal; a minute of its cloud's clock takes three seconds."""
+    """A clone whose stack `first-proof` has got its ``project``, in a shell as docs/rehearsal.md
+    sets one up; a minute of its cloud's clock takes three seconds."""
     root = write_project(tmp_path / "clone")
     stack = (ROOT / "stacks" / "Pulumi.first-proof.yaml").read_text()
     (root / "stacks" / "Pulumi.first-proof.yaml").write_text(
@@ -96,7 +97,7 @@ def rehearsed(tmp_path: Path, engine: Engine, project: str) -> Iterator[Shell]:
     if (gcloud := shutil.which("gcloud")) is not None:
         path += f":{Path(gcloud).parent}"
     shell = Shell(root, {"PATH": path, "HOME": str(tmp_path), "LANG": "C.UTF-8"})
-    start, enter = commands("To rehearse all of it first")
+    start, enter, *_ = lines_of("docs/rehearsal.md")
     shell.type(start)
     try:
         shell.enter(enter)

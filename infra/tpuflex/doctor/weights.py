@@ -3,7 +3,7 @@ ones `tpuflex up` would use is reported as far as that is known without the stat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,17 +18,18 @@ from tpuflex.google.existing_bucket import read_existing_bucket
 from tpuflex.google.project import project_number
 from tpuflex.google.reading import Unread, attempt
 from tpuflex.operate.slice import slice_status
-from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.queued_resource.states import Lifecycle
+from tpuflex.settings.weights_source import LocalDirectory
 from tpuflex.weights.bucket import weights_bucket
 from tpuflex.weights.library import require_library, require_programs_key
 from tpuflex.weights.push_record import PushedWeights
-from tpuflex.weights.source import check_source
+from tpuflex.weights.source import check_source, fetching_text
 from tpuflex.weights.trust import Choice, Trust, Weights, choose
 
 if TYPE_CHECKING:
     from tpuflex.doctor.cloud import ExaminedCloud
     from tpuflex.stack.connection import Connection
+    from tpuflex.stack.stack import Stack
     from tpuflex.weights.stored_set import WeightsCheck
 
 WEIGHTS = Subject(Group.SERVED, "weights")
@@ -67,7 +68,7 @@ def _examine(examined: ExaminedCloud) -> list[Check]:
     prefix = weights_prefix(model)
     place = WeightsPlace(
         f"gs://{cloud.bucket}/{prefix}",
-        str(model.weights.source or ""),
+        f"a stand-in for {stack.stand_in}" if stack.stand_in else str(model.weights.source or ""),
         _error(lambda: check_source(stack, cloud)),
         f"tpuflex weights push DIRECTORY --stack {stack.name}",
         model.weights.manifest_sha256 is not None,
@@ -86,7 +87,7 @@ def _examine(examined: ExaminedCloud) -> list[Check]:
             cloud.bucket, project=project, environ=cloud.environ, existing=existing
         )
         try:
-            return bucket.verify(prefix, ServerNeeds.of(stack.settings))
+            return bucket.verify(prefix, stack.needs)
         except NotFoundError:
             return None
 
@@ -100,9 +101,19 @@ def _examine(examined: ExaminedCloud) -> list[Check]:
         stored = read()
         if stored is not None and stored.problems:
             place = replace(place, active=attempt(lambda: _active(cloud)) is True)
-        return [weights_check(place, stored, _choice_for(cloud, place.url, stored))]
+        check = weights_check(place, stored, _choice_for(cloud, place.url, stored))
     except (AlreadyExistsError, NotFoundError) as error:
-        return [WEIGHTS.failed(type(error), error.message, error.hint)]
+        check = WEIGHTS.failed(type(error), error.message, error.hint)
+    return [check, *_stood_in(stack)]
+
+
+def _stood_in(stack: Stack) -> Iterator[Check]:
+    """What a rehearsal has a stand-in for, and an `up` on Google would miss."""
+    if isinstance(stack.stand_in, LocalDirectory):
+        text = Advice(
+            "{source} is not on this machine: on Google, `{up}` refuses", source=stack.stand_in
+        )
+        yield WEIGHTS.warning(text, fetching_text(stack.settings.model.name, stack.stand_in.path))
 
 
 def _choice_for(

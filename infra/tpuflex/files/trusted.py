@@ -82,12 +82,13 @@ def own_directory(path: Path) -> None:
                 raise
 
 
-def write_private(path: Path, text: str) -> None:
-    """Put a file with ``text``, mode 0600, at ``path`` in one step; what was there is replaced."""
+def write_private(path: Path, content: str | bytes) -> None:
+    """Put a file with ``content``, mode 0600, at ``path`` in one step; what was there is
+    replaced."""
     descriptor, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
         Path(partial).replace(path)
     except BaseException:
         Path(partial).unlink(missing_ok=True)

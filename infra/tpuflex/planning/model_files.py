@@ -7,6 +7,7 @@ and what lies in folders is left out (vLLM 0.32, ``default_loader._prepare_weigh
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ CONFIG = "config.json"
 INDEX = "model.safetensors.index.json"
 SAFETENSORS = ".safetensors"
 MAX_INDEX_BYTES = 32 * 2**20
+#: ``model_type`` of a checkpoint without weights, with which a rehearsal is made.
+STAND_IN = "tpuflex_stand_in"
 CHAT_TEMPLATE_KEY = "tpuflex:serving.flags.chat_template"
 
 _SINGLE = "model.safetensors"
@@ -90,6 +93,7 @@ class ServerNeeds:
         chat_template: path of the template that a flag names; empty for none.
         own_code: whether code that comes with the model is run, which may bring a tokenizer.
         media: whether images, audio or video are taken.
+        stand_in: whether a checkpoint without weights will do: nothing is served from it.
     """
 
     extra_files: tuple[str, ...] = ()
@@ -97,9 +101,10 @@ class ServerNeeds:
     chat_template: str = ""
     own_code: bool = False
     media: bool = True
+    stand_in: bool = False
 
     @classmethod
-    def of(cls, settings: StackSettings) -> ServerNeeds:
+    def of(cls, settings: StackSettings, *, stand_in: bool = False) -> ServerNeeds:
         """What the server of a stack reads."""
         flags = settings.serving.flags
         limits = flags.limit_mm_per_prompt
@@ -113,6 +118,7 @@ class ServerNeeds:
                 or (limits and not any(limits.values()))
                 or "architectures" in (flags.hf_overrides or {})
             ),
+            stand_in=stand_in,
         )
 
     def by_transformers(self, weights: Collection[str]) -> bool:
@@ -169,6 +175,22 @@ def not_servable(place: str, problems: Collection[WeightsProblem], hint: str) ->
     if len(problems) > _NAMED:
         named.append(f"  and {len(problems) - _NAMED} more")
     return WeightsError(f"{place} cannot be served:\n" + "\n".join(named), hint=hint)
+
+
+def stand_in_files(model: str, needs: ServerNeeds) -> dict[str, bytes]:
+    """The files of a checkpoint of ``model`` without its weights, as a server that ``needs`` so
+    much would find them complete."""
+    tensor = {"dtype": "BF16", "shape": [256], "data_offsets": [0, 512]}
+    header = json.dumps({"stand_in": tensor}).encode()
+    weights = "consolidated.safetensors" if needs.load_format == "mistral" else _SINGLE
+    files = {
+        CONFIG: json.dumps({"model_type": STAND_IN, "stands_in_for": model}).encode(),
+        "tokenizer.json": b'{"version": "1.0"}',
+        weights: len(header).to_bytes(8, "little") + header + bytes(512),
+    }
+    if needs.chat_template:
+        files[needs.chat_template] = b"{# a rehearsal has no template #}"
+    return files
 
 
 def index_of(names: Collection[str], needs: ServerNeeds) -> str:

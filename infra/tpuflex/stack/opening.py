@@ -57,6 +57,8 @@ def open_stack(
         stack.check_catalog()
     for finding in stack.set_aside:
         say(f"Warning: {finding}")
+    if stack.stand_in is not None:
+        say(f"The weights are a stand-in for {stack.stand_in}, which a rehearsal does not fetch.")
     return stack
 
 

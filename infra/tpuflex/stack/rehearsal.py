@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 
 from tpuflex.errors import AccessError, Finding, SettingsError
 from tpuflex.files.trusted import own_directory, write_private
+from tpuflex.planning.model_files import stand_in_files
 
 if TYPE_CHECKING:
+    from tpuflex.planning.model_files import ServerNeeds
     from tpuflex.settings.model import StackSettings
 
 #: What a command says first, so that nobody takes what follows for the real thing.
@@ -53,7 +55,8 @@ class Rehearsal:
         """What is written: none of it may be that of a real deployment."""
         pulumi = self.backend / ".pulumi"
         written = (pulumi, pulumi / "stacks", *pulumi.glob("*/*"))
-        return (self.directory, self.backend, *written)
+        weights = self.directory / "weights"
+        return (self.directory, self.backend, *written, weights, *weights.glob("*"))
 
     @property
     def backend(self) -> Path:
@@ -63,6 +66,17 @@ class Rehearsal:
     def variables(self) -> dict[str, str]:
         """What the engine's environment has other than that of the embedded cloud."""
         return {"PULUMI_BACKEND_URL": f"file://{self.backend}"}
+
+    def write_stand_in(self, stack: str, model: str, needs: ServerNeeds) -> Path:
+        """Write a checkpoint without weights in place of those of the ``model`` of ``stack``, and
+        return its directory."""
+        directory = self.directory / "weights" / stack
+        for path, content in stand_in_files(model, needs).items():
+            file = directory / path
+            own_directory(file.parent)
+            if not file.is_file() or file.read_bytes() != content:
+                write_private(file, content)
+        return directory
 
     def write_project(self, project: str, file: Path) -> None:
         """Write the files that the engine reads in place of those of ``project``, whose stack file

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.naming import ENDPOINT_NAME, Names
+from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.project import Project
 from tpuflex.settings.load import FilesReader, LoadedStack, Opener, load_stack_file
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.opened import OpenedConfig, refuse_environments
+from tpuflex.settings.weights_source import LocalDirectory, PackagedModel, Source
 from tpuflex.stack.rehearsal import Rehearsal
 
 _OUTSIDE = Finding(
@@ -33,6 +35,8 @@ class Stack:
         set_aside: as of :class:`tpuflex.settings.load.LoadedStack`.
         rehearsing: whether the command runs in a rehearsal.
         files_unread: why nothing is known of the files of its model, where they were looked for.
+        stand_in: what a rehearsal has a checkpoint without weights in place of: the source that
+            the stack file names, which is not on this machine.
     """
 
     project: Project
@@ -42,6 +46,7 @@ class Stack:
     set_aside: tuple[Finding, ...] = ()
     rehearsing: bool = False
     files_unread: str = ""
+    stand_in: Source | None = None
 
     @property
     def names(self) -> Names:
@@ -77,6 +82,11 @@ class Stack:
     def rehearsed(self) -> bool:
         """Whether the stack is made for Google and runs on the embedded cloud nevertheless."""
         return self.rehearsing and self.settings.cloud == "google"
+
+    @property
+    def needs(self) -> ServerNeeds:
+        """What its server reads of a checkpoint."""
+        return ServerNeeds.of(self.settings, stand_in=self.rehearsed)
 
     @property
     def cloud_text(self) -> str:
@@ -137,7 +147,8 @@ def read_stack(
         files=files,
     )
     require_local_state(loaded)
-    return Stack(project, stack, file, loaded.settings, loaded.set_aside, rehearsing)
+    read = Stack(project, stack, file, loaded.settings, loaded.set_aside, rehearsing)
+    return _with_stand_in(read) if read.rehearsed else read
 
 
 def require_local_state(loaded: LoadedStack) -> None:
@@ -153,3 +164,23 @@ def require_local_state(loaded: LoadedStack) -> None:
         raise refuse_environments(loaded.source.name, why)
     if "://" in loaded.secrets_provider:
         raise SettingsError(loaded.source.name, (_OUTSIDE,))
+
+
+def _with_stand_in(stack: Stack) -> Stack:
+    """``stack``, which is rehearsed: weights that are not on this machine are neither fetched nor
+    copied, and a pin is of those."""
+    model = stack.settings.model
+    source, project = model.weights.source, stack.project
+    if source is None or isinstance(source, PackagedModel):
+        return stack
+    here = isinstance(source, LocalDirectory) and project.root / Path(source.path).expanduser()
+    if here and here.exists():
+        return stack
+    directory = Rehearsal.below(project.home).write_stand_in(stack.name, model.name, stack.needs)
+    if directory.is_relative_to(project.root):
+        directory = directory.relative_to(project.root)
+    taken = {"source": LocalDirectory(str(directory)), "manifest_sha256": None}
+    weights = model.weights.model_copy(update=taken)
+    changed = model.model_copy(update={"weights": weights})
+    settings = stack.settings.model_copy(update={"model": changed})
+    return replace(stack, settings=settings, stand_in=source)

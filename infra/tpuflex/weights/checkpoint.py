@@ -20,6 +20,7 @@ from tpuflex.planning.model_files import (
     CONFIG,
     MAX_INDEX_BYTES,
     SAFETENSORS,
+    STAND_IN,
     ModelFiles,
     ServerNeeds,
     index_of,
@@ -126,6 +127,11 @@ def whole_model(
     where, config = f"{place}/{CONFIG}", None
     if sizes.get(CONFIG):
         config = json_object(_whole(files, CONFIG, sizes, _MAX_CONFIG_BYTES, where), where)
+        if config.get("model_type") == STAND_IN and not needs.stand_in:
+            raise WeightsError(
+                f"{place} is the stand-in of a rehearsal, and holds no weights. Nothing was sent.",
+                hint="Name the directory of the model itself.",
+            )
     indexed = _indexed(files, sizes, place, needs)
     found = model_files(sizes, needs, indexed=indexed, config=config)
     check(found.taken)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from tpuflex.advice import Advice
 from tpuflex.boot.manifest import WeightsFile
 from tpuflex.errors import ConflictError, InterruptedByUser, WeightsError
-from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.planning.rates import transfer_text
 from tpuflex.stack.progress import transfer
 from tpuflex.weights.model import ByteProgress, Tally, in_threads
@@ -188,7 +187,7 @@ def _copy(
 
 
 def _checked(near: StackWeights) -> WeightsCheck:
-    return near.store.verify(near.prefix, ServerNeeds.of(near.stack.settings))
+    return near.store.verify(near.prefix, near.stack.needs)
 
 
 def _damage_text(near: StackWeights, check: WeightsCheck) -> str:

@@ -65,8 +65,11 @@ def planned_by_files(cloud: Connection, *, reading: bool = False) -> Connection:
     settings, unread = stack.settings, ""
     here = settings.checkpoint
     try:
-        found = _pushed(cloud) or here or _of_source(cloud, reading=reading)
-        settings = settings.by_files(found)
+        if stack.stand_in is None:
+            found = _pushed(cloud) or here or _of_source(cloud, reading=reading)
+            settings = settings.by_files(found)
+        else:
+            unread = "the weights are a stand-in"
     except WeightsError:
         raise
     except TpuflexError as error:
@@ -92,6 +95,8 @@ def known_by_source(cloud: Connection, directory: Path | None = None) -> Connect
     source = model.weights.source
     if directory is not None:
         source = LocalDirectory(str(directory.absolute()))
+    elif stack.stand_in is not None:
+        return cloud
     found = local_checkpoint(stack.project.root, model.name, source)
     if found is None and isinstance(source, HubSource | GsUrl):
         found = _of_source(cloud, reading=False)

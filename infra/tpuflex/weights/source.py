@@ -160,7 +160,7 @@ def source_model(
     """
     from tpuflex.weights.packaged_model import converted_model
 
-    project, needs = stack.project, ServerNeeds.of(stack.settings)
+    project, needs = stack.project, stack.needs
     match source:
         case LocalDirectory():
             local = model_in(source, project.root, needs, stack.settings.model.name)
@@ -199,7 +199,7 @@ def named_model(stack: Stack, directory: Path, say: Callable[[str], None]) -> Lo
         WeightsError: it holds no model, or one that is incomplete or damaged.
     """
 
-    local = local_model(directory, ServerNeeds.of(stack.settings))
+    local = local_model(directory, stack.needs)
     say_left_out(local.left_out, say)
     return local
 
@@ -264,7 +264,7 @@ def _remote_model(cloud: Connection, source: RemoteSource) -> RemoteModel:
     from tpuflex.weights.remote_model import FetchedFiles
 
     stack = cloud.stack
-    needs, home = ServerNeeds.of(stack.settings), stack.project.home
+    needs, home = stack.needs, stack.project.home
     fetched = FetchedFiles(stack.own_files)
     if isinstance(source, HubSource):
         from tpuflex.weights.hub.client import hub_model
@@ -291,7 +291,7 @@ def check_source(stack: Stack, cloud: Connection | None = None) -> tuple[str, ..
             give it.
     """
 
-    model, needs = stack.settings.model, ServerNeeds.of(stack.settings)
+    model, needs = stack.settings.model, stack.needs
     match model.weights.source:
         case LocalDirectory() as source:
             return model_in(source, stack.project.root, needs, model.name).left_out
@@ -408,7 +408,7 @@ def model_in(
         SettingsError: there is no such directory.
         WeightsError: it holds no model, or one that is incomplete or damaged.
     """
-    directory, fetching = directory_of(source, project_root), _fetching(model, source.path)
+    directory, fetching = directory_of(source, project_root), fetching_text(model, source.path)
     if not directory.is_dir():
         raise _wrong(
             f"the directory {directory} does not exist",
@@ -418,7 +418,7 @@ def model_in(
     return local_model(directory, needs, fetching)
 
 
-def _fetching(model: str, directory: str) -> str:
+def fetching_text(model: str, directory: str) -> str:
     """What fetches ``model`` from the Hub into ``directory``; empty if its name is none there.
 
     https://huggingface.co/docs/huggingface_hub/guides/cli#hf-download

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tpuflex.errors import NotFoundError, TpuflexError, WeightsError
-from tpuflex.planning.model_files import ServerNeeds
 from tpuflex.weights.library import in_library
 from tpuflex.weights.push_record import PushedWeights
 from tpuflex.weights.source import hash_weights
@@ -117,7 +116,7 @@ def checked(home: StackWeights, weights: Weights) -> WeightsCheck:
         WeightsError: they were changed meanwhile.
         TpuflexError: they cannot be looked at.
     """
-    check = home.store.verify(home.prefix, ServerNeeds.of(home.stack.settings))
+    check = home.store.verify(home.prefix, home.stack.needs)
     if check.sha256 != weights.found:
         raise WeightsError(
             f"The manifest in {weights.place} was changed a moment ago.",
@@ -142,7 +141,7 @@ def require_source(weights: Weights, problems: Sequence[WeightsProblem]) -> None
 
 def _looked(weights: StackWeights) -> RegionVerified:
     try:
-        check = weights.store.verify(weights.prefix, ServerNeeds.of(weights.stack.settings))
+        check = weights.store.verify(weights.prefix, weights.stack.needs)
         return RegionVerified(weights, check)
     except NotFoundError as error:
         hint = f"To bring them, run: tpuflex weights push --stack {weights.stack.name}"
