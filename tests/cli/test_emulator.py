@@ -44,6 +44,33 @@ def test_strictness_is_shown_set_and_kept_over_a_reset(type_in: TypeIn) -> None:
         type_in("emulator", "stop")
 
 
+def test_how_strict_it_is_is_said_and_ends_with_it(type_in: TypeIn) -> None:
+    """`start --strict` changes one that runs, and says so, as `status`, `reset` and the first line
+    of a rehearsal do; `stop` takes it back."""
+
+    def said(*words: str) -> str:
+        typed = type_in("emulator", *words)
+        assert typed.code == 0, typed.err
+        return typed.out if words[0] != "env" else typed.err.splitlines()[0]
+
+    assert said("start", "--port", "0").endswith("; it is lenient.\n")
+    try:
+        assert "which is lenient. To have it refuse and delay as Google does: " in said(
+            "env", "--rehearse"
+        )
+        assert "already running" in (again := said("start", "--strict"))
+        assert again.endswith("; it is strict.\n")
+        assert type_in("emulator", "status", "--json").document["strictness"] == "strict"
+        assert said("reset", "--yes") == "The embedded cloud is empty; it is strict.\n"
+        assert said("env", "--rehearse").endswith("which is strict.")
+        said("strictness", '{"iam": {"enforced": true}}')
+        assert "it is strict but for iam." in said("status")
+        said("stop")
+        assert said("start", "--port", "0").endswith("; it is lenient.\n")
+    finally:
+        type_in("emulator", "stop")
+
+
 @pytest.mark.parametrize("change", ["harsh", "[1]", "{'apis': 1}"])
 def test_what_is_no_preset_and_no_json_is_refused(type_in: TypeIn, change: str) -> None:
     """Exit code 2 with an example, before anything is asked."""

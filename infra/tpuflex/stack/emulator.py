@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,9 +50,11 @@ class Daemon:
             return daemon.start(self.state, port=0)
 
     def stop(self) -> bool:
-        """Stop it; return whether it was running."""
+        """Stop it, and take its strictness back; return whether it was running."""
         from embedded_cloud import daemon
 
+        with suppress(EmulatorError):  # it is not running, or does not answer any more
+            self.call("POST", "strictness?preset=lenient")
         return daemon.stop(self.state)
 
     def reset(self) -> None:
@@ -89,6 +92,22 @@ class Daemon:
                 f"The embedded cloud that is running (process {address.pid}) {why}.",
                 hint="End it and run the command again; its state is kept: tpuflex emulator stop",
             )
+
+    def strictness(self) -> str:
+        """How strict it is, in words: a preset, and the areas that are otherwise.
+
+        Raises:
+            EmulatorError: it is not running.
+        """
+        from embedded_cloud.strict.book import PRESETS
+
+        rules = self.call("GET", "strictness")
+        other = {
+            name: [area for area, rule in preset.to_json().items() if rules[area] != rule]
+            for name, preset in PRESETS.items()
+        }
+        nearest = min(other, key=lambda name: len(other[name]))
+        return " but for ".join(filter(None, (nearest, ", ".join(other[nearest]))))
 
     def credentials_kind(self, asked: str = "") -> str:
         """The kind of credentials that clients use: ``asked``, or what the strictness says.

@@ -11,6 +11,7 @@ import click
 from tpuflex.cli.completion_values import completion_items
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import Commands, as_json, assume_yes, pass_invocation
+from tpuflex.errors import EmulatorError
 from tpuflex.stack.emulator import CREDENTIAL_KINDS, CREDENTIALS_VARIABLE, Daemon
 
 if TYPE_CHECKING:
@@ -99,9 +100,10 @@ def start(
     strict: bool,
     iam: bool,
 ) -> None:
-    """Start the embedded cloud, unless it is running already.
+    """Start the embedded cloud, unless it is running already, and say how strict it is.
 
-    --capacity and --strict also change one that is running. Capacity is one JSON object:
+    --capacity, --strict and --iam also change one that is running. --strict and --iam last until
+    it is stopped, or `tpuflex emulator strictness lenient`. Capacity is one JSON object:
 
     \b
     {"grant_after_s": 30}                         after half a minute
@@ -120,9 +122,10 @@ def start(
         _use_preset(invocation, daemon, "strict")
     if iam:
         daemon.call("POST", "strictness", {"iam": {"enforced": True}})
-    invocation.output.document(_described(address))
+    how_strict = daemon.strictness()
+    invocation.output.document({**_described(address), "strictness": how_strict})
     how = "is already running" if was_running else "is running"
-    invocation.output.result(f"The embedded cloud {how} at {address.url} (process {address.pid}).")
+    invocation.output.result(_running(address, how, how_strict))
 
 
 @emulator.command(
@@ -130,7 +133,7 @@ def start(
 )
 @pass_invocation
 def stop(invocation: Invocation) -> None:
-    """Stop the embedded cloud and every host on it; its state is kept."""
+    """Stop the embedded cloud and every host on it; its state is kept, its strictness is not."""
     stopped = Daemon(invocation.home).stop()
     invocation.output.result(
         "The embedded cloud is stopped." if stopped else "The embedded cloud is not running."
@@ -143,26 +146,28 @@ def stop(invocation: Invocation) -> None:
 @as_json
 @pass_invocation
 def status(invocation: Invocation) -> None:
-    """Show whether the embedded cloud is running, where, its hosts and all that it holds."""
+    """Show whether the embedded cloud is running, where, how strict, its hosts and all that it
+    holds. Exit code 9: it is not running."""
     daemon = Daemon(invocation.home)
     address = daemon.address()
     output = invocation.output
     if address is None:
         output.document({"running": False})
         output.result("The embedded cloud is not running. Start it: tpuflex emulator start")
-        return
+        click.get_current_context().exit(EmulatorError.exit_code)
     hosts, inventory = daemon.call("GET", "hosts")["hosts"], daemon.call("GET", "inventory")
-    capacity = daemon.call("GET", "capacity")
+    capacity, how_strict = daemon.call("GET", "capacity"), daemon.strictness()
     output.document(
         {
             "running": True,
             **_described(address),
+            "strictness": how_strict,
             "hosts": hosts,
             "capacity": capacity,
             "inventory": inventory,
         }
     )
-    output.result(f"The embedded cloud is running at {address.url} (process {address.pid}).")
+    output.result(_running(address, "is running", how_strict))
     for host in hosts:
         output.result(f"  host {host.get('node', host)}")
     if rows := _inventory_rows(inventory):
@@ -233,6 +238,7 @@ def env(invocation: Invocation, credentials: str | None, rehearse: bool) -> None
         invocation.output.progress(f"gcp plugin: {published}, in place of the stand-in.")
     if rehearse:
         url = variables["TPUFLEX_EMULATOR"]
+        invocation.output.progress(_rehearsal_begins(url, daemon.strictness()))
         directory = Rehearsal.below(invocation.home).directory
         variables = rehearsing(variables, url, directory)
     variables |= past_proxies(invocation.environ)
@@ -253,8 +259,10 @@ def reset(invocation: Invocation) -> None:
     from tpuflex.stack.progress import require_consent
 
     require_consent(invocation.consent, "Forget everything in the embedded cloud?")
-    Daemon(invocation.home).reset()
-    invocation.output.result("The embedded cloud is empty.")
+    daemon = Daemon(invocation.home)
+    daemon.reset()
+    running = "" if daemon.address() is None else f"; it is {daemon.strictness()}"
+    invocation.output.result(f"The embedded cloud is empty{running}.")
 
 
 @emulator.command(
@@ -286,8 +294,8 @@ def strictness(invocation: Invocation, change: str | dict[str, Any] | None) -> N
     """Show which of Google's refusals and delays are imitated, or CHANGE it (JSON).
 
     The name of an area shows that area alone. What is not named in a change stays as it is;
-    `strict` and `lenient` set everything. Kept over restarts;
-    `reset` returns to `strict` if that was set as a whole, else to `lenient`. What this machine
+    `strict` and `lenient` set everything. `tpuflex emulator stop` returns to `lenient`;
+    `reset` to `strict` if that was set as a whole, else to `lenient`. What this machine
     cannot do is refused; `strict` goes without it, and says so.
 
     \b
@@ -323,6 +331,13 @@ def _use_preset(invocation: Invocation, daemon: Daemon, preset: str) -> dict[str
     return current
 
 
+def _rehearsal_begins(url: str, strictness: str) -> str:
+    text = f"A rehearsal on the embedded cloud at {url}, which is {strictness}."
+    if strictness.startswith("strict"):
+        return text
+    return f"{text} To have it refuse and delay as Google does: tpuflex emulator start --strict"
+
+
 def _project(invocation: Invocation, *, rehearse: bool) -> str | None:
     """The Google Cloud project of the stack; None where there is no stack file.
 
@@ -339,6 +354,10 @@ def _project(invocation: Invocation, *, rehearse: bool) -> str | None:
     if rehearse:
         require_project(settings)
     return settings.project
+
+
+def _running(address: Address, how: str, strictness: str) -> str:
+    return f"The embedded cloud {how} at {address.url} (process {address.pid}); it is {strictness}."
 
 
 def _described(address: Address) -> dict[str, object]:
