@@ -64,6 +64,8 @@ _KINDS = (
 )
 #: What uvicorn logs of any client's question, with words of that client's choice.
 _OF_CLIENTS = re.compile(r' - "[^ ]+ .* HTTP/[\d.]+" \d{3}|without completing handshake')
+#: What vLLM lists when it begins to serve: its routes, fifty lines that say nothing of its end.
+_ROUTES = re.compile(r"\] (?:Available routes are:|Route: /)")
 #: A line of vLLM's log begins with the process, the time and the place.
 _PREFIX = re.compile(r"^\(\w[^)]*\) ?(?:[A-Z]+ [\d-]+ [\d:]+ \[[\w.]+:\d+\] ?)?")
 #: Colours and other controls of a terminal; they could stand within a secret.
@@ -76,13 +78,15 @@ _SEARCHED_CHARACTERS = 1000
 
 
 def server_lines(text: str, directory: Path) -> list[str]:
-    """What the server itself wrote, line by line, without secrets and the middle of long lines."""
+    """What the server itself wrote, line by line, without secrets, the middle of long lines and the
+    list of its routes."""
     text = _CONTROLS.sub("", text)
     for file in directory.iterdir():
         for secret in file.read_text(encoding="utf-8", errors="replace").split():
             text = text.replace(secret, "[removed]")
     lines = [_shortened(line.strip()) for line in text.splitlines()]
-    return [line for line in lines if line and not _OF_CLIENTS.search(line)]
+    left_out = (_OF_CLIENTS, _ROUTES)
+    return [line for line in lines if line and not any(each.search(line) for each in left_out)]
 
 
 def _shortened(line: str) -> str:

@@ -209,6 +209,14 @@ def test_a_secret_is_removed_also_where_controls_split_it(control: str, tmp_path
     assert server_lines(f"y sk-abc{control}defgh", tmp_path) == ["y [removed]"]
 
 
+def test_the_routes_that_a_server_lists_are_no_cause_of_its_end(tmp_path: Path) -> None:
+    """They are the last that one has written which is killed while nobody asks it anything."""
+    place = "(APIServer pid=7) INFO 11-28 10:00:00 [launcher.py:195]"
+    log = f"loaded\n{place} Available routes are:\n{place} Route: /health, Methods: GET\n"
+
+    assert server_lines(log, tmp_path) == ["loaded"]
+
+
 @pytest.mark.parametrize("log", sorted(LOGS.glob("*.log")), ids=lambda log: log.stem)
 def test_a_failure_is_reported_by_its_kind(log: Path, tmp_path: Path) -> None:
     """Logs of the real vLLM 0.32.0 on a CPU: arguments, configuration, weights and tokenizer."""
