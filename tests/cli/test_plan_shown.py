@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pulumi_plugin.values import UNKNOWN_STRING
 from tests.cli.samples import step
 from tests.cli.typing import Captured
 from tests.unit.stack_sections import sections
@@ -205,6 +206,38 @@ def test_a_hand_over_is_announced(stack: Stack, capsys: Captured) -> None:
 
     assert "hand-over  what serves goes on until the new slice serves" in told
     assert "hand-over" not in untold
+
+
+@pytest.mark.parametrize(
+    ("before", "inputs", "stays"),
+    [
+        ({"metadata": {"a": "1", "b": "2"}}, {"metadata": {"a": "1", "b": UNKNOWN_STRING}}, True),
+        ({"network": "projects/p/global/networks/n"}, {"network": UNKNOWN_STRING}, True),
+        ({"tags": ["a", "b"]}, {"tags": ["a", UNKNOWN_STRING]}, True),
+        # More than what is unknown has changed.
+        ({"metadata": {"a": "1", "b": "2"}}, {"metadata": {"a": "0", "b": UNKNOWN_STRING}}, False),
+        ({"metadata": {"a": "1"}}, {"metadata": {"a": "1", "b": UNKNOWN_STRING}}, False),
+        ({"zones": ["x"]}, {"zones": ["y"]}, False),
+        # It is replaced for what has become of it, and for no input.
+        ({}, {}, False),
+    ],
+)
+def test_what_is_replaced_for_unknown_values_alone_may_stay(
+    stack: Stack, capsys: Captured, before: Any, inputs: Any, stays: bool
+) -> None:
+    """Where a bucket was deleted outside, its weights are not known before they are pushed again:
+    the update keeps the slice if they are the same. So no replacement is announced."""
+    causes = ("queuedResourceId", *(before or {"lifecycle": ""}))
+    change = replace(
+        step("replace", QUEUED_RESOURCE, "vllm"), before=before, inputs=inputs, replaced_for=causes
+    )
+
+    told, document = shown(stack, capsys, change)
+
+    assert document["changes"][0]["may_stay"] is stays
+    assert ("  request    is kept, unless what is not known before the update" in told) is stays
+    assert ("  hand-over  if it is replaced, what serves goes on" in told) is stays
+    assert ("  resources  1 to keep or replace" in told) is stays
 
 
 def test_components_and_providers_do_not_count(stack: Stack) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
-from tpuflex.deploy.plan import StackPlan, image_grant, replaced_secret_texts
+from tpuflex.deploy.plan import StackPlan, image_grant, may_stay, replaced_secret_texts
 from tpuflex.duration import format_duration
 from tpuflex.inventory.kinds import BUCKET
 from tpuflex.naming import QUEUED_RESOURCE
@@ -152,13 +152,15 @@ def egress_text(egress: str, plan: EnginePlan) -> str:
 def _hand_over(plan: EnginePlan) -> str:
     """What becomes of a slice that serves and is replaced; empty where none is, or where it goes
     first, of which the engine's own notes tell."""
-    replaced = any(
-        step.type == QUEUED_RESOURCE and step.operation == "replace" and not step.deleted_first
+    replaced = [
+        step
         for step in plan.steps
-    )
+        if step.type == QUEUED_RESOURCE and step.operation == "replace" and not step.deleted_first
+    ]
     if not replaced:
         return ""
+    condition = "if it is replaced, " if all(map(may_stay, replaced)) else ""
     return (
-        "what serves goes on until the new slice serves; until then both are billed, and both need"
-        " quota"
+        f"{condition}what serves goes on until the new slice serves; until then both are billed,"
+        " and both need quota"
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pulumi_plugin.values import UNKNOWN_SENTINELS
 from tpuflex.duration import format_duration
 from tpuflex.errors import ConflictError, Finding, SettingsError
 from tpuflex.inventory.kinds import SECRET
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 _PREVIEWS = {plan.value: text for plan, text in PREVIEWS.items()}
 _WORDS = {"create": "to create", "update": "to change", "delete": "to delete"}
+#: Said of one that is replaced only if what is unknown turns out to be something else.
+_MAY_STAY = (
+    "is kept, unless what is not known before the update turns out to be another than now: {}"
+)
 #: Said of a slice with which a state goes on, while it still has the one that was replaced.
 ENDS_REPLACED = (
     "the slice that it replaces, which is billed until then, is deleted as soon as this one serves"
@@ -59,7 +64,11 @@ class StackPlan:
     def changes(self) -> str:
         """How many resources will be created, changed, replaced and deleted, in words."""
         steps = self.plan.resources
-        counts = Counter(step.operation for step in steps if step.operation != "same")
+        counts = Counter(
+            "keep or replace" if may_stay(step) else step.operation
+            for step in steps
+            if step.operation != "same"
+        )
         counts["delete"] += sum(step.ends_replaced for step in steps)
         words = [f"{n} {_WORDS.get(op, f'to {op}')}" for op, n in counts.most_common() if n]
         return ", ".join(words) or "none"
@@ -101,6 +110,7 @@ class StackPlan:
                     "name": step.name,
                     "properties": list(step.changed),
                     "replaced_for": list(step.replaced_for),
+                    "may_stay": may_stay(step),
                     "ends_replaced": step.ends_replaced,
                 }
                 for step in self.plan.resources
@@ -136,11 +146,42 @@ def slice_plan(plan: EnginePlan) -> str:
     step = slice_step(plan)
     if step is None:
         return ""
-    # Each replacement has an id of its own: that is no reason for it.
-    causes = [name for name in step.replaced_for if name != "queuedResourceId"]
+    causes = _causes(step)
+    if may_stay(step):
+        return _MAY_STAY.format(", ".join(causes))
     reasons = f" (changed: {', '.join(causes)})" if causes else ""
     ends = f"; {ENDS_REPLACED}" if is_continued(step) else ""
     return f"{_PREVIEWS.get(step.operation, '')}{reasons}{ends}"
+
+
+def may_stay(step: Step) -> bool:
+    """Whether ``step`` replaces a slice that serves for nothing but values that are not known
+    before the update, and that may turn out to be what they are: then the update keeps it."""
+    causes = _causes(step)
+    return (
+        step.operation == "replace"
+        and not step.deleted_first
+        and bool(causes)
+        and all(_may_equal(step.before.get(name), step.inputs.get(name)) for name in causes)
+    )
+
+
+def _causes(step: Step) -> list[str]:
+    """Why a slice is replaced. Each replacement has an id of its own: that is no reason for it."""
+    return [name for name in step.replaced_for if name != "queuedResourceId"]
+
+
+def _may_equal(before: object, after: object) -> bool:
+    """Whether ``after``, as far as it is known, is what was there ``before``."""
+    if isinstance(after, str) and after in UNKNOWN_SENTINELS:
+        return before is not None
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        return before.keys() == after.keys() and all(
+            _may_equal(before[name], after[name]) for name in before
+        )
+    if isinstance(before, list) and isinstance(after, list):
+        return len(before) == len(after) and all(map(_may_equal, before, after))
+    return before is not None and before == after
 
 
 def is_continued(step: Step) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.deploy.before_chips import NOTHING_BEFORE, BeforeChips, look_before_chips
 from tpuflex.deploy.ownership import require_free_names
-from tpuflex.deploy.plan import StackPlan, slice_step
+from tpuflex.deploy.plan import StackPlan, may_stay, slice_step
 from tpuflex.deploy.policy import require_present_waivers
 from tpuflex.deploy.stack_run import StackRun
 from tpuflex.duration import format_duration, google_seconds
@@ -84,6 +84,7 @@ class Interruption:
         boot: how long its own boot took, by its own report; None if that is not known.
         queue: how long it waited for capacity; None if that is not known.
         give_up_after: the longest wait for capacity of the next one; None if nothing bounds it.
+        may_stay: whether it is replaced only if what is not known yet turns out to be another.
     """
 
     deleted_first: bool
@@ -93,6 +94,7 @@ class Interruption:
     boot: timedelta | None
     queue: timedelta | None
     give_up_after: timedelta | None
+    may_stay: bool = False
 
     def to_json(self) -> dict[str, object]:
         """The outage in the document of ``tpuflex preview --json``."""
@@ -100,6 +102,7 @@ class Interruption:
             "deleted_first": self.deleted_first,
             "for_good": self.for_good,
             "hands_over": self.hands_over,
+            "may_stay": self.may_stay,
             "boot_seconds": None if self.boot is None else self.boot.total_seconds(),
             "queue_seconds": None if self.queue is None else self.queue.total_seconds(),
             "give_up_after": (
@@ -216,6 +219,7 @@ def interruption_of(
         boot=timedelta(seconds=round(boot)) if boot else None,
         queue=waited,
         give_up_after=settings.slice.give_up_after,
+        may_stay=may_stay(step),
     )
 
 

@@ -128,6 +128,11 @@ def _deleted(report: Preview) -> str:
 def _away(lost: Interruption, at: datetime) -> Iterator[str]:
     if lost.for_good:
         yield "**An ACTIVE endpoint is deleted**, and nothing takes its place."
+    elif lost.may_stay:
+        yield (
+            "**An ACTIVE endpoint may be replaced**, if what is not known before the update turns"
+            " out to be another than now. Then:"
+        )
     elif lost.hands_over:
         yield "**An ACTIVE endpoint is replaced**, and hands over to the next one."
     else:
