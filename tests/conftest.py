@@ -4,6 +4,7 @@ and a project."""
 from __future__ import annotations
 
 import gc
+import os
 from pathlib import Path
 
 import hypothesis
@@ -18,6 +19,9 @@ hypothesis.settings.load_profile("same")
 # What was imported is no garbage, and the collector would go through all of it again and again: a
 # seventh of the time of tests in this process.
 gc.set_threshold(100_000, 20, 100)
+
+# pytest-xdist tells its workers how wide its terminal is; the output of tests is no terminal's.
+os.environ.pop("COLUMNS", None)
 
 ROOT = Path(__file__).parents[1]
 #: Files with tests so marked run first, in this order, so that a run does not end on a single

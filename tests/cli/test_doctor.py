@@ -93,34 +93,18 @@ def test_without_a_project(type_in: TypeIn, project: Path) -> None:
 
     assert typed.out == (
         f"""\
-Stack file
-  skipped  stack  There is no Pulumi.yaml in {project} or in any directory above it.
-                  The rest is what can be said without one.
+In order
+  engine, plugin tpuflex, plugin gcp, gcloud, credential
 
-This machine
-  ok       engine          Pulumi 3.256.0, /opt/pulumi
-  ok       plugin tpuflex  /bin/pulumi-resource-tpuflex
-  ok       plugin gcp      /bin/gcp (found on PATH)
-  ok       gcloud          with the component alpha
-
-Credentials and project
-  ok       credential  an access token, which nobody renews, from GOOGLE_OAUTH_ACCESS_TOKEN
+Skipped
+  stack: There is no Pulumi.yaml in {project} or in any directory above it. \
+The rest is what can be said without one.
 
 None of 5 checks failed.
 """
-    ).replace(*_rewrapped(project))
+    )
     assert typed.code == 0
     assert [*project.iterdir()] == []
-
-
-def _rewrapped(project: Path) -> tuple[str, str]:
-    """The message about the project as it is wrapped, which the length of its path decides."""
-    from tpuflex.cli.doctor.run import _wrapped
-
-    message = f"There is no Pulumi.yaml in {project} or in any directory above it."
-    rest = "The rest is what can be said without one."
-    indent = f"\n{' ' * 18}"
-    return f"{message}{indent}{rest}", indent.join(_wrapped(f"{message} {rest}", 18))
 
 
 def test_a_stack_on_an_embedded_cloud_that_is_stopped(type_in: TypeIn, project: Path) -> None:
@@ -161,7 +145,7 @@ def test_a_stack_that_cannot_be_read(
 
     assert typed.code == code
     assert text in typed.out
-    assert "Pulumi 3.256.0" in typed.out
+    assert "\nIn order\n  engine, plugin tpuflex, " in typed.out
     assert typed.out.endswith("1 of 6 checks failed; mend first: stack.\n")
 
 
@@ -177,7 +161,7 @@ def test_a_held_lock(type_in: TypeIn, project: Path) -> None:
     typed = type_in("doctor")
 
     assert typed.code == 8
-    assert "failed   lock     held by process 7 of you on elsewhere" in typed.out
+    assert typed.out.startswith("Failed\n  lock: held by process 7 of you on elsewhere, since ")
 
 
 def test_a_damaged_state(type_in: TypeIn, project: Path) -> None:
@@ -203,12 +187,18 @@ def test_google_without_a_credential(type_in: TypeIn, project: Path) -> None:
     typed = type_in("doctor", "-s", "tpu", GOOGLE_APPLICATION_CREDENTIALS="/nowhere/adc.json")
 
     assert typed.code == 6
-    assert typed.out.partition("Credentials and project\n")[2] == (
+    assert typed.out.startswith(
         """\
-  failed   credential  GOOGLE_APPLICATION_CREDENTIALS names /nowhere/adc.json, which cannot be read:
-                       No such file or directory
-                       -> Run: gcloud auth application-default login, or name another file.
-  skipped  project     nobody answers without a credential
+Failed
+  credential: GOOGLE_APPLICATION_CREDENTIALS names /nowhere/adc.json, which cannot be read: \
+No such file or directory
+    -> Run: gcloud auth application-default login, or name another file.
+"""
+    )
+    assert typed.out.endswith(
+        """\
+Skipped
+  project: nobody answers without a credential
 
 1 of 8 checks failed; mend first: credential.
 """

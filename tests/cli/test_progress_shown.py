@@ -9,7 +9,7 @@ from tests.cli.typing import Captured
 from tpuflex.engine.events import Failed, Finished, Note, Started
 from tpuflex.host.report import HostReport
 from tpuflex.terminal.output import Output
-from tpuflex.terminal.progress import EngineProgress, HostProgress
+from tpuflex.terminal.progress import Elapsed, EngineProgress, HostProgress
 
 
 def test_of_the_engine(capsys: Captured) -> None:
@@ -121,3 +121,12 @@ def test_of_a_transfer(capsys: Captured) -> None:
     assert capsys.readouterr().err == (
         "weights: 0.0 of 3.0 MB\nweights: 2.0 of 3.0 MB\nweights: 3.0 of 3.0 MB\n"
     )
+
+
+def test_a_clock_beside_what_tells_nothing() -> None:
+    """On a terminal it says what is done, and for how long."""
+    now = 100.0
+    shown = Elapsed("Planning", lambda: now)
+    now = 107.4
+
+    assert shown.__rich__().plain == "Planning … 7 s"

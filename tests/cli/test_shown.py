@@ -6,9 +6,11 @@ import io
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.cli.samples import NODE, status
-from tests.cli.typing import NOON, Captured
+from tests.cli.typing import NOON, Captured, TypeIn
 from tests.planning.test_cost import priced
 from tpuflex.cli.up.run import show_endpoint
 from tpuflex.deploy.boot import host_log
@@ -21,7 +23,7 @@ from tpuflex.settings.load import parse
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.emulator import Daemon
 from tpuflex.stack.stack import Stack
-from tpuflex.terminal.output import Output, one_line, table_lines
+from tpuflex.terminal.output import Output, one_line, table_lines, wrapped
 
 
 def test_line_that_is_redrawn() -> None:
@@ -33,6 +35,74 @@ def test_line_that_is_redrawn() -> None:
 def test_table() -> None:
     """Columns are as wide as necessary; no line ends in a space."""
     assert table_lines(("A", "B"), [("long", ""), ("x", "y")]) == ["A     B", "long", "x     y"]
+
+
+def test_a_table_that_is_too_wide() -> None:
+    """Its cells are wrapped between words; where the words themselves are too wide, each row is a
+    block that names what it has."""
+    rows = [("us-east5-a", "v6e", "granted within 5 minutes"), ("us-west4-a", "-", "")]
+
+    assert table_lines(("ZONE", "CHIPS", "NOTE"), rows, 32) == [
+        "ZONE        CHIPS  NOTE",
+        "us-east5-a  v6e    granted",
+        "                   within 5",
+        "                   minutes",
+        "us-west4-a  -",
+    ]
+    assert table_lines(("ZONE", "CHIPS", "NOTE"), rows, 24) == [
+        "us-east5-a",
+        "  CHIPS v6e",
+        "  NOTE granted within 5",
+        "    minutes",
+        "us-west4-a",
+    ]
+
+
+_COMMAND = "gcloud services enable tpu.googleapis.com --project=my-project-id"
+
+
+@pytest.mark.parametrize(
+    "line", [_COMMAND, f"$ {_COMMAND}", f"    -> {_COMMAND}", "/a/path/that/is/longer/than/that"]
+)
+def test_what_is_copied_stays_whole(line: str) -> None:
+    """A command or a path is not broken, however narrow the terminal is."""
+    assert wrapped(line, 30) == [line]
+    assert f"`{_COMMAND}`" in wrapped(f"Type `{_COMMAND}` and wait.", 30)
+
+
+@given(
+    words=st.lists(st.text("abc.", min_size=1, max_size=9), min_size=1),
+    indent=st.sampled_from(["", "  "]),
+    columns=st.integers(12, 40),
+)
+def test_nothing_is_cut(words: list[str], indent: str, columns: int) -> None:
+    """A line of words that fit is wrapped to lines that fit, below its indent, with every word."""
+    lines = wrapped(indent + " ".join(words), columns)
+
+    assert " ".join(line.removeprefix(indent) for line in lines) == " ".join(words)
+    assert all(len(line) <= columns and line.startswith(indent) for line in lines)
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "doctor",
+        "cost",
+        "memory",
+        "catalog",
+        *(f"catalog {kind}" for kind in ("accelerators", "zones", "prices", "models", "images")),
+        "recommend --model google/gemma-4-31B-it --context 16384 --concurrency 8",
+        "recommend --scenario list",
+    ],
+)
+def test_commands_fit_the_terminal(words: str, columns: int, type_in: TypeIn) -> None:
+    """No line is wider than the terminal, but for one word or one command that is."""
+    shown = type_in(*words.split(), COLUMNS=str(columns)).out
+
+    wide = [line for line in shown.splitlines() if len(line) > columns]
+    assert [line for line in wide if len(line.split()) > 1 and "-> " not in line] == []
+    assert shown
 
 
 def test_a_stream_of_ascii_gets_utf_8(monkeypatch: pytest.MonkeyPatch) -> None:

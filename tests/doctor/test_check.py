@@ -11,6 +11,7 @@ from tpuflex.doctor.check import (
     Group,
     Standing,
     Subject,
+    causes,
     exit_code,
     first_failure,
     in_groups,
@@ -18,7 +19,7 @@ from tpuflex.doctor.check import (
 )
 from tpuflex.doctor.side_by_side import Examination, examine_all
 from tpuflex.errors import AccessError, EngineError, QuotaError, SettingsError, TpuflexError
-from tpuflex.google.reading import Unread, attempt
+from tpuflex.google.reading import DisabledApi, Unread, attempt
 
 ENGINE = Subject(Group.MACHINE, "engine")
 BILLING = Subject(Group.ACCOUNT, "billing")
@@ -169,3 +170,26 @@ def test_a_bug_is_not_hidden() -> None:
 
     with pytest.raises(ZeroDivisionError):
         examine_all([Examination(Group.MACHINE, "engine", wrong)])
+
+
+def test_apis_that_are_off_are_one_cause() -> None:
+    """One command enables all of them, and what cannot look before that is named there, not again
+    below; what stands alike for the same reason is one cause, too."""
+    tpu, dns, billing = (DisabledApi(f"{name}.googleapis.com", "p") for name in ["tpu", "dns", "b"])
+    apis = [Subject(Group.APIS, each.service).warning("off", "", each) for each in (tpu, dns)]
+    hidden = Subject(Group.CAPACITY, "zone").unknown(Unread("off", "", tpu))
+    alone = Subject(Group.ACCOUNT, "billing").unknown(Unread("off", "", billing))
+    alike = [Subject(Group.PERMISSIONS, name).failed(AccessError, "no", "ask") for name in "ab"]
+
+    found = causes([*apis, hidden, alone, *alike])
+
+    assert [(cause.checks, cause.hidden) for cause in found] == [
+        (tuple(alike), ()),
+        (tuple(apis), (hidden,)),
+        ((alone,), ()),
+    ]
+    assert [cause.remedy for cause in found] == [
+        "ask",
+        "gcloud services enable tpu.googleapis.com dns.googleapis.com --project=p",
+        "gcloud services enable b.googleapis.com --project=p",
+    ]

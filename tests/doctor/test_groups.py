@@ -55,7 +55,7 @@ def shown(capsys: Captured) -> Callable[[Sequence[Check]], str]:
     """The whole text for some checks, without the empty line and the summary at its end."""
 
     def text(checks: Sequence[Check]) -> str:
-        show(Invocation(environ={}, now=lambda: NOON), checks)
+        show(Invocation(environ={}, now=lambda: NOON, verbose=True), checks)
         return capsys.readouterr().out.rpartition("\n\n")[0] + "\n"
 
     return text

@@ -19,7 +19,7 @@ from tpuflex.inventory.unlisted import reasons, unlisted_remedy
 from tpuflex.naming import library_names
 from tpuflex.operate.sweep import Disposition, Here, Leftover, leftovers, runs
 from tpuflex.operate.sweep_deletion import Deleted, delete
-from tpuflex.stack.progress import Report, silent
+from tpuflex.stack.progress import Report, silent, working
 
 if TYPE_CHECKING:
     from tpuflex.deploy.known_stacks import KnownStack
@@ -161,7 +161,8 @@ def sweep(
         IncompleteTeardownError: the same, and the list is incomplete.
         TpuflexError: a state could not be read; nothing was deleted.
     """
-    swept = look(cloud, slices, cloud.stack.settings.slice.zones, report)
+    with working(report, "Asking every service in every zone"):
+        swept = look(cloud, slices, cloud.stack.settings.slice.zones, report)
     require_slices(slices, (swept,))
     return delete_orphans(swept, report) if deletes else swept
 

@@ -24,7 +24,7 @@ from tpuflex.inventory.kinds import SUBNETWORK
 from tpuflex.naming import ENDPOINT_NAME, QUEUED_RESOURCE
 from tpuflex.planning.cost import run_cost
 from tpuflex.stack.connection import Connection
-from tpuflex.stack.progress import Report, silent
+from tpuflex.stack.progress import Report, silent, working
 from tpuflex.weights.source import check_source
 from tpuflex.weights.stack_weights import StackWeights
 
@@ -120,7 +120,8 @@ class StackRun(EngineWork):
         # Loading the program's classes takes as long as starting the engine: do both at once.
         self.load()
         cost = run_cost(self._stack.settings)
-        preview = self.retry_while_settling(lambda: self.engine.preview(save=not reader))
+        with working(self.report, "Planning"):
+            preview = self.retry_while_settling(lambda: self.engine.preview(save=not reader))
         require_home_can_move(preview)
         require_first_versions(self._stack, preview)
         self._before = _weights_before(preview)

@@ -34,7 +34,7 @@ from tpuflex.operate.slice import SliceStatus, slice_status
 from tpuflex.planning.cost import RunCost, cost_in, usd
 from tpuflex.queued_resource.states import Lifecycle
 from tpuflex.settings.weights_source import PackagedModel
-from tpuflex.stack.progress import Consent, Progress, Report, require_consent, silent
+from tpuflex.stack.progress import Consent, Progress, Report, require_consent, silent, working
 from tpuflex.weights.known_files import planned_by_files
 from tpuflex.weights.source import check_source, source_model
 
@@ -150,12 +150,14 @@ def up(
         if approval.digest:
             stack_run.preparation.require_known_push()
         if asks_for_chips(plan.plan):
-            require_checks(cloud, skipped_checks)
+            with working(report, "Looking at what `tpuflex doctor` looks at"):
+                require_checks(cloud, skipped_checks)
             _warn_of_quota(cloud, plan, report)
         # After it: without rights on buckets, the stack's own looks like another owner's.
         stack_run.preparation.check()
         require_consent(consent, "Go ahead?")
-        _fetch(cloud, plan, report)
+        with working(report, "Fetching what the resources need"):
+            _fetch(cloud, plan, report)
         stack_run.up(plan.plan)
     else:
         report("No changes: everything is as the stack file says.")

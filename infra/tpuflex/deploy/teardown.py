@@ -36,7 +36,7 @@ from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.operate.slice import slice_status
 from tpuflex.planning.cost import cost_in
 from tpuflex.queued_resource.outcomes import PROTECTED
-from tpuflex.stack.progress import Consent, Progress, Report, require_name, silent
+from tpuflex.stack.progress import Consent, Progress, Report, require_name, silent, working
 from tpuflex.weights.stack_weights import StackWeights, is_shared
 from tpuflex.weights.use import note_last_use
 
@@ -191,12 +191,13 @@ class StackTeardown:
                 self._run.engine.replace(mine.deployment)
             if has_state:
                 has_state = destroyed(self._run, planned, self._report)
-        left = prove_empty(
-            lambda: mine.inventory(self._cloud),
-            timing=self._cloud.timing,
-            project=self._cloud.stack.settings.project,
-            kept=planned.not_deleted,
-        )
+        with working(self._report, "Asking every service what is left"):
+            left = prove_empty(
+                lambda: mine.inventory(self._cloud),
+                timing=self._cloud.timing,
+                project=self._cloud.stack.settings.project,
+                kept=planned.not_deleted,
+            )
         if has_state and not planned.protected:
             with suppress(NotFoundError):
                 self._run.engine.remove()
@@ -295,7 +296,9 @@ def plan_down(
         ConflictError: the weights that are to go may be of use to others.
         TpuflexError: the state, or the cloud, cannot be read.
     """
-    return _plan(cloud, StackTeardown(cloud, report).look(), purge_weights=purge_weights)
+    with working(report, "Looking for what there is"):
+        planned = StackTeardown(cloud, report).look()
+    return _plan(cloud, planned, purge_weights=purge_weights)
 
 
 def down(
@@ -322,7 +325,8 @@ def down(
         TpuflexError: the engine failed.
     """
     teardown = StackTeardown(cloud, report)
-    planned = teardown.look()
+    with working(report, "Looking for what there is"):
+        planned = teardown.look()
     if planned.serving is not None:
         raise protected_error(planned.serving)
     plan = _plan(cloud, planned, purge_weights=purge_weights)

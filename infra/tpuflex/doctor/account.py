@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -209,7 +209,7 @@ def project_check(project: str, state: ProjectState | Unread) -> Check:
     """Whether the project can be used. Google tells who may not see it the same as if there were
     none, so that is no failure by itself."""
     if isinstance(state, Unread):
-        return PROJECT.unknown(Unread(f"{project}: {state.why}", state.remedy))
+        return PROJECT.unknown(replace(state, why=f"{project}: {state.why}"))
     if state.lifecycle != "ACTIVE":
         return PROJECT.failed(
             AccessError, f"{project} is {state.lifecycle}", str(undelete_project(project))

@@ -9,7 +9,8 @@ from enum import StrEnum
 
 from tpuflex.advice import Advice
 from tpuflex.errors import Finding, SettingsError, TpuflexError
-from tpuflex.google.reading import Unread
+from tpuflex.gcloud_commands import enable_services
+from tpuflex.google.reading import DisabledApi, Unread
 
 
 class Group(StrEnum):
@@ -37,6 +38,10 @@ class Standing(StrEnum):
     SKIPPED = "skipped"  #: it does not concern this stack
 
 
+#: Standings of which the user should know why, the gravest first.
+_WRONG = (Standing.FAILED, Standing.WARNING, Standing.UNKNOWN)
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """One line.
@@ -48,6 +53,7 @@ class Check:
         text: what was found.
         remedy: the command that mends it, or the line to change; empty where nothing is to mend.
         kind: the error that a failure is, which gives its exit code.
+        disabled: the API that is off, where that is the cause.
     """
 
     group: Group
@@ -56,6 +62,7 @@ class Check:
     text: Advice | str
     remedy: Advice | str = ""
     kind: type[TpuflexError] = TpuflexError
+    disabled: DisabledApi | None = None
 
     def to_json(self) -> dict[str, str]:
         """The line in a JSON document."""
@@ -87,9 +94,11 @@ class Subject:
         """It is as it has to be."""
         return Check(self.group, self.name, Standing.OK, text)
 
-    def warning(self, text: Advice | str, remedy: Advice | str) -> Check:
+    def warning(
+        self, text: Advice | str, remedy: Advice | str, disabled: DisabledApi | None = None
+    ) -> Check:
         """`up` gets by, something else does not."""
-        return Check(self.group, self.name, Standing.WARNING, text, remedy)
+        return Check(self.group, self.name, Standing.WARNING, text, remedy, disabled=disabled)
 
     def failed(self, kind: type[TpuflexError], text: Advice | str, remedy: Advice | str) -> Check:
         """`up` cannot succeed; ``kind`` gives the exit code."""
@@ -97,7 +106,14 @@ class Subject:
 
     def unknown(self, unread: Unread) -> Check:
         """It could not be read."""
-        return Check(self.group, self.name, Standing.UNKNOWN, unread.why, unread.remedy)
+        return Check(
+            self.group,
+            self.name,
+            Standing.UNKNOWN,
+            unread.why,
+            unread.remedy,
+            disabled=unread.disabled,
+        )
 
     def skipped(self, text: Advice | str) -> Check:
         """It does not concern this stack."""
@@ -108,6 +124,53 @@ def in_groups(checks: Iterable[Check]) -> tuple[Check, ...]:
     """``checks`` by group; within a group, their order stays."""
     order = [*Group]
     return tuple(sorted(checks, key=lambda check: order.index(check.group)))
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Checks that stand as they do for one reason, which one remedy mends.
+
+    Attributes:
+        checks: those that found it, at least one.
+        remedy: what mends it for all of them, or empty.
+        hidden: those that cannot look before that.
+    """
+
+    checks: tuple[Check, ...]
+    remedy: Advice | str
+    hidden: tuple[Check, ...] = ()
+
+    @property
+    def standing(self) -> Standing:
+        """How all of them stand."""
+        return self.checks[0].standing
+
+
+def causes(checks: Iterable[Check]) -> tuple[Cause, ...]:
+    """Why ``checks`` do not stand well, the failures first, otherwise in their order."""
+    wrong = [check for check in checks if check.standing in _WRONG]
+    off = {
+        check.disabled for check in wrong if check.disabled and check.standing != Standing.UNKNOWN
+    }
+    alike: dict[tuple[object, ...], list[Check]] = {}
+    hidden: list[Check] = []
+    for check in wrong:
+        if check.standing is Standing.UNKNOWN and check.disabled in off:
+            hidden.append(check)
+            continue
+        remedy = "" if check.disabled else str(check.remedy)
+        alike.setdefault((check.standing, str(check.text), remedy), []).append(check)
+    found = [_cause(tuple(members), hidden) for members in alike.values()]
+    return tuple(sorted(found, key=lambda cause: _WRONG.index(cause.standing)))
+
+
+def _cause(checks: tuple[Check, ...], hidden: Iterable[Check]) -> Cause:
+    off = [check.disabled for check in checks if check.disabled]
+    if not off:
+        return Cause(checks, checks[0].remedy)
+    services = dict.fromkeys(each.service for each in off)
+    enable = enable_services(off[0].project, *services)
+    return Cause(checks, str(enable), tuple(each for each in hidden if each.disabled in off))
 
 
 def first_failure(checks: Iterable[Check]) -> Check | None:

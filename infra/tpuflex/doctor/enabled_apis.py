@@ -12,7 +12,7 @@ from tpuflex.doctor.side_by_side import Examination
 from tpuflex.errors import ServiceDisabledError
 from tpuflex.gcloud_commands import enable_services
 from tpuflex.google.api_states import ApiState, api_states
-from tpuflex.google.reading import Unread
+from tpuflex.google.reading import DisabledApi, Unread
 from tpuflex.google.required_apis import GoogleApi, needed_apis
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def _check(project: str, api: GoogleApi, state: ApiState, managed: bool) -> Chec
                 ServiceDisabledError, "not enabled, and tpuflex:manage_apis is false", enable
             )
         case ApiState.DISABLED:
-            return subject.warning(Advice("not enabled; `{up}` enables it first"), enable)
+            text = Advice("not enabled; `{up}` enables what it needs first")
+            return subject.warning(text, enable, DisabledApi(api.service, project))
         case ApiState.UNKNOWN:
             return subject.unknown(
                 Unread("what is enabled may not be read, or gets no answer", enable)

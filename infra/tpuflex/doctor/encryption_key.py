@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -70,7 +71,7 @@ def key_check(key: str, found: JsonObject | Unread | None) -> Check:
         )
     if isinstance(found, Unread):
         look = f"{grant_on_key(key, _VIEWER, 'MEMBER')}\nwhere MEMBER is you"
-        return KEY.unknown(Unread(found.why, look))
+        return KEY.unknown(replace(found, remedy=look))
     primary = found.get("primary")
     refusal = unusable(key, found.get("purpose"), primary if isinstance(primary, Mapping) else {})
     if refusal:
@@ -102,7 +103,7 @@ def agent_checks(
         if not _AS_GOOD.isdisjoint(roles):
             yield subject.ok(f"may encrypt {agent.what}")
         elif unread is not None:
-            yield subject.unknown(Unread(unread.why, remedy))
+            yield subject.unknown(replace(unread, remedy=remedy))
         elif any(not role.startswith("roles/") for role in roles):
             why = "a custom role, or one on a condition, may hold it"
             yield subject.unknown(Unread(f"{why}: {', '.join(dict.fromkeys(roles))}", remedy))

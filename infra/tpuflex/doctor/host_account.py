@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -213,7 +213,7 @@ def grant_checks(
         if not {each.role, *_AS_GOOD[each.role]}.isdisjoint(roles):
             yield subject.ok("granted")
         elif unread:
-            yield subject.unknown(Unread(unread[0].why, remedy))
+            yield subject.unknown(replace(unread[0], remedy=remedy))
         elif any(not role.startswith("roles/") for role in roles):
             why = "a custom role, or one on a condition, may hold it"
             yield subject.unknown(Unread(f"{why}: {', '.join(dict.fromkeys(roles))}", remedy))

@@ -20,16 +20,26 @@ _SHOWN = 300
 
 
 @dataclass(frozen=True, slots=True)
+class DisabledApi:
+    """An API that is off in a project, such as tpu.googleapis.com."""
+
+    service: str
+    project: str
+
+
+@dataclass(frozen=True, slots=True)
 class Unread:
     """What could not be read.
 
     Attributes:
         why: why not, in a line.
         remedy: what to do about that.
+        disabled: the API that is off, where that is why.
     """
 
     why: str
     remedy: Advice | str = _AGAIN
+    disabled: DisabledApi | None = None
 
 
 def attempt(
@@ -49,7 +59,8 @@ def attempt(
         if not service:
             return Unread(_line(error.brief), remedy or error.hint or _AGAIN)
         enable = enable_services(project, service)
-        return Unread(f"{service} is not enabled in {project}, or not yet", str(enable))
+        why = f"{service} is not enabled in {project}, or not yet"
+        return Unread(why, str(enable), DisabledApi(service, project))
     except TpuflexError as error:
         return Unread(_line(error.brief), remedy or error.hint or _AGAIN)
     except OSError as error:

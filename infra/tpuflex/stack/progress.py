@@ -54,6 +54,26 @@ class TransferEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkBegan:
+    """Something begins that takes seconds and tells nothing meanwhile, such as ``Planning``."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.what} …"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkEnded:
+    """What began last is over, also if it failed."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: ended"
+
+
+@dataclass(frozen=True, slots=True)
 class EngineBegan:
     """The engine begins to change a stack; its events follow.
 
@@ -126,6 +146,8 @@ Progress = (
     | TransferBegan
     | Transfer
     | TransferEnded
+    | WorkBegan
+    | WorkEnded
     | EngineBegan
     | events.RunProgress
     | EngineEnded
@@ -141,6 +163,16 @@ Report = Callable[[Progress], None]
 
 def silent(_progress: object) -> None:
     """A :data:`Report` for callers that want to hear nothing."""
+
+
+@contextmanager
+def working(report: Report, what: str) -> Iterator[None]:
+    """While inside, ``what`` is done, and nothing else may be told but lines."""
+    report(WorkBegan(what))
+    try:
+        yield
+    finally:
+        report(WorkEnded(what))
 
 
 @contextmanager

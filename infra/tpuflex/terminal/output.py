@@ -11,12 +11,15 @@ from __future__ import annotations
 import codecs
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
+from itertools import zip_longest
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, TextIO
 
 from pulumi_plugin.printable import printable
@@ -30,6 +33,19 @@ if TYPE_CHECKING:
 
 #: Seconds between two lines about a transfer when there is no terminal.
 _PLAIN_INTERVAL = 5.0
+#: What an error begins with.
+_ERROR = "Error:"
+#: Programs that advice names commands of: a line that begins with one stays whole, to be copied.
+_PROGRAMS = frozenset(
+    (
+        *("cp", "curl", "docker", "eval", "export", "gcloud", "git", "hf", "mkdir", "pip"),
+        *("pulumi", "python3", "rm", "sudo", "tpuflex"),
+    )
+)
+#: A word, or a command in backquotes, which stays on one line if it can.
+_WORD = re.compile(r"\S*`[^`]*`\S*|\S+")
+#: The fewest columns that a column of a table is wrapped in.
+_NARROWEST = 12
 #: Styles of a terminal, by ECMA-48.
 _BOLD, _RED_BOLD, _PLAIN = "\x1b[1m", "\x1b[31m\x1b[1m", "\x1b[0m"
 
@@ -72,12 +88,26 @@ class Output:
         return sys.stderr.isatty() and not self.json
 
     @property
+    def columns(self) -> int:
+        """Columns of the terminal that results go to, as COLUMNS or the terminal has it; 0 where
+        they go elsewhere, and nothing is wrapped."""
+        return _columns(sys.stdout, self._environ)
+
+    @property
     def ascii_only(self) -> bool:
         """Whether standard output shows ASCII alone."""
         return not (sys.stdout.encoding or "utf-8").lower().startswith("utf")
 
-    def result(self, text: str = "") -> None:
-        """Print a line of the result; nothing with ``--json``."""
+    def result(self, text: str = "", hanging: str = "") -> None:
+        """Print prose of the result, wrapped for the terminal as :func:`wrapped`; nothing with
+        ``--json``."""
+        if not self.json:
+            for line in wrapped(printable(text, lines=True), self.columns, hanging):
+                _line(line)
+
+    def verbatim(self, text: str) -> None:
+        """Print a part of the result that is not ours to wrap: a script, a log, another's words;
+        nothing with ``--json``."""
         if not self.json:
             _line(printable(text, lines=True))
 
@@ -97,8 +127,9 @@ class Output:
             _line(json.dumps(value, indent=2, sort_keys=True, default=str))
 
     def progress(self, text: str) -> None:
-        """Print a line about what is going on."""
-        _write(sys.stderr, f"{printable(text, lines=True)}\n")
+        """Print a line about what is going on, wrapped for the terminal."""
+        lines = wrapped(printable(text, lines=True), _columns(sys.stderr, self._environ))
+        _write(sys.stderr, "\n".join(lines) + "\n")
 
     def heading(self, text: str) -> None:
         """Print a heading of the result."""
@@ -109,7 +140,7 @@ class Output:
     def table(self, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Print a table of the result."""
         if not self.json:
-            for line in table_lines(header, list(rows)):
+            for line in table_lines(header, list(rows), self.columns):
                 _line(line)
 
     def drawing(self, draw: Callable[[int, bool], Iterable[Text]]) -> None:
@@ -129,15 +160,20 @@ class Output:
         """Print a block of ``name  value`` lines of the result; empty values are left out."""
         present = [(name, value) for name, value in facts if value]
         width = max((len(name) for name, _ in present), default=0)
+        indent = " " * (width + 4)
         for name, value in present:
-            indented = value.replace("\n", f"\n{' ' * (width + 4)}")
-            self.result(f"  {name:<{width}}  {indented}")
+            lines = printable(value, lines=True).split("\n")
+            lines[0] = f"  {name:<{width}}  {lines[0]}"
+            for line in (lines[0], *(indent + line for line in lines[1:])):
+                self.verbatim("\n".join(wrapped(line, self.columns, indent)))
 
     def failure(self, error: TpuflexError) -> int:
         """Show an error and return the exit code of its kind."""
         hint = error.hint.for_stack(self._stack, self._environ)
-        label = _styled(sys.stderr, "Error:", _RED_BOLD)
-        _write(sys.stderr, f"{label} {printable(error.message, lines=True)}\n")
+        label = _styled(sys.stderr, _ERROR, _RED_BOLD)
+        message = f"{_ERROR} {printable(error.message, lines=True)}"
+        lines = wrapped(message, _columns(sys.stderr, self._environ))
+        _write(sys.stderr, label + "\n".join(lines).removeprefix(_ERROR) + "\n")
         if hint:
             self.progress(hint)
         if self.json:
@@ -250,14 +286,86 @@ def moment_text(then: datetime | None, now: datetime) -> str:
     return f"{moment} (in {minutes // 60} h {minutes % 60:02} min)"
 
 
-def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def table_lines(
+    header: Sequence[str], rows: Sequence[Sequence[str]], columns: int = 0
+) -> list[str]:
     """Lines of a plain table: two spaces between columns, no trailing spaces.
 
-    A row is one line, whatever is in its cells.
+    A row is one line, whatever is in its cells. Where that is too long for ``columns``, if these
+    are given, cells are wrapped between words; where that does not help, each row is a block that
+    has the columns one after the other.
     """
     grid = [tuple(map(printable, row)) for row in (header, *rows)]
-    widths = [max(len(row[i]) for row in grid) for i in range(len(header))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in grid
-    ]
+    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
+    least = [max(map(_longest_word, column)) for column in zip(*grid, strict=True)]
+    spaces = 2 * (len(widths) - 1)
+    while columns and sum(widths) + spaces > columns:
+        slack = [
+            width if width > max(word, _NARROWEST) else 0
+            for width, word in zip(widths, least, strict=True)
+        ]
+        if not any(slack):
+            return _blocks(grid[0], grid[1:], columns)
+        widths[slack.index(max(slack))] -= 1
+    return [line for row in grid for line in _row_lines(row, widths)]
+
+
+def _row_lines(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    cells = [wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
+    for line in zip_longest(*cells, fillvalue=""):
+        padded = (part.ljust(width) for part, width in zip(line, widths, strict=True))
+        yield "  ".join(padded).rstrip()
+
+
+def _blocks(header: Sequence[str], rows: Iterable[Sequence[str]], columns: int) -> list[str]:
+    """A block per row: its first cell, and below it the others, each after its name."""
+    lines: list[str] = []
+    for row in rows:
+        lines += wrapped(row[0], columns)
+        line = ""
+        for name, cell in zip(header[1:], row[1:], strict=True):
+            if cell in ("", "-"):
+                continue
+            if line and len(line) + len(name) + len(cell) + 3 > columns:
+                lines += wrapped(line, columns, "    ")
+                line = ""
+            line += f"  {name} {cell}"
+        if line:
+            lines += wrapped(line, columns, "    ")
+    return lines
+
+
+def _longest_word(text: str) -> int:
+    return max(map(len, text.split()), default=0)
+
+
+def wrapped(text: str, columns: int, hanging: str = "") -> list[str]:
+    """``text`` in lines of at most ``columns``, if these are given, broken between words.
+
+    A line that begins as another one is indented goes on below its own indent, or with ``hanging``.
+    What begins with a program's name, or stands in backquotes, is a command, and stays whole.
+    """
+    return [part for line in text.split("\n") for part in _wrapped_line(line, columns, hanging)]
+
+
+def _wrapped_line(line: str, columns: int, hanging: str) -> Iterator[str]:
+    if not columns or len(line) <= columns or line.lstrip("->$ ").split(" ")[0] in _PROGRAMS:
+        yield line
+        return
+    indent = line[: len(line) - len(line.lstrip())]
+    shown, end = "", 0
+    for word in _WORD.finditer(line):
+        longer = shown + line[end : word.end()]
+        end = word.end()
+        if len(longer) <= columns or not shown.strip():
+            shown = longer
+        else:
+            yield shown
+            shown = (hanging or indent) + word[0]
+    yield shown
+
+
+def _columns(stream: TextIO, environ: Mapping[str, str]) -> int:
+    if environ.get("COLUMNS", "").isdecimal():
+        return int(environ["COLUMNS"])
+    return get_terminal_size().columns if stream.isatty() else 0

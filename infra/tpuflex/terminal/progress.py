@@ -30,11 +30,14 @@ from tpuflex.stack.progress import (
     Transfer,
     TransferBegan,
     TransferEnded,
+    WorkBegan,
+    WorkEnded,
 )
 from tpuflex.terminal.output import Output, one_line
 
 if TYPE_CHECKING:
     from rich.status import Status
+    from rich.text import Text
 
     from tpuflex.engine.events import RunProgress as EngineEvent
 
@@ -62,6 +65,20 @@ _DONE = {
 }
 
 
+class Elapsed:
+    """What is being done and since when, as rich draws it again and again."""
+
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._what = what
+        self._clock = clock
+        self._began = clock()
+
+    def __rich__(self) -> Text:
+        from rich.text import Text
+
+        return Text(f"{self._what} … {self._clock() - self._began:.0f} s")
+
+
 class Spinner:
     """Shows what is going on in one line, redrawn in place; nothing without a terminal.
 
@@ -72,7 +89,7 @@ class Spinner:
         first: the line's first text.
     """
 
-    def __init__(self, output: Output, first: str) -> None:
+    def __init__(self, output: Output, first: str | Elapsed) -> None:
         self._output = output
         self._first = first
         self._status: Status | None = None
@@ -297,6 +314,7 @@ class Display:
         self._shown: set[str] = set()
         self._engine: EngineProgress | None = None
         self._host: HostProgress | None = None
+        self._work: Spinner | None = None
         self._bar: Callable[[int, int], None] | None = None
         self._open_bar = ExitStack()
 
@@ -309,7 +327,14 @@ class Display:
         match progress:
             case str():
                 self._line(progress)
+            case WorkBegan(what):
+                self._end_work()
+                self._work = Spinner(self._output, Elapsed(what))
+                self._work.start()
+            case WorkEnded():
+                self._end_work()
             case TransferBegan(what):
+                self._end_work()
                 self._bar = self._open_bar.enter_context(self._output.transfer(what))
             case Transfer(_, done, total) if self._bar is not None:
                 self._bar(done, total)
@@ -317,6 +342,7 @@ class Display:
                 self._bar = None
                 self._open_bar.close()
             case EngineBegan(total, stopped):
+                self._end_work()
                 self._engine = EngineProgress(
                     self._output, total, stopped=stopped, shown=self._shown
                 )
@@ -325,6 +351,7 @@ class Display:
                 self._engine.close()
                 self._engine = None
             case BootBegan():
+                self._end_work()
                 self._host = HostProgress(self._output)
                 self._host.start()
             case BootEnded() if self._host is not None:
@@ -337,9 +364,16 @@ class Display:
             case _:
                 pass
 
+    def _end_work(self) -> None:
+        if self._work is not None:
+            self._work.close()
+            self._work = None
+
     def _line(self, text: str) -> None:
         if self._engine is not None:
             self._engine.say(text)
+        elif self._work is not None:
+            self._work.line(text)
         else:
             self._output.progress(text)
 
@@ -350,4 +384,4 @@ class Display:
             self._shown.add(event.text)
             if event.code is not Code.RUN_OVER:  # the plan shows that on a line of its own
                 word = "warning" if event.severity == "warning" else ""
-                self._output.progress(f"  {word:8} {event.name}: {event.text}")
+                self._line(f"  {word:8} {event.name}: {event.text}")

@@ -6,7 +6,7 @@ import click
 
 from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.options import as_json, pass_invocation, stack_name
+from tpuflex.cli.options import as_json, pass_invocation, stack_name, verbose
 
 
 @click.command(
@@ -18,6 +18,7 @@ from tpuflex.cli.options import as_json, pass_invocation, stack_name
 )
 @stack_name
 @as_json
+@verbose
 @pass_invocation
 def doctor(invocation: Invocation) -> int:
     """Show what would keep `up` from succeeding, each with the command that mends it.
@@ -26,6 +27,9 @@ def doctor(invocation: Invocation) -> int:
     permissions, organisation policies, accelerators, quota, image and weights. It changes nothing
     and costs nothing. What it may not read is unknown, and no failure. Without a stack file it
     says what can be said without one. `up` looks at what decides, too, before it makes anything.
+
+    What has one cause is shown once, with the command that mends it, the failures first; of what
+    is in order --verbose shows what was found.
 
     Exit code 0: nothing failed; else that of the first failure, by its kind.
     """

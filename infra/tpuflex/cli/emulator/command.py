@@ -246,7 +246,7 @@ def env(invocation: Invocation, credentials: str | None, rehearse: bool) -> None
     own_directory(invocation.home / "backend")
     invocation.output.document({**dict.fromkeys(forgotten), **variables})
     for line in shell_lines(variables, forgotten):
-        invocation.output.result(line)
+        invocation.output.verbatim(line)
 
 
 @emulator.command(

@@ -49,9 +49,12 @@ def status(invocation: Invocation, no_tunnel: bool) -> None:
     """
     from tpuflex.cli.endpoint.status import show_status
     from tpuflex.operate.endpoint_status import status as read_status
+    from tpuflex.stack.progress import working
 
     cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
-    show_status(invocation.output, read_status(cloud, invocation.report, tunnel=not no_tunnel))
+    with working(invocation.report, "Asking the cloud, and the endpoint"):
+        found = read_status(cloud, invocation.report, tunnel=not no_tunnel)
+    show_status(invocation.output, found)
 
 
 @click.command(

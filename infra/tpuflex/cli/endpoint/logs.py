@@ -28,7 +28,7 @@ def run_logs(
         SystemExit: with gcloud's exit code, when that is not 0.
     """
     output = invocation.output
-    log = logs(cloud, part, output.result, invocation.report, follow=follow, kept=kept)
+    log = logs(cloud, part, output.verbatim, invocation.report, follow=follow, kept=kept)
     output.document(log.to_json())
     if log.exit_code:
         raise SystemExit(log.exit_code)
@@ -78,4 +78,4 @@ def _show_newest(output: Output, boots: Boots) -> None:
     phases = [PhaseTime(phase, seconds, ended=True) for phase, seconds in newest.seconds.items()]
     times = with_beside(phases)
     for line in phase_bars(times, plain=output.ascii_only, medians=medians):
-        output.result(f"  {line}")
+        output.verbatim(f"  {line}")

@@ -400,7 +400,7 @@ def policy(invocation: Invocation, pack: bool) -> None:
         {"rules": [rule.to_json() for rule in RULES], "policy_pack": str(DIRECTORY)}
     )
     if pack:
-        invocation.output.result(str(DIRECTORY))
+        invocation.output.verbatim(str(DIRECTORY))
         return
     invocation.output.table(
         ("RULE", "SEVERITY", "REQUIRES"),
@@ -447,6 +447,6 @@ def render(invocation: Invocation, part: str) -> None:
     if part == "all":
         output.result(f"# metadata key tpuflex-config\n{config}\n\n# metadata key startup-script")
     elif part == "config":
-        output.result(config)
+        output.verbatim(config)
     if part != "config":
-        output.result(metadata["startup-script"])
+        output.verbatim(metadata["startup-script"])

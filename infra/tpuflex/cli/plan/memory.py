@@ -7,7 +7,6 @@ log and to a reader who sees no colours.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from textwrap import fill
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from tpuflex.sizing import MemoryReport
     from tpuflex.terminal.output import Output
 
-#: Sentences are wrapped at this column.
-_COLUMNS = 96
 _BY_NAME = (
     "By what is known of the model's name: its files were not read. `tpuflex memory --model-dir"
     " DIR` reads them."
@@ -45,9 +42,7 @@ def show_memory(output: Output, report: MemoryReport, *, chosen_by_name: bool) -
     output.document(report.to_json())
     _show(output, plan)
     if not chosen_by_name:
-        output.result(
-            fill(_BY_NAME if files is None else f"By the files of {files.where}.", _COLUMNS)
-        )
+        output.result(_BY_NAME if files is None else f"By the files of {files.where}.")
     return 0 if plan.fits else SettingsError.exit_code
 
 
@@ -57,7 +52,7 @@ def show_row(output: Output, row: Model) -> None:
 
     document = {"models": [row.model_dump(mode="json", exclude_defaults=True)]}
     output.document(document)
-    output.result(yaml.safe_dump(document, sort_keys=False).rstrip())
+    output.verbatim(yaml.safe_dump(document, sort_keys=False).rstrip())
 
 
 def _show(output: Output, plan: MemoryPlan) -> None:
@@ -70,7 +65,7 @@ def _show(output: Output, plan: MemoryPlan) -> None:
     for remark in (*plan.problems, *plan.concerns):
         output.result(f"  {remark.key}")
         for sentence in filter(None, (f"{remark.what}.", remark.nearest)):
-            output.result(fill(sentence, _COLUMNS, initial_indent="    ", subsequent_indent="    "))
+            output.result(f"    {sentence}")
     for kind, source in plan.row_sources.items():
         if source.own:
             output.result(f"By your own word: {kind} from {source.text}")

@@ -91,7 +91,7 @@ def _project_name(invocation: Invocation) -> str:
 
 def _write(invocation: Invocation, options: PreviewOptions, text: str) -> None:
     if options.markdown == STANDARD_OUTPUT:
-        invocation.output.result(text.rstrip("\n"))
+        invocation.output.verbatim(text.rstrip("\n"))
         return
     try:
         Path(options.markdown).write_text(text, encoding="utf-8")
