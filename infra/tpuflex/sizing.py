@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tpuflex.catalog.rows import CatalogRows
 from tpuflex.errors import NotFoundError, UsageError, WeightsError
 from tpuflex.planning.anchors import Load
 from tpuflex.planning.memory import MemoryPlan
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 Place = Path | GsUrl | HubSource
 #: Files between two lines of progress.
 _REPORTED = 50
+#: The load that chips are ranked for where nothing names another.
+_CONTEXT, _CONCURRENCY = 16_384, 8
 
 
 def known_model(catalog: Catalog, name: str) -> Model:
@@ -64,6 +67,13 @@ def known_accelerator(catalog: Catalog, name: str) -> Accelerator:
         nearest = ", ".join(catalog.nearest_accelerators(name))
         raise NotFoundError(f"{name} is not in the catalog.", hint=f"Nearest: {nearest}.")
     return row
+
+
+def known_rows(settings: StackSettings) -> Catalog:
+    """The catalog of a stack, with the row of its model as the model's files have it."""
+    found = settings.checkpoint
+    rows = (found.row,) if found is not None and found.row is not None else ()
+    return settings.catalog.extended(CatalogRows(models=rows)) if rows else settings.catalog
 
 
 def checkpoint_place(text: str) -> Place:
@@ -285,6 +295,21 @@ class Workload:
         """Whether it says what to serve."""
         return bool(self.models or self.checkpoints)
 
+    @property
+    def needs_stack(self) -> bool:
+        """Whether a stack file says what to serve."""
+        return not self.names_models and self.scenario is None
+
+    def of_stack(self, settings: StackSettings) -> Workload:
+        """This workload with the model of a stack, and with its load where that is open."""
+        flags = settings.serving.flags
+        return replace(
+            self,
+            models=(settings.model.name,),
+            context=self.context or flags.max_model_len,
+            concurrency=self.concurrency or flags.max_num_seqs,
+        )
+
 
 def recommendation_for(
     workload: Workload, catalog: Catalog, reader: CheckpointReader
@@ -304,10 +329,15 @@ def recommendation_for(
                 " chips all the same."
             )
         return Recommendation(scenario=row)
-    requirements = _requirements(workload, row)
     names = workload.models if workload.names_models or row is None else row.models
     models = [known_model(catalog, name) for name in names]
     models += [reader.read(place).model for place in workload.checkpoints]
+    if not models:
+        raise UsageError(
+            "Missing --model: say what to serve, or take a --scenario (`--scenario list` lists"
+            " them). In a project with a stack, the stack says it."
+        )
+    requirements = _requirements(workload, row, models)
     _refuse_too_long(models, requirements)
     return recommend(dict.fromkeys(models), requirements, catalog, row)
 
@@ -326,27 +356,14 @@ def _scenario(name: str | None) -> Scenario | None:
     return row
 
 
-def _requirements(workload: Workload, row: Scenario | None) -> Requirements:
+def _requirements(workload: Workload, row: Scenario | None, models: list[Model]) -> Requirements:
     context = workload.context or (int(row.context.value) if row and row.context else None)
     concurrency = workload.concurrency or (
         int(row.concurrency.value) if row and row.concurrency else None
     )
     ttft = workload.ttft or (row.ttft.value if row and row.ttft else None)
-    missing = [
-        option
-        for option, value in (
-            ("--model", workload.names_models or (row and row.models)),
-            ("--context", context),
-            ("--concurrency", concurrency),
-        )
-        if not value
-    ]
-    if missing or context is None or concurrency is None:
-        raise UsageError(
-            f"Missing {', '.join(missing)}: say what to serve, or take a --scenario"
-            " (`--scenario list` lists them)."
-        )
-    load = Load(context=context, concurrency=concurrency)
+    longest = max(each.max_context or _CONTEXT for each in models)
+    load = Load(context=context or min(_CONTEXT, longest), concurrency=concurrency or _CONCURRENCY)
     return Requirements(load=load, ttft=ttft, budget=workload.budget)
 
 

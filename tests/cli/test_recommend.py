@@ -103,7 +103,7 @@ def test_the_answer_in_a_sentence(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ((), 2, "Missing --model, --context, --concurrency"),
+        (("-s", "none"), 4, "There is no stack 'none'"),
         (("--scenario", "intractive-api"), 4, "Did you mean interactive-api?"),
         (
             ("--model", "google/gemma-4-E4B", "--context", "1", "--concurrency", "1"),
@@ -127,6 +127,35 @@ def test_refusals(type_in: TypeIn, words: tuple[str, ...], code: int, said: str)
 
     assert typed.code == code
     assert said in typed.err
+
+
+def test_without_a_model(project: Path, type_in: TypeIn) -> None:
+    """The stack says what it serves and to how many; where there is none, the option is named."""
+    typed = type_in("recommend", "--json")
+    request = typed.document["request"]
+    assert request["models"] == ["HuggingFaceTB/SmolLM2-135M-Instruct"]
+    assert (request["context"], request["concurrency"]) == (512, 8)
+
+    (project / "Pulumi.yaml").unlink()
+    typed = type_in("recommend")
+    assert typed.code == 2
+    assert "Missing --model: say what to serve" in typed.err
+
+
+@pytest.mark.parametrize(
+    ("words", "load"),
+    [
+        ((), (16_384, 8)),
+        (("--context", "64k", "--concurrency", "3"), (64_000, 3)),
+        (("--context", "64K"), (65_536, 8)),
+    ],
+)
+def test_the_load(type_in: TypeIn, words: tuple[str, ...], load: tuple[int, int]) -> None:
+    """Of a model alone it is a usual one; tokens are counted as vLLM reads them."""
+    typed = type_in("recommend", "--json", "--model", "google/gemma-4-E4B-it", *words)
+
+    request = typed.document["request"]
+    assert (request["context"], request["concurrency"]) == load
 
 
 @pytest.fixture

@@ -163,6 +163,12 @@ def test_a_model_is_found_by_names_that_are_its_own(asked: str, found: str | Non
     assert CATALOG.nearest_models(asked)
 
 
+@pytest.mark.parametrize("asked", ["openai/gpt-oss-20b", "mistralai/Mistral-7B-it", "b-it"])
+def test_no_model_of_another_family_is_suggested(asked: str) -> None:
+    """A few letters in common are no misspelling."""
+    assert CATALOG.nearest_models(asked) == ()
+
+
 def test_every_zone_lies_in_a_known_region() -> None:
     """Zones and regions are spelt alike, and prices are for regions."""
     assert {region_of(zone) for zone, _ in CATALOG.zones} <= set(REGIONS)

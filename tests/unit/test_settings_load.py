@@ -172,13 +172,13 @@ def test_a_file_without_settings_says_so_once(tmp_path: Path, text: str, expecte
 
 def test_flags_are_taken_with_dashes(tmp_path: Path) -> None:
     """vLLM's command line writes max-model-len; both ways are one setting, and a finding about it
-    has its line. Written in both ways it is refused."""
-    flags = "    flags:\n      max-model-len: 4096\n      enable_prefix_caching: true\n"
+    has its line. Written in both ways it is refused. Tokens have suffixes, as there."""
+    flags = "    flags:\n      max-model-len: 4K\n      enable_prefix_caching: true\n"
     loaded = load_stack_file(write(tmp_path, GOOD + flags)).settings.serving.flags
     assert (loaded.max_model_len, loaded.enable_prefix_caching) == (4096, True)
 
     twice = refused(write(tmp_path, GOOD + flags + "      max_model_len: 4096\n"))
-    wrong = refused(write(tmp_path, GOOD + flags.replace("4096", "many")))
+    wrong = refused(write(tmp_path, GOOD + flags.replace("4K", "many")))
     unknown = refused(write(tmp_path, GOOD + flags.replace("max-model-len", "max-model-lenght")))
 
     assert twice[1:] == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -132,14 +133,25 @@ class Catalog:
         return next(iter((*same, *copied)), None)
 
     def nearest_models(self, name: str, count: int = 3) -> tuple[str, ...]:
-        """Models that ``name`` may be a misspelling of, best first; may be empty."""
-        names = {known.casefold(): known for known in self.models}
+        """Models that ``name`` may be a misspelling of, best first; may be empty. Letters that two
+        families share make none of the other: gpt-oss-20b is no Gemma."""
+        names = {known.casefold(): known for known in self.models if _akin(known, name)}
         close = difflib.get_close_matches(name.casefold(), names, n=count, cutoff=0.6)
         return tuple(names[one] for one in close)
 
     def image(self, digest: str) -> Image | None:
         """The image with ``digest`` (``sha256:…``), or None."""
         return self.images.get(digest)
+
+
+def _akin(known: str, name: str) -> bool:
+    """Whether a word of ``name`` may be the family of the model ``known``, its first word."""
+    family, *_ = _words(known)
+    return bool(difflib.get_close_matches(family, _words(name), n=1, cutoff=0.7))
+
+
+def _words(name: str) -> list[str]:
+    return re.findall(r"[a-z]+", name.casefold().rpartition("/")[2]) or [""]
 
 
 def merged(earlier: CatalogRows, later: CatalogRows) -> CatalogRows:

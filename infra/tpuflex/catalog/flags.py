@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from types import MappingProxyType
 from typing import Literal
@@ -24,6 +25,10 @@ from tpuflex.startup.served import release
 #: A number as the value of a flag: a whole one, and any.
 NUMBER = re.compile(r"-?\d{1,18}")
 DECIMAL = re.compile(r"-?\d{1,18}(\.\d{1,18})?")
+#: Flags that count tokens, which vLLM's parser reads with a suffix, too (`human_readable_int`).
+TOKEN_FLAGS = ("max_model_len", "max_num_batched_tokens")
+_SUFFIXED = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)([kmgt])|(\d{1,15})([KMGT])")
+_THOUSANDS = "kmgt"
 #: As pydantic names them: at least, more than, at most, less than.
 Bound = Literal["ge", "gt", "le", "lt"]
 
@@ -227,6 +232,17 @@ def flag_rules() -> FlagRules:
 def rule_of(name: str) -> FlagRule | None:
     """The rule about the flag ``name`` (without dashes, in either spelling), or None."""
     return flag_rules().by_name.get(plain_name(name))
+
+
+def suffixed_number(text: str) -> int | None:
+    """The number that ``text`` is with a suffix, as vLLM reads it: the small ones are powers of
+    1,000, the capital ones powers of 1,024. None for a text without one."""
+    match = _SUFFIXED.fullmatch(text)
+    if match is None:
+        return None
+    if match[2]:
+        return int(Decimal(match[1]) * 1000 ** (_THOUSANDS.index(match[2]) + 1))
+    return int(match[3]) << 10 * (_THOUSANDS.index(match[4].lower()) + 1)
 
 
 def plain_name(flag: str) -> str:

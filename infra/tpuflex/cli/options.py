@@ -109,6 +109,21 @@ def begin(since: timedelta | datetime, now: datetime) -> datetime:
         return datetime.min.replace(tzinfo=UTC)
 
 
+class Tokens(click.IntRange):
+    """A number of tokens, also as vLLM reads it: 16K is 16,384, and 16k is 16,000."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number.
+
+        Raises:
+            click.BadParameter: it is none, or is not in the range.
+        """
+        from tpuflex.catalog.flags import suffixed_number
+
+        number = suffixed_number(value) if isinstance(value, str) else None
+        return int(super().convert(value if number is None else number, param, ctx))
+
+
 class FiniteRange(click.FloatRange):
     """A range of numbers; ``nan`` compares with nothing, and so is in every ``FloatRange``."""
 

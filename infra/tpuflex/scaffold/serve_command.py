@@ -11,11 +11,10 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
 
 import yaml
 
-from tpuflex.catalog.flags import known_flags, plain_name, rule_of
+from tpuflex.catalog.flags import TOKEN_FLAGS, known_flags, plain_name, rule_of, suffixed_number
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.scaffold.container import (
     NO_COMMANDS,
@@ -40,11 +39,6 @@ _SHORT = {
     "-cc": "compilation_config",
     "-O": "optimization_level",
 }
-#: Numbers that vLLM's parser reads with a suffix (`human_readable_int`): the small ones
-#: powers of 1,000, the capital ones powers of 1,024.
-_LARGE = ("max_model_len", "max_num_batched_tokens")
-_LARGE_NUMBER = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)([kmgt])|(\d{1,15})([KMGT])")
-_THOUSANDS = "kmgt"
 #: `image=4,audio=1`, as vLLM took limits before they were a document.
 _LIMITS = re.compile(r"\w+[=:]\d{1,9}(,\w+[=:]\d{1,9})*")
 #: Flags without a setting whose default changes nothing.
@@ -480,12 +474,8 @@ def _value(name: str, words: Sequence[str]) -> object:
         return True
     if len(words) > 1:
         return list(words)
-    match = _LARGE_NUMBER.fullmatch(words[0]) if name in _LARGE else None
-    if match is None:
-        return _plain_value(words[0])
-    if match[2]:
-        return int(Decimal(match[1]) * 1000 ** (_THOUSANDS.index(match[2]) + 1))
-    return int(match[3]) * 1024 ** (_THOUSANDS.index(match[4].lower()) + 1)
+    tokens = suffixed_number(words[0]) if name in TOKEN_FLAGS else None
+    return _plain_value(words[0]) if tokens is None else tokens
 
 
 def _flag(name: str, value: object) -> Sets:

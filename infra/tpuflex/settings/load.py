@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tpuflex.catalog import USER_FILE
 from tpuflex.catalog.catalog import Catalog, builtin
+from tpuflex.catalog.flags import TOKEN_FLAGS, suffixed_number
 from tpuflex.catalog.rows import CatalogRows
 from tpuflex.errors import Finding, NotFoundError, Position, SettingsError
 from tpuflex.settings.catalog_rows import read_rows
@@ -330,8 +331,8 @@ def _parse(
 def _with_known_flags(
     sections: dict[str, JsonValue],
 ) -> tuple[dict[str, JsonValue], list[Finding]]:
-    """``sections`` with the settings of ``serving.flags`` by their names: vLLM's command line has
-    dashes in them, as in max-model-len. And what is written in both ways."""
+    """``sections`` with the settings of ``serving.flags`` as they are called, where they are as on
+    vLLM's command line: max-model-len, and 16k tokens. And what is written in both ways."""
     serving = sections.get("serving")
     flags = serving.get("flags") if isinstance(serving, dict) else None
     if not isinstance(serving, dict) or not isinstance(flags, dict):
@@ -343,6 +344,10 @@ def _with_known_flags(
         if known[name] != name and known[name] in flags
     ]
     named: dict[str, JsonValue] = {known[name]: value for name, value in flags.items()}
+    for name in TOKEN_FLAGS:
+        value = named.get(name)
+        if isinstance(value, str) and (tokens := suffixed_number(value)) is not None:
+            named[name] = tokens
     return {**sections, "serving": {**serving, "flags": named}}, findings
 
 

@@ -12,6 +12,7 @@ from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import (
     FiniteRange,
     Since,
+    Tokens,
     as_json,
     begin,
     no_tunnel,
@@ -192,7 +193,7 @@ def events(invocation: Invocation, since: timedelta | datetime, lines: int) -> N
     ),
 )
 @click.argument("question")
-@click.option("--max-tokens", type=click.IntRange(1), default=256, show_default=True)
+@click.option("--max-tokens", type=Tokens(1), default=256, show_default=True)
 @click.option("--temperature", type=FiniteRange(0, 2), default=0.0, show_default=True)
 @click.option(
     "--endpoint", metavar="URL", default="", help="Ask this endpoint instead, such as a tunnel."

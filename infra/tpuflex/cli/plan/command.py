@@ -13,8 +13,8 @@ from tpuflex.catalog import KINDS
 from tpuflex.cli.completion_values import rows, rows_of_chosen_kind, scenarios
 from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.options import FiniteRange, as_json, pass_invocation, stack_name, verbose
-from tpuflex.errors import SettingsError
+from tpuflex.cli.options import FiniteRange, Tokens, as_json, pass_invocation, stack_name, verbose
+from tpuflex.errors import NotFoundError, SettingsError
 
 #: The word of --scenario that lists them.
 _LIST = "list"
@@ -78,7 +78,8 @@ def validate(invocation: Invocation, files: tuple[Path, ...], changed: str | Non
 @click.command(
     cls=ExampleCommand,
     examples=(
-        "tpuflex recommend --model google/gemma-4-31B-it --context 16384 --concurrency 8",
+        "tpuflex recommend  # for the model and the load of the dev stack",
+        "tpuflex recommend --model google/gemma-4-31B-it --context 16K --concurrency 8",
         "tpuflex recommend --scenario list",
     ),
 )
@@ -88,7 +89,7 @@ def validate(invocation: Invocation, files: tuple[Path, ...], changed: str | Non
     metavar="NAME",
     multiple=True,
     shell_complete=rows("models"),
-    help="Hugging Face id; may be repeated.",
+    help="Hugging Face id; may be repeated.  [default: the stack's]",
 )
 @click.option(
     "--model-dir",
@@ -100,12 +101,16 @@ def validate(invocation: Invocation, files: tuple[Path, ...], changed: str | Non
 )
 @click.option(
     "--context",
-    type=click.IntRange(1, 10_000_000),
+    type=Tokens(1, 10_000_000),
     metavar="TOKENS",
-    help="Tokens of the longest sequence, prompt and answer together.",
+    help="Tokens of the longest sequence, prompt and answer together, such as 16384 or 16K."
+    "  [default: the stack's, or 16K]",
 )
 @click.option(
-    "--concurrency", type=click.IntRange(1, 100_000), metavar="N", help="Sequences at once."
+    "--concurrency",
+    type=click.IntRange(1, 100_000),
+    metavar="N",
+    help="Sequences at once.  [default: the stack's, or 8]",
 )
 @click.option(
     "--ttft",
@@ -120,6 +125,7 @@ def validate(invocation: Invocation, files: tuple[Path, ...], changed: str | Non
     shell_complete=scenarios,
     help="A row of a published decision matrix; `list` lists them.",
 )
+@stack_name
 @as_json
 @verbose
 @pass_invocation
@@ -135,6 +141,7 @@ def recommend(
 ) -> int:
     """Rank chips for a model and a load, with price, limits and evidence.
 
+    Without --model and --scenario, in a project, for the model and the load of the stack.
     Every figure names its source. Fit is computed by the memory planner; limits are ceilings that
     no server passes, not predictions; published measurements are quoted as they stand. What is not
     known is said to be not known. --scenario fills in what a published decision matrix says, and
@@ -147,7 +154,13 @@ def recommend(
     scenario is not.
     """
     from tpuflex.cli.plan.recommend import show_recommendation, show_scenarios
-    from tpuflex.sizing import CheckpointReader, Workload, checkpoint_place, recommendation_for
+    from tpuflex.sizing import (
+        CheckpointReader,
+        Workload,
+        checkpoint_place,
+        known_rows,
+        recommendation_for,
+    )
 
     output = invocation.output
     if scenario == _LIST:
@@ -164,8 +177,16 @@ def recommend(
         budget=_budget(budget),
         scenario=scenario,
     )
+    catalog = invocation.catalog
+    if workload.needs_stack:
+        try:
+            settings = invocation.open_stack(deploying=False, by_catalog=True).settings
+            workload, catalog = workload.of_stack(settings), known_rows(settings)
+        except NotFoundError:
+            if invocation.chosen_stack:
+                raise
     reader = CheckpointReader(invocation.environ, invocation.now().date(), output.progress)
-    return show_recommendation(output, recommendation_for(workload, invocation.catalog, reader))
+    return show_recommendation(output, recommendation_for(workload, catalog, reader))
 
 
 def _budget(text: str | None) -> Decimal | None:
@@ -183,6 +204,7 @@ def _budget(text: str | None) -> Decimal | None:
 
 
 _AT_LEAST_1 = click.IntRange(min=1)
+_TOKENS = Tokens(min=1)
 
 
 @click.command(
@@ -229,9 +251,11 @@ _AT_LEAST_1 = click.IntRange(min=1)
     type=_AT_LEAST_1,
     help="Chips that share each layer.  [default: all chips]",
 )
-@click.option("--max-model-len", type=_AT_LEAST_1, help="Longest sequence, in tokens.")
+@click.option(
+    "--max-model-len", type=_TOKENS, help="Longest sequence, in tokens, such as 16384 or 16K."
+)
 @click.option("--max-num-seqs", type=_AT_LEAST_1, help="Most sequences in one step.")
-@click.option("--max-num-batched-tokens", type=_AT_LEAST_1, help="Most tokens in one step.")
+@click.option("--max-num-batched-tokens", type=_TOKENS, help="Most tokens in one step.")
 @click.option(
     "--kv-cache-dtype",
     type=click.Choice(["auto", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"]),

@@ -64,7 +64,7 @@ def show_recommendation(output: Output, found: Recommendation) -> int:
         return 0
     if not output.json:
         if found.scenario is not None:
-            _show_scenario(output, found.scenario, sources)
+            _show_scenario(output, found.scenario, found.options, sources)
         _show_options(output, found.requirements, found, sources)
     best = found.options[0]
     if best.fit == "does_not_fit" or best.budget == "over":
@@ -88,18 +88,22 @@ def _show_elsewhere(
     show_sources(output, sources)
 
 
-def _show_scenario(output: Output, row: Scenario, sources: SourceList) -> None:
-    """Show what the scenario's matrix says, and what was filled in."""
+def _show_scenario(
+    output: Output, row: Scenario, options: tuple[Option, ...], sources: SourceList
+) -> None:
+    """Show what the scenario's matrix says of its models, and what was filled in."""
+    advised = any(option.request.model.name in row.models for option in options)
     output.heading(f"{row.title} ({row.name})")
     output.facts(
         (
-            ("matrix", f"{row.advice} {sources.references((row.source,))}"),
+            ("matrix", f"{row.advice} {sources.references((row.source,))}" if advised else ""),
             ("context", _given(row.context, "tokens")),
             ("concurrency", _given(row.concurrency, "sequences at once")),
             ("first token", _given(row.ttft, "s")),
         )
     )
-    _show_remarks(output, row, sources)
+    if advised:
+        _show_remarks(output, row, sources)
     output.result()
 
 
