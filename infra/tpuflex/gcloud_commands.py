@@ -163,6 +163,24 @@ def host_log(node: str, *, lines: int, follow: bool = False) -> GcloudCommand:
     return GcloudCommand((*on_host(node, reader).words, *options))
 
 
+def server_log(
+    node: str, container: str, *, lines: int, since: str = "", follow: bool = False
+) -> GcloudCommand:
+    """Show the last ``lines`` of what the server in ``container`` on the host of ``node`` writes.
+
+    Args:
+        node: full name of the node.
+        container: name of the container.
+        lines: how many of what is there.
+        since: only what was written then (RFC 3339) or later; empty for all.
+        follow: and what comes.
+    """
+    from_then = f" --since {since}" if since else ""
+    reader = f"sudo docker logs --tail {lines}{from_then}{' --follow' if follow else ''}"
+    options = ("--", *_NOTICES_A_DROP) if follow else ()
+    return GcloudCommand((*on_host(node, f"{reader} {container} 2>&1").words, *options))
+
+
 def enable_services(project: str, *services: str) -> GcloudCommand:
     """Enable APIs (``tpu.googleapis.com``) in a project."""
     return GcloudCommand(("gcloud", "services", "enable", *services, f"--project={project}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ def hosts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, obj
             "worker": 0,
             "root": str(tmp_path / f"n{suffix}"),
             "serial_log": str(tmp_path / f"n{suffix}.log"),
+            "container_logs": str(tmp_path / f"n{suffix}.containers"),
         }
         for suffix, zone in (("", "us-east5-b"), (".us-east5-a", "us-east5-a"))
     ]
@@ -124,6 +126,58 @@ def test_the_log_of_an_emulated_host_that_just_boots(
     run_logs(invocation, Connection(stack, {}), Part(2), follow=False)
 
     assert capsys.readouterr().out == "one\n"
+
+
+SERVER_LOG = """\
+INFO 11-28 02:59:59 [loggers.py:335] Running: 0 reqs
+INFO:     127.0.0.1:39328 - "GET /metrics HTTP/1.1" 200 OK
+(EngineCore pid=7) ERROR 11-28 03:00:00 [core.py:9] died
+Traceback
+INFO:     127.0.0.1:38958 - "GET /tpuflex/requests HTTP/1.1" 200 OK
+INFO:     127.0.0.1:38958 - "POST /v1/completions HTTP/1.1" 500
+"""
+BOOT_LOG = """\
+2026-11-28T02:59:59Z phase health
+2026-11-28T03:00:00Z phase READY
+  | beside it
+"""
+
+
+@pytest.mark.usefixtures("hosts")
+@pytest.mark.parametrize(
+    ("server", "since", "first"),
+    [
+        (True, None, "INFO 11-28 02:59:59"),
+        (True, datetime(2026, 11, 28, 3), "(EngineCore pid=7) ERROR"),
+        (False, datetime(2026, 11, 28, 3, tzinfo=UTC), "2026-11-28T03:00:00Z phase READY"),
+    ],
+)
+def test_the_server_of_an_emulated_host(
+    server: bool,
+    since: datetime | None,
+    first: str,
+    tmp_path: Path,
+    invocation: Invocation,
+    stack: Stack,
+    capsys: Captured,
+) -> None:
+    """What it writes now, without its lines about the looks of the watch; with a time, of either
+    log, what was written from then on. A server's times are this machine's."""
+    for name, text in (
+        ("n.us-east5-a.containers/vllm.log", SERVER_LOG),
+        ("n.us-east5-a/var/log/tpuflex/startup.log", BOOT_LOG),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(text)
+    part = Part(50, server=server, since=None if since is None else since.astimezone())
+
+    run_logs(invocation, Connection(stack, {}), part, follow=False)
+
+    shown = capsys.readouterr().out
+    assert shown.startswith(first)
+    assert "GET /" not in shown
+    assert shown.splitlines()[-1] in (SERVER_LOG if server else BOOT_LOG)
+    assert len(shown.splitlines()) == (4 if since is None else 3 if server else 2)
 
 
 @pytest.mark.usefixtures("hosts")
@@ -248,6 +302,26 @@ def test_the_log_of_a_host_on_google(
         "-- -o ServerAliveInterval=15 -o ServerAliveCountMax=3\n"
     ) in shown
     assert "\x1b" not in shown
+
+
+def test_the_server_of_a_host_on_google(
+    tmp_path: Path, invocation: Invocation, google: Stack, capsys: Captured
+) -> None:
+    """Docker knows since when; as most lines are about the looks of the watch, more are read than
+    are shown."""
+    look = 'INFO: "GET /metrics HTTP/1.1" 200 OK'
+    then = f"print({look!r})\nfor n in range(20): print('line', n)"
+    cloud = Connection(google, stand_in(tmp_path, ALPHA, then))
+    part = Part(9, server=True, since=datetime(2026, 11, 28, 3, tzinfo=UTC))
+
+    with pytest.raises(SystemExit):
+        run_logs(invocation, cloud, part, follow=False)
+
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == [f"line {number}" for number in range(11, 20)]
+    assert (
+        f"{SSH} --command 'sudo docker logs --tail 90 --since 2026-11-28T03:00:00+00:00 vllm 2>&1'"
+    ) in shown.err
 
 
 def test_ssh_and_tunnel_on_google(

@@ -44,7 +44,7 @@ HEAD = "The end of the boot log of n-g2 in us-east5-a, 2026-11-21T12:00:05.00000
         (Part(50), "a\nphase config\n\\x1b[2Jphase weights\nphase health\ngave up\nx\ny\n"),
         (Part(1), "gave up\ny\n"),
         (Part(2, "config"), "a\nphase config\n"),
-        (Part(50, container=True), "x\ny\n"),
+        (Part(50, server=True), "x\ny\n"),
     ],
 )
 def test_parts_of_the_last_boot(
@@ -88,7 +88,7 @@ def test_the_last_boot_as_a_document(
         "phase": "health",
         "error": "slow: late",
         "lines": ["gave up"],
-        "container": ["y"],
+        "server": ["y"],
     }
 
 
@@ -115,7 +115,7 @@ def test_no_words_of_the_server(cloud: Connection, invocation: Invocation) -> No
     """While a host boots, what its server writes is on the host alone."""
     WrittenBoot(cloud).write("health", 5, "phase health")
     with pytest.raises(NotFoundError, match="nothing that the server of n-g1 wrote"):
-        run_logs(invocation, cloud, Part(9, container=True), follow=False)
+        run_logs(invocation, cloud, Part(9, server=True), follow=False)
 
 
 def test_no_log_at_all(cloud: Connection, invocation: Invocation) -> None:
@@ -197,9 +197,9 @@ def test_of_an_entry_that_is_written_twice_the_rest_is_shown() -> None:
 
 def test_words_that_exclude_each_other(type_in: TypeIn) -> None:
     """A phase has no words of the server, and a table is no log: exit code 2, nothing is asked."""
-    typed = type_in("logs", "--phase", "weights", "--container")
+    typed = type_in("logs", "--phase", "weights", "--server")
     assert (typed.code, typed.out) == (2, "")
-    assert "--phase is of the script's lines, --container of the server's." in typed.err
+    assert "--phase is of the script's lines, --server of the server's." in typed.err
     table = type_in("logs", "--boots", "--kept")
     assert (table.code, table.out) == (2, "")
     assert "--boots is a table of boots" in table.err

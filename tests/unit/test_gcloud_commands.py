@@ -32,6 +32,7 @@ MADE = (
     gcloud_commands.let_log_in("my-project-id"),
     gcloud_commands.host_log(NODE, lines=50),
     gcloud_commands.host_log(NODE, lines=50, follow=True),
+    gcloud_commands.server_log(NODE, "vllm", lines=50, since="2026-11-28T03:00:00Z", follow=True),
     gcloud_commands.create_mirror("dockerhub", upstream="docker-hub", location="us-east5"),
     gcloud_commands.create_mirror(
         "mirror", upstream="https://ghcr.io", location="us-east5", project="my-project-id"

@@ -80,7 +80,10 @@ COMMANDS = {
         "endpoint.command",
         "Show the state of the endpoint, from the queue to the host.",
     ),
-    "logs": ("endpoint.command", "Show the log of the host's boot, or how long boots took."),
+    "logs": (
+        "endpoint.command",
+        "Show the log of the host's boot or of its server, or how long boots took.",
+    ),
     "events": (
         "endpoint.command",
         "Show what has happened to the endpoint: slices, hosts, servers, changes.",

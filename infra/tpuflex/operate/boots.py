@@ -108,15 +108,18 @@ class Boots:
         }
 
 
-def boots_of(cloud: Connection, last: int) -> Boots:
-    """The newest ``last`` boots of the hosts of the stack of ``cloud``.
+def boots_of(cloud: Connection, last: int, since: datetime | None = None) -> Boots:
+    """The newest ``last`` boots of the hosts of the stack of ``cloud``, with ``since`` those that
+    were heard of then or later.
 
     Raises:
         NotFoundError: Cloud Logging has none.
         AccessError, ApiError: it cannot be read.
     """
     stack = cloud.stack
-    entries = boot_entries(cloud.logging, stack.settings.project, stack.names, newest_first=True)
+    entries = boot_entries(
+        cloud.logging, stack.settings.project, stack.names, since=since, newest_first=True
+    )
     boots = recent_boots(entries, last)
     if not boots:
         raise NotFoundError(

@@ -1,23 +1,26 @@
-"""The log of a host's boot: a file of the emulated host, what gcloud reads over SSH, or what Cloud
-Logging keeps of a host that is gone, or cannot be reached.
+"""The logs of a host, of its boot and its server: a file of the emulated host, what gcloud reads
+over SSH, or what Cloud Logging keeps of a host that is gone, or cannot be reached.
 
 Anyone with root on the host can write the log: nothing is decided by it.
 """
 
 from __future__ import annotations
 
+import re
 import subprocess
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from tpuflex.advice import Advice
+from tpuflex.boot.config import CONTAINER_NAME
 from tpuflex.errors import AccessError, ApiError, NotFoundError
-from tpuflex.gcloud_commands import HOST_LOG, host_log
+from tpuflex.gcloud_commands import HOST_LOG, host_log, server_log
 from tpuflex.google.cloud_logging import LOG, RETENTION_DAYS, BootEntry, boot_entries, last_boot
 from tpuflex.operate.endpoint_connection import (
     host_status,
@@ -25,6 +28,7 @@ from tpuflex.operate.endpoint_connection import (
     require_gcloud,
     tunnel_environment,
 )
+from tpuflex.queued_resource.snapshot import parse_time
 from tpuflex.stack.emulator import Daemon
 from tpuflex.stack.progress import Report, silent
 
@@ -38,6 +42,15 @@ _FILE_POLL_SECONDS = 0.5
 _POLL_SECONDS = 5.0
 #: An entry may come later than others that are newer.
 _LATE = timedelta(minutes=1)
+#: Lines of a log at most.
+MOST_LINES = 100_000
+#: How uvicorn logs the questions of the host's watch (startup/watch_log.py), two in a few seconds:
+#: of the lines of a server that is idle, most are these.
+_LOOK = re.compile(r'"GET /(?:metrics|tpuflex/requests) HTTP')
+_LOOKS = 10
+#: How vLLM begins a line.
+_SERVER_TIME = re.compile(r"\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (\d\d-\d\d \d\d:\d\d:\d\d) ")
+_HALF_A_YEAR = timedelta(days=180)
 #: Takes a line of a log.
 Show = Callable[[str], None]
 
@@ -48,18 +61,16 @@ class Part:
 
     Attributes:
         lines: the last so many.
-        phase: only those of this phase of the boot; empty for all.
-        container: only what the server wrote.
+        phase: only those of this phase of the boot, which Cloud Logging alone tells apart; empty
+            for all.
+        server: what the server wrote instead, without its lines about the looks of the watch.
+        since: only what was written at this time or later.
     """
 
     lines: int
     phase: str = ""
-    container: bool = False
-
-    @property
-    def kept_only(self) -> bool:
-        """Whether no file on the host is this part."""
-        return bool(self.phase) or self.container
+    server: bool = False
+    since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +81,14 @@ class HostLog:
         source: where it was read: a path, a command, or a log of Cloud Logging.
         lines: its last lines; empty of one that was followed over SSH.
         boot: whose boot that was, where Cloud Logging kept it; else None.
-        container: the last lines that the server wrote, where Cloud Logging kept them.
+        server: the last lines that the server wrote, where Cloud Logging kept them beside others.
         exit_code: of gcloud, where it read the log; else 0.
     """
 
     source: str
     lines: tuple[str, ...]
     boot: BootEntry | None = None
-    container: tuple[str, ...] = ()
+    server: tuple[str, ...] = ()
     exit_code: int = 0
 
     def to_json(self) -> dict[str, object]:
@@ -94,7 +105,7 @@ class HostLog:
             "time": self.boot.time,
             "phase": self.boot.phase,
             "error": self.boot.error,
-            "container": list(self.container),
+            "server": list(self.server),
         }
 
 
@@ -126,7 +137,7 @@ def logs(
         AccessError, ApiError: it cannot be read.
         TpuflexError: there is no gcloud.
     """
-    if kept or part.kept_only:
+    if kept or part.phase:
         return _kept_log(cloud, part, show, report, follow=follow)
     try:
         node = host_status(cloud).node
@@ -134,19 +145,64 @@ def logs(
         return _kept_log(cloud, part, show, report, absent=absent)
     if not cloud.stack.embedded:
         return _over_ssh(cloud, node, part, show, report, follow=follow)
-    path = emulated_log(cloud, node)
+    path = _emulated_server_log(cloud, node) if part.server else emulated_log(cloud, node)
     if path is None:
         return _kept_log(cloud, part, show, report, absent=_not_running(node))
     return _file(cloud, path, part, show, follow=follow)
 
 
+class _Wanted:
+    """Which lines of a log are shown: asked for one after the other.
+
+    Args:
+        part: what of the log.
+        zone: of the times that a server writes.
+    """
+
+    def __init__(self, part: Part, zone: tzinfo | None = UTC) -> None:
+        self._server, self._zone = part.server, zone
+        self._since = part.since
+
+    def __call__(self, line: str) -> bool:
+        if self._server and _LOOK.search(line):
+            return False
+        if self._since is not None:
+            time = self._server_time(line, self._since) if self._server else _script_time(line)
+            if time is None or time < self._since:
+                return False
+            self._since = None  # what follows is later, and not every line has a time
+        return True
+
+    def _server_time(self, line: str, since: datetime) -> datetime | None:
+        """When vLLM wrote a line; it leaves out the year, that of ``since`` or the next."""
+        found = _SERVER_TIME.search(line)
+        if found is None:
+            return None
+        with suppress(ValueError):
+            year = since.astimezone(self._zone).year
+            time = datetime.fromisoformat(f"{year}-{found[1]}").replace(tzinfo=self._zone)
+            time = time.astimezone()  # one without a zone has this machine's
+            return time.replace(year=year + 1) if since - time > _HALF_A_YEAR else time
+        return None
+
+
+def _script_time(line: str) -> datetime | None:
+    """When the startup script or the watch wrote a line."""
+    return parse_time(line.partition(" ")[0])
+
+
 def _over_ssh(
     cloud: Connection, node: str, part: Part, show: Show, report: Report, *, follow: bool
 ) -> HostLog:
-    command = host_log(node, lines=part.lines, follow=follow)
+    if part.server:
+        since = "" if part.since is None else part.since.astimezone(UTC).isoformat()
+        lines = part.lines if follow else min(MOST_LINES, _LOOKS * part.lines)
+        command = server_log(node, CONTAINER_NAME, lines=lines, since=since, follow=follow)
+    else:
+        command = host_log(node, lines=part.lines, follow=follow)
     words = require_gcloud(command, cloud.environ)
     report(f"$ {command}")
-    lines: list[str] = []
+    last: deque[str] = deque(maxlen=part.lines)
 
     def pass_on(stream: TextIO) -> None:
         # The host speaks there, too: its banner, and what sshd says.
@@ -154,6 +210,8 @@ def _over_ssh(
             report(line.rstrip("\n"))
 
     def read() -> int:
+        # Docker knows when each line of a server was written.
+        wanted = _Wanted(replace(part, since=None) if part.server else part)
         with subprocess.Popen(
             words,
             env=tunnel_environment(cloud),
@@ -166,14 +224,15 @@ def _over_ssh(
             said = threading.Thread(target=pass_on, args=(process.stderr,), daemon=True)
             said.start()
             for line in process.stdout or ():
-                show(line.rstrip("\n"))
-                if not follow:
-                    lines.append(line.rstrip("\n"))
+                if wanted(line):
+                    (show if follow else last.append)(line.rstrip("\n"))
             said.join()
         return process.returncode
 
     code = reconnecting(read, cloud, report) if follow else read()
-    return HostLog(str(command), tuple(lines), exit_code=code)
+    for line in last:
+        show(line)
+    return HostLog(str(command), tuple(last), exit_code=code)
 
 
 def _file(cloud: Connection, path: Path, part: Part, show: Show, *, follow: bool) -> HostLog:
@@ -181,30 +240,43 @@ def _file(cloud: Connection, path: Path, part: Part, show: Show, *, follow: bool
         file = path.open(encoding="utf-8", errors="replace")
     except FileNotFoundError as error:
         raise NotFoundError(
-            f"The host has written no log yet: {path} does not exist.",
+            f"The {'server' if part.server else 'host'} has written no log yet: {path} does not"
+            " exist.",
             hint="Type the command again in a moment.",
         ) from error
+    wanted = _Wanted(part, zone=None)  # an emulated host has this machine's time
     with file:
-        last = tuple(line.rstrip("\n") for line in deque(file, maxlen=part.lines))
+        lines = (line.rstrip("\n") for line in file if wanted(line))
+        last = tuple(deque(lines, maxlen=part.lines))
         for line in last:
             show(line)
         if follow:
             for line in followed(file, lambda: cloud.sleep(_FILE_POLL_SECONDS)):
-                show(line)
+                if wanted(line):
+                    show(line)
     return HostLog(str(path), last)
 
 
 def emulated_log(cloud: Connection, node: str) -> Path | None:
     """The log of the first emulated host of ``node`` (full name): its file :data:`HOST_LOG`, or its
     serial log before that is there. None if no host runs, or one that writes no log."""
-    hosts = Daemon(cloud.stack.project.home).call("GET", "hosts")["hosts"]
-    logged = [host for host in hosts if host["node"] == node and "serial_log" in host]
-    first = min(logged, key=lambda host: int(host["worker"]), default=None)
+    first = _emulated_host(cloud, node)
     if first is None:
         return None
     # The watch, which outlives the startup script, writes to the first one alone.
     log = Path(first["root"]) / HOST_LOG.lstrip("/")
     return log if log.exists() else Path(first["serial_log"])
+
+
+def _emulated_server_log(cloud: Connection, node: str) -> Path | None:
+    host = _emulated_host(cloud, node)
+    return None if host is None else Path(host["container_logs"]) / f"{CONTAINER_NAME}.log"
+
+
+def _emulated_host(cloud: Connection, node: str) -> dict[str, Any] | None:
+    hosts = Daemon(cloud.stack.project.home).call("GET", "hosts")["hosts"]
+    logged = [host for host in hosts if host["node"] == node and "serial_log" in host]
+    return min(logged, key=lambda host: int(host["worker"]), default=None)
 
 
 def _not_running(node: str) -> NotFoundError:
@@ -275,7 +347,7 @@ def _kept_log(
     shown = _shown(cloud, part, entries, show, report)
     if follow:
         for entry in _followed(cloud, entries):
-            for line in _lines(part, (entry,)):
+            for line in filter(_Wanted(part), _lines(part, (entry,))):
                 show(line)
     return shown
 
@@ -299,26 +371,30 @@ def _shown(
             f"The boot log of {end.node} has no phase {part.phase}.",
             hint=f"It has: {', '.join(reached)}.",
         )
-    if part.container and not end.container:
+    if part.server and not end.container:
         raise NotFoundError(
             f"Cloud Logging has nothing that the server of {end.node} wrote.",
             hint=Advice("A host writes it when its boot ends: `{logs}` shows the rest."),
         )
-    script = () if part.container else _lines(part, entries)[-part.lines :]
-    server = () if part.phase else end.container[-part.lines :]
+    script = () if part.server else _wanted(part, _lines(part, entries))
+    server = () if part.phase else _wanted(replace(part, server=True), end.container)
     for line in script:
         show(line)
-    if server and not part.container:
+    if server and not part.server:
         report("The end of what the server wrote:")
     for line in server:
         show(line)
     source = f"projects/{cloud.stack.settings.project}/logs/{LOG}"
-    return HostLog(source, tuple(script), end, tuple(server))
+    return HostLog(source, script, end, server)
+
+
+def _wanted(part: Part, lines: Iterable[str]) -> tuple[str, ...]:
+    return tuple(deque(filter(_Wanted(part), lines), maxlen=part.lines))
 
 
 def _lines(part: Part, entries: Iterable[BootEntry]) -> tuple[str, ...]:
     """The lines of ``part`` in entries, one after the other."""
-    if part.container:
+    if part.server:
         return tuple(line for entry in entries for line in entry.container)
     wanted = (entry for entry in entries if part.phase in ("", entry.phase))
     return tuple(line for entry in wanted for line in entry.lines)

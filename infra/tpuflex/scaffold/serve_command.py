@@ -148,7 +148,7 @@ def add_script(
             found.add(f"{prefix}export {name}", outcome)
     _add_others(found, script.commands[:place], prefix)
     for target in server.dropped:
-        found.add(f"{prefix}{target}", AsIs("`tpuflex logs` shows what the server writes"))
+        found.add(f"{prefix}{target}", AsIs("`tpuflex logs --server` shows what the server writes"))
     server = replace(server, line=server.line if line is None else line)
     _add_server(found, server, {**given, **script.exported}, prefix)
     behind = script.commands[place + 1 :]

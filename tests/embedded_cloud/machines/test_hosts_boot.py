@@ -89,7 +89,10 @@ def test_a_strict_host_says_why_it_cannot_boot(tmp_path: Path) -> None:
         entries = api.call(
             "POST",
             "v2/entries:list",
-            body={"resourceNames": [f"projects/{api.project}"]},
+            body={
+                "resourceNames": [f"projects/{api.project}"],
+                "filter": f'logName="projects/{api.project}/logs/tpuflex-boot"',
+            },
         ).json()["entries"]
     assert report.error.startswith("docker: the image of this runtime version has no docker")
     (entry,) = (each for each in entries if each["severity"] == "ERROR")

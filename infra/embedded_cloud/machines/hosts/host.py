@@ -108,6 +108,7 @@ class Host:
             "metadata_server": self._metadata.address,
             "root": str(self.root),
             "serial_log": str(self.directory / "serial.log"),
+            "container_logs": str(self.directory / "containers"),
             "pid": None if self._init is None else self._init.pid,
             "startup_script_exit_code": self._exit_code(),
         }

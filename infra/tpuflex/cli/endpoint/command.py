@@ -65,7 +65,8 @@ def status(invocation: Invocation, no_tunnel: bool) -> None:
         "tpuflex --stack prod logs --follow  # until Ctrl-C",
         "tpuflex --stack prod logs --kept --follow  # where gcloud does not reach the host",
         "tpuflex --stack prod logs --phase fetch  # image and weights",
-        "tpuflex --stack prod logs --container  # what the server wrote",
+        "tpuflex --stack prod logs --server --follow  # what the server writes",
+        "tpuflex --stack prod logs --server --since 15m",
         "tpuflex --stack prod logs --boots --lines 3  # how long the last three boots took",
     ),
 )
@@ -74,7 +75,8 @@ def status(invocation: Invocation, no_tunnel: bool) -> None:
     "-n",
     "--lines",
     type=click.IntRange(1, 100_000),
-    help="Lines to show of what is there; with --boots, boots.  [default: 50; boots: 10]",
+    help="Lines to show of what is there; with --boots, boots."
+    "  [default: 50, with --since all; boots: 10]",
 )
 @click.option("--kept", is_flag=True, help="Read Cloud Logging, also if the host is there.")
 @click.option(
@@ -83,9 +85,15 @@ def status(invocation: Invocation, no_tunnel: bool) -> None:
     help="Only the lines of a phase of the last boot, such as fetch, from Cloud Logging.",
 )
 @click.option(
-    "--container",
+    "--server",
     is_flag=True,
-    help="Only what the server wrote until it was READY or the boot failed, from Cloud Logging.",
+    help="What the server writes, instead of the host's boot.",
+)
+@click.option(
+    "--since",
+    type=Since(),
+    metavar="AGE|TIME",
+    help="All from then on: an age such as 15m or 2h, or a time such as 2026-11-28T03:00Z.",
 )
 @click.option(
     "--boots",
@@ -101,40 +109,44 @@ def logs(
     lines: int | None,
     kept: bool,
     phase: str | None,
-    container: bool,
+    server: bool,
+    since: timedelta | datetime | None,
     boots: bool,
 ) -> None:
-    """Show the log of the host's boot, or how long boots took.
+    """Show the log of the host's boot or of its server, or how long boots took.
 
     On the embedded cloud the log is a file. On Google it is read by gcloud, which needs its
-    component alpha, over SSH through IAP; gcloud's exit code is passed on.
+    component alpha, over SSH through IAP; gcloud's exit code is passed on. So is what the server
+    writes, with --server: its lines about the looks of the host's watch are left out.
 
-    The host also writes its log to Cloud Logging: with every phase what is new, and when the boot
-    ends the last lines of the server. It is kept there for 30 days. It is read of a host that is
-    gone, and with --kept, --phase or --container of every host; it then needs neither gcloud nor
-    SSH, and is some seconds behind, with --follow up to the phase that began last. Exit code 4:
-    there is no log, or no such part of it.
+    The host also writes its log to Cloud Logging: with every phase what is new, when the boot ends
+    the last lines of the server, and so again when the watch reports that the server froze, died
+    or failed. It is kept there for 30 days. It is read of a host that is gone, and with --kept or
+    --phase of every host; it then needs neither gcloud nor SSH, and is some seconds behind, with
+    --follow up to the phase that began last. Exit code 4: there is no log, or no such part of it.
 
     From there, too, --boots reads when the stack's hosts booted, how long, and how each boot ended,
     also after `down`. The newest is shown by phase beside the median of those shown that were
     READY. Chips are billed while a host boots. A boot without an end goes on, or its host was lost.
     """
     from tpuflex.cli.endpoint.logs import run_boots, run_logs
-    from tpuflex.operate.host_log import Part
+    from tpuflex.operate.host_log import MOST_LINES, Part
 
     if follow and invocation.json:
         raise click.UsageError("--json prints one document: it cannot be used with --follow.")
-    if phase and container:
-        raise click.UsageError("--phase is of the script's lines, --container of the server's.")
-    if boots and (follow or kept or phase or container):
+    if phase and server:
+        raise click.UsageError("--phase is of the script's lines, --server of the server's.")
+    if boots and (follow or kept or phase or server):
         raise click.UsageError(
-            "--boots is a table of boots, and no log: of the others, only --lines can be added."
+            "--boots is a table of boots, and no log: of the others, only --lines and --since can"
+            " be added."
         )
     cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
+    begun = None if since is None else begin(since, cloud.now())
     if boots:
-        run_boots(invocation, cloud, lines or 10)
+        run_boots(invocation, cloud, lines or 10, begun)
         return
-    part = Part(lines or 50, phase or "", container)
+    part = Part(lines or (50 if begun is None else MOST_LINES), phase or "", server, begun)
     run_logs(invocation, cloud, part, follow=follow, kept=kept)
 
 

@@ -34,9 +34,11 @@ def run_logs(
         raise SystemExit(log.exit_code)
 
 
-def run_boots(invocation: Invocation, cloud: Connection, last: int) -> None:
+def run_boots(
+    invocation: Invocation, cloud: Connection, last: int, since: datetime | None = None
+) -> None:
     """Print the newest ``last`` boots of the stack's hosts."""
-    output, boots = invocation.output, boots_of(cloud, last)
+    output, boots = invocation.output, boots_of(cloud, last, since)
     output.table(_HEADER, [_row(boot, boots.median_total) for boot in boots.boots])
     _show_newest(output, boots)
     output.document(boots.to_json())
