@@ -67,7 +67,7 @@ _COMMAND = "gcloud services enable tpu.googleapis.com --project=my-project-id"
 def test_what_is_copied_stays_whole(line: str) -> None:
     """A command or a path is not broken, however narrow the terminal is."""
     assert wrapped(line, 30) == [line]
-    assert f"`{_COMMAND}`" in wrapped(f"Type `{_COMMAND}` and wait.", 30)
+    assert wrapped(f"Type `{_COMMAND}` and wait.", 30) == [f"Type `{_COMMAND}`", "and wait."]
 
 
 @given(

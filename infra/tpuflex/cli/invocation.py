@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -159,17 +160,18 @@ class Invocation:
             NotFoundError: no project, or no such stack.
             SettingsError: the stack file is wrong.
         """
-        from tpuflex.stack.opening import open_stack
+        with self._opening():
+            from tpuflex.stack.opening import open_stack
 
-        return open_stack(
-            self.directory,
-            self.stack,
-            self.environ,
-            self.output.progress,
-            deploying=deploying,
-            by_catalog=by_catalog,
-            files_later=files_later,
-        )
+            return open_stack(
+                self.directory,
+                self.stack,
+                self.environ,
+                self.report,
+                deploying=deploying,
+                by_catalog=by_catalog,
+                files_later=files_later,
+            )
 
     def open_named(self, name: str) -> Stack:
         """Read the stack file of ``name``, whether it can be deployed or not; of it nothing is
@@ -184,11 +186,18 @@ class Invocation:
             opener=partial(self.opened_config, name),
         )
 
+    def _opening(self) -> AbstractContextManager[None]:
+        """While inside, a terminal shows a clock: what is loaded takes a second, too."""
+        from tpuflex.stack.progress import working
+
+        return working(self.report, f"Opening stack {self.stack}")
+
     def connect(self, stack: Stack, *, start: bool = True) -> Connection:
         """Connect to the cloud of ``stack``; as :func:`tpuflex.stack.connection.connect`."""
-        from tpuflex.stack.connection import connect
+        with self._opening():
+            from tpuflex.stack.connection import connect
 
-        return connect(stack, self.environ, self.output.progress, start=start)
+            return connect(stack, self.environ, self.report, start=start)
 
     def opened_config(self, stack: str) -> OpenedConfig:
         """What the engine knows of ``stack``, environments of Pulumi ESC included.

@@ -357,11 +357,13 @@ def _wrapped_line(line: str, columns: int, hanging: str) -> Iterator[str]:
     for word in _WORD.finditer(line):
         longer = shown + line[end : word.end()]
         end = word.end()
-        if len(longer) <= columns or not shown.strip():
+        below = (hanging or indent) + word[0]
+        # What is longer than a line is no better off on the next one.
+        if len(longer) <= columns or not shown.strip() or len(below) > columns:
             shown = longer
         else:
             yield shown
-            shown = (hanging or indent) + word[0]
+            shown = below
     yield shown
 
 
