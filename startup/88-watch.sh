@@ -3,7 +3,7 @@
 # outlives this script (watch.py): the drain, the end of the run, and a server that has stopped making
 # tokens. It reports in the guest attribute `tpuflex/serving`, a JSON object: phase (serving, draining,
 # degraded, failed), since, at, running, waiting, drained, reason, drains_at, ends_at, restarts,
-# cut_off.
+# restarted_at, restarted_why, cut_off.
 set -Eeuo pipefail
 
 # On the disk: a reboot does not begin a run.

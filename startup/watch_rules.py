@@ -22,13 +22,15 @@ from watch_state import (
     DRAINING,
     DRAINING_REPORT_S,
     FAILED,
+    FREEZES_S,
     FROZEN_S,
+    IDLE_S,
     LOOKS_S,
     OPEN,
     REPORT_S,
     RESTART,
-    RESTARTS,
     SERVING,
+    SILENT_LOOKS,
     STOP,
     Limits,
     Look,
@@ -42,7 +44,7 @@ _LAST_SECOND = 253_402_300_800.0
 
 def begin(at: float) -> State:
     """A host that has just served a completion."""
-    return State(SERVING, at, looked_at=at, answered_at=at, moved_at=at)
+    return State(SERVING, at, looked_at=at, answered_at=at, moved_at=at, made_at=at)
 
 
 def begin_anew(at: float) -> State:
@@ -53,11 +55,12 @@ def begin_anew(at: float) -> State:
 
 def has_to_complete(state: State, at: float) -> bool:
     """Whether only a completion can tell if the server answers. A frozen engine counts nothing any
-    more: what was sent to it while it was idle runs nowhere, and is in flight for ever. While
-    nothing is admitted, no completion is."""
+    more: what was sent to it while it was idle runs nowhere, and is in flight until its client
+    gives up. While nothing is admitted, no completion is."""
     stuck = not state.server.is_idle and not state.server.running
     silent = state.phase == SERVING and at - state.moved_at >= FROZEN_S
-    return state.phase == DEGRADED or (silent and stuck)
+    idle = state.phase == SERVING and state.server.is_idle and at - state.made_at >= IDLE_S
+    return state.phase == DEGRADED or (silent and stuck) or idle
 
 
 def step(before: State, look: Look, limits: Limits) -> tuple[State, tuple[str, ...]]:
@@ -94,24 +97,30 @@ def _observed(before: State, look: Look, *, died: bool) -> State:
     missed = max(0.0, look.at - before.looked_at - LOOKS_S)
     same = before.answers and not died and look.container.status == "running"
     tokens = same and _makes_tokens(before.server, look.server)
+    made = look.completed is True or (same and _has_stepped(before.server, look.server))
+    idle = look.server is not None and look.server.is_idle
     after = replace(
         before,
         looked_at=look.at,
         answered_at=before.answered_at + missed,
         moved_at=before.moved_at + missed,
         container=look.container,
+        made_at=look.at if made else before.made_at,
+        silent=0 if made else before.silent + (look.completed is False and idle),
         deaths=(*deaths, look.at) if died else deaths,
         proven=(before.proven and not died) or look.completed is True or tokens,
         answers=same or look.server is not None,
-        was_idle=look.server is not None and look.server.is_idle,
+        was_idle=idle,
         asked_at=min(before.asked_at, look.at) if look.drain else math.inf,
     )
+    if died:
+        after = _counted(after, look.at, f"it died with status {look.container.exit_code}")
     server = look.server
     if server is None:
         return after
     # What has only just begun has made no token yet.
     begun = bool(server.running) and not before.server.running
-    idle = server.is_idle or before.server.is_idle
+    idle = idle or before.server.is_idle
     moved = server.steps is None or server.steps != before.server.steps
     moved = moved or begun or idle or look.completed is True or not same
     return replace(
@@ -125,9 +134,14 @@ def _observed(before: State, look: Look, *, died: bool) -> State:
 def _makes_tokens(before: Server, now: Server | None) -> bool:
     """Whether a process made tokens between two looks while requests ran. Behind a long queue no
     completion of the watch is answered in time."""
+    return now is not None and now.running > 0 and _has_stepped(before, now)
+
+
+def _has_stepped(before: Server, now: Server | None) -> bool:
+    """Whether a process made tokens between two looks."""
     if now is None or now.steps is None or before.steps is None:
         return False
-    return now.running > 0 and now.steps > before.steps
+    return now.steps > before.steps
 
 
 def _why_draining(seen: State, look: Look, limits: Limits) -> str:
@@ -222,9 +236,13 @@ def _serving(seen: State, look: Look, *, died: bool) -> tuple[State, tuple[str, 
     frozen = _why_frozen(seen, look)
     if not frozen:
         return seen, ()
-    if seen.restarts >= RESTARTS:
-        return _failed(seen, look.at, f"{frozen}, again after it was started once more")
+    if _froze_lately(seen, look):
+        return _failed(seen, look.at, f"{frozen}, again within an hour")
     return _once_more(seen, look.at, frozen)
+
+
+def _froze_lately(seen: State, look: Look) -> bool:
+    return look.at - seen.frozen_at < FREEZES_S
 
 
 def _degraded(seen: State, look: Look, limits: Limits) -> tuple[State, tuple[str, ...]]:
@@ -234,7 +252,7 @@ def _degraded(seen: State, look: Look, limits: Limits) -> tuple[State, tuple[str
         well = replace(seen, phase=SERVING, since=look.at, reason="")
         return replace(well, answered_at=look.at, moved_at=look.at), ()
     frozen = _why_frozen(seen, look) if seen.answers else ""
-    if frozen and seen.restarts < RESTARTS:
+    if frozen and not _froze_lately(seen, look):
         return _once_more(seen, look.at, frozen)
     if look.at - seen.since >= limits.start_s:
         late = f"it has not served again within {limits.start_s:.0f} s"
@@ -243,14 +261,19 @@ def _degraded(seen: State, look: Look, limits: Limits) -> tuple[State, tuple[str
 
 
 def _once_more(seen: State, at: float, frozen: str) -> tuple[State, tuple[str, ...]]:
-    reason, restarts = f"{frozen}; it is started once more", seen.restarts + 1
-    again = replace(_started(seen), phase=DEGRADED, since=at, reason=reason, restarts=restarts)
-    return again, (RESTART,)
+    again = replace(_counted(_started(seen), at, frozen), frozen_at=at)
+    reason = f"{frozen}; it is started once more"
+    return replace(again, phase=DEGRADED, since=at, reason=reason), (RESTART,)
+
+
+def _counted(seen: State, at: float, why: str) -> State:
+    """``seen`` of a server that is started again, here or by docker."""
+    return replace(seen, restarts=seen.restarts + 1, restarted_at=at, restarted_why=why)
 
 
 def _started(seen: State) -> State:
     """``seen`` of a server that is started here: docker's count begins anew, and its own."""
-    return replace(seen, container=None, proven=False, answers=False)
+    return replace(seen, container=None, proven=False, answers=False, silent=0)
 
 
 def _failed(seen: State, at: float, reason: str) -> tuple[State, tuple[str, ...]]:
@@ -263,6 +286,8 @@ def _why_frozen(seen: State, look: Look) -> str:
     is a request itself, so that it does not matter who else waits."""
     if look.at - seen.answered_at >= FROZEN_S:
         return f"the server has not answered for {FROZEN_S:.0f} s"
+    if seen.silent >= SILENT_LOOKS and seen.phase == SERVING:
+        return "no completion came, twice in a row, while nothing else ran"
     if look.at - seen.moved_at < FROZEN_S:
         return ""
     if seen.server.running:
@@ -290,6 +315,8 @@ def report(state: State, at: float, limits: Limits, ahead: float = 0.0) -> dict[
         "drains_at": limits.drains_at,
         "ends_at": limits.ends_at,
         "restarts": state.restarts,
+        "restarted_at": round(state.restarted_at + ahead, 1) if state.restarts else None,
+        "restarted_why": state.restarted_why,
         "cut_off": state.cut_off,
     }
 

@@ -17,10 +17,13 @@ FROZEN_S = 60.0
 #: Of the time between two looks so many seconds count for that: in a longer one it was docker that
 #: did not answer, or the whole machine that stood still.
 LOOKS_S = 20.0
-#: A frozen server is started again so many times in its life.
-RESTARTS = 1
+#: A server that freezes again within so many seconds is given up.
+FREEZES_S = 3600.0
 #: A server that dies this often within so many seconds is not waited for any more.
 DEATHS, DEATHS_S = 3, 3600.0
+#: Of a server that has nothing to do nobody sees that it is frozen: one that has made no token for
+#: so many seconds is asked for one, and is frozen once it has given none so often in a row.
+IDLE_S, SILENT_LOOKS = 300.0, 2
 #: Seconds between two reports. Google takes 10 queries of guest attributes a minute, and drops what
 #: is beyond that: every 7 s leaves one for the first word of a change.
 REPORT_S, DRAINING_REPORT_S = 60.0, 7.0
@@ -112,12 +115,16 @@ class State:
         phase: one of the four.
         since: when it began.
         reason: why, for people; empty while it serves.
-        restarts: how often a frozen server was started again.
+        restarts: how often the server was started again, because it had died or was frozen.
+        restarted_at, restarted_why: when and why it was the last time; 0 and empty for never.
+        frozen_at: when it was started again last because it was frozen.
         drained: nothing runs, waits or is admitted any more.
         server: what the server said last.
         looked_at: when the last look was.
         answered_at: when the server answered last; later, by what does not count (``LOOKS_S``).
         moved_at: when a token came, or nothing ran, last; later, by what does not count.
+        made_at: when a token came last.
+        silent: how many completions of the watch have come to nothing since, while nothing ran.
         container: what docker said last; None where that counts no more.
         deaths: when the server died, within the last hour.
         was_idle: whether the server was idle at the last look.
@@ -134,11 +141,16 @@ class State:
     since: float
     reason: str = ""
     restarts: int = 0
+    restarted_at: float = 0.0
+    restarted_why: str = ""
+    frozen_at: float = -math.inf
     drained: bool = False
     server: Server = Server()
     looked_at: float = 0.0
     answered_at: float = 0.0
     moved_at: float = 0.0
+    made_at: float = 0.0
+    silent: int = 0
     container: Container | None = None
     deaths: tuple[float, ...] = ()
     was_idle: bool = False

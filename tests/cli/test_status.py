@@ -98,7 +98,7 @@ def test_ready(show: Show) -> None:
             Serving(ServingPhase.DEGRADED, restarts=1, reason="no token for 60 s"),
             3,
             "its server is started again",
-            "degraded; started again once, because it was frozen: no token for 60 s",
+            "degraded: no token for 60 s",
         ),
         (
             Serving(ServingPhase.FAILED, drained=True, reason="frozen twice"),
@@ -120,6 +120,28 @@ def test_what_the_server_does(
     assert text.startswith(f"Stack dev: {headline}\n")
     assert f"  server           {server}\n" in text
     assert "  drains at        2026-11-21 15:00 UTC (in 3 h 00 min)\n" in text
+
+
+@pytest.mark.parametrize(
+    ("restarts", "shown"),
+    [
+        (1, "once, at 2026-11-21 11:40 UTC: it died with status 137"),
+        (3, "3 times, the last time at 2026-11-21 11:40 UTC: it died with status 137"),
+    ],
+)
+def test_restarts_of_the_server(show: Show, restarts: int, shown: str) -> None:
+    """A server that serves again has not been well: how often, when last, and why."""
+    serving = Serving(
+        ServingPhase.SERVING,
+        restarts=restarts,
+        restarted_at=NOON - timedelta(minutes=20),
+        restarted_why="it died with status 137",
+    )
+
+    code, text = show(status(host=HostReport("READY", serving=serving)))
+
+    assert code == 0
+    assert f"  server           serving\n  restarts         {shown}\n" in text
 
 
 @pytest.mark.parametrize(

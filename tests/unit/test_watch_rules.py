@@ -94,7 +94,7 @@ def test_a_frozen_server_is_restarted_once() -> None:
     assert (state.phase, state.since, state.reason, state.restarts) == (SERVING, 90, "", 1)
     state, done = after(*served, look(100, BUSY), look(160, BUSY))
     assert (state.phase, state.drained, done) == (FAILED, True, [RESTART, STOP])
-    assert "again after it was started once more" in state.reason
+    assert "again within an hour" in state.reason
 
 
 _STUCK = Server(in_flight=3, steps=5)
@@ -108,7 +108,8 @@ _STUCK = Server(in_flight=3, steps=5)
         (Server(in_flight=1, waiting=1, steps=5), 65, True),
         # Their tokens tell.
         (BUSY, 64, False),
-        (IDLE, 600, False),
+        (IDLE, 299, False),
+        (IDLE, 300, True),
         (replace(_STUCK, steps=None), 600, False),
     ],
 )
@@ -260,7 +261,48 @@ def test_what_docker_started_again_and_freezes_is_started_once_more() -> None:
     state, done = after(look(5, BUSY), *looks, look(159, BUSY, container=_DIED))
     assert (state.phase, done) == (DEGRADED, [])
     state, done = after(look(5, BUSY), *looks, look(160, BUSY, container=_DIED))
-    assert (state.phase, state.restarts, done) == (DEGRADED, 1, [RESTART])
+    assert (state.phase, state.restarts, done) == (DEGRADED, 2, [RESTART])
+
+
+def test_every_restart_is_counted() -> None:
+    """By docker, because it died, and by the watch, because it was frozen: with the last one's time
+    and reason, for the report, whose times are by the cloud's clock."""
+    died = Container("running", restarts=1, exit_code=137)
+    looks = [look(10, None, container=died), look(20, container=died, completed=True)]
+    state, _ = after(look(5), *looks)
+    assert (state.phase, state.restarts, state.restarted_at) == (SERVING, 1, 10)
+    assert state.restarted_why == "it died with status 137"
+
+    state, _ = after(look(25, BUSY, container=died), look(85, BUSY, container=died), first=state)
+    document = report(state, 90, LIMITS, ahead=1000)
+    told = [document[name] for name in ("restarts", "restarted_at", "restarted_why")]
+    assert told == [2, 1085, "no token came for 60 s while requests ran (2)"]
+    assert report(begin(0), 0, LIMITS)["restarted_at"] is None
+
+
+def test_a_server_that_freezes_long_after_it_froze_is_started_again() -> None:
+    """A run lasts for days: only one that freezes again within an hour is given up."""
+    frozen = (look(5, BUSY), look(65, BUSY), look(90, IDLE, completed=True))
+    busy = [look(at, replace(BUSY, steps=at)) for at in range(3000, 3700, 50)]
+    for since, phase in ((3540, FAILED), (3660, DEGRADED)):
+        stuck = replace(BUSY, steps=since)
+        moves = [each for each in busy if each.at < since]
+        state, _ = after(*frozen, *moves, look(since, stuck), look(since + 60, stuck))
+        assert state.phase == phase
+
+
+def test_a_server_that_froze_while_it_was_idle_is_noticed() -> None:
+    """Nobody waits for a token, so that nothing stands still: it is asked for one now and then. One
+    that may have been too late is no reason to start it again, two in a row are."""
+    once = [look(0), look(360, completed=False)]
+    assert after(*once)[1] == []
+    assert after(*once, look(420, completed=True), look(480, completed=False))[1] == []
+    # Others had a token meanwhile, or wait for one: it was a queue.
+    assert after(*once, look(420, replace(IDLE, steps=6)), look(480, completed=False))[1] == []
+    assert after(*once, look(480, BUSY, completed=False))[1] == []
+    state, done = after(*once, look(480, completed=False))
+    assert (state.phase, done) == (DEGRADED, [RESTART])
+    assert state.restarted_why == "no completion came, twice in a row, while nothing else ran"
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,8 @@ class Serving:
         reason: why it drains, is degraded or has failed; empty while it serves.
         drains_at: when it drains by itself, because its run ends; None where that is not known.
         ends_at: when its run ends, as the host has counted it; None where that is not known.
-        restarts: how often the host has started the server again since it was READY.
+        restarts: how often the server was started again since the host was READY.
+        restarted_at, restarted_why: when and why the last time; None and empty for never.
     """
 
     phase: ServingPhase
@@ -88,6 +89,8 @@ class Serving:
     drains_at: datetime | None = None
     ends_at: datetime | None = None
     restarts: int = 0
+    restarted_at: datetime | None = None
+    restarted_why: str = ""
 
     def is_old(self, now: float) -> bool:
         """Whether this was said so long before ``now``, in seconds since the epoch, that the host
@@ -108,6 +111,8 @@ class Serving:
             "drains_at": self.drains_at and self.drains_at.isoformat(),
             "ends_at": self.ends_at and self.ends_at.isoformat(),
             "restarts": self.restarts,
+            "restarted_at": self.restarted_at and self.restarted_at.isoformat(),
+            "restarted_why": self.restarted_why,
         }
 
 
@@ -133,6 +138,8 @@ def serving_report(text: str) -> Serving | None:
         drains_at=_time(document.get("drains_at")),
         ends_at=_time(document.get("ends_at")),
         restarts=reported_count(document.get("restarts")),
+        restarted_at=_time(document.get("restarted_at")),
+        restarted_why=marked(str(document.get("restarted_why") or "")),
     )
 
 

@@ -445,8 +445,8 @@ STATUS_FIELDS: Mapping[str, str] = {
     " from, files, bytes and seconds of what was restored, compiled, saved_bytes, saved_seconds"
     " and problem, or null, and serving: what it says from READY on, or null: phase (serving,"
     " draining, degraded, failed), since and at in seconds since the epoch, running and waiting"
-    " requests, drained, cut_off, reason, drains_at and ends_at (RFC 3339, or null) and restarts);"
-    " null before the first",
+    " requests, drained, cut_off, reason, drains_at, ends_at and restarted_at (RFC 3339, or null),"
+    " restarted_why and restarts); null before the first",
     "unread": "why the host's report could not be read; or empty",
     "weights": "SHA-256 of the manifest of the weights that its node was made for; or empty",
     "state_id": "id of the state that made it, by its label; or null",

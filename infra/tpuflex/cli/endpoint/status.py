@@ -48,16 +48,28 @@ def server_text(serving: Serving | None, now: datetime) -> str:
         parts.append(f"{serving.running} request{plural} running{waiting}")
     if serving.drained:
         parts.append("drained")
-    if serving.restarts:
-        parts.append("started again once, because it was frozen")
     text = "; ".join(parts)
     said = f"{text}: {serving.reason}" if serving.reason else text
     if not serving.is_old(now.timestamp()):
         return said
     spoke = datetime.fromtimestamp(serving.at, UTC)
-    when = spoke.astimezone().strftime("%Y-%m-%d %H:%M %Z")
     age = format_roughly(now - spoke)
-    return f"{said}\nsaid {age} ago, at {when}, though it is due every minute: {_GONE}"
+    return f"{said}\nsaid {age} ago, at {_local(spoke)}, though it is due every minute: {_GONE}"
+
+
+def restarts_text(serving: Serving | None) -> str:
+    """How often the server was started again, and the last time; empty for never."""
+    if serving is None or not serving.restarts:
+        return ""
+    times = "once" if serving.restarts == 1 else f"{serving.restarts} times"
+    if serving.restarted_at is None:
+        return times
+    last = "" if serving.restarts == 1 else "the last time "
+    return f"{times}, {last}at {_local(serving.restarted_at)}: {serving.restarted_why}"
+
+
+def _local(time: datetime) -> str:
+    return time.astimezone().strftime("%Y-%m-%d %H:%M %Z")
 
 
 #: Said of a slice that has the stack's name and marker, and the id of an unknown state.
@@ -90,6 +102,7 @@ def show_status(output: Output, found: EndpointStatus) -> None:
             ("node", node_text(status)),
             ("host", host_text(status)),
             ("server", server_text(serving_of(status), now)),
+            ("restarts", restarts_text(serving_of(status))),
             ("boot", boot_text(status, now, plain=output.ascii_only)),
             ("container", status.host.isolation if status.host else ""),
             ("vLLM", ", ".join(filter(None, (found.version, found.insecure)))),
