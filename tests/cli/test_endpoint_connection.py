@@ -23,10 +23,11 @@ from tests.reports import lines_to
 from tpuflex.cli.endpoint.status import show_status
 from tpuflex.cli.invocation import Invocation
 from tpuflex.errors import AccessError, ApiError, TpuflexError
-from tpuflex.operate import endpoint_connection, endpoint_status
+from tpuflex.operate import endpoint_connection, endpoint_status, openai_client
 from tpuflex.operate import question as question_module
 from tpuflex.operate.endpoint_connection import tunnel_environment
 from tpuflex.operate.endpoint_status import status as read_status
+from tpuflex.operate.openai_client import run_client
 from tpuflex.operate.question import Answer, Question, ask
 from tpuflex.project import open_project
 from tpuflex.stack import connection as stack_connection
@@ -85,7 +86,7 @@ def google(project: Path, monkeypatch: pytest.MonkeyPatch) -> Stack:
     found = status(address="10.0.0.2")
     monkeypatch.setattr(endpoint_connection, "slice_status", lambda *_, **__: found)
     monkeypatch.setattr(endpoint_status, "slice_status", lambda *_, **__: found)
-    for module in (question_module, endpoint_status):
+    for module in (question_module, endpoint_status, openai_client):
         monkeypatch.setattr(module, "api_key", lambda _cloud: "key")
     monkeypatch.setenv("TZ", "UTC")
     settings = dev.settings.model_copy(update={"cloud": "google"})
@@ -168,6 +169,22 @@ def test_a_tunnel_ends_with_a_question_that_is_interrupted(
     with pytest.raises(KeyboardInterrupt):
         asked(cloud_with(google, tmp_path), question())
 
+    assert nothing_runs(tmp_path)
+
+
+def test_a_command_goes_through_a_tunnel_of_its_own(tmp_path: Path, google: Stack) -> None:
+    """It has the tunnel's end in its environment; gcloud has no key in its own."""
+    own, gclouds = tmp_path / "own", tmp_path / "gclouds"
+    typed = f"env > {own}; tr '\\0' '\\n' < /proc/$(cat {tmp_path}/pid)/environ > {gclouds}; exit 3"
+    lines = list[str]()
+    environ = {"PATH": os.environ["PATH"]}
+    code = run_client(cloud_with(google, tmp_path), ("sh", "-c", typed), environ, lines_to(lines))
+
+    assert code == 3
+    assert without_port("".join(f"{line}\n" for line in lines)).endswith(COMMAND)
+    assert re.search(r"^OPENAI_BASE_URL=http://127\.0\.0\.1:\d+/v1$", own.read_text(), re.M)
+    assert "OPENAI_API_KEY=key\n" in own.read_text()
+    assert "OPENAI" not in gclouds.read_text()
     assert nothing_runs(tmp_path)
 
 
@@ -292,7 +309,10 @@ def test_status_for_scripts(tmp_path: Path, google: Stack, capsys: Captured) -> 
 
 
 #: Said of one that serves.
-_NEXT = "`tpuflex ask --stack tpu` talks to it, `tpuflex down --stack tpu` ends it"
+_NEXT = (
+    "`tpuflex ask --stack tpu` talks to it, `tpuflex client --stack tpu` shows how programs do, "
+    "`tpuflex down --stack tpu` ends it"
+)
 
 
 def _shown(answers: str, headline: str = "READY, as its host says", next_: str = _NEXT) -> str:

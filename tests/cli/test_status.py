@@ -74,7 +74,8 @@ def test_ready(show: Show) -> None:
         "  endpoint         http://127.0.0.9:8000/v1\n"
         "  model            HuggingFaceTB/SmolLM2-135M-Instruct\n"
         "  expires          2026-11-21 15:05 UTC (in 3 h 05 min)\n"
-        "  next             `tpuflex ask` talks to it, `tpuflex down` ends it\n"
+        "  next             `tpuflex ask` talks to it, `tpuflex client` shows how programs do, "
+        "`tpuflex down` ends it\n"
     )
 
 

@@ -25,7 +25,7 @@ MAKE = "what CI runs, and these tests with it"
 ENDLESS = "runs until Ctrl-C, on a host that writes a log"
 NO_LOG = f"a host that runs nothing has no log; {REHEARSAL} types it in a rehearsal"
 PRIVATE = "goes through IAP to a private address, until Ctrl-C; tests/cli/test_host_access.py"
-GCLOUD = "needs gcloud, and a secret's name; tests/acceptance/gcloud/test_services_gcloud.py"
+BENCHMARK = "needs a vLLM on this machine; tests/cli/test_client.py runs a command so"
 SMALL_MACHINE = "tests/acceptance/weights/test_push_from_hub.py"
 ACCOUNT = (
     "needs an account of others; tests/acceptance/engine/test_existing_account.py runs these steps"
@@ -168,17 +168,18 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
         HOW_TO: (
             'tpuflex --stack chat ask "What is a queued resource?"',
             'tpuflex --stack chat ask --max-tokens 32 --temperature 0.7 "Name a tree."',
-            'tpuflex --stack chat ask --endpoint http://127.0.0.1:9000 "Are you there?"',
+            "tpuflex --stack chat client",
+            "tpuflex --stack chat client -- python hello.py",
+            'eval "$(tpuflex --stack chat client --as env --show-key)"',
+            'tpuflex --stack chat ask --endpoint http://127.0.0.1:8000 "Are you there?"',
             "cat server.pem key.pem | tpuflex --stack chat secrets put tls-certificate",
             "tpuflex --stack chat up",
             "tpuflex --stack chat secrets put api-key < keys.txt",
         ),
-        PRIVATE: ("tpuflex --stack chat tunnel --port 9000", "tpuflex --stack chat ssh"),
-        GCLOUD: (
-            "gcloud secrets list --filter=labels.tpuflex-stack=chat --project=my-project-id",
-            'export OPENAI_API_KEY="$(gcloud secrets versions access 1 --secret=SECRET'
-            ' --project=my-project-id)"',
-            "export OPENAI_BASE_URL=http://127.0.0.1:9000/v1",
+        PRIVATE: ("tpuflex --stack chat tunnel", "tpuflex --stack chat ssh"),
+        BENCHMARK: (
+            "tpuflex --stack chat client -- sh -c"
+            """ 'vllm bench serve --base-url "${OPENAI_BASE_URL%/v1}" --model "$OPENAI_MODEL\"'""",
         ),
         ENDLESS: ("tpuflex --stack chat logs --follow",),
     },

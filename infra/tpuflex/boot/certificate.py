@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from tpuflex.errors import Finding, SettingsError
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate as Certificate509
 
 _HINT = (
     "It must hold, in PEM: the server's certificate, those that sign it if there are any, and the"
@@ -20,10 +24,12 @@ class Certificate:
     Attributes:
         fingerprint: its SHA-256, in hex.
         expires: when it expires.
+        names: the names and addresses that it is for.
     """
 
     fingerprint: str
     expires: datetime
+    names: tuple[str, ...]
 
 
 def read_certificate(pem: str, now: datetime) -> Certificate:
@@ -63,7 +69,20 @@ def read_certificate(pem: str, now: datetime) -> Certificate:
             f"is valid from {leaf.not_valid_before_utc:%Y-%m-%d %H:%M} to"
             f" {leaf.not_valid_after_utc:%Y-%m-%d %H:%M} UTC, not now"
         )
-    return Certificate(leaf.fingerprint(hashes.SHA256()).hex(), leaf.not_valid_after_utc)
+    return Certificate(
+        leaf.fingerprint(hashes.SHA256()).hex(), leaf.not_valid_after_utc, _names(leaf)
+    )
+
+
+def _names(leaf: Certificate509) -> tuple[str, ...]:
+    """The names and addresses that ``leaf`` is for."""
+    from cryptography import x509
+
+    try:
+        found = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, ValueError):
+        return ()
+    return tuple(str(name.value) for name in found)
 
 
 def _refusal(problem: str) -> SettingsError:

@@ -94,6 +94,10 @@ COMMANDS = {
         "Forward the endpoint's port to this machine, through IAP.",
     ),
     "ask": ("endpoint.command", "Ask the endpoint one question and stream the answer."),
+    "client": (
+        "endpoint.command",
+        "Show how programs call the endpoint, or run a command with what it needs.",
+    ),
     "down": ("down.command", "Destroy everything of the stack and prove that nothing is left."),
     "recover": ("recover.command", "Repair the stack's state after a run was killed."),
     "sweep": ("sweep.command", "List what stacks have left behind in the cloud, and delete it."),

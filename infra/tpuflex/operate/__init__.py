@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from tpuflex.operate.endpoint_status import EndpointStatus, status
     from tpuflex.operate.host_access import ssh, tunnel
     from tpuflex.operate.host_log import HostLog, logs
+    from tpuflex.operate.openai_client import Client, client, run_client
     from tpuflex.operate.question import Answer, Question, ask
 
 #: Public name -> the module that has it, which is loaded on first use: the names cost nothing.
 _MODULES = {
     "Answer": "question",
+    "Client": "openai_client",
     "EndpointStatus": "endpoint_status",
     "Event": "endpoint_events",
     "Events": "endpoint_events",
@@ -27,8 +29,10 @@ _MODULES = {
     "Question": "question",
     "ask": "question",
     "boots_of": "boots",
+    "client": "openai_client",
     "events": "endpoint_events",
     "logs": "host_log",
+    "run_client": "openai_client",
     "ssh": "host_access",
     "status": "endpoint_status",
     "tunnel": "host_access",
@@ -36,6 +40,7 @@ _MODULES = {
 
 __all__ = [
     "Answer",
+    "Client",
     "EndpointStatus",
     "Event",
     "Events",
@@ -43,8 +48,10 @@ __all__ = [
     "Question",
     "ask",
     "boots_of",
+    "client",
     "events",
     "logs",
+    "run_client",
     "ssh",
     "status",
     "tunnel",

@@ -120,7 +120,7 @@ def connected(
         TpuflexError: there is no gcloud, or it opens no tunnel.
     """
     settings, address = cloud.stack.settings, status.address
-    why = _why_a_tunnel(cloud, address) if tunnel else ""
+    why = why_a_tunnel(cloud, address) if tunnel else ""
     if not why:
         yield EndpointConnection(settings.url(address), Route.DIRECT)
         return
@@ -137,7 +137,7 @@ def connected(
         yield EndpointConnection(settings.url("127.0.0.1", port=local), Route.IAP)
 
 
-def _why_a_tunnel(cloud: Connection, address: str) -> str:
+def why_a_tunnel(cloud: Connection, address: str) -> str:
     """Why the endpoint at ``address`` is reached through a tunnel; empty if it is not."""
     settings = cloud.stack.settings
     cidrs = settings.network.allowed_cidrs
@@ -183,10 +183,10 @@ def api_key(cloud: Connection) -> str:
         NotFoundError, ConflictError: somebody has deleted it; says what mends that.
         AccessError: it may not be read.
     """
-    return _secret_value(cloud, API_KEY).strip().partition("\n")[0].strip()
+    return secret_value(cloud, API_KEY).strip().partition("\n")[0].strip()
 
 
-def _secret_value(cloud: Connection, role: SecretRole) -> str:
+def secret_value(cloud: Connection, role: SecretRole) -> str:
     """The value that the stack has for ``role``, which a running host has read when it booted.
 
     Raises:
@@ -283,7 +283,7 @@ def session(cloud: Connection, endpoint: str) -> requests.Session:
         return plain
     if why := clear_text_refusal(cloud, endpoint):
         raise AccessError(why)
-    pem = _secret_value(cloud, TLS_CERTIFICATE)
+    pem = secret_value(cloud, TLS_CERTIFICATE)
     return tls_session(read_certificate(pem, datetime.now(UTC)).fingerprint)
 
 

@@ -150,7 +150,7 @@ TABLE: Mapping[Condition, Row] = {
         _SILENT,
         _SILENT,
         Outcome("deleted with its hosts: nothing is billed any more"),
-        Outcome(Advice("`{ask}` talks to it, `{down}` ends it")),
+        Outcome(Advice("`{ask}` talks to it, `{client}` shows how programs do, `{down}` ends it")),
     ),
     Condition.ENDED: Row(
         "the run is over and the hosts are gone: nothing is billed, the leftover still uses quota",

@@ -95,7 +95,10 @@ SHOWN: dict[str, dict[str, str]] = {
     "docs/how-to/private-access.md": {
         'tpuflex --stack chat ask "What is a queued resource?"': ANSWER,
         'tpuflex --stack chat ask --max-tokens 32 --temperature 0.7 "Name a tree."': ANSWER,
-        'tpuflex --stack chat ask --endpoint http://127.0.0.1:9000 "Are you there?"': ANSWER,
+        "tpuflex --stack chat client": "  model     google/gemma-4-E4B-it\n…\nhello.py\n…",
+        "tpuflex --stack chat client -- python hello.py": "calls google/gemma-4-E4B-it at http://…",
+        'eval "$(tpuflex --stack chat client --as env --show-key)"': "",
+        'tpuflex --stack chat ask --endpoint http://127.0.0.1:8000 "Are you there?"': ANSWER,
         "cat server.pem key.pem | tpuflex --stack chat secrets put tls-certificate": (
             "Added version 1 of tls-certificate."
         ),
@@ -156,6 +159,12 @@ ELSEWHERE = (
     "gs://acme-models",
 )
 
+#: In place of a program with OpenAI's library.
+HELLO = """\
+import os
+print("calls", os.environ["OPENAI_MODEL"], "at", os.environ["OPENAI_BASE_URL"])
+"""
+
 
 @dataclass
 class Reader:
@@ -190,13 +199,13 @@ class Reader:
 
     def type(self, line: str) -> str:
         """Type ``line`` as its page prints it; returns all that it prints."""
-        own = line.replace("http://127.0.0.1:9000", self.endpoint)
+        own = line.replace("http://127.0.0.1:8000", self.endpoint)
         for placeholder, value in FILLED.items():
             own = own.replace(placeholder, value)
         agreed = " --yes" if line in ASKS else ""
         value = "echo hf_0123456789 | " if line.endswith("put hf-token") else ""
         self.server.close()
-        if " ask " in line:
+        if " ask " in line or " client --" in line:
             self.server.enter_context(serving(self.endpoint))
         said = self.shell.type(f"{{ {value}{own}{agreed}; }} 2>&1", printed=line)
         if "weights hash" in line:
@@ -260,6 +269,7 @@ def test_the_guides(reader: Reader) -> None:
     smollm2(layers=1, vocabulary=64).write(models / "gemma-4-E4B-it")
     smollm2(layers=1, vocabulary=32).write(models / "gemma-4-E4B-it-tuned")
     (root / "keys.txt").write_text("first-0123456789abcdef\nsecond-0123456789abcdef\n")
+    (root / "hello.py").write_text(HELLO)
     pem, key = certificate()
     (root / "server.pem").write_text(pem)
     (root / "key.pem").write_text(key)

@@ -1,4 +1,4 @@
-"""`tpuflex status`, `logs`, `events`, `ask`, `ssh` and `tunnel`: of a running endpoint."""
+"""`tpuflex status`, `logs`, `events`, `ask`, `client`, `ssh` and `tunnel`: using an endpoint."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import click
 
+from tpuflex.cli.endpoint.client import FORMS, show_client
 from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import (
@@ -259,6 +260,74 @@ def _read(question: str) -> str:
     if not text:
         raise click.UsageError("The question is empty.")
     return text
+
+
+@click.command(
+    cls=ExampleCommand,
+    context_settings={"allow_interspersed_args": False},
+    examples=(
+        "tpuflex client  # all of it, for a person",
+        "tpuflex --stack prod client -- python bench.py",
+        'eval "$(tpuflex client --as env --show-key)"  # for this shell',
+        "tpuflex client --as python > hello.py",
+        "tpuflex client --json --show-key  # for a script",
+    ),
+)
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(FORMS),
+    help="Only this: variables for a shell, a command, or a program.",
+)
+@click.option("--show-key", is_flag=True, help="Show the API key, too: with --as env or --json.")
+@no_tunnel
+@stack_name
+@as_json
+@click.argument("command", nargs=-1, metavar="[-- COMMAND ...]")
+@pass_invocation
+def client(
+    invocation: Invocation,
+    form: str | None,
+    show_key: bool,
+    no_tunnel: bool,
+    command: tuple[str, ...],
+) -> None:
+    """Show how programs call the endpoint, or run a command with what it needs.
+
+    The endpoint speaks OpenAI's API. What clients need is a base URL, the model's name and the API
+    key: as variables that OpenAI's libraries read (OPENAI_BASE_URL, OPENAI_API_KEY, and
+    OPENAI_MODEL for yours), for curl, Python and TypeScript. Programs written so work in a shell
+    that has the variables, and as COMMAND.
+
+    COMMAND is run with these variables in its environment, once the endpoint has answered; its
+    exit code is passed on. A private endpoint is reached as by `tpuflex ask`: through a tunnel
+    that ends with COMMAND. Without COMMAND, the URL of a private endpoint is the one at which
+    `tpuflex tunnel` listens.
+
+    Of a stack with a TLS certificate the variables also name a file with it and the usual
+    authorities. Exit code 4: there is no endpoint; 6: a role is missing.
+    """
+    from tpuflex.operate.openai_client import client as read_client
+    from tpuflex.operate.openai_client import run_client
+
+    if command and (form or show_key or invocation.json):
+        raise click.UsageError(
+            "COMMAND has the variables in its environment: --as, --show-key and --json are for what"
+            " is shown without one."
+        )
+    if form and invocation.json:
+        raise click.UsageError("--json has all of it: it cannot be used with --as.")
+    if show_key and form != "env" and not invocation.json:
+        raise click.UsageError(
+            "--show-key is for --as env and --json: the other texts read the key from"
+            " OPENAI_API_KEY."
+        )
+    cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
+    if command:
+        words, tunnel = command, not no_tunnel
+        code = run_client(cloud, words, invocation.environ, invocation.report, tunnel=tunnel)
+        raise SystemExit(code)
+    show_client(invocation, read_client(cloud, show_key=show_key, tunnel=not no_tunnel), form)
 
 
 @click.command(

@@ -84,7 +84,10 @@ def show_endpoint(output: Output, result: UpResult, environ: Mapping[str, str]) 
         )
     )
     output.result()
-    commands = Advice('Next: {ask} "your question"\n      {status}\n      {down}')
+    commands = Advice(
+        'Next: {ask} "your question"\n      {client}  # for curl, Python and TypeScript\n'
+        "      {status}\n      {down}"
+    )
     output.result(commands.for_stack(stack.name, environ))
 
 
