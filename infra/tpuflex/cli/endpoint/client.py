@@ -95,7 +95,7 @@ def show_client(invocation: Invocation, client: Client, form: str | None) -> Non
         for remark in remarks:
             output.progress(f"warning: {remark}")
     if form:
-        output.result(_TEXTS[form](client, invocation))
+        output.verbatim(_TEXTS[form](client, invocation))
         return
     output.heading(f"Endpoint of stack {client.stack}")
     output.facts(
@@ -118,4 +118,4 @@ def show_client(invocation: Invocation, client: Client, form: str | None) -> Non
 def _section(invocation: Invocation, heading: str, text: str) -> None:
     invocation.output.result()
     invocation.output.heading(heading)
-    invocation.output.result(text)
+    invocation.output.verbatim(text)
