@@ -165,6 +165,18 @@ def test_before_the_question(stack: Stack, capsys: Captured) -> None:
     assert "is destroyed all the same" in said
 
 
+@pytest.mark.parametrize("kind", ["bucket", "network"])
+def test_the_weights_in_the_bucket_are_named(stack: Stack, capsys: Captured, kind: str) -> None:
+    """Before the question it is said that what was pushed goes, where a bucket does."""
+    inventory = Inventory((replace(NETWORK, kind=kind),))
+    planned = Planned(Ownership({}, {}, frozenset()), True, EnginePlan(()), inventory, ())
+
+    show_plan(Invocation(environ={}).output, DownPlan(StackWeights(Connection(stack, {})), planned))
+
+    said = capsys.readouterr().out
+    assert ("weights  what was pushed goes with the bucket" in said) is (kind == "bucket")
+
+
 def test_what_could_not_be_compared_is_said(stack: Stack, capsys: Captured) -> None:
     """`down` deleted what it had not been allowed to read, and did not say so: nobody had looked
     whether it was still what the stack had made."""

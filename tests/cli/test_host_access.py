@@ -17,6 +17,7 @@ from tests.cli.typing import Captured, TypeIn
 from tests.security.strangers import STRANGER, needs_second_uid
 from tpuflex.cli.endpoint.logs import run_logs
 from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.options import until_interrupted
 from tpuflex.errors import AccessError, ConflictError, NotFoundError, TpuflexError
 from tpuflex.google.timing import Timing
 from tpuflex.operate import endpoint_connection, host_access, host_log
@@ -340,6 +341,14 @@ def test_ssh_and_tunnel_on_google(
         "-o ServerAliveInterval=15 -o ServerAliveCountMax=3 -L 127.0.0.1:9000:10.0.0.2:8000\n"
     ) in shown.out
     assert "tpuflex ask" not in shown.err
+
+
+def test_ctrl_c_is_the_end_of_a_tunnel() -> None:
+    """It is no error: nothing is said, and the exit code is that of Ctrl-C."""
+    with pytest.raises(SystemExit) as ended, until_interrupted():
+        raise KeyboardInterrupt
+
+    assert ended.value.code == 130
 
 
 #: A tunnel that holds for one connection.

@@ -38,6 +38,9 @@ class Machine:
     def headless(self, pid: int) -> bool:
         return pid in self.headless_pids
 
+    def command(self, pid: int) -> str:
+        return "tpuflex up" if pid in self.running else ""
+
     def stop(self, pid: int) -> bool:
         return self.stops and self.running.pop(pid, None) is not None
 
@@ -85,6 +88,25 @@ class TestOwner:
         assert machine.hostname() == socket.gethostname()
         child.wait()
 
+    @pytest.mark.parametrize(
+        ("words", "expected"),
+        [(["tpuflex", "-s", "prod", "up", "--yes"], "tpuflex up"), (["x"], "")],
+    )
+    def test_whose_engine_it_is(self, words: list[str], expected: str) -> None:
+        """The command that has started an engine is named, without its options."""
+        engine = "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'input()'],"
+        start = f"{engine} stdin=0).pid, flush=True); input()"
+        with subprocess.Popen(
+            [sys.executable, "-c", start, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as command:
+            assert command.stdout is not None
+            pid = int(command.stdout.readline())
+            found = ThisMachine().command(pid)
+            command.communicate(b"\n\n")
+
+        assert found == expected
+        assert ThisMachine().command(pid) == ""
+
     def test_headless(self) -> None:
         """An engine is headless once nothing listens where its program was."""
         machine = ThisMachine()
@@ -123,7 +145,7 @@ class TestBreaking:
     @pytest.mark.parametrize(
         ("machine", "host", "hint"),
         [
-            (Machine({7: TAKEN - 60}), "here", "Wait for it to end"),
+            (Machine({7: TAKEN - 60}), "here", "`tpuflex up` is running: wait for it"),
             (Machine({7: TAKEN - 60}, frozenset({7}), stops=False), "here", "kill -9 7"),
             (Machine(), "there", "pulumi cancel"),
         ],

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ import click
 from tpuflex.cli.completion_values import stacks
 from tpuflex.cli.examples import ExampleGroup
 from tpuflex.cli.invocation import Invocation
+from tpuflex.errors import InterruptedByUser
 from tpuflex.naming import DEFAULT_STACK, STACK_VARIABLE
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -107,6 +109,15 @@ def begin(since: timedelta | datetime, now: datetime) -> datetime:
         return now - since
     except OverflowError:
         return datetime.min.replace(tzinfo=UTC)
+
+
+@contextmanager
+def until_interrupted() -> Iterator[None]:
+    """End as Ctrl-C ends a program, saying nothing: what runs in the block has no other end."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise SystemExit(InterruptedByUser.exit_code) from None
 
 
 class Tokens(click.IntRange):

@@ -232,6 +232,12 @@ class DownPlan:
         return f"To be destroyed: {doomed or 'nothing'}"
 
     @property
+    def own_weights_go(self) -> bool:
+        """Whether a bucket of the stack's own goes, with the weights that were pushed there."""
+        own = not is_shared(self.home.cloud.stack)
+        return own and any(item.kind == "bucket" for item in self.planned.to_destroy)
+
+    @property
     def nothing(self) -> bool:
         """Whether there is nothing to do."""
         return self.planned.nothing and self.weights is None and not self.copies

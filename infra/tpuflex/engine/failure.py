@@ -17,6 +17,7 @@ from tpuflex.advice import Advice
 from tpuflex.both_ends import both_ends_of_lines
 from tpuflex.codes import Code, deciding_code
 from tpuflex.engine.events import Note, Step
+from tpuflex.engine.state_lock import ThisMachine
 from tpuflex.errors import (
     AccessError,
     AlreadyExistsError,
@@ -265,8 +266,12 @@ def _holder(stderr: str) -> str:
     found = known_messages.LOCK_HOLDER.search(stderr)
     if found is None:
         return ""
+    machine = ThisMachine()
+    here = found["host"] == machine.hostname()
+    command = machine.command(int(found["pid"])) if here else ""
+    named = f" (`{command}`)" if command else ""
     return (
-        f" It is process {found['pid']} of {found['user']} on {found['host']},"
+        f" It is process {found['pid']}{named} of {found['user']} on {found['host']},"
         f" since {found['time']}."
     )
 

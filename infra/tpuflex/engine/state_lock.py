@@ -13,7 +13,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -30,6 +30,8 @@ _STOP_SECONDS = 30.0
 #: Seconds that a process which was just killed may take to be gone.
 _DYING_SECONDS = 3.0
 _LOOK_SECONDS = 0.2
+#: Commands in which the engine takes the lock.
+_HOLDERS = ("up", "down", "preview", "recover", "secrets", "weights", "library", "demo")
 
 
 class Owner(StrEnum):
@@ -89,6 +91,9 @@ class Processes(Protocol):
 
     def headless(self, pid: int) -> bool:
         """Whether ``pid`` is an engine whose program, and with it its command line, is gone."""
+
+    def command(self, pid: int) -> str:
+        """What ``pid`` works for, such as ``tpuflex up``; empty where that is not known."""
 
     def stop(self, pid: int) -> bool:
         """Ask ``pid`` to finish and wait; whether it is gone."""
@@ -165,7 +170,9 @@ def break_locks(
                 if not processes.stop(lock.pid):
                     raise _refusal(lock, f"It does not end. End it: kill -9 {lock.pid}")
             case Owner.ALIVE:
-                raise _refusal(lock, "Wait for it to end, or press Ctrl-C there.")
+                command = processes.command(lock.pid)
+                runs = f"`{command}` is running: wait" if command else "Wait"
+                raise _refusal(lock, f"{runs} for it to end, or press Ctrl-C there.")
             case Owner.ELSEWHERE:
                 raise _refusal(
                     lock,
@@ -199,6 +206,15 @@ def _settled_owner(lock: Lock, processes: Processes, sleep: Callable[[float], No
             return found
         sleep(_LOOK_SECONDS)
     return owner(lock, processes)
+
+
+def _command_in(words: Sequence[str]) -> str:
+    """The command of tpuflex, without its options, that is in ``words``; empty for none."""
+    names = [Path(word).name for word in words]
+    if "tpuflex" not in names:
+        return ""
+    rest = words[names.index("tpuflex") + 1 :]
+    return " ".join(("tpuflex", *[word for word in rest if word in _HOLDERS][:1]))
 
 
 def _refusal(lock: Lock, hint: Advice | str) -> EngineError:
@@ -246,6 +262,17 @@ class ThisMachine:
         except OSError:
             return False
         return False
+
+    def command(self, pid: int) -> str:
+        """The command of tpuflex whose child the engine is; of no other program."""
+        import psutil
+
+        try:
+            engine = psutil.Process(pid)
+            lines = [each.cmdline() for each in (engine, *engine.parents())]
+        except psutil.Error:
+            return ""
+        return next((found for line in lines if (found := _command_in(line))), "")
 
     def stop(self, pid: int) -> bool:
         """Interrupt ``pid`` as Ctrl-C would; an engine then finishes its calls in flight."""

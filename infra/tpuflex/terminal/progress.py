@@ -239,7 +239,9 @@ class EngineProgress(Spinner):
         return wrap(text, max(width, 2 * len(_INDENT)), subsequent_indent=_INDENT)
 
     def _redraw(self, what: str) -> None:
-        self.redraw(f"Resources {self._done} of {self._total}  {what}")
+        # A run may do more than was planned: what is replaced, what another has changed.
+        of = f" of {self._total}" if self._done <= self._total else ""
+        self.redraw(f"Resources {self._done}{of}  {what}")
 
 
 def _label(step: Step) -> str:

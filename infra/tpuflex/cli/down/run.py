@@ -62,7 +62,8 @@ def show_plan(output: Output, plan: DownPlan) -> None:
         )
         for line in planned.unlisted_lines(stack.settings.project):
             output.result(line)
-        output.facts((("cost so far", plan.cost),))
+        pushed = "what was pushed goes with the bucket" if plan.own_weights_go else ""
+        output.facts((("cost so far", plan.cost), ("weights", pushed)))
         output.result()
     for line in planned.kept_lines():
         output.result(line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 
 import click
@@ -19,6 +20,7 @@ from tpuflex.cli.options import (
     no_tunnel,
     pass_invocation,
     stack_name,
+    until_interrupted,
 )
 
 
@@ -148,7 +150,8 @@ def logs(
         run_boots(invocation, cloud, lines or 10, begun)
         return
     part = Part(lines or (50 if begun is None else MOST_LINES), phase or "", server, begun)
-    run_logs(invocation, cloud, part, follow=follow, kept=kept)
+    with until_interrupted() if follow else nullcontext():
+        run_logs(invocation, cloud, part, follow=follow, kept=kept)
 
 
 @click.command(
@@ -374,4 +377,5 @@ def tunnel(invocation: Invocation, port: int | None) -> None:
     from tpuflex.operate.host_access import tunnel as hold_tunnel
 
     cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
-    raise SystemExit(hold_tunnel(cloud, port, invocation.report))
+    with until_interrupted():
+        raise SystemExit(hold_tunnel(cloud, port, invocation.report))

@@ -383,7 +383,9 @@ def cost(
 ) -> None:
     """Show what the stack costs per hour, run, day and million tokens.
 
-    Needs no cloud. Chips are billed while the slice exists, whether or not it serves. The price of
+    Needs no cloud. For another model or other chips: `tpuflex recommend`.
+
+    Chips are billed while the slice exists, whether or not it serves. The price of
     a million tokens is that of your own throughput, and beside it are the ceilings of arithmetic
     and of the memory's bandwidth; a throughput above what the chips can compute is flagged.
     """
