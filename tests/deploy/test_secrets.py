@@ -18,11 +18,11 @@ from tpuflex.deploy.secrets import (
     require_own_secret,
     require_value,
 )
-from tpuflex.deploy.stack_up import gone_container
 from tpuflex.errors import NotFoundError, SettingsError, UsageError
 from tpuflex.google.secrets import SecretVersion
 from tpuflex.naming import API_KEY, METRICS_KEY, TLS_CERTIFICATE
 from tpuflex.operate.endpoint_connection import api_key
+from tpuflex.operate.endpoint_status import gone_container
 from tpuflex.settings.load import parse
 from tpuflex.settings.secrets import SecretsSettings
 from tpuflex.stack.connection import Connection

@@ -24,7 +24,7 @@ from tpuflex.doctor.host_account import account_checks
 from tpuflex.doctor.side_by_side import DECISIVE, examine_all
 from tpuflex.errors import SettingsError, TpuflexError
 from tpuflex.google.required_apis import APIS
-from tpuflex.naming import programs_key
+from tpuflex.naming import API_KEY, programs_key
 from tpuflex.settings.weights_source import LocalDirectory
 from tpuflex.stack.progress import agree
 
@@ -234,6 +234,21 @@ def test_damaged_weights_of_a_slice_that_is_active(
 
     assert found.standing is Standing.WARNING
     assert found.remedy == "tpuflex weights push DIRECTORY --stack dev"
+
+
+def test_what_a_slice_needs_that_somebody_has_deleted(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its host serves on, and would not boot again. Of a stack that is not up, nothing is said."""
+    assert "deleted" not in doctor.checks()
+    monkeypatch.setattr(doctor_weights, "slice_status", lambda *_args: status())
+
+    found = doctor.checks()["deleted"]
+
+    secret = doctor.cloud.stack.names.secret(API_KEY)
+    assert found.standing is Standing.WARNING
+    assert found.text == f"The secret {secret} was deleted outside of tpuflex"
+    assert str(found.remedy) == "`tpuflex up`"
 
 
 def test_a_library_in_two_regions_is_granted_in_both(doctor: Doctor) -> None:

@@ -30,6 +30,7 @@ from tpuflex.errors import (
     TpuflexError,
 )
 from tpuflex.naming import QUEUED_RESOURCE
+from tpuflex.operate.endpoint_status import gone_container
 from tpuflex.operate.slice import SliceStatus, slice_status
 from tpuflex.planning.cost import RunCost, cost_in, usd
 from tpuflex.queued_resource.states import Lifecycle
@@ -187,21 +188,6 @@ def _gone(cloud: Connection) -> str:
     """What of the stack, all of which is there by its state, somebody has deleted so that its host
     serves nobody, or boots no second time; empty for nothing. A refresh sees the rest, too."""
     return gone_container(cloud) if slice_exists(cloud) else "The slice"
-
-
-def gone_container(cloud: Connection) -> str:
-    """A secret or bucket of the stack that is not there; empty for none, and where nobody may
-    look."""
-    names = cloud.stack.names
-    with suppress(AccessError, ApiError):
-        for role in cloud.stack.settings.secrets.versions:
-            try:
-                cloud.secrets.list_versions(cloud.secret(role))
-            except NotFoundError:
-                return f"The secret {names.secret(role)}"
-        if cloud.bucket == cloud.made_bucket and not cloud.is_there(cloud.made_bucket):
-            return f"The bucket {cloud.made_bucket}"
-    return ""
 
 
 def slice_exists(cloud: Connection) -> bool:

@@ -17,6 +17,7 @@ from tpuflex.google.bucket_owner import may_read_buckets, require_own_bucket
 from tpuflex.google.existing_bucket import read_existing_bucket
 from tpuflex.google.project import project_number
 from tpuflex.google.reading import Unread, attempt
+from tpuflex.operate.endpoint_status import gone_container
 from tpuflex.operate.slice import slice_status
 from tpuflex.queued_resource.states import Lifecycle
 from tpuflex.settings.weights_source import LocalDirectory
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from tpuflex.weights.stored_set import WeightsCheck
 
 WEIGHTS = Subject(Group.SERVED, "weights")
+DELETED = Subject(Group.SERVED, "deleted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,22 @@ class WeightsPlace:
 
 def examinations(cloud: ExaminedCloud) -> list[Examination]:
     """What to examine of the weights."""
-    return [Examination(Group.SERVED, "weights", partial(_examine, cloud))]
+    return [
+        Examination(Group.SERVED, "weights", partial(_examine, cloud)),
+        Examination(Group.SERVED, "deleted", partial(_examine_deleted, cloud)),
+    ]
+
+
+def _examine_deleted(examined: ExaminedCloud) -> list[Check]:
+    """What a slice that runs was made with and somebody has deleted: it would not boot again."""
+    cloud = examined.connection
+    try:
+        gone = gone_container(cloud) if _active(cloud) else ""
+    except NotFoundError:
+        return []  # all of it is still to be made
+    if not gone:
+        return []
+    return [DELETED.warning(f"{gone} was deleted outside of tpuflex", Advice("`{up}`"))]
 
 
 def _examine(examined: ExaminedCloud) -> list[Check]:

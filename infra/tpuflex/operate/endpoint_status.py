@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
-from tpuflex.errors import AccessError, BootError, NotFoundError, TpuflexError
+from tpuflex.errors import AccessError, ApiError, BootError, NotFoundError, TpuflexError
 from tpuflex.operate.endpoint_connection import Route, api_key, connected, route_to, session
 from tpuflex.operate.health import Asker, Health
 from tpuflex.operate.slice import SliceStatus, slice_status
@@ -189,6 +190,21 @@ def health(
         return Health(None, why=gone.message, problem=gone)
     except TpuflexError as error:
         return Health(None, why=f"{error.message} {error.hint}".strip())
+
+
+def gone_container(cloud: Connection) -> str:
+    """A secret or bucket of the stack that is not there; empty for none, and where nobody may
+    look."""
+    names = cloud.stack.names
+    with suppress(AccessError, ApiError):
+        for role in cloud.stack.settings.secrets.versions:
+            try:
+                cloud.secrets.list_versions(cloud.secret(role))
+            except NotFoundError:
+                return f"The secret {names.secret(role)}"
+        if cloud.bucket == cloud.made_bucket and not cloud.is_there(cloud.made_bucket):
+            return f"The bucket {cloud.made_bucket}"
+    return ""
 
 
 def too_old(version: str, stack: Stack) -> str:
