@@ -20,6 +20,7 @@
       IncompleteTeardownError    exit 10  `down` ended, and something is left
       PolicyError                exit 11  a rule of policy is broken: mend it, or waive it
       PlanChangedError           exit 12  the plan is not the one that was approved
+      NotAsPlannedError          exit 13  a schedule looked, and something is not as planned
       InterruptedByUser          exit 130 Ctrl-C
 
 The branches are split by who must act next. Exit code 2 is click's (wrong usage), and
@@ -325,6 +326,12 @@ class PlanChangedError(TpuflexError):
     """What would be done is not in the plan that was approved."""
 
     exit_code = 12
+
+
+class NotAsPlannedError(TpuflexError):
+    """Something is not as planned, and `preview --exit-code` asked whether it is."""
+
+    exit_code = 13
 
 
 class InterruptedByUser(TpuflexError):  # noqa: N818 - the user's wish, not an error

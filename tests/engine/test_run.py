@@ -13,6 +13,7 @@ import yaml
 
 from embedded_cloud.core.json_types import JsonObject
 from tests.engine.embedded import Embedded
+from tests.engine.libraries import call
 from tpuflex.engine.commands import Target
 from tpuflex.engine.events import Finished, Note, RunProgress
 from tpuflex.engine.failure import ProgramFailures
@@ -188,6 +189,42 @@ def test_a_plan_of_more_than_is_needed(embedded: Embedded) -> None:
     run.up(plan=replace(plan, saved=json.dumps(saved).encode()))
 
     assert len(embedded.cloud.cloud.inventory()["tpu"]["queuedResources"]) == 1
+
+
+def test_what_was_changed_outside_is_found_and_brought_right(embedded: Embedded) -> None:
+    """Right after an `up` all is as the state has it. Of what somebody deletes or changes then, a
+    preview without a refresh knows nothing; one with it names each, changes neither the state nor
+    the cloud, and can be run."""
+    run = stack_run(embedded)
+    run.up()
+    clean = run.preview(refresh=True)
+    state = run.deployment()
+    rules = {
+        each["urn"].rpartition("::")[2]: f"compute/v1/{each['id']}"
+        for each in state["resources"]
+        if each["type"] == "gcp:compute/firewall:Firewall"
+    }
+    assert call(embedded, "DELETE", rules["vllm-network-egress-deny"]).ok
+    assert call(embedded, "PATCH", rules["vllm-network-ssh"], json={"priority": 5}).ok
+
+    plain = run.preview()
+    plan = run.preview(save=True, refresh=True)
+    kept = run.deployment()
+    run.up(plan=plan)
+    after = run.preview(refresh=True)
+
+    assert (clean.drift, clean.changes, clean.refreshed) == ((), (), True)
+    assert (plain.drift, plain.changes, plain.refreshed) == ((), (), False)
+    assert list(map(str, plan.drift)) == [
+        "Firewall vllm-network-egress-deny",
+        "Firewall vllm-network-ssh: priority",
+    ]
+    assert sorted(map(str, plan.changes)) == [
+        "create Firewall vllm-network-egress-deny",
+        "update Firewall vllm-network-ssh",
+    ]
+    assert kept["resources"] == state["resources"]
+    assert (after.drift, after.changes) == ((), ())
 
 
 def test_a_plan_that_was_overtaken(embedded: Embedded) -> None:

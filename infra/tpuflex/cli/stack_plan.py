@@ -27,7 +27,13 @@ if TYPE_CHECKING:
 
 
 def show_plan(output: Output, plan: StackPlan) -> None:
-    """Print the plan."""
+    """Print what is not in the cloud as the state has it, and the plan."""
+    if plan.plan.drift:
+        output.heading("Not in the cloud as the state has it")
+        output.facts((each.word, str(each)) for each in plan.plan.drift)
+        output.result()
+    elif plan.plan.refreshed:
+        output.result("In the cloud, all is as the state has it.\n")
     output.heading(f"Stack {plan.stack.name} on {plan.stack.cloud_text}")
     output.facts(_facts(plan))
     if output.verbose:

@@ -103,6 +103,8 @@ class StackPlan:
             "secrets_made_anew": list(replaced_secrets(self.stack, self.plan)),
             "policy": self.policy.to_json(),
             "warnings": [warning.to_json() for warning in warnings(settings)],
+            "refreshed": self.plan.refreshed,
+            "drift": [each.to_json() for each in self.plan.drift],
             "changes": [
                 {
                     "operation": step.operation,

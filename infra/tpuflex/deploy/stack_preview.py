@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.deploy.before_chips import NOTHING_BEFORE, BeforeChips, look_before_chips
 from tpuflex.deploy.ownership import require_free_names
 from tpuflex.deploy.plan import StackPlan, may_stay, slice_step
 from tpuflex.deploy.policy import require_present_waivers
 from tpuflex.deploy.stack_run import StackRun
 from tpuflex.duration import format_duration, google_seconds
-from tpuflex.errors import AccessError, ApiError, NotFoundError
+from tpuflex.errors import AccessError, ApiError, NotAsPlannedError, NotFoundError
 from tpuflex.operate.slice import SliceStatus, slice_status
 from tpuflex.planning.cost import RunCost, run_cost, slice_cost, usd
 from tpuflex.queued_resource.states import Lifecycle
@@ -223,7 +224,13 @@ def interruption_of(
     )
 
 
-def preview(cloud: Connection, report: Report = silent, *, base: Base | None = None) -> Preview:
+def preview(
+    cloud: Connection,
+    report: Report = silent,
+    *,
+    base: Base | None = None,
+    refresh: bool = False,
+) -> Preview:
     """What ``up`` would do to a stack, and what it would cost; nothing is changed.
 
     The plan may break rules of policy, which are in it.
@@ -232,18 +239,19 @@ def preview(cloud: Connection, report: Report = silent, *, base: Base | None = N
         cloud: the stack's cloud. Of a stack whose file is deleted, that of the file as it was.
         report: takes the progress.
         base: the stack before the change that is previewed.
+        refresh: whether all is compared with the cloud first, as ``up`` with ``refresh`` does.
 
     Raises:
         AlreadyExistsError: another state has made what is there.
         TpuflexError: there is no preview.
     """
     if base is not None and base.change == "deleted":
-        return _left_behind(cloud, base, report)
+        return _left_behind(cloud, base, report, refresh=refresh)
     require_present_waivers(cloud.stack, cloud.now())
     cloud = planned_by_files(cloud, reading=True)
     stack = cloud.stack
     with _plan_only(cloud, report) as stack_run:
-        plan = stack_run.plan(reader=True)
+        plan = stack_run.plan(reader=True, refresh=refresh)
         require_free_names(cloud, stack_run, plan.plan, report)
     before_chips = look_before_chips(
         stack_run.preparation,
@@ -268,11 +276,32 @@ def preview(cloud: Connection, report: Report = silent, *, base: Base | None = N
     )
 
 
-def _left_behind(cloud: Connection, base: Base, report: Report) -> Preview:
+def require_as_planned(found: Preview) -> None:
+    """Refuse a preview in which something is not as planned, for a schedule.
+
+    Raises:
+        NotAsPlannedError: ``up`` would change something, or what was compared with the cloud is not
+            as the state has it.
+    """
+    plan, parts = found.plan.plan, []
+    if count := len(plan.drift):
+        counted = "1 resource is" if count == 1 else f"{count} resources are"
+        parts.append(f"{counted} not as the state has {'it' if count == 1 else 'them'}")
+    if plan.changes:
+        parts.append(f"`up` has {found.plan.changes if plan.resources else 'the state to change'}")
+    if parts:
+        refresh = " --refresh" if plan.refreshed else ""
+        raise NotAsPlannedError(
+            f"Not all is as planned: {', and '.join(parts)}.",
+            hint=Advice("To bring it right, after a question: {up}{refresh}", refresh=refresh),
+        )
+
+
+def _left_behind(cloud: Connection, base: Base, report: Report, *, refresh: bool) -> Preview:
     """What a deleted stack file leaves behind: all that its state has."""
     stack = cloud.stack
     with _plan_only(cloud, report) as stack_run:
-        engine_plan = stack_run.engine.preview_destroy()
+        engine_plan = stack_run.engine.preview_destroy(refresh=refresh)
     plan = StackPlan(stack, engine_plan, run_cost(stack.settings))
     status, unread = _slice(cloud, plan)
     return Preview(

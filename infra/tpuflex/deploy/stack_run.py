@@ -103,12 +103,13 @@ class StackRun(EngineWork):
         """Why a plan for a reader was made without a look at the user's key, if it was."""
         return self._key_unread
 
-    def plan(self, *, reader: bool = False) -> StackPlan:
+    def plan(self, *, reader: bool = False, refresh: bool = False) -> StackPlan:
         """What ``up`` would do and cost.
 
         Args:
             reader: whether a key that the caller may not read is taken for usable, and a source of
                 weights that is not on this machine for there.
+            refresh: whether all is compared with the cloud first; the state stays as it is.
 
         Raises:
             SettingsError: the weights to push do not exist.
@@ -121,7 +122,9 @@ class StackRun(EngineWork):
         self.load()
         cost = run_cost(self._stack.settings)
         with working(self.report, "Planning"):
-            preview = self.retry_while_settling(lambda: self.engine.preview(save=not reader))
+            preview = self.retry_while_settling(
+                lambda: self.engine.preview(save=not reader, refresh=refresh)
+            )
         require_home_can_move(preview)
         require_first_versions(self._stack, preview)
         self._before = _weights_before(preview)

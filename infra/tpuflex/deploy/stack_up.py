@@ -29,6 +29,7 @@ from tpuflex.errors import (
     ServiceDisabledError,
     TpuflexError,
 )
+from tpuflex.inventory.kinds import SECRET
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.operate.endpoint_status import gone_container
 from tpuflex.operate.slice import SliceStatus, slice_status
@@ -103,6 +104,7 @@ def up(
     missing_allowed: bool = False,
     skipped_checks: Collection[str] = (),
     approval: Approval = _ANY_PLAN,
+    refresh: bool = False,
 ) -> UpResult:
     """Bring a stack up, and wait until it has served a completion: a host that was READY before is
     asked for one.
@@ -115,6 +117,8 @@ def up(
         missing_allowed: whether chips may be requested before there are weights.
         skipped_checks: names of checks that the user goes on without.
         approval: which plans may run.
+        refresh: whether all is compared with the cloud before it is planned, and what is not as the
+            state has it is brought right.
 
     Raises:
         PlanChangedError: the plan may not run; nothing was changed.
@@ -134,11 +138,12 @@ def up(
     )
     stack_run.load()
     require_apis(cloud, report, consent)
-    plan = stack_run.plan()
-    if not plan.plan.changes and not plan.run_over and (gone := _gone(cloud)):
-        report(f"{gone} is in the stack's state but not in the cloud: refreshing …")
-        stack_run.refresh()
-        plan = stack_run.plan()
+    plan = stack_run.plan(refresh=refresh)
+    if not refresh and not plan.run_over and (gone := _gone(cloud, plan.plan)):
+        report(
+            f"{gone} is in the stack's state but not in the cloud: comparing all with the cloud …"
+        )
+        plan = stack_run.plan(refresh=True)
     require_free_names(cloud, stack_run, plan.plan, report)
     if plan.plan.changes:
         require_containers_owned(cloud, stack_run)
@@ -162,7 +167,9 @@ def up(
         stack_run.up(plan.plan)
     else:
         report("No changes: everything is as the stack file says.")
-        if plan.run_over:
+        if plan.plan.refreshed and plan.plan.drift:
+            stack_run.refresh()  # what no program has any more is gone from the cloud, too
+        elif plan.run_over:
             stack_run.refresh(SLICE)  # the state must know it when the leftover is gone, too
     if plan.run_over:  # the provider has succeeded, because `on_run_end` is accept
         left = None
@@ -184,10 +191,13 @@ def _warn_of_quota(cloud: Connection, plan: StackPlan, report: Report) -> None:
             report(f"  warning  `up` {short}.")
 
 
-def _gone(cloud: Connection) -> str:
-    """What of the stack, all of which is there by its state, somebody has deleted so that its host
-    serves nobody, or boots no second time; empty for nothing. A refresh sees the rest, too."""
-    return gone_container(cloud) if slice_exists(cloud) else "The slice"
+def _gone(cloud: Connection, plan: EnginePlan) -> str:
+    """What of the stack, which is there by its state, somebody has deleted so that its host serves
+    nobody, or boots no second time; empty for nothing. A refresh sees the rest, too."""
+    if not plan.changes and not slice_exists(cloud):
+        return "The slice"
+    made = {step.type for step in plan.steps if step.operation == "create"}
+    return "" if made & {SECRET.type, BUCKET} else gone_container(cloud)
 
 
 def slice_exists(cloud: Connection) -> bool:

@@ -22,6 +22,8 @@ QUIET_OPERATIONS = frozenset({"same", "read", "refresh", "discard", "remove-pend
 #: The steps of a replacement that make something, and the one that deletes what is replaced.
 _MAKING = frozenset({"create-replacement", "replace", "import-replacement", "read-replacement"})
 _ENDING = "delete-replaced"
+#: What the engine shows in place of a value that is secret.
+_MASKED = "[secret]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,25 +79,63 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Drift:
+    """A resource that is not in the cloud as the state has it.
+
+    Attributes:
+        type: type token such as ``gcp:storage/bucket:Bucket``.
+        name: logical name of the resource.
+        properties: names of those that were changed; none of a resource that was deleted.
+    """
+
+    type: str
+    name: str
+    properties: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        changed = f": {', '.join(self.properties)}" if self.properties else ""
+        return f"{self.type.rpartition(':')[2]} {self.name}{changed}"
+
+    @property
+    def word(self) -> str:
+        """What became of it."""
+        return "changed" if self.properties else "deleted"
+
+    def to_json(self) -> dict[str, object]:
+        """It in the document of ``tpuflex preview --json``."""
+        return {
+            "change": self.word,
+            "type": self.type,
+            "name": self.name,
+            "properties": list(self.properties),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class EnginePlan:
     """What an operation would do, step by step.
 
     Attributes:
         steps: one per resource.
         saved: the plan as the engine saves it and can be held to it; empty if it was not asked for.
+        drift: what is not as the state has it, of what was compared with the cloud: all if
+            ``refreshed``, else the slice alone, which the engine reads before each update.
+        refreshed: whether the state was brought in line with the cloud before it was planned.
     """
 
     steps: tuple[Step, ...]
     saved: bytes = field(default=b"", repr=False)
+    drift: tuple[Drift, ...] = ()
+    refreshed: bool = False
 
     @classmethod
-    def of(cls, steps: Iterable[Step], saved: bytes = b"") -> EnginePlan:
+    def of(cls, steps: Iterable[Step]) -> EnginePlan:
         """One step per resource: a replacement's parts (create, delete) count as `replace`, with
         the inputs of what is made and not of what is deleted."""
         parts: dict[str, list[Step]] = {}
         for step in steps:
             parts.setdefault(step.urn, []).append(step)
-        return cls(tuple(map(_merged, parts.values())), saved)
+        return cls(tuple(map(_merged, parts.values())))
 
     @property
     def changes(self) -> tuple[Step, ...]:
@@ -245,6 +285,27 @@ def progress_of(event: EngineEvent) -> RunProgress | None:
         changes = {str(getattr(k, "value", k)): n for k, n in summary.resource_changes.items()}
         return Totals(changes, summary.duration_seconds)
     return None
+
+
+def drift_of(event: EngineEvent) -> Drift | None:
+    """What a refresh found, if ``event`` says that it found something else than the state has."""
+    ended = event.res_outputs_event
+    if ended is None or ended.metadata.op.value != "refresh":
+        return None
+    found, old, new = ended.metadata, ended.metadata.old, ended.metadata.new
+    if old is None or not old.custom or old.delete:
+        return None  # what an update has replaced, and did not come to delete, is to be gone
+    if new is None:
+        return Drift(found.type, name_of(found.urn))
+    # The engine names what it would take to go back to the state. That a request still waits, or
+    # that a run has come to its last hours, is in there, too, and nobody has changed it.
+    before, after = old.outputs or {}, new.outputs or {}
+    changed = [
+        name
+        for name in found.diffs or ()
+        if before.get(name) != after.get(name) or after.get(name) == _MASKED
+    ]
+    return Drift(found.type, name_of(found.urn), tuple(sorted(changed))) if changed else None
 
 
 def name_of(urn: str) -> str:

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from tpuflex.engine.commands import EngineCommands, Listener, Program, Target
-from tpuflex.engine.events import EnginePlan, Finished, RunProgress, Started, Step, progress_of
+from tpuflex.engine.events import (
+    Drift,
+    EnginePlan,
+    Finished,
+    RunProgress,
+    Started,
+    Step,
+    drift_of,
+    progress_of,
+)
 from tpuflex.engine.failure import ProgramFailures, nothing_to_do
 from tpuflex.errors import NotFoundError
 
@@ -46,11 +56,12 @@ class EngineRun:
     def cancelled(self) -> bool:
         return self._commands.cancelled
 
-    def preview(self, *, save: bool = False) -> EnginePlan:
+    def preview(self, *, save: bool = False, refresh: bool = False) -> EnginePlan:
         """What ``up`` would do.
 
         Args:
             save: whether an ``up`` is to be held to it. What is secret is encrypted for that.
+            refresh: whether all is compared with the cloud first; the state stays as it is.
 
         Raises:
             TpuflexError: the program or the engine failed.
@@ -59,14 +70,21 @@ class EngineRun:
         stack = self._commands.select()
         with NamedTemporaryFile(suffix=".json") as file, self._commands.operation("preview"):
             plan = file.name if save else None
-            stack.preview(parallel=PARALLEL, color="never", plan=plan, on_event=planned)
-            return EnginePlan.of(planned.steps, _of_steps_alone(file.read()))
+            stack.preview(
+                parallel=PARALLEL,
+                color="never",
+                plan=plan,
+                refresh=refresh,
+                on_event=planned,
+            )
+            return planned.plan(_of_steps_alone(file.read()), refreshed=refresh)
 
-    def preview_destroy(self, *, keep_protected: bool = False) -> EnginePlan:
+    def preview_destroy(self, *, keep_protected: bool = False, refresh: bool = False) -> EnginePlan:
         """What ``destroy`` would delete.
 
         Args:
             keep_protected: leave out protected resources and what they need.
+            refresh: as :meth:`preview`.
 
         Raises:
             TpuflexError: the engine failed.
@@ -80,20 +98,22 @@ class EngineRun:
                     color="never",
                     run_program=False,
                     exclude_protected=keep_protected,
+                    refresh=refresh,
                     on_event=planned,
                 )
             except RuntimeError as error:
                 # Where all is protected, nothing is left to be told of.
                 if not keep_protected or not nothing_to_do(error):
                     raise
-        return EnginePlan.of(planned.steps)
+        return planned.plan(refreshed=refresh)
 
     def up(self, targets: tuple[str, ...] = (), *, plan: EnginePlan | None = None) -> None:
         """Bring the stack to what the program says.
 
         Args:
             targets: URNs, ``*`` and ``**`` allowed, of what alone is to be touched.
-            plan: a saved one; the engine runs no step that it does not have.
+            plan: a saved one; the engine runs no step that it does not have, and brings the state
+                in line with the cloud first if that is how it was made.
 
         Raises:
             PlanChangedError: there is a step that ``plan`` does not have.
@@ -113,6 +133,7 @@ class EngineRun:
                     suppress_outputs=True,
                     target=list(targets) or None,
                     plan=file.name if plan else None,
+                    refresh=plan is not None and plan.refreshed,
                     on_event=done,
                 )
             except CommandError:
@@ -254,9 +275,17 @@ class _StepCollector:
 
     def __init__(self, listener: Callable[[EngineEvent], None]) -> None:
         self.steps: list[Step] = []
+        self._drift: list[Drift] = []
         self._listener = listener
 
+    def plan(self, saved: bytes = b"", *, refreshed: bool) -> EnginePlan:
+        """All that it would do, and what was found while that was planned."""
+        drift = tuple(sorted(self._drift, key=lambda each: (each.type, each.name)))
+        return replace(EnginePlan.of(self.steps), saved=saved, drift=drift, refreshed=refreshed)
+
     def __call__(self, event: EngineEvent) -> None:
+        if (drift := drift_of(event)) is not None:
+            self._drift.append(drift)
         progress = progress_of(event)
         if isinstance(progress, Started | Finished):
             self.steps.append(progress.step)

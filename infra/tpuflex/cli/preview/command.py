@@ -15,7 +15,20 @@ from tpuflex.cli.options import as_json, pass_invocation, stack_name, verbose
         "tpuflex --stack prod preview",
         "tpuflex --stack prod preview --markdown comment.md --base origin/main",
         "tpuflex --stack prod preview --json  # with the digest for `up --expect`",
+        "tpuflex --stack prod preview --refresh --exit-code  # on a schedule",
     ),
+)
+@click.option(
+    "--refresh",
+    is_flag=True,
+    help="Compare all that the state has with the cloud first, and show what was deleted or "
+    "changed there, and what `up --refresh` would do about it.",
+)
+@click.option(
+    "--exit-code",
+    is_flag=True,
+    help="End with exit code 13 if something is not as planned: if `up` would change something, "
+    "because of the stack file or of what --refresh finds.",
 )
 @click.option(
     "--markdown",
@@ -36,7 +49,9 @@ from tpuflex.cli.options import as_json, pass_invocation, stack_name, verbose
 @as_json
 @verbose
 @pass_invocation
-def preview(invocation: Invocation, markdown: str, base: str) -> None:
+def preview(
+    invocation: Invocation, refresh: bool, exit_code: bool, markdown: str, base: str
+) -> None:
     """Show what `up` would do, and what it would cost.
 
     Creates nothing, and refuses as `up` would where another state has made what is there, or where
@@ -48,6 +63,9 @@ def preview(invocation: Invocation, markdown: str, base: str) -> None:
     alone. What the caller may not read is shown as not checked; so is a source of weights that is a
     directory of another machine.
 
+    Without --refresh the slice alone is compared with the cloud: a firewall rule or a bucket that
+    somebody has deleted is planned as if it were there. Neither changes the state.
+
     With --markdown, what a reviewer has to know: what is added, changed, replaced and deleted, for
     how long an endpoint that serves would be away, cost before and after, memory. A preview that
     fails says why in the same place, and exits with the code of its failure.
@@ -56,4 +74,4 @@ def preview(invocation: Invocation, markdown: str, base: str) -> None:
 
     if invocation.json and markdown == STANDARD_OUTPUT:
         raise click.UsageError("--json and --markdown both write to standard output: name a file.")
-    run_preview(invocation, PreviewOptions(markdown, base))
+    run_preview(invocation, PreviewOptions(markdown, base, refresh, exit_code))

@@ -60,6 +60,7 @@ def preview_markdown(report: Preview) -> str:
     # Of an empty cloud that stands in for Google's it would say nothing about this change.
     before_chips = NOTHING_BEFORE if report.rehearsed else report.before_chips
     before += _refusals(before_chips)
+    before += _drift(report)
     before.append(_summary(report))
     before += _before_chips(before_chips)
     after = [*_keys(report), _money(report), *_policy(report), *_memory(report)]
@@ -167,6 +168,29 @@ def _away(lost: Interruption, at: datetime) -> Iterator[str]:
         else f"given up after {format_duration(lost.give_up_after)}, and then there is none"
     )
     yield f"It is deleted **first**, and away for {queue}; {limit}. Then for {boot}."
+
+
+def _drift(report: Preview) -> Iterator[str]:
+    """What was deleted or changed outside of the stack."""
+    drift = report.plan.plan.drift
+    if not drift:
+        if report.plan.plan.refreshed:
+            yield "In the cloud, all is as the state has it."
+        return
+    rows = [
+        (
+            f"**{each.word}**" if not each.properties else each.word,
+            code(each.type),
+            code(each.name),
+            ", ".join(code(name, longest=60) for name in each.properties[:8]),
+        )
+        for each in drift[:_ROWS]
+    ]
+    shown = table(("", "type", "name", "properties"), rows)
+    if rest := len(drift) - len(rows):
+        shown += f"\n\n… and {_counted(rest)} more."
+    yield alert("WARNING", "**Not in the cloud as the state has it:**")
+    yield shown
 
 
 # -- what is planned ---------------------------------------------------------------------------
@@ -347,9 +371,10 @@ def _end(report: Preview) -> str:
     at = f"Planned {_moment(report.at)}"
     if report.deleted or report.rehearsed:
         return f"<sub>{at}.</sub>"
-    command = Advice("{up} --expect {digest}", digest=report.digest).for_stack(
-        report.stack, os.environ
-    )
+    refresh = "--refresh " if report.plan.plan.refreshed else ""
+    command = Advice(
+        "{up} {refresh}--expect {digest}", refresh=refresh, digest=report.digest
+    ).for_stack(report.stack, os.environ)
     return f"<sub>{at}. {code(command)} runs this plan or none.</sub>"
 
 

@@ -12,7 +12,7 @@ from tpuflex.cli.preview.comment import failure_markdown, preview_markdown
 from tpuflex.cli.stack_plan import show_plan
 from tpuflex.deploy.base_commit import Base, BaseCommit, base_of
 from tpuflex.deploy.policy import require_allowed
-from tpuflex.deploy.stack_preview import Preview, preview
+from tpuflex.deploy.stack_preview import Preview, preview, require_as_planned
 from tpuflex.errors import TpuflexError
 from tpuflex.stack.stack import read_stack
 
@@ -32,10 +32,14 @@ class PreviewOptions:
     Attributes:
         markdown: the file for the comment, ``-`` for standard output, or empty for none.
         base: the Git reference that the change is compared with, or empty.
+        refresh: whether all is compared with the cloud first.
+        exit_code: whether it is an error that something is not as planned.
     """
 
     markdown: str = ""
     base: str = ""
+    refresh: bool = False
+    exit_code: bool = False
 
 
 def run_preview(invocation: Invocation, options: PreviewOptions) -> None:
@@ -43,10 +47,11 @@ def run_preview(invocation: Invocation, options: PreviewOptions) -> None:
 
     Raises:
         PolicyError: the plan breaks a rule; it was shown all the same.
+        NotAsPlannedError: so it is with a plan that is to have nothing to do.
         TpuflexError: there is no preview; the comment says why.
     """
     try:
-        found = _preview(invocation, options.base)
+        found = _preview(invocation, options.base, refresh=options.refresh)
     except TpuflexError as error:
         if options.markdown:
             name = _project_name(invocation)
@@ -58,6 +63,8 @@ def run_preview(invocation: Invocation, options: PreviewOptions) -> None:
     if options.markdown != STANDARD_OUTPUT:
         show(found, invocation.output)
     require_allowed(found.plan.policy)
+    if options.exit_code:
+        require_as_planned(found)
 
 
 def show(found: Preview, output: Output) -> None:
@@ -102,11 +109,11 @@ def _write(invocation: Invocation, options: PreviewOptions, text: str) -> None:
         ) from error
 
 
-def _preview(invocation: Invocation, ref: str) -> Preview:
+def _preview(invocation: Invocation, ref: str, *, refresh: bool) -> Preview:
     """The preview of the stack, compared with the Git reference ``ref`` unless that is empty."""
     if not ref:
         stack = invocation.open_stack(files_later=True)
-        return preview(invocation.connect(stack), invocation.report)
+        return preview(invocation.connect(stack), invocation.report, refresh=refresh)
     project = invocation.project
     commit = BaseCommit(project, ref, invocation.environ)
     change = commit.change_of(invocation.stack)
@@ -124,4 +131,4 @@ def _preview(invocation: Invocation, ref: str) -> Preview:
         else:
             stack = invocation.open_stack(files_later=True)
             base = base_of(ref, change, before, stack)
-        return preview(invocation.connect(stack), invocation.report, base=base)
+        return preview(invocation.connect(stack), invocation.report, base=base, refresh=refresh)

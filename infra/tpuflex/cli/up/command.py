@@ -23,6 +23,7 @@ def _sha256(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str
     examples=(
         "tpuflex up  # the dev stack, on this machine",
         "tpuflex --stack prod up --yes  # without a question, as a script",
+        "tpuflex --stack prod up --refresh  # after somebody deleted a firewall rule",
         "tpuflex --stack prod up --renewal-only --yes  # on a schedule",
     ),
 )
@@ -57,6 +58,12 @@ def _sha256(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str
     "otherwise nothing is changed, and the exit code is 12.",
 )
 @click.option(
+    "--refresh",
+    is_flag=True,
+    help="Compare all that the state has with the cloud first, as `preview --refresh`, and make or "
+    "change back what was deleted or changed there.",
+)
+@click.option(
     "--renewal-only",
     is_flag=True,
     help="Go on only if the plan starts the next run by renew_before, or has no changes; otherwise "
@@ -73,6 +80,7 @@ def up(
     allow_missing_weights: bool,
     skipped_checks: tuple[str, ...],
     expect: str,
+    refresh: bool,
     renewal_only: bool,
 ) -> None:
     """Bring the stack's endpoint up and wait until it has served a completion.
@@ -115,4 +123,5 @@ def up(
         missing_allowed=allow_missing_weights,
         skipped_checks=skipped_checks,
         approval=Approval(expect, renewal_only),
+        refresh=refresh,
     )

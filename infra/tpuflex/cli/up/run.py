@@ -33,6 +33,7 @@ def run_up(
     missing_allowed: bool = False,
     skipped_checks: Collection[str] = (),
     approval: Approval = _ANY_PLAN,
+    refresh: bool = False,
 ) -> None:
     """Bring the stack of ``cloud`` up, as :func:`up`, and show the endpoint."""
     output = invocation.output
@@ -53,6 +54,7 @@ def run_up(
         missing_allowed=missing_allowed,
         skipped_checks=skipped_checks,
         approval=approval,
+        refresh=refresh,
     )
     output.document(result.to_json())
     if result.run_over:
