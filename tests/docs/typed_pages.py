@@ -211,6 +211,8 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex --stack chat doctor",
             "tpuflex --stack chat status",
             "tpuflex --stack chat events",
+            "tpuflex --stack chat preview --refresh",
+            "tpuflex --stack chat up --refresh",
             "tpuflex engine",
         ),
         NO_LOG: ("tpuflex --stack chat logs", "tpuflex --stack chat logs --kept"),

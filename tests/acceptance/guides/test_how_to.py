@@ -109,6 +109,8 @@ SHOWN: dict[str, dict[str, str]] = {
         "tpuflex --stack chat doctor": "None of … checks failed.",
         "tpuflex --stack chat status": "Stack chat: READY",
         "tpuflex --stack chat events": "TIME (UTC) …granted",
+        "tpuflex --stack chat preview --refresh": "In the cloud, all is as the state has it.",
+        "tpuflex --stack chat up --refresh": READY,
         "tpuflex engine": "* …",
     },
     "docs/ci.md": {
