@@ -112,6 +112,9 @@ _DOCTOR = (Command.DOCTOR, *EXAMINED)
 SITUATIONS: Mapping[str, Situation] = {
     "preview of a new stack": Situation((Command.PREVIEW,), ("preview",), Start.NEW, tells=True),
     "preview of a stack that is up": Situation((Command.PREVIEW,), ("preview",), tells=True),
+    "preview --refresh": Situation(
+        (Command.PREVIEW_REFRESH, Command.PREVIEW), ("preview", "--refresh"), tells=True
+    ),
     "up": Situation((Command.UP,), _UNCHECKED, Start.NEW),
     "up with egress: internet": Situation(
         (Command.UP,), _UNCHECKED, Start.NEW, stack=_INTERNET, change=_INTERNET, only=When.NAT

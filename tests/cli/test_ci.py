@@ -24,7 +24,7 @@ from tpuflex.scaffold.workflows import (
 )
 
 ROOT = Path(__file__).parents[2]
-NAMES = ("preview", "deploy", "renew", "sweep")
+NAMES = ("preview", "deploy", "renew", "drift", "sweep")
 ONE, TWO = f"acme/tpuflex@{'a1' * 20}", f"acme/tpuflex@{'b2' * 20}"
 
 
@@ -41,7 +41,7 @@ def written(repository: Path) -> dict[str, str]:
 
 
 def test_the_workflows(type_in: TypeIn, repository: Path) -> None:
-    """`ci init` writes four workflows at the top of the repository, which call those of tpuflex by
+    """`ci init` writes five workflows at the top of the repository, which call those of tpuflex by
     a commit, and says which variables they read."""
     done = type_in("ci", "init", "--source", ONE)
 

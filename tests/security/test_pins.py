@@ -27,6 +27,7 @@ OWN_ENVIRONMENT = {"lowest.lock", "policy-pack.lock"}
 #: What the jobs of a workflow may do beside reading the repository.
 MORE = {
     "deploy.yml": {"actions": "read", "id-token": "write"},
+    "drift.yml": {"id-token": "write"},
     "preview.yml": {"id-token": "write", "pull-requests": "write"},
     "release.yml": {"actions": "read", "id-token": "write"},
     "renew.yml": {"id-token": "write"},

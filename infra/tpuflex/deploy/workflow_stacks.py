@@ -1,5 +1,5 @@
 """The stacks that a repository's workflows act on: those that a change touches, or that a schedule
-renews."""
+renews, or compares with the cloud."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from tpuflex.deploy.base_commit import BaseCommit, StackChange
+from tpuflex.deploy.known_stacks import Open, known_stacks
 from tpuflex.errors import Finding, SettingsError, TpuflexError
 from tpuflex.project import Project
 from tpuflex.scaffold.project_files import NAME
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.opened import OpenedConfig
+from tpuflex.stack.progress import Report, silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +51,19 @@ def changed_stacks(project: Project, base: str, environ: Mapping[str, str]) -> C
 
 
 @dataclass(frozen=True, slots=True)
-class RenewedStacks:
-    """The stacks that a schedule brings up again, by name."""
+class ScheduledStacks:
+    """The stacks that a schedule is about, by name."""
 
     stacks: tuple[str, ...]
 
     def to_json(self) -> dict[str, object]:
-        """The document of ``tpuflex ci stacks --renewing --json``."""
+        """The document of ``tpuflex ci stacks --renewing --json``, and with ``--up``."""
         return {"stacks": list(self.stacks)}
 
 
 def renewed_stacks(
     project: Project, opened: Callable[[str], OpenedConfig], say: Callable[[str], None]
-) -> RenewedStacks:
+) -> ScheduledStacks:
     """The stacks on Google with ``renew_before``.
 
     Args:
@@ -84,4 +86,20 @@ def renewed_stacks(
             continue
         if settings.cloud == "google" and settings.slice.renew_before is not None:
             found.append(stack)
-    return RenewedStacks(tuple(found))
+    return ScheduledStacks(tuple(found))
+
+
+def stacks_up(
+    project: Project, open_named: Open, environ: Mapping[str, str], report: Report = silent
+) -> ScheduledStacks:
+    """The stacks that have a state, which goes with the last of a stack. One whose file is wrong is
+    among them, and so is each where the backend cannot be asked: what is done with it says why.
+
+    Args:
+        project: the project.
+        open_named: opens a stack of it.
+        environ: the caller's environment.
+        report: is told of what is used in place of the default.
+    """
+    known, _ = known_stacks(project, open_named, environ, report)
+    return ScheduledStacks(tuple(each.name for each in known))

@@ -26,6 +26,7 @@ class Command(StrEnum):
     """A task that needs permissions; `up` and `down` begin with a preview."""
 
     PREVIEW = "preview"
+    PREVIEW_REFRESH = "preview --refresh"  #: it reads all that the state has, and `preview` first
     DOCTOR = "doctor"
     UP = "up"
     STATUS = "status"

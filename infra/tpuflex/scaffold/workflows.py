@@ -20,7 +20,7 @@ from tpuflex.scaffold.project_files import require_inside
 
 #: Where GitHub reads workflows from, below the top of a repository.
 FOLDER = ".github/workflows"
-_TEMPLATES = ("preview", "deploy", "renew", "sweep")
+_TEMPLATES = ("preview", "deploy", "renew", "drift", "sweep")
 _SOURCE = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9_.-]+)@([0-9a-f]{40})")
 _BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]*")
 _HEADER = "# Written by `tpuflex ci init`, which updates it, too: change nothing here. "

@@ -118,6 +118,7 @@ SHOWN: dict[str, dict[str, str]] = {
             "written    .github/workflows/tpuflex-preview.yml\n"
             "written    .github/workflows/tpuflex-deploy.yml\n"
             "written    .github/workflows/tpuflex-renew.yml\n"
+            "written    .github/workflows/tpuflex-drift.yml\n"
             "written    .github/workflows/tpuflex-sweep.yml"
         ),
     },

@@ -1,4 +1,4 @@
-"""The steps of the workflows that deploy, renew and sweep, run with bash and in their order.
+"""The steps of the workflows that deploy, renew, compare and sweep, run with bash, in their order.
 
 With the real engine on the embedded cloud; `gh` is a stand-in.
 """
@@ -99,6 +99,19 @@ def test_a_renewal(runner: Runner, facts: dict[str, str]) -> None:
     assert "Deploy what has changed" in refused["said"]
     assert runner.job("renew", {**facts, "matrix.stack": "never-up"}, workflow="renew") == {}
     assert "::notice::never-up is not up" in runner.said[-1]
+
+
+def test_drift(runner: Runner, facts: dict[str, str]) -> None:
+    """A stack that is as planned is no failure; of one that is not, the summary says what."""
+    assert runner.job("drift", facts, workflow="drift") == {}
+    assert runner.summary == ""
+    edited(runner, serving={"env": {"VLLM_CPU_KVCACHE_SPACE": "4"}})
+
+    found = runner.job("drift", facts, workflow="drift")
+
+    assert found["failed"] == "Compare each stack that is up"
+    assert "Not all is as planned: `up` has 1 to replace." in found["said"]
+    assert "In the cloud, all is as the state has it." in runner.summary
 
 
 def test_a_sweep(runner: Runner, facts: dict[str, str]) -> None:

@@ -33,6 +33,7 @@ def test_the_roles_of_the_identities_are_enough(rig: RoleRig) -> None:
         (preview, ("preview",), 0),
         (preview, ("up",), 6),
         (deploy, ("up",), 0),
+        (preview, ("preview", "--refresh", "--exit-code"), 0),
         (preview, ("sweep",), 0),
         (preview, ("down",), 6),
         (deploy, ("down",), 0),
@@ -46,6 +47,7 @@ def test_the_roles_of_the_identities_are_enough(rig: RoleRig) -> None:
     ("situation", "missing"),
     [
         # From the provider, from the gcp plugin (in words that do not name it), from a client.
+        ("preview --refresh", "storage.buckets.getIamPolicy"),
         ("up", "iam.serviceAccounts.actAs"),
         ("up", "resourcemanager.projects.setIamPolicy"),
         ("down", "tpu.nodes.delete"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tpuflex.scaffold.workflows import VARIABLES
 
 if TYPE_CHECKING:
-    from tpuflex.deploy.workflow_stacks import ChangedStacks, RenewedStacks
+    from tpuflex.deploy.workflow_stacks import ChangedStacks, ScheduledStacks
     from tpuflex.scaffold.workflows import WrittenWorkflows
     from tpuflex.terminal.output import Output
 
@@ -27,8 +27,8 @@ def show_changed(output: Output, found: ChangedStacks) -> None:
     )
 
 
-def show_renewed(output: Output, found: RenewedStacks) -> None:
-    """List the stacks that a schedule renews."""
+def show_scheduled(output: Output, found: ScheduledStacks) -> None:
+    """List the stacks that a schedule is about."""
     output.document(found.to_json())
     for stack in found.stacks:
         output.result(stack)

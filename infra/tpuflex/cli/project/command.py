@@ -240,9 +240,10 @@ def ci_init(invocation: Invocation, source: str, branch: str) -> None:
 
     Each is a few lines that call a workflow of tpuflex by its commit: tpuflex-preview.yml comments
     on every pull request, tpuflex-deploy.yml runs the plan that was approved, tpuflex-renew.yml
-    starts the next run of stacks with renew_before, tpuflex-sweep.yml looks for what no state
-    knows. Run it again for another version: it changes its own files only, and none that somebody
-    has edited. docs/ci.md says what to set up on GitHub and on Google Cloud.
+    starts the next run of stacks with renew_before, tpuflex-drift.yml compares the stacks that are
+    up with the cloud, tpuflex-sweep.yml looks for what no state knows. Run it again for another
+    version: it changes its own files only, and none that somebody has edited. docs/ci.md says what
+    to set up on GitHub and on Google Cloud.
     """
     from tpuflex.cli.project.ci import show_workflows
     from tpuflex.scaffold.workflows import write_workflows
@@ -257,6 +258,7 @@ def ci_init(invocation: Invocation, source: str, branch: str) -> None:
     examples=(
         "tpuflex ci stacks --base origin/main --json",
         "tpuflex ci stacks --renewing --json",
+        "tpuflex ci stacks --up --json",
     ),
 )
 @click.option(
@@ -267,22 +269,31 @@ def ci_init(invocation: Invocation, source: str, branch: str) -> None:
     is_flag=True,
     help="Those on Google with renew_before, which a schedule has to bring up again.",
 )
+@click.option(
+    "--up",
+    "brought_up",
+    is_flag=True,
+    help="Those that have a state, which a schedule compares with the cloud.",
+)
 @as_json
 @pass_invocation
-def ci_stacks(invocation: Invocation, base: str | None, renewing: bool) -> None:
-    """List the stacks that a change touches, or that a schedule renews.
+def ci_stacks(invocation: Invocation, base: str | None, renewing: bool, brought_up: bool) -> None:
+    """List the stacks that a change touches, or that a schedule renews or compares with the cloud.
 
     A stack is touched by a change of its file; every stack is by one of Pulumi.yaml or
     catalog.yaml. A renamed stack is two: one that is left behind, and a new one.
     """
-    from tpuflex.cli.project.ci import show_changed, show_renewed
-    from tpuflex.deploy.workflow_stacks import changed_stacks, renewed_stacks
+    from tpuflex.cli.project.ci import show_changed, show_scheduled
+    from tpuflex.deploy.workflow_stacks import changed_stacks, renewed_stacks, stacks_up
 
-    if renewing == (base is not None):
-        raise click.UsageError("Write --base or --renewing.")
-    project, output = invocation.project, invocation.output
-    if base is None:
+    if [base is not None, renewing, brought_up].count(True) != 1:
+        raise click.UsageError("Write one of --base, --renewing and --up.")
+    project, output, environ = invocation.project, invocation.output, invocation.environ
+    if base is not None:
+        show_changed(output, changed_stacks(project, base, environ))
+    elif renewing:
         found = renewed_stacks(project, invocation.opened_config, output.progress)
-        show_renewed(output, found)
+        show_scheduled(output, found)
     else:
-        show_changed(output, changed_stacks(project, base, invocation.environ))
+        found = stacks_up(project, invocation.open_named, environ, invocation.report)
+        show_scheduled(output, found)
