@@ -23,6 +23,7 @@
 #                      Google's own variables for reaching another server
 #   TPUFLEX_REPORTS    how often a minute guest attributes may be asked for, instead of 10
 #   TPUFLEX_SLEEP      a command to run instead of `sleep`; tests pass time with it
+#   TPUFLEX_RESTART    set by the watch where somebody has asked for a restart
 set -Eeuo pipefail
 umask 077
 

@@ -21,12 +21,15 @@ fetch_secrets() {
 }
 
 # fetch_secret ROLE VERSION: a permission that was just given takes minutes to take effect, and
-# the value may still be on its way, so refusals are asked about again until the deadline.
+# the value may still be on its way, so refusals are asked about again until the deadline. A restart
+# reads what is known again, since a secret that was deleted and made again has the same versions; it
+# goes on with what is known where it cannot.
 fetch_secret() {
-    local role=$1 version=$2 delay=1 status problem limit
+    local role=$1 version=$2 delay=1 is_known='' status problem limit
     local known="$MEMORY_DIR/$role.version" answer="$MEMORY_DIR/$role.answer"
     if [[ -s $SECRETS_DIR/$role && -e $known && $(<"$known") == "$version" ]]; then
-        return 0
+        is_known=yes
+        [[ -n ${TPUFLEX_RESTART:-} ]] || return 0
     fi
     limit=$(setting timeouts.secret_s)
     wait_begin
@@ -34,6 +37,11 @@ fetch_secret() {
         status=000
         if authorize; then
             status=$(http_get "$SECRETMANAGER/$version:access" "$answer" --header "@$AUTHORIZATION")
+        fi
+        if [[ $status != 200 && -n $is_known ]]; then
+            rm -f "$answer"
+            detail "the secret $role cannot be read again (HTTP $status): the server keeps the value that it had"
+            return 0
         fi
         case $status in
         200)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Startup of a serving host, part 88: what is looked after once the host is READY, by a process that
-# outlives this script (watch.py): the drain, the end of the run, and a server that has stopped making
-# tokens. It reports in the guest attribute `tpuflex/serving`, a JSON object: phase (serving, draining,
+# outlives this script (watch.py): the drain, the end of the run, a server that has stopped making
+# tokens, and a restart, for which it runs this script again. It reports in the guest attribute `tpuflex/serving`, a JSON object: phase (serving, draining,
 # degraded, failed), since, at, running, waiting, drained, reason, drains_at, ends_at, restarts,
 # restarted_at, restarted_why, cut_off.
 set -Eeuo pipefail
@@ -12,6 +12,7 @@ export RUN_BEGAN="${TPUFLEX_ROOT:-}/var/lib/tpuflex/run-began"
 # at most, as far as is known (docs/adr/0037).
 export BOOT_ALLOWANCE=180
 export DRAIN_KEY=instance/attributes/tpuflex-drain
+export RESTART_KEY=instance/attributes/tpuflex-restart
 
 # begin_run: note when the run began, once; what an earlier boot has reported is not true any more.
 begin_run() {
@@ -27,6 +28,8 @@ begin_run() {
         mv -f "$RUN_BEGAN.new" "$RUN_BEGAN"
     fi
     cp "$RUN_BEGAN" "$STATE_DIR/run.began"
+    # What was asked for until now, this boot does.
+    metadata "$RESTART_KEY" "$STATE_DIR/restart.known" || : >"$STATE_DIR/restart.known"
 }
 
 # cloud_time: seconds since the epoch by the metadata server's clock, by which the run ends; by this

@@ -1,5 +1,6 @@
-"""Watch over a host that serves: close it when it is drained, start a frozen server once more, and
-say where it stands in the guest attribute ``tpuflex/serving`` (docs/serving.md).
+"""Watch over a host that serves: close it when it is drained, start a frozen server once more, boot
+again when somebody asks for a restart, and say where it stands in the guest attribute
+``tpuflex/serving`` (docs/serving.md).
 
 Run by the startup script once the host is READY: ``watch.py STATE BOOT-LOG METADATA LOGGING SERVER
 CERTIFICATE REPORTS``, with ``routes.py``, ``boot_log.py`` and ``watch_*.py`` beside it. It outlives
@@ -11,12 +12,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from watch_host import Clock, Docker, Metadata, environment
+from watch_host import Asked, Clock, Docker, Metadata, environment
 from watch_log import Log
 from watch_rules import begin, begin_anew, has_to_complete, is_due, report, step
 from watch_server import ModelServer
@@ -27,6 +29,7 @@ from watch_state import (
     FAILED,
     OPEN,
     PACE,
+    RERUN,
     RESTART,
     SERVING,
     STOP,
@@ -50,6 +53,7 @@ class Watch:
         docker: its container.
         log: where events are written.
         closed: while this file is there, the guard admits nothing.
+        known: the key ``tpuflex-restart`` as the boot has found it, which asks for nothing more.
         limits: what is known from the start.
         anew: whether a watch of this boot has died before.
     """
@@ -60,20 +64,21 @@ class Watch:
     docker: Docker
     log: Log
     closed: Path
+    known: str
     limits: Limits
     anew: bool = False
 
     def run(self) -> None:
-        """Watch until killed."""
+        """Watch until somebody asks for a restart, and nothing is in flight any more."""
         state = (begin_anew if self.anew else begin)(self.clock.now())
         told = None
         # A watch that ended in a drain has left it closed: the first look says what holds.
         admit: tuple[str, ...] = (OPEN,)
-        drain = self.metadata.drain()
+        asked = self.metadata.asked_for()
         container = Container("running")
         while True:
             container = self.docker.container() or container
-            look = self._look(state, drain, container)
+            look = self._look(state, asked, container)
             after, actions = step(state, look, self.limits)
             self._admit((*admit, *actions))
             admit = ()
@@ -85,17 +90,22 @@ class Watch:
                 told = (state, now)
             self._run_docker(actions)
             self._write_down(before, state)
-            drain = self._wait(drain, PACE[state.phase])
+            if RERUN in actions:
+                return
+            asked = self._wait(asked, PACE[state.phase])
 
-    def _look(self, state: State, drain: str, container: Container) -> Look:
+    def _look(self, state: State, asked: Asked, container: Container) -> Look:
         """What there is to see. A failed server is left alone."""
         runs = container.status == "running" and state.phase != FAILED
         server = self.server.look() if runs else None
         completed = None
-        if server is not None and not drain and has_to_complete(state, self.clock.now()):
+        restart = asked.restart if asked.restart != self.known else ""
+        may_ask = server is not None and not asked.drain and not restart
+        if may_ask and has_to_complete(state, self.clock.now()):
             completed = self.server.completes()
         ahead = self.metadata.ahead
-        return Look(self.clock.now(), drain, container, server, completed, ahead)
+        now = self.clock.now()
+        return Look(now, asked.drain, container, server, completed, ahead, restart)
 
     def _admit(self, actions: Sequence[str]) -> None:
         if CLOSE in actions:
@@ -127,12 +137,12 @@ class Watch:
             said = f"{after.phase}{', drained' if after.drained else ''}: {after.reason}"
             self.log.write(said.removesuffix(": "), _SEVERITY[after.phase])
 
-    def _wait(self, drain: str, seconds: float) -> str:
-        """The drain's key, at the latest after so many seconds; at once when it has changed."""
+    def _wait(self, asked: Asked, seconds: float) -> Asked:
+        """The keys, at the latest after so many seconds; at once when one has changed."""
         until = self.clock.now() + seconds
-        found = self.metadata.drain(seconds)
+        found = self.metadata.asked_for(seconds)
         left = until - self.clock.now()
-        if found == drain and left > 0:
+        if found == asked and left > 0:
             self.clock.pause(left)
         return found
 
@@ -157,6 +167,24 @@ def limits_of(fields: dict[str, str], began: float | None) -> Limits:
         start_s=float(fields["timeouts.ready_s"]),
         drains_at=None if ends is None else ends - margin,
         ends_at=ends,
+    )
+
+
+def boot_again(directory: Path, metadata: Metadata, clock: Clock) -> None:
+    """Run the startup script, as a boot of the machine would: it keeps what is right on the disk,
+    reads the secrets again, and says how far it is. It begins a watch of its own."""
+    while not (text := metadata.startup_script()):
+        clock.pause(5)
+    script = directory / "startup-script.again"
+    script.write_text(text, encoding="utf-8")
+    subprocess.run(
+        ["bash", str(script)],
+        env={**os.environ, "TPUFLEX_RESTART": "1"},
+        stdin=subprocess.DEVNULL,
+        # It writes its own log.
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
     )
 
 
@@ -188,9 +216,13 @@ def main() -> int:
         docker=docker,
         log=Log(directory, Path(log), logging_url, metadata.token, docker.log),
         closed=directory / "guard" / "closed",
+        known=(directory / "restart.known").read_text(encoding="utf-8").strip(),
         limits=limits_of(fields, float(began) if began else None),
         anew=anew,
     ).run()
+    lock.close()
+    boot_again(directory, metadata, clock)
+    # Whether the boot has gone well is in its report: as a service, this one has not failed.
     return 0
 
 

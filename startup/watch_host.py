@@ -19,7 +19,8 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from watch_state import Container
 
-ATTRIBUTES, DRAIN_KEY = "instance/attributes/", "tpuflex-drain"
+ATTRIBUTES = "instance/attributes/"
+DRAIN_KEY, RESTART_KEY, SCRIPT_KEY = "tpuflex-drain", "tpuflex-restart", "startup-script"
 SERVING_KEY = "instance/guest-attributes/tpuflex/serving"
 TOKEN_KEY = "instance/service-accounts/default/token"  # noqa: S105 - a path
 #: Bounds on what is waited for: an answer of Google, docker.
@@ -104,6 +105,13 @@ def ahead_by(date: str, now: float, before: float) -> float:
     return found if abs(found - before) > _RESOLUTION_S else before
 
 
+class Asked(NamedTuple):
+    """What is asked of the host by keys of its metadata; each is empty without its key."""
+
+    drain: str = ""
+    restart: str = ""
+
+
 class Metadata:
     """The metadata server, below its ``computeMetadata/v1``.
 
@@ -123,11 +131,11 @@ class Metadata:
     def __init__(self, url: str, asked: Path, per_minute: int, now: Callable[[], float]) -> None:
         self._url, self._asked, self._per_minute = url, asked, per_minute
         self._now = now
-        self._drain, self._etag = "", ""
+        self._asked_for, self._etag = Asked(), ""
         self.ahead = 0.0
 
-    def drain(self, seconds: float = 0) -> str:
-        """The key ``tpuflex-drain``, empty without it; what it was where nobody answers.
+    def asked_for(self, seconds: float = 0) -> Asked:
+        """The keys ``tpuflex-drain`` and ``tpuflex-restart``; what they were where nobody answers.
 
         Args:
             seconds: how long to wait for a change; less than a whole one is not waited. All keys
@@ -140,11 +148,11 @@ class Metadata:
         answer = ask(f"{self._url}/{ATTRIBUTES}?{query}", self._HEADERS, seconds=seconds + GOOGLE_S)
         self.ahead = ahead_by(answer.date, self._now(), self.ahead)
         if answer.status == 200:
-            self._drain, self._etag = _drain_key(answer.text, self._drain), answer.etag
+            self._asked_for, self._etag = read_keys(answer.text, self._asked_for), answer.etag
         else:
             # Whoever refuses to wait, or does not come back from it, is asked without next time.
             self._etag = ""
-        return self._drain
+        return self._asked_for
 
     def tell(self, document: object) -> bool:
         """Write ``tpuflex/serving``; whether it was taken. False, and nothing is asked, where this
@@ -163,6 +171,11 @@ class Metadata:
         url = f"{self._url}/{SERVING_KEY}"
         return ask(url, self._HEADERS, content, method="PUT", seconds=5).status == 200
 
+    def startup_script(self) -> str:
+        """What a boot of the machine would run; empty where nobody answers."""
+        answer = ask(f"{self._url}/{ATTRIBUTES}{SCRIPT_KEY}", self._HEADERS)
+        return answer.text if answer.status == 200 else ""
+
     def token(self) -> str:
         """An access token of the host's service account; empty without one."""
         answer = ask(f"{self._url}/{TOKEN_KEY}", self._HEADERS)
@@ -172,14 +185,16 @@ class Metadata:
             return ""
 
 
-def _drain_key(text: str, before: str) -> str:
-    """The key in ``text``, all attributes of the machine; ``before`` where it is none of that. One
+def read_keys(text: str, before: Asked) -> Asked:
+    """The keys in ``text``, all attributes of the machine; ``before`` where it is none of that. One
     of blanks is a key, too."""
     try:
-        found = json.loads(text).get(DRAIN_KEY, "")
+        attributes = json.loads(text)
+        found = [attributes.get(key, "") for key in (DRAIN_KEY, RESTART_KEY)]
+        drain, restart = (key.strip() or key for key in found)
     except (ValueError, AttributeError):
         return before
-    return found.strip() or found if isinstance(found, str) else before
+    return Asked(drain, restart)
 
 
 class Docker:

@@ -28,6 +28,7 @@ from watch_state import (
     LOOKS_S,
     OPEN,
     REPORT_S,
+    RERUN,
     RESTART,
     SERVING,
     SILENT_LOOKS,
@@ -66,7 +67,7 @@ def has_to_complete(state: State, at: float) -> bool:
 def step(before: State, look: Look, limits: Limits) -> tuple[State, tuple[str, ...]]:
     """Where the host stands after ``look``, and what to do, in this order."""
     if before.phase == FAILED:
-        return before, ()
+        return before, (RERUN,) if look.restart and not look.drain else ()
     died = _has_died(before, look)
     seen = _observed(before, look, died=died)
     if why := _why_draining(seen, look, limits):
@@ -112,6 +113,7 @@ def _observed(before: State, look: Look, *, died: bool) -> State:
         answers=same or look.server is not None,
         was_idle=idle,
         asked_at=min(before.asked_at, look.at) if look.drain else math.inf,
+        restart_asked_at=min(before.restart_asked_at, look.at) if look.restart else math.inf,
     )
     if died:
         after = _counted(after, look.at, f"it died with status {look.container.exit_code}")
@@ -146,15 +148,25 @@ def _has_stepped(before: Server, now: Server | None) -> bool:
 
 def _why_draining(seen: State, look: Look, limits: Limits) -> str:
     """Why nothing may be admitted; empty if it may."""
-    drains, ends = limits.drains_at, limits.ends_at
+    ends = limits.ends_at
     if look.drain:
         said, why = _said(seen, look), "the slice is to be deleted"
         if ends is not None and ends - look.ahead <= _granted(seen, look, limits):
             return f"{why}, and its run ends at {rfc3339(ends)}"
         return why if said is None else f"{why}, which is waited for until {rfc3339(said)}"
-    if drains is not None and ends is not None and look.at + look.ahead >= drains:
+    if ends is not None and _run_ends(look, limits):
         return f"the run ends at {rfc3339(ends)}"
-    return ""
+    return "the server is started again, as somebody has asked" if look.restart else ""
+
+
+def _run_ends(look: Look, limits: Limits) -> bool:
+    """Whether the end of the run is near enough to drain."""
+    return limits.drains_at is not None and look.at + look.ahead >= limits.drains_at
+
+
+def _restarts(look: Look, limits: Limits) -> bool:
+    """Whether the host drains in order to start its server again. What ends for good does not."""
+    return bool(look.restart) and not look.drain and not _run_ends(look, limits)
 
 
 def _draining(
@@ -171,6 +183,8 @@ def _draining(
     gone = died or look.container.status != "running"
     idle = look.server is not None and look.server.is_idle and before.was_idle
     drained = seen.drained or gone or (idle and before.phase == DRAINING)
+    # Nor of one that still loads.
+    drained = drained or (_restarts(look, limits) and not seen.answers)
     until = _until(seen, look, limits)
     stopped = seen.stopped
     if not drained and not stopped:
@@ -179,11 +193,14 @@ def _draining(
         elif look.at >= until:
             count = max(seen.server.in_flight, seen.server.running + seen.server.waiting)
             seen = replace(seen, cut_off=count)
-            stopped = f"{count} requests had not ended by then and were cut off"
+            ended = f"{count} requests had not ended by then and were cut off"
+            stopped = ended if count else "the server was stopped"
         if stopped:
             # That end is no death.
             seen, actions = replace(seen, container=None), (*actions, STOP)
     reason = f"{why}; {stopped}" if stopped else why
+    if drained and _restarts(look, limits):
+        actions = (*actions, STOP, RERUN)
     return replace(seen, drained=drained, stopped=stopped, reason=reason), actions
 
 
@@ -195,7 +212,9 @@ def _until(seen: State, look: Look, limits: Limits) -> float:
 
 
 def _granted(seen: State, look: Look, limits: Limits) -> float:
-    """Until when, by the host's clock, the key lets requests end; infinity without it."""
+    """Until when, by the host's clock, the key lets requests end; infinity without one."""
+    if _restarts(look, limits):
+        return seen.restart_asked_at + restart_drain_s(look.restart, limits)
     said = _said(seen, look)
     return seen.asked_at + limits.drain_s if said is None else said + _fast_by(look)
 
@@ -336,6 +355,12 @@ def is_due(last: tuple[State, float] | None, state: State, at: float) -> bool:
     if any(getattr(said, name) != getattr(state, name) for name in told):
         return True
     return at - when >= (DRAINING_REPORT_S if state.phase == DRAINING else REPORT_S)
+
+
+def restart_drain_s(key: str, limits: Limits) -> float:
+    """How long a restart lets requests end: the number behind the last blank of its key."""
+    word = key.rpartition(" ")[2]
+    return float(word) if word.isascii() and word.isdecimal() else limits.drain_s
 
 
 def deadline(text: str) -> float | None:

@@ -9,8 +9,9 @@ import math
 from dataclasses import dataclass
 
 SERVING, DRAINING, DEGRADED, FAILED = "serving", "draining", "degraded", "failed"
-#: Things to do: admit nothing; admit again; docker's restart and stop of the container.
-CLOSE, OPEN, RESTART, STOP = "close", "open", "restart", "stop"
+#: Things to do: admit nothing; admit again; docker's restart and stop of the container; run the
+#: startup script again, which ends the watch.
+CLOSE, OPEN, RESTART, STOP, RERUN = "close", "open", "restart", "stop", "rerun"
 
 #: Without a token, or without an answer, for so many seconds a server is frozen.
 FROZEN_S = 60.0
@@ -97,6 +98,8 @@ class Look:
         completed: whether it has answered a completion, asked at this look; None where it was not
             asked.
         ahead: seconds by which the cloud's clock, by which a run ends, is ahead of the host's.
+        restart: the metadata key ``tpuflex-restart``; empty without it, and where the boot has
+            found the same one.
     """
 
     at: float
@@ -105,6 +108,7 @@ class Look:
     server: Server | None = None
     completed: bool | None = None
     ahead: float = 0.0
+    restart: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,7 @@ class State:
         answers: whether it has answered a look since it was started last: ``server`` is of the
             process that runs, which does not load any more.
         asked_at: when the key that asks for a drain was first seen; infinity without it.
+        restart_asked_at: the same of the key that asks for a restart.
     """
 
     phase: str
@@ -159,3 +164,4 @@ class State:
     proven: bool = True
     answers: bool = True
     asked_at: float = math.inf
+    restart_asked_at: float = math.inf

@@ -134,9 +134,10 @@ def ssh(node: str) -> GcloudCommand:
     )
 
 
-def on_host(node: str, command: str) -> GcloudCommand:
-    """Run a command on the first host of ``node``."""
-    return GcloudCommand((*ssh(node).words, "--command", command))
+def on_host(node: str, command: str, *, terminal: bool = False) -> GcloudCommand:
+    """Run a command on the first host of ``node``, on a terminal of its own where asked for."""
+    options = ("--", "-t") if terminal else ()
+    return GcloudCommand((*ssh(node).words, "--command", command, *options))
 
 
 def tunnel(node: str, *, local_port: int, address: str, port: int) -> GcloudCommand:

@@ -22,7 +22,12 @@ from tpuflex.errors import AccessError
 from tpuflex.google.timing import Timing
 from tpuflex.naming import VLLM_ENDPOINT
 from tpuflex.project import project_root, require_own_project
-from tpuflex.provider.configuration import DRAIN_VARIABLE, Configuration, endpoints
+from tpuflex.provider.configuration import (
+    DRAIN_VARIABLE,
+    NEW_HOST_VARIABLE,
+    Configuration,
+    endpoints,
+)
 from tpuflex.provider.servicer import Servicer
 
 if TYPE_CHECKING:
@@ -58,6 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         timing,
         {VLLM_ENDPOINT: _construct},
         drains=os.environ.get(DRAIN_VARIABLE) != "0",
+        new_host=os.environ.get(NEW_HOST_VARIABLE) == "1",
         environ=os.environ,
     )
     plugin = start(servicer, threads=_THREADS)

@@ -351,6 +351,29 @@ def test_ctrl_c_is_the_end_of_a_tunnel() -> None:
     assert ended.value.code == 130
 
 
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("sudo", "docker", "ps"), "sudo docker ps"),
+        (("echo", "two words", "$HOME"), "echo 'two words' '$HOME'"),
+        (("docker ps | head -1",), "docker ps | head -1"),
+    ],
+)
+def test_ssh_runs_a_command(
+    tmp_path: Path,
+    invocation: Invocation,
+    google: Stack,
+    capfd: Captured,
+    words: tuple[str, ...],
+    line: str,
+) -> None:
+    """Words reach the program as they are, a single one the host's shell; no terminal is asked for
+    where there is none here; the exit code is passed on."""
+    cloud = Connection(google, stand_in(tmp_path, ALPHA))
+    assert ssh(cloud, invocation.report, words=words) == 5
+    assert f"{SSH} --command {line}\n" in capfd.readouterr().out
+
+
 #: A tunnel that holds for one connection.
 LISTENS = """
 import os, socket

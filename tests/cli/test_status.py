@@ -359,7 +359,7 @@ def test_status_reads_the_state_where_the_cloud_refuses(monkeypatch: pytest.Monk
         read_status(cloud)
 
 
-def test_a_run_that_ended_elsewhere_needs_no_rerun() -> None:
+def test_a_run_that_ended_elsewhere_needs_no_option() -> None:
     """A run is over and the region has moved: both lines say that `up` starts a new run there."""
     stack = StackPart()
     over = status(
@@ -368,8 +368,8 @@ def test_a_run_that_ended_elsewhere_needs_no_rerun() -> None:
     there = stack.settings.slice.zones
 
     assert zone_text(over, there).endswith(f"`tpuflex up` starts a new run in {there[0]}")
-    assert "rerun" not in str(advice_text(over, cast("Stack", stack)))
-    assert "rerun" in str(advice_text(replace(over, zone=there[0]), cast("Stack", stack)))
+    assert "--new-host" not in str(advice_text(over, cast("Stack", stack)))
+    assert "--new-host" in str(advice_text(replace(over, zone=there[0]), cast("Stack", stack)))
     assert "replaces the slice" in zone_text(status(zone="europe-west4-a"), there)
     assert zone_text(replace(over, zone=there[0]), there) == ""
 

@@ -44,9 +44,7 @@ FOREIGN_RULE = (
 KEPT = "The request is kept: run `tpuflex up` again to go on waiting, or `tpuflex down`."
 AGAIN_UP = "Run `tpuflex up` again once that is fixed."
 AGAIN_DOWN = "Run `tpuflex down` again once that is fixed."
-NEW_RUN = (
-    "For a new run: change tpuflex:slice.rerun and run `tpuflex up`; `tpuflex down` cleans up."
-)
+NEW_RUN = "For a new run: `tpuflex up --new-host`; `tpuflex down` cleans up."
 KEYS = "These are keys of tpuflex:slice in the stack file."
 GO_ON_DOWN = "Run `tpuflex down` again: it goes on where this one stopped."
 End = tuple[type[TpuflexError], int, str]

@@ -325,7 +325,7 @@ class TestStatus:
             found = slice_status(settings, NAMES, tpu, now=soon)
 
             assert found.lifecycle is where
-            assert "rerun" in str(found.advice) or where is Lifecycle.LOST
+            assert "--new-host" in str(found.advice) or where is Lifecycle.LOST
 
     def test_unknown_state_is_shown_as_google_spells_it(self, settings: StackSettings) -> None:
         """A later API's word reaches people unchanged."""
@@ -365,4 +365,4 @@ class TestStatus:
         with pytest.raises(NotFoundError) as caught:
             look(deleting, Tpu([]))
 
-        assert "change tpuflex:slice.rerun first" in str(caught.value.hint)
+        assert "After a run that ended: tpuflex up --new-host" in str(caught.value.hint)

@@ -344,3 +344,25 @@ def test_protected_and_active_is_not_deleted() -> None:
     call, script, _ = scripted(answers)
     delete_resource(call, NAME, protected, state(), timeout=0)
     assert script.count("DELETE") == 1
+
+
+@pytest.mark.parametrize(
+    ("lifecycle", "replaces"),
+    [("active", True), ("ended", True), ("waiting", False), ("provisioning", False)],
+)
+def test_a_new_host_replaces_what_runs_or_has_run(lifecycle: str, replaces: bool) -> None:
+    """Asked for by the command line alone, so that the next `up` keeps it; a request that waits has
+    no host. It is said which one goes, and `replace: delete_first` holds."""
+    first = inputs(replace="delete_first")
+    found = resource_diff(first, first, state(lifecycle), END - 14400, new_host=True)
+    assert (found.diff.replaces, found.diff.delete_before_replace) == (replaces, True)
+    said = DiffNote(f"another slice takes the place of {NAME}")
+    assert (said in found.notes) is replaces
+    assert not resource_diff(first, first, state(), END - 14400).diff.replaces
+
+
+def test_a_new_host_is_refused_where_the_old_one_is_protected() -> None:
+    """As any other replacement of a slice that serves."""
+    guarded = inputs(deletionProtection=True)
+    with pytest.raises(ConflictError, match="deletion_protection is on"):
+        resource_diff(guarded, guarded, state(), END - 14400, new_host=True)

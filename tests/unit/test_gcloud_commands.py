@@ -25,6 +25,7 @@ MADE = (
     gcloud_commands.show_project(),
     gcloud_commands.install("alpha"),
     gcloud_commands.ssh(NODE),
+    gcloud_commands.on_host(NODE, "sudo docker ps", terminal=True),
     gcloud_commands.tunnel(NODE, local_port=9000, address="10.0.0.2", port=8000),
     gcloud_commands.held_tunnel(NODE, local_port=9000, address="10.0.0.2", port=8000),
     gcloud_commands.log_in_gcloud(),

@@ -15,7 +15,7 @@ import pytest
 import watch_host
 import watch_server
 from watch import Watch
-from watch_host import Answer, Metadata
+from watch_host import Answer, Asked, Metadata
 from watch_log import Log
 from watch_rules import deadline
 from watch_server import ModelServer, read_server
@@ -45,8 +45,8 @@ class _Host:
         if self.at > 1020:
             raise _EndError
 
-    def drain(self, _seconds: float = 0) -> str:
-        return self.key
+    def asked_for(self, _seconds: float = 0) -> Asked:
+        return Asked(self.key)
 
     def tell(self, document: dict[str, Any]) -> bool:
         self.told.append((document["phase"], self.closed()))
@@ -73,16 +73,17 @@ def test_a_watch_that_starts_again_opens_what_need_not_be_closed(
     closed.touch()
     host: Any = _Host(key, closed.exists)
     with pytest.raises(_EndError):
-        Watch(host, host, host, host, host, closed, Limits(600, 1800)).run()
+        Watch(host, host, host, host, host, closed, "", Limits(600, 1800)).run()
     assert set(host.told) == {told}
 
 
 def test_a_drain_waits_for_no_completion(tmp_path: Path) -> None:
     """A watch that began anew asks for one, which may take two minutes behind a long queue; who has
     set the key waits for its answer, and not for that."""
-    host: Any = _Host(_KEY, (tmp_path / "closed").exists)
+    closed = tmp_path / "closed"
+    host: Any = _Host(_KEY, closed.exists)
     with pytest.raises(_EndError):
-        Watch(host, host, host, host, host, tmp_path / "closed", Limits(600, 1800), anew=True).run()
+        Watch(host, host, host, host, host, closed, "", Limits(600, 1800), anew=True).run()
     assert {phase for phase, _ in host.told} == {"draining"}
 
 
@@ -125,8 +126,8 @@ def test_a_key_holds_until_the_attributes_are_without_it(
     answers = [Answer(200, json.dumps({"tpuflex-drain": _KEY})), Answer(status, text)]
     monkeypatch.setattr(watch_host, "ask", lambda *_args, **_more: answers.pop(0))
     metadata = Metadata("http://127.0.0.1:9", tmp_path / "asked", 10, time.time)
-    assert metadata.drain() == _KEY
-    assert metadata.drain() == seen
+    assert metadata.asked_for() == Asked(_KEY)
+    assert metadata.asked_for() == Asked(seen)
 
 
 def test_less_than_a_second_is_not_waited_for_a_change(
@@ -143,7 +144,7 @@ def test_less_than_a_second_is_not_waited_for_a_change(
     monkeypatch.setattr(watch_host, "ask", answer)
     metadata = Metadata("http://127.0.0.1:9", tmp_path / "asked", 10, time.time)
     for _ in range(2):
-        metadata.drain(0.5)
+        metadata.asked_for(0.5)
     assert not any("wait_for_change" in url for url in asked)
 
 
@@ -161,7 +162,7 @@ def test_who_refuses_to_wait_is_asked_without(
 
     monkeypatch.setattr(watch_host, "ask", answer)
     metadata = Metadata("http://127.0.0.1:9", tmp_path / "asked", 10, time.time)
-    assert [metadata.drain(5) for _ in range(4)] == [_KEY] * 4
+    assert [metadata.asked_for(5) for _ in range(4)] == [Asked(_KEY)] * 4
     assert ["wait_for_change=true&last_etag=e1&timeout_sec=5" in url for url in asked] == [
         *(False, True, False, True)
     ]

@@ -88,7 +88,10 @@ COMMANDS = {
         "endpoint.command",
         "Show what has happened to the endpoint: slices, hosts, servers, changes.",
     ),
-    "ssh": ("endpoint.command", "Open a shell on the stack's host, through IAP."),
+    "ssh": (
+        "endpoint.command",
+        "Open a shell on the stack's host, through IAP, or run COMMAND there.",
+    ),
     "tunnel": (
         "endpoint.command",
         "Forward the endpoint's port to this machine, through IAP.",
@@ -97,6 +100,14 @@ COMMANDS = {
     "client": (
         "endpoint.command",
         "Show how programs call the endpoint, or run a command with what it needs.",
+    ),
+    "restart": (
+        "endpoint.command",
+        "Start the server again, on the same host, and wait until it has served a completion.",
+    ),
+    "reboot": (
+        "endpoint.command",
+        "Boot the host's machine again, and wait until it has served a completion.",
     ),
     "down": ("down.command", "Destroy everything of the stack and prove that nothing is left."),
     "recover": ("recover.command", "Repair the stack's state after a run was killed."),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tpuflex.deploy.leftovers import sweep
     from tpuflex.deploy.library import library_down, library_status, library_up
     from tpuflex.deploy.many_teardowns import down_many
+    from tpuflex.deploy.restarts import Restart, reboot, restart
     from tpuflex.deploy.secrets import ensure_secrets, list_secrets, put_secret
     from tpuflex.deploy.stack_preview import Preview, preview
     from tpuflex.deploy.stack_up import UpResult, up
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "Approval": "approval",
     "Preview": "stack_preview",
+    "Restart": "restarts",
     "UpResult": "stack_up",
     "down": "teardown",
     "down_many": "many_teardowns",
@@ -34,7 +36,9 @@ _MODULES = {
     "list_secrets": "secrets",
     "preview": "stack_preview",
     "put_secret": "secrets",
+    "reboot": "restarts",
     "recover": "state_recovery",
+    "restart": "restarts",
     "sweep": "leftovers",
     "up": "stack_up",
 }
@@ -42,6 +46,7 @@ _MODULES = {
 __all__ = [
     "Approval",
     "Preview",
+    "Restart",
     "UpResult",
     "down",
     "down_many",
@@ -52,7 +57,9 @@ __all__ = [
     "list_secrets",
     "preview",
     "put_secret",
+    "reboot",
     "recover",
+    "restart",
     "sweep",
     "up",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from tpuflex import gcloud_commands
@@ -52,9 +53,16 @@ _EMBEDDED_POLL_SECONDS = 0.25
 _ATTEMPTS, _PAUSE = 3, 30.0
 
 
-def wait_ready(cloud: Connection, report: Report = silent) -> tuple[SliceStatus, Health | None]:
+def wait_ready(
+    cloud: Connection, report: Report = silent, *, before: HostReport | None = None
+) -> tuple[SliceStatus, Health | None]:
     """Wait until the host has served a completion, telling its phases. One that had before is asked
     for another one: what came of it is the second value.
+
+    Args:
+        cloud: the stack's cloud.
+        report: receives the phases.
+        before: what the host said before it was made to boot again: of that boot nothing counts.
 
     Raises:
         NotFoundError, ConflictError: of one that was READY, the API key was deleted.
@@ -66,17 +74,19 @@ def wait_ready(cloud: Connection, report: Report = silent) -> tuple[SliceStatus,
         AccessError, ApiError: whether it serves cannot be read.
     """
     status = _running(cloud)
-    if status.host is not None and status.host.serves_at(cloud.now().timestamp()):
+    serves = status.host is not None and status.host.serves_at(cloud.now().timestamp())
+    if before is None and serves:
         return status, _answers(cloud, status, report)
     timeouts = cloud.stack.settings.slice.timeouts
-    quick = cloud.stack.embedded and not cloud.stack.rehearsed
     log = host_log(cloud, status)
     report(BootBegan())
     try:
 
         def observe() -> HostReport | None:
             report(BootGoesOn())
-            return observe_host(status.node, cloud.tpu)
+            found = observe_host(status.node, cloud.tpu)
+            is_old = before is not None and found is not None and found.began == before.began
+            return None if is_old else found
 
         wait = BootWait(
             observe,
@@ -84,14 +94,16 @@ def wait_ready(cloud: Connection, report: Report = silent) -> tuple[SliceStatus,
             deadlines=BootDeadlines(
                 first_report=timeouts.first_report.total_seconds(),
                 ready=timeouts.ready.total_seconds(),
-                poll=_EMBEDDED_POLL_SECONDS if quick else _POLL_SECONDS,
+                poll=poll_seconds(cloud),
             ),
             now=cloud.timing.monotonic,
             sleep=cloud.sleep,
             changed=lambda said: report(BootReported(said)),
             refused=lambda why: report(BootUnread(why)),
             log=log,
-            serves=FreshlyServing(
+            serves=attrgetter("serves")
+            if before is not None
+            else FreshlyServing(
                 cloud.timing.monotonic,
                 Advice("The host's log: {log}\n{again}", log=log, again=AGAIN),
             ),
@@ -122,6 +134,12 @@ def _answers(cloud: Connection, status: SliceStatus, report: Report) -> Health:
     if found.problem is not None:
         raise found.problem
     return found
+
+
+def poll_seconds(cloud: Connection) -> float:
+    """Seconds between two questions for what a host reports."""
+    quick = cloud.stack.embedded and not cloud.stack.rehearsed
+    return _EMBEDDED_POLL_SECONDS if quick else _POLL_SECONDS
 
 
 def _running(cloud: Connection) -> SliceStatus:

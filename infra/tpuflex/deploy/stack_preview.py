@@ -18,7 +18,7 @@ from tpuflex.deploy.before_chips import NOTHING_BEFORE, BeforeChips, look_before
 from tpuflex.deploy.ownership import require_free_names
 from tpuflex.deploy.plan import StackPlan, may_stay, slice_step
 from tpuflex.deploy.policy import require_present_waivers
-from tpuflex.deploy.stack_run import StackRun
+from tpuflex.deploy.stack_run import StackRun, for_new_host
 from tpuflex.duration import format_duration, google_seconds
 from tpuflex.errors import AccessError, ApiError, NotAsPlannedError, NotFoundError
 from tpuflex.operate.slice import SliceStatus, slice_status
@@ -230,6 +230,7 @@ def preview(
     *,
     base: Base | None = None,
     refresh: bool = False,
+    new_host: bool = False,
 ) -> Preview:
     """What ``up`` would do to a stack, and what it would cost; nothing is changed.
 
@@ -240,6 +241,7 @@ def preview(
         report: takes the progress.
         base: the stack before the change that is previewed.
         refresh: whether all is compared with the cloud first, as ``up`` with ``refresh`` does.
+        new_host: as for ``up``.
 
     Raises:
         AlreadyExistsError: another state has made what is there.
@@ -249,6 +251,8 @@ def preview(
         return _left_behind(cloud, base, report, refresh=refresh)
     require_present_waivers(cloud.stack, cloud.now())
     cloud = planned_by_files(cloud, reading=True)
+    if new_host:
+        cloud = for_new_host(cloud)
     stack = cloud.stack
     with _plan_only(cloud, report) as stack_run:
         plan = stack_run.plan(reader=True, refresh=refresh)

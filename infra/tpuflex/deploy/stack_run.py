@@ -18,11 +18,13 @@ from tpuflex.deploy.preparation import BUCKET, EndpointPreparation
 from tpuflex.deploy.secret_versions import check_existing_secrets
 from tpuflex.engine.events import Note, RunProgress
 from tpuflex.engine.failure import ProgramFailures
-from tpuflex.errors import AccessError, ConflictError
+from tpuflex.errors import AccessError, ConflictError, NotFoundError
 from tpuflex.google.existing_key import read_key
 from tpuflex.inventory.kinds import SUBNETWORK
 from tpuflex.naming import ENDPOINT_NAME, QUEUED_RESOURCE
+from tpuflex.operate.slice import slice_status
 from tpuflex.planning.cost import run_cost
+from tpuflex.queued_resource.states import Lifecycle
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.progress import Report, silent, working
 from tpuflex.weights.source import check_source
@@ -298,6 +300,23 @@ def require_existing(cloud: Connection, *, reader: bool = False) -> AccessError 
             raise
         return error
     return None
+
+
+def for_new_host(cloud: Connection) -> Connection:
+    """The same cloud, where another slice takes the place of the one that runs, or has run.
+
+    Raises:
+        ConflictError: that one's request still waits.
+    """
+    with suppress(NotFoundError):
+        status = slice_status(cloud.stack.settings, cloud.stack.names, cloud.tpu)
+        if status.lifecycle in (Lifecycle.WAITING, Lifecycle.PROVISIONING):
+            raise ConflictError(
+                f"{status.queued_resource} in {status.zone} is {status.state}: there is no host yet"
+                " that a new one could replace.",
+                hint=status.advice.sentence(),
+            )
+    return cloud.with_new_host()
 
 
 def _weights_before(preview: EnginePlan) -> PlannedWeights | None:

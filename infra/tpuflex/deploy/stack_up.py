@@ -17,7 +17,7 @@ from tpuflex.deploy.ownership import require_containers_owned, require_free_name
 from tpuflex.deploy.plan import StackPlan
 from tpuflex.deploy.policy import require_allowed, require_present_waivers
 from tpuflex.deploy.preparation import BUCKET
-from tpuflex.deploy.stack_run import SLICE, StackRun
+from tpuflex.deploy.stack_run import SLICE, StackRun, for_new_host
 from tpuflex.doctor.check import first_failure
 from tpuflex.doctor.examine import cloud_examinations
 from tpuflex.doctor.side_by_side import examine_all
@@ -103,6 +103,7 @@ def up(
     accepted_weights: str | None = None,
     missing_allowed: bool = False,
     skipped_checks: Collection[str] = (),
+    new_host: bool = False,
     approval: Approval = _ANY_PLAN,
     refresh: bool = False,
 ) -> UpResult:
@@ -116,6 +117,7 @@ def up(
         accepted_weights: the hash of the weights that the user accepts by name.
         missing_allowed: whether chips may be requested before there are weights.
         skipped_checks: names of checks that the user goes on without.
+        new_host: whether another slice takes the place of one that has not changed.
         approval: which plans may run.
         refresh: whether all is compared with the cloud before it is planned, and what is not as the
             state has it is brought right.
@@ -123,10 +125,13 @@ def up(
     Raises:
         PlanChangedError: the plan may not run; nothing was changed.
         InterruptedByUser: there is no consent.
+        ConflictError: there is no host yet that a new one could replace.
         TpuflexError: any step failed; what was done so far is kept.
     """
     require_present_waivers(cloud.stack, cloud.now())
     cloud = planned_by_files(cloud)
+    if new_host:
+        cloud = for_new_host(cloud)
     stack = cloud.stack
     if not missing_allowed:
         require_source(cloud)

@@ -101,6 +101,17 @@ class TpuClient:
         answer = self._transport.call("DELETE", f"{_VERSION}{name}", query=query)
         return _read(Operation, answer)
 
+    def reset_queued_resource(self, name: RequestName) -> Operation:
+        """Boot the machines of ``name`` again, which is ACTIVE.
+
+        Google documents no more than that it "resets" them. Who did it found the same machines
+        rebooted within minutes, with their disks and what was in memory lost.
+
+        Raises:
+            ConflictError: it is in another state.
+        """
+        return _read(Operation, self._transport.call("POST", f"{_VERSION}{name}:reset", body={}))
+
     def list_queued_resources(self, project: str, zone: str) -> QueuedResourceListing:
         """All queued resources of a zone; the zone ``-`` stands for all zones."""
         answers = [

@@ -25,9 +25,9 @@ LATER = Advice("`{up}` keeps waiting, `{status}` looks, `{down}` ends it.")
 
 #: Advice for a host that gave up: it stays as it is, and is billed, until the next one is made.
 AGAIN = Advice(
-    "When the cause is mended, get a new host: write another word at tpuflex:slice.rerun in the"
-    " stack file\nand run `{up}`, which keeps the weights.\nUntil then this one"
-    " goes on being billed: `{down}` ends it."
+    "When the cause is mended: `{reboot}` boots this host again, on the same capacity;\n"
+    "`{up} --new-host` asks for another, and keeps the weights.\n"
+    "Until then this one goes on being billed: `{down}` ends it."
 )
 
 #: Said after :data:`SILENT`.

@@ -24,6 +24,10 @@ CONFIG_KEY = "tpuflex-config"
 #: This key asks it to drain; its value says until when it is waited for (RFC 3339).
 DRAIN_KEY = "tpuflex-drain"
 
+#: This key asks it to start its server again: an id, and behind a blank the seconds that requests
+#: in flight may take. It stays: the same one asks for nothing more.
+RESTART_KEY = "tpuflex-restart"
+
 
 @dataclass(frozen=True, slots=True)
 class CompileCacheReport:
@@ -255,6 +259,11 @@ class HostReport:
             for phase, begin in times
             if phase in ends
         }
+
+    @property
+    def began(self) -> float:
+        """When its boot began, by which one is told from the next; 0 where it does not say."""
+        return min(self.timeline.values(), default=0.0)
 
     @property
     def seconds(self) -> float:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
+import shlex
 import socket
 import subprocess
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
 from tpuflex.errors import ConflictError, TpuflexError
-from tpuflex.gcloud_commands import held_tunnel
+from tpuflex.gcloud_commands import held_tunnel, on_host
 from tpuflex.gcloud_commands import ssh as ssh_command
 from tpuflex.operate.endpoint_connection import (
     host_status,
@@ -25,11 +27,25 @@ if TYPE_CHECKING:
     from tpuflex.stack.connection import Connection
 
 
-def ssh(cloud: Connection, report: Report = silent) -> int:
-    """Open a shell on the host of the stack of ``cloud``, on the terminal of this process.
+def ssh(
+    cloud: Connection,
+    report: Report = silent,
+    *,
+    words: Sequence[str] = (),
+    terminal: bool = False,
+) -> int:
+    """Open a shell on the host of the stack of ``cloud``, on the terminal of this process, or run
+    a command there, with this process's standard input and output.
+
+    Args:
+        cloud: the stack's cloud.
+        report: receives gcloud's command.
+        words: those of the command, each of which the host's shell leaves as it is; of one alone it
+            makes what it likes. Empty for a shell.
+        terminal: whether the command gets a terminal.
 
     Returns:
-        gcloud's exit code.
+        gcloud's exit code, which is that of the command.
 
     Raises:
         TpuflexError: there is no host, no gcloud, or the host is emulated on loopback.
@@ -46,9 +62,12 @@ def ssh(cloud: Connection, report: Report = silent) -> int:
             ),
         )
     command = ssh_command(status.node)
-    words = require_gcloud(command, cloud.environ)
+    if words:
+        line = words[0] if len(words) == 1 else shlex.join(words)
+        command = on_host(status.node, line, terminal=terminal)
+    found = require_gcloud(command, cloud.environ)
     report(f"$ {command}")
-    return subprocess.run(words, env=tunnel_environment(cloud), check=False).returncode
+    return subprocess.run(found, env=tunnel_environment(cloud), check=False).returncode
 
 
 def tunnel(cloud: Connection, local_port: int | None = None, report: Report = silent) -> int:

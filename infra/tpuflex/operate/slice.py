@@ -379,7 +379,7 @@ def _absent(settings: StackSettings, names: Names, tpu: Tpu) -> NotFoundError:
     if settings.slice.on_run_end != "keep" and settings.slice.renew_before is None:
         # The cloud does not show it, but the state remembers a run whose leftover is deleted: by
         # `up`, or by a person who saw that nobody needs it.
-        hint += "\nAfter a run that ended: change tpuflex:slice.rerun first."
+        hint += f"\nAfter a run that ended: tpuflex up --new-host --stack {names.stack}"
     return NotFoundError(f"Stack {names.stack} has no queued resource in {zones}.", hint=hint)
 
 

@@ -12,6 +12,8 @@ from tpuflex.naming import PACKAGE
 
 #: 0 in the environment: a deletion does not wait for what hosts have begun to answer.
 DRAIN_VARIABLE = "TPUFLEX_DRAIN"
+#: 1 in the environment: a slice is replaced although nothing of it has changed.
+NEW_HOST_VARIABLE = "TPUFLEX_NEW_HOST"
 #: The provider's own keys.
 KEYS = ("project", "embedded")
 #: What the engine keeps among a provider's inputs (`resource/deploy/providers/registry.go` of

@@ -80,7 +80,13 @@ class ResourceDiff:
 
 
 def resource_diff(
-    old: Properties, new: Properties, outputs: Properties, now: float, *, goes_first: bool = False
+    old: Properties,
+    new: Properties,
+    outputs: Properties,
+    now: float,
+    *,
+    goes_first: bool = False,
+    new_host: bool = False,
 ) -> ResourceDiff:
     """What it takes to get from the inputs ``old`` to the inputs ``new``.
 
@@ -91,6 +97,7 @@ def resource_diff(
         now: seconds since the epoch.
         goes_first: whether what is unknown belongs to resources that are deleted before they are
             replaced: what is replaced for them is deleted before that.
+        new_host: whether a slice that runs, or has run, is replaced by another one as it is.
 
     Raises:
         ConflictError: it would replace what is protected.
@@ -108,6 +115,9 @@ def resource_diff(
     changes |= {**_uneven(outputs), **_leftovers(new, outputs, where), **_handing_over(outputs)}
     if "secureBoot" in changes and not changes["secureBoot"].replaces:
         notes.append(DiffNote("secureBoot changed: it applies to the hosts that are made next"))
+    if new_host and where in (Lifecycle.ACTIVE, Lifecycle.ENDED):
+        changes["nodes"] = Change(ChangeKind.UPDATE, replaces=True, is_input=False)
+        notes.append(DiffNote(f"another slice takes the place of {outputs.get('name')}"))
     renewal = due(new, outputs, now)
     if renewal is not None:
         changes[renewal.property] = Change(ChangeKind.UPDATE, replaces=True, is_input=False)

@@ -216,8 +216,8 @@ class HandOver:
             log=Advice("`{logs}`"),
             serves=FreshlyServing(timing.monotonic, Advice("`{logs}`; {again}", again=again)),
             advice=BootAdvice(
-                failed="When the cause is mended, change `rerun` (tpuflex:slice.rerun in a stack"
-                " file) and run `up`: another one is made in the place of this one.",
+                failed="When the cause is mended, `tpuflex up --new-host` makes another in the"
+                " place of this one; in a program of your own, change `rerun` and run `pulumi up`.",
                 silent=Advice("{silent} {again}", silent=_SILENT, again=again),
                 again="",
                 later=again,

@@ -182,11 +182,14 @@ class QueuedResources:
         timing: Timing,
         log: EngineLog,
         call: Callable[[str], Call],
+        *,
+        new_host: bool = False,
     ) -> None:
         self._project = project
         self._timing = timing
         self._log = log
         self._call = call
+        self._new_host = new_host
         self._generations = Generations()
         self._planned: set[str] = set()  # URNs checked since they were last read
 
@@ -241,7 +244,9 @@ class QueuedResources:
         first = not self._generations.is_checked(request.urn) and any(
             map(has_unknown, news.values())
         )
-        found = resource_diff(old, news, olds, self._timing.wall(), goes_first=first)
+        found = resource_diff(
+            *(old, news, olds, self._timing.wall()), goes_first=first, new_host=self._new_host
+        )
         self._generations.shown(request.urn, old, olds)
         self._generations.diffed(
             request.urn, request.id, replaces=found.diff.replaces, permitted=found.permitted

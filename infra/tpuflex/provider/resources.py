@@ -34,6 +34,7 @@ class Resources:
         log: the engine's log.
         waits: all waits of this process.
         drains: whether a deletion waits for what hosts have begun to answer.
+        new_host: whether slices are replaced that have not changed.
 
     Attributes:
         slices: the type `tpuflex:tpu:QueuedResource`.
@@ -48,6 +49,7 @@ class Resources:
         waits: Waits,
         *,
         drains: bool,
+        new_host: bool,
     ) -> None:
         self._configuration = configured
         self._connect = connect
@@ -57,7 +59,9 @@ class Resources:
         self._drains = drains
         self._lock = threading.Lock()
         self._client: TpuClient | None = None
-        self.slices = QueuedResources(configured.project, timing, log, self._call)
+        self.slices = QueuedResources(
+            configured.project, timing, log, self._call, new_host=new_host
+        )
 
     def invoke(self, request: provider_pb2.InvokeRequest) -> provider_pb2.InvokeResponse:
         """The answer of a function.

@@ -117,13 +117,14 @@ class Servicer(Plugin):
         components: Mapping[str, Construct] | None = None,
         *,
         drains: bool = True,
+        new_host: bool = False,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(__version__, _schema, log)
         self._environ = environ
         self._connect = connect
         self._components = components or {}
-        self._drains = drains
+        self._drains, self._new_host = drains, new_host
         self._make_timing = timing
         self._lock = threading.Lock()
         self._waits = Waits()
@@ -148,6 +149,7 @@ class Servicer(Plugin):
                     self.log,
                     self._waits,
                     drains=self._drains,
+                    new_host=self._new_host,
                 )
             return self._made
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, JsonValue
 from pydantic.alias_generators import to_camel
 
 from pulumi_plugin.values import Properties, Value
-from tpuflex.host.report import CONFIG_KEY, DRAIN_KEY
+from tpuflex.host.report import CONFIG_KEY, DRAIN_KEY, RESTART_KEY
 from tpuflex.naming import LABEL_SPEC, digest
 from tpuflex.queued_resource.fields import RequestArgs
 from tpuflex.queued_resource.model import QueuedResource
@@ -27,8 +27,9 @@ BOOT_METADATA = frozenset({"startup-script", CONFIG_KEY})
 #: Metadata that others write into nodes that are not theirs. `gcloud compute tpus tpu-vm ssh` adds
 #: the user's key to `ssh-keys` of the node before it connects: gcloud's own source (528),
 #: `command_lib/compute/tpus/tpu_vm/ssh.py`, `AddSSHKeyIfNeeded`.
-#: By the other key a deletion asks hosts to drain.
-OTHERS_METADATA = frozenset({"ssh-keys", DRAIN_KEY})
+#: By the other keys a deletion asks hosts to drain, and `tpuflex restart` to start their servers
+#: again.
+OTHERS_METADATA = frozenset({"ssh-keys", DRAIN_KEY, RESTART_KEY})
 _SPEC = "tpu.nodeSpec."
 _NODE = f"{NODE}."
 _PATCHED = frozenset(

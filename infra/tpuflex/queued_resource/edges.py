@@ -153,7 +153,7 @@ _RUN = (
     Edge("preempted and hosts gone", _SUSPENDING, _SUSPENDED, _OVER, "docs", False),
     Edge("node deleted by its user", _ACTIVE, _SUSPENDING, _LOST, "docs"),
     Edge("node deleted by its user and gone", _SUSPENDING, _SUSPENDED, _LOST, "docs"),
-    Edge("reset", _ACTIVE, _WAITING, _WAIT, "discovery"),
+    Edge("reset, and allocated again", _ACTIVE, _WAITING, _WAIT, "discovery", False),
     Edge("node gone, queued resource not told", _ACTIVE, _node(""), _LOST, "#177", False),
     *(
         Edge(f"node {state}", _ACTIVE, _node(state), _LOST, source, False)
@@ -187,6 +187,7 @@ def _reports(
 
 _HOST = (
     _reports("host boots", "drain", ("status", BOOTING)),
+    _reports("reset, and boots again", "field report", ("status", BOOTING)),
     _reports("boot fails", "drain", ("status", HOST_FAILED)),
     _reports("server is started again", "drain", ("status", DEGRADED)),
     _reports("server serves again", "drain"),

@@ -159,7 +159,7 @@ TABLE: Mapping[Condition, Row] = {
         Outcome("the run is over"),
         _LEFTOVER_DELETED,
         Outcome(
-            Advice("for a new run: change tpuflex:slice.rerun and run `{up}`; `{down}` cleans up"),
+            Advice("for a new run: `{up} --new-host`; `{down}` cleans up"),
             _OVER,
         ),
         preview_text="the run is over: `up` requests nothing, says so, and fails",
@@ -247,8 +247,8 @@ UNREAD = Outcome(
 )
 HOST_FAILED = Outcome(
     Advice(
-        "it is billed! When the cause is mended, change tpuflex:slice.rerun and run `{up}`, which"
-        " keeps the weights; `{down}` ends it"
+        "it is billed! When the cause is mended, `{reboot}` boots it again; `{up} --new-host` asks"
+        " for another, and keeps the weights; `{down}` ends it"
     ),
     _OVER,
 )
@@ -261,12 +261,17 @@ DRAINING = Outcome(
     ),
     _OVER,
 )
-DEGRADED = Outcome(Advice("its server is started again: ask again in a minute, or `{logs}`"), _WAIT)
+DEGRADED = Outcome(
+    Advice(
+        "its server is started again: ask again in a minute, or `{logs}`; `{restart}` does it now"
+    ),
+    _WAIT,
+)
 SERVER_FAILED = Outcome(
     Advice(
-        "it is billed! Rebooting its machine needs no new capacity. For another one: change"
-        " tpuflex:slice.rerun and run `{up}`; until that one's hosts run, this one is billed and"
-        " uses quota. `{down}` ends it"
+        "it is billed! `{restart}` starts its server again, `{reboot}` its machine: neither needs"
+        " new capacity. `{up} --new-host` asks for another; until that one's hosts run, this one is"
+        " billed and uses quota. `{down}` ends it"
     ),
     _OVER,
 )

@@ -32,6 +32,7 @@ class Command(StrEnum):
     STATUS = "status"
     ASK = "ask"
     WAY_IN = "logs, ssh, tunnel"
+    RESTART = "restart, reboot"
     RECOVER = "recover"
     SWEEP = "sweep"
     SWEEP_YES = "sweep --yes"  #: without it, sweep deletes nothing

@@ -135,6 +135,12 @@ class Connection:
 
         return replace(self, environ={**self.environ, DRAIN_VARIABLE: "0"})
 
+    def with_new_host(self) -> Connection:
+        """The same cloud, where an `up` replaces a slice that has not changed."""
+        from tpuflex.provider.configuration import NEW_HOST_VARIABLE
+
+        return replace(self, environ={**self.environ, NEW_HOST_VARIABLE: "1"})
+
     def secret(self, role: str) -> str:
         """Resource name of the stack's own secret for ``role``."""
         return f"projects/{self.stack.settings.project}/secrets/{self.stack.names.secret(role)}"

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from tests.startup.cloud import API_KEY, FILES, METRICS
+from tests.startup.cloud import API_KEY, FILES, METRICS, VERSION
 from tests.startup.host import StartupHost
 
 #: Of the wall clock, for what takes a fraction of a second.
 _WITHIN_S = 60.0
-_KEY = "tpuflex-drain"
+_KEY, _RESTART = "tpuflex-drain", "tpuflex-restart"
 
 
 @pytest.fixture
@@ -134,6 +134,37 @@ def test_what_does_not_end_in_time_is_cut_off(watched: StartupHost) -> None:
     del watched.cloud.attributes[_KEY]
     until(watched, lambda said: said["phase"] == "serving")
     assert len(watched.docker_calls("restart")) == 1
+
+
+def test_a_restart_boots_again_with_what_is_there(watched: StartupHost) -> None:
+    """Asked by the metadata key the host drains, stops its server and runs the script again: the
+    secret is read again, no file of the weights is, and another watch begins. The same key asks for
+    nothing more; where the secret is gone the server keeps the value that it had."""
+    watched.cloud.attributes["startup-script"] = watched.script.read_text()
+    boot(watched)
+    fetched = watched.cloud.asked("model-1.safetensors")
+    watched.cloud.secrets[VERSION] = made_again = "another-canary-2718281828"
+    computes(watched, running=1)
+    watched.cloud.attributes[_RESTART] = "first 600"
+    draining = until(watched, lambda said: said["phase"] == "draining")
+    assert (draining["running"], draining["reason"]) == (
+        *(1, "the server is started again, as somebody has asked"),
+    )
+    computes(watched)
+    until(watched, lambda said: said["phase"] == "serving")
+    assert watched.memory("secrets", "api-key").read_text() == made_again
+    assert watched.cloud.asked("model-1.safetensors") == fetched
+    assert len(watched.docker_calls("run")) == 2
+    assert watched.cloud.phases()[-1] == "READY"
+
+    del watched.cloud.secrets[VERSION]
+    watched.cloud.attributes[_RESTART] = "second 0"
+    until(watched, lambda said: said["phase"] == "draining")
+    until(watched, lambda said: said["phase"] == "serving")
+    assert "api-key cannot be read again (HTTP 404)" in watched.cloud.details()
+    assert watched.memory("secrets", "api-key").read_text() == made_again
+    assert len(watched.docker_calls("run")) == 3
+    assert phases(watched) == ["serving", "draining", "serving", "draining", "serving"]
 
 
 def test_a_frozen_server_is_started_once_more_and_then_given_up(watched: StartupHost) -> None:

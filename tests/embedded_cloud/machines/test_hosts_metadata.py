@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 import pytest_asyncio
-from watch_host import Metadata
+from watch_host import Asked, Metadata
 
 from embedded_cloud.core.clock import ManualClock
 from embedded_cloud.core.store import Store
@@ -204,15 +204,15 @@ async def test_the_watch_sees_a_drain_at_once(guest: GuestAttributes, tmp_path: 
     server = _server(_SPEC, guest)
     await server.start()
     watch = Metadata(f"http://{server.address}{_V1}", tmp_path / "asked", 10, _CLOCK.now)
-    assert await asyncio.to_thread(watch.drain) == ""
+    assert await asyncio.to_thread(watch.asked_for) == Asked()
     async with asyncio.timeout(60):
         for said in ("2026-11-26T12:00:00Z", "2026-11-26T13:00:00Z", ""):
             server.waited_for.clear()
-            waits = asyncio.ensure_future(asyncio.to_thread(watch.drain, 600))
+            waits = asyncio.ensure_future(asyncio.to_thread(watch.asked_for, 600))
             await server.waited_for.wait()
             key = {"tpuflex-drain": said} if said else {}
             server.update(dataclasses.replace(_SPEC, metadata={**_SPEC.metadata, **key}))
-            assert await waits == said
+            assert await waits == Asked(said)
     await server.stop()
 
 

@@ -118,5 +118,5 @@ def test_what_can_be_deleted_and_when(state: QueuedState, force: bool) -> None:
 def test_only_an_active_request_can_be_reset(state: QueuedState) -> None:
     """SUSPENDED is not allocated again: reset is refused there too."""
     with pytest.raises(CloudError, match=r"Reset .* not supported when state is"):
-        lifecycle.reset(_queued(state), 200.0)
-    assert lifecycle.reset(_queued(S.ACTIVE, active_at=1.0), 200.0).state is S.WAITING
+        lifecycle.require_resettable(_queued(state))
+    lifecycle.require_resettable(_queued(S.ACTIVE, active_at=1.0))

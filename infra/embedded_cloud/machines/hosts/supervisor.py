@@ -173,7 +173,7 @@ class HostSupervisor:
                 spec = specs.get(key)
                 if spec is None or spec.boot_id != host.spec.boot_id:
                     del self._hosts[key]
-                    await host.power_off(erase=True)
+                    await host.power_off(erase=spec is None)
                 elif spec != host.spec:
                     host.update(spec)
             for key, spec in specs.items():

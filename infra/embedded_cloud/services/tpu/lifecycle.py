@@ -87,16 +87,14 @@ def deleting(queued: QueuedResource, now: float, *, force: bool) -> QueuedResour
     raise not_in_state("Deletion", queued, DELETABLE)
 
 
-def reset(queued: QueuedResource, now: float) -> QueuedResource:
-    """``queued`` once a reset is accepted: its nodes are provisioned again.
+def require_resettable(queued: QueuedResource) -> None:
+    """Check that ``queued`` can be reset.
 
     Raises:
         CloudError: 400 FAILED_PRECONDITION unless it is ACTIVE.
     """
     if queued.state is not QueuedState.ACTIVE:
         raise not_in_state("Reset", queued, (QueuedState.ACTIVE.value,))
-    waiting = dataclasses.replace(queued, polls=0, granted_by_poll_at=None, active_at=None)
-    return _enter(waiting, QueuedState.WAITING, now, Initiator.USER)
 
 
 def suspended_by_user(queued: QueuedResource, now: float) -> QueuedResource:

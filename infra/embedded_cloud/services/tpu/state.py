@@ -241,9 +241,10 @@ class TpuState:
         )
 
     def reset_queued_resource(self, place: Place, queued_id: str, *, api_version: str) -> Operation:
-        """Provision the nodes again; 400 code 9 unless the request is ACTIVE."""
+        """Boot the nodes again; 400 code 9 unless the request is ACTIVE."""
         self._enter(place)
-        queued = self.queue.reset(self.queue.get(place, queued_id))
+        queued = self.queue.get(place, queued_id)
+        self.queue.reset(queued)
         return self._begin(queued, "reset", api_version, 0.0)
 
     def node(self, place: Place, node_id: str) -> Node:

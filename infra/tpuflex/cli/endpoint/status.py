@@ -237,7 +237,7 @@ _OTHER_ZONE = (
     "{} is none of tpuflex:slice.zones any more: `tpuflex up` replaces the slice,\n"
     "`tpuflex down` deletes it there"
 )
-#: Said of one whose run is over: there is nothing to replace, and `rerun` need not be changed.
+#: Said of one whose run is over: there is nothing to replace, and `up` needs no option.
 _OTHER_ZONE_ENDED = (
     "{} is none of tpuflex:slice.zones any more, and the run is over:\n"
     "`tpuflex up` starts a new run in {}"

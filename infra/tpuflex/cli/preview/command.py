@@ -45,12 +45,18 @@ from tpuflex.cli.options import as_json, pass_invocation, stack_name, verbose
     help="Compare with the stack file of this Git reference, such as origin/main; a stack whose "
     "file is deleted since then is shown with what it leaves behind.",
 )
+@click.option("--new-host", is_flag=True, help="Show what `up --new-host` would do.")
 @stack_name
 @as_json
 @verbose
 @pass_invocation
 def preview(
-    invocation: Invocation, refresh: bool, exit_code: bool, markdown: str, base: str
+    invocation: Invocation,
+    refresh: bool,
+    exit_code: bool,
+    markdown: str,
+    base: str,
+    new_host: bool,
 ) -> None:
     """Show what `up` would do, and what it would cost.
 
@@ -74,4 +80,4 @@ def preview(
 
     if invocation.json and markdown == STANDARD_OUTPUT:
         raise click.UsageError("--json and --markdown both write to standard output: name a file.")
-    run_preview(invocation, PreviewOptions(markdown, base, refresh, exit_code))
+    run_preview(invocation, PreviewOptions(markdown, base, refresh, exit_code, new_host))

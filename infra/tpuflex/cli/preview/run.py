@@ -34,12 +34,14 @@ class PreviewOptions:
         base: the Git reference that the change is compared with, or empty.
         refresh: whether all is compared with the cloud first.
         exit_code: whether it is an error that something is not as planned.
+        new_host: whether it is of an `up` with that option.
     """
 
     markdown: str = ""
     base: str = ""
     refresh: bool = False
     exit_code: bool = False
+    new_host: bool = False
 
 
 def run_preview(invocation: Invocation, options: PreviewOptions) -> None:
@@ -51,7 +53,7 @@ def run_preview(invocation: Invocation, options: PreviewOptions) -> None:
         TpuflexError: there is no preview; the comment says why.
     """
     try:
-        found = _preview(invocation, options.base, refresh=options.refresh)
+        found = _preview(invocation, options)
     except TpuflexError as error:
         if options.markdown:
             name = _project_name(invocation)
@@ -109,11 +111,13 @@ def _write(invocation: Invocation, options: PreviewOptions, text: str) -> None:
         ) from error
 
 
-def _preview(invocation: Invocation, ref: str, *, refresh: bool) -> Preview:
-    """The preview of the stack, compared with the Git reference ``ref`` unless that is empty."""
+def _preview(invocation: Invocation, options: PreviewOptions) -> Preview:
+    """The preview of the stack, compared with a Git reference if one is given."""
+    ref, refresh, new_host = options.base, options.refresh, options.new_host
+    report = invocation.report
     if not ref:
-        stack = invocation.open_stack(files_later=True)
-        return preview(invocation.connect(stack), invocation.report, refresh=refresh)
+        cloud = invocation.connect(invocation.open_stack(files_later=True))
+        return preview(cloud, report, refresh=refresh, new_host=new_host)
     project = invocation.project
     commit = BaseCommit(project, ref, invocation.environ)
     change = commit.change_of(invocation.stack)
@@ -131,4 +135,5 @@ def _preview(invocation: Invocation, ref: str, *, refresh: bool) -> Preview:
         else:
             stack = invocation.open_stack(files_later=True)
             base = base_of(ref, change, before, stack)
-        return preview(invocation.connect(stack), invocation.report, base=base, refresh=refresh)
+        cloud = invocation.connect(stack)
+        return preview(cloud, report, base=base, refresh=refresh, new_host=new_host)

@@ -25,6 +25,7 @@ def _sha256(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str
         "tpuflex --stack prod up --yes  # without a question, as a script",
         "tpuflex --stack prod up --refresh  # after somebody deleted a firewall rule",
         "tpuflex --stack prod up --renewal-only --yes  # on a schedule",
+        "tpuflex --stack prod up --new-host  # another machine for a host that has failed",
     ),
 )
 @click.option(
@@ -48,6 +49,12 @@ def _sha256(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str
     multiple=True,
     help="Go on without this check of `tpuflex doctor`, such as permissions that are granted on a "
     "condition.",
+)
+@click.option(
+    "--new-host",
+    is_flag=True,
+    help="Ask for another slice in place of the one that runs, or has run, although nothing of it "
+    "has changed.",
 )
 @click.option(
     "--expect",
@@ -79,6 +86,7 @@ def up(
     accept_weights: str,
     allow_missing_weights: bool,
     skipped_checks: tuple[str, ...],
+    new_host: bool,
     expect: str,
     refresh: bool,
     renewal_only: bool,
@@ -96,6 +104,10 @@ def up(
 
     Serves only weights that it has a reason to trust: those that the stack file pins, those that
     were pushed from here or are equal to the source, and those that the slice was made for before.
+
+    With --new-host another slice is asked for, as if tpuflex:slice.rerun had changed: what serves
+    goes on until that one does, and is deleted before where `replace` says so. The next `up`
+    without it keeps what this one made.
 
     \b
     Under tpuflex:slice in the stack file:
@@ -116,12 +128,15 @@ def up(
     from tpuflex.cli.up.run import run_up
     from tpuflex.deploy.approval import Approval
 
+    if new_host and renewal_only:
+        raise click.UsageError("--new-host and --renewal-only contradict each other: give one.")
     run_up(
         invocation,
         invocation.connect(invocation.open_stack(files_later=True)),
         accept_weights or None,
         missing_allowed=allow_missing_weights,
         skipped_checks=skipped_checks,
+        new_host=new_host,
         approval=Approval(expect, renewal_only),
         refresh=refresh,
     )

@@ -32,6 +32,7 @@ def run_up(
     *,
     missing_allowed: bool = False,
     skipped_checks: Collection[str] = (),
+    new_host: bool = False,
     approval: Approval = _ANY_PLAN,
     refresh: bool = False,
 ) -> None:
@@ -53,6 +54,7 @@ def run_up(
         accepted_weights=accepted_weights,
         missing_allowed=missing_allowed,
         skipped_checks=skipped_checks,
+        new_host=new_host,
         approval=approval,
         refresh=refresh,
     )
@@ -98,5 +100,5 @@ def _show_accepted_end(output: Output, result: UpResult, environ: Mapping[str, s
     output.progress(f"warning: {result.run_over}.")
     output.result()
     output.heading("Nothing serves: the run is over")
-    commands = Advice("For a new run: change tpuflex:slice.rerun, then {up}\nTo clean up: {down}")
+    commands = Advice("For a new run: {up} --new-host\nTo clean up: {down}")
     output.result(commands.for_stack(result.stack.name, environ))
