@@ -224,6 +224,8 @@ RETAINED = Sentence(
     r"|contains objects that have not met the retention period)",
     "googleapi: Error 403: Object 'b/model.safetensors' is subject to bucket's retention policy and"
     " cannot be deleted, overwritten or archived until 2026-12-01T00:00:00Z, forbidden",
+    "Object 'b/model.safetensors' is subject to bucket's retention policy or object retention and"
+    " cannot be deleted or overwritten until 2026-09-30T15:58:01.185839-07:00",
     "Bucket 'b' contains objects that have not met the retention period yet and cannot be deleted.",
     source="terraform-provider-google: resource_storage_bucket.go, resourceStorageBucketDelete",
 )

@@ -11,7 +11,7 @@ import pytest
 from tests.checkpoints import pushing
 from tests.google.conftest import PREFIX, push
 from tpuflex.catalog.weight_formats import MANIFEST_NAME
-from tpuflex.errors import ConflictError
+from tpuflex.errors import ApiError, ConflictError
 from tpuflex.settings.bucket import ExistingBucket
 from tpuflex.weights.bucket import WeightsBucket, weights_bucket
 from tpuflex.weights.removal import planned_removal, remove
@@ -48,6 +48,28 @@ def test_a_set_goes_and_the_others_stay(clients: Clients, checkpoint: Path) -> N
     assert [one.prefix for one in bucket.list()] == ["models/tiny/10"]
     assert bucket.verify("models/tiny/10").problems == ()
     assert planned_removal(bucket.contents(PREFIX), unfinished=False).nothing
+
+
+def test_a_set_that_a_retention_policy_keeps_is_whole_afterwards(
+    clients: Clients, checkpoint: Path
+) -> None:
+    """Its manifest is the youngest, and the first to be refused: nothing of the set has gone, and
+    the remedy is no role."""
+    bucket = clients.bucket()
+    push(bucket, checkpoint)
+    policy: JsonObject = {"retentionPolicy": {"retentionPeriod": "3600"}}
+    clients.storage.call("PATCH", "/storage/v1/b/bucket-1", body=policy)
+
+    with pytest.raises(ApiError, match="subject to bucket's retention policy") as refused:
+        remove(planned_removal(bucket.contents(PREFIX), unfinished=False))
+    with pytest.raises(ApiError) as refused_itself:
+        clients.delete(f"{PREFIX}/{MANIFEST_NAME}")
+
+    assert str(refused.value.hint) == str(refused_itself.value.hint)
+    assert str(refused.value.hint).endswith(
+        "gcloud storage buckets update gs://bucket-1 --clear-retention-period"
+    )
+    assert bucket.verify(PREFIX).problems == ()
 
 
 def test_only_what_is_beside_a_complete_set_goes(clients: Clients, checkpoint: Path) -> None:

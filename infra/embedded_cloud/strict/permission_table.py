@@ -98,6 +98,7 @@ _STORAGE: Rows = {
     "buckets.insert": "buckets.create",
     "buckets.list": "buckets.list",
     "buckets.get": "buckets.get",
+    "buckets.lockRetentionPolicy": "buckets.update",
     "buckets.patch": "buckets.update",
     "buckets.update": "buckets.update",
     "buckets.delete": "buckets.delete",

@@ -23,6 +23,7 @@ from tpuflex.errors import (
 )
 from tpuflex.gcloud_commands import (
     enable_services,
+    end_retention,
     log_in,
     no_requester_pays,
     set_quota_project,
@@ -169,6 +170,8 @@ def as_exception(
         return requester_pays(f"gs://{bucket[1]}")
     if error.billing_disabled:
         return AccessError(call + brief, brief=brief, hint=_billing_hint(url), code=Code.PERMISSION)
+    if error.http_status == 403 and (kept := known_messages.RETAINED.search(error.message)):
+        return retained(f"gs://{kept['bucket']}", call + brief, brief)
     if error.http_status == 403:
         cause = Cause.POLICY if cause is Cause.POLICY else Cause.PERMISSION
         if cause is Cause.PERMISSION and (lacks := of_call(method, url, error.message)):
@@ -206,6 +209,13 @@ def requester_pays(url: str) -> RequesterPaysError:
         f"{url} lets whoever reads it pay (Requester Pays), which neither hosts nor a push can",
         hint=f"Run: {no_requester_pays(url)}\nOr name another bucket, which holds a copy.",
     )
+
+
+def retained(url: str, message: str, brief: str) -> ApiError:
+    """What is said of an object that a retention policy keeps in the bucket ``url``: no role would
+    help."""
+    again = "Run it again after that time. To end the policy before, unless it is locked:"
+    return ApiError(message, brief=brief, status=403, hint=f"{again} {end_retention(url)}")
 
 
 def _service(detail: dict[str, object]) -> str:

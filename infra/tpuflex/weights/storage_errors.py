@@ -11,7 +11,7 @@ import requests
 from tpuflex import known_messages
 from tpuflex.advice import Advice
 from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError, WeightsError
-from tpuflex.google.rpc_errors import requester_is_to_pay, requester_pays
+from tpuflex.google.rpc_errors import requester_is_to_pay, requester_pays, retained
 from tpuflex.queued_resource.causes import Cause, remedy, unpaid
 
 if TYPE_CHECKING:
@@ -46,9 +46,12 @@ def translated_errors(
         raise NotFoundError(f"{where} does not exist", hint=missing) from error
     except (exceptions.Forbidden, exceptions.Unauthorized) as error:
         text = str(error.message)
+        brief = f"{where}: {known_messages.STORAGE_CALL.removed(text)}"
+        if known_messages.RETAINED.search(text):
+            raise retained(where, f"{where}: {text}", brief) from error
         raise AccessError(
             f"{where}: {text}",
-            brief=f"{where}: {known_messages.STORAGE_CALL.removed(text)}",
+            brief=brief,
             hint=remedy(Cause.BILLING, project=project) if unpaid(text) else forbidden,
         ) from error
     except exceptions.PreconditionFailed as error:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from runpy import run_path
 
 import pytest
+from google.api_core.exceptions import Conflict, Forbidden, PreconditionFailed
 from google.cloud.storage import Bucket, Client, transfer_manager  # type: ignore[import-untyped]
 from google.oauth2.credentials import Credentials
 
@@ -90,3 +92,32 @@ def test_the_environment_is_all_that_the_library_needs(
     client = Client()
     assert client.bucket("my-weights").blob("hello.txt").download_as_bytes() == b"hello"
     client.close()
+
+
+def test_a_locked_retention_policy_stays(client: Client, bucket: Bucket) -> None:
+    """It can be made longer, and neither shorter nor removed; what is in the bucket stays, and so
+    does the bucket."""
+    bucket.retention_period = 3600
+    bucket.patch()
+    bucket.blob("x").upload_from_string("x")
+    stale = client.bucket(bucket.name)
+    stale._set_properties({**bucket._properties, "metageneration": "1"})
+    with pytest.raises(PreconditionFailed):
+        stale.lock_retention_policy()
+
+    bucket.lock_retention_policy()
+
+    assert client.get_bucket(bucket.name).retention_policy_locked
+    bucket.retention_period = 7200
+    bucket.patch()
+    assert (bucket.retention_period, bucket.retention_policy_locked) == (7200, True)
+    blob = bucket.get_blob("x")
+    assert blob.retention_expiration_time - blob.time_created == timedelta(hours=2)
+    for period, refused in ((60, "Cannot reduce retention"), (None, "which cannot be removed")):
+        bucket.retention_period = period
+        with pytest.raises(Forbidden, match=refused):
+            bucket.patch()
+    with pytest.raises(Forbidden, match="cannot be deleted or overwritten until"):
+        blob.delete()
+    with pytest.raises(Conflict, match="is not empty"):
+        bucket.delete()

@@ -91,7 +91,12 @@ def test_held_objects_stay(store: Api) -> None:
     """A temporary hold forbids deleting and overwriting."""
     put(store, "x", b"1")
     store.call("PATCH", path_of("x"), body={"temporaryHold": True})
-    assert store.call("DELETE", path_of("x")).status_code == 403
+    refused = store.call("DELETE", path_of("x"))
+    assert refused.status_code == 403
+    assert refused.json()["error"]["message"] == (
+        "Object 'bk-1/x' is under active Temporary hold and cannot be deleted, overwritten or"
+        " archived until hold is removed."
+    )
     store.call("PATCH", path_of("x"), body={"temporaryHold": False})
     assert store.call("DELETE", path_of("x")).status_code == 204
 
@@ -101,12 +106,17 @@ def test_retained_objects_stay_until_their_time(store: Api, clock: ManualClock) 
     the time, and ends with the policy."""
     policy = {"retentionPolicy": {"retentionPeriod": "3600"}}
     kept = make_bucket(store, "kept", **policy)
+    lock = {"ifMetagenerationMatch": "1"}
+    assert store.call("POST", f"{BUCKET}/lockRetentionPolicy", **lock).status_code == 400
     assert kept["retentionPolicy"]["retentionPeriod"] == "3600"
-    put(store, "x", b"1", bucket="kept")
+    made = put(store, "x", b"1", bucket="kept")
     put(store, "y", b"1", bucket="kept")
-    refused = store.call("DELETE", path_of("x", "kept"))
-    assert refused.status_code == 403
-    assert "retention policy and cannot be deleted" in refused.json()["error"]["message"]
+    for refused in (store.call("DELETE", path_of("x", "kept")), upload(store, "x", b"2", "kept")):
+        (error,) = refused.json()["error"]["errors"]
+        assert (refused.status_code, error["reason"]) == (403, "retentionPolicyNotMet")
+        assert "or object retention and cannot be deleted or overwritten until" in error["message"]
+    assert made["retentionExpirationTime"] > made["timeCreated"]
+    assert store.call("PATCH", path_of("x", "kept"), body={"metadata": {"a": "b"}}).ok
     clock.advance(3601)
     assert store.call("DELETE", path_of("x", "kept")).status_code == 204
     put(store, "z", b"1", bucket="kept")

@@ -13,7 +13,9 @@ from embedded_cloud.services.storage.errors import (
     Preconditions,
     bucket_not_found,
     conflict,
+    held,
     invalid,
+    retained,
 )
 
 COLLECTION = "storage/buckets"
@@ -184,6 +186,14 @@ class Buckets:
         """Replace all settings with those of ``body``; what is absent goes to its default."""
         return self._change(bucket, body, body)
 
+    def lock_retention(self, bucket: Bucket) -> Bucket:
+        """Lock the retention policy of ``bucket``, for good. Raises CloudError 400 without one."""
+        policy = child(bucket.settings, "retentionPolicy")
+        if not policy:
+            raise invalid(f"Bucket '{bucket.name}' does not have a Retention Policy.")
+        locked: JsonObject = {**bucket.settings, "retentionPolicy": {**policy, "isLocked": True}}
+        return self._changed(bucket, locked)
+
     def delete(self, bucket: Bucket, *, empty: bool) -> None:
         """Delete ``bucket``. Raises CloudError 409 when it is not ``empty``."""
         if not empty:
@@ -195,9 +205,12 @@ class Buckets:
             raise invalid("The location of a bucket cannot be changed after it is created.")
         if text(body, "name", bucket.name) != bucket.name:
             raise invalid("The name of a bucket cannot be changed.")
+        return self._changed(bucket, self._settings(bucket, settings, bucket.settings))
+
+    def _changed(self, bucket: Bucket, settings: JsonObject) -> Bucket:
         changed = replace(
             bucket,
-            settings=self._settings(bucket, settings, bucket.settings),
+            settings=settings,
             metageneration=bucket.metageneration + 1,
             updated=self._clock.now(),
         )
@@ -214,8 +227,8 @@ class Buckets:
         else:
             kept.pop("rpo", None)
         kept["iamConfiguration"] = _iam_configuration(child(body, "iamConfiguration"), bucket)
-        policy = child(body, "softDeletePolicy")
-        seconds = int(number(policy, "retentionDurationSeconds", DEFAULT_SOFT_DELETE_S))
+        soft = child(body, "softDeletePolicy")
+        seconds = int(number(soft, "retentionDurationSeconds", DEFAULT_SOFT_DELETE_S))
         if seconds and not 604_800 <= seconds <= 7_776_000:
             raise invalid("The soft delete retention duration must be 0 or between 7 and 90 days.")
         old = child(before, "softDeletePolicy")
@@ -224,21 +237,41 @@ class Buckets:
             "retentionDurationSeconds": str(seconds),
             "effectiveTime": old["effectiveTime"] if same else now,
         }
-        if kept.pop("retentionPolicy", None):
-            kept["retentionPolicy"] = _retention_policy(body, before, now)
+        kept.pop("retentionPolicy", None)
+        old_policy, new_policy = (child(each, "retentionPolicy") for each in (before, body))
+        if policy := _retention_policy(bucket.name, old_policy, new_policy, now):
+            kept["retentionPolicy"] = policy
         return kept
 
 
-def _retention_policy(body: JsonObject, before: JsonObject, now: str) -> JsonObject:
-    seconds = int(number(child(body, "retentionPolicy"), "retentionPeriod"))
+def _retention_policy(name: str, old: JsonObject, new: JsonObject, now: str) -> JsonObject:
+    """The retention policy of the bucket ``name`` after a change of the ``old`` one; empty for
+    none.
+
+    Raises:
+        CloudError: 400, no such period; 403, it is locked and would be shortened or removed. The
+            words are those that the tests of gsutil and of a client in public expect.
+    """
+    locked = flag(old, "isLocked")
+    if not new:
+        if locked:
+            raise retained(
+                f"Bucket '{name}' has a locked Retention Policy which cannot be removed."
+            )
+        return {}
+    seconds = int(number(new, "retentionPeriod"))
     if not 0 < seconds <= _LONGEST_RETENTION_S:
         raise invalid("The retention period must be between 1 second and 100 years.")
-    old = child(before, "retentionPolicy")
+    if locked and seconds < int(number(old, "retentionPeriod")):
+        raise held(
+            f"Cannot reduce retention duration of a locked Retention Policy for bucket '{name}'."
+        )
     same = old.get("retentionPeriod") == str(seconds)
-    return {
+    policy: JsonObject = {
         "retentionPeriod": str(seconds),
         "effectiveTime": old["effectiveTime"] if same else now,
     }
+    return {**policy, "isLocked": True} if locked else policy
 
 
 def _iam_configuration(sent: JsonObject, bucket: Bucket) -> JsonObject:

@@ -19,7 +19,6 @@ from embedded_cloud.services.storage.handlers import refuse_unsupported
 from embedded_cloud.services.storage.object_handlers import only_settable, with_class
 from embedded_cloud.services.storage.objects import StoredObject
 from embedded_cloud.services.storage.state import StorageState
-from embedded_cloud.services.storage.wire import object_resource
 
 _MIB = 2**20
 #: Bytes that one call rewrites into another location or storage class, unless the caller says.
@@ -173,7 +172,7 @@ class CopyHandlers:
         )
 
     def _resource(self, stored: StoredObject) -> JsonObject:
-        return object_resource(stored, base_url=self._state.base_url())
+        return self._state.resource(stored)
 
 
 def _bad_token() -> CloudError:

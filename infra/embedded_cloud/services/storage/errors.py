@@ -46,9 +46,19 @@ def condition_not_met() -> CloudError:
     )
 
 
-def forbidden(message: str) -> CloudError:
-    """403: the object may not be changed now."""
+def held(message: str) -> CloudError:
+    """403: a hold keeps the object, or a lock the bucket's policy. The page of status codes has
+    a reason of its own for a hold, objectUnderActiveHold, which no answer was seen with."""
     return errors.permission_denied(message)
+
+
+def retained(message: str) -> CloudError:
+    """403: the bucket's retention policy keeps the object.
+
+    https://cloud.google.com/storage/docs/json_api/v1/status-codes#403-forbidden
+    """
+    reason = "retentionPolicyNotMet"
+    return CloudError(403, "PERMISSION_DENIED", message, legacy_reason=reason)
 
 
 def key_denied() -> CloudError:

@@ -90,6 +90,13 @@ class BucketHandlers:
         self._state.keys.check_settings(bucket.project, bucket.location, body)
         return bucket
 
+    def lock_retention_policy(self, call: Call) -> Reply:
+        """POST /b/{bucket}/lockRetentionPolicy, which only one who knows the bucket as it is may
+        do: there is no way back."""
+        if "ifMetagenerationMatch" not in call.query:
+            raise required("ifMetagenerationMatch")
+        return self._reply(self._state.buckets.lock_retention(self._bucket(call)))
+
     def delete(self, call: Call) -> Reply:
         """DELETE /b/{bucket}, refused while it has objects, noncurrent generations included."""
         bucket = self._bucket(call)

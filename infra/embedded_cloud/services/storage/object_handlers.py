@@ -20,7 +20,6 @@ from embedded_cloud.services.storage.errors import (
 from embedded_cloud.services.storage.handlers import PAGING, refuse_soft_deleted, refuse_unsupported
 from embedded_cloud.services.storage.objects import SETTABLE, StoredObject
 from embedded_cloud.services.storage.state import StorageState
-from embedded_cloud.services.storage.wire import object_resource
 
 T = TypeVar("T")
 
@@ -183,10 +182,10 @@ class ObjectHandlers:
         return require_object(self._state, call, read=read)
 
     def _resource(self, stored: StoredObject) -> JsonValue:
-        return object_resource(stored, base_url=self._state.base_url())
+        return self._state.resource(stored)
 
     def _reply(self, stored: StoredObject) -> Reply:
-        return Reply(body=object_resource(stored, base_url=self._state.base_url()))
+        return Reply(body=self._state.resource(stored))
 
 
 def require_object(state: StorageState, call: Call, *, read: bool) -> StoredObject:

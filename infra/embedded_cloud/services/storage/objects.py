@@ -12,9 +12,10 @@ from embedded_cloud.services.storage.buckets import Bucket
 from embedded_cloud.services.storage.content import ContentFiles, Digest
 from embedded_cloud.services.storage.errors import (
     Preconditions,
-    forbidden,
+    held,
     invalid,
     object_not_found,
+    retained,
 )
 
 COLLECTION = "storage/objects"
@@ -247,21 +248,35 @@ class Objects:
         """Names of the content of all generations."""
         return {text(value, "content") for _, value in self._store.list(COLLECTION)}
 
-    def _check_removable(self, stored: StoredObject) -> None:
-        """Raises CloudError 403 when a hold or the bucket's retention policy keeps ``stored``."""
-        if flag(stored.settable, "temporaryHold") or flag(stored.settable, "eventBasedHold"):
-            raise forbidden(
-                f"Object '{stored.bucket}/{stored.name}' is under active hold and cannot be "
-                "deleted, overwritten or archived until the hold is removed."
-            )
+    def kept_until(self, stored: StoredObject) -> float | None:
+        """When the retention policy of its bucket lets ``stored`` go, in epoch seconds; None where
+        there is none, or a hold has put that off."""
         value = self._store.get(buckets.COLLECTION, stored.bucket)
-        retained = Bucket.from_json(value).retention_s if value else 0
-        until = stored.created + retained
-        if self._clock.now() < until:
-            # Seen: sitespeedio/sitespeed.io#2749 on GitHub.
-            raise forbidden(
-                f"Object '{stored.bucket}/{stored.name}' is subject to bucket's retention policy "
-                f"and cannot be deleted, overwritten or archived until {rfc3339(until)}"
+        period = Bucket.from_json(value).retention_s if value else 0
+        if not period or flag(stored.settable, "eventBasedHold"):
+            return None
+        return stored.created + period
+
+    def _check_removable(self, stored: StoredObject) -> None:
+        """Check that neither a hold nor the bucket's retention policy keeps ``stored``.
+
+        Raises:
+            CloudError: 403, it is kept. The words are as measured on 2026-09-30
+                (https://cloud.google.com/storage/docs/bucket-lock,
+                https://cloud.google.com/storage/docs/object-holds).
+        """
+        name = f"Object '{stored.bucket}/{stored.name}'"
+        for hold, word in (("temporaryHold", "Temporary"), ("eventBasedHold", "Event-Based")):
+            if flag(stored.settable, hold):
+                raise held(
+                    f"{name} is under active {word} hold and cannot be deleted, overwritten or"
+                    " archived until hold is removed."
+                )
+        until = self.kept_until(stored)
+        if until is not None and self._clock.now() < until:
+            raise retained(
+                f"{name} is subject to bucket's retention policy or object retention and cannot be"
+                f" deleted or overwritten until {rfc3339(until)}"
             )
 
     def _put(self, each: StoredObject) -> None:

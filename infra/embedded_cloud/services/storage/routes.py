@@ -30,6 +30,7 @@ def service(context: Context) -> Service:
             "storage.buckets.patch": buckets.patch,
             "storage.buckets.update": buckets.update,
             "storage.buckets.delete": buckets.delete,
+            "storage.buckets.lockRetentionPolicy": buckets.lock_retention_policy,
             "storage.buckets.getIamPolicy": buckets.get_policy,
             "storage.buckets.setIamPolicy": buckets.set_policy,
             "storage.buckets.testIamPermissions": buckets.test_permissions,

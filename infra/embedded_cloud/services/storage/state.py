@@ -17,8 +17,9 @@ from embedded_cloud.services.iam.policies import Policies
 from embedded_cloud.services.storage.buckets import Bucket, Buckets
 from embedded_cloud.services.storage.content import ContentFiles
 from embedded_cloud.services.storage.errors import invalid, key_denied
-from embedded_cloud.services.storage.objects import Objects
+from embedded_cloud.services.storage.objects import Objects, StoredObject
 from embedded_cloud.services.storage.uploads import Uploads
+from embedded_cloud.services.storage.wire import object_resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,11 @@ class StorageState:
             base_url=context.base_url,
             keys=BucketKeys(KeyUse(context)),
         )
+
+    def resource(self, stored: StoredObject) -> JsonObject:
+        """The Object resource of ``stored``."""
+        until = self.objects.kept_until(stored)
+        return object_resource(stored, base_url=self.base_url(), kept_until=until)
 
     def sweep_once(self) -> None:
         """Delete files that no record refers to, once until the store is cleared.

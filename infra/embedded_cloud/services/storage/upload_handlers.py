@@ -27,7 +27,6 @@ from embedded_cloud.services.storage.uploads import (
     bytes_to_skip,
     persisted,
 )
-from embedded_cloud.services.storage.wire import object_resource
 
 #: Bytes before the media: the preamble, each part's headers, and the JSON part.
 _HEADER_LIMIT = 1 << 20
@@ -274,9 +273,7 @@ class UploadHandlers:
         return self._state.uploads.require(upload_id)
 
     def _reply(self, stored: StoredObject) -> Reply:
-        return Reply(
-            body=object_resource(stored, base_url=self._state.base_url()),
-        )
+        return Reply(body=self._state.resource(stored))
 
 
 def _checked_metadata(payload: bytes) -> JsonObject:

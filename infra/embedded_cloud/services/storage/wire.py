@@ -30,8 +30,8 @@ def bucket_resource(bucket: Bucket, *, base_url: str, project_number: str) -> Js
     }
 
 
-def object_resource(stored: StoredObject, *, base_url: str) -> JsonObject:
-    """The Object resource."""
+def object_resource(stored: StoredObject, *, base_url: str, kept_until: float | None) -> JsonObject:
+    """The Object resource of ``stored``, which a retention policy keeps for so long."""
     path = f"b/{stored.bucket}/o/{quote(stored.name, safe='')}"
     created = rfc3339_millis(stored.created)
     resource: JsonObject = {
@@ -57,6 +57,8 @@ def object_resource(stored: StoredObject, *, base_url: str) -> JsonObject:
     }
     if stored.kms_key:
         resource["kmsKeyName"] = stored.kms_key
+    if kept_until is not None:
+        resource["retentionExpirationTime"] = rfc3339_millis(kept_until)
     if stored.deleted is not None:
         resource["timeDeleted"] = rfc3339_millis(stored.deleted)
     return resource
