@@ -152,6 +152,7 @@ def test_the_shell_of_a_rehearsal(stack: Stack, capsys: Captured) -> None:
     assert not {"PULUMI_CONFIG_PASSPHRASE", "PULUMI_ACCESS_TOKEN"} & {
         name for name, value in variables.items() if value is not None
     }
+    assert "HF_ENDPOINT" not in variables  # of no use to tpuflex there, and `hf download` works
     assert Endpoints.from_environ(variables).embedded
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tpuflex.files.trusted import own_directory, write_private
 from tpuflex.google.endpoints import REHEARSAL_VARIABLE
+from tpuflex.stack.environment import HUB_ENDPOINT_VARIABLE
 from tpuflex.stack.rehearsal import NO_BACKEND
 
 #: Read by gcloud, Google's libraries and the gcp plugin: what a shell has of these leads to Google.
@@ -75,8 +76,10 @@ def rehearsing(variables: Mapping[str, str], url: str, directory: Path) -> dict[
     own_directory(directory)
     trusted = directory / "trusts-nobody.pem"
     write_private(trusted, _NOBODY)
-    # A plain `pulumi` would write a salt for it to the real stack file.
-    kept = {name: value for name, value in variables.items() if name not in _REAL_PULUMIS}
+    # A plain `pulumi` would write a salt for it to the real stack file; and a rehearsal takes no
+    # weights from a Hub, so `hf download` may go on fetching the real ones.
+    left_out = (*_REAL_PULUMIS, HUB_ENDPOINT_VARIABLE)
+    kept = {name: value for name, value in variables.items() if name not in left_out}
     if "GOOGLE_OAUTH_ACCESS_TOKEN" in kept:  # else there are credentials to find
         # Google's Go libraries would find the user's own in their home.
         kept["GOOGLE_APPLICATION_CREDENTIALS"] = "/dev/null"
