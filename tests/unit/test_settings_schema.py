@@ -46,6 +46,20 @@ def test_keys_of_other_namespaces_are_left_alone() -> None:
     jsonschema.validate(document, stack_file_schema())
 
 
+@pytest.mark.parametrize(
+    ("flag", "value", "taken"),
+    [("max-model-len", 4096, True), ("max_model_len", "16K", True), ("max-model-lenght", 1, False)],
+)
+def test_flags_as_on_the_command_line_of_vllm(flag: str, value: object, taken: bool) -> None:
+    """An editor takes the dashes and suffixes that the reader takes, and no other flags."""
+    document = yaml.safe_load(STACKS[0].read_text())
+    flags = document["config"]["tpuflex:serving"].setdefault("flags", {})
+    flags.pop("max_model_len", None)
+    flags[flag] = value
+
+    assert Draft202012Validator(stack_file_schema()).is_valid(document) is taken
+
+
 def test_every_setting_is_described() -> None:
     """Sections and their fields carry a text; vLLM's flags are vLLM's to describe."""
     definitions = stack_file_schema()["$defs"]

@@ -27,7 +27,7 @@ NUMBER = re.compile(r"-?\d{1,18}")
 DECIMAL = re.compile(r"-?\d{1,18}(\.\d{1,18})?")
 #: Flags that count tokens, which vLLM's parser reads with a suffix, too (`human_readable_int`).
 TOKEN_FLAGS = ("max_model_len", "max_num_batched_tokens")
-_SUFFIXED = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)([kmgt])|(\d{1,15})([KMGT])")
+SUFFIXED = re.compile(r"^(?:(\d{1,15}(?:\.\d{1,15})?)([kmgt])|(\d{1,15})([KMGT]))$")
 _THOUSANDS = "kmgt"
 #: As pydantic names them: at least, more than, at most, less than.
 Bound = Literal["ge", "gt", "le", "lt"]
@@ -237,7 +237,7 @@ def rule_of(name: str) -> FlagRule | None:
 def suffixed_number(text: str) -> int | None:
     """The number that ``text`` is with a suffix, as vLLM reads it: the small ones are powers of
     1,000, the capital ones powers of 1,024. None for a text without one."""
-    match = _SUFFIXED.fullmatch(text)
+    match = SUFFIXED.fullmatch(text)
     if match is None:
         return None
     if match[2]:

@@ -9,16 +9,18 @@ from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache
 from itertools import pairwise
-from typing import cast
+from typing import Any, cast
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import ModelSchema
 
+from tpuflex.catalog.flags import SUFFIXED, TOKEN_FLAGS
 from tpuflex.catalog.rows import CatalogRows
 from tpuflex.duration import format_duration
 from tpuflex.settings.model import NAMESPACE, StackSettings
 from tpuflex.settings.opened import ENVIRONMENT
+from tpuflex.settings.serving import ServingFlags
 
 
 @cache
@@ -70,6 +72,7 @@ def stack_file_schema() -> dict[str, object]:
     """The schema of ``Pulumi.<stack>.yaml``; keys of other namespaces are left alone."""
     sections = StackSettings.model_json_schema(schema_generator=DescribedSchema)
     definitions = sections.pop("$defs")
+    _take_written_flags(definitions[ServingFlags.__name__])
     return {
         "$schema": _DIALECT,
         "title": "tpuflex stack file",
@@ -97,6 +100,14 @@ def stack_file_schema() -> dict[str, object]:
         "additionalProperties": False,
         "$defs": definitions,
     }
+
+
+def _take_written_flags(flags: dict[str, Any]) -> None:
+    """Let a stack file have flags as vLLM's command line has them: max-model-len, and 16K."""
+    dashed = [name.replace("_", "-") for name in ServingFlags.model_fields if "_" in name]
+    flags["patternProperties"] = {f"^({'|'.join(dashed)})$": {}}
+    for name in TOKEN_FLAGS:
+        flags["properties"][name]["anyOf"].append({"type": "string", "pattern": SUFFIXED.pattern})
 
 
 def schema_text() -> str:

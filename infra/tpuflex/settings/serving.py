@@ -228,6 +228,7 @@ class ServingFlags(Frozen):
     quantization: FlagName | None = None
     """How the weights in the bucket are quantized; vLLM finds that out from most of them."""
     max_model_len: int | None = Field(default=None, ge=1)
+    """Tokens of the longest sequence, such as 16384 or, as vLLM reads it, 16K; 16k is 16,000."""
     max_num_seqs: int | None = Field(default=None, ge=1)
     max_num_batched_tokens: int | None = Field(default=None, ge=1)
     max_logprobs: int | None = Field(default=None, ge=-1)
