@@ -18,6 +18,7 @@ import pytest
 
 from tests.cli.samples import status
 from tests.cli.typing import NOON, Captured, TypeIn
+from tests.docs.blocks import ROOT
 from tests.loopback import serving
 from tests.security.certificates import certificate
 from tpuflex.cli.endpoint.client import show_client
@@ -162,6 +163,8 @@ def test_programs_are_programs(capsys: Captured) -> None:
 
     compile(text, "hello.py", "exec")
     assert "model=" + json.dumps('a"b\\c') in text
+    small = Client("dev", SHOWN.url, "HuggingFaceTB/SmolLM2-135M-Instruct", VERSION)
+    assert shown(capsys, "python", small) == (ROOT / "docs/examples/client/hello.py").read_text()
     assert shown(capsys, "python", SHOWN) in PAGE
     assert shown(capsys, "typescript", SHOWN) in PAGE
 

@@ -55,6 +55,12 @@ _DOCTOR, _UP, _DOWN, _STATUS = (
 )
 _STOP = "tpuflex emulator stop"
 _ASK = f"tpuflex --stack first-proof ask {_CAPITAL}"
+_CLIENT_OF_IT = "tpuflex --stack first-proof client"
+_CLIENT = (
+    "tpuflex client",
+    "tpuflex client --as curl > hello.sh",
+    "tpuflex client -- sh hello.sh",
+)
 
 #: By page: the test that types them or the reason why none does, and the lines.
 SHELL: dict[str, dict[str, tuple[str, ...]]] = {
@@ -67,28 +73,21 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex init --cloud embedded",
             "tpuflex up",
             f"tpuflex ask {_CAPITAL}",
+            *_CLIENT,
+            "tpuflex status",
             "tpuflex down",
             _INIT,
         ),
         MAKE: ("make demo", "make test"),
-        REHEARSAL: (*_MIRROR, _UP, *_REHEARSE),
-        FETCHING: _FETCH,
-        PLAIN: (
-            "tpuflex emulator start",
-            'eval "$(tpuflex emulator env)"',
-            "tpuflex weights hash",
-            "tpuflex secrets ensure && tpuflex weights push",
-            "pulumi up --stack dev",
+        LOGIN: (
+            "gcloud auth login",
+            "gcloud config set project my-project-id",
+            "gcloud auth application-default login",
         ),
-        HOW_TO: ("tpuflex recover", "tpuflex recover --take-over", "tpuflex sweep"),
-        SHARED: (
-            'export PULUMI_CONFIG_PASSPHRASE=""',
-            'PULUMI_BACKEND_URL="file://$PWD/.tpuflex/backend"'
-            " pulumi stack export --stack gemma-4-e4b-v6e-1 --file state.json",
-            "pulumi login gs://our-pulumi-states",
-            "pulumi stack init gemma-4-e4b-v6e-1",
-            "pulumi stack import --stack gemma-4-e4b-v6e-1 --file state.json",
-        ),
+        REHEARSAL: (*_REHEARSE, _DOCTOR, *_MIRROR, _UP, _CLIENT_OF_IT, _ASK, _DOWN),
+        FETCHING: (" && ".join(_FETCH),),
+        HOW_TO: ("tpuflex recover", "tpuflex sweep"),
+        NO_LOG: ("tpuflex logs",),
     },
     "docs/catalog.md": {
         HOW_TO: (
@@ -143,7 +142,7 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "gcloud auth application-default login",
         ),
         TUTORIAL: (_INIT,),
-        REHEARSAL: (*_MIRROR, _DOCTOR, _UP, _ASK, _STATUS, _DOWN),
+        REHEARSAL: (*_MIRROR, _DOCTOR, _UP, _ASK, _CLIENT_OF_IT, _STATUS, _DOWN),
         FETCHING: _FETCH,
     },
     "docs/how-to/library.md": {
@@ -223,6 +222,16 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex --stack chat recover",
         ),
     },
+    "docs/how-to/working-together.md": {
+        SHARED: (
+            'export PULUMI_CONFIG_PASSPHRASE=""',
+            'PULUMI_BACKEND_URL="file://$PWD/.tpuflex/backend"'
+            " pulumi stack export --stack gemma-4-e4b-v6e-1 --file state.json",
+            "pulumi login gs://our-pulumi-states",
+            "pulumi stack init gemma-4-e4b-v6e-1",
+            "pulumi stack import --stack gemma-4-e4b-v6e-1 --file state.json",
+        ),
+    },
     "docs/how-to/weights.md": {
         SMALL_MACHINE: (
             "export TPUFLEX_HOME=$HOME/tpuflex",
@@ -258,8 +267,17 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             'pulumi preview --policy-pack "$pack"',
         ),
     },
+    "docs/pulumi.md": {
+        PLAIN: (
+            "tpuflex emulator start",
+            'eval "$(tpuflex emulator env)"',
+            "tpuflex weights hash",
+            "tpuflex secrets ensure && tpuflex weights push",
+            "pulumi up --stack dev",
+        ),
+    },
     "docs/rehearsal.md": {
-        REHEARSAL: (*_REHEARSE, *_MIRROR, _DOCTOR, _UP, _ASK, _STATUS, _DOWN, _STOP),
+        REHEARSAL: (*_REHEARSE, *_MIRROR, _DOCTOR, _UP, _ASK, _CLIENT_OF_IT, _STATUS, _DOWN, _STOP),
     },
     "docs/tutorial.md": {
         INSTALLING: (
@@ -272,6 +290,7 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex preview",
             "tpuflex up",
             f"tpuflex ask {_CAPITAL}",
+            *_CLIENT,
             "tpuflex status",
             "sed -i 's/max_num_seqs: 8/max_num_seqs: 4/' stacks/Pulumi.dev.yaml",
             "tpuflex down",
@@ -292,6 +311,7 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
 
 #: Blocks of Python are files, which a test runs.
 PYTHON = {
+    "docs/examples/client/hello.py": "tests/cli/test_client.py",
     "docs/examples/library/__main__.py": "tests/acceptance/engine/test_endpoint_engine.py",
     "docs/examples/own_network/__main__.py": "tests/components/test_outputs.py",
 }

@@ -1,4 +1,4 @@
-"""The blocks of commands in README, and a shell to type them in."""
+"""The blocks of commands in pages, and a shell to type them in."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tpuflex.settings.model import PLACEHOLDER_PROJECT
 from tpuflex.stack.emulator import Daemon
 
 
-def commands(after: str) -> list[str]:
-    """The commands of the first block behind the text ``after``, without their comments."""
-    text = (ROOT / "README.md").read_text().partition(after)[2]
+def commands(page: str, after: str) -> list[str]:
+    """The commands of the first block of ``page`` behind the text ``after``, without comments."""
+    text = (ROOT / page).read_text().partition(after)[2]
     block = re.search(r"```sh\n(.*?)```", text, re.DOTALL)
     assert block is not None
     return lines_of_shell(block[1])

@@ -44,6 +44,11 @@ def test_the_stack_shown_is_a_stack() -> None:
         assert settings.slice.zones
 
 
+def test_the_readme_is_read_to_its_end() -> None:
+    """What takes more than 1,500 words has a page of its own below docs/."""
+    assert len(README.split()) <= 1500
+
+
 def test_commands_that_change_a_project_name_it() -> None:
     """A shell that points elsewhere must not decide where the APIs and the mirror are made."""
     text = README.replace("\\\n", "")

@@ -147,7 +147,6 @@ SHOWN: dict[str, dict[str, str]] = {
     },
     "README.md": {
         "tpuflex recover": "Nothing to recover: nothing is pending in stack dev.",
-        "tpuflex recover --take-over": "Nothing to recover: nothing is pending in stack dev.",
         "tpuflex sweep": SWEPT,
     },
 }

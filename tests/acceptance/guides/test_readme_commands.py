@@ -1,4 +1,4 @@
-"""README's section on plain Pulumi, typed as it is printed, on a fresh clone."""
+"""The section on plain Pulumi of docs/pulumi.md, typed as it is printed, on a fresh clone."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def pin(root: Path, manifest: str | None) -> None:
     file.write_text(yaml.safe_dump(document))
 
 
-def test_the_commands_of_the_readme(clone: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_of_the_page(clone: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each succeeds, in this order and without any other; the stack is up, and goes again."""
     pin(clone.root, None)
-    lines = commands("## Plain Pulumi")
+    lines = commands("docs/pulumi.md", "## Plain Pulumi")
     before = lines.index(_ENTER)
     for line in lines[:before]:
         clone.type(line)

@@ -115,12 +115,13 @@ def test_the_page(clone: Shell) -> None:
     real stack is written."""
     home, file = clone.root / ".tpuflex", clone.root / "stacks" / "Pulumi.first-proof.yaml"
     before = file.read_bytes()
-    *prepare, bring_up, ask, show, take_down, stop = lines_of("docs/rehearsal.md")[2:]
+    *prepare, bring_up, ask, call, show, take_down, stop = lines_of("docs/rehearsal.md")[2:]
     doctor = [typed(clone, line) for line in prepare][-1]  # exit code 0: nothing is in the way
     Daemon(home).call("POST", "faults", {"rules": [LATE]})
     up = typed(clone, bring_up)
     said_by_up = clone.said
     answer = typed(clone, ask)
+    page = typed(clone, call)
     table = typed(clone, show)
     status = json.loads(clone.type(f"{STACK} status --no-tunnel --json"))
     log = clone.type(f"{STACK} logs")
@@ -134,6 +135,7 @@ def test_the_page(clone: Shell) -> None:
     assert "14.32 GiB weights" in up + said_by_up  # planned as the real ones
     assert "rehearsal: READY: a completion was served" in up
     assert ANSWER in answer
+    assert "Endpoint of stack first-proof\n  base URL  http://" in page
     assert "READY" in table
     assert (status["rehearsal"], status["ready"], status["cloud"]) == (True, True, "google")
     assert status["endpoint"].startswith(("http://10.128.", "http://127."))

@@ -82,5 +82,5 @@ def test_the_tutorial(newcomer: Shell) -> None:
                     server.close()
             assert_shown(shown, printed, "\n".join(lines))
 
-    assert len(newcomer.typed) == 12, newcomer.typed
+    assert len(newcomer.typed) == 15, newcomer.typed
     assert untyped(TUTORIAL, newcomer.typed) == []
