@@ -113,9 +113,17 @@ config:
     ]
 
 
-@pytest.mark.parametrize("text", ["encryptionsalt: v1:x\n", "config:\n  aws:region: eu-west-1\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "encryptionsalt: v1:x\n",
+        "config:\n  aws:region: eu-west-1\n",
+        "config:\n  tpuflex:project: acme-prod-1\n  tpuflex:embedded: true\n",
+    ],
+)
 def test_the_stack_file_of_another_program_is_none_of_ours(tmp_path: Path, text: str) -> None:
-    """What says nothing of tpuflex is no stack of it: the keys that it lacks are no help."""
+    """What says nothing of an endpoint, or configures the provider alone, is no stack of tpuflex:
+    the keys that it lacks are no help."""
     file = tmp_path / "Pulumi.dev.yaml"
     file.write_text(text)
 

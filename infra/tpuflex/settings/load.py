@@ -64,6 +64,8 @@ Opener = Callable[[], OpenedConfig]
 #: Reads what the files of a model say of it; gives None where nothing is known of them, and
 #: ``"later"`` where they are read later, so that nothing is planned by the model's name yet.
 FilesReader: TypeAlias = "Callable[[ModelSettings], Checkpoint | Literal['later'] | None]"
+#: What a program of the user's own configures the provider with, without the namespace.
+_PROVIDERS_OWN = frozenset({"project", "embedded"})
 _STACK_FILE = re.compile(r"Pulumi\.(.+)\.yaml")
 _CATALOG_KEY = re.compile(rf"({re.escape(USER_FILE)}|{NAMESPACE}catalog)([:.\[]|$)")
 
@@ -136,7 +138,7 @@ def load_stack_file(
 
     Raises:
         NotFoundError: there is no such file, which names the stacks in its directory; or the file
-            says nothing of tpuflex, such as that of a program that has it as a library.
+            says nothing of an endpoint, such as that of a program that has it as a library.
         SettingsError: the file is wrong; holds every finding.
     """
     source = path.name
@@ -156,10 +158,10 @@ def load_stack_file(
             raise SettingsError(source, tuple(findings))
         if not sections and document.value in (None, {}, {"config": None}, {"config": {}}):
             raise SettingsError(source, written.placed((_empty(path, document.value),)))
-        if not sections:
+        if not findings and sections.keys() <= _PROVIDERS_OWN:
             raise NotFoundError(
-                f"{source} is not a stack file of tpuflex: it has no key that begins with"
-                f" {NAMESPACE}",
+                f"{source} is not a stack file of tpuflex: it has no section of an endpoint, such"
+                f" as {NAMESPACE}slice",
                 hint="A program with tpuflex as a library is deployed by Pulumi's own commands."
                 " Keys and their meaning: docs/settings.md",
             )
