@@ -35,6 +35,24 @@ def test_a_successor_takes_over_when_it_serves(rig: Rig, hosts: Hosts) -> None:
     assert rig.preview() == {"same": 3}
 
 
+@pytest.mark.parametrize("replace", ["create_first", "delete_first"])
+def test_a_new_host_takes_over_and_is_kept(rig: Rig, hosts: Hosts, replace: str) -> None:
+    """Nothing has changed but that it was asked for: it is handed over to, or comes after what was
+    deleted first; the next `up`, which does not ask, has nothing to do."""
+    rig.args["replace"] = replace
+    rig.up()
+    hosts.report(2, {"phase": "READY"})
+
+    with rig.served(new_host=True):
+        assert rig.preview() == {"same": 2, "replace": 1}
+        rig.up()
+
+    assert live(rig) == [SECOND]
+    taken = f"it serves, and takes over from {FIRST}" in "".join(rig.lines)
+    assert taken is (replace == "create_first")
+    assert rig.preview() == {"same": 3}
+
+
 def test_a_successor_that_fails_leaves_what_serves(rig: Rig, hosts: Hosts) -> None:
     """Its boot's reason is the error; the old slice is not touched; the next `up` goes on with the
     same successor, and ends when that serves."""

@@ -156,6 +156,21 @@ def test_a_host_that_is_powered_off_boots_again(tmp_path: Path) -> None:
         assert psutil.wait_procs(running, timeout=60)[1] == []
 
 
+def test_a_reset_boots_the_machine_again(api: Api, cloud: EmbeddedCloud, tmp_path: Path) -> None:
+    """The script runs again on the disk that there is; request and node stay what they are."""
+    _boot(
+        api, 'echo boot >> "$TPUFLEX_ROOT/home/boots"; touch "$TPUFLEX_ROOT/dev/shm/$$"; sleep 99'
+    )
+    root = tmp_path / "emulator" / "hosts" / "n1" / "root"
+    eventually(partial(_booted, root, 1))
+    running = processes_of(root.parent)
+    cloud.advance(1)
+    assert api.tpu("POST", "queuedResources/q1:reset", body={}).json()["done"]
+    assert (api.state(), api.node_state()) == ("ACTIVE", "READY")
+    eventually(partial(_booted, root, 2))
+    assert psutil.wait_procs(running, timeout=60)[1] == []
+
+
 def test_the_exit_code_of_the_startup_script_is_known(api: Api, cloud: EmbeddedCloud) -> None:
     """A script that fails leaves the host up and its exit code available."""
     _boot(api, "exit 7")
