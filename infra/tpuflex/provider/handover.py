@@ -197,7 +197,7 @@ class HandOver:
             nonlocal latest
             latest = self._require_active(seen)
 
-        again = "`up` waits for it again; for another one, change `rerun`."
+        again = "`up` waits for it again; for another one, `tpuflex up --new-host`."
         BootWait(
             # The first look may not have found its nodes.
             observe=lambda: reported(self.call, latest),

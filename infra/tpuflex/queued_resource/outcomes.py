@@ -114,15 +114,15 @@ _GO_ON = Outcome(
 #: Said when a run is over and nobody asked for another one: with what to do for a new run, and
 #: with what to do about a leftover.
 RUN_OVER_CLEANED = (
-    "the run is over and nothing is bought again unasked: set renew_before, or change rerun,"
-    " for a new run"
+    "the run is over and nothing is bought again unasked: for a new run, `tpuflex up --new-host`,"
+    " or set renew_before, or change rerun"
 )
 RUN_OVER_LEFTOVER = f"{RUN_OVER_CLEANED}; set on_run_end to delete, or destroy, to clean up"
 #: Said instead, by `preview` and `up`, where `on_run_end` is accept; followed by when it ended, if
 #: that is known.
 RUN_ACCEPTED = Outcome(
-    "the run is over, and on_run_end accepts that: nothing is requested; set renew_before, or"
-    " change rerun, for a new run"
+    "the run is over, and on_run_end accepts that: nothing is requested; for a new run, `tpuflex up"
+    " --new-host`, or set renew_before, or change rerun"
 )
 _LEFTOVER_DELETED = Outcome("the leftover is deleted: its quota is free again")
 _AGAIN = Outcome(Advice("`{up}` requests capacity again, `{down}` cleans up"), _OVER)
