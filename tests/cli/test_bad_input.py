@@ -15,6 +15,7 @@ from tpuflex import errors
 from tpuflex.cli.invocation import Invocation
 from tpuflex.errors import Finding, InterruptedByUser, TpuflexError
 from tpuflex.stack.progress import require_consent
+from tpuflex.terminal.manual import more
 from tpuflex.terminal.output import Output
 
 
@@ -144,6 +145,7 @@ class TestStackFile:
             "Error: Pulumi.dev.yaml has 1 problem:\n"
             f"  tpuflex:slice.zones[0]: there is no zone 'us-est5-a' (line {line}). "
             "Did you mean us-east5-a or us-west4-a or us-east5-c?\n"
+            "More: tpuflex docs settings#tpuflexslice\n"
         )
 
     def test_google_without_credentials(
@@ -306,7 +308,8 @@ def kinds() -> list[type[TpuflexError]]:
 
 @pytest.mark.parametrize("kind", kinds())
 def test_exit_code(kind: type[TpuflexError], capsys: Captured) -> None:
-    """Each kind has its exit code, and shows its message and its hint on separate lines."""
+    """Each kind has its exit code, and shows its message and hint on separate lines, the section
+    that says more on a third."""
     if kind is errors.SettingsError:
         error: TpuflexError = errors.SettingsError("f", (Finding("k", "bad"),), hint="fix it")
     else:
@@ -315,4 +318,5 @@ def test_exit_code(kind: type[TpuflexError], capsys: Captured) -> None:
     code = Output(json=False, verbose=False).failure(error)
 
     assert code == kind.exit_code
-    assert capsys.readouterr().err == f"Error: {error.message}\nfix it\n"
+    said, _, section = capsys.readouterr().err.partition("More: tpuflex docs ")
+    assert (said, section.strip()) == (f"Error: {error.message}\nfix it\n", more(error))

@@ -128,6 +128,7 @@ COMMANDS = {
     ),
     "engine": ("engine", "Show which Pulumi engine is used, and why."),
     "emulator": ("emulator.command", "The embedded cloud on this machine."),
+    "docs": ("docs", "Show a page of the manual, or a section of one."),
     "completion": (
         "completion",
         "Print the script that makes a shell complete commands, options and values on TAB.",

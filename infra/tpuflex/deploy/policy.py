@@ -62,7 +62,7 @@ def require_allowed(report: PolicyReport) -> None:
         raise PolicyError(
             f"Policy refuses this plan, {count}:\n{lines}",
             hint="Nothing was changed. To accept a breach, write it under tpuflex:waivers in the"
-            " stack file, with rule, reason and until: docs/policy.md.",
+            " stack file, with rule, reason and until.",
         )
 
 

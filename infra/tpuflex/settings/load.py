@@ -163,7 +163,7 @@ def load_stack_file(
                 f"{source} is not a stack file of tpuflex: it has no section of an endpoint, such"
                 f" as {NAMESPACE}slice",
                 hint="A program with tpuflex as a library is deployed by Pulumi's own commands."
-                " Keys and their meaning: docs/settings.md",
+                " Keys and their meaning: tpuflex docs settings",
             )
         settings = _parse(
             sections,

@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, TextIO
 from pulumi_plugin.printable import printable
 from tpuflex.errors import SettingsError, TpuflexError
 from tpuflex.naming import DEFAULT_STACK
+from tpuflex.terminal.manual import more
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleRenderable
     from rich.progress import Progress as TransferBar
     from rich.text import Text
 
@@ -156,6 +157,13 @@ class Output:
         for line in draw(console.width, self.ascii_only):
             console.print(line)
 
+    def page(self, rendered: ConsoleRenderable) -> None:
+        """Print a text of ours as the result, as wide as the terminal."""
+        if not self.json:
+            from rich.console import Console
+
+            Console(file=sys.stdout).print(rendered)
+
     def facts(self, facts: Iterable[tuple[str, str]]) -> None:
         """Print a block of ``name  value`` lines of the result; empty values are left out."""
         present = [(name, value) for name, value in facts if value]
@@ -176,10 +184,17 @@ class Output:
         _write(sys.stderr, label + "\n".join(lines).removeprefix(_ERROR) + "\n")
         if hint:
             self.progress(hint)
+        if anchor := more(error):
+            self.progress(f"More: tpuflex docs {anchor}")
         if self.json:
             self.document(
                 {
-                    "error": {**error.to_json(), "hint": hint, **_findings(error)},
+                    "error": {
+                        **error.to_json(),
+                        "hint": hint,
+                        "more": anchor or None,
+                        **_findings(error),
+                    },
                 }
             )
         return error.exit_code

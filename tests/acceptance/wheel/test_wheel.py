@@ -89,6 +89,17 @@ def test_what_is_in_it(installed: Installed) -> None:
     assert set(data) <= names
 
 
+def test_the_manual(installed: Installed) -> None:
+    """Every page is in it, and is shown without a network or a project."""
+    names = set(zipfile.ZipFile(installed.wheel).namelist())
+    docs = ROOT / "docs"
+    pages = (*docs.glob("*.md"), *docs.glob("how-to/*.md"))
+    here = {f"tpuflex/docs/{page.relative_to(docs).as_posix()}" for page in pages}
+
+    assert {name for name in names if name.startswith("tpuflex/docs/")} == here
+    assert "Codes of a host" in installed.tpuflex("docs", "troubleshooting#codes-of-a-host").stdout
+
+
 def test_it_is_not_the_checkout(installed: Installed) -> None:
     """What runs is what was installed, not this tree."""
     where = installed.run("python", "-P", "-c", "import tpuflex; print(tpuflex.__file__)")

@@ -206,7 +206,7 @@ def env(invocation: Invocation, credentials: str | None, rehearse: bool) -> None
     With --rehearse the shell rehearses, even after an error: `tpuflex` runs stacks made for
     Google on the embedded cloud, says so first, and calls no API of Google. States are kept in
     .tpuflex/rehearsal. gcloud trusts no server but the embedded cloud, and a plain `pulumi`
-    stops. What is not covered: docs/rehearsal.md.
+    stops. What is not covered: `tpuflex docs rehearsal`.
 
     Other credentials than the token are found as Google's clients find them, by a file below
     .tpuflex or a metadata server, and their tokens expire; tpuflex uses them too, in that shell.

@@ -284,7 +284,7 @@ def memory(
 
     Needs no cloud. Plans the stack, with the options in place of what its file says; with a model
     and an accelerator no stack is read, and what is not given is vLLM's default. Each figure is per
-    chip; docs/memory.md says how they come about and what was seen of them.
+    chip; `tpuflex docs memory` says how they come about and what was seen of them.
 
     Exit code 5 if it does not fit, 4 if that is not known, 7 if a checkpoint's files are damaged or
     of an architecture that tpuflex has no rule for.

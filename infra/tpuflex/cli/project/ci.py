@@ -46,5 +46,5 @@ def show_workflows(output: Output, written: WrittenWorkflows) -> None:
         output.result(f"  gh variable set {name} --body …    # {text}")
     output.result(
         "\nThen, on GitHub: protect the branch, and make the environment production, with reviewers"
-        "\nand for protected branches only (docs/ci.md)."
+        "\nand for protected branches only (tpuflex docs ci)."
     )

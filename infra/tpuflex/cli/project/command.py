@@ -242,8 +242,8 @@ def ci_init(invocation: Invocation, source: str, branch: str) -> None:
     on every pull request, tpuflex-deploy.yml runs the plan that was approved, tpuflex-renew.yml
     starts the next run of stacks with renew_before, tpuflex-drift.yml compares the stacks that are
     up with the cloud, tpuflex-sweep.yml looks for what no state knows. Run it again for another
-    version: it changes its own files only, and none that somebody has edited. docs/ci.md says what
-    to set up on GitHub and on Google Cloud.
+    version: it changes its own files only, and none that somebody has edited. `tpuflex docs ci`
+    says what to set up on GitHub and on Google Cloud.
     """
     from tpuflex.cli.project.ci import show_workflows
     from tpuflex.scaffold.workflows import write_workflows
