@@ -153,11 +153,14 @@ class TestNotLookedAt:
     def test_the_stack_of_another_program(self, stacks: Path, type_in: TypeIn) -> None:
         """A repository may have others."""
         (stacks / "Pulumi.other.yaml").write_text("config:\n  aws:region: eu-west-1\n")
+        Path("shop").mkdir()
+        Path("shop/catalog.yaml").write_text("shoes: []\n")
 
-        typed = type_in("validate", "stacks/Pulumi.other.yaml")
+        typed = type_in("validate", "stacks/Pulumi.other.yaml", "shop/catalog.yaml")
 
-        assert typed.code == 0
+        assert (typed.code, typed.out) == (0, "")
         assert "not looked at: not a stack file of tpuflex" in typed.err
+        assert "shop/catalog.yaml: not looked at: no Pulumi.yaml is beside it" in typed.err
 
 
 def test_changed_files(stacks: Path, type_in: TypeIn) -> None:

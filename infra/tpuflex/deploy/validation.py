@@ -108,14 +108,21 @@ def validate(files: Sequence[Path], environ: Mapping[str, str]) -> Validation:
         UsageError: one is none of these.
         NotFoundError: there is no such file.
     """
-    chosen = tuple(dict.fromkeys(each for file in files for each in _stack_files(file, environ)))
+    alone = [file for file in files if _is_alone(file)]
+    named = (each for file in files if file not in alone for each in _stack_files(file, environ))
+    chosen = tuple(dict.fromkeys(named))
     found: dict[FileFinding, None] = {}
-    not_looked_at: list[tuple[Path, str]] = []
+    not_looked_at = [(_shown(file.absolute()), f"no {PULUMI_FILE} is beside it") for file in alone]
     for file in chosen:
         one = _StackFile(file)
         found |= dict.fromkeys(one.findings())
         not_looked_at += ((one.shown, what) for what in one.not_looked_at)
     return Validation(tuple(map(_shown, chosen)), tuple(found), tuple(not_looked_at))
+
+
+def _is_alone(file: Path) -> bool:
+    """Whether ``file`` is the catalog.yaml of something else than a project."""
+    return file.name == USER_FILE and file.is_file() and not file.with_name(PULUMI_FILE).is_file()
 
 
 def _stack_files(file: Path, environ: Mapping[str, str]) -> Iterator[Path]:
