@@ -170,7 +170,7 @@ def test_gcloud_is_not_waited_for_while_it_says_the_same_again(tmp_path: Path) -
             "Error while connecting [4003: 'failed to connect to backend']. (Failed to connect to "
             "port 22)\nkex_exchange_identification: Connection closed by remote host",
             ConflictError,
-            "`tpuflex up` makes the rule again",
+            "`tpuflex up --refresh` makes a rule again",
         ),
         ("Error while connecting [4047: 'Failed to lookup instance'].", ConflictError, "status"),
         ("You do not currently have an active account selected.", AccessError, "gcloud auth login"),

@@ -50,7 +50,12 @@ _CAUSES = (
         ConflictError,
         "IAP cannot connect to the host's port 22: no firewall rule lets it in, or no SSH server "
         "listens",
-        _say(Advice("`{up}` makes the rule again; right after a boot, wait for a minute.")),
+        _say(
+            Advice(
+                "`{up} --refresh` makes a rule again that somebody has deleted; right after a boot,"
+                " wait for a minute."
+            )
+        ),
         hopeless=2,
     ),
     _Cause(
