@@ -268,9 +268,9 @@ def test_status_is_of_what_answers(
         else _shown(
             "NO (through IAP): /health answered 503",
             "NOT READY, /health answered 503",
-            "Within some minutes its host notices that and starts the server again, which `tpuflex"
-            " logs --stack tpu` shows. If it does not, get a new host: write another word at"
-            " tpuflex:slice.rerun and run `tpuflex up --stack tpu`.",
+            "Its host notices that within some minutes and starts the server again, which `tpuflex"
+            " logs --stack tpu` shows; `tpuflex restart --stack tpu` does it now. If that does not"
+            " help, `tpuflex reboot --stack tpu` boots the machine again.",
         )
     )
     assert re.sub(r"in \d+ ms", "in N ms", shown.out) == expected

@@ -102,6 +102,7 @@ def test_refused_key() -> None:
         answer_of(401, b'{"error": "Unauthorized"}')
 
     assert "If tpuflex:secrets was changed: `tpuflex up`." in str(caught.value.hint)
+    assert "`tpuflex restart` has the host read it" in str(caught.value.hint)
 
 
 def test_error_answer() -> None:

@@ -28,14 +28,14 @@ _STEPS = re.compile(rb"^vllm:iteration_tokens_total_count(?:\{[^\n]*\})? (\S{1,3
 
 #: What to do about a server that does not answer.
 _NO_ANSWER = Advice(
-    "within some minutes its host notices that and starts the server again, which `{logs}` shows."
-    " If it does not, get a new host: write another word at tpuflex:slice.rerun and run `{up}`"
+    "its host notices that within some minutes and starts the server again, which `{logs}` shows;"
+    " `{restart}` does it now. If that does not help, `{reboot}` boots the machine again"
 )
 #: What to do about a key that the host does not know.
 KEY_REFUSED = Advice(
     "a host reads its keys when it boots, so that it has another value than Secret Manager. If"
-    " tpuflex:secrets was changed: `{up}`. If the secret was deleted and made again, get a new"
-    " host: write another word at tpuflex:slice.rerun and run `{up}`"
+    " tpuflex:secrets was changed: `{up}`. If the secret was deleted and made again: `{restart}`"
+    " has the host read it"
 )
 
 
