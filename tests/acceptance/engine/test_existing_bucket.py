@@ -97,7 +97,7 @@ def test_two_stacks_serve_from_it_and_it_stays(
     run = stack_run(embedded.root, embedded.engine, embedded.environ, "one")
     run.up()
     bound = readers(embedded)
-    again = run.preview()
+    again = run.preview(refresh=True)
     invocation, cloud = command(embedded, "one")
     found = judge(cloud, again)
     run.refresh()
@@ -119,7 +119,7 @@ def test_two_stacks_serve_from_it_and_it_stays(
             f"resource.name.startsWith('projects/_/buckets/{NAME}/objects/{PREFIX}/')",
         )
     ]
-    assert again.changes == ()
+    assert (again.changes, again.drift) == ((), ())
     assert [str(each) for each in found.findings if "Bucket" in each.type] == []
     assert down["kept"] == [f"gs://{NAME}"]
     assert down["kept_weights"] == {

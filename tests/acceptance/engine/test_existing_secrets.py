@@ -68,7 +68,7 @@ def test_a_key_of_the_vault_is_used_and_stays(
     run = stack_run(embedded.root, embedded.engine, embedded.environ)
     run.up()
     bound = readers(embedded)
-    again = run.preview()
+    again = run.preview(refresh=True)
     state = json.dumps(run.resources())
     capsys.readouterr()
     run_down(invocation, cloud, dry_run=False)
@@ -81,7 +81,7 @@ def test_a_key_of_the_vault_is_used_and_stays(
     (binding,) = bound
     assert binding["role"] == "roles/secretmanager.secretAccessor"
     assert binding["condition"]["expression"].endswith("/secrets/vllm-key/versions/1'")
-    assert again.changes == ()
+    assert (again.changes, again.drift) == ((), ())
     assert down["kept"] == [SECRET]
     assert readers(embedded) == []
     assert api_key(cloud) == KEY

@@ -84,7 +84,7 @@ def test_the_second_region_has_capacity(
     run.preparation.check()
     run.up(plan.plan)
     outputs = run.engine.outputs()
-    again = run.plan()
+    again = run.plan(refresh=True)
 
     assert [f"(us-east5) to gs://{FAR}" in line for line in seen.does] == [True]
     assert not seen.refuses
@@ -92,7 +92,7 @@ def test_the_second_region_has_capacity(
     assert bucket_of(embedded, NEAR) is not None
     assert before == set()
     assert {f"{PREFIX}/MANIFEST.json", f"{PREFIX}/model.safetensors"} <= listed(embedded, FAR)
-    assert again.plan.changes == ()
+    assert (again.plan.changes, again.plan.drift) == ((), ())
     name = RequestName.parse(str(outputs["queued_resource"]))
     assert name.zone == "europe-west4-a"
     (node,) = cloud.tpu.list_nodes(PROJECT, "europe-west4-a").nodes
