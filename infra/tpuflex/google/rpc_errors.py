@@ -171,7 +171,7 @@ def as_exception(
     if error.billing_disabled:
         return AccessError(call + brief, brief=brief, hint=_billing_hint(url), code=Code.PERMISSION)
     if error.http_status == 403 and (kept := known_messages.RETAINED.search(error.message)):
-        return retained(f"gs://{kept['bucket']}", call + brief, brief)
+        return retained(f"gs://{kept['bucket']}", brief)
     if error.http_status == 403:
         cause = Cause.POLICY if cause is Cause.POLICY else Cause.PERMISSION
         if cause is Cause.PERMISSION and (lacks := of_call(method, url, error.message)):
@@ -211,11 +211,11 @@ def requester_pays(url: str) -> RequesterPaysError:
     )
 
 
-def retained(url: str, message: str, brief: str) -> ApiError:
+def retained(url: str, message: str) -> ApiError:
     """What is said of an object that a retention policy keeps in the bucket ``url``: no role would
     help."""
     again = "Run it again after that time. To end the policy before, unless it is locked:"
-    return ApiError(message, brief=brief, status=403, hint=f"{again} {end_retention(url)}")
+    return ApiError(message, status=403, hint=f"{again} {end_retention(url)}")
 
 
 def _service(detail: dict[str, object]) -> str:

@@ -48,7 +48,7 @@ def translated_errors(
         text = str(error.message)
         brief = f"{where}: {known_messages.STORAGE_CALL.removed(text)}"
         if known_messages.RETAINED.search(text):
-            raise retained(where, f"{where}: {text}", brief) from error
+            raise retained(where, brief) from error
         raise AccessError(
             f"{where}: {text}",
             brief=brief,
