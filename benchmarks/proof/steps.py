@@ -194,7 +194,7 @@ class Steps:
             time.sleep(self._poll_s)
             if tunnel.poll() is not None:
                 raise StepError(f"the tunnel ended with exit code {tunnel.returncode}")
-            yield ("--endpoint", f"http://127.0.0.1:{_PORT}/v1")
+            yield ("--url", f"http://127.0.0.1:{_PORT}/v1")
         finally:
             tunnel.terminate()
             try:

@@ -85,7 +85,7 @@ class Project:
         if path.is_file():
             return path
         known = self.stack_names()
-        shown = self._relative(path)
+        shown = self.shown(path)
         if not known:
             raise NotFoundError(
                 f"There is no stack file: {shown} does not exist, and neither does any other.",
@@ -102,7 +102,8 @@ class Project:
         """The stacks that have a stack file, sorted."""
         return stack_names_in(self.stacks)
 
-    def _relative(self, path: Path) -> str:
+    def shown(self, path: Path) -> str:
+        """``path`` for a message: relative to the project, if it is in it."""
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
 

@@ -13,6 +13,7 @@ from tpuflex.cli.down.many import run_down_many
 from tpuflex.cli.down.run import run_down
 from tpuflex.cli.invocation import Invocation
 from tpuflex.deploy.candidates import Selection
+from tpuflex.engine.environment import with_own_provider
 from tpuflex.errors import TpuflexError
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack
@@ -33,7 +34,7 @@ def begin_down(embedded: Embedded, stack: str = "") -> subprocess.Popen[str]:
 
 def connect(stack: Stack) -> Connection:
     """The tests' embedded cloud, which the environment names."""
-    return Connection(stack, dict(os.environ))
+    return Connection(stack, with_own_provider(os.environ))
 
 
 if __name__ == "__main__":
@@ -48,6 +49,6 @@ if __name__ == "__main__":
     if not named:
         sys.exit(run_down_many(typed, Selection(), connect))
     try:
-        run_down(typed, connect(typed.open_stack(deploying=False)), dry_run=False)
+        run_down(typed, connect(typed.open_deployed(of_stack=True)), dry_run=False)
     except TpuflexError as error:
         sys.exit(typed.output.failure(error))

@@ -240,7 +240,7 @@ def test_a_question_from_standard_input(
 
 
 def test_an_endpoint_that_is_named_needs_no_tunnel(tmp_path: Path, google: Stack) -> None:
-    """--endpoint goes where it says, and only there."""
+    """--url goes where it says, and only there."""
     with pytest.raises(ApiError, match=r"127\.0\.0\.1:1/v1 cannot be reached"):
         asked(cloud_with(google, tmp_path), question("http://127.0.0.1:1/v1"))
 

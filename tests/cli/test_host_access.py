@@ -398,7 +398,7 @@ def test_a_tunnel_is_said_to_be_there_when_it_is(
 
     tunnel(cloud, port, invocation.report)
 
-    line = f"tpuflex ask --stack tpu --endpoint http://127.0.0.1:{port}/v1 …\n"
+    line = f"tpuflex ask --stack tpu --url http://127.0.0.1:{port}/v1 …\n"
     assert capfd.readouterr().err.endswith(line)
 
 

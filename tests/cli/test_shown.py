@@ -179,7 +179,7 @@ def test_way_to_a_private_endpoint(stack: Stack) -> None:
         "-L 127.0.0.1:8000:10.0.0.2:8000\n"
         "  (needs gcloud's component: gcloud components install alpha)\n"
     ) in text
-    assert "tpuflex ask --stack tpu --endpoint http://127.0.0.1:8000/v1" in text
+    assert "tpuflex ask --stack tpu --url http://127.0.0.1:8000/v1" in text
 
 
 @pytest.mark.parametrize(

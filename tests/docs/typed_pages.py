@@ -32,6 +32,9 @@ ACCOUNT = (
 )
 AGENTS = "grants on a key of others; test_existing_key.py grants the same by the API"
 PACK = "installs the pack's environment; AREA=policy of `make acceptance` does"
+OWN_PROGRAM = (
+    "works on a program of one's own; tests/acceptance/engine/test_own_program.py does the same"
+)
 HOSTS = "needs Pulumi's host of a language, which is no Go module; test_package.py"
 
 _INIT = "tpuflex init --template first-proof --stack first-proof --project my-project-id"
@@ -156,6 +159,14 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex --stack chat library down",
         ),
     },
+    "docs/pulumi.md": {
+        OWN_PROGRAM: (
+            "tpuflex --stack dev secrets ensure",
+            "tpuflex --stack dev weights push DIRECTORY",
+            "tpuflex --stack dev status",
+            'tpuflex --stack dev ask "Hello"',
+        ),
+    },
     "docs/how-to/other-languages.md": {
         INSTALLING: (
             "python3 -m venv .venv && source .venv/bin/activate",
@@ -170,7 +181,7 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex --stack chat client",
             "tpuflex --stack chat client -- python hello.py",
             'eval "$(tpuflex --stack chat client --as env --show-key)"',
-            'tpuflex --stack chat ask --endpoint http://127.0.0.1:8000 "Are you there?"',
+            'tpuflex --stack chat ask --url http://127.0.0.1:8000 "Are you there?"',
             "cat server.pem key.pem | tpuflex --stack chat secrets put tls-certificate",
             "tpuflex --stack chat up",
             "tpuflex --stack chat secrets put api-key < keys.txt",

@@ -164,7 +164,7 @@ def test_document_has_the_fields_that_the_script_reads() -> None:
     }
     assert document["secrets"] == [{"role": "api-key", "version": KEY}]
     assert document["timeouts"] == {"ready_s": 5400, "secret_s": 1800}
-    assert document["commands"]["weights"] == "tpuflex weights push --stack dev"
+    assert document["commands"]["weights"] == "tpuflex weights push --stack dev --endpoint chat"
 
 
 @pytest.mark.parametrize(("said", "seconds"), [("45s", 45), ("0s", 0), ("2m", 120)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 from tpuflex.boot.document import (
     BootCommands,
@@ -24,7 +25,7 @@ from tpuflex.boot.places import (
 )
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.catalog.weight_formats import MANIFEST_NAME, allowed_patterns
-from tpuflex.naming import PROGRAMS_KEY, Names, programs_key
+from tpuflex.naming import ENDPOINT_NAME, PROGRAMS_KEY, Names, programs_key
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.serving import ServingFlags
 from tpuflex.startup.warmup_requests import MOST_SEQUENCES, MOST_TOKENS
@@ -121,10 +122,16 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
             margin_s=int(settings.slice.drain_margin.total_seconds()),
         ),
         commands=BootCommands(
-            weights=f"tpuflex weights push --stack {names.stack}",
-            secrets=f"tpuflex secrets ensure --stack {names.stack}",
+            weights=f"tpuflex weights push {_options(names)}",
+            secrets=f"tpuflex secrets ensure {_options(names)}",
         ),
     )
+
+
+def _options(names: Names) -> str:
+    """The options by which a command finds the endpoint of ``names``."""
+    endpoint = "" if names.name == ENDPOINT_NAME else f" --endpoint {shlex.quote(names.name)}"
+    return f"--stack {names.stack}{endpoint}"
 
 
 def _compile_cache_config(settings: StackSettings, names: Names, bucket: str) -> CompileCacheConfig:

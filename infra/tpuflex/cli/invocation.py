@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,7 @@ class Invocation:
         now: the time by this machine's clock; where a stack runs, its cloud has one of its own.
         directory: the project's directory, or one below it.
         chosen_stack: the value of ``--stack``, or empty.
+        endpoint: the value of ``--endpoint``, or empty.
         json: print one JSON document on standard output.
         yes: do not ask for consent.
         verbose: show every resource and every message.
@@ -45,6 +46,7 @@ class Invocation:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     directory: Path = field(default_factory=Path)
     chosen_stack: str = ""
+    endpoint: str = ""
     json: bool = False
     yes: bool = False
     verbose: bool = False
@@ -173,17 +175,26 @@ class Invocation:
                 files_later=files_later,
             )
 
-    def open_named(self, name: str) -> Stack:
-        """Read the stack file of ``name``, whether it can be deployed or not; of it nothing is
-        said."""
-        from tpuflex.stack.stack import read_stack
+    def open_deployed(self, *, of_stack: bool = False, wrong_file: bool = True) -> Stack:
+        """Open the stack, or its endpoint that ``--endpoint`` names, by its file or by its state;
+        as :func:`tpuflex.stack.opening.open_deployed`."""
+        return self._deployed(self.stack, of_stack=of_stack, wrong_file=wrong_file)
 
-        return read_stack(
-            self.project,
+    def open_named(self, name: str) -> Stack:
+        """Open the stack ``name``, as a whole, by its file or by its state."""
+        return self._deployed(name, of_stack=True)
+
+    def _deployed(self, name: str, *, of_stack: bool, wrong_file: bool = True) -> Stack:
+        from tpuflex.stack.opening import open_deployed
+
+        return open_deployed(
+            self.directory,
             name,
-            deploying=False,
-            rehearsing=self.rehearsing,
-            opener=partial(self.opened_config, name),
+            self.environ,
+            self.output.progress,
+            endpoint=self.endpoint,
+            of_stack=of_stack,
+            wrong_file=wrong_file,
         )
 
     def _opening(self) -> AbstractContextManager[None]:

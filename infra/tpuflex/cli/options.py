@@ -37,6 +37,12 @@ stack_name = _option(
     shell_complete=stacks,
     help=f"The stack.  [default: ${STACK_VARIABLE}, or {DEFAULT_STACK}]",
 )
+endpoint_name = _option(
+    "endpoint",
+    "--endpoint",
+    metavar="NAME",
+    help="The endpoint, where the stack is a program of your own with several.",
+)
 as_json = _option("json", "--json", is_flag=True, help="Print one JSON document for scripts.")
 assume_yes = _option("yes", "-y", "--yes", is_flag=True, help="Go ahead without asking.")
 verbose = _option(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any
 
@@ -108,9 +108,12 @@ class VllmEndpoint(pulumi.ComponentResource):
         if args.prepare is None and settings.model.weights.manifest_sha256 is None:
             raise pulumi.RunError(_NO_HASH)
         suffix = settings.model.weights.bucket_suffix or ""
-        super().__init__(VLLM_ENDPOINT, name, given.inputs(), opts)
-        names = args.names or Names(pulumi.get_project(), pulumi.get_stack(), name)
+        usual = Names(pulumi.get_project(), pulumi.get_stack(), name, suffix)
+        names = args.names or usual
         names = replace(names, bucket_suffix=names.bucket_suffix or suffix)
+        # The command line reads them in the state (tpuflex.stack.recorded).
+        shown = given.inputs() | ({} if names == usual else {"names": asdict(names)})
+        super().__init__(VLLM_ENDPOINT, name, shown, opts)
         # Typed here, like the network: by a type of the class, the SDK would read the input of the
         # same name.
         self.model: str = settings.model.name

@@ -11,7 +11,7 @@ from tpuflex.engine.commands import Target
 from tpuflex.engine.find import ensure
 from tpuflex.engine.state_files import file_backend, stacks_in_files
 from tpuflex.errors import NotFoundError, TpuflexError
-from tpuflex.stack.connection import google_cloud
+from tpuflex.stack.environment import google_environment
 from tpuflex.stack.rehearsal import Rehearsal
 from tpuflex.stack.stack import Stack
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tpuflex.project import Project
     from tpuflex.stack.progress import Report
 
-#: Opens the stack of a name, whether it can be deployed or not.
+#: Opens the stack of a name, by its file or by its state, whether it can be deployed or not.
 Open = Callable[[str], Stack]
 
 
@@ -29,8 +29,8 @@ class KnownStack:
 
     Attributes:
         name: its name.
-        stack: its stack file; None if that is not there, or wrong.
-        error: why it is not, or why the backend cannot be asked.
+        stack: the stack; None if it can be opened neither by its file nor by its state.
+        error: why it cannot, or why the backend cannot be asked.
     """
 
     name: str
@@ -62,17 +62,17 @@ def known_stacks(
     rehearsed = set[str]()
     if rehearsing:
         rehearsed.update(stacks_in_files(Rehearsal.below(project.home).backend, project.name))
-    on_google = [s.stack for s in opened.values() if s.stack is not None and not s.stack.embedded]
     google = set[str]()
     error: TpuflexError | None = None
-    if on_google:
+    unknown = not rehearsing and any(each.stack is None for each in opened.values())
+    if unknown or any(each.stack and not each.stack.embedded for each in opened.values()):
         try:
-            google.update(_in_backend(on_google[0], environ, report))
+            google.update(_in_backend(project, environ, report))
         except TpuflexError as refused:
             error = refused
     found: list[KnownStack] = []
     for name in sorted({*embedded, *rehearsed, *google, *opened}):
-        known = opened.get(name) or KnownStack(name, None, _no_file(name))
+        known = opened.get(name) or _by_state(name, open_named)
         stack = known.stack
         if stack is None:  # it is not known where it runs
             states = embedded | rehearsed | google
@@ -100,18 +100,23 @@ def _opened(name: str, open_named: Open) -> KnownStack:
         return KnownStack(name, None, error)
 
 
-def _in_backend(stack: Stack, environ: Mapping[str, str], report: Report) -> tuple[str, ...]:
+def _by_state(name: str, open_named: Open) -> KnownStack:
+    """The stack ``name``, which has no stack file."""
+    known = _opened(name, open_named)
+    if not isinstance(known.error, NotFoundError):
+        return known
+    error = NotFoundError(
+        f"stack {name} has no stack file, and no endpoint in its state",
+        hint=f"To destroy what its state has: pulumi destroy --stack {name}",
+    )
+    return KnownStack(name, None, error)
+
+
+def _in_backend(project: Project, environ: Mapping[str, str], report: Report) -> tuple[str, ...]:
     """The stacks in the backend of the stacks on Google."""
-    project, own = stack.project, google_cloud(stack, environ, report).environ
+    own = google_environment(environ, project.home, backend=project.backend)
     backend = file_backend(own.get("PULUMI_BACKEND_URL", ""))
     if backend is not None:
         return stacks_in_files(backend, project.name)
     engine = ensure(project.home, environ, report)
-    return stack_names(Target(project.root, stack.name, engine, own))
-
-
-def _no_file(name: str) -> NotFoundError:
-    return NotFoundError(
-        f"stack {name} has a state and no stack file",
-        hint=f"Write stacks/Pulumi.{name}.yaml again, or: pulumi destroy --stack {name}",
-    )
+    return stack_names(Target(project.root, "", engine, own))

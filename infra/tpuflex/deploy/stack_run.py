@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tpuflex.components.endpoint_args import Preparation
     from tpuflex.engine.events import EnginePlan
     from tpuflex.settings.model import StackSettings
+    from tpuflex.stack.stack import Stack
 
 
 #: URN patterns of what every part of a stack depends on.
@@ -231,9 +232,14 @@ class StackRun(EngineWork):
         return GuardedPreparation(self.preparation, self.failures)
 
     def program(self) -> None:
-        """The Pulumi program, run by the engine in this process."""
+        """The Pulumi program, run by the engine in this process.
+
+        Raises:
+            NotFoundError: the stack is a program of the user's own.
+        """
         import pulumi
 
+        require_own_program(self._stack)
         # Wait for the end: two threads that load a module of pulumi-gcp at once see half of it.
         self._loading.join()
         from tpuflex.program import deploy
@@ -269,6 +275,19 @@ class GuardedPreparation:
     def __init__(self, preparation: Preparation, failures: ProgramFailures) -> None:
         self.planned = failures.guard_async(preparation.planned)
         self.ready = failures.guard_async(preparation.ready)
+
+
+def require_own_program(stack: Stack) -> None:
+    """Refuse a stack that is opened by its state, and that another program deploys.
+
+    Raises:
+        NotFoundError: that is so.
+    """
+    if stack.recorded is not None and not stack.recorded.by_command:
+        raise NotFoundError(
+            f"Stack {stack.name} is a program of your own: only `pulumi up` makes what is missing.",
+            hint=f"Run: pulumi up --stack {stack.name}",
+        )
 
 
 def require_existing(cloud: Connection, *, reader: bool = False) -> AccessError | None:

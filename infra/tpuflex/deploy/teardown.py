@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from tpuflex.deploy.ownership import Ownership
     from tpuflex.inventory.inventory import Inventory, Item
     from tpuflex.stack.connection import Connection
+    from tpuflex.stack.stack import Stack
     from tpuflex.weights.removal import Removal
 
 _NOT_LISTED = (
@@ -163,9 +164,11 @@ class StackTeardown:
         """What it would do.
 
         Raises:
+            ConflictError: the stack is a program of the user's own, with more than an endpoint.
             IncompleteTeardownError: the slice is there and ours, and not in the state.
             TpuflexError: the state, or the cloud, cannot be read.
         """
+        require_alone(self._cloud.stack)
         engine = self._run.engine
         has_state = engine.exists()
         mine = ownership_of(self._cloud, engine.deployment() if has_state else {})
@@ -370,6 +373,20 @@ def _purged(
 def _copies(of: Sequence[tuple[StackWeights, Removal]]) -> list[dict[str, object]]:
     """Sets in further regions, for ``--json``."""
     return [{"bucket": there.bucket, **removal.to_json()} for there, removal in of]
+
+
+def require_alone(stack: Stack) -> None:
+    """Refuse a stack that is opened by its state and has more in it than one endpoint.
+
+    Raises:
+        ConflictError: that is so.
+    """
+    if stack.recorded is not None and not stack.recorded.alone:
+        raise ConflictError(
+            f"Stack {stack.name} is a program of your own, with more in it than an endpoint:"
+            " nothing was deleted.",
+            hint=f"To destroy all of it: pulumi destroy --stack {stack.name}",
+        )
 
 
 def protected_error(serving: KeptResource) -> ConflictError:

@@ -304,7 +304,7 @@ def unreachable_hint(
         "{ready} The endpoint has a private address: add your range to "
         "tpuflex:network.allowed_cidrs, or open a tunnel and ask through it:\n"
         "  {command}\n  {described}\n"
-        "  {ask} --endpoint {local} …",
+        "  {ask} --url {local} …",
         ready=ready,
         command=command,
         described=command.hint,

@@ -112,7 +112,7 @@ def tunnel(cloud: Connection, local_port: int | None = None, report: Report = si
             try:
                 # Said only now: until then another user could listen there, and be sent the key.
                 if await_own_port(local, lambda: process.poll() is not None):
-                    report(f"Until Ctrl-C: {ask} --endpoint {url} …")
+                    report(f"Until Ctrl-C: {ask} --url {url} …")
                 process.wait()
             except TpuflexError:
                 process.terminate()

@@ -162,8 +162,9 @@ def load_stack_file(
             raise NotFoundError(
                 f"{source} is not a stack file of tpuflex: it has no section of an endpoint, such"
                 f" as {NAMESPACE}slice",
-                hint="A program with tpuflex as a library is deployed by Pulumi's own commands."
-                " Keys and their meaning: tpuflex docs settings",
+                hint="A program with tpuflex as a library is deployed by Pulumi's own commands; its"
+                " endpoint is found once `pulumi up` has begun to make it. Keys and their meaning:"
+                " tpuflex docs settings",
             )
         settings = _parse(
             sections,
@@ -250,7 +251,11 @@ def load_pulumi_config(
 
 
 def parse(
-    mapping: Mapping[str, object], source: str, files: FilesReader | None = None
+    mapping: Mapping[str, object],
+    source: str,
+    files: FilesReader | None = None,
+    *,
+    deploying: bool = True,
 ) -> StackSettings:
     """Check a mapping of sections, with the keys of a stack file without ``tpuflex:``.
 
@@ -259,11 +264,12 @@ def parse(
             in the stack file, or settings objects.
         source: the mapping's name in the error.
         files: reads the files of the model.
+        deploying: as for :func:`load_stack_file`.
 
     Raises:
         SettingsError: it is wrong; holds every finding.
     """
-    return _parse(mapping, source, files=files)
+    return _parse(mapping, source, files=files, set_aside=None if deploying else [])
 
 
 def _parse(

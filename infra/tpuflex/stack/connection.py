@@ -305,7 +305,8 @@ def _embedded_cloud(
     own = embedded_environment(stack, environ, daemon, stand_in=plugin is None, kind=kind)
     if stack.rehearsed:
         rehearsal = Rehearsal.below(stack.project.home)
-        rehearsal.write_project(stack.project.name, stack.file)
+        if stack.recorded is None:
+            rehearsal.write_project(stack.project.name, stack.file)
         own |= rehearsal.variables()
     asked, used = environ.get("PULUMI_BACKEND_URL"), own["PULUMI_BACKEND_URL"]
     if asked not in (None, used, NO_BACKEND):

@@ -1,4 +1,5 @@
-"""Open a stack by the directory of its project and its name, as a command does."""
+"""Open a stack by the directory of its project and its name, as a command does: by its stack file,
+or by its state."""
 
 from __future__ import annotations
 
@@ -6,11 +7,23 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+from tpuflex.engine.state import Stored
+from tpuflex.engine.state_files import file_backend, state_in_file
+from tpuflex.errors import (
+    EngineError,
+    NotFoundError,
+    SettingsError,
+    TpuflexError,
+    UsageError,
+)
 from tpuflex.google.endpoints import rehearses
 from tpuflex.project import Project, open_project
 from tpuflex.settings.opened import OpenedConfig
 from tpuflex.stack.environment import google_environment
+from tpuflex.stack.known_state_ids import KnownStateIds
 from tpuflex.stack.progress import silent
+from tpuflex.stack.recorded import RecordedEndpoint, recorded_endpoints
+from tpuflex.stack.rehearsal import Rehearsal
 from tpuflex.stack.stack import Stack, read_stack
 from tpuflex.weights.known_files import reader_of
 
@@ -60,6 +73,128 @@ def open_stack(
     if stack.stand_in is not None:
         say(f"The weights are a stand-in for {stack.stand_in}, which a rehearsal does not fetch.")
     return stack
+
+
+def open_deployed(
+    directory: Path,
+    name: str,
+    environ: Mapping[str, str],
+    say: Callable[[str], None] = silent,
+    *,
+    endpoint: str = "",
+    of_stack: bool = False,
+    wrong_file: bool = True,
+) -> Stack:
+    """Open what was deployed as ``name``: by its stack file, or by its state, as the last update
+    left it, where there is no such file, or it is wrong, or says nothing of tpuflex because the
+    program is the user's own.
+
+    Args:
+        directory: the project's directory, or one below it.
+        name: the stack's name.
+        environ: the caller's environment.
+        say: takes a line on what is used in place of the stack file, and on what is wrong with that
+            and no error here.
+        endpoint: the endpoint's name in the user's own program; empty for the only one.
+        of_stack: whether it is for the stack as a whole, so that of several endpoints any will do.
+        wrong_file: whether a wrong stack file is passed over, too. Of the user's own program it
+            always is.
+
+    Raises:
+        NotFoundError: there is no project; or neither such a stack file, nor such an endpoint in
+            the stack's state.
+        AccessError: others could change the project.
+        SettingsError: the stack file is wrong, and there is nothing else to go by; lists every
+            finding.
+        UsageError: the stack has several endpoints, and none is named.
+    """
+    project = open_project(directory, environ)
+    try:
+        if not endpoint:
+            return open_stack(directory, name, environ, say, deploying=False)
+        wrong: TpuflexError = NotFoundError(f"Stack {name} has no endpoint {endpoint}.")
+    except (NotFoundError, SettingsError, EngineError) as error:
+        wrong = error
+    found = _recorded(project, name, environ, say)
+    if not found:
+        raise wrong
+    recorded = found[0] if of_stack else _chosen(found, name, endpoint)
+    if recorded.by_command and isinstance(wrong, SettingsError) and not wrong_file:
+        raise wrong
+    file = project.stacks / f"Pulumi.{name}.yaml"
+    if recorded.by_command and not endpoint:
+        why = _what_is_wrong(wrong, file)
+        say(f"{project.shown(file)} {why}: going by the state, as the last `up` left it.")
+    stack = Stack(
+        project, name, file, recorded.settings, rehearsing=rehearses(environ), recorded=recorded
+    )
+    recorded.write_project(stack.engine_project, project, file.name)
+    KnownStateIds(stack.own_files, project.name).remember(name, recorded.state_ids)
+    return stack
+
+
+def _chosen(found: tuple[RecordedEndpoint, ...], stack: str, name: str) -> RecordedEndpoint:
+    if not name and len(found) == 1:
+        return found[0]
+    names = ", ".join(each.name for each in found)
+    if not name:
+        raise UsageError(f"Stack {stack} has several endpoints ({names}): add --endpoint NAME.")
+    for each in found:
+        if name in (each.name, each.names.name):  # its host knows only what it was called first
+            return each
+    raise NotFoundError(f"Stack {stack} has no endpoint {name}.", hint=f"It has: {names}.")
+
+
+def _what_is_wrong(error: TpuflexError, file: Path) -> str:
+    if not file.is_file():
+        return "is not there"
+    if isinstance(error, SettingsError):
+        first, *others = error.findings
+        more = f", and {len(others)} more" if others else ""
+        key = "" if first.key == error.source else f"{first.key}: "
+        line = f" (line {first.position.line})" if first.position else ""
+        return f"is wrong ({key}{first.problem}{line}{more})"
+    return f"cannot be used ({error.brief.rstrip('.')})"
+
+
+def _recorded(
+    project: Project, stack: str, environ: Mapping[str, str], say: Callable[[str], None]
+) -> tuple[RecordedEndpoint, ...]:
+    """The endpoints in the state of ``stack``, which is kept where those of its cloud are."""
+    embedded = state_in_file(project.home / "backend", project.name, stack)
+    found = _on(recorded_endpoints(embedded, stack), "embedded")
+    if found:
+        return found
+    if rehearses(environ):
+        state = state_in_file(Rehearsal.below(project.home).backend, project.name, stack)
+    else:
+        state = _state_on_google(project, stack, environ, say)
+    return _on(recorded_endpoints(state, stack), "google")
+
+
+def _on(found: tuple[RecordedEndpoint, ...], cloud: str) -> tuple[RecordedEndpoint, ...]:
+    return tuple(each for each in found if each.settings.cloud == cloud)
+
+
+def _state_on_google(
+    project: Project, stack: str, environ: Mapping[str, str], say: Callable[[str], None]
+) -> Stored:
+    """The state in the backend of the stacks on Google; empty where that has none, or does not
+    answer, which is said."""
+    from tpuflex.engine.backend import stored_state
+    from tpuflex.engine.commands import Target
+    from tpuflex.engine.find import ensure
+
+    own = google_environment(environ, project.home, backend=project.backend)
+    backend = file_backend(own.get("PULUMI_BACKEND_URL", "") or project.backend)
+    if backend is not None:
+        return state_in_file(backend, project.name, stack)
+    try:
+        engine = ensure(project.home, environ, say)
+        return stored_state(Target(project.root, stack, engine, own), stack)
+    except TpuflexError as error:
+        say(f"The state of stack {stack} cannot be read: {error.brief}")
+        return {}
 
 
 def opened_config(

@@ -13,6 +13,7 @@ from tpuflex.settings.load import FilesReader, LoadedStack, Opener, load_stack_f
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.opened import OpenedConfig, refuse_environments
 from tpuflex.settings.weights_source import LocalDirectory, PackagedModel, Source
+from tpuflex.stack.recorded import RecordedEndpoint
 from tpuflex.stack.rehearsal import Rehearsal
 
 _OUTSIDE = Finding(
@@ -25,18 +26,20 @@ _OUTSIDE = Finding(
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A stack file that was read and is valid.
+    """A stack file that was read and is valid; or an endpoint in the state of a stack whose file is
+    not there, wrong, or none of tpuflex's.
 
     Attributes:
         project: the project it belongs to.
         name: stack name.
         file: the stack file.
-        settings: its content.
+        settings: its content; or what the last update gave the endpoint.
         set_aside: as of :class:`tpuflex.settings.load.LoadedStack`.
         rehearsing: whether the command runs in a rehearsal.
         files_unread: why nothing is known of the files of its model, where they were looked for.
         stand_in: what a rehearsal has a checkpoint without weights in place of: the source that
             the stack file names, which is not on this machine.
+        recorded: the endpoint in the state that it was opened by; None if by its stack file.
     """
 
     project: Project
@@ -47,10 +50,13 @@ class Stack:
     rehearsing: bool = False
     files_unread: str = ""
     stand_in: Source | None = None
+    recorded: RecordedEndpoint | None = None
 
     @property
     def names(self) -> Names:
         """Names of the endpoint's resources."""
+        if self.recorded is not None:
+            return self.recorded.names
         return Names(
             self.project.name,
             self.name,
@@ -105,6 +111,8 @@ class Stack:
     @property
     def engine_project(self) -> Path:
         """The directory that the engine works in."""
+        if self.recorded is not None:
+            return self.own_files / "by-state"
         return self.own_files if self.rehearsed else self.project.root
 
 

@@ -64,9 +64,9 @@ def test_two_terminals_a_broken_program_and_strangers(
     three: Embedded, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A dry run, and a condition that does not hold, change nothing. Then two terminals tear
-    everything down at once, with a program that no longer runs: what one does not do the other
-    does; a stack that is protected is kept, named, and stops nobody; nothing of others is
-    touched."""
+    everything down at once, with a program that no longer runs, a stack file that is wrong and one
+    that is gone: what one does not do the other does; a stack that is protected is kept, named, and
+    stops nobody; nothing of others is touched."""
     _of_somebody(three)
     (three.root / "__main__.py").write_text("raise SystemExit('broken')\n")
     there = _names(three)
@@ -74,6 +74,8 @@ def test_two_terminals_a_broken_program_and_strangers(
     code, dry = down(three, Selection({"tpuflex-stack": "qa"}), capsys, dry_run=True)
     _, young = down(three, Selection(older_than=timedelta(hours=1)), capsys, stack="qa")
     untouched = _names(three)
+    (three.root / "stacks" / "Pulumi.dev.yaml").write_text("config: {tpuflex:cloud: embedded")
+    (three.root / "stacks" / "Pulumi.qa.yaml").unlink()
     terminals = [begin_down(three), begin_down(three)]
     answers = [terminal.communicate(timeout=240) for terminal in terminals]
 
@@ -90,10 +92,12 @@ def test_two_terminals_a_broken_program_and_strangers(
     for terminal, (out, err) in zip(terminals, answers, strict=True):
         document = json.loads(out)
         assert "Traceback" not in err
+        assert "Pulumi.dev.yaml is wrong" in err
+        assert "Pulumi.qa.yaml is not there: going by the state" in err
         assert document["exit_code"] == terminal.returncode >= 1
         for each in document["stacks"]:
             outcomes[each["stack"]].add(each["outcome"])
-    assert outcomes["dev"] == {"protected"}
+    assert outcomes["dev"] == {"protected"}, answers
     assert "gone" in outcomes["qa"], answers
     assert _names(three) == {name for name in there if "tpuflex-qa-vllm" not in name}
     assert any("tpuflex-qa-vllm" in name for name in there)

@@ -98,7 +98,7 @@ SHOWN: dict[str, dict[str, str]] = {
         "tpuflex --stack chat client": "  model     google/gemma-4-E4B-it\n…\nhello.py\n…",
         "tpuflex --stack chat client -- python hello.py": "calls google/gemma-4-E4B-it at http://…",
         'eval "$(tpuflex --stack chat client --as env --show-key)"': "",
-        'tpuflex --stack chat ask --endpoint http://127.0.0.1:8000 "Are you there?"': ANSWER,
+        'tpuflex --stack chat ask --url http://127.0.0.1:8000 "Are you there?"': ANSWER,
         "cat server.pem key.pem | tpuflex --stack chat secrets put tls-certificate": (
             "Added version 1 of tls-certificate."
         ),

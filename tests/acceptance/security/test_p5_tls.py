@@ -172,7 +172,7 @@ class TestAsk:
 
 @pytest.mark.parametrize("endpoint", ["http://127.0.0.1:8000/v1", "HTTP://llm.example.com/v1"])
 def test_ask_sends_no_key_in_clear(endpoint: str) -> None:
-    """S13: a stack with a certificate is asked over https only, whatever --endpoint says."""
+    """S13: a stack with a certificate is asked over https only, whatever --url says."""
     settings = parse(sections({"secrets": {"tls_certificate_version": 2}}), "test")
     stack = SimpleNamespace(settings=settings, names=Names("p", "s", "e"))
     cloud: Any = SimpleNamespace(stack=stack, secrets=None)

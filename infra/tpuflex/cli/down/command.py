@@ -127,7 +127,7 @@ def down(
     if not every and selection.everything:
         from tpuflex.cli.down.run import run_down
 
-        cloud = connect(invocation.open_stack(deploying=False))
+        cloud = connect(invocation.open_deployed(of_stack=True))
         run_down(invocation, cloud, dry_run=dry_run, purge_weights=purge_weights)
         return 0
     from tpuflex.cli.down.many import run_down_many

@@ -19,6 +19,7 @@ from tpuflex.cli.options import (
     as_json,
     assume_yes,
     begin,
+    endpoint_name,
     no_tunnel,
     pass_invocation,
     stack_name,
@@ -36,6 +37,7 @@ from tpuflex.cli.options import (
 )
 @no_tunnel
 @stack_name
+@endpoint_name
 @as_json
 @pass_invocation
 def status(invocation: Invocation, no_tunnel: bool) -> None:
@@ -57,7 +59,7 @@ def status(invocation: Invocation, no_tunnel: bool) -> None:
     from tpuflex.operate.endpoint_status import status as read_status
     from tpuflex.stack.progress import working
 
-    cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
+    cloud = invocation.connect(invocation.open_deployed(), start=False)
     with working(invocation.report, "Asking the cloud, and the endpoint"):
         found = read_status(cloud, invocation.report, tunnel=not no_tunnel)
     show_status(invocation.output, found)
@@ -106,6 +108,7 @@ def status(invocation: Invocation, no_tunnel: bool) -> None:
     help="The boots of the stack's hosts instead: how long, how they ended.",
 )
 @stack_name
+@endpoint_name
 @as_json
 @pass_invocation
 def logs(
@@ -146,7 +149,7 @@ def logs(
             "--boots is a table of boots, and no log: of the others, only --lines and --since can"
             " be added."
         )
-    cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
+    cloud = invocation.connect(invocation.open_deployed(), start=False)
     begun = None if since is None else begin(since, cloud.now())
     if boots:
         run_boots(invocation, cloud, lines or 10, begun)
@@ -181,6 +184,7 @@ def logs(
     help="Events to show, the newest.",
 )
 @stack_name
+@endpoint_name
 @as_json
 @pass_invocation
 def events(invocation: Invocation, since: timedelta | datetime, lines: int) -> None:
@@ -197,7 +201,7 @@ def events(invocation: Invocation, since: timedelta | datetime, lines: int) -> N
     """
     from tpuflex.cli.endpoint.events import run_events
 
-    cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
+    cloud = invocation.connect(invocation.open_deployed(), start=False)
     run_events(invocation, cloud, begin(since, cloud.now()), lines)
 
 
@@ -206,18 +210,17 @@ def events(invocation: Invocation, since: timedelta | datetime, lines: int) -> N
     examples=(
         'tpuflex ask "In one sentence, what is the capital of France?"',
         'tpuflex --stack prod ask "Hello" --json  # answer and figures, for a script',
-        'tpuflex ask "Hello" --endpoint http://127.0.0.1:8000  # through a tunnel that is open',
+        'tpuflex ask "Hello" --url http://127.0.0.1:8000  # through a tunnel that is open',
         "tpuflex ask - < question.txt",
     ),
 )
 @click.argument("question")
 @click.option("--max-tokens", type=Tokens(1), default=256, show_default=True)
 @click.option("--temperature", type=FiniteRange(0, 2), default=0.0, show_default=True)
-@click.option(
-    "--endpoint", metavar="URL", default="", help="Ask this endpoint instead, such as a tunnel."
-)
+@click.option("--url", metavar="URL", default="", help="Ask here instead, such as at a tunnel.")
 @no_tunnel
 @stack_name
+@endpoint_name
 @as_json
 @pass_invocation
 def ask(
@@ -225,7 +228,7 @@ def ask(
     question: str,
     max_tokens: int,
     temperature: float,
-    endpoint: str,
+    url: str,
     no_tunnel: bool,
 ) -> None:
     """Ask the endpoint one question and stream the answer.
@@ -244,8 +247,8 @@ def ask(
     from tpuflex.operate.question import Question
     from tpuflex.operate.question import ask as ask_endpoint
 
-    stack = invocation.open_stack(deploying=False)
-    model, url = stack.settings.model.name, endpoint.rstrip("/")
+    stack = invocation.open_deployed()
+    model, url = stack.settings.model.name, url.rstrip("/")
     asked = Question(url, model, _read(question), max_tokens, temperature)
     cloud = invocation.connect(stack, start=False)
     if url and (why := clear_text_refusal(cloud, url)):
@@ -327,7 +330,7 @@ def client(
             "--show-key is for --as env and --json: the other texts read the key from"
             " OPENAI_API_KEY."
         )
-    cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
+    cloud = invocation.connect(invocation.open_deployed(), start=False)
     if command:
         words, tunnel = command, not no_tunnel
         code = run_client(cloud, words, invocation.environ, invocation.report, tunnel=tunnel)
@@ -346,6 +349,7 @@ def client(
 )
 @click.argument("words", metavar="[-- COMMAND ...]", nargs=-1, type=click.UNPROCESSED)
 @stack_name
+@endpoint_name
 @pass_invocation
 def ssh(invocation: Invocation, words: tuple[str, ...]) -> None:
     """Open a shell on the stack's host, through IAP, or run COMMAND there.
@@ -359,7 +363,7 @@ def ssh(invocation: Invocation, words: tuple[str, ...]) -> None:
     """
     from tpuflex.operate.host_access import ssh as open_shell
 
-    cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
+    cloud = invocation.connect(invocation.open_deployed(), start=False)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     raise SystemExit(open_shell(cloud, invocation.report, words=words, terminal=terminal))
 
@@ -377,6 +381,7 @@ def ssh(invocation: Invocation, words: tuple[str, ...]) -> None:
     help="Port of this machine.  [default: the endpoint's own]",
 )
 @stack_name
+@endpoint_name
 @pass_invocation
 def tunnel(invocation: Invocation, port: int | None) -> None:
     """Forward the endpoint's port to this machine, through IAP.
@@ -388,7 +393,7 @@ def tunnel(invocation: Invocation, port: int | None) -> None:
     """
     from tpuflex.operate.host_access import tunnel as hold_tunnel
 
-    cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
+    cloud = invocation.connect(invocation.open_deployed(), start=False)
     with until_interrupted():
         raise SystemExit(hold_tunnel(cloud, port, invocation.report))
 

@@ -37,5 +37,5 @@ def recover(invocation: Invocation, take_over: bool) -> None:
     """
     from tpuflex.cli.recover.run import run_recover
 
-    stack = invocation.open_stack(deploying=False)
+    stack = invocation.open_deployed(of_stack=True)
     run_recover(invocation, invocation.connect(stack), take_over=take_over)

@@ -7,7 +7,14 @@ import sys
 import click
 
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.options import Commands, as_json, assume_yes, pass_invocation, stack_name
+from tpuflex.cli.options import (
+    Commands,
+    as_json,
+    assume_yes,
+    endpoint_name,
+    pass_invocation,
+    stack_name,
+)
 from tpuflex.naming import SECRET_ROLES, TLS_CERTIFICATE, SecretRole
 from tpuflex.settings.secrets import version_setting
 
@@ -30,6 +37,7 @@ def secrets() -> None:
     examples=("tpuflex --stack prod secrets ensure",),
 )
 @stack_name
+@endpoint_name
 @assume_yes
 @pass_invocation
 def ensure(invocation: Invocation) -> None:
@@ -40,7 +48,7 @@ def ensure(invocation: Invocation) -> None:
     """
     from tpuflex.deploy.secrets import ensure_secrets
 
-    cloud = invocation.connect(invocation.open_stack(deploying=False))
+    cloud = invocation.connect(invocation.open_deployed(wrong_file=False))
     ensure_secrets(cloud, invocation.report, consent=invocation.consent)
     invocation.output.result("Every secret version that the stack names exists.")
 
@@ -53,6 +61,7 @@ def ensure(invocation: Invocation) -> None:
 )
 @click.argument("role", type=click.Choice(SECRET_ROLES))
 @stack_name
+@endpoint_name
 @as_json
 @assume_yes
 @pass_invocation
@@ -69,7 +78,7 @@ def put(invocation: Invocation, role: SecretRole) -> None:
     """
     from tpuflex.deploy.secrets import put_secret, require_own_secret, require_value
 
-    stack = invocation.open_stack(deploying=False)
+    stack = invocation.open_deployed(wrong_file=False)
     require_own_secret(stack, role)
     value = read_certificate_text() if role == TLS_CERTIFICATE else read_value(role)
     require_value(role, value, invocation.now())
@@ -113,13 +122,14 @@ def read_certificate_text() -> str:
     ),
 )
 @stack_name
+@endpoint_name
 @as_json
 @pass_invocation
 def ls(invocation: Invocation) -> None:
     """List the secrets' versions, never their values."""
     from tpuflex.deploy.secrets import list_secrets
 
-    cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
+    cloud = invocation.connect(invocation.open_deployed(wrong_file=False), start=False)
     found = list_secrets(cloud)
     invocation.output.document([each.to_json() for each in found])
     invocation.output.table(

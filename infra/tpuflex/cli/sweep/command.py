@@ -65,6 +65,6 @@ def sweep(
         if invocation.chosen_stack:
             raise click.UsageError("--all and --stack contradict each other: give one of them.")
         return run_sweep_all(invocation, named, exit_code=exit_code)
-    stack = invocation.open_stack(deploying=False)
+    stack = invocation.open_deployed(of_stack=True)
     run_sweep(invocation, invocation.connect(stack), named, exit_code=exit_code)
     return 0

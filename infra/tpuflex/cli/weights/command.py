@@ -7,7 +7,14 @@ from pathlib import Path
 import click
 
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.options import Commands, as_json, assume_yes, pass_invocation, stack_name
+from tpuflex.cli.options import (
+    Commands,
+    as_json,
+    assume_yes,
+    endpoint_name,
+    pass_invocation,
+    stack_name,
+)
 
 checkpoint = click.argument(
     "directory", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path)
@@ -34,6 +41,7 @@ def weights() -> None:
 @checkpoint
 @click.option("--again", is_flag=True, help="Send every file, whatever the bucket holds.")
 @stack_name
+@endpoint_name
 @as_json
 @assume_yes
 @pass_invocation
@@ -57,7 +65,7 @@ def push(invocation: Invocation, directory: Path | None, again: bool) -> None:
     from tpuflex.weights.library import in_library
     from tpuflex.weights.source import check_source
 
-    stack = invocation.open_stack(deploying=False)
+    stack = invocation.open_deployed(wrong_file=False)
     source = stack.settings.model.weights.source
     if directory is None and source is None and (again or not in_library(stack)):
         raise click.UsageError("Name a DIRECTORY, or set tpuflex:model.weights.source.")
@@ -75,6 +83,7 @@ def push(invocation: Invocation, directory: Path | None, again: bool) -> None:
 )
 @checkpoint
 @stack_name
+@endpoint_name
 @as_json
 @pass_invocation
 def hash_(invocation: Invocation, directory: Path | None) -> None:
@@ -86,7 +95,7 @@ def hash_(invocation: Invocation, directory: Path | None) -> None:
     """
     from tpuflex.weights.source import hash_weights
 
-    stack = invocation.open_stack(deploying=False)
+    stack = invocation.open_deployed(wrong_file=False)
     found = hash_weights(stack, directory, invocation.report, lambda: invocation.connect(stack))
     if found is None:
         raise click.UsageError("Name a DIRECTORY, or set tpuflex:model.weights.source.")
@@ -98,6 +107,7 @@ def hash_(invocation: Invocation, directory: Path | None) -> None:
     examples=("tpuflex --stack prod weights ls",),
 )
 @stack_name
+@endpoint_name
 @as_json
 @pass_invocation
 def ls(invocation: Invocation) -> None:
@@ -114,7 +124,7 @@ def ls(invocation: Invocation) -> None:
     """
     from tpuflex.cli.weights.run import run_ls
 
-    stack = invocation.open_stack(deploying=False)
+    stack = invocation.open_deployed(wrong_file=False)
     run_ls(invocation, invocation.connect(stack, start=False))
 
 
@@ -139,6 +149,7 @@ def ls(invocation: Invocation) -> None:
 @click.option("--with-readers", is_flag=True, help="Remove SET although endpoints use it.")
 @click.option("--dry-run", is_flag=True, help="Say what would be removed, and stop.")
 @stack_name
+@endpoint_name
 @as_json
 @assume_yes
 @pass_invocation
@@ -176,7 +187,7 @@ def rm(
     if set_ and not prefix:
         # "$SET/" of a script whose variable is empty, or a bucket: not all that it holds.
         raise click.UsageError(f"{set_} names no set: name one as `tpuflex weights ls` shows it.")
-    cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
+    cloud = invocation.connect(invocation.open_deployed(wrong_file=False), start=False)
     wanted = Wanted(prefix, unfinished, unused_days, with_readers, bucket=bucket)
     run_rm(invocation, cloud, wanted, dry_run=dry_run)
 
@@ -186,6 +197,7 @@ def rm(
 )
 @checkpoint
 @stack_name
+@endpoint_name
 @as_json
 @pass_invocation
 def verify(invocation: Invocation, directory: Path | None) -> None:
@@ -201,5 +213,5 @@ def verify(invocation: Invocation, directory: Path | None) -> None:
     """
     from tpuflex.cli.weights.run import run_verify
 
-    cloud = invocation.connect(invocation.open_stack(deploying=False), start=False)
+    cloud = invocation.connect(invocation.open_deployed(wrong_file=False), start=False)
     run_verify(invocation, cloud, directory)

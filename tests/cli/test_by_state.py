@@ -1,0 +1,140 @@
+"""Commands on a stack that has a state, and a stack file that is wrong, gone, or not of tpuflex."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.typing import TypeIn
+from tests.stack.recorded_states import endpoint, write_state
+from tests.unit.stack_sections import embedded, sections
+from tpuflex.google.endpoints import REHEARSAL_VARIABLE
+
+#: What a command says that has opened a stack of the embedded cloud, which does not run.
+OPENED = "The embedded cloud is not running."
+GONE = "stacks/Pulumi.dev.yaml is not there: going by the state, as the last `up` left it.\n"
+WRONG = (
+    "stacks/Pulumi.dev.yaml is wrong (tpuflex:slcie: unknown key (line 14)):"
+    " going by the state, as the last `up` left it.\n"
+)
+EMPTY = "stacks/Pulumi.dev.yaml is wrong (is empty): going by the state"
+
+
+@pytest.fixture
+def file(project: Path) -> Path:
+    """The stack file of a stack that is up on the embedded cloud."""
+    write_state(project / ".tpuflex" / "backend", [endpoint("vllm", embedded())])
+    return project / "stacks" / "Pulumi.dev.yaml"
+
+
+@pytest.fixture
+def shop(project: Path, file: Path) -> Path:
+    """A program of the user's own with two endpoints, and a stack file that is its own."""
+    chat, embed = endpoint("chat", embedded()), endpoint("embed", embedded())
+    write_state(project / ".tpuflex" / "backend", [chat, embed])
+    file.write_text("config:\n  shop:size: large\n")
+    return project
+
+
+@pytest.mark.parametrize("words", [("status",), ("logs",), ("ask", "Hello"), ("ssh",), ("tunnel",)])
+def test_what_runs_is_found_without_its_file(
+    type_in: TypeIn, file: Path, words: tuple[str, ...]
+) -> None:
+    """They ask the cloud, which they find by the state; one line says so."""
+    file.unlink()
+
+    typed = type_in(*words)
+
+    assert typed.code == 9
+    assert typed.err.startswith(GONE)
+    assert OPENED in typed.err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("tpuflex:slice:", "tpuflex:slcie:", WRONG),
+        ("", "", EMPTY),
+        ("config:", "config: [", "stacks/Pulumi.dev.yaml is wrong (is not YAML"),
+    ],
+    ids=["typo", "empty", "no YAML"],
+)
+def test_a_wrong_file_is_named(type_in: TypeIn, file: Path, old: str, new: str, said: str) -> None:
+    """With its first error and how many more there are, for the next `up`."""
+    file.write_text(file.read_text().replace(old, new) if old else "")
+
+    typed = type_in("status")
+
+    assert typed.code == 9
+    assert typed.err.startswith(said)
+
+
+@pytest.mark.parametrize(
+    "words", [("up", "--yes"), ("preview",), ("weights", "ls"), ("secrets", "ls")]
+)
+def test_what_deploys_or_fills_needs_a_right_file(
+    type_in: TypeIn, file: Path, words: tuple[str, ...]
+) -> None:
+    """They would act on what the user has just changed, so nothing stands in for it."""
+    file.write_text("config:\n  tpuflex:slcie: {}\n")
+
+    typed = type_in(*words)
+
+    assert typed.code == 5
+    assert "going by the state" not in typed.err
+
+
+def test_a_name_without_a_state_is_no_stack(type_in: TypeIn, file: Path) -> None:
+    """A slip in --stack is told as one."""
+    del file
+
+    typed = type_in("--stack", "prdo", "status")
+
+    assert typed.code == 4
+    assert typed.err.startswith("Error: There is no stack 'prdo'")
+
+
+def test_a_state_on_google_is_none_of_a_rehearsals(type_in: TypeIn, project: Path) -> None:
+    """What the real backend has would be taken for what was rehearsed."""
+    write_state(project / ".tpuflex" / "backend", [endpoint("vllm", sections())])
+    (project / "stacks" / "Pulumi.dev.yaml").unlink()
+
+    assert type_in("status", **{REHEARSAL_VARIABLE: "1"}).code == 4
+
+    write_state(project / ".tpuflex" / "rehearsal" / "backend", [endpoint("vllm", sections())])
+    rehearsed = type_in("status", **{REHEARSAL_VARIABLE: "1"})
+    assert rehearsed.code == 9
+    assert OPENED in rehearsed.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("status",), ("logs",), ("weights", "ls"), ("secrets", "ls"), ("weights", "verify")],
+)
+def test_an_endpoint_of_ones_own_program(
+    type_in: TypeIn, shop: Path, words: tuple[str, ...]
+) -> None:
+    """Of several one has to be named; by its name it is found, and nothing is said of a file."""
+    del shop
+
+    unnamed = type_in(*words)
+    other = type_in(*words, "--endpoint", "talk")
+    named = type_in(*words, "--endpoint", "embed")
+
+    assert unnamed.code == 2
+    assert "Stack dev has several endpoints (chat, embed): add --endpoint NAME." in unnamed.err
+    assert other.code == 4
+    assert other.err == "Error: Stack dev has no endpoint talk.\nIt has: chat, embed.\n"
+    assert named.code == 9
+    assert named.err.startswith(f"Error: {OPENED}")
+
+
+def test_a_program_of_ones_own_before_its_first_up(type_in: TypeIn, shop: Path) -> None:
+    """Without a state there is nothing to find, and it is said what makes one."""
+    (shop / ".tpuflex" / "backend" / ".pulumi" / "stacks" / "tpuflex" / "dev.json").unlink()
+
+    typed = type_in("status")
+
+    assert typed.code == 4
+    assert "once `pulumi up` has begun to make it" in typed.err
