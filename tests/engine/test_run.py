@@ -10,10 +10,12 @@ from dataclasses import replace
 import pulumi
 import pytest
 import yaml
+from pulumi.runtime.rpc import UNKNOWN
 
 from embedded_cloud.core.json_types import JsonObject
 from tests.engine.embedded import Embedded
 from tests.engine.libraries import call
+from tpuflex.deploy.stack_run import SECRETS
 from tpuflex.engine.commands import Target
 from tpuflex.engine.events import Finished, Note, RunProgress
 from tpuflex.engine.failure import ProgramFailures
@@ -56,6 +58,19 @@ def stack_run(
         failures=ProgramFailures(),
         listener=(seen if seen is not None else []).append,
     )
+
+
+def test_a_part_of_a_stack_has_no_output_that_nobody_knows(embedded: Embedded) -> None:
+    """The secrets alone are made: what only a slice tells is left out, and not written down as the
+    engine's marker for it, neither for the stack nor for the endpoint."""
+    run = stack_run(embedded)
+
+    run.up(targets=SECRETS)
+
+    outputs, state = run.outputs(), json.dumps(run.deployment())
+    assert outputs["model"] == embedded.settings.model.name
+    assert not {"endpoint", "lifecycle", "queued_resource"} & outputs.keys()
+    assert UNKNOWN not in state
 
 
 def test_life_of_a_stack(embedded: Embedded) -> None:

@@ -190,7 +190,7 @@ class VllmEndpoint(pulumi.ComponentResource):
         self.url = pulumi.Output.all(self.lifecycle, self.queued_resource.ip_addresses).apply(
             lambda found: _url(settings, *found)
         )
-        self.register_outputs(self.state_outputs())
+        self.register_outputs(known_alone(self.state_outputs()))
 
     def state_outputs(self) -> dict[str, pulumi.Input[Any]]:
         """Its attributes by the names that the state, and programs in other languages, have for
@@ -269,6 +269,22 @@ def _announced(state_id: pulumi.Output[str], seen: StateSeen | None) -> pulumi.O
         return id_
 
     return state_id.apply(tell)
+
+
+def known_alone(outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """``outputs`` for the state, which is to have none that is still unknown after an update: one
+    of a part of the stack makes no slice, and the engine would write down its marker for what is
+    unknown."""
+    if pulumi.runtime.is_dry_run():
+        return dict(outputs)
+
+    async def known(value: pulumi.Output[Any]) -> Any:
+        return value if await value.is_known() else None
+
+    return {
+        name: pulumi.Output.from_input(known(value)) if isinstance(value, pulumi.Output) else value
+        for name, value in outputs.items()
+    }
 
 
 def _boot_disk(key: pulumi.Output[str] | None) -> BootDiskArgs | None:
