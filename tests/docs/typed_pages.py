@@ -159,14 +159,6 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex --stack chat library down",
         ),
     },
-    "docs/pulumi.md": {
-        OWN_PROGRAM: (
-            "tpuflex --stack dev secrets ensure",
-            "tpuflex --stack dev weights push DIRECTORY",
-            "tpuflex --stack dev status",
-            'tpuflex --stack dev ask "Hello"',
-        ),
-    },
     "docs/how-to/other-languages.md": {
         INSTALLING: (
             "python3 -m venv .venv && source .venv/bin/activate",
@@ -285,6 +277,12 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex weights hash",
             "tpuflex secrets ensure && tpuflex weights push",
             "pulumi up --stack dev",
+        ),
+        OWN_PROGRAM: (
+            "tpuflex --stack dev secrets ensure",
+            "tpuflex --stack dev weights push DIRECTORY",
+            "tpuflex --stack dev status",
+            'tpuflex --stack dev ask "Hello"',
         ),
     },
     "docs/rehearsal.md": {

@@ -290,6 +290,7 @@ def _read(question: str) -> str:
 @click.option("--show-key", is_flag=True, help="Show the API key, too: with --as env or --json.")
 @no_tunnel
 @stack_name
+@endpoint_name
 @as_json
 @click.argument("command", nargs=-1, metavar="[-- COMMAND ...]")
 @pass_invocation
@@ -411,6 +412,7 @@ def tunnel(invocation: Invocation, port: int | None) -> None:
     help="Do not wait until the server has answered what it has begun.",
 )
 @stack_name
+@endpoint_name
 @as_json
 @assume_yes
 @pass_invocation
@@ -440,6 +442,7 @@ def restart(invocation: Invocation, now: bool) -> None:
     ),
 )
 @stack_name
+@endpoint_name
 @as_json
 @assume_yes
 @pass_invocation

@@ -29,7 +29,7 @@ def run_reboot(invocation: Invocation) -> None:
 
 
 def _connected(invocation: Invocation) -> Connection:
-    return invocation.connect(invocation.open_stack(deploying=False), start=False)
+    return invocation.connect(invocation.open_deployed(), start=False)
 
 
 def _show(invocation: Invocation, cloud: Connection, result: Restart) -> None:
