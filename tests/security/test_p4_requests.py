@@ -79,7 +79,7 @@ def test_what_another_state_made_is_neither_adopted_nor_cleared(state: str, thei
 
     assert mutations(script) == []
     assert (theirs or "no state ID") in refused.value.message
-    assert "Working together" in str(refused.value.hint)
+    assert "docs working-together" in str(refused.value.hint)
     assert "recover --take-over" in str(refused.value.hint)
 
 

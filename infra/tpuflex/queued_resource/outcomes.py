@@ -226,7 +226,7 @@ TABLE: Mapping[Condition, Row] = {
 #: that was lost.
 OTHER_STATE = Advice(
     "Nothing was changed. Another state of this project and stack has made it. If that is a"
-    ' colleague\'s, share the state (see "Working together" in README.md) or take another stack'
+    " colleague's, share the state (`tpuflex docs working-together`) or take another stack"
     " name. If it was yours and is lost: `{recover} --take-over`."
 )
 #: What `status` says to do about an ended run where `on_run_end` is accept. That nothing serves is

@@ -73,7 +73,7 @@ def test_the_second_clone_is_told_whose_it_is(embedded: Embedded, tmp_path: Path
     assert untouched == 0
     assert "stack dev of project tpuflex" in told.value.message
     assert f"state ID {the_id(embedded)}" in told.value.message
-    assert "Working together" in str(told.value.hint)
+    assert "docs working-together" in str(told.value.hint)
     assert "recover --take-over" in str(told.value.hint)
     # Which of the resources Pulumi tells of differs from run to run, and Google's texts do, too.
     assert "already exists" in by_pulumi or "you already own it" in by_pulumi

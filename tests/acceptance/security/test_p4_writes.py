@@ -73,7 +73,7 @@ def test_a_second_home_writes_nothing(embedded: Embedded, tmp_path: Path, typed:
     for what, one in told.items():
         assert one.code == AlreadyExistsError.exit_code, what
         assert f"state ID {the_id(embedded)}" in one.text, what
-        assert "Working together" in one.text, what
+        assert "docs working-together" in one.text, what
         assert "recover --take-over" in one.text, what
     assert mutations(embedded) == before
     assert typed(embedded, "secrets", "put", "api-key", given="ours\n").code == 0

@@ -75,7 +75,7 @@ def _local(time: datetime) -> str:
 #: Said of a slice that has the stack's name and marker, and the id of an unknown state.
 _OTHER_STATE = (
     "another state ({}), which this home has not seen: a colleague's, or a lost one\n"
-    '("Working together" in README.md; `tpuflex recover --take-over`)'
+    "(`tpuflex docs working-together`; `tpuflex recover --take-over`)"
 )
 
 

@@ -112,7 +112,7 @@ def _foreign(here: Here, left: Iterable[Leftover]) -> Iterable[str]:
             yield ""
             yield (
                 f"State {state_id} of stack {stack}, project {here.project}, is kept elsewhere. "
-                'Who works on the same stack shares its state: "Working together" in README.md. '
+                "Who works on the same stack shares its state: `tpuflex docs working-together`. "
                 "A state of yours that is lost is rebuilt by "
                 + Advice("`{recover} --take-over`").for_stack(stack, os.environ)
                 + "; `down` then deletes what it had made."
