@@ -22,18 +22,23 @@ from tests.cli.typing import NOON, Captured, TypeIn
 from tests.reports import lines_to
 from tpuflex.cli.endpoint.status import show_status
 from tpuflex.cli.invocation import Invocation
-from tpuflex.errors import AccessError, ApiError, TpuflexError
+from tpuflex.cli.up.run import show_endpoint
+from tpuflex.deploy import UpResult, boot
+from tpuflex.deploy.boot import wait_ready
+from tpuflex.errors import AccessError, ApiError, BootError, TpuflexError
 from tpuflex.operate import endpoint_connection, endpoint_status, openai_client
 from tpuflex.operate import question as question_module
 from tpuflex.operate.endpoint_connection import tunnel_environment
 from tpuflex.operate.endpoint_status import status as read_status
 from tpuflex.operate.openai_client import run_client
 from tpuflex.operate.question import Answer, Question, ask
+from tpuflex.planning.cost import cost_in
 from tpuflex.project import open_project
 from tpuflex.stack import connection as stack_connection
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.emulator import Daemon
 from tpuflex.stack.stack import Stack, read_stack
+from tpuflex.terminal.output import Output
 
 #: A gcloud that serves a completion where its ssh would forward to the host.
 _GCLOUD = """#!{python}
@@ -292,6 +297,27 @@ def test_status_without_a_way_in_is_a_status_all_the_same(
         f"not asked: {program} lacks the component alpha, which alone can go through IAP to a TPU "
         "VM. Run: gcloud components install alpha"
     ) + _shown("not asked: 10.0.0.2 is a private address (--no-tunnel)")
+
+
+def test_an_up_that_changes_nothing_asks_what_was_ready(
+    tmp_path: Path, google: Stack, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    """READY is what answers now: one that does not ends `up` with the exit code of that. That it
+    cannot be asked from here is said, and is no failure."""
+    monkeypatch.setattr(boot, "slice_status", lambda *_, **__: status(address="10.0.0.2"))
+    with pytest.raises(BootError, match="its server does not answer: /health answered 503"):
+        wait_ready(cloud_with(google, tmp_path, code=503))
+    told = list[str]()
+    for components in ('{"alpha": "1"}', "{}"):
+        found, health = wait_ready(cloud_with(google, tmp_path, components=components))
+        cost = cost_in(google.settings, found.zone)
+        result = UpResult(google, found, cost, NOON, health=health)
+        show_endpoint(Output(json=False, verbose=False), result, {})
+        told.append(capsys.readouterr().out)
+    assert told[0].startswith("\nREADY: a completion was served\n")
+    assert "  answers   yes, in " in told[0]
+    assert told[1].startswith("\nREADY, as its host says\n")
+    assert "  answers   not asked: " in told[1]
 
 
 def test_status_for_scripts(tmp_path: Path, google: Stack, capsys: Captured) -> None:

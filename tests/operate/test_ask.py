@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler
 from itertools import count
 
 import pytest
+import requests
 
 from tests.loopback import serving
 from tpuflex.errors import AccessError, ApiError
@@ -103,6 +104,22 @@ def test_refused_key() -> None:
 
     assert "If tpuflex:secrets was changed: `tpuflex up`." in str(caught.value.hint)
     assert "`tpuflex restart` has the host read it" in str(caught.value.hint)
+
+
+def test_a_server_that_gives_nothing() -> None:
+    """One that is frozen takes a question and answers nothing: that is no broken answer."""
+    session = requests.Session()
+    session.get_adapter("http://").send = _silent  # type: ignore[method-assign]
+    asked = Question("http://127.0.0.9/v1", "m", "?")
+
+    with pytest.raises(ApiError, match="gave nothing for 300 s") as caught:
+        stream_answer(asked, "key", show=print, now=lambda: 0.0, session=session)
+
+    assert "`tpuflex status` says" in str(caught.value.hint)
+
+
+def _silent(*_: object, **__: object) -> requests.Response:
+    raise requests.ReadTimeout
 
 
 def test_error_answer() -> None:

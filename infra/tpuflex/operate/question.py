@@ -193,6 +193,12 @@ def stream_answer(
         raise ApiError(
             f"{question.endpoint} cannot be reached from here.", url=url, hint=question.reach
         ) from error
+    except requests.Timeout as error:
+        raise ApiError(
+            f"The endpoint gave nothing for {TIMEOUT[1]:.0f} s.",
+            url=url,
+            hint=Advice("`{status}` says whether it makes tokens."),
+        ) from error
     except (requests.RequestException, HTTPError) as error:
         raise ApiError(f"The endpoint broke off: {type(error).__name__}.", url=url) from error
 
