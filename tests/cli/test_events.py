@@ -45,7 +45,7 @@ def test_one_list(cloud: Connection, invocation: Invocation, capsys: Captured) -
         ["11-21", "12:00:00", "created", "owner@example.com", f"networks/{name}"],
         ["11-21", "12:00:00", "deleted", "owner@example.com", f"networks/{name}"],
     ]
-    assert shown.err == "1 earlier ones are left out: --lines 5\n"
+    assert shown.err == "1 earlier event is left out: --lines 5\n"
 
 
 def test_a_source_that_cannot_be_read(

@@ -37,7 +37,8 @@ def run_events(invocation: Invocation, cloud: Connection, since: datetime, lines
         moment = f"{since.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
         output.result(f"Nothing{known} happened since {moment}.")
     if left_out := len(found.events) - len(shown.events):
-        output.progress(f"{left_out} earlier ones are left out: --lines {len(found.events)}")
+        earlier = "1 earlier event is" if left_out == 1 else f"{left_out} earlier events are"
+        output.progress(f"{earlier} left out: --lines {len(found.events)}")
     for each in found.unread:
         output.progress(f"Not read: {each.source}: {each.why}")
     hints = (each.hint.for_stack(cloud.stack.name, invocation.environ) for each in found.unread)
