@@ -24,6 +24,12 @@ COMMANDS: Mapping[str, str] = {
         *("library up", "library status", "library down"),
     )
 }
+#: What does the same to a stack that a program of the user's own deploys.
+_PULUMIS: Mapping[str, str] = {
+    "up": "pulumi up",
+    "down": "pulumi destroy",
+    "preview": "pulumi preview",
+}
 
 
 class Advice:
@@ -72,7 +78,9 @@ class Advice:
     def __repr__(self) -> str:
         return f"Advice({str(self)!r})"
 
-    def for_stack(self, stack: str, environ: Mapping[str, str]) -> str:
+    def for_stack(
+        self, stack: str, environ: Mapping[str, str], *, own_program: bool = False
+    ) -> str:
         """The text about ``stack``.
 
         Typed without it, `tpuflex down` works on the default stack, or on that of
@@ -81,15 +89,19 @@ class Advice:
         Args:
             stack: the stack that its commands are about.
             environ: the environment that they are typed in.
+            own_program: whether a program of the user's own deploys it, and so Pulumi's commands.
         """
+        if own_program:
+            return self._shown(f" --stack {shlex.quote(stack)}", _PULUMIS)
         if stack == DEFAULT_STACK == unnamed_stack(environ):
             return str(self)
         return self._shown(f" --stack {shlex.quote(stack)}")
 
-    def _shown(self, option: str) -> str:
+    def _shown(self, option: str, other: Mapping[str, str] | None = None) -> str:
         values = {
-            name: value._shown(option) if isinstance(value, Advice) else value
+            name: value._shown(option, other) if isinstance(value, Advice) else value
             for name, value in self._values.items()
         }
-        commands = {name: command + option for name, command in COMMANDS.items()}
+        known = {**COMMANDS, **(other or {})}
+        commands = {name: command + option for name, command in known.items()}
         return self._template.format_map(commands | values)

@@ -115,7 +115,8 @@ def test_a_state_on_google_is_none_of_a_rehearsals(type_in: TypeIn, project: Pat
 def test_an_endpoint_of_ones_own_program(
     type_in: TypeIn, shop: Path, words: tuple[str, ...]
 ) -> None:
-    """Of several one has to be named; by its name it is found, and nothing is said of a file."""
+    """Of several one has to be named; by its name it is found, and nothing is said of a file. What
+    deploys it is `pulumi`."""
     del shop
 
     unnamed = type_in(*words)
@@ -128,6 +129,7 @@ def test_an_endpoint_of_ones_own_program(
     assert other.err == "Error: Stack dev has no endpoint talk.\nIt has: chat, embed.\n"
     assert named.code == 9
     assert named.err.startswith(f"Error: {OPENED}")
+    assert "Start it with the stack: pulumi up --stack dev" in named.err
 
 
 def test_a_program_of_ones_own_before_its_first_up(type_in: TypeIn, shop: Path) -> None:

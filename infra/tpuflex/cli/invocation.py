@@ -178,7 +178,9 @@ class Invocation:
     def open_deployed(self, *, of_stack: bool = False, wrong_file: bool = True) -> Stack:
         """Open the stack, or its endpoint that ``--endpoint`` names, by its file or by its state;
         as :func:`tpuflex.stack.opening.open_deployed`."""
-        return self._deployed(self.stack, of_stack=of_stack, wrong_file=wrong_file)
+        stack = self._deployed(self.stack, of_stack=of_stack, wrong_file=wrong_file)
+        self.output.own_program = stack.own_program
+        return stack
 
     def open_named(self, name: str) -> Stack:
         """Open the stack ``name``, as a whole, by its file or by its state."""

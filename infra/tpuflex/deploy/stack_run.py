@@ -283,7 +283,7 @@ def require_own_program(stack: Stack) -> None:
     Raises:
         NotFoundError: that is so.
     """
-    if stack.recorded is not None and not stack.recorded.by_command:
+    if stack.own_program:
         raise NotFoundError(
             f"Stack {stack.name} is a program of your own: only `pulumi up` makes what is missing.",
             hint=f"Run: pulumi up --stack {stack.name}",

@@ -95,6 +95,11 @@ class Stack:
         return ServerNeeds.of(self.settings, stand_in=self.rehearsed)
 
     @property
+    def own_program(self) -> bool:
+        """Whether a program of the user's own deploys it, and not the `tpuflex` command."""
+        return self.recorded is not None and not self.recorded.by_command
+
+    @property
     def cloud_text(self) -> str:
         """Where it runs, in words."""
         google = f"Google Cloud {self.settings.project}"

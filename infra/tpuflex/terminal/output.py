@@ -61,6 +61,9 @@ class Output:
         environ: the environment that they are typed in.
         rehearsing: whether documents say that nothing of this is on Google.
         clock: seconds on a monotonic clock.
+
+    Attributes:
+        own_program: whether a program of the user's own deploys that stack.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class Output:
         self._environ = environ
         self.json = json
         self.verbose = verbose
+        self.own_program = False
         self._rehearsing = rehearsing
         self._clock = clock
         self._documented = False
@@ -177,7 +181,7 @@ class Output:
 
     def failure(self, error: TpuflexError) -> int:
         """Show an error and return the exit code of its kind."""
-        hint = error.hint.for_stack(self._stack, self._environ)
+        hint = error.hint.for_stack(self._stack, self._environ, own_program=self.own_program)
         label = _styled(sys.stderr, _ERROR, _RED_BOLD)
         message = f"{_ERROR} {printable(error.message, lines=True)}"
         lines = wrapped(message, _columns(sys.stderr, self._environ))

@@ -17,6 +17,7 @@ from tpuflex.deploy.secrets import ensure_secrets
 from tpuflex.deploy.teardown import plan_down
 from tpuflex.deploy.weights_bucket import ensure_weights_bucket
 from tpuflex.engine.commands import Target
+from tpuflex.engine.environment import with_own_provider
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.run import EngineRun
 from tpuflex.errors import ConflictError, NotFoundError, UsageError
@@ -58,7 +59,7 @@ def test_each_endpoint_is_filled_and_looked_at(embedded: Embedded, tmp_path: Pat
 
     with pytest.raises(UsageError, match=r"several endpoints \(chat, embed\)"):
         opened()
-    cloud = Connection(opened(endpoint="embed"), embedded.environ)
+    cloud = Connection(opened(endpoint="embed"), with_own_provider(embedded.environ))
     ensure_secrets(cloud, consent=agree)
     ensure_weights_bucket(cloud, consent=agree)
     pushed = push_weights(StackWeights(cloud), everything_in(directory), print, lambda: False)

@@ -118,7 +118,7 @@ def show_status(output: Output, found: EndpointStatus) -> None:
             ("drains at", drains_text(status, now)),
             ("expires", moment_text(status.expires, now)),
             ("cost so far", "" if found.spent is None or stack.embedded else f"${found.spent}"),
-            ("next", found.advice.for_stack(stack.name, os.environ)),
+            ("next", found.advice.for_stack(stack.name, os.environ, own_program=stack.own_program)),
         )
     )
     raise SystemExit(found.exit_code)
