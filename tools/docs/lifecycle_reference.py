@@ -75,10 +75,12 @@ which the provider answers.
 _FIELDS = """\
 ## `tpuflex status --json`
 
-The exit code is the row's. If there is no request of ours (gone, foreign), the document is an
-`error` with `kind`, `message`, `hint` and `exit_code`. Otherwise it always has these fields under
-`slice`, beside `stack`, `cloud`, `model`, `ready`, `endpoint`, `usd_per_hour`, `usd_so_far`
-and `boot_seconds`, how long each phase of the host's boot took that has ended (`image` and
+The exit code is the row's, or 7 where what says READY does not answer, or its API key is gone. If
+there is no request of ours (gone, foreign), the document is an `error` with `kind`, `message`,
+`hint` and `exit_code`. Otherwise it always has these fields under `slice`, beside `stack`, `cloud`,
+`model`, `ready` (the host says so, and what was asked has answered), `health` (what came of asking:
+`answers`, null where it was not asked, and `why`), `endpoint`, `usd_per_hour`, `usd_so_far` and
+`boot_seconds`, how long each phase of the host's boot took that has ended (`image` and
 `weights` go on at once: what they took is not to be added up):
 """
 

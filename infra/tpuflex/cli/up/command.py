@@ -98,6 +98,9 @@ def up(
     weights, and waits through the queue and the host's boot. Safe to run again at any time: it
     continues where it stopped.
 
+    A host that was READY before is asked for a completion: exit code 7 if it does not answer, 6 if
+    it refuses the stack's key. One that cannot be asked from here is READY as its host says.
+
     Before it asks, it looks at what `tpuflex doctor` looks at, and refuses what cannot succeed, and
     what breaks a rule of `tpuflex policy` (exit code 11).
     Without weights, and without a source to push them from, nothing is created.
