@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
 from pathlib import Path
 
@@ -21,7 +22,8 @@ from tpuflex.errors import (
     SettingsError,
     TpuflexError,
 )
-from tpuflex.terminal.manual import BY_CODE, BY_KIND, more, readable, section, sections
+from tpuflex.terminal.manual import BY_CODE, BY_KIND, more, readable, rendered, section, sections
+from tpuflex.terminal.output import Output
 
 #: What a host says in docs/how-to/troubleshooting.md.
 HOST = "The host failed in phase health: container-died: the server ended"
@@ -60,6 +62,17 @@ def test_a_section(type_in: TypeIn) -> None:
     document = type_in("docs", "troubleshooting#another-host", "--json").document
     assert document["anchor"] == "troubleshooting#another-host"
     assert document["text"].startswith("### Another host\n")
+
+
+def test_a_terminal_for_ascii_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page is shown there all the same, with tables of ASCII."""
+    shown = io.BytesIO()
+    with monkeypatch.context() as patched:
+        patched.setattr("sys.stdout", io.TextIOWrapper(shown, encoding="ascii"))
+        Output(json=False, verbose=False).page(rendered(section("troubleshooting")))
+        text = shown.getvalue().decode()
+    assert "…" in text
+    assert "|code |who has to act" in text
 
 
 def test_all_of_them(type_in: TypeIn) -> None:

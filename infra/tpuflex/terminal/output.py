@@ -166,7 +166,10 @@ class Output:
         if not self.json:
             from rich.console import Console
 
-            Console(file=sys.stdout).print(rendered)
+            console = Console(file=sys.stdout)
+            with console.capture() as captured:
+                console.print(rendered)
+            _write(sys.stdout, captured.get())
 
     def facts(self, facts: Iterable[tuple[str, str]]) -> None:
         """Print a block of ``name  value`` lines of the result; empty values are left out."""
