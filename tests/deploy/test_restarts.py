@@ -161,6 +161,7 @@ def _says(report: dict[str, str], said: str = "") -> Callable[[], Host]:
             _says(booted(_AT, "weights", error="weights-404: none")),
             *(ConflictError, "its boot has failed", "tpuflex reboot"),
         ),
+        (_says(booted(_AT)), ConflictError, "or not yet", "only just become READY"),
         (
             _says(booted(_AT), serving("draining", reason="the run ends")),
             *(ConflictError, "drains: the run ends", "tpuflex:slice.renew_before"),

@@ -166,9 +166,15 @@ def _require_watch(cloud: Connection, status: SliceStatus) -> HostReport:
             f"{where} boots: its server has not served yet.",
             hint=Advice("`{up}` waits until it serves. {otherwise}", otherwise=_OTHERWISE),
         )
-    if host.error or host.serving is None:
-        why = "its boot has failed" if host.error else "nothing watches over its server"
-        raise ConflictError(f"{where} cannot be asked: {why}.", hint=_OTHERWISE)
+    if host.error:
+        raise ConflictError(f"{where} cannot be asked: its boot has failed.", hint=_OTHERWISE)
+    if host.serving is None:
+        raise ConflictError(
+            f"{where} cannot be asked: nothing watches over its server, or not yet.",
+            hint=Advice(
+                "If it has only just become READY: `{restart}`. {otherwise}", otherwise=_OTHERWISE
+            ),
+        )
     if host.serving.phase is ServingPhase.DRAINING:
         raise ConflictError(
             f"{where} drains: {host.serving.reason}.", hint=status.advice.sentence()
@@ -306,9 +312,11 @@ def _await_end(
 
 
 def _progress(serving: Serving) -> str:
-    waiting = f", {serving.waiting} waiting" if serving.waiting else ""
-    if serving.drained or not serving.running + serving.waiting:
+    if serving.drained:
         return "takes nothing new, and has ended what it had begun"
+    if not serving.running + serving.waiting:
+        return "takes nothing new"
+    waiting = f", {serving.waiting} waiting" if serving.waiting else ""
     return f"takes nothing new: {_requests(serving.running)} running{waiting}"
 
 
