@@ -17,7 +17,7 @@ from tpuflex.deploy.plan import (
     require_first_versions,
 )
 from tpuflex.deploy.stack_preview import Preview
-from tpuflex.engine.events import EnginePlan, Step
+from tpuflex.engine.events import Drift, EnginePlan, Step
 from tpuflex.errors import SettingsError
 from tpuflex.inventory.kinds import SECRET
 from tpuflex.naming import API_KEY, METRICS_KEY, TLS_CERTIFICATE
@@ -81,6 +81,19 @@ def test_what_only_somebody_else_can_put_again(stack: Stack) -> None:
     assert "have its value at hand" in certificate
     assert "`tpuflex secrets put tls-certificate --stack dev`" in certificate
     assert "give it to what collects the metrics" in metrics
+
+
+def test_what_somebody_has_deleted_gets_another_value(stack: Stack) -> None:
+    """Who agrees is told that, and a secret that is made for the first time has none to lose."""
+    mine = with_secrets(stack, tls_certificate_version=1)
+    made = plan(mine, "create", API_KEY, TLS_CERTIFICATE, METRICS_KEY)
+    gone = [Drift(step.type, step.name) for step in made.steps[:2]]
+
+    key, certificate = replaced_secret_texts(mine, replace(made, drift=tuple(gone)))
+
+    assert "was deleted, and is made again with a new key: the one that clients have" in key
+    assert "made again, empty: put its value with `tpuflex secrets put tls-cert" in certificate
+    assert [*replaced_secret_texts(mine, made)] == []
 
 
 def test_a_later_version_of_a_new_secret_is_refused_at_the_plan(stack: Stack) -> None:

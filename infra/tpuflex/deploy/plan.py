@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -200,13 +200,22 @@ _NEW_VALUES: dict[SecretRole, str] = {
 
 def replaced_secrets(stack: Stack, plan: EnginePlan) -> tuple[SecretRole, ...]:
     """The roles of the secrets of ``stack`` that ``plan`` replaces."""
-    replaced = {
-        str(step.inputs.get("secretId"))
-        for step in plan.resources
-        if step.type == SECRET.type and step.operation == "replace"
-    }
+    steps = (each for each in plan.resources if each.operation == "replace")
+    return _roles(stack, steps)
+
+
+def deleted_secrets(stack: Stack, plan: EnginePlan) -> tuple[SecretRole, ...]:
+    """The roles of the secrets of ``stack`` that somebody has deleted, and ``plan`` makes again."""
+    gone = {(each.type, each.name) for each in plan.drift if not each.properties}
+    steps = (each for each in plan.resources if each.operation == "create")
+    return _roles(stack, (each for each in steps if (each.type, each.name) in gone))
+
+
+def _roles(stack: Stack, steps: Iterable[Step]) -> tuple[SecretRole, ...]:
+    """The roles of the secrets among ``steps``."""
+    names = {str(step.inputs.get("secretId")) for step in steps if step.type == SECRET.type}
     own = stack.settings.secrets.versions
-    return tuple(role for role in own if stack.names.secret(role) in replaced)
+    return tuple(role for role in own if stack.names.secret(role) in names)
 
 
 def replaced_secret_texts(stack: Stack, plan: EnginePlan) -> Iterator[str]:
@@ -219,6 +228,15 @@ def replaced_secret_texts(stack: Stack, plan: EnginePlan) -> Iterator[str]:
             yield (
                 f"{made}, and is empty then: have its value at hand, which is deleted, and put it"
                 f" again with `tpuflex secrets put {role} --stack {stack.name}`"
+            )
+    for role in deleted_secrets(stack, plan):
+        made = f"{stack.names.secret(role)} was deleted, and is made again"
+        if value := _NEW_VALUES.get(role):
+            yield f"{made} {value}. A host that serves knows the old one, until it boots again"
+        else:
+            yield (
+                f"{made}, empty: put its value with"
+                f" `tpuflex secrets put {role} --stack {stack.name}`"
             )
 
 

@@ -11,9 +11,11 @@ import yaml
 from tests.checkpoints import tiny
 from tests.engine.embedded import Embedded
 from tests.engine.libraries import call, command
+from tpuflex.deploy.plan import deleted_secrets
 from tpuflex.deploy.stack_preview import Preview, preview, require_as_planned
 from tpuflex.deploy.stack_run import StackRun
 from tpuflex.errors import NotAsPlannedError
+from tpuflex.naming import API_KEY
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
@@ -102,6 +104,7 @@ def test_what_was_deleted_is_named_and_made_again(embedded: Embedded, tmp_path: 
     assert made_again == {("replace", *SLICE), *(("create", *each) for each in gone)}
     assert found.plan.request.startswith("is kept, unless what is not known")
     assert again == made
+    assert deleted_secrets(found.plan.stack, found.plan.plan) == (API_KEY,)
 
 
 def test_a_slice_that_was_deleted(embedded: Embedded, tmp_path: Path) -> None:
