@@ -64,7 +64,9 @@ def known_stacks(
         rehearsed.update(stacks_in_files(Rehearsal.below(project.home).backend, project.name))
     google = set[str]()
     error: TpuflexError | None = None
-    unknown = not rehearsing and any(each.stack is None for each in opened.values())
+    # Without a stack file, or with a wrong one, nothing says that no stack is on Google.
+    unknown = not opened or any(each.stack is None for each in opened.values())
+    unknown = unknown and not rehearsing
     if unknown or any(each.stack and not each.stack.embedded for each in opened.values()):
         try:
             google.update(_in_backend(project, environ, report))

@@ -192,6 +192,8 @@ def _state_on_google(
     try:
         engine = ensure(project.home, environ, say)
         return stored_state(Target(project.root, stack, engine, own), stack)
+    except NotFoundError:
+        return {}
     except TpuflexError as error:
         say(f"The state of stack {stack} cannot be read: {error.brief}")
         return {}
