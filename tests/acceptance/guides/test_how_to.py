@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ import pytest
 import yaml
 
 from embedded_cloud import daemon
-from tests.acceptance.guides.answering import ANSWER, serving
+from tests.acceptance.guides.answering import ANSWER
 from tests.checkpoints import smollm2
 from tests.docs.blocks import ROOT, Block, blocks
 from tests.docs.typed_pages import HOW_TO, SHELL, untyped
@@ -174,12 +173,10 @@ class Reader:
 
     Attributes:
         shell: where they type.
-        server: what answers in the place of the endpoint, from its `up` on.
         endpoint: base URL of the endpoint.
     """
 
     shell: Shell
-    server: ExitStack
     endpoint: str = ""
 
     @property
@@ -206,9 +203,6 @@ class Reader:
             own = own.replace(placeholder, value)
         agreed = " --yes" if line in ASKS else ""
         value = "echo hf_0123456789 | " if line.endswith("put hf-token") else ""
-        self.server.close()
-        if " ask " in line or " client --" in line:
-            self.server.enter_context(serving(self.endpoint))
         said = self.shell.type(f"{{ {value}{own}{agreed}; }} 2>&1", printed=line)
         if "weights hash" in line:
             self.set("model", weights={"manifest_sha256": said.split()[-1]})  # as the guide says
@@ -250,8 +244,7 @@ def reader(tmp_path: Path, pulumi_engine: Engine) -> Iterator[Reader]:
     daemon.start(home / "emulator", port=0, stub_hosts=True)
     shell = Shell(root, {"PATH": path, "HOME": str(tmp_path), "LANG": "C.UTF-8"})
     try:
-        with ExitStack() as server:
-            yield Reader(shell, server)
+        yield Reader(shell)
     finally:
         daemon.stop(home / "emulator")
         shutil.rmtree(root)

@@ -1,22 +1,19 @@
 """The first part of docs/tutorial.md, typed word by word as a newcomer does, and what it shows.
 
 Real are tpuflex, the engine, its provider and the embedded cloud. The cloud's hosts run nothing and
-are READY at once, and one sentence answers for the server: with the real ones, the same commands
-are typed by test_end_to_end.py. Questions are answered by `--yes`.
+are READY at once, and answer every question with one sentence: with the real ones, the same
+commands are typed by test_end_to_end.py. Questions are answered by `--yes`.
 """
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from embedded_cloud import daemon
-from tests.acceptance.guides.answering import serving
 from tests.docs.blocks import ROOT, blocks
 from tests.docs.typed_pages import TUTORIAL, untyped
 from tests.engine.readme_shell import Shell, assert_shown
@@ -67,20 +64,13 @@ def steps() -> list[tuple[list[str], str]]:
 def test_the_tutorial(newcomer: Shell) -> None:
     """Each command of its first part and of the look at a stack for Google succeeds, in this
     order and without any other, and shows what the page says."""
-    with ExitStack() as server:
-        for lines, shown in steps():
-            printed = ""
-            for line in lines:
-                agreed = " --yes" if line.startswith(ASKS) else ""
-                own = line.replace(PLACEHOLDER_PROJECT, "acme-prod-1")
-                said = newcomer.type(f"{own}{agreed} 2>&1", printed=line)
-                printed += said
-                if line == "tpuflex up":
-                    (endpoint,) = re.findall(r"^  endpoint +(http\S+)/v1$", said, re.MULTILINE)
-                    server.enter_context(serving(endpoint))
-                if line.startswith("tpuflex status"):
-                    server.close()
-            assert_shown(shown, printed, "\n".join(lines))
+    for lines, shown in steps():
+        printed = ""
+        for line in lines:
+            agreed = " --yes" if line.startswith(ASKS) else ""
+            own = line.replace(PLACEHOLDER_PROJECT, "acme-prod-1")
+            printed += newcomer.type(f"{own}{agreed} 2>&1", printed=line)
+        assert_shown(shown, printed, "\n".join(lines))
 
     assert len(newcomer.typed) == 15, newcomer.typed
     assert untyped(TUTORIAL, newcomer.typed) == []

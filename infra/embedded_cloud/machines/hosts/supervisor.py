@@ -27,6 +27,12 @@ from embedded_cloud.machines.hosts.spec import HostSpec
 #: Where the startup script reports.
 _NAMESPACE, _KEY = "tpuflex", "report"
 _DETAIL = "stub host: nothing was run"
+#: Its answer to every question, as a stream of one event.
+_SENTENCE = (
+    b'data: {"choices": [{"index": 0, "finish_reason": "stop",'
+    b' "delta": {"content": "The capital of France is Paris."}}],'
+    b' "usage": {"completion_tokens": 8}}\n\ndata: [DONE]\n\n'
+)
 #: The metadata key that names the port of the server.
 _CONFIG = "tpuflex-config"
 
@@ -93,12 +99,14 @@ def _port(spec: HostSpec) -> int | None:
 
 
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer one request with 200 and nothing else, whoever asks for what."""
+    """Answer one request with 200, whoever asks for what, and a question with one sentence."""
     with contextlib.suppress(OSError, EOFError, asyncio.LimitOverrunError):
         head = await reader.readuntil(b"\r\n\r\n")
         if length := re.search(rb"(?i)^content-length: *(\d{1,6})\r$", head, re.MULTILINE):
             await reader.readexactly(int(length[1]))
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        body = _SENTENCE if b"/chat/completions " in head.partition(b"\r\n")[0] else b""
+        length_of_it = b"Content-Length: %d\r\n" % len(body)
+        writer.write(b"HTTP/1.1 200 OK\r\n" + length_of_it + b"Connection: close\r\n\r\n" + body)
         await writer.drain()
     writer.close()
 
