@@ -30,6 +30,9 @@ begin_run() {
     cp "$RUN_BEGAN" "$STATE_DIR/run.began"
     # What was asked for until now, this boot does.
     metadata "$RESTART_KEY" "$STATE_DIR/restart.known" || : >"$STATE_DIR/restart.known"
+    # A restart runs this script, not what the metadata has by then. It may be running from that file.
+    cat "${BASH_SOURCE[0]}" >"$STATE_DIR/startup-script.new"
+    mv -f "$STATE_DIR/startup-script.new" "$STATE_DIR/startup-script"
 }
 
 # cloud_time: seconds since the epoch by the metadata server's clock, by which the run ends; by this

@@ -170,15 +170,12 @@ def limits_of(fields: dict[str, str], began: float | None) -> Limits:
     )
 
 
-def boot_again(directory: Path, metadata: Metadata, clock: Clock) -> None:
-    """Run the startup script, as a boot of the machine would: it keeps what is right on the disk,
-    reads the secrets again, and says how far it is. It begins a watch of its own."""
-    while not (text := metadata.startup_script()):
-        clock.pause(5)
-    script = directory / "startup-script.again"
-    script.write_text(text, encoding="utf-8")
+def boot_again(directory: Path) -> None:
+    """Run the startup script of this boot once more, which has left itself in ``directory``: it
+    keeps what is right on the disk, reads the secrets again, and says how far it is. It begins a
+    watch of its own."""
     subprocess.run(
-        ["bash", str(script)],
+        ["bash", str(directory / "startup-script")],
         env={**os.environ, "TPUFLEX_RESTART": "1"},
         stdin=subprocess.DEVNULL,
         # It writes its own log.
@@ -221,7 +218,7 @@ def main() -> int:
         anew=anew,
     ).run()
     lock.close()
-    boot_again(directory, metadata, clock)
+    boot_again(directory)
     # Whether the boot has gone well is in its report: as a service, this one has not failed.
     return 0
 

@@ -20,7 +20,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 from watch_state import Container
 
 ATTRIBUTES = "instance/attributes/"
-DRAIN_KEY, RESTART_KEY, SCRIPT_KEY = "tpuflex-drain", "tpuflex-restart", "startup-script"
+DRAIN_KEY, RESTART_KEY = "tpuflex-drain", "tpuflex-restart"
 SERVING_KEY = "instance/guest-attributes/tpuflex/serving"
 TOKEN_KEY = "instance/service-accounts/default/token"  # noqa: S105 - a path
 #: Bounds on what is waited for: an answer of Google, docker.
@@ -170,11 +170,6 @@ class Metadata:
         content = json.dumps(document).encode()
         url = f"{self._url}/{SERVING_KEY}"
         return ask(url, self._HEADERS, content, method="PUT", seconds=5).status == 200
-
-    def startup_script(self) -> str:
-        """What a boot of the machine would run; empty where nobody answers."""
-        answer = ask(f"{self._url}/{ATTRIBUTES}{SCRIPT_KEY}", self._HEADERS)
-        return answer.text if answer.status == 200 else ""
 
     def token(self) -> str:
         """An access token of the host's service account; empty without one."""

@@ -37,6 +37,14 @@ def test_reports_every_phase_and_ends_ready(booted: Booted) -> None:
     assert list(timeline.values()) == sorted(timeline.values())
 
 
+def test_the_script_is_kept_for_a_restart(booted: Booted) -> None:
+    """A restart runs the script that the boot ran, which only root can read or change."""
+    host, _ = booted
+    kept = host.root / "run/tpuflex/startup-script"
+    assert kept.read_text() == host.script.read_text()
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+
+
 def test_ready_means_that_a_completion_was_served(booted: Booted) -> None:
     """Before READY, the served model has answered a chat request with the key."""
     host, _ = booted

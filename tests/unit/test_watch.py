@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import watch_host
 import watch_server
-from watch import Watch
+from watch import Watch, boot_again
 from watch_host import Answer, Asked, Metadata
 from watch_log import Log
 from watch_rules import deadline
@@ -278,3 +278,10 @@ def test_clients_write_no_reason(tmp_path: Path) -> None:
     log = Log(tmp_path, tmp_path / "startup.log", "", lambda: "", lambda _: said)
 
     assert log.last_lines(1) == log.last_lines(15) == "RuntimeError: the true cause"
+
+
+def test_a_restart_runs_the_script_of_this_boot(tmp_path: Path) -> None:
+    """It is the file that the boot has left; the metadata server is not asked for another."""
+    (tmp_path / "startup-script").write_text(f'echo "$TPUFLEX_RESTART" >{tmp_path}/ran')
+    boot_again(tmp_path)
+    assert (tmp_path / "ran").read_text() == "1\n"

@@ -139,9 +139,10 @@ def test_what_does_not_end_in_time_is_cut_off(watched: StartupHost) -> None:
 def test_a_restart_boots_again_with_what_is_there(watched: StartupHost) -> None:
     """Asked by the metadata key the host drains, stops its server and runs the script again: the
     secret is read again, no file of the weights is, and another watch begins. The same key asks for
-    nothing more; where the secret is gone the server keeps the value that it had."""
-    watched.cloud.attributes["startup-script"] = watched.script.read_text()
+    nothing more; where the secret is gone the server keeps the value that it had. A script that was
+    put into the metadata since the boot is not run."""
     boot(watched)
+    watched.cloud.attributes["startup-script"] = "exit 1"
     fetched = watched.cloud.asked("model-1.safetensors")
     watched.cloud.secrets[VERSION] = made_again = "another-canary-2718281828"
     computes(watched, running=1)
