@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import shutil
+import socket
 import ssl
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from tests.loopback import serving
 from tests.security.certificates import certificate
 from tpuflex.cli.endpoint.client import show_client
 from tpuflex.cli.invocation import Invocation
-from tpuflex.errors import BootError, UsageError
+from tpuflex.errors import BootError, NotFoundError, UsageError
 from tpuflex.google.secrets import SecretClient
 from tpuflex.operate import endpoint_connection
 from tpuflex.operate.openai_client import Client, client, run_client
@@ -340,6 +341,70 @@ def test_a_certificate_is_trusted_beside_the_usual_ones(
         "The stack's certificate names llm.example.com, not 127.0.0.1: most clients refuse it"
         " there. Put one that names 127.0.0.1, too."
     ]
+
+
+def test_the_callers_own_authorities_are_kept(
+    cloud: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a proxy that looks into TLS, a company's are trusted and the usual ones are no help;
+    a shell that has the variables already gets no more of them."""
+    company, more = (certificate()[0].strip() for _ in range(2))
+    pem, key = certificate()
+    own = pem.strip()
+    monkeypatch.setattr(SecretClient, "access", lambda *_: pem + key)
+    for name, text in (("company.pem", company), ("more.pem", more)):
+        (tmp_path / name).write_text(f"# {name}\n{text}\n")
+    secrets = cloud.stack.settings.secrets.model_copy(update={"tls_certificate_version": 1})
+    settings = cloud.stack.settings.model_copy(update={"secrets": secrets})
+    stack = Stack(cloud.stack.project, "dev", cloud.stack.file, settings)
+    named = {
+        "REQUESTS_CA_BUNDLE": str(tmp_path / "company.pem"),
+        "NODE_EXTRA_CA_CERTS": str(tmp_path / "more.pem"),
+    }
+    for _ in range(2):
+        found = client(Connection(stack, named))
+        assert found.certificates is not None
+        assert found.certificates.read_text() == f"{company}\n{more}\n{own}\n"
+        named |= found.variables(named)
+
+    with pytest.raises(UsageError, match="SSL_CERT_FILE names /nonesuch, which cannot be read"):
+        client(Connection(stack, {"SSL_CERT_FILE": "/nonesuch"}))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, "127.0.0.9"),
+        ({"NO_PROXY": "a.example, b.example", "no_proxy": "c.example,127.0.0.9"},
+         "a.example,b.example,c.example,127.0.0.9"),
+        ({"no_proxy": "*"}, "*"),
+    ],
+)  # fmt: skip
+def test_no_proxy_is_sent_the_key(before: dict[str, str], after: str) -> None:
+    """What either variable lists is kept in both."""
+    found = SHOWN.variables({"https_proxy": "http://proxy.example:3128", **before})
+
+    assert found["NO_PROXY"] == found["no_proxy"] == after
+
+
+def test_no_key_is_shown_where_another_user_may_listen(
+    cloud: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A port of this machine that no tunnel of this user has may be taken by anyone."""
+    found = status(address="10.0.0.2")
+    monkeypatch.setattr(endpoint_connection, "slice_status", lambda *_, **__: found)
+    with_tunnel = client(cloud, show_key=True)
+    with socket.socket() as bound:  # nobody else can take it, and it takes no connection
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        serving = cloud.stack.settings.serving.model_copy(update={"port": port})
+        settings = cloud.stack.settings.model_copy(update={"serving": serving})
+        stack = Stack(cloud.stack.project, "dev", cloud.stack.file, settings)
+        with pytest.raises(NotFoundError, match="nothing listens at http://127") as raised:
+            client(Connection(stack, {}), show_key=True)
+
+    assert with_tunnel.key == KEY
+    assert str(raised.value.hint).startswith("Keep `tpuflex tunnel` running in another terminal")
 
 
 @pytest.mark.parametrize(

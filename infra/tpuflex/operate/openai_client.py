@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +24,7 @@ from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
 from tpuflex.advice import Advice
 from tpuflex.boot.certificate import read_certificate
-from tpuflex.errors import UsageError
+from tpuflex.errors import NotFoundError, UsageError
 from tpuflex.files.trusted import own_directory, write_private
 from tpuflex.naming import API_KEY, TLS_CERTIFICATE
 from tpuflex.operate.endpoint_connection import (
@@ -37,6 +37,7 @@ from tpuflex.operate.endpoint_connection import (
     why_a_tunnel,
 )
 from tpuflex.operate.health import Asker
+from tpuflex.operate.iap_tunnel import await_own_port
 from tpuflex.stack.progress import Report, silent
 
 if TYPE_CHECKING:
@@ -44,9 +45,13 @@ if TYPE_CHECKING:
 
 #: Variables by which clients are sent through a proxy.
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-#: Variables that name the authorities to trust: for Python's ssl and OpenSSL's curl, for requests,
-#: and for Node, which adds them to its own.
-_AUTHORITIES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
+#: Variables that list the hosts that are reached without one; programs read either.
+_NO_PROXIES = ("NO_PROXY", "no_proxy")
+#: Variables that name the authorities to trust instead of the usual ones: for Python's ssl and
+#: OpenSSL, for requests, and for curl.
+_AUTHORITIES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+#: For Node, which adds them to its own.
+_MORE_AUTHORITIES = "NODE_EXTRA_CA_CERTS"
 _CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 #: What a signal adds to its number in the exit code of a shell.
 _ENDED_BY_SIGNAL = 128
@@ -68,8 +73,8 @@ class Client:
         model: name of the served model.
         key_version: resource name of the API key in Secret Manager.
         key: the API key; empty if it was not asked for.
-        certificates: a file with the usual authorities and the stack's certificate; None for an
-            endpoint without TLS.
+        certificates: a file with the authorities that are trusted otherwise and the stack's
+            certificate; None for an endpoint without TLS.
         remarks: what keeps a client from being served, each with its remedy.
     """
 
@@ -91,12 +96,14 @@ class Client:
         if self.key:
             found["OPENAI_API_KEY"] = self.key
         if self.certificates is not None:
-            found |= dict.fromkeys(_AUTHORITIES, str(self.certificates))
+            names = (*_AUTHORITIES, _MORE_AUTHORITIES)
+            found |= dict.fromkeys(names, str(self.certificates))
         if any(map(environ.get, _PROXIES)):
-            before = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
-            hosts = [host for host in before.split(",") if host]
-            hosts += {urlsplit(self.url).hostname or ""}.difference(hosts)
-            found |= dict.fromkeys(("NO_PROXY", "no_proxy"), ",".join(hosts))
+            before = ",".join(environ.get(name, "") for name in _NO_PROXIES).split(",")
+            hosts = filter(None, (*map(str.strip, before), urlsplit(self.url).hostname))
+            distinct = dict.fromkeys(hosts)
+            # "*" is all hosts where it stands alone, and else none.
+            found |= dict.fromkeys(_NO_PROXIES, "*" if "*" in distinct else ",".join(distinct))
         return found
 
     def to_json(self) -> dict[str, object]:
@@ -121,13 +128,17 @@ def client(cloud: Connection, *, show_key: bool = False, tunnel: bool = True) ->
         tunnel: whether a private endpoint is called through `tpuflex tunnel`.
 
     Raises:
-        NotFoundError: the stack is not up, or its host has no address yet.
-        AccessError: the key or the certificate may not be read.
+        NotFoundError: the stack is not up, or its host has no address yet; or the key is asked for
+            and there is no tunnel that it could be sent through.
+        AccessError: the key or the certificate may not be read; or the key would be sent to another
+            user of this machine.
     """
     status = serving_slice(cloud)
     why = why_a_tunnel(cloud, status.address) if tunnel else ""
     url = cloud.stack.settings.url("127.0.0.1" if why else status.address)
-    found = _client(cloud, url, api_key(cloud) if show_key else "")
+    if why and show_key:
+        _require_own_tunnel(url)
+    found = _client(cloud, url, api_key(cloud) if show_key else "", cloud.environ)
     remarks = [] if status.ready else [_NOT_READY]
     if why:
         remarks.append(Advice("{why}: {first}.", why=why, first=_TUNNEL_FIRST))
@@ -183,20 +194,38 @@ def run_client(
         )
         if (problem := asker.ask(lambda: key).problem) is not None:
             raise problem
-        needed = _client(cloud, found.url, key)
+        needed = _client(cloud, found.url, key, environ)
         for remark in needed.remarks:
             report(f"warning: {remark}")
         return run_command([program, *words[1:]], {**environ, **needed.variables(environ)})
 
 
-def _client(cloud: Connection, url: str, key: str) -> Client:
-    """What a client at ``url`` needs."""
+def _require_own_tunnel(url: str) -> None:
+    """Refuse to give the API key to a client of ``url``, where a tunnel should listen and any user
+    of this machine can. Over TLS, a client sends it to the holder of the certificate alone."""
+    parts = urlsplit(url)
+    if parts.scheme == "https" or parts.port is None:
+        return
+    if not await_own_port(parts.port, lambda: True):
+        raise NotFoundError(
+            f"The API key is not shown: nothing listens at {url}, where any user of this machine"
+            " could, and be sent the key.",
+            hint=_TUNNEL_FIRST.sentence(),
+        )
+
+
+def _client(cloud: Connection, url: str, key: str, environ: Mapping[str, str]) -> Client:
+    """What a client at ``url`` needs whose environment is ``environ`` otherwise."""
     stack = cloud.stack
     certificates, remarks = None, tuple[Advice, ...]()
     if TLS_CERTIFICATE in stack.settings.secrets.roles:
         pem = secret_value(cloud, TLS_CERTIFICATE)
         names = read_certificate(pem, datetime.now(UTC)).names
-        certificates = _write_certificates(stack.own_files / "clients" / f"{stack.name}.pem", pem)
+        trusted = [*_authorities(environ), *_CERTIFICATE.findall(pem)]  # without the stack's key
+        certificates = stack.own_files / "clients" / f"{stack.name}.pem"
+        own_directory(certificates.parent)
+        # A shell may have this very file from the last time.
+        write_private(certificates, "\n".join((*dict.fromkeys(trusted), "")))
         if (host := urlsplit(url).hostname) not in names:
             refused = Advice(
                 "The stack's certificate names {names}, not {host}: most clients refuse it there."
@@ -209,12 +238,25 @@ def _client(cloud: Connection, url: str, key: str) -> Client:
     return Client(stack.name, url, stack.settings.model.name, version, key, certificates, remarks)
 
 
-def _write_certificates(file: Path, pem: str) -> Path:
-    """Write the usual authorities and the certificates in ``pem``, whose key is left out."""
-    own_directory(file.parent)
-    usual = Path(DEFAULT_CA_BUNDLE_PATH).read_text("utf-8")
-    write_private(file, "\n".join((usual.rstrip(), *_CERTIFICATE.findall(pem), "")))
-    return file
+def _authorities(environ: Mapping[str, str]) -> Iterator[str]:
+    """The certificates that programs with ``environ`` trust: behind a proxy that looks into TLS,
+    those are a company's own.
+
+    Raises:
+        UsageError: a variable names what is no file of text.
+    """
+    instead = [name for name in _AUTHORITIES if environ.get(name)][:1]
+    if not instead:
+        yield from _CERTIFICATE.findall(Path(DEFAULT_CA_BUNDLE_PATH).read_text("utf-8"))
+    for name in (*instead, _MORE_AUTHORITIES):
+        if file := environ.get(name):
+            try:
+                yield from _CERTIFICATE.findall(Path(file).read_text("utf-8", "replace"))
+            except OSError as error:
+                raise UsageError(
+                    f"{name} names {file}, which cannot be read ({error.strerror}): write the path"
+                    " of a file of certificates, to which the stack's is added."
+                ) from error
 
 
 def run_command(words: Sequence[str], environ: Mapping[str, str]) -> int:

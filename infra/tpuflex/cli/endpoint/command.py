@@ -309,12 +309,13 @@ def client(
     that has the variables, and as COMMAND.
 
     COMMAND is run with these variables in its environment, once the endpoint has answered; its
-    exit code is passed on. A private endpoint is reached as by `tpuflex ask`: through a tunnel
-    that ends with COMMAND. Without COMMAND, the URL of a private endpoint is the one at which
-    `tpuflex tunnel` listens.
+    exit code is passed on, and may be one of tpuflex's own. A private endpoint is reached as by
+    `tpuflex ask`: through a tunnel that ends with COMMAND. Without COMMAND, the URL of a private
+    endpoint is the one at which `tpuflex tunnel` listens; the key is shown only while it does.
 
-    Of a stack with a TLS certificate the variables also name a file with it and the usual
-    authorities. Exit code 4: there is no endpoint; 6: a role is missing.
+    Of a stack with a TLS certificate the variables also name a file with it and the authorities
+    that SSL_CERT_FILE or another variable names, else the usual ones. Exit code 4: there is no
+    endpoint, or no tunnel; 6: a role is missing, or another user listens in its place.
     """
     from tpuflex.operate.openai_client import client as read_client
     from tpuflex.operate.openai_client import run_client
