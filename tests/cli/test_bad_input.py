@@ -215,6 +215,26 @@ class TestUsage:
         assert typed.code == 2
         assert "Did you mean 'status'?" in typed.err
 
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            ("validate --nonesuch --json", "No such option"),
+            ("--json validate x --changed", "Write files, or --changed."),
+            ("nonesuch --json", "No such command"),
+            ("client --as curl --show-key -- bench --json", ""),
+        ],
+    )
+    def test_for_scripts(self, type_in: TypeIn, words: str, said: str) -> None:
+        """With --json, which is asked of tpuflex and not of its COMMAND, there is a document, also
+        where the options could not be read to their end."""
+        typed = type_in(*words.split())
+
+        assert (typed.code, bool(typed.out)) == (2, bool(said))
+        if said:
+            error = typed.document["error"]
+            assert (error["kind"], error["exit_code"]) == ("UsageError", 2)
+            assert said in error["message"]
+
     def test_secret_that_the_stack_does_not_use(self, type_in: TypeIn) -> None:
         """For a token without a pinned version, the error names the key to write."""
         typed = type_in("secrets", "put", "tls-certificate")

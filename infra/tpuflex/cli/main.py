@@ -12,6 +12,7 @@ import io
 import os
 import sys
 import traceback
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -292,6 +293,21 @@ def _run(arguments: list[str] | None, invocation: Invocation | None) -> int:
         usage = io.StringIO()  # it repeats what was typed, or what a script typed
         error.show(usage)
         click.echo(printable(usage.getvalue(), lines=True), nl=False, err=True)
+        # What is wrong may have kept the option from being read.
+        words = sys.argv[1:] if arguments is None else arguments
+        if "--json" in takewhile(lambda word: word != "--", words):
+            invocation.json = True
+            invocation.output.document(
+                {
+                    "error": {
+                        "kind": "UsageError",
+                        "message": error.format_message(),
+                        "hint": "",
+                        "more": None,
+                        "exit_code": error.exit_code,
+                    }
+                }
+            )
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return invocation.output.failure(InterruptedByUser("Interrupted."))
