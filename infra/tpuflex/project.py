@@ -159,17 +159,9 @@ def _backend(document: Mapping[str, object]) -> str:
 
 
 def _read_project_file(file: Path) -> dict[str, object]:
-    import yaml  # here, because `tpuflex --help` does not need it
+    from tpuflex.settings.read import read_document  # here: `tpuflex --help` does not need YAML
 
-    from tpuflex.settings.stack_yaml import LONGEST, RefusedYamlError, read_yaml
-
-    try:
-        with file.open(encoding="utf-8") as text:
-            document = read_yaml(text.read(LONGEST + 1)).value
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RefusedYamlError) as error:
-        raise SettingsError(
-            str(file), (Finding("(file)", f"cannot be read: {' '.join(str(error).split())}"),)
-        ) from error
+    document = read_document(file).value
     if not isinstance(document, dict) or not isinstance(document.get("name"), str):
         raise SettingsError(
             str(file), (Finding("name", "the project has no name", "Write `name: tpuflex`."),)

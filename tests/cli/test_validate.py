@@ -108,6 +108,38 @@ class TestFiles:
         assert typed.out.startswith("stacks/Pulumi.odd.yaml:3:1: Pulumi.odd.yaml: is not YAML: ")
 
     @pytest.mark.parametrize(
+        ("text", "place", "problem"),
+        [("name: [\n", "2:1", "Pulumi.yaml: is not YAML"), ("a: b\n", "1:1", "name: the project")],
+    )
+    def test_a_project_file_that_cannot_be_read(
+        self, stacks: Path, type_in: TypeIn, text: str, place: str, problem: str
+    ) -> None:
+        """It is a finding like others, and the other files are checked all the same."""
+        (stacks.parent / "other").mkdir()
+        (stacks.parent / "other/Pulumi.yaml").write_text(text)
+        wrong = dev(stacks, "wrong", ("v6e-1", "v6e-3"))
+
+        typed = type_in("validate", "other/Pulumi.yaml", wrong)
+
+        first, second = typed.out.splitlines()
+        assert typed.code == 5
+        assert first.startswith(f"other/Pulumi.yaml:{place}: {problem}")
+        assert second.startswith(f"{wrong}:{line_of(wrong, 'v6e-3')}:5: ")
+
+    def test_a_misspelt_namespace(self, stacks: Path, type_in: TypeIn) -> None:
+        """A file of which no key is read is not another program's."""
+        file = dev(stacks, "odd", ("tpuflex:", "tpuflx:"))
+
+        typed = type_in("validate", file)
+
+        slices = line_of(file, "tpuflx:slice")
+        assert typed.code == 5
+        assert (
+            f"{file}:{slices}:3: tpuflx:slice: unknown key. Did you mean tpuflex:slice?"
+            in typed.out.splitlines()
+        )
+
+    @pytest.mark.parametrize(
         ("words", "code"), [(["README.md"], 2), (["gone.yaml"], 4), (["x", "--changed"], 2)]
     )
     def test_what_is_no_stack_file(

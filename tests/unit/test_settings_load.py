@@ -119,6 +119,7 @@ config:
         "encryptionsalt: v1:x\n",
         "config:\n  aws:region: eu-west-1\n",
         "config:\n  tpuflex:project: acme-prod-1\n  tpuflex:embedded: true\n",
+        "config:\n  tpuflex-demo:slice: a\n  tpuflex2:replicas: 3\n",
     ],
 )
 def test_the_stack_file_of_another_program_is_none_of_ours(tmp_path: Path, text: str) -> None:

@@ -109,9 +109,17 @@ def validate(files: Sequence[Path], environ: Mapping[str, str]) -> Validation:
         NotFoundError: there is no such file.
     """
     alone = [file for file in files if _is_alone(file)]
-    named = (each for file in files if file not in alone for each in _stack_files(file, environ))
-    chosen = tuple(dict.fromkeys(named))
+    named: list[Path] = []
     found: dict[FileFinding, None] = {}
+    for file in files:
+        if file in alone:
+            continue
+        try:
+            named += _stack_files(file, environ)
+        except SettingsError as error:  # the others are checked all the same
+            manifest = _shown(file.absolute().with_name(PULUMI_FILE))
+            found |= dict.fromkeys(FileFinding(manifest, each) for each in error.findings)
+    chosen = tuple(dict.fromkeys(named))
     not_looked_at = [(_shown(file.absolute()), f"no {PULUMI_FILE} is beside it") for file in alone]
     for file in chosen:
         one = _StackFile(file)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from tpuflex.catalog.zones import region_of
 from tpuflex.errors import Finding
-from tpuflex.settings.model import NAMESPACE
+from tpuflex.settings.model import NAMESPACE, StackSettings
 
 
 def config_of(document: object) -> Mapping[str, object]:
@@ -82,7 +82,12 @@ def ignored_keys(config: Mapping[str, object], sections: Mapping[str, object]) -
         sections: its sections of tpuflex, without the namespace, as they were written.
     """
     agreed = {f"{GCP_NAMESPACE}{name}": values for name, values in _said(sections).items()}
-    return [
+    misspelt = [
+        Finding(key, "unknown key", f"Did you mean {NAMESPACE}{key.partition(':')[2]}?")
+        for key in config
+        if isinstance(key, str) and _is_misspelt(key)
+    ]
+    return misspelt + [
         Finding(
             key,
             "says something else than tpuflex's settings, which count"
@@ -95,6 +100,16 @@ def ignored_keys(config: Mapping[str, object], sections: Mapping[str, object]) -
         and key.startswith(GCP_NAMESPACE)
         and value not in agreed.get(key, ())
     ]
+
+
+def _is_misspelt(key: str) -> bool:
+    """Whether ``key`` is one of tpuflex's but for a letter or so of its namespace. A project may be
+    called nearly the same, and have keys of its own."""
+    namespace, _, name = key.partition(":")
+    ours = NAMESPACE.rstrip(":")
+    if namespace == ours or name not in StackSettings.model_fields:
+        return False
+    return bool(difflib.get_close_matches(namespace.lower(), [ours], cutoff=0.85))
 
 
 def _said(sections: Mapping[str, object]) -> dict[str, list[object]]:
