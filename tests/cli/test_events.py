@@ -16,6 +16,7 @@ from tests.cli.typing import NOON, Captured
 from tpuflex.cli.endpoint.events import run_events
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import Since, begin
+from tpuflex.google import cloud_logging
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack
 
@@ -34,7 +35,9 @@ def test_one_list(cloud: Connection, invocation: Invocation, capsys: Captured) -
     cloud, too; a line tells what is left out."""
     boot = WrittenBoot(cloud, NOON - timedelta(hours=1))
     boot.write("config", 0)
-    boot.write("READY", 90, "2026-11-21T11:40:00Z watch: degraded: the server died with status 137")
+    boot.write("READY", 90)
+    died = "2026-11-21T11:40:00Z watch: degraded: the server died with status 137"
+    boot.write("READY", 2400, died)
     made_and_deleted(cloud)
     run_events(invocation, cloud, NOON - timedelta(days=1), 4)
     shown = capsys.readouterr()
@@ -64,6 +67,27 @@ def test_a_source_that_cannot_be_read(
     document = json.loads(capsys.readouterr().out)
     logs = ["the hosts' logs in Cloud Logging", "Cloud Audit Logs"]
     assert [each["source"] for each in document["unread"]][:2] == logs
+
+
+def test_of_too_many_entries_the_newest_are_read(
+    cloud: Connection,
+    invocation: Invocation,
+    capsys: Captured,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That older ones are missing is said."""
+    boot = WrittenBoot(cloud, NOON - timedelta(hours=1))
+    for second in range(200):
+        boot.write("config", second, "noise")
+    boot.write("READY", 300, "2026-11-21T11:05:00Z watch: degraded: the server died")
+    monkeypatch.setattr(cloud_logging, "_PAGES", 1)
+    run_events(invocation, cloud, NOON - timedelta(days=1), 1)
+    shown = capsys.readouterr()
+    assert "the server died" in shown.out
+    assert (
+        "Not read: the hosts' logs in Cloud Logging: there are too many entries: only the newest"
+        " 200 were read\n"
+    ) in shown.err
 
 
 def test_nothing(cloud: Connection, invocation: Invocation, capsys: Captured) -> None:

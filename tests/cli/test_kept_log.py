@@ -13,6 +13,7 @@ from tests.cli.typing import NOON, Captured, TypeIn
 from tpuflex.cli.endpoint.logs import run_logs
 from tpuflex.cli.invocation import Invocation
 from tpuflex.errors import NotFoundError
+from tpuflex.google import cloud_logging
 from tpuflex.google.cloud_logging import BootEntry, boot_entries
 from tpuflex.operate import host_log
 from tpuflex.operate.host_log import Part, new_entries
@@ -167,6 +168,25 @@ def test_entries_of_all_pages_are_in_order(cloud: Connection) -> None:
     ]
     turned = boot_entries(cloud.logging, project, names, page_entries=4, newest_first=True)
     assert [*turned] == sorted(listed, key=lambda entry: entry.time, reverse=True)
+
+
+def test_of_too_many_entries_the_newest_are_shown(
+    cloud: Connection,
+    invocation: Invocation,
+    capsys: Captured,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That older ones are missing is said."""
+    boot = WrittenBoot(cloud)
+    for second in range(201):
+        boot.write(f"phase-{second}", second, f"line {second}")
+    monkeypatch.setattr(cloud_logging, "_PAGES", 1)
+    run_logs(invocation, cloud, Part(500), follow=False, kept=True)
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == [f"line {second}" for second in range(1, 201)]
+    assert "Of the boot log, there are too many entries: only the newest 200 were read." in (
+        shown.err
+    )
 
 
 def test_an_entry_is_shown_once() -> None:

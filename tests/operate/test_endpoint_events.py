@@ -112,6 +112,17 @@ def test_a_host() -> None:
     ]
 
 
+def test_a_host_that_says_that_it_is_later() -> None:
+    """Its times are not after Google has heard of them: they would be the newest for ever."""
+    far = datetime(9999, 1, 1, tzinfo=UTC)
+    line = "9999-01-01T00:00:00Z watch: serving"
+    timeline = {"config": far.timestamp(), "READY": far.timestamp()}
+    found = [*host_events((replace(ENTRY, lines=(line,), timeline=timeline),))]
+    assert {event.what: event.time for event in found} == dict.fromkeys(
+        ("boot", "READY", "serving"), NOON
+    )
+
+
 @pytest.mark.parametrize(
     ("change", "event"),
     [

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import groupby
 
 from pydantic import JsonValue
 
@@ -35,6 +36,8 @@ RETENTION_DAYS = 30
 _PAGES = 20
 #: Entries of a page; Google gives 1,000 at most.
 _PAGE_ENTRIES, _MOST_ENTRIES = 200, 1000
+#: Is told that older entries were left out.
+LeftOut = Callable[[str], None]
 _BOOT = "tpuflex-boot"
 #: Where changes are written down: Admin Activity audit logs.
 _AUDIT_LOG = "cloudaudit.googleapis.com%2Factivity"
@@ -75,6 +78,10 @@ class BootEntry:
     ended: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
+def _say_nothing(_sentence: str) -> None:
+    pass
+
+
 def boot_entries(
     logging: Api,
     project: str,
@@ -84,9 +91,10 @@ def boot_entries(
     since: datetime | None = None,
     newest_first: bool = False,
     page_entries: int = _PAGE_ENTRIES,
+    left_out: LeftOut = _say_nothing,
 ) -> Iterator[BootEntry]:
     """Entries of the boot logs of an endpoint's hosts, in order of time; those of one time in the
-    order of their ids.
+    order of their ids. Of too many it is the newest ones.
 
     https://cloud.google.com/logging/docs/reference/v2/rest/v2/entries/list
 
@@ -99,44 +107,61 @@ def boot_entries(
         newest_first: turns the order of times, and not that within one.
         page_entries: how many to ask for at once; one list is one of the 60 that a project has in
             a minute (https://cloud.google.com/logging/quotas).
+        left_out: is told in a sentence if older entries were left out.
 
     Raises:
         AccessError: the caller may not read logs (logging.logEntries.list), or the API is off.
         ApiError: the API does not answer.
     """
     wanted = _filter(project, names, boot, since)
-    listed = _listed(logging, project, wanted, newest_first=newest_first, size=page_entries)
-    yield from map(_boot_entry, listed)
+    listed = _listed(logging, project, wanted, page_entries, left_out)
+    yield from map(_boot_entry, listed if newest_first else _oldest_first(listed))
 
 
 def _listed(
-    logging: Api, project: str, wanted: str, *, newest_first: bool = False, size: int
+    logging: Api, project: str, wanted: str, size: int, left_out: LeftOut
 ) -> Iterator[Mapping[str, JsonValue]]:
-    """The entries that the filter ``wanted`` passes, ``size`` of them at once."""
+    """The entries that the filter ``wanted`` passes, ``size`` of them at once: the newest first, so
+    that a host that writes without end hides none of them."""
     body: dict[str, JsonValue] = {
         "resourceNames": [f"projects/{project}"],
         "filter": wanted,
-        "orderBy": f"timestamp {'desc' if newest_first else 'asc'}",
+        "orderBy": "timestamp desc",
         "pageSize": size,
     }
+    count = 0
     for _ in range(_PAGES):
         answer = logging.call("POST", "/v2/entries:list", body=body)
-        yield from objects(answer, "entries")
+        for entry in objects(answer, "entries"):
+            count += 1
+            yield entry
         if not answer.get("nextPageToken"):
             return
         body["pageToken"] = answer["nextPageToken"]
+    left_out(f"there are too many entries: only the newest {count} were read")
 
 
-def last_boot(logging: Api, project: str, names: Names) -> tuple[BootEntry, ...]:
+def _oldest_first(
+    listed: Iterable[Mapping[str, JsonValue]],
+) -> Iterator[Mapping[str, JsonValue]]:
+    """The other way round, but for entries of one time, which stay in the order of their ids."""
+    times = [[*same] for _, same in groupby(listed, lambda entry: entry.get("timestamp"))]
+    for same in reversed(times):
+        yield from same
+
+
+def last_boot(
+    logging: Api, project: str, names: Names, left_out: LeftOut = _say_nothing
+) -> tuple[BootEntry, ...]:
     """The entries of the newest boot of an endpoint's hosts, the oldest first; empty if none was
-    written, or all are too old. Raises as :func:`boot_entries`."""
+    written, or all are too old. Arguments and errors are those of :func:`boot_entries`."""
     newest = boot_entries(logging, project, names, newest_first=True, page_entries=1)
     last = next(newest, None)
     if last is None:
         return ()
     if not last.boot:  # root on the host can write entries, too
         return (last,)
-    entries = boot_entries(logging, project, names, boot=last.boot)
+    entries = boot_entries(logging, project, names, boot=last.boot, left_out=left_out)
     # Two hosts may have begun in one millisecond.
     same = (last.node, last.zone, last.worker)
     return _each_once(each for each in entries if (each.node, each.zone, each.worker) == same)
@@ -217,9 +242,19 @@ class Change:
     ends_operation: bool = False
 
 
-def changes(logging: Api, project: str, names: Names, since: datetime) -> Iterator[Change]:
+def changes(
+    logging: Api, project: str, names: Names, since: datetime, left_out: LeftOut = _say_nothing
+) -> Iterator[Change]:
     """What was changed of an endpoint's resources, in order of time: what has one of its names
-    anywhere in the entry, as not every API names the resource that is made.
+    anywhere in the entry, as not every API names the resource that is made. Of too many entries it
+    is what the newest ones say.
+
+    Args:
+        logging: client of the Cloud Logging API.
+        project: Google Cloud project id.
+        names: the endpoint's names.
+        since: only changes of this time or later.
+        left_out: is told in a sentence if older entries were left out.
 
     Raises:
         AccessError: the caller may not read logs (logging.logEntries.list), or the API is off.
@@ -228,7 +263,8 @@ def changes(logging: Api, project: str, names: Names, since: datetime) -> Iterat
     log = json.dumps(f"projects/{project}/logs/{_AUDIT_LOG}")
     wanted = f"logName={log} AND {_from(since)} AND {json.dumps(names.prefix)}"
     name = re.compile(rf"(?<![a-z0-9-]){re.escape(names.prefix)}(?:-[\w-]+)?(?![\w-])")
-    for entry in _listed(logging, project, wanted, size=_MOST_ENTRIES):
+    listed = _listed(logging, project, wanted, _MOST_ENTRIES, left_out)
+    for entry in _oldest_first(listed):
         payload = _object(entry.get("protoPayload"))
         if "policyDelta" in _object(payload.get("serviceData")):
             # The whole policy of a project names everyone: what counts is what was changed of it.

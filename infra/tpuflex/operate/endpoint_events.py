@@ -20,7 +20,13 @@ from tpuflex.engine.find import search
 from tpuflex.engine.history import Run, runs_in_files, runs_of
 from tpuflex.engine.state_files import file_backend
 from tpuflex.errors import EngineError, TpuflexError
-from tpuflex.google.cloud_logging import BootEntry, Change, boot_entries, changes
+from tpuflex.google.cloud_logging import (
+    BootEntry,
+    Change,
+    LeftOut,
+    boot_entries,
+    changes,
+)
 from tpuflex.host.report import READY
 from tpuflex.operate.boots import Boot, Outcome, recent_boots
 from tpuflex.operate.slice import requests_of
@@ -33,6 +39,9 @@ if TYPE_CHECKING:
 
 #: A line that the watch of a host has written after READY (startup/watch_log.py).
 _WATCH = re.compile(r"(\S+Z) watch: (serving|draining|degraded|failed)\b(?:, )?(.*)")
+#: By how much a host's clock may be ahead of Google's: a later time that it writes is not believed.
+#: An earlier one may be true, where Cloud Logging did not take the line at once.
+_AHEAD = timedelta(minutes=5)
 #: Changes of one kind by one principal are one event, as long as no more time is between two.
 _TOGETHER = timedelta(minutes=2)
 _COMMANDS = {"update": "up", "destroy": "down"}
@@ -73,7 +82,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A source that could not be read.
+    """A source that could not be read, or not as far back as was asked for.
 
     Attributes:
         source: which.
@@ -123,7 +132,7 @@ def events(cloud: Connection, since: datetime) -> Events:
     Raises:
         TpuflexError: none of the sources can be read.
     """
-    sources: dict[str, Callable[[Connection, datetime], Iterable[Event]]] = {
+    sources: dict[str, Callable[[Connection, datetime, LeftOut], Iterable[Event]]] = {
         "Cloud TPU": _of_slices,
         "the hosts' logs in Cloud Logging": _of_hosts,
         "Cloud Audit Logs": _of_people,
@@ -131,14 +140,17 @@ def events(cloud: Connection, since: datetime) -> Events:
     }
     found: list[Event] = []
     unread: list[Unread] = []
+    shortened: list[Unread] = []
     for source, read in sources.items():
+        left_out: list[str] = []
         try:
-            found += read(cloud, since)
+            found += read(cloud, since, left_out.append)
         except TpuflexError as error:
             if len(unread) == len(sources) - 1:
                 raise
             unread.append(Unread(source, error.brief, error.hint))
-    return Events(since, merged(found, since), tuple(unread))
+        shortened += (Unread(source, why, Advice("")) for why in left_out)
+    return Events(since, merged(found, since), (*unread, *shortened))
 
 
 def merged(found: Iterable[Event], since: datetime) -> tuple[Event, ...]:
@@ -147,7 +159,7 @@ def merged(found: Iterable[Event], since: datetime) -> tuple[Event, ...]:
     return tuple(sorted(once, key=lambda event: event.time))
 
 
-def _of_slices(cloud: Connection, _since: datetime) -> Iterator[Event]:
+def _of_slices(cloud: Connection, _since: datetime, _left_out: LeftOut) -> Iterator[Event]:
     stack, now = cloud.stack, cloud.now()
     for seen in requests_of(
         stack.settings, stack.names, cloud.tpu, now.timestamp(), cloud.recorded_zones
@@ -185,10 +197,11 @@ def _maintenance(node: Node) -> Iterator[Event]:
     yield Event(begin, "maintenance", node.id, printable(detail))
 
 
-def _of_hosts(cloud: Connection, since: datetime) -> Iterator[Event]:
+def _of_hosts(cloud: Connection, since: datetime, left_out: LeftOut) -> Iterator[Event]:
     stack = cloud.stack
     project, names = stack.settings.project, stack.names
-    return host_events(tuple(boot_entries(cloud.logging, project, names, since=since)))
+    entries = boot_entries(cloud.logging, project, names, since=since, left_out=left_out)
+    return host_events(tuple(entries))
 
 
 def host_events(entries: Sequence[BootEntry]) -> Iterator[Event]:
@@ -203,21 +216,27 @@ def host_events(entries: Sequence[BootEntry]) -> Iterator[Event]:
         for found in filter(None, map(_WATCH.fullmatch, entry.lines)):
             time, phase, said = found.groups()
             if (then := parse_time(time)) is not None:
+                then = _believed(then, datetime.fromisoformat(entry.time))
                 where = _host(printable(entry.node), entry.worker)
                 yield Event(then, phase, where, printable(said.removeprefix(": ")))
+
+
+def _believed(said: datetime, heard: datetime) -> datetime:
+    """When something happened by a host's own clock, unless it was heard of before."""
+    return said if said - heard <= _AHEAD else heard
 
 
 def _boot(boot: Boot) -> Iterator[Event]:
     host = _host(boot.node, boot.worker)
     heard = datetime.fromisoformat(boot.time)
     began = min(boot.timeline.values(), default=None)
-    begin = heard if began is None else datetime.fromtimestamp(began, UTC)
+    begin = heard if began is None else _believed(datetime.fromtimestamp(began, UTC), heard)
     unfinished = boot.outcome is Outcome.UNFINISHED
     came_to = f"no end yet, or the host was lost: in {boot.phase or 'its first phase'}"
     yield Event(begin, "boot", host, came_to if unfinished else "")
     if boot.outcome is Outcome.SERVED:
         at = boot.timeline.get(READY)
-        ready = heard if at is None else datetime.fromtimestamp(at, UTC)
+        ready = heard if at is None else _believed(datetime.fromtimestamp(at, UTC), heard)
         took = format_roughly(timedelta(seconds=boot.total))
         yield Event(ready, "READY", host, f"after {took}" if boot.seconds else "")
     elif boot.outcome is Outcome.FAILED:
@@ -229,9 +248,9 @@ def _host(node: str, worker: int) -> str:
     return f"{node} host {worker}" if worker else node
 
 
-def _of_people(cloud: Connection, since: datetime) -> Iterator[Event]:
-    stack = cloud.stack
-    return change_events(changes(cloud.logging, stack.settings.project, stack.names, since))
+def _of_people(cloud: Connection, since: datetime, left_out: LeftOut) -> Iterator[Event]:
+    project, names = cloud.stack.settings.project, cloud.stack.names
+    return change_events(changes(cloud.logging, project, names, since, left_out))
 
 
 def change_events(found: Iterable[Change]) -> Iterator[Event]:
@@ -278,7 +297,7 @@ def _resource(change: Change) -> str:
     return name if change.named in name else f"{name} ({change.named})".lstrip()
 
 
-def _of_pulumi(cloud: Connection, since: datetime) -> Iterable[Event]:
+def _of_pulumi(cloud: Connection, since: datetime, _left_out: LeftOut) -> Iterable[Event]:
     project, stack = cloud.stack.project, cloud.stack.name
     backend = file_backend(cloud.environ.get("PULUMI_BACKEND_URL", ""))
     if backend is not None:

@@ -322,8 +322,12 @@ def _kept_log(
     stack = cloud.stack
     absent_message = f"{absent.message} " if absent else ""
     absent_hint = absent.hint if absent else ""
+
+    def told(left_out: str) -> None:
+        report(f"Of the boot log, {left_out}.")
+
     try:
-        entries = last_boot(cloud.logging, stack.settings.project, stack.names)
+        entries = last_boot(cloud.logging, stack.settings.project, stack.names, told)
     except (AccessError, ApiError) as error:
         if absent is None:
             raise
