@@ -119,6 +119,8 @@ config:
         "encryptionsalt: v1:x\n",
         "config:\n  aws:region: eu-west-1\n",
         "config:\n  tpuflex:project: acme-prod-1\n  tpuflex:embedded: true\n",
+        "config:\n  tpuflex:project: acme-prod-1\n  gcp:region: us-east5\n",
+        "config:\n  gcp:zone: us-east5-a\n",
         "config:\n  tpuflex-demo:slice: a\n  tpuflex2:replicas: 3\n",
     ],
 )
@@ -346,7 +348,7 @@ def test_d12_keys_of_the_gcp_provider_are_not_ignored(
     with pytest.raises(SettingsError) as caught:
         load_stack_file(write(tmp_path, text))
     load_stack_file(write(tmp_path, text), deploying=False)
-    set_all_config({key: value}, [])
+    set_all_config({key: value, "tpuflex:slice": "{}"}, [])
     with pytest.raises(SettingsError) as running:
         load_pulumi_config(pulumi.Config("tpuflex"))
 

@@ -47,6 +47,7 @@ from tpuflex.settings.rules import check_draft
 from tpuflex.settings.serving import FLAGS_KEY, flag_name
 from tpuflex.settings.slice import Lookup
 from tpuflex.settings.stack_document import (
+    PROVIDERS_OWN,
     config_of,
     ignored_keys,
     secrets_provider_of,
@@ -64,8 +65,6 @@ Opener = Callable[[], OpenedConfig]
 #: Reads what the files of a model say of it; gives None where nothing is known of them, and
 #: ``"later"`` where they are read later, so that nothing is planned by the model's name yet.
 FilesReader: TypeAlias = "Callable[[ModelSettings], Checkpoint | Literal['later'] | None]"
-#: What a program of the user's own configures the provider with, without the namespace.
-_PROVIDERS_OWN = frozenset({"project", "embedded"})
 _STACK_FILE = re.compile(r"Pulumi\.(.+)\.yaml")
 _CATALOG_KEY = re.compile(rf"({re.escape(USER_FILE)}|{NAMESPACE}catalog)([:.\[]|$)")
 
@@ -158,7 +157,7 @@ def load_stack_file(
             raise SettingsError(source, tuple(findings))
         if not sections and document.value in (None, {}, {"config": None}, {"config": {}}):
             raise SettingsError(source, written.placed((_empty(path, document.value),)))
-        if not findings and sections.keys() <= _PROVIDERS_OWN:
+        if not findings and sections.keys() <= PROVIDERS_OWN:
             raise NotFoundError(
                 f"{source} is not a stack file of tpuflex: it has no section of an endpoint, such"
                 f" as {NAMESPACE}slice",

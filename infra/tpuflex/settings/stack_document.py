@@ -59,6 +59,8 @@ def sections_of(document: object) -> tuple[dict[str, object], list[Finding]]:
 
 
 GCP_NAMESPACE = "gcp:"
+#: What a program of the user's own configures tpuflex's provider with, without the namespace.
+PROVIDERS_OWN = frozenset({"project", "embedded"})
 #: Settings of the provider that the endpoint's own always has from the stack's settings.
 COVERED = ("project", "region", "zone")
 
@@ -75,18 +77,21 @@ _REMEDY = (
 
 
 def ignored_keys(config: Mapping[str, object], sections: Mapping[str, object]) -> list[Finding]:
-    """The keys of ``config`` that would be ignored.
+    """The keys of ``config`` that would be ignored; those of the gcp provider only where tpuflex's
+    settings count, and not a program's of the user's own.
 
     Args:
         config: the stack's configuration, keys with their namespaces.
         sections: its sections of tpuflex, without the namespace, as they were written.
     """
-    agreed = {f"{GCP_NAMESPACE}{name}": values for name, values in _said(sections).items()}
     misspelt = [
         Finding(key, "unknown key", f"Did you mean {NAMESPACE}{key.partition(':')[2]}?")
         for key in config
         if isinstance(key, str) and _is_misspelt(key)
     ]
+    if sections.keys() <= PROVIDERS_OWN:
+        return misspelt
+    agreed = {f"{GCP_NAMESPACE}{name}": values for name, values in _said(sections).items()}
     return misspelt + [
         Finding(
             key,
