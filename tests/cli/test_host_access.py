@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from tpuflex.errors import AccessError, ConflictError, NotFoundError, TpuflexErr
 from tpuflex.google.timing import Timing
 from tpuflex.operate import endpoint_connection, host_access, host_log
 from tpuflex.operate.host_access import ssh, tunnel
-from tpuflex.operate.host_log import Part, followed
+from tpuflex.operate.host_log import Part, bounded_lines
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.emulator import Daemon
@@ -282,9 +283,28 @@ def test_following_gives_whole_lines(tmp_path: Path) -> None:
             end.write(written.pop())
 
     with log.open() as file:
-        lines = followed(file, pause)
+        lines = bounded_lines(file, pause)
         assert [next(lines), next(lines), next(lines)] == ["one", "two", "three"]
     assert written == []
+
+
+def test_a_line_without_end() -> None:
+    """Of one that is too long the begin is shown, with a mark, also without an end; the next
+    line is whole."""
+    most, mark = host_log._LINE, " [the line goes on]"
+    file = StringIO(f"{'a' * most}\n{'b' * 3 * most}\nnext\n{'c' * (most + 1)}")
+    shown = ["a" * most, "b" * most + mark, "next", "c" * most + mark]
+    assert [*bounded_lines(file)] == shown
+
+
+def test_lines_that_are_too_much_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last ones are kept, and that there were others is said."""
+    monkeypatch.setattr(host_log, "_ALL", 10)
+    assert host_log._last(["aaaa", "bbbb", "cccc"], 3) == (
+        "[earlier lines are left out: they are too long]",
+        *("bbbb", "cccc"),
+    )
+    assert host_log._last(["aaaa", "bbbb", "cccc"], 2) == ("bbbb", "cccc")
 
 
 def test_the_log_of_a_host_on_google(

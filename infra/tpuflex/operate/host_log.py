@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from tpuflex.advice import Advice
 from tpuflex.boot.config import CONTAINER_NAME
@@ -44,6 +44,8 @@ _POLL_SECONDS = 5.0
 _LATE = timedelta(minutes=1)
 #: Lines of a log at most.
 MOST_LINES = 100_000
+#: Characters of one line at most, and of all that are kept before they are shown.
+_LINE, _ALL = 32 * 2**10, 64 * 2**20
 #: How uvicorn logs the questions of the host's watch (startup/watch_log.py), two in a few seconds:
 #: of the lines of a server that is idle, most are these.
 _LOOK = re.compile(r'"GET /(?:metrics|tpuflex/requests) HTTP')
@@ -202,12 +204,12 @@ def _over_ssh(
         command = host_log(node, lines=part.lines, follow=follow)
     words = require_gcloud(command, cloud.environ)
     report(f"$ {command}")
-    last: deque[str] = deque(maxlen=part.lines)
+    last: list[str] = []
 
     def pass_on(stream: TextIO) -> None:
         # The host speaks there, too: its banner, and what sshd says.
-        for line in stream:
-            report(line.rstrip("\n"))
+        for line in bounded_lines(stream):
+            report(line)
 
     def read() -> int:
         # Docker knows when each line of a server was written.
@@ -223,9 +225,12 @@ def _over_ssh(
         ) as process:
             said = threading.Thread(target=pass_on, args=(process.stderr,), daemon=True)
             said.start()
-            for line in process.stdout or ():
-                if wanted(line):
-                    (show if follow else last.append)(line.rstrip("\n"))
+            lines = filter(wanted, bounded_lines(cast("TextIO", process.stdout)))
+            if follow:
+                for line in lines:
+                    show(line)
+            else:
+                last.extend(_last(lines, part.lines))
             said.join()
         return process.returncode
 
@@ -246,12 +251,11 @@ def _file(cloud: Connection, path: Path, part: Part, show: Show, *, follow: bool
         ) from error
     wanted = _Wanted(part, zone=None)  # an emulated host has this machine's time
     with file:
-        lines = (line.rstrip("\n") for line in file if wanted(line))
-        last = tuple(deque(lines, maxlen=part.lines))
+        last = _last(filter(wanted, bounded_lines(file)), part.lines)
         for line in last:
             show(line)
         if follow:
-            for line in followed(file, lambda: cloud.sleep(_FILE_POLL_SECONDS)):
+            for line in bounded_lines(file, lambda: cloud.sleep(_FILE_POLL_SECONDS)):
                 if wanted(line):
                     show(line)
     return HostLog(str(path), last)
@@ -286,21 +290,42 @@ def _not_running(node: str) -> NotFoundError:
     )
 
 
-def followed(file: TextIO, pause: Callable[[], None]) -> Iterator[str]:
-    """Whole lines that are written to ``file`` from where it stands, without end.
+def bounded_lines(file: TextIO, pause: Callable[[], None] | None = None) -> Iterator[str]:
+    """Lines of ``file`` from where it stands, to its end: of one that is too long the begin, with a
+    mark. A host may write one without end.
 
     Args:
         file: the file, open for reading.
-        pause: waits until it is worth looking again; what it raises ends the reading.
+        pause: waits at the end until it is worth looking again, for whole lines without end; what
+            it raises ends the reading.
     """
     begun = ""
     while True:
-        begun += file.readline()
-        if begun.endswith("\n"):
-            yield begun.rstrip("\n")
+        piece = file.readline(_LINE)
+        begun = (begun + piece)[: _LINE + 1]  # one more, by which it is known to be too long
+        if piece.endswith("\n") or (begun and not piece and pause is None):
+            line = begun.rstrip("\n")
+            yield line if len(line) <= _LINE else f"{line[:_LINE]} [the line goes on]"
             begun = ""
-        else:
+        elif not piece:
+            if pause is None:
+                return
             pause()
+
+
+def _last(lines: Iterable[str], count: int) -> tuple[str, ...]:
+    """The last ``count`` lines; where they are too much together, fewer, and a word about it."""
+    last: deque[str] = deque()
+    size, dropped = 0, False
+    for line in lines:
+        last.append(line)
+        size += len(line)
+        while len(last) > count or size > _ALL:
+            size -= len(last.popleft())
+            dropped = True
+    if dropped and len(last) < count:
+        last.appendleft("[earlier lines are left out: they are too long]")
+    return tuple(last)
 
 
 def _kept_log(
