@@ -58,7 +58,7 @@ def test_a_section(type_in: TypeIn) -> None:
     assert shown.splitlines()[0].strip() == "While it comes up"
     assert "A lock in a bucket" in shown
     assert "While it serves" not in shown
-    assert all(len(line) <= 80 for line in shown.splitlines())
+    assert all(len(line) <= 80 for line in shown.splitlines() if not line.startswith("  "))
     document = type_in("docs", "troubleshooting#another-host", "--json").document
     assert document["anchor"] == "troubleshooting#another-host"
     assert document["text"].startswith("### Another host\n")
@@ -154,3 +154,11 @@ def test_messages_name_no_file_that_only_a_checkout_has() -> None:
     assert found == []
     # Of docstrings, those of commands are printed.
     assert re.findall(r"(?<!\()docs/[\w/-]+\.md", (ROOT / "docs" / "cli.md").read_text()) == []
+
+
+def test_commands_are_whole(type_in: TypeIn) -> None:
+    """A line that is to be copied is not broken, however narrow the terminal is."""
+    shown = type_in("docs", "rehearsal", COLUMNS="60").out.splitlines()
+
+    line = "gcloud services enable artifactregistry.googleapis.com --project=my-project-id"
+    assert f"  {line}" in shown

@@ -62,7 +62,14 @@ _COMMAND = "gcloud services enable tpu.googleapis.com --project=my-project-id"
 
 
 @pytest.mark.parametrize(
-    "line", [_COMMAND, f"$ {_COMMAND}", f"    -> {_COMMAND}", "/a/path/that/is/longer/than/that"]
+    "line",
+    [
+        _COMMAND,
+        f"/opt/bin/{_COMMAND}",
+        f"$ {_COMMAND}",
+        f"    -> {_COMMAND}",
+        "/a/path/that/is/longer/than/that",
+    ],
 )
 def test_what_is_copied_stays_whole(line: str) -> None:
     """A command or a path is not broken, however narrow the terminal is."""

@@ -11,13 +11,20 @@ import pytest
 from tests.cli.typing import NOON
 from tests.operate.test_slice_status import NAMES, PARENT, Tpu, node, request
 from tpuflex.deploy.restarts import reboot, restart
-from tpuflex.errors import BootError, CapacityError, ConflictError, InterruptedByUser
+from tpuflex.errors import (
+    BootError,
+    CapacityError,
+    ConflictError,
+    InterruptedByUser,
+    WeightsError,
+)
 from tpuflex.google.timing import Timing
 from tpuflex.queued_resource.model import Operation
 from tpuflex.queued_resource.name import RequestName
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.progress import Question, agree
 from tpuflex.stack.stack import Stack
+from tpuflex.weights.stack_weights import StackWeights
 
 _ID = NAMES.queued_resource_id()
 _NODE = f"{PARENT}/nodes/{_ID}"
@@ -192,6 +199,17 @@ def test_a_reboot_ends_when_the_next_boot_has_served(stack: Stack) -> None:
     assert [str(name) for name in host.reset] == [f"{PARENT}/queuedResources/{_ID}"]
     assert found.slice.host is not None
     assert found.slice.host.began == _AT + 30
+
+
+def test_a_machine_whose_weights_are_gone_is_not_rebooted(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its boot would wait for them, and what serves would be gone: nothing is asked or reset."""
+    monkeypatch.setattr(StackWeights, "found", None)
+    host = Host((booted(_AT - 900), serving()))
+    with pytest.raises(WeightsError, match="holds no weights"):
+        reboot(reached(stack, host), consent=lambda _: pytest.fail("asked"))
+    assert host.reset == []
 
 
 def test_a_slice_without_a_machine_is_not_rebooted(stack: Stack) -> None:

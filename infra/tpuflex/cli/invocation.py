@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import termios
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -99,6 +100,7 @@ class Invocation:
         """
         if not sys.stdin.isatty():
             raise click.UsageError("There is no terminal to ask on: add --yes to go ahead.")
+        _forget_typed()
         text = printable(question.text)
         if not question.expected:
             return click.confirm(text, err=True)
@@ -221,3 +223,9 @@ class Invocation:
         from tpuflex.stack.opening import opened_config
 
         return opened_config(self.project, stack, self.environ, self.output.progress)
+
+
+def _forget_typed() -> None:
+    """Forget what was typed before the question stood there: it is no answer to it."""
+    with suppress(termios.error, OSError, ValueError):
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)

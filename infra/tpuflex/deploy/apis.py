@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from tpuflex.codes import Code
@@ -9,7 +10,7 @@ from tpuflex.errors import ServiceDisabledError
 from tpuflex.gcloud_commands import enable_services
 from tpuflex.google.enable_apis import await_settled, ensure_apis
 from tpuflex.google.required_apis import needed_apis
-from tpuflex.stack.progress import require_consent
+from tpuflex.stack.progress import require_consent, working
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -58,8 +59,15 @@ def require_apis(
             require_consent(consent, question)
 
     needed = needed_apis(stack.settings) if apis is None else apis
-    if ensure_apis(cloud.apis(), project, timing, report, agree, apis=needed):
-        cloud.settling.begin(timing.monotonic())
+    with ExitStack() as waiting:
+
+        def say(line: str) -> None:
+            waiting.close()
+            report(line)
+            waiting.enter_context(working(report, "Waiting for APIs"))
+
+        if ensure_apis(cloud.apis(), project, timing, say, agree, apis=needed):
+            cloud.settling.begin(timing.monotonic())
 
 
 def await_apis(cloud: Connection, report: Report) -> None:

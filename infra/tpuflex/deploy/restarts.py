@@ -12,9 +12,17 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
+from tpuflex.catalog.zones import region_of
 from tpuflex.deploy.boot import poll_seconds, require_active, wait_ready
 from tpuflex.duration import format_roughly
-from tpuflex.errors import AccessError, ApiError, BootError, ConflictError, InterruptedByUser
+from tpuflex.errors import (
+    AccessError,
+    ApiError,
+    BootError,
+    ConflictError,
+    InterruptedByUser,
+    WeightsError,
+)
 from tpuflex.google.queued_resources import observe_host
 from tpuflex.host.report import RESTART_KEY, HostReport, wall_seconds
 from tpuflex.host.serving import Serving, ServingPhase
@@ -22,6 +30,7 @@ from tpuflex.operate.slice import SliceStatus, slice_status
 from tpuflex.planning.cost import cost_in, usd
 from tpuflex.queued_resource.name import RequestName
 from tpuflex.stack.progress import Consent, Report, require_consent, silent
+from tpuflex.weights.stack_weights import StackWeights
 
 if TYPE_CHECKING:
     from tpuflex.stack.connection import Connection
@@ -127,10 +136,12 @@ def reboot(cloud: Connection, report: Report = silent, *, consent: Consent) -> R
     Raises:
         NotFoundError: there is no slice.
         CapacityError: its request is waiting.
+        WeightsError: the weights that the host would fetch are gone.
         BootError: the slice has no machine, or that does not serve again.
         InterruptedByUser: there is no consent, or the wait was stopped.
     """
     status = _running(cloud)
+    _require_weights(cloud, status)
     _tell(report, cloud, status, _reboot_plan(status.host))
     require_consent(consent, "Go ahead?")
     began = cloud.timing.monotonic()
@@ -138,6 +149,18 @@ def reboot(cloud: Connection, report: Report = silent, *, consent: Consent) -> R
     before = status.host if status.host is not None else HostReport()
     status, _ = wait_ready(cloud, report, before=before)
     return _ended(cloud, status, began)
+
+
+def _require_weights(cloud: Connection, status: SliceStatus) -> None:
+    """Refuse a boot that would wait for weights, as far as the caller may look."""
+    region = region_of(status.zone)
+    at = next(each for each in StackWeights(cloud).everywhere() if each.region == region)
+    with suppress(AccessError, ApiError):
+        if at.found is None:
+            raise WeightsError(
+                f"{at.place} holds no weights: the host would boot, and wait for them.",
+                hint=Advice("`{weights_push}`, then `{reboot}`."),
+            )
 
 
 def _running(cloud: Connection) -> SliceStatus:

@@ -190,9 +190,8 @@ def stream_answer(
             received = lines(response.iter_content(_PIECE), url)
             return _collect(events(received, url), show, now, began, url, api_key)
     except (requests.ConnectionError, requests.ConnectTimeout) as error:
-        raise ApiError(
-            f"{question.endpoint} cannot be reached from here.", url=url, hint=question.reach
-        ) from error
+        said = "cannot be reached from here" if _refused(error) else "broke off before an answer"
+        raise ApiError(f"{question.endpoint} {said}.", url=url, hint=question.reach) from error
     except requests.Timeout as error:
         raise ApiError(
             f"The endpoint gave nothing for {TIMEOUT[1]:.0f} s.",
@@ -201,6 +200,13 @@ def stream_answer(
         ) from error
     except (requests.RequestException, HTTPError) as error:
         raise ApiError(f"The endpoint broke off: {type(error).__name__}.", url=url) from error
+
+
+def _refused(error: requests.RequestException) -> bool:
+    """Whether there was no connection at all; of a server that dies meanwhile, one is cut off."""
+    if isinstance(error, requests.ConnectTimeout):
+        return True
+    return "NewConnectionError" in repr(error) or isinstance(error, requests.exceptions.SSLError)
 
 
 class _Delta(BaseModel):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
+from textwrap import indent
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tpuflex.codes import Code
@@ -115,7 +116,8 @@ def readable(shown: Section) -> str:
 
 def rendered(shown: Section) -> Markdown:
     """The text of ``shown`` as a terminal shows it."""
-    from rich.markdown import Markdown, TableElement
+    from rich.markdown import CodeBlock, Markdown, TableElement
+    from rich.text import Text
 
     class Table(TableElement):
         """A table in which no word is cut."""
@@ -126,8 +128,20 @@ def rendered(shown: Section) -> Markdown:
                     column.overflow = "fold"
                 yield table
 
+    class Code(CodeBlock):
+        """Lines to be copied, which stay as they are, however narrow the terminal is."""
+
+        def __rich_console__(self, _console: Console, _options: ConsoleOptions) -> RenderResult:
+            code = indent(str(self.text).rstrip(), "  ")
+            yield Text(code, no_wrap=True, overflow="ignore")
+
     class Page(Markdown):
-        elements = {**Markdown.elements, "table_open": Table}
+        elements = {
+            **Markdown.elements,
+            "table_open": Table,
+            "fence": Code,
+            "code_block": Code,
+        }
 
     return Page(readable(shown), hyperlinks=False)
 

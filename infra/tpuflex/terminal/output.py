@@ -168,7 +168,7 @@ class Output:
 
             console = Console(file=sys.stdout)
             with console.capture() as captured:
-                console.print(rendered)
+                console.print(rendered, crop=False)
             _write(sys.stdout, captured.get())
 
     def facts(self, facts: Iterable[tuple[str, str]]) -> None:
@@ -371,7 +371,7 @@ def wrapped(text: str, columns: int, hanging: str = "") -> list[str]:
 
 
 def _wrapped_line(line: str, columns: int, hanging: str) -> Iterator[str]:
-    if not columns or len(line) <= columns or line.lstrip("->$ ").split(" ")[0] in _PROGRAMS:
+    if not columns or len(line) <= columns or _program(line) in _PROGRAMS:
         yield line
         return
     indent = line[: len(line) - len(line.lstrip())]
@@ -387,6 +387,11 @@ def _wrapped_line(line: str, columns: int, hanging: str) -> Iterator[str]:
             yield shown
             shown = below
     yield shown
+
+
+def _program(line: str) -> str:
+    """The name of the program that ``line`` begins with, if it is a command."""
+    return line.lstrip("->$ ").partition(" ")[0].rpartition("/")[2]
 
 
 def _columns(stream: TextIO, environ: Mapping[str, str]) -> int:

@@ -236,7 +236,8 @@ class EngineProgress(Spinner):
 
     def wrapped(self, text: str, width: int) -> list[str]:
         """``text`` wrapped below itself; the terminal would continue in the first column."""
-        return wrap(text, max(width, 2 * len(_INDENT)), subsequent_indent=_INDENT)
+        columns = max(width, 2 * len(_INDENT))
+        return wrap(text, columns, subsequent_indent=_INDENT, break_on_hyphens=False)
 
     def _redraw(self, what: str) -> None:
         # A run may do more than was planned: what is replaced, what another has changed.

@@ -60,14 +60,17 @@ def event_lines(shown: Iterable[Event], width: int | None) -> Iterator[str]:
         sizes[2] = min(sizes[2], _WHO)
     left = None if width is None else max(_DETAIL, width - sum(sizes) - 2 * len(sizes))
     for time, what, who, detail in rows:
-        parts = ([time], [what], _broken(who, sizes[2]), _broken(detail, left))
+        parts = ([time], [what], _broken(who, sizes[2]), _broken(detail, left, names=True))
         for cells in zip_longest(*parts, fillvalue=""):
             padded = (cell.ljust(size) for cell, size in zip(cells, (*sizes, 0), strict=True))
             yield "  ".join(padded).rstrip()
 
 
-def _broken(text: str, width: int | None) -> list[str]:
-    return [text] if width is None else wrap(text, width) or [""]
+def _broken(text: str, width: int | None, *, names: bool = False) -> list[str]:
+    """``text`` in lines of ``width``; with ``names``, those are whole, to be copied."""
+    if width is None:
+        return [text]
+    return wrap(text, width, break_on_hyphens=False, break_long_words=not names) or [""]
 
 
 def _cells(event: Event) -> tuple[str, str, str, str]:
