@@ -220,3 +220,15 @@ def test_the_hook_of_pre_commit() -> None:
 
     assert hook["entry"].split()[1] in COMMANDS
     assert [name for name in [*taken, *left] if re.search(hook["files"], name)] == taken
+
+
+def test_what_may_be_wrong_is_a_warning(type_in: TypeIn, project: Path) -> None:
+    """A zone that nobody has seen grant anything is no error: it is said where it stands."""
+    file = project / "stacks" / "Pulumi.dev.yaml"
+    file.write_text(file.read_text().replace("us-east5-a", "us-east9-z"))
+
+    typed = type_in("validate", "--json")
+
+    assert typed.code == 0
+    assert [each["key"] for each in typed.document["warnings"]] == ["tpuflex:slice.zones[0]"]
+    assert typed.document["warnings"][0]["line"] > 1

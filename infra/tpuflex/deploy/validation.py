@@ -14,6 +14,7 @@ from tpuflex.project import PULUMI_FILE, Project, open_project
 from tpuflex.settings.load import is_stack_file, load_stack_file
 from tpuflex.settings.opened import names_environments
 from tpuflex.settings.read import project_directory, read_document, with_position
+from tpuflex.settings.rules import warnings
 from tpuflex.settings.stack_document import sections_of
 from tpuflex.settings.weights_source import LocalDirectory
 from tpuflex.stack.stack import require_local_state
@@ -62,11 +63,13 @@ class Validation:
     Attributes:
         files: the stack files that were checked.
         findings: what is wrong with them, and with what they share.
+        warnings: what may be wrong with them, as `up` says with its plan.
         not_looked_at: what decides about a file and is not on this machine, with the file.
     """
 
     files: tuple[Path, ...]
     findings: tuple[FileFinding, ...]
+    warnings: tuple[FileFinding, ...]
     not_looked_at: tuple[tuple[Path, str], ...]
 
     def to_json(self) -> dict[str, object]:
@@ -74,6 +77,7 @@ class Validation:
         return {
             "files": [str(file) for file in self.files],
             "findings": [each.to_json() for each in self.findings],
+            "warnings": [each.to_json() for each in self.warnings],
             "not_looked_at": [
                 {"file": str(file), "what": what} for file, what in self.not_looked_at
             ],
@@ -111,6 +115,7 @@ def validate(files: Sequence[Path], environ: Mapping[str, str]) -> Validation:
     alone = [file for file in files if _is_alone(file)]
     named: list[Path] = []
     found: dict[FileFinding, None] = {}
+    warned: list[FileFinding] = []
     for file in files:
         if file in alone:
             continue
@@ -124,8 +129,9 @@ def validate(files: Sequence[Path], environ: Mapping[str, str]) -> Validation:
     for file in chosen:
         one = _StackFile(file)
         found |= dict.fromkeys(one.findings())
+        warned += one.warnings
         not_looked_at += ((one.shown, what) for what in one.not_looked_at)
-    return Validation(tuple(map(_shown, chosen)), tuple(found), tuple(not_looked_at))
+    return Validation(tuple(map(_shown, chosen)), tuple(found), tuple(warned), tuple(not_looked_at))
 
 
 def _is_alone(file: Path) -> bool:
@@ -150,6 +156,7 @@ class _StackFile:
     def __init__(self, file: Path) -> None:
         self.shown = _shown(file)
         self.not_looked_at: list[str] = []
+        self.warnings: list[FileFinding] = []
         self._file = file
         self._root = project_directory(file)
 
@@ -164,6 +171,10 @@ class _StackFile:
                 return [self._placed(with_position(each, document.positions)) for each in found]
             loaded = load_stack_file(self._file, files=self._read)
             require_local_state(loaded)
+            self.warnings = [
+                self._placed(with_position(each, document.positions))
+                for each in warnings(loaded.settings)
+            ]
         except NotFoundError as error:
             self.not_looked_at.append(error.message.partition(" is ")[2].rstrip("."))
         except SettingsError as error:

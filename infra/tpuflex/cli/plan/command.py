@@ -47,7 +47,7 @@ def validate(invocation: Invocation, files: tuple[Path, ...], changed: str | Non
     Needs no account and no network, opens no secret and builds nothing, so it can run before each
     commit (.pre-commit-hooks.yaml) and in CI. Without FILE it checks all stack files of the
     project; Pulumi.yaml and catalog.yaml stand for those of theirs. What cannot be known so, such
-    as environments of Pulumi ESC, is no finding, and named.
+    as environments of Pulumi ESC, is no finding, and named; so is what may be wrong.
 
     Exit code 5 if something is wrong, 4 if there is no such file.
     """
@@ -65,6 +65,8 @@ def validate(invocation: Invocation, files: tuple[Path, ...], changed: str | Non
     output.document(found.to_json())
     for each in found.findings:
         output.result(str(each))
+    for each in found.warnings:
+        output.progress(f"warning: {each}")
     for file, what in found.not_looked_at:
         output.progress(f"{file}: not looked at: {what}")
     if not found.findings:
