@@ -9,14 +9,19 @@ import pytest
 from tests.cli.typing import TypeIn
 from tests.stack.recorded_states import endpoint, write_state
 from tests.unit.stack_sections import embedded, sections
+from tpuflex.errors import UsageError
 from tpuflex.google.endpoints import REHEARSAL_VARIABLE
+from tpuflex.stack.opening import open_deployed
 
 #: What a command says that has opened a stack of the embedded cloud, which does not run.
 OPENED = "The embedded cloud is not running."
-GONE = "stacks/Pulumi.dev.yaml is not there: going by the state, as the last `up` left it.\n"
+GONE = (
+    "stacks/Pulumi.dev.yaml is not there:"
+    " going by the state, as the last `up` left it, on the embedded cloud.\n"
+)
 WRONG = (
     "stacks/Pulumi.dev.yaml is wrong (tpuflex:slcie: unknown key (line 14)):"
-    " going by the state, as the last `up` left it.\n"
+    " going by the state, as the last `up` left it, on the embedded cloud.\n"
 )
 EMPTY = "stacks/Pulumi.dev.yaml is wrong (is empty): going by the state"
 
@@ -83,6 +88,66 @@ def test_what_deploys_or_fills_needs_a_right_file(
 
     assert typed.code == 5
     assert "going by the state" not in typed.err
+
+
+def on_both_clouds(project: Path) -> dict[str, str]:
+    """Give the stack a state on Google, too: an environment that names its backend."""
+    states = project / "states"
+    write_state(states, [endpoint("vllm", sections())])
+    return {"PULUMI_BACKEND_URL": f"file://{states}"}
+
+
+@pytest.mark.parametrize(
+    ("text", "cloud"),
+    [
+        ("config:\n  tpuflex:cloud: google\n  tpuflex:slcie: {}\n", "google"),
+        ("config: [\n  'tpuflex:cloud': \"google\"  # no YAML\n", "google"),
+        ("config: {tpuflex:cloud: embedded, tpuflex:slcie: {}}\n", "embedded"),
+        ("config:\n  tpuflex:cloud: embedded\n  tpuflex:cloud: google\n", "both"),
+        ("config:\n  # tpuflex:cloud: google\n  tpuflex:cloud: moon\n", "both"),
+        ("", "both"),
+        (None, "both"),
+    ],
+)
+def test_a_stack_that_is_on_both_clouds(
+    type_in: TypeIn, project: Path, file: Path, text: str | None, cloud: str
+) -> None:
+    """What its file plainly says decides which is meant. Where it says nothing, none is chosen: the
+    wrong one would be taken down."""
+    environ = on_both_clouds(project)
+    if text is None:
+        file.unlink()
+    else:
+        file.write_text(text)
+
+    said: list[str] = []
+    known = {"HOME": str(project), **environ}
+    if cloud == "both":
+        both = "is on the embedded cloud and on Google Cloud acme-serving: write `tpuflex:cloud:"
+        with pytest.raises(UsageError, match=both):
+            open_deployed(project, "dev", known, said.append)
+        assert type_in("down", "--yes", **environ).code == 2
+        return
+    stack = open_deployed(project, "dev", known, said.append)
+    assert stack.settings.cloud == cloud
+    assert said[-1].endswith(f", as the last `up` left it, on {stack.cloud_text}.")
+
+
+def test_down_all_lists_what_is_on_google(type_in: TypeIn, project: Path, file: Path) -> None:
+    """Where a backend is named it is asked, although each stack file is of the embedded cloud; a
+    stack on both clouds is listed with the reason, and ends nothing."""
+    del file
+    states = project / "states"
+    write_state(states, [endpoint("vllm", sections())], stack="left")
+    environ = {"PULUMI_BACKEND_URL": f"file://{states}"}
+
+    listed = type_in("ci", "stacks", "--up", **environ)
+
+    assert listed.out == "dev\nleft\n"
+    assert "Pulumi.left.yaml is not there" in listed.err
+    write_state(project / ".tpuflex" / "backend", [endpoint("vllm", embedded())], stack="left")
+    both = type_in("ci", "stacks", "--up", **environ)
+    assert (both.code, both.out) == (0, "dev\nleft\n")
 
 
 def test_a_name_without_a_state_is_no_stack(type_in: TypeIn, file: Path) -> None:

@@ -47,10 +47,13 @@ def state(*resources: Mapping[str, Any], project: str = "tpuflex") -> dict[str, 
 
 
 def write_state(
-    backend: Path, resources: Iterable[Mapping[str, Any]], project: str = "tpuflex"
+    backend: Path,
+    resources: Iterable[Mapping[str, Any]],
+    project: str = "tpuflex",
+    stack: str = "dev",
 ) -> None:
-    """Put the state of the stack ``dev`` where the file backend in ``backend`` has it."""
+    """Put the state of ``stack`` where the file backend in ``backend`` has it."""
     directory = backend / ".pulumi" / "stacks" / project
     directory.mkdir(parents=True, exist_ok=True)
     latest = state(*resources, project=project)
-    (directory / "dev.json").write_text(json.dumps({"checkpoint": {"latest": latest}}))
+    (directory / f"{stack}.json").write_text(json.dumps({"checkpoint": {"latest": latest}}))

@@ -10,7 +10,7 @@ from tpuflex.engine.backend import stack_names
 from tpuflex.engine.commands import Target
 from tpuflex.engine.find import ensure
 from tpuflex.engine.state_files import file_backend, stacks_in_files
-from tpuflex.errors import NotFoundError, TpuflexError
+from tpuflex.errors import NotFoundError, TpuflexError, UsageError
 from tpuflex.stack.environment import google_environment
 from tpuflex.stack.rehearsal import Rehearsal
 from tpuflex.stack.stack import Stack
@@ -56,6 +56,9 @@ def known_stacks(
         environ: the caller's environment.
         report: is told of what is used in place of the default.
         rehearsing: whether the command runs in a rehearsal.
+
+    Raises:
+        TpuflexError: the backend of the stacks on Google cannot be asked, and no stack is known.
     """
     opened = {known.name: known for known in opened_stacks(project, open_named)}
     embedded = set(stacks_in_files(project.home / "backend", project.name))
@@ -64,12 +67,15 @@ def known_stacks(
         rehearsed.update(stacks_in_files(Rehearsal.below(project.home).backend, project.name))
     google = set[str]()
     error: TpuflexError | None = None
-    # Without a stack file, or with a wrong one, nothing says that no stack is on Google.
-    unknown = not opened or any(each.stack is None for each in opened.values())
+    own = google_environment(environ, project.home, backend=project.backend)
+    backend = own.get("PULUMI_BACKEND_URL", "") or project.backend
+    # Stack files of the embedded cloud alone do not say that no stack is on Google where a backend
+    # is named, nor does a wrong one, or none.
+    unknown = bool(backend) or not opened or any(each.stack is None for each in opened.values())
     unknown = unknown and not rehearsing
     if unknown or any(each.stack and not each.stack.embedded for each in opened.values()):
         try:
-            google.update(_in_backend(project, environ, report))
+            google.update(_in_backend(project, backend, own, report))
         except TpuflexError as refused:
             error = refused
     found: list[KnownStack] = []
@@ -86,6 +92,10 @@ def known_stacks(
             found.append(known)
         elif error is not None and stack is not None and not stack.embedded:
             found.append(KnownStack(name, None, error))
+    if error is not None and all(each.error is not error for each in found):
+        if not found:
+            raise error
+        report(f"Not looked at: stacks on Google Cloud: {error.brief}")
     listed = {each.name for each in found}
     return tuple(found), tuple(name for name in opened if name not in listed)
 
@@ -100,6 +110,8 @@ def _opened(name: str, open_named: Open) -> KnownStack:
         return KnownStack(name, open_named(name))
     except TpuflexError as error:
         return KnownStack(name, None, error)
+    except UsageError as error:  # it is on two clouds
+        return KnownStack(name, None, TpuflexError(str(error)))
 
 
 def _by_state(name: str, open_named: Open) -> KnownStack:
@@ -114,11 +126,12 @@ def _by_state(name: str, open_named: Open) -> KnownStack:
     return KnownStack(name, None, error)
 
 
-def _in_backend(project: Project, environ: Mapping[str, str], report: Report) -> tuple[str, ...]:
-    """The stacks in the backend of the stacks on Google."""
-    own = google_environment(environ, project.home, backend=project.backend)
-    backend = file_backend(own.get("PULUMI_BACKEND_URL", ""))
-    if backend is not None:
-        return stacks_in_files(backend, project.name)
+def _in_backend(
+    project: Project, backend: str, environ: Mapping[str, str], report: Report
+) -> tuple[str, ...]:
+    """The stacks in the backend of the stacks on Google: ``backend``, or the one of the login."""
+    directory = file_backend(backend)
+    if directory is not None:
+        return stacks_in_files(directory, project.name)
     engine = ensure(project.home, environ, report)
-    return stack_names(Target(project.root, "", engine, own))
+    return stack_names(Target(project.root, "", engine, environ))

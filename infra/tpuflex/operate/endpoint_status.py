@@ -160,7 +160,8 @@ def status(cloud: Connection, report: Report = silent, *, tunnel: bool = True) -
         )
     except AccessError as error:
         raise with_last_known(error, cloud.recorded_requests()) from error
-    foreign = found.state_id not in {"", *cloud.known_state_ids.of(stack.name)}
+    own = stack.recorded.state_ids if stack.recorded else frozenset[str]()
+    foreign = found.state_id not in {"", *own, *cloud.known_state_ids.of(stack.name)}
     answers = health(cloud, found, report, tunnel=tunnel) if found.ready else None
     return EndpointStatus(stack, found, cloud.now(), foreign, answers)
 

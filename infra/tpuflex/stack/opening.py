@@ -3,10 +3,12 @@ or by its state."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+from tpuflex.advice import Advice
 from tpuflex.engine.state import Stored
 from tpuflex.engine.state_files import file_backend, state_in_file
 from tpuflex.errors import (
@@ -19,13 +21,18 @@ from tpuflex.errors import (
 from tpuflex.google.endpoints import rehearses
 from tpuflex.project import Project, open_project
 from tpuflex.settings.opened import OpenedConfig
+from tpuflex.settings.stack_yaml import LONGEST
 from tpuflex.stack.environment import google_environment
-from tpuflex.stack.known_state_ids import KnownStateIds
 from tpuflex.stack.progress import silent
 from tpuflex.stack.recorded import RecordedEndpoint, recorded_endpoints
 from tpuflex.stack.rehearsal import Rehearsal
 from tpuflex.stack.stack import Stack, read_stack
 from tpuflex.weights.known_files import reader_of
+
+#: Where a stack file says its cloud, of a file that may be no YAML.
+_CLOUD = re.compile(
+    r"""(?:^|[{,])[ \t]*["']?tpuflex:cloud["']?:[ \t]+["']?(embedded|google)\b""", re.M
+)
 
 
 def open_stack(
@@ -106,7 +113,8 @@ def open_deployed(
         AccessError: others could change the project.
         SettingsError: the stack file is wrong, and there is nothing else to go by; lists every
             finding.
-        UsageError: the stack has several endpoints, and none is named.
+        UsageError: the stack has several endpoints, and none is named; or it is on both clouds, and
+            no stack file says which is meant.
     """
     project = open_project(directory, environ)
     try:
@@ -115,21 +123,31 @@ def open_deployed(
         wrong: TpuflexError = NotFoundError(f"Stack {name} has no endpoint {endpoint}.")
     except (NotFoundError, SettingsError, EngineError) as error:
         wrong = error
-    found = _recorded(project, name, environ, say)
+    file = project.stacks / f"Pulumi.{name}.yaml"
+
+    def by_state(recorded: RecordedEndpoint) -> Stack:
+        return Stack(
+            project, name, file, recorded.settings, rehearsing=rehearses(environ), recorded=recorded
+        )
+
+    embedded, google = _recorded(project, name, file, environ, say)
+    if embedded and google:
+        clouds = " and on ".join(by_state(each[0]).cloud_text for each in (embedded, google))
+        raise UsageError(f"Stack {name} is on {clouds}: {_choice(project, file)}")
+    found = embedded or google
     if not found:
         raise wrong
     recorded = found[0] if of_stack else _chosen(found, name, endpoint)
     if recorded.by_command and isinstance(wrong, SettingsError) and not wrong_file:
         raise wrong
-    file = project.stacks / f"Pulumi.{name}.yaml"
+    stack = by_state(recorded)
     if recorded.by_command and not endpoint:
         why = _what_is_wrong(wrong, file)
-        say(f"{project.shown(file)} {why}: going by the state, as the last `up` left it.")
-    stack = Stack(
-        project, name, file, recorded.settings, rehearsing=rehearses(environ), recorded=recorded
-    )
+        say(
+            f"{project.shown(file)} {why}: going by the state, as the last `up` left it,"
+            f" on {stack.cloud_text}."
+        )
     recorded.write_project(stack.engine_project, project, file.name)
-    KnownStateIds(stack.own_files, project.name).remember(name, recorded.state_ids)
     return stack
 
 
@@ -158,18 +176,54 @@ def _what_is_wrong(error: TpuflexError, file: Path) -> str:
 
 
 def _recorded(
-    project: Project, stack: str, environ: Mapping[str, str], say: Callable[[str], None]
-) -> tuple[RecordedEndpoint, ...]:
-    """The endpoints in the state of ``stack``, which is kept where those of its cloud are."""
-    embedded = state_in_file(project.home / "backend", project.name, stack)
-    found = _on(recorded_endpoints(embedded, stack), "embedded")
-    if found:
-        return found
+    project: Project,
+    stack: str,
+    file: Path,
+    environ: Mapping[str, str],
+    say: Callable[[str], None],
+) -> tuple[tuple[RecordedEndpoint, ...], tuple[RecordedEndpoint, ...]]:
+    """The endpoints in the states of ``stack``: on the embedded cloud, and on Google. Where
+    ``file`` says which cloud it is for, only the state there counts."""
+    cloud = _cloud_in(file)
+    embedded: tuple[RecordedEndpoint, ...] = ()
+    if cloud != "google":
+        state = state_in_file(project.home / "backend", project.name, stack)
+        embedded = _on(recorded_endpoints(state, stack), "embedded")
+    if cloud == "embedded":
+        return embedded, ()
     if rehearses(environ):
         state = state_in_file(Rehearsal.below(project.home).backend, project.name, stack)
     else:
-        state = _state_on_google(project, stack, environ, say)
-    return _on(recorded_endpoints(state, stack), "google")
+        try:
+            state = _state_on_google(project, stack, environ, say)
+        except TpuflexError as error:
+            if embedded:
+                raise EngineError(
+                    f"Stack {stack} is on the embedded cloud, and whether it is on Google Cloud,"
+                    f" too, is not known: {error.brief}",
+                    hint=Advice.lines(error.hint, f"Or {_choice(project, file)}"),
+                ) from error
+            say(f"The state of stack {stack} cannot be read: {error.brief}")
+            state = {}
+    return embedded, _on(recorded_endpoints(state, stack), "google")
+
+
+def _cloud_in(file: Path) -> str:
+    """The cloud that a stack file plainly names, whatever else is wrong with it; or empty."""
+    try:
+        with file.open(encoding="utf-8", errors="replace") as text:
+            clouds = set(_CLOUD.findall(text.read(LONGEST)))
+    except OSError:
+        return ""
+    return clouds.pop() if len(clouds) == 1 else ""
+
+
+def _choice(project: Project, file: Path) -> str:
+    """How to say which of two clouds is meant."""
+    return (
+        "write `tpuflex:cloud: embedded` or `tpuflex:cloud: google` below `config:` in"
+        f" {project.shown(file)}, to say which is meant."
+    )
 
 
 def _on(found: tuple[RecordedEndpoint, ...], cloud: str) -> tuple[RecordedEndpoint, ...]:
@@ -179,8 +233,11 @@ def _on(found: tuple[RecordedEndpoint, ...], cloud: str) -> tuple[RecordedEndpoi
 def _state_on_google(
     project: Project, stack: str, environ: Mapping[str, str], say: Callable[[str], None]
 ) -> Stored:
-    """The state in the backend of the stacks on Google; empty where that has none, or does not
-    answer, which is said."""
+    """The state in the backend of the stacks on Google; empty where that has none.
+
+    Raises:
+        TpuflexError: it does not answer.
+    """
     from tpuflex.engine.backend import stored_state
     from tpuflex.engine.commands import Target
     from tpuflex.engine.find import ensure
@@ -193,9 +250,6 @@ def _state_on_google(
         engine = ensure(project.home, environ, say)
         return stored_state(Target(project.root, stack, engine, own), stack)
     except NotFoundError:
-        return {}
-    except TpuflexError as error:
-        say(f"The state of stack {stack} cannot be read: {error.brief}")
         return {}
 
 
