@@ -14,7 +14,7 @@ from tests.unit.catalog_files import CHIPS
 from tests.unit.stack_sections import embedded, sections
 from tpuflex.boot.document import NO_MANIFEST
 from tpuflex.components.inputs import endpoint_inputs
-from tpuflex.errors import SettingsError
+from tpuflex.errors import EngineError, SettingsError
 from tpuflex.naming import Names
 from tpuflex.project import Project
 from tpuflex.settings.load import load_stack_file, parse
@@ -132,3 +132,21 @@ def test_the_engine_gets_the_encryption_of_the_state(
     manifest = yaml.safe_load((tmp_path / "by-state" / "Pulumi.yaml").read_text())
     assert written == {**said, "config": {}}
     assert manifest == {"name": "shop", "runtime": "python", "backend": {"url": "gs://states"}}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"urn": None},
+        {"urn": "urn:pulumi:dev"},
+        {"inputs": {**endpoint("vllm", embedded())["inputs"], "names": {"nobody": "knows"}}},
+        {"inputs": {**endpoint("vllm", embedded())["inputs"], "names": "text"}},
+        {"inputs": {**endpoint("vllm", embedded())["inputs"], "model": "text"}},
+        {"inputs": ["text"]},
+    ],
+    ids=str,
+)
+def test_a_damaged_state_is_an_error_of_the_engine(damage: dict[str, Any]) -> None:
+    """Whatever somebody wrote there, it is no bug of the command, and says what helps."""
+    with pytest.raises((EngineError, SettingsError), match="state of stack dev"):
+        recorded_endpoints(state({**endpoint("vllm", embedded()), **damage}), "dev")

@@ -197,7 +197,8 @@ def _recorded(
         try:
             state = _state_on_google(project, stack, environ, say)
         except TpuflexError as error:
-            if embedded:
+            named = environ.get("PULUMI_BACKEND_URL") or project.backend
+            if embedded and named:
                 raise EngineError(
                     f"Stack {stack} is on the embedded cloud, and whether it is on Google Cloud,"
                     f" too, is not known: {error.brief}",

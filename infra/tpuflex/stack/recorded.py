@@ -12,6 +12,7 @@ import yaml
 
 from tpuflex.boot.document import NO_MANIFEST
 from tpuflex.engine.state import PROVIDER_TYPE, Stored, resources, state_ids
+from tpuflex.errors import EngineError
 from tpuflex.files.trusted import own_directory, write_private
 from tpuflex.naming import ENDPOINT_NAME, VLLM_ENDPOINT, Names
 from tpuflex.project import PULUMI_FILE, Project
@@ -66,9 +67,17 @@ def recorded_endpoints(deployment: Stored, stack: str) -> tuple[RecordedEndpoint
 
     Raises:
         SettingsError: this version of tpuflex cannot read what one was given.
+        EngineError: the state is damaged.
     """
-    found = [each for each in resources(deployment) if each.get("type") == VLLM_ENDPOINT]
-    return tuple(_recorded(each, deployment, stack) for each in found)
+    try:
+        found = [each for each in resources(deployment) if each.get("type") == VLLM_ENDPOINT]
+        return tuple(_recorded(each, deployment, stack) for each in found)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise EngineError(
+            f"The state of stack {stack} is damaged, or of another version of tpuflex: what it has"
+            " of the endpoint cannot be read.",
+            hint=f"Write stacks/Pulumi.{stack}.yaml again: with it, that is not needed.",
+        ) from error
 
 
 def _recorded(component: Stored, deployment: Stored, stack: str) -> RecordedEndpoint:
