@@ -44,7 +44,8 @@ REFUSALS = (
         "Error: Pulumi.dev.yaml has 1 problem:\n"
         "  tpuflex:model.weights.source: 'hf://acme' does not name a model of the Hugging Face Hub"
         " (line 21). Write hf://OWNER/NAME@COMMIT, with the 40 digits of a commit, or a branch or"
-        " tag.\n",
+        " tag.\n"
+        "More: tpuflex docs settings#modelweights\n",
     ),
 )
 

@@ -69,7 +69,7 @@ class Elapsed:
     """What is being done and since when, as rich draws it again and again."""
 
     def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._what = what
+        self._what = printable(what)
         self._clock = clock
         self._began = clock()
 
