@@ -190,8 +190,8 @@ def stream_answer(
             received = lines(response.iter_content(_PIECE), url)
             return _collect(events(received, url), show, now, began, url, api_key)
     except (requests.ConnectionError, requests.ConnectTimeout) as error:
-        said = "cannot be reached from here" if _refused(error) else "broke off before an answer"
-        raise ApiError(f"{question.endpoint} {said}.", url=url, hint=question.reach) from error
+        said = "cannot be reached from here." if _refused(error) else "broke off before an answer."
+        raise ApiError(f"{question.endpoint} {said}", url=url, hint=question.reach) from error
     except requests.Timeout as error:
         raise ApiError(
             f"The endpoint gave nothing for {TIMEOUT[1]:.0f} s.",

@@ -7,16 +7,12 @@ import stat
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import yaml
 
 from tpuflex.catalog import USER_FILE
-from tpuflex.catalog.catalog import Catalog, builtin
-from tpuflex.catalog.rows import CatalogRows
 from tpuflex.errors import Finding, Position, SettingsError
-from tpuflex.settings.catalog_rows import read_rows
-from tpuflex.settings.plain import make_plain
-from tpuflex.settings.project_config import PROJECT_FILE, ProjectConfig, project_config
 from tpuflex.settings.stack_yaml import (
     LONGEST,
     Document,
@@ -24,6 +20,14 @@ from tpuflex.settings.stack_yaml import (
     position_of,
     read_yaml,
 )
+
+if TYPE_CHECKING:
+    from tpuflex.catalog.catalog import Catalog
+    from tpuflex.catalog.rows import CatalogRows
+    from tpuflex.settings.project_config import ProjectConfig
+
+# pydantic is loaded where it is needed: a shell that completes the name of a stack reads
+# Pulumi.yaml, too, and somebody waits for the key.
 
 
 def read_document(path: Path) -> Document:
@@ -56,6 +60,10 @@ def read_document(path: Path) -> Document:
 def catalog_rows(root: Path | None) -> tuple[CatalogRows, list[Finding]]:
     """The good rows of ``root``'s catalog.yaml, and what is wrong with the file; nothing where
     there is none."""
+    from tpuflex.catalog.rows import CatalogRows
+    from tpuflex.settings.catalog_rows import read_rows
+    from tpuflex.settings.plain import make_plain
+
     if root is None:
         return CatalogRows(), []
     file = root / USER_FILE
@@ -87,6 +95,8 @@ def load_catalog(root: Path | None) -> Catalog:
     Raises:
         SettingsError: the file is wrong; holds every finding.
     """
+    from tpuflex.catalog.catalog import builtin
+
     rows, findings = catalog_rows(root)
     if findings:
         raise SettingsError(USER_FILE, tuple(findings))
@@ -95,6 +105,8 @@ def load_catalog(root: Path | None) -> Catalog:
 
 def project_directory(stack_file: Path) -> Path | None:
     """The nearest directory above ``stack_file`` that holds Pulumi.yaml, or None."""
+    from tpuflex.settings.project_config import PROJECT_FILE
+
     above = stack_file.resolve().parents
     return next((each for each in above if (each / PROJECT_FILE).is_file()), None)
 
@@ -105,6 +117,8 @@ def read_project_config(root: Path | None) -> ProjectConfig:
     Raises:
         SettingsError: it cannot be read, or is not YAML.
     """
+    from tpuflex.settings.project_config import PROJECT_FILE, ProjectConfig, project_config
+
     file = root / PROJECT_FILE if root is not None else None
     return ProjectConfig() if file is None else project_config(read_document(file))
 
