@@ -205,3 +205,15 @@ def test_a_program_of_ones_own_before_its_first_up(type_in: TypeIn, shop: Path) 
 
     assert typed.code == 4
     assert "once `pulumi up` has begun to make it" in typed.err
+
+
+def test_a_schedule_leaves_out_what_a_program_of_ones_own_deploys(
+    type_in: TypeIn, shop: Path
+) -> None:
+    """Only Pulumi can plan it: a preview of ours would fail twice a day, and say nothing of it."""
+    del shop
+
+    listed = type_in("ci", "stacks", "--up")
+
+    assert (listed.code, listed.out) == (0, "")
+    assert "Left out, deployed by a program of your own: dev." in listed.err

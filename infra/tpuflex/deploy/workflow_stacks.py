@@ -94,6 +94,7 @@ def stacks_up(
 ) -> ScheduledStacks:
     """The stacks that have a state, which goes with the last of a stack. One whose file is wrong is
     among them, and so is each where the backend cannot be asked: what is done with it says why.
+    Those of the user's own programs are not, because only Pulumi can plan them.
 
     Args:
         project: the project.
@@ -102,4 +103,7 @@ def stacks_up(
         report: is told of what is used in place of the default.
     """
     known, _ = known_stacks(project, open_named, environ, report)
-    return ScheduledStacks(tuple(each.name for each in known))
+    own = [each.name for each in known if each.stack is not None and each.stack.own_program]
+    if own:
+        report(f"Left out, deployed by a program of your own: {', '.join(own)}.")
+    return ScheduledStacks(tuple(each.name for each in known if each.name not in own))
