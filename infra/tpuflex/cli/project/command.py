@@ -280,8 +280,9 @@ def ci_init(invocation: Invocation, source: str, branch: str) -> None:
 def ci_stacks(invocation: Invocation, base: str | None, renewing: bool, brought_up: bool) -> None:
     """List the stacks that a change touches, or that a schedule renews or compares with the cloud.
 
-    A stack is touched by a change of its file; every stack is by one of Pulumi.yaml or
-    catalog.yaml. A renamed stack is two: one that is left behind, and a new one.
+    A change of a stack's file touches that stack; a change of Pulumi.yaml or catalog.yaml touches
+    every stack. A renamed stack is two: one that is left behind, and a new one. Stacks that a
+    program of your own deploys are not compared: only Pulumi can plan them.
     """
     from tpuflex.cli.project.ci import show_changed, show_scheduled
     from tpuflex.deploy.workflow_stacks import changed_stacks, renewed_stacks, stacks_up
