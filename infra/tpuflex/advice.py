@@ -25,7 +25,7 @@ COMMANDS: Mapping[str, str] = {
     )
 }
 #: What does the same to a stack that a program of the user's own deploys.
-_PULUMIS: Mapping[str, str] = {
+_PULUMI_COMMANDS: Mapping[str, str] = {
     "up": "pulumi up",
     "down": "pulumi destroy",
     "preview": "pulumi preview",
@@ -92,7 +92,7 @@ class Advice:
             own_program: whether a program of the user's own deploys it, and so Pulumi's commands.
         """
         if own_program:
-            return self._shown(f" --stack {shlex.quote(stack)}", _PULUMIS)
+            return self._shown(f" --stack {shlex.quote(stack)}", _PULUMI_COMMANDS)
         if stack == DEFAULT_STACK == unnamed_stack(environ):
             return str(self)
         return self._shown(f" --stack {shlex.quote(stack)}")

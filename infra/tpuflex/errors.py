@@ -51,9 +51,11 @@ class TpuflexError(Exception):
         exit_code: the process exit code for this kind.
         code: what the provider tells the command line about it, if anything.
         brief: the message without the call of an API that was refused, for a line of a list.
+        section: anchor of the manual's section that says more than the hint; or empty.
     """
 
     exit_code: ClassVar[int] = 1
+    section: str = ""
 
     def __init__(
         self,
@@ -271,9 +273,11 @@ class FailedBootError(BootError):
         hint: Advice | str = "",
         again: Advice | str = "",
         code: Code | None = None,
+        section: str = "",
     ) -> None:
         super().__init__(message, hint=Advice.lines(hint, again), code=code)
         self.known = Advice.of(hint)
+        self.section = section
 
 
 class WeightsError(TpuflexError):
@@ -297,11 +301,18 @@ class EngineError(TpuflexError):
     exit_code = 8
 
     def __init__(
-        self, message: str, *, hint: Advice | str = "", locked: bool = False, stale: bool = False
+        self,
+        message: str,
+        *,
+        hint: Advice | str = "",
+        locked: bool = False,
+        stale: bool = False,
+        section: str = "",
     ) -> None:
         super().__init__(message, hint=hint)
         self.locked = locked
         self.stale = stale
+        self.section = section
 
 
 class EmulatorError(TpuflexError):

@@ -13,7 +13,7 @@ from pulumi_gcp import compute, dns, projects, secretmanager, serviceaccount, st
 
 from tpuflex.boot.metadata import startup_script
 from tpuflex.by_class import load_by_class
-from tpuflex.components.endpoint import VllmEndpoint, known_alone
+from tpuflex.components.endpoint import VllmEndpoint, without_unknown
 from tpuflex.components.endpoint_args import Preparation, StateSeen, VllmEndpointArgs
 from tpuflex.errors import AccessError, SettingsError
 from tpuflex.naming import ENDPOINT_NAME, Names
@@ -134,7 +134,7 @@ def deploy(
             checkpoint=settings.checkpoint,
         ),
     )
-    for name, value in known_alone(outputs(endpoint)).items():
+    for name, value in without_unknown(outputs(endpoint)).items():
         pulumi.export(name, value)
     return endpoint
 

@@ -75,6 +75,11 @@ class Project:
     home: Path
     backend: str = ""
 
+    def backend_in(self, environ: Mapping[str, str]) -> str:
+        """URL of the backend that the engine uses in ``environ``; empty for the one that it is
+        logged in to."""
+        return environ.get("PULUMI_BACKEND_URL", "") or self.backend
+
     def stack_file(self, stack: str) -> Path:
         """The stack file of ``stack``.
 

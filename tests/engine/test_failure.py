@@ -179,6 +179,18 @@ class TestKind:
         assert type(found) is EngineError
         assert "process 812 of jo on desk, since 2026-11-21T12:02:04Z" in found.message
         assert "tpuflex recover" in str(found.hint)
+        assert not found.section
+
+    def test_locked_in_a_bucket(self) -> None:
+        """Pulumi breaks that lock, and a section of the manual says when."""
+        stderr = (
+            "error: the stack is currently locked by 1 lock(s). Either wait for the other …\n"
+            "  gs://states/.pulumi/locks/organization/p/dev/1.json: created by jo@desk (pid 812)\n"
+        )
+        found = failure("up", [], stderr)
+
+        assert "pulumi cancel" in str(found.hint)
+        assert found.section == "troubleshooting#a-lock-in-a-bucket"
 
     def test_removed_meanwhile(self) -> None:
         """An `up` whose stack a `down` removes meanwhile says so."""

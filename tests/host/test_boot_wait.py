@@ -110,6 +110,7 @@ def test_a_boot_that_failed_ends_the_wait() -> None:
     )
     assert caught.value.exit_code == 7
     assert str(caught.value.hint).startswith("The host's log: /log\n")
+    assert caught.value.section == "troubleshooting#codes-of-a-host"
 
 
 def test_a_host_that_never_reports_costs_ten_minutes() -> None:
@@ -193,8 +194,10 @@ def test_a_server_that_is_started_again_is_waited_for() -> None:
 
 def test_a_server_that_has_failed_ends_the_wait() -> None:
     """Nothing starts it again: the host's reason is the error."""
-    with pytest.raises(FailedBootError, match="The host's server has failed: no token for 60 s"):
+    server = "The host's server has failed: no token for 60 s"
+    with pytest.raises(FailedBootError, match=server) as caught:
         Waiting(serving(ServingPhase.FAILED)).wait()
+    assert caught.value.section == "troubleshooting#another-host"
 
 
 def test_a_host_that_goes_on_draining_ends_the_wait() -> None:

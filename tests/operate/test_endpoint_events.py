@@ -229,4 +229,4 @@ def test_the_table_at_80_columns() -> None:
         "11-21 12:00:00  deleted   anna@example.com        secrets/chat-prod-vllm-api-key",
     ]
     # Piped, an event is a line.
-    assert len([*event_lines(shown, None)]) == 4
+    assert len([*event_lines(shown, 0)]) == 4

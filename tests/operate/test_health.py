@@ -10,7 +10,7 @@ import requests
 from requests.adapters import BaseAdapter
 
 from tpuflex.errors import AccessError, NotFoundError, TpuflexError
-from tpuflex.operate.health import Asker, Health
+from tpuflex.operate.health import Health, Probe
 
 ENDPOINT = "http://127.0.0.9:8000/v1"
 HEALTH, COMPLETIONS, METRICS = "/health", "/v1/completions", "/metrics"
@@ -48,7 +48,7 @@ def ask(answers: Answers, key: Callable[[], str] = lambda: "key") -> tuple[Healt
     server, session = Server(answers), requests.Session()
     session.mount("http://", server)
     clock = iter([0.0, 0.25])
-    asker = Asker(ENDPOINT, "m", session, "direct", lambda: next(clock), lambda _seconds: None)
+    asker = Probe(ENDPOINT, "m", session, "direct", lambda: next(clock), lambda _seconds: None)
     return asker.ask(key), server.asked
 
 

@@ -135,7 +135,7 @@ class Catalog:
     def nearest_models(self, name: str, count: int = 3) -> tuple[str, ...]:
         """Models that ``name`` may be a misspelling of, best first; may be empty. Letters that two
         families share make none of the other: gpt-oss-20b is no Gemma."""
-        names = {known.casefold(): known for known in self.models if _akin(known, name)}
+        names = {known.casefold(): known for known in self.models if _same_family(known, name)}
         close = difflib.get_close_matches(name.casefold(), names, n=count, cutoff=0.6)
         return tuple(names[one] for one in close)
 
@@ -144,7 +144,7 @@ class Catalog:
         return self.images.get(digest)
 
 
-def _akin(known: str, name: str) -> bool:
+def _same_family(known: str, name: str) -> bool:
     """Whether a word of ``name`` may be the family of the model ``known``, its first word."""
     family, *_ = _words(known)
     return bool(difflib.get_close_matches(family, _words(name), n=1, cutoff=0.7))

@@ -103,11 +103,11 @@ COMMANDS = {
         "Show how programs call the endpoint, or run a command with what it needs.",
     ),
     "restart": (
-        "endpoint.command",
+        "endpoint.restart",
         "Start the server again, on the same host, and wait until it has served a completion.",
     ),
     "reboot": (
-        "endpoint.command",
+        "endpoint.restart",
         "Boot the host's machine again, and wait until it has served a completion.",
     ),
     "down": ("down.command", "Destroy everything of the stack and prove that nothing is left."),

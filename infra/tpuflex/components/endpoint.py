@@ -190,7 +190,7 @@ class VllmEndpoint(pulumi.ComponentResource):
         self.url = pulumi.Output.all(self.lifecycle, self.queued_resource.ip_addresses).apply(
             lambda found: _url(settings, *found)
         )
-        self.register_outputs(known_alone(self.state_outputs()))
+        self.register_outputs(without_unknown(self.state_outputs()))
 
     def state_outputs(self) -> dict[str, pulumi.Input[Any]]:
         """Its attributes by the names that the state, and programs in other languages, have for
@@ -271,7 +271,7 @@ def _announced(state_id: pulumi.Output[str], seen: StateSeen | None) -> pulumi.O
     return state_id.apply(tell)
 
 
-def known_alone(outputs: Mapping[str, Any]) -> dict[str, Any]:
+def without_unknown(outputs: Mapping[str, Any]) -> dict[str, Any]:
     """``outputs`` for the state, which is to have none that is still unknown after an update: one
     of a part of the stack makes no slice, and the engine would write down its marker for what is
     unknown."""

@@ -225,7 +225,7 @@ def after_failed_boot(
     hint = Advice(
         "{text}\n`{logs}` shows the end of its log, if it wrote one.", text=BOOT_FAILED_DELETED.text
     )
-    return FailedBootError(failure.message, hint=hint)
+    return FailedBootError(failure.message, hint=hint, section=failure.section)
 
 
 def delete_slice(cloud: Connection, stack_run: StackRun) -> None:
@@ -264,13 +264,12 @@ def _not_deleted(failure: FailedBootError, error: TpuflexError) -> FailedBootErr
         message=error.message,
         known=failure.known,
     )
-    return FailedBootError(failure.message, hint=hint)
+    return FailedBootError(failure.message, hint=hint, section=failure.section)
 
 
 def _kept(failure: FailedBootError, why: str) -> FailedBootError:
-    return FailedBootError(
-        failure.message, hint=Advice.lines(f"{BOOT_FAILED_KEPT.text}{why}", failure.hint)
-    )
+    hint = Advice.lines(f"{BOOT_FAILED_KEPT.text}{why}", failure.hint)
+    return FailedBootError(failure.message, hint=hint, section=failure.section)
 
 
 def _why_kept(

@@ -68,7 +68,7 @@ def known_stacks(
     google = set[str]()
     error: TpuflexError | None = None
     own = google_environment(environ, project.home, backend=project.backend)
-    backend = own.get("PULUMI_BACKEND_URL", "") or project.backend
+    backend = project.backend_in(own)
     # Stack files of the embedded cloud alone do not say that no stack is on Google where a backend
     # is named, nor does a wrong one, or none.
     unknown = bool(backend) or not opened or any(each.stack is None for each in opened.values())

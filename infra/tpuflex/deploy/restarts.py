@@ -25,7 +25,7 @@ from tpuflex.errors import (
 )
 from tpuflex.google.queued_resources import observe_host
 from tpuflex.host.report import RESTART_KEY, HostReport, wall_seconds
-from tpuflex.host.serving import Serving, ServingPhase
+from tpuflex.host.serving import REACTS_WITHIN_S, Serving, ServingPhase
 from tpuflex.operate.slice import SliceStatus, slice_status
 from tpuflex.planning.cost import cost_in, usd
 from tpuflex.queued_resource.name import RequestName
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from tpuflex.stack.connection import Connection
     from tpuflex.stack.stack import Stack
 
-#: Seconds after which a host that has not begun to drain never will: its watch is told at once, but
-#: for while it waits for a completion, twice 60 s at most (startup/watch_server.py).
-_REACTION = 150.0
 #: Seconds that a drain may take beyond its time: docker ends a server, or does not answer.
 _BEYOND_THE_DRAIN = 180.0
 #: Seconds for Google to reset a machine; eight hosts took four minutes.
@@ -325,7 +322,7 @@ def _await_end(
                 report(f"  host     {text}")
             said = text
         waited = cloud.timing.monotonic() - began
-        if waited >= (drain + _BEYOND_THE_DRAIN if reacted else _REACTION):
+        if waited >= (drain + _BEYOND_THE_DRAIN if reacted else REACTS_WITHIN_S):
             what = f"goes on as before ({said})" if reacted else "does not react"
             raise BootError(
                 f"The host {what}, {_roughly(waited)} after it was asked for a restart.",

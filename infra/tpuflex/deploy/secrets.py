@@ -184,16 +184,12 @@ def require_containers(cloud: Connection) -> None:
         NotFoundError: one is not, which by the stack's state may be there.
         TpuflexError: Secret Manager refused.
     """
-    for role in cloud.stack.settings.secrets.versions:
-        try:
-            cloud.secrets.list_versions(cloud.secret(role))
-        except NotFoundError as error:
-            name = cloud.stack.names.secret(role)
-            raise NotFoundError(
-                f"The secret {name} is gone: by the stack's state it is there, so that it was"
-                " deleted outside of tpuflex.",
-                hint=Advice("`{up}` makes it again."),
-            ) from error
+    if secret := cloud.missing_secret():
+        raise NotFoundError(
+            f"The secret {secret} is gone: by the stack's state it is there, so that it was deleted"
+            " outside of tpuflex.",
+            hint=Advice("`{up}` makes it again."),
+        )
 
 
 def require_own_secret(stack: Stack, role: SecretRole) -> None:

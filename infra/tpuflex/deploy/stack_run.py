@@ -239,7 +239,7 @@ class StackRun(EngineWork):
         """
         import pulumi
 
-        require_own_program(self._stack)
+        refuse_own_program(self._stack)
         # Wait for the end: two threads that load a module of pulumi-gcp at once see half of it.
         self._loading.join()
         from tpuflex.program import deploy
@@ -277,7 +277,7 @@ class GuardedPreparation:
         self.ready = failures.guard_async(preparation.ready)
 
 
-def require_own_program(stack: Stack) -> None:
+def refuse_own_program(stack: Stack) -> None:
     """Refuse a stack that is opened by its state, and that another program deploys.
 
     Raises:

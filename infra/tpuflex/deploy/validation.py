@@ -175,8 +175,10 @@ class _StackFile:
                 self._placed(with_position(each, document.positions))
                 for each in warnings(loaded.settings)
             ]
-        except NotFoundError as error:
-            self.not_looked_at.append(error.message.partition(" is ")[2].rstrip("."))
+        except NotFoundError:
+            self.not_looked_at.append(
+                "not a stack file of tpuflex: it has no section of an endpoint"
+            )
         except SettingsError as error:
             return [self._placed(each) for each in error.findings]
         return []

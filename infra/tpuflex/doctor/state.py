@@ -94,7 +94,7 @@ def _examine(machine: Machine, stack: Stack) -> Sequence[Check]:
         environ = google_environment(
             machine.environ, stack.project.home, backend=stack.project.backend
         )
-    url = environ.get("PULUMI_BACKEND_URL", "") or stack.project.backend
+    url = stack.project.backend_in(environ)
     if not url:
         try:
             engine = machine.engine()

@@ -126,17 +126,16 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
         stderr: what the engine printed to standard error.
     """
     if known_messages.STACK_LOCKED.search(stderr):
-        free = (
-            "pulumi cancel" if known_messages.LOCK_IN_BUCKET.search(stderr) else Advice("{recover}")
-        )
+        in_bucket = known_messages.LOCK_IN_BUCKET.search(stderr)
         return EngineError(
             f"{LOCKED}{_holder(stderr)}",
             hint=Advice(
                 "Wait for it to end, or press Ctrl-C there, and run this again. If that process is"
                 " dead: {free}",
-                free=free,
+                free="pulumi cancel" if in_bucket else Advice("{recover}"),
             ),
             locked=True,
+            section="troubleshooting#a-lock-in-a-bucket" if in_bucket else "",
         )
     if (removed := known_messages.NO_STACK.search(stderr)) is not None:
         return NotFoundError(

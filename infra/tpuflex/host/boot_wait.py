@@ -161,6 +161,7 @@ class BootWait:
             raise FailedBootError(
                 f"The host failed in phase {report.phase or 'start'}: {report.reason}",
                 hint=Advice.lines(log, self.advice.failed),
+                section="troubleshooting#codes-of-a-host",
             )
         if report is not None and report.ready and report.serving is not None:
             self._judge_server(report.serving)
@@ -187,6 +188,7 @@ class BootWait:
             raise FailedBootError(
                 f"The host's server has failed: {serving.reason}",
                 hint=Advice.lines(log, self.advice.failed),
+                section="troubleshooting#another-host",
             )
         if serving.phase is not ServingPhase.DRAINING:
             self._drains_since = None

@@ -40,6 +40,9 @@ LAST_SECOND = 253_370_764_800.0
 #: Seconds after which a host's last word is old: it speaks every minute (docs/serving.md), and one
 #: or two of its writes may fail.
 OLD_AFTER_S = 180.0
+#: Seconds after which a host that has not begun to drain never will: its watch is told at once, but
+#: for while it waits for a completion, twice 60 s at most (startup/watch_server.py).
+REACTS_WITHIN_S = 150.0
 #: The reason of what cannot be read.
 UNREADABLE = "what the host says of its server cannot be read (guest attribute tpuflex/serving)"
 

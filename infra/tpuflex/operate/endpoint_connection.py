@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from tpuflex.gcloud_commands import GcloudCommand, held_tunnel, install
 from tpuflex.google.http import OwnersAdapter
 from tpuflex.naming import API_KEY, TLS_CERTIFICATE
 from tpuflex.operate.gcloud import INSTALL_PAGE, find_gcloud
+from tpuflex.operate.health import Probe
 from tpuflex.operate.iap_tunnel import OPEN_WITHIN_S, open_tunnel
 from tpuflex.operate.slice import slice_status
 from tpuflex.stack.emulator import Daemon
@@ -285,6 +287,17 @@ def session(cloud: Connection, endpoint: str) -> requests.Session:
         raise AccessError(why)
     pem = secret_value(cloud, TLS_CERTIFICATE)
     return tls_session(read_certificate(pem, datetime.now(UTC)).fingerprint)
+
+
+def probe(cloud: Connection, endpoint: EndpointConnection) -> Probe:
+    """What asks the server at ``endpoint`` whether it serves.
+
+    Raises:
+        AccessError, TpuflexError: as :func:`session`.
+    """
+    model, connections = cloud.stack.settings.model.name, session(cloud, endpoint.url)
+    way = endpoint.through
+    return Probe(endpoint.url, model, connections, way, time.monotonic, cloud.sleep)
 
 
 def unreachable_hint(

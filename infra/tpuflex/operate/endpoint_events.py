@@ -81,7 +81,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadSource:
     """A source that could not be read, or not as far back as was asked for.
 
     Attributes:
@@ -111,7 +111,7 @@ class Events:
 
     since: datetime
     events: tuple[Event, ...]
-    unread: tuple[Unread, ...]
+    unread: tuple[UnreadSource, ...]
 
     def newest(self, count: int) -> Events:
         """The same with the last ``count`` events alone."""
@@ -139,8 +139,8 @@ def events(cloud: Connection, since: datetime) -> Events:
         "Pulumi's history": _of_pulumi,
     }
     found: list[Event] = []
-    unread: list[Unread] = []
-    shortened: list[Unread] = []
+    unread: list[UnreadSource] = []
+    shortened: list[UnreadSource] = []
     for source, read in sources.items():
         left_out: list[str] = []
         try:
@@ -148,8 +148,8 @@ def events(cloud: Connection, since: datetime) -> Events:
         except TpuflexError as error:
             if len(unread) == len(sources) - 1:
                 raise
-            unread.append(Unread(source, error.brief, error.hint))
-        shortened += (Unread(source, why, Advice("")) for why in left_out)
+            unread.append(UnreadSource(source, error.brief, error.hint))
+        shortened += (UnreadSource(source, why, Advice("")) for why in left_out)
     return Events(since, merged(found, since), (*unread, *shortened))
 
 

@@ -7,7 +7,6 @@ a change from outside.
 from __future__ import annotations
 
 import ipaddress
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,8 +16,8 @@ from typing import TYPE_CHECKING
 from tpuflex.advice import Advice
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.errors import AccessError, ApiError, BootError, NotFoundError, TpuflexError
-from tpuflex.operate.endpoint_connection import Route, api_key, connected, route_to, session
-from tpuflex.operate.health import Asker, Health
+from tpuflex.operate.endpoint_connection import Route, api_key, connected, probe, route_to
+from tpuflex.operate.health import Health
 from tpuflex.operate.slice import SliceStatus, slice_status
 from tpuflex.planning.cost import cost_in, usd
 from tpuflex.planning.stack import planned_memory
@@ -178,15 +177,7 @@ def health(
             return Health(None, why=f"{address} is a private address (--no-tunnel)")
     try:
         with connected(cloud, status, report, tunnel=tunnel, within=_TUNNEL_WITHIN_S) as found:
-            asker = Asker(
-                found.url,
-                cloud.stack.settings.model.name,
-                session(cloud, found.url),
-                found.through,
-                time.monotonic,
-                cloud.sleep,
-            )
-            return asker.ask(lambda: api_key(cloud))
+            return probe(cloud, found).ask(lambda: api_key(cloud))
     except NotFoundError as gone:  # the certificate that the server has
         return Health(None, why=gone.message, problem=gone)
     except TpuflexError as error:
@@ -196,13 +187,9 @@ def health(
 def gone_container(cloud: Connection) -> str:
     """A secret or bucket of the stack that is not there; empty for none, and where nobody may
     look."""
-    names = cloud.stack.names
     with suppress(AccessError, ApiError):
-        for role in cloud.stack.settings.secrets.versions:
-            try:
-                cloud.secrets.list_versions(cloud.secret(role))
-            except NotFoundError:
-                return f"The secret {names.secret(role)}"
+        if secret := cloud.missing_secret():
+            return f"The secret {secret}"
         if cloud.bucket == cloud.made_bucket and not cloud.is_there(cloud.made_bucket):
             return f"The bucket {cloud.made_bucket}"
     return ""

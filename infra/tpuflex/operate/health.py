@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import requests
@@ -85,7 +85,7 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
+class Probe:
     """Asks one server.
 
     Attributes:
@@ -110,11 +110,8 @@ class Asker:
         Args:
             key: reads the API key, which is not sent to what does not answer at all.
         """
-        url = f"{self.endpoint.removesuffix('/v1')}/health"
         try:
-            with self.session.get(
-                url, timeout=_TIMEOUT, stream=True, allow_redirects=False
-            ) as response:
+            with self._get("/health") as response:
                 code = response.status_code
         except requests.Timeout:
             return Health.no(self.through, "/health did not answer in time")
@@ -131,6 +128,12 @@ class Asker:
         except TpuflexError as error:
             why = f"/health answered, and the API key cannot be read: {error.message} {error.hint}"
             return Health(None, self.through, why.strip())
+
+    def _get(self, path: str, headers: Mapping[str, str] | None = None) -> requests.Response:
+        url = f"{self.endpoint.removesuffix('/v1')}{path}"
+        return self.session.get(
+            url, headers=headers, timeout=_TIMEOUT, stream=True, allow_redirects=False
+        )
 
     def _complete(self, key: str) -> Health:
         headers = {"Authorization": f"Bearer {key}"}
@@ -170,15 +173,8 @@ class Asker:
 
     def _steps(self, headers: dict[str, str]) -> bytes | None:
         """The engine's count of steps; None where it does not say."""
-        root = self.endpoint.removesuffix("/v1")
         try:
-            with self.session.get(
-                f"{root}/metrics",
-                headers=headers,
-                timeout=_TIMEOUT,
-                stream=True,
-                allow_redirects=False,
-            ) as response:
+            with self._get("/metrics", headers) as response:
                 text = next(response.iter_content(_METRICS_BYTES), b"")
         except (requests.RequestException, HTTPError):
             return None

@@ -11,7 +11,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -31,12 +30,11 @@ from tpuflex.operate.endpoint_connection import (
     api_key,
     connected,
     not_there,
+    probe,
     secret_value,
     serving_slice,
-    session,
     why_a_tunnel,
 )
-from tpuflex.operate.health import Asker
 from tpuflex.operate.iap_tunnel import await_own_port
 from tpuflex.stack.progress import Report, silent
 
@@ -184,15 +182,7 @@ def run_client(
         raise not_there(cloud, status, "nothing that serves")
     key = api_key(cloud)
     with connected(cloud, status, report, tunnel=tunnel) as found:
-        asker = Asker(
-            found.url,
-            cloud.stack.settings.model.name,
-            session(cloud, found.url),
-            found.through,
-            time.monotonic,
-            cloud.sleep,
-        )
-        if (problem := asker.ask(lambda: key).problem) is not None:
+        if (problem := probe(cloud, found).ask(lambda: key).problem) is not None:
             raise problem
         needed = _client(cloud, found.url, key, environ)
         for remark in needed.remarks:

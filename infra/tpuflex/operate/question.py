@@ -1,6 +1,6 @@
 """One question to a running endpoint, and its streamed answer.
 
-What answers may not be the server that was started: its events are checked one by one, and their
+What answers may not be the server that was started: its chunks are checked one by one, and their
 length is bounded.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import requests
 from pydantic import BaseModel, Field, ValidationError
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, MaxRetryError
 
 from tpuflex.advice import Advice
 from tpuflex.errors import AccessError, ApiError
@@ -188,9 +188,11 @@ def stream_answer(
         ) as response:
             _check(response, url, api_key)
             received = lines(response.iter_content(_PIECE), url)
-            return _collect(events(received, url), show, now, began, url, api_key)
+            return _collect(chunks(received, url), show, now, began, url, api_key)
     except (requests.ConnectionError, requests.ConnectTimeout) as error:
-        said = "cannot be reached from here." if _refused(error) else "broke off before an answer."
+        # urllib3 gives up with that error where there was no connection; of one that breaks, not.
+        unconnected = isinstance(next(iter(error.args), None), MaxRetryError)
+        said = "cannot be reached from here." if unconnected else "broke off before an answer."
         raise ApiError(f"{question.endpoint} {said}", url=url, hint=question.reach) from error
     except requests.Timeout as error:
         raise ApiError(
@@ -200,13 +202,6 @@ def stream_answer(
         ) from error
     except (requests.RequestException, HTTPError) as error:
         raise ApiError(f"The endpoint broke off: {type(error).__name__}.", url=url) from error
-
-
-def _refused(error: requests.RequestException) -> bool:
-    """Whether there was no connection at all; of a server that dies meanwhile, one is cut off."""
-    if isinstance(error, requests.ConnectTimeout):
-        return True
-    return "NewConnectionError" in repr(error) or isinstance(error, requests.exceptions.SSLError)
 
 
 class _Delta(BaseModel):
@@ -223,8 +218,8 @@ class _Usage(BaseModel):
     completion_tokens: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
 
 
-class Event(BaseModel):
-    """One event of a streamed chat completion, as far as it matters here.
+class Chunk(BaseModel):
+    """One chunk of a streamed chat completion, as far as it matters here.
 
     https://platform.openai.com/docs/api-reference/chat-streaming
     """
@@ -250,11 +245,11 @@ def lines(pieces: Iterable[bytes], url: str) -> Iterator[bytes]:
     yield rest
 
 
-def events(received: Iterable[bytes], url: str) -> Iterator[Event]:
+def chunks(received: Iterable[bytes], url: str) -> Iterator[Chunk]:
     """The documents of a server-sent event stream, up to ``[DONE]``.
 
     Raises:
-        ApiError: one of them is no event of a chat completion.
+        ApiError: one of them is no chunk of a chat completion.
     """
     for line in received:
         if not line.startswith(b"data:"):
@@ -263,7 +258,7 @@ def events(received: Iterable[bytes], url: str) -> Iterator[Event]:
         if data == b"[DONE]":
             return
         try:
-            yield Event.model_validate_json(data)
+            yield Chunk.model_validate_json(data)
         except ValidationError as error:
             raise ApiError(_NO_COMPLETION, url=url) from error
 
@@ -290,7 +285,7 @@ def _shown(text: str, api_key: str) -> str:
 
 
 def _collect(
-    stream: Iterable[Event],
+    stream: Iterable[Chunk],
     show: Callable[[str], None],
     now: Callable[[], float],
     began: float,
@@ -301,12 +296,12 @@ def _collect(
     first: float | None = None
     usage = _Usage()
     reason = ""
-    for event in stream:
-        if event.error is not None:
-            shown = _shown(str(event.error), api_key)
+    for chunk in stream:
+        if chunk.error is not None:
+            shown = _shown(str(chunk.error), api_key)
             raise ApiError(f"The endpoint broke off: {shown}", url=url)
-        usage = event.usage or usage
-        for choice in event.choices or ():
+        usage = chunk.usage or usage
+        for choice in chunk.choices or ():
             text = (choice.delta and choice.delta.content) or ""
             reason = choice.finish_reason or reason
             if text:

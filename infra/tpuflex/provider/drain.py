@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from tpuflex.errors import AccessError, ApiError, NotFoundError
 from tpuflex.google.queued_resources import observe_host
 from tpuflex.host.report import CONFIG_KEY, DRAIN_KEY
-from tpuflex.host.serving import Serving, ServingPhase
+from tpuflex.host.serving import REACTS_WITHIN_S, Serving, ServingPhase
 from tpuflex.provider.call import HEARTBEAT, SECOND_LOOK, Call, elapsed
 from tpuflex.queued_resource.model import Node
 from tpuflex.queued_resource.name import RequestName
@@ -22,9 +22,6 @@ from tpuflex.queued_resource.rows import moment, rfc3339
 from tpuflex.queued_resource.snapshot import Snapshot
 from tpuflex.queued_resource.states import Lifecycle
 
-#: Seconds after which a host that has not begun to drain never will: its watch is told at once, but
-#: for while it waits for a completion, twice 60 s at most (startup/watch_server.py).
-_REACTION = 150.0
 #: Seconds for which the API may give no answer.
 _UNANSWERED = 60.0
 #: What is due within so many seconds is due now.
@@ -114,7 +111,7 @@ class Drain:
         begun = any(
             said is not None and said.phase is ServingPhase.DRAINING for said in serving.values()
         )
-        if not begun and self._age >= _REACTION:
+        if not begun and self._age >= REACTS_WITHIN_S:
             self._say("its host does not react: deleted without a drain", warning=True)
             return True
         latest = datetime.fromtimestamp(self.until, UTC).strftime("%H:%M UTC")

@@ -73,7 +73,6 @@ class BootDiskConfig(_Answer):
 
 class UpcomingMaintenance(_Answer):
     type: str = ""
-    can_reschedule: bool = False
     window_start_time: str = ""
     window_end_time: str = ""
     maintenance_status: str = ""

@@ -22,7 +22,7 @@ from tpuflex.engine.gcp_plugin import (
 )
 from tpuflex.engine.state import Stored, known_ids
 from tpuflex.engine.state_files import file_backend, state_in_file
-from tpuflex.errors import TpuflexError
+from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.google.apis import Apis, apis
 from tpuflex.google.credentials import describe
 from tpuflex.google.endpoints import Endpoints
@@ -144,6 +144,19 @@ class Connection:
     def secret(self, role: str) -> str:
         """Resource name of the stack's own secret for ``role``."""
         return f"projects/{self.stack.settings.project}/secrets/{self.stack.names.secret(role)}"
+
+    def missing_secret(self) -> str:
+        """Name of a secret that the stack should have made, and that is not there; or empty.
+
+        Raises:
+            AccessError, ApiError: Secret Manager refused.
+        """
+        for role in self.stack.settings.secrets.versions:
+            try:
+                self.secrets.list_versions(self.secret(role))
+            except NotFoundError:
+                return self.stack.names.secret(role)
+        return ""
 
     def secret_version(self, role: SecretRole) -> str:
         """Resource name of the version that the stack has for ``role``."""

@@ -197,7 +197,7 @@ def _recorded(
         try:
             state = _state_on_google(project, stack, environ, say)
         except TpuflexError as error:
-            named = environ.get("PULUMI_BACKEND_URL") or project.backend
+            named = project.backend_in(environ)
             if embedded and named:
                 raise EngineError(
                     f"Stack {stack} is on the embedded cloud, and whether it is on Google Cloud,"
@@ -244,7 +244,7 @@ def _state_on_google(
     from tpuflex.engine.find import ensure
 
     own = google_environment(environ, project.home, backend=project.backend)
-    backend = file_backend(own.get("PULUMI_BACKEND_URL", "") or project.backend)
+    backend = file_backend(project.backend_in(own))
     if backend is not None:
         return state_in_file(backend, project.name, stack)
     try:

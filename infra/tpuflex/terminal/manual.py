@@ -15,8 +15,6 @@ from tpuflex.codes import Code
 from tpuflex.errors import (
     AccessError,
     CapacityError,
-    EngineError,
-    FailedBootError,
     NotFoundError,
     PlanChangedError,
     PolicyError,
@@ -203,20 +201,8 @@ BY_CODE: Mapping[Code, str] = {
     Code.NOT_SERVING: "renewal#serve-without-an-end",
     Code.CAPACITY: "faq#how-long-is-the-queue",
 }
-#: The same by the kind of error; the first that fits.
+#: The same by the kind of error that names none itself; the first that fits.
 BY_KIND: tuple[tuple[Callable[[Any], bool], str], ...] = (
-    (
-        _of(FailedBootError, lambda error: "failed in phase" in error.message),
-        "troubleshooting#codes-of-a-host",
-    ),
-    (
-        _of(FailedBootError, lambda error: "server has failed" in error.message),
-        "troubleshooting#another-host",
-    ),
-    (
-        _of(EngineError, lambda error: error.locked and "pulumi cancel" in str(error.hint)),
-        "troubleshooting#a-lock-in-a-bucket",
-    ),
     (_of(CapacityError), "faq#how-long-is-the-queue"),
     (_of(PolicyError), "policy#waivers"),
     (_of(PlanChangedError), "ci#the-approved-plan-is-what-runs"),
@@ -232,6 +218,8 @@ _PARTS = ("slice.timeouts", "model.weights", "serving.flags")
 
 def more(error: TpuflexError) -> str:
     """The anchor of the section that says more about ``error``; empty for none."""
+    if error.section:
+        return error.section
     if error.code in BY_CODE:
         return BY_CODE[cast("Code", error.code)]
     if isinstance(error, SettingsError):

@@ -23,7 +23,7 @@ from tests.embedded_cloud.iap_client import PRIVATE, ready_node
 from tpuflex.errors import ConflictError
 from tpuflex.gcloud_commands import held_tunnel, host_log, ssh
 from tpuflex.operate.endpoint_connection import direct_session
-from tpuflex.operate.health import Asker
+from tpuflex.operate.health import Probe
 from tpuflex.operate.iap_tunnel import open_tunnel
 
 NODE = f"projects/{PROJECT}/locations/{ZONE}/nodes/n"
@@ -104,7 +104,7 @@ def test_the_endpoint_through_gcloud(private: EmbeddedCloud, environ: dict[str, 
             within=90,
         ) as port:
             url, session = f"http://127.0.0.1:{port}/v1", direct_session()
-            asker = Asker(url, "m", session, "iap", time.monotonic, time.sleep)
+            asker = Probe(url, "m", session, "iap", time.monotonic, time.sleep)
             health = asker.ask(lambda: "key")
             assert len(left_over(environ)) >= 3
     finally:

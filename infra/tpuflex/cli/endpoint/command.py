@@ -1,5 +1,4 @@
-"""`tpuflex status`, `logs`, `events`, `ask`, `client`, `ssh`, `tunnel`, `restart` and `reboot`:
-using an endpoint."""
+"""`tpuflex status`, `logs`, `events`, `ask`, `client`, `ssh` and `tunnel`: using an endpoint."""
 
 from __future__ import annotations
 
@@ -17,7 +16,6 @@ from tpuflex.cli.options import (
     Since,
     Tokens,
     as_json,
-    assume_yes,
     begin,
     endpoint_name,
     no_tunnel,
@@ -398,65 +396,3 @@ def tunnel(invocation: Invocation, port: int | None) -> None:
     cloud = invocation.connect(invocation.open_deployed(), start=False)
     with until_interrupted():
         raise SystemExit(hold_tunnel(cloud, port, invocation.report))
-
-
-@click.command(
-    cls=ExampleCommand,
-    examples=(
-        "tpuflex restart",
-        "tpuflex --stack prod restart --now --yes  # a server that hangs",
-    ),
-)
-@click.option(
-    "--now",
-    is_flag=True,
-    help="Do not wait until the server has answered what it has begun.",
-)
-@stack_name
-@endpoint_name
-@as_json
-@assume_yes
-@pass_invocation
-def restart(invocation: Invocation, now: bool) -> None:
-    """Start the server again, on the same host, and wait until it has served a completion.
-
-    Says what it does, how long nothing is served and what it costs, and asks. The host takes
-    nothing new, ends what it has begun, for tpuflex:slice.drain (10 minutes) at most, and starts a
-    new container with the weights and compiled programs that it has. It reads the secrets again.
-    Also of a server that is frozen, or was given up. Ctrl-C before it was stopped calls it off.
-
-    Needs no SSH: the host is asked through Google's API. One that boots, or drains for good, is not
-    asked (exit code 1), nor one that says nothing any more: `tpuflex reboot`. Exit code 7: the host
-    does not react within two and a half minutes, or its server does not serve again; 3: the request
-    is waiting; 4: there is no endpoint.
-    """
-    from tpuflex.cli.endpoint.restart import run_restart
-
-    run_restart(invocation, drains=not now)
-
-
-@click.command(
-    cls=ExampleCommand,
-    examples=(
-        "tpuflex reboot",
-        "tpuflex --stack prod reboot --yes  # a host that says nothing",
-    ),
-)
-@stack_name
-@endpoint_name
-@as_json
-@assume_yes
-@pass_invocation
-def reboot(invocation: Invocation) -> None:
-    """Boot the host's machine again, and wait until it has served a completion.
-
-    Resets the slice, which keeps its capacity: no new capacity is asked for, and the run goes on
-    to the end that it had. Says how long nothing is served and what it costs, and asks. What the
-    server answers is cut off: `tpuflex restart` lets it end. The weights are fetched again.
-
-    Exit code 7: it does not serve again, or there is no machine: a run that is over has none;
-    3: the request is waiting; 4: there is no endpoint.
-    """
-    from tpuflex.cli.endpoint.restart import run_reboot
-
-    run_reboot(invocation)

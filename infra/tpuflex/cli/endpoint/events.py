@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import zip_longest
-from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -28,10 +26,9 @@ def run_events(invocation: Invocation, cloud: Connection, since: datetime, lines
     """Print what has happened since then, the last ``lines`` of it."""
     output, found = invocation.output, events(cloud, since)
     shown = found.newest(lines)
-    width = get_terminal_size().columns if sys.stdout.isatty() else None
     if shown.events:
-        for line in event_lines(shown.events, width):
-            output.result(line)
+        for line in event_lines(shown.events, output.columns):
+            output.verbatim(line)
     else:
         known = " is known to have" if found.unread else " has"
         moment = f"{since.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
@@ -47,28 +44,29 @@ def run_events(invocation: Invocation, cloud: Connection, since: datetime, lines
     output.document(shown.to_json())
 
 
-def event_lines(shown: Iterable[Event], width: int | None) -> Iterator[str]:
+def event_lines(shown: Iterable[Event], columns: int) -> Iterator[str]:
     """A table of events, which breaks lines within its last two columns.
 
     Args:
         shown: the events.
-        width: columns of the terminal; None for one line per event, for `grep`.
+        columns: of the terminal; 0 for one line per event, for `grep`.
     """
     rows = [_HEADER, *map(_cells, shown)]
     sizes = [max(len(row[column]) for row in rows) for column in range(3)]
-    if width is not None:
+    if columns:
         sizes[2] = min(sizes[2], _WHO)
-    left = None if width is None else max(_DETAIL, width - sum(sizes) - 2 * len(sizes))
+    who_width = sizes[2] if columns else 0
+    detail_width = columns and max(_DETAIL, columns - sum(sizes) - 2 * len(sizes))
     for time, what, who, detail in rows:
-        parts = ([time], [what], _broken(who, sizes[2]), _broken(detail, left, names=True))
-        for cells in zip_longest(*parts, fillvalue=""):
+        broken = (_broken(who, who_width), _broken(detail, detail_width, names=True))
+        for cells in zip_longest([time], [what], *broken, fillvalue=""):
             padded = (cell.ljust(size) for cell, size in zip(cells, (*sizes, 0), strict=True))
             yield "  ".join(padded).rstrip()
 
 
-def _broken(text: str, width: int | None, *, names: bool = False) -> list[str]:
-    """``text`` in lines of ``width``; with ``names``, those are whole, to be copied."""
-    if width is None:
+def _broken(text: str, width: int, *, names: bool = False) -> list[str]:
+    """``text`` in lines of ``width``, if that is given; ``names`` stay whole, to be copied."""
+    if not width:
         return [text]
     return wrap(text, width, break_on_hyphens=False, break_long_words=not names) or [""]
 

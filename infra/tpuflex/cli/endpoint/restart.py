@@ -1,38 +1,93 @@
-"""How `tpuflex restart` and `reboot` show what they have done."""
+"""`tpuflex restart` and `reboot`: the server, or its machine, is started again."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import click
+
 from tpuflex.advice import Advice
-from tpuflex.deploy.restarts import Restart, reboot, restart
+from tpuflex.cli.examples import ExampleCommand
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.options import as_json, assume_yes, endpoint_name, pass_invocation, stack_name
 from tpuflex.duration import format_roughly
-from tpuflex.terminal.boot_bars import boot_bars
 
 if TYPE_CHECKING:
-    from tpuflex.cli.invocation import Invocation
+    from tpuflex.deploy.restarts import Restart
     from tpuflex.stack.connection import Connection
 
 
-def run_restart(invocation: Invocation, *, drains: bool) -> None:
-    """Start the server of the stack again, as :func:`restart`, and show that it serves."""
-    cloud = _connected(invocation)
-    result = restart(cloud, invocation.report, consent=invocation.consent, drains=drains)
-    _show(invocation, cloud, result)
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex restart",
+        "tpuflex --stack prod restart --now --yes  # a server that hangs",
+    ),
+)
+@click.option(
+    "--now",
+    is_flag=True,
+    help="Do not wait until the server has answered what it has begun.",
+)
+@stack_name
+@endpoint_name
+@as_json
+@assume_yes
+@pass_invocation
+def restart(invocation: Invocation, now: bool) -> None:
+    """Start the server again, on the same host, and wait until it has served a completion.
+
+    Says what it does, how long nothing is served and what it costs, and asks. The host takes
+    nothing new, ends what it has begun, for tpuflex:slice.drain (10 minutes) at most, and starts a
+    new container with the weights and compiled programs that it has. It reads the secrets again.
+    It also starts a server that is frozen, or that was given up. Ctrl-C before the server was
+    stopped calls it off.
+
+    Needs no SSH: the host is asked through Google's API. One that boots, that drains because its
+    run ends, or that says nothing any more is not asked (exit code 1), nor one whose boot failed:
+    `tpuflex reboot`. Exit code 7: the host does not react within two and a half minutes, or its
+    server does not serve again; 3: the request is waiting; 4: there is no endpoint.
+    """
+    from tpuflex.deploy.restarts import restart as restart_server
+
+    cloud = invocation.connect(invocation.open_deployed(), start=False)
+    done = restart_server(cloud, invocation.report, consent=invocation.consent, drains=not now)
+    _show(invocation, cloud, done)
 
 
-def run_reboot(invocation: Invocation) -> None:
-    """Boot the machine of the stack again, as :func:`reboot`, and show that it serves."""
-    cloud = _connected(invocation)
-    _show(invocation, cloud, reboot(cloud, invocation.report, consent=invocation.consent))
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex reboot",
+        "tpuflex --stack prod reboot --yes  # a host that says nothing",
+    ),
+)
+@stack_name
+@endpoint_name
+@as_json
+@assume_yes
+@pass_invocation
+def reboot(invocation: Invocation) -> None:
+    """Boot the host's machine again, and wait until it has served a completion.
 
+    Resets the slice, which keeps its capacity: no new capacity is asked for, and the run goes on
+    to the end that it had. Says how long nothing is served and what it costs, and asks. What the
+    server answers is cut off: `tpuflex restart` lets it end. The weights are fetched again.
 
-def _connected(invocation: Invocation) -> Connection:
-    return invocation.connect(invocation.open_deployed(), start=False)
+    Exit code 7: it does not serve again, or there is no machine: a run that is over has none;
+    3: the request is waiting; 4: there is no endpoint.
+    """
+    from tpuflex.deploy.restarts import reboot as reboot_machine
+
+    cloud = invocation.connect(invocation.open_deployed(), start=False)
+    done = reboot_machine(cloud, invocation.report, consent=invocation.consent)
+    _show(invocation, cloud, done)
 
 
 def _show(invocation: Invocation, cloud: Connection, result: Restart) -> None:
+    from tpuflex.terminal.boot_bars import boot_bars
+
     output = invocation.output
     output.document(result.to_json())
     output.result()
