@@ -20,6 +20,12 @@ from tpuflex.stack.stack import Stack, read_stack
 
 
 @pytest.fixture
+def new(tmp_path: Path) -> Path:
+    """A directory that is not there yet."""
+    return tmp_path / "demo"
+
+
+@pytest.fixture
 def stack(project: Path) -> Stack:
     """The stack of that project."""
     return read_stack(open_project(project, {}), "dev")

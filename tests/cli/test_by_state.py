@@ -23,6 +23,7 @@ WRONG = (
     "stacks/Pulumi.dev.yaml is wrong (tpuflex:slcie: unknown key (line 14)):"
     " going by the state, as the last `up` left it, on the embedded cloud.\n"
 )
+TWICE_WRONG = "stacks/Pulumi.dev.yaml is wrong (tpuflex:oops: unknown key (line 14), and 1 more)"
 EMPTY = "stacks/Pulumi.dev.yaml is wrong (is empty): going by the state"
 
 
@@ -60,13 +61,15 @@ def test_what_runs_is_found_without_its_file(
     ("old", "new", "said"),
     [
         ("tpuflex:slice:", "tpuflex:slcie:", WRONG),
+        ("tpuflex:slice:", "tpuflex:oops: 1\n  tpuflex:slcie:", TWICE_WRONG),
         ("", "", EMPTY),
         ("config:", "config: [", "stacks/Pulumi.dev.yaml is wrong (is not YAML"),
     ],
-    ids=["typo", "empty", "no YAML"],
+    ids=["typo", "typos", "empty", "no YAML"],
 )
 def test_a_wrong_file_is_named(type_in: TypeIn, file: Path, old: str, new: str, said: str) -> None:
-    """With its first error and how many more there are, for the next `up`."""
+    """What is wrong with the file is said, for the next `up`: the first problem, and how many more
+    there are."""
     file.write_text(file.read_text().replace(old, new) if old else "")
 
     typed = type_in("status")
@@ -133,7 +136,9 @@ def test_a_stack_that_is_on_both_clouds(
     assert said[-1].endswith(f", as the last `up` left it, on {stack.cloud_text}.")
 
 
-def test_down_all_lists_what_is_on_google(type_in: TypeIn, project: Path, file: Path) -> None:
+def test_stacks_on_google_are_listed_beside_embedded_ones(
+    type_in: TypeIn, project: Path, file: Path
+) -> None:
     """Where a backend is named it is asked, although each stack file is of the embedded cloud; a
     stack on both clouds is listed with the reason, and ends nothing."""
     del file
@@ -151,7 +156,7 @@ def test_down_all_lists_what_is_on_google(type_in: TypeIn, project: Path, file: 
 
 
 def test_a_name_without_a_state_is_no_stack(type_in: TypeIn, file: Path) -> None:
-    """A slip in --stack is told as one."""
+    """A misspelt --stack is an error that says that there is no such stack."""
     del file
 
     typed = type_in("--stack", "prdo", "status")
@@ -161,7 +166,8 @@ def test_a_name_without_a_state_is_no_stack(type_in: TypeIn, file: Path) -> None
 
 
 def test_a_state_on_google_is_none_of_a_rehearsals(type_in: TypeIn, project: Path) -> None:
-    """What the real backend has would be taken for what was rehearsed."""
+    """A rehearsal goes by the states of its own backend alone: what the real one has was not
+    rehearsed."""
     write_state(project / ".tpuflex" / "backend", [endpoint("vllm", sections())])
     (project / "stacks" / "Pulumi.dev.yaml").unlink()
 
@@ -210,7 +216,7 @@ def test_a_program_of_ones_own_before_its_first_up(type_in: TypeIn, shop: Path) 
 def test_a_schedule_leaves_out_what_a_program_of_ones_own_deploys(
     type_in: TypeIn, shop: Path
 ) -> None:
-    """Only Pulumi can plan it: a preview of ours would fail twice a day, and say nothing of it."""
+    """Only Pulumi can plan it: `tpuflex preview` would fail at each run of the schedule."""
     del shop
 
     listed = type_in("ci", "stacks", "--up")

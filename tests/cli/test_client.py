@@ -11,6 +11,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -136,10 +137,14 @@ def cloud(stack: Stack, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Conne
         endpoint_connection, "slice_status", lambda *_, **__: status(address="127.0.0.1")
     )
     monkeypatch.setattr(SecretClient, "access", lambda *_: KEY)
-    port = urlsplit(endpoint).port
-    serving = stack.settings.serving.model_copy(update={"port": port})
-    settings = stack.settings.model_copy(update={"serving": serving})
-    return Connection(Stack(stack.project, "dev", stack.file, settings), {}, now=lambda: NOON)
+    serves = changed(stack, "serving", port=urlsplit(endpoint).port)
+    return Connection(serves, {}, now=lambda: NOON)
+
+
+def changed(stack: Stack, section: str, **values: object) -> Stack:
+    """``stack`` with other values in a section of its settings."""
+    part = getattr(stack.settings, section).model_copy(update=values)
+    return replace(stack, settings=stack.settings.model_copy(update={section: part}))
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -152,13 +157,14 @@ def shown(capsys: Captured, form: str | None, found: Client, **environ: str) -> 
 
 
 def test_a_page_for_a_person(capsys: Captured) -> None:
-    """All of it, without the key: a line sets it."""
+    """It shows all that a program needs but the key, which a line of it sets."""
     assert shown(capsys, None, SHOWN) == PAGE
     assert all(len(line) <= 80 for line in PAGE.splitlines())
 
 
 def test_programs_are_programs(capsys: Captured) -> None:
-    """The text of Python is Python, whatever the model is called."""
+    """The Python that is shown can be run, whatever the model is called, and is that of the manual
+    and of the page."""
     odd = Client("dev", SHOWN.url, 'a"b\\c', VERSION)
     text = shown(capsys, "python", odd)
 
@@ -194,12 +200,17 @@ def test_variables_of_a_shell(capsys: Captured) -> None:
         ({}, None),
         ({"no_proxy": "a"}, None),
         ({"https_proxy": "http://p"}, "127.0.0.9"),
-        ({"HTTP_PROXY": "http://p", "NO_PROXY": "a,b"}, "a,b,127.0.0.9"),
-        ({"ALL_PROXY": "http://p", "no_proxy": "127.0.0.9"}, "127.0.0.9"),
+        ({"HTTP_PROXY": "http://p", "NO_PROXY": "a, b"}, "a,b,127.0.0.9"),
+        (
+            {"ALL_PROXY": "http://p", "NO_PROXY": "a,b", "no_proxy": "c,127.0.0.9"},
+            "a,b,c,127.0.0.9",
+        ),
+        ({"https_proxy": "http://p", "no_proxy": "*"}, "*"),
     ],
 )
 def test_a_proxy_is_not_sent_the_key(environ: dict[str, str], without: str | None) -> None:
-    """Where clients go through a proxy, they go to the endpoint without it."""
+    """Where clients go through a proxy, they go to the endpoint without it, and to all that either
+    variable lists."""
     found = SHOWN.variables(environ)
 
     assert (found.get("no_proxy"), found.get("NO_PROXY")) == (without, without)
@@ -209,7 +220,8 @@ def test_a_proxy_is_not_sent_the_key(environ: dict[str, str], without: str | Non
 def test_curl_is_answered_and_its_words_have_no_key(
     cloud: Connection, tmp_path: Path, capsys: Captured
 ) -> None:
-    """The text for curl, typed into a shell."""
+    """The text for curl, typed into a shell, is answered by the endpoint, and the key's header is
+    not among the words of curl's command line, which every user of the machine can read."""
     (tmp_path / "curl").write_text(
         f'#!/bin/sh\nprintf "%s " "$@" > {tmp_path}/words\nexec {shutil.which("curl")} "$@"\n'
     )
@@ -224,7 +236,8 @@ def test_curl_is_answered_and_its_words_have_no_key(
 
 
 def test_a_command_has_the_key_in_its_environment_alone(cloud: Connection, tmp_path: Path) -> None:
-    """Beside what it would have otherwise; its exit code is passed on."""
+    """The command has it beside what its environment has anyway, no other process has it in its
+    words, and the command's exit code is passed on."""
     words = (sys.executable, "-c", SEES_THE_KEY, str(tmp_path / "seen"))
     code = run_client(cloud, words, environment(OWN="mine", OPENAI_API_KEY="another's"))
 
@@ -280,7 +293,7 @@ def test_ctrl_c_reaches_the_command_once() -> None:
 
 
 def test_no_command_is_run_where_nothing_answers(cloud: Connection, tmp_path: Path) -> None:
-    """A benchmark would say it worse."""
+    """Before COMMAND is started, it is looked up, and the endpoint is asked whether it serves."""
     words = ("touch", str(tmp_path / "begun"))
     with pytest.raises(UsageError, match="no command 'nonesuch'"):
         run_client(cloud, ("nonesuch",), environment())
@@ -301,7 +314,8 @@ def test_no_command_is_run_where_nothing_answers(cloud: Connection, tmp_path: Pa
 def test_a_private_endpoint_is_called_through_a_tunnel(
     cloud: Connection, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    """The URL is the one at which `tpuflex tunnel` listens, and both are said."""
+    """The URL is the one at which `tpuflex tunnel` listens; that a tunnel is needed is said, and
+    that nothing serves now."""
     found = status(address="10.0.0.2", host=None)
     monkeypatch.setattr(endpoint_connection, "slice_status", lambda *_, **__: found)
     port = cloud.stack.settings.serving.port
@@ -321,13 +335,11 @@ def test_a_private_endpoint_is_called_through_a_tunnel(
 def test_a_certificate_is_trusted_beside_the_usual_ones(
     cloud: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a file without its key, which Python, curl and Node are given; a name that is not in it is
-    said: clients would refuse it."""
+    """Clients get a file with the usual certificates and the stack's own, without its key; that the
+    certificate does not name the address is said, as clients would refuse it."""
     pem, key = certificate()
     monkeypatch.setattr(SecretClient, "access", lambda *_: pem + key)
-    secrets = cloud.stack.settings.secrets.model_copy(update={"tls_certificate_version": 1})
-    settings = cloud.stack.settings.model_copy(update={"secrets": secrets})
-    found = client(Connection(Stack(cloud.stack.project, "dev", cloud.stack.file, settings), {}))
+    found = client(Connection(changed(cloud.stack, "secrets", tls_certificate_version=1), {}))
 
     assert found.url.startswith("https://127.0.0.1:")
     assert found.certificates is not None
@@ -354,9 +366,7 @@ def test_the_callers_own_authorities_are_kept(
     monkeypatch.setattr(SecretClient, "access", lambda *_: pem + key)
     for name, text in (("company.pem", company), ("more.pem", more)):
         (tmp_path / name).write_text(f"# {name}\n{text}\n")
-    secrets = cloud.stack.settings.secrets.model_copy(update={"tls_certificate_version": 1})
-    settings = cloud.stack.settings.model_copy(update={"secrets": secrets})
-    stack = Stack(cloud.stack.project, "dev", cloud.stack.file, settings)
+    stack = changed(cloud.stack, "secrets", tls_certificate_version=1)
     named = {
         "REQUESTS_CA_BUNDLE": str(tmp_path / "company.pem"),
         "NODE_EXTRA_CA_CERTS": str(tmp_path / "more.pem"),
@@ -371,35 +381,17 @@ def test_the_callers_own_authorities_are_kept(
         client(Connection(stack, {"SSL_CERT_FILE": "/nonesuch"}))
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ({}, "127.0.0.9"),
-        ({"NO_PROXY": "a.example, b.example", "no_proxy": "c.example,127.0.0.9"},
-         "a.example,b.example,c.example,127.0.0.9"),
-        ({"no_proxy": "*"}, "*"),
-    ],
-)  # fmt: skip
-def test_no_proxy_is_sent_the_key(before: dict[str, str], after: str) -> None:
-    """What either variable lists is kept in both."""
-    found = SHOWN.variables({"https_proxy": "http://proxy.example:3128", **before})
-
-    assert found["NO_PROXY"] == found["no_proxy"] == after
-
-
 def test_no_key_is_shown_where_another_user_may_listen(
     cloud: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A port of this machine that no tunnel of this user has may be taken by anyone."""
+    """Where no tunnel of this user listens at the port, anybody on this machine could: the key is
+    refused."""
     found = status(address="10.0.0.2")
     monkeypatch.setattr(endpoint_connection, "slice_status", lambda *_, **__: found)
     with_tunnel = client(cloud, show_key=True)
     with socket.socket() as bound:  # nobody else can take it, and it takes no connection
         bound.bind(("127.0.0.1", 0))
-        port = bound.getsockname()[1]
-        serving = cloud.stack.settings.serving.model_copy(update={"port": port})
-        settings = cloud.stack.settings.model_copy(update={"serving": serving})
-        stack = Stack(cloud.stack.project, "dev", cloud.stack.file, settings)
+        stack = changed(cloud.stack, "serving", port=bound.getsockname()[1])
         with pytest.raises(NotFoundError, match="nothing listens at http://127") as raised:
             client(Connection(stack, {}), show_key=True)
 
@@ -426,7 +418,7 @@ def test_what_contradicts_itself_is_refused(type_in: TypeIn, words: str, said: s
 
 
 def test_for_scripts(cloud: Connection) -> None:
-    """With --json: all of it, the key only if it was asked for."""
+    """The document of --json has all of it, the key only if it was asked for."""
     assert client(cloud, show_key=True).to_json() == {
         "stack": "dev",
         "base_url": f"http://127.0.0.1:{cloud.stack.settings.serving.port}/v1",

@@ -87,7 +87,7 @@ def test_all_of_them(type_in: TypeIn) -> None:
     ],
 )
 def test_an_anchor_that_is_none(anchor: str, near: str, type_in: TypeIn) -> None:
-    """Exit code 4, with the nearest."""
+    """It is refused with exit code 4, and the nearest anchor is named."""
     typed = type_in("docs", anchor)
     assert typed.code == NotFoundError.exit_code
     assert near in typed.err
@@ -127,7 +127,7 @@ def test_anchors_of_errors_are_there() -> None:
     ],
 )
 def test_what_says_more_about_an_error(error: TpuflexError, anchor: str) -> None:
-    """The section that says more than the hint; none where none does."""
+    """An error leads to the section that says more than its hint, and to none where none does."""
     assert more(error) == anchor
 
 
@@ -142,7 +142,7 @@ def test_an_error_names_the_section(project: Path, type_in: TypeIn) -> None:
 
 
 def test_messages_name_no_file_that_only_a_checkout_has() -> None:
-    """What tpuflex prints names `tpuflex docs`, as who installed it from an index has no docs/."""
+    """What tpuflex prints names `tpuflex docs`, as a user who installed a wheel has no docs/."""
     found = []
     for file in sorted((ROOT / "infra" / "tpuflex").rglob("*.py")):
         tree = ast.parse(file.read_text())

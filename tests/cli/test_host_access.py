@@ -122,7 +122,7 @@ def test_the_log_of_an_emulated_host(
 def test_the_log_of_an_emulated_host_that_just_boots(
     tmp_path: Path, invocation: Invocation, stack: Stack, capsys: Captured
 ) -> None:
-    """Before there is such a file, the end of its serial log."""
+    """Before the script has a log, the end of the host's serial log is shown."""
     (tmp_path / "n.us-east5-a.log").write_text("one\n")
 
     run_logs(invocation, Connection(stack, {}), Part(2), follow=False)
@@ -163,8 +163,8 @@ def test_the_server_of_an_emulated_host(
     stack: Stack,
     capsys: Captured,
 ) -> None:
-    """What it writes now, without its lines about the looks of the watch; with a time, of either
-    log, what was written from then on. A server's times are this machine's."""
+    """--server shows what the server writes now, without its lines about the looks of the watch;
+    with a time, what either log has from then on is shown. A server's times are this machine's."""
     for name, text in (
         ("n.us-east5-a.containers/vllm.log", SERVER_LOG),
         ("n.us-east5-a/var/log/tpuflex/startup.log", BOOT_LOG),
@@ -178,7 +178,7 @@ def test_the_server_of_an_emulated_host(
     shown = capsys.readouterr().out
     assert shown.startswith(first)
     assert "GET /" not in shown
-    assert shown.splitlines()[-1] in (SERVER_LOG if server else BOOT_LOG)
+    assert shown.splitlines()[-1] == (SERVER_LOG if server else BOOT_LOG).splitlines()[-1]
     assert len(shown.splitlines()) == (4 if since is None else 3 if server else 2)
 
 
@@ -289,8 +289,8 @@ def test_following_gives_whole_lines(tmp_path: Path) -> None:
 
 
 def test_a_line_without_end() -> None:
-    """Of one that is too long the begin is shown, with a mark, also without an end; the next
-    line is whole."""
+    """Of a line that is too long the beginning is shown, with a mark, even if it has no end; the
+    next line is whole."""
     most, mark = host_log._LINE, " [the line goes on]"
     file = StringIO(f"{'a' * most}\n{'b' * 3 * most}\nnext\n{'c' * (most + 1)}")
     shown = ["a" * most, "b" * most + mark, "next", "c" * most + mark]
@@ -298,7 +298,7 @@ def test_a_line_without_end() -> None:
 
 
 def test_lines_that_are_too_much_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last ones are kept, and that there were others is said."""
+    """The last lines are kept, and that earlier ones are left out is said."""
     monkeypatch.setattr(host_log, "_ALL", 10)
     assert host_log._last(["aaaa", "bbbb", "cccc"], 3) == (
         "[earlier lines are left out: they are too long]",
@@ -328,8 +328,8 @@ def test_the_log_of_a_host_on_google(
 def test_the_server_of_a_host_on_google(
     tmp_path: Path, invocation: Invocation, google: Stack, capsys: Captured
 ) -> None:
-    """Docker knows since when; as most lines are about the looks of the watch, more are read than
-    are shown."""
+    """Docker is given the time. As most lines are about the looks of the watch, which are not
+    shown, more are read than are asked for."""
     look = 'INFO: "GET /metrics HTTP/1.1" 200 OK'
     then = f"print({look!r})\nfor n in range(20): print('line', n)"
     cloud = Connection(google, stand_in(tmp_path, ALPHA, then))

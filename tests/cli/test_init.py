@@ -1,4 +1,4 @@
-"""`tpuflex init`: what it writes, what it asks, and what it refuses."""
+"""`tpuflex init`: what it writes, and what it refuses."""
 
 from __future__ import annotations
 
@@ -9,19 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cli.typing import Typed, TypeIn
+from tests.cli.typing import Typed, TypeIn, stack_file
 from tests.goldens.golden_texts import assert_golden
-from tpuflex.catalog.catalog import builtin
 from tpuflex.scaffold.shipped_stacks import shipped_names
 from tpuflex.settings.load import load_stack_file
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def new(tmp_path: Path) -> Path:
-    """A directory that is not there yet."""
-    return tmp_path / "demo"
 
 
 class TestNewProject:
@@ -297,128 +290,6 @@ class TestOnGoogle:
         assert "bug in tpuflex" not in typed.err
 
 
-class TestQuestions:
-    def test_without_a_terminal(self, new: Path, type_in: TypeIn) -> None:
-        """The error names the option, and what --yes would take."""
-        typed = type_in("init", str(new))
-
-        assert typed.code == 2
-        assert "There is no terminal to ask on. Give --cloud (--yes: embedded)." in typed.err
-        assert not new.exists()
-
-    def test_all_that_is_missing_at_once(self, new: Path, type_in: TypeIn) -> None:
-        """Scripts learn of every option in one run."""
-        typed = type_in("init", str(new), "--cloud", "google")
-
-        assert typed.code == 2
-        for option in ("--project", "--model", "--accelerator", "--zone", "--run"):
-            assert option in typed.err
-
-    def test_what_has_no_default(self, new: Path, type_in: TypeIn) -> None:
-        """--yes makes up no project id."""
-        typed = type_in("init", str(new), "--cloud", "google", "--yes")
-
-        assert typed.code == 2
-        assert "Give --project." in typed.err
-
-    def test_answers(self, new: Path, type_in: TypeIn, answer: Callable[..., None]) -> None:
-        """At a terminal everything is asked, with defaults for Enter."""
-        answer("google", "acme-serving", "google/gemma-4-E2B-it", "", "", "2h")
-        typed = type_in("init", str(new))
-        settings = load_stack_file(stack_file(new, "gemma-4-e2b-it-v6e-1")).settings
-
-        assert typed.code == 0, typed.err
-        assert "Accelerator type (? lists them) [v6e-1]: " in typed.err
-        assert settings.project == "acme-serving"
-        assert settings.slice.zones == (builtin().accepting_zones("v6e")[0],)
-
-    def test_a_wrong_answer_is_asked_for_again(
-        self, new: Path, type_in: TypeIn, answer: Callable[..., None]
-    ) -> None:
-        """Each answer is checked at once, with what to write instead; the others are kept."""
-        answer(
-            *("google", "My Project", "acme-serving", "google/gemma-4-31B-it"),
-            *("v6e-3", "v6e-1", "v6e-4", "us-est5-a", "us-east5-b", "8d", "4 hours", "2h"),
-        )
-        typed = type_in("init", str(new))
-        settings = load_stack_file(stack_file(new, "gemma-4-31b-it-v6e-4")).settings
-
-        assert typed.code == 0, typed.err
-        assert settings.slice.zones == ("us-east5-b",)
-        for wrong in (
-            "unknown accelerator type 'v6e-3'. Nearest: ",
-            "8d is longer than Flex-start allows. Write 7d or less.",
-            "'4 hours' is not a duration. ",
-        ):
-            assert f"  {wrong}" in typed.err
-        assert typed.err.count("Model (Hugging Face id)") == 1
-        assert typed.err.count("Accelerator type") == 3
-        assert typed.err.count("Zone") == 2
-
-    def test_lists(self, new: Path, type_in: TypeIn, answer: Callable[..., None]) -> None:
-        """A question mark lists what there is, with what decides, and a number chooses from it."""
-        answer("google", "acme-serving", "?", "2", "?", "v6e-1", "?", "1", "?", "1")
-        typed = type_in("init", str(new))
-
-        assert typed.code == 0, typed.err
-        assert stack_file(new, "gemma-4-e4b-it-v6e-1").is_file()
-        assert " 2  google/gemma-4-E4B-it                7.5B parameters; from v6e-1," in typed.err
-        assert "v6e-4        937,120 tokens of cache, $5.40/h\n" in typed.err
-        assert "us-east5-a            v6e-1, $1.35/h\n" in typed.err
-        assert "24h  at most $32.40\n" in typed.err
-        offered = [line for line in typed.err.splitlines() if line.startswith("   ")]
-        assert max(map(len, offered)) <= 80
-
-    def test_a_name_that_is_taken(
-        self, project: Path, type_in: TypeIn, answer: Callable[..., None]
-    ) -> None:
-        """The answers are not lost over it: another name is asked for."""
-        answer("", "dev", "two")
-        typed = type_in("init")
-
-        assert typed.code == 0, typed.err
-        assert "There is a stack dev already. Name of the new one: " in typed.err
-        assert stack_file(project, "two").is_file()
-
-    @pytest.mark.parametrize("lines", [(), ("google",), ("google", "acme-serving", "", "", "")])
-    def test_who_stops_halfway_leaves_nothing(
-        self, new: Path, type_in: TypeIn, answer: Callable[..., None], lines: tuple[str, ...]
-    ) -> None:
-        """At the end of the input, as after Ctrl-C, not even a directory has been made."""
-        answer(*lines)
-
-        assert type_in("init", str(new)).code == 130
-        assert not new.exists()
-
-    @pytest.mark.parametrize(
-        ("words", "code"), [(("--run", "9d"), 5), (("--project", "X y"), 5), (("-s", "dev"), 1)]
-    )
-    def test_what_was_given_is_checked_before_more_is_asked(
-        self,
-        project: Path,
-        type_in: TypeIn,
-        answer: Callable[..., None],
-        words: tuple[str, ...],
-        code: int,
-    ) -> None:
-        """An option that is wrong costs no answers."""
-        assert project.is_dir()
-        answer("google")
-        typed = type_in("init", *words)
-
-        assert typed.code == code, typed.err
-        assert "Model" not in typed.err
-
-    def test_embedded_answers(
-        self, new: Path, type_in: TypeIn, answer: Callable[..., None]
-    ) -> None:
-        """Enter alone makes the stack on this machine."""
-        answer("")
-
-        assert type_in("init", str(new)).code == 0
-        assert stack_file(new, "dev").is_file()
-
-
 def test_the_catalog_of_the_project_counts(project: Path, type_in: TypeIn) -> None:
     """A row of catalog.yaml changes what fits, and a wrong one is named."""
     shutil.rmtree(project / "stacks")
@@ -437,10 +308,6 @@ def files(root: Path) -> dict[str, str]:
     """Texts by path of everything below ``root``."""
     found = (path for path in sorted(root.rglob("*")) if path.is_file())
     return {str(path.relative_to(root)): path.read_text() for path in found}
-
-
-def stack_file(root: Path, stack: str) -> Path:
-    return root / "stacks" / f"Pulumi.{stack}.yaml"
 
 
 FOREIGN = Path(__file__).parents[1] / "scaffold" / "foreign"

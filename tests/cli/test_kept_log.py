@@ -176,7 +176,7 @@ def test_of_too_many_entries_the_newest_are_shown(
     capsys: Captured,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """That older ones are missing is said."""
+    """The newest are shown, and that older ones are missing is said."""
     boot = WrittenBoot(cloud)
     for second in range(201):
         boot.write(f"phase-{second}", second, f"line {second}")

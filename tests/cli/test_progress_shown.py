@@ -124,7 +124,7 @@ def test_of_a_transfer(capsys: Captured) -> None:
 
 
 def test_a_clock_beside_what_tells_nothing() -> None:
-    """On a terminal it says what is done, and for how long."""
+    """On a terminal, a line says what is being done, and for how long by now."""
     now = 100.0
     shown = Elapsed("Planning", lambda: now)
     now = 107.4

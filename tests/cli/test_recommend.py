@@ -151,7 +151,7 @@ def test_without_a_model(project: Path, type_in: TypeIn) -> None:
     ],
 )
 def test_the_load(type_in: TypeIn, words: tuple[str, ...], load: tuple[int, int]) -> None:
-    """Of a model alone it is a usual one; tokens are counted as vLLM reads them."""
+    """A model alone is given a usual load; suffixes of tokens mean what they mean to vLLM."""
     typed = type_in("recommend", "--json", "--model", "google/gemma-4-E4B-it", *words)
 
     request = typed.document["request"]

@@ -84,7 +84,8 @@ def test_what_only_somebody_else_can_put_again(stack: Stack) -> None:
 
 
 def test_what_somebody_has_deleted_gets_another_value(stack: Stack) -> None:
-    """Who agrees is told that, and a secret that is made for the first time has none to lose."""
+    """Before the question it is said of a secret that was deleted outside, and not of one that is
+    made for the first time."""
     mine = with_secrets(stack, tls_certificate_version=1)
     made = plan(mine, "create", API_KEY, TLS_CERTIFICATE, METRICS_KEY)
     gone = [Drift(step.type, step.name) for step in made.steps[:2]]

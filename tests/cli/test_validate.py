@@ -64,7 +64,7 @@ class TestFiles:
         ]
 
     def test_what_is_right(self, stacks: Path, type_in: TypeIn) -> None:
-        """Nothing is printed for another program but that it was done."""
+        """Standard output stays empty; how many files were checked is said on standard error."""
         typed = type_in("validate", "stacks/Pulumi.dev.yaml")
 
         assert stacks.is_dir()
@@ -72,7 +72,7 @@ class TestFiles:
         assert typed.err == "Nothing is wrong: 1 stack file checked.\n"
 
     def test_a_missing_key_has_the_line_of_its_section(self, stacks: Path, type_in: TypeIn) -> None:
-        """There is a line to go to, also for what is not there."""
+        """The finding stands at the line of the section that lacks the key."""
         file = dev(stacks, "short", ("    max_run_duration: 4h\n", ""))
 
         typed = type_in("validate", file)
@@ -100,7 +100,7 @@ class TestFiles:
         assert len(places) == len(set(places))
 
     def test_what_is_not_yaml(self, stacks: Path, type_in: TypeIn) -> None:
-        """The parser's own place is said."""
+        """The finding stands at the place that the parser names."""
         (stacks / "Pulumi.odd.yaml").write_text("config:\n  a: [\n")
 
         typed = type_in("validate", "stacks/Pulumi.odd.yaml")
@@ -127,7 +127,7 @@ class TestFiles:
         assert second.startswith(f"{wrong}:{line_of(wrong, 'v6e-3')}:5: ")
 
     def test_a_misspelt_namespace(self, stacks: Path, type_in: TypeIn) -> None:
-        """A file of which no key is read is not another program's."""
+        """A file whose keys are all misspelt alike has findings: it is not another program's."""
         file = dev(stacks, "odd", ("tpuflex:", "tpuflx:"))
 
         typed = type_in("validate", file)
@@ -145,7 +145,7 @@ class TestFiles:
     def test_what_is_no_stack_file(
         self, stacks: Path, type_in: TypeIn, words: list[str], code: int
     ) -> None:
-        """It is refused, not passed."""
+        """It is refused, not passed as right; so are files that are named beside --changed."""
         (stacks.parent / "README.md").touch()
 
         assert type_in("validate", *words).code == code
@@ -168,7 +168,7 @@ class TestNotLookedAt:
         assert "tpuflex:cloud: stands outside of config" in wrong.out
 
     def test_weights_elsewhere(self, stacks: Path, type_in: TypeIn) -> None:
-        """The files of a model on the Hub are not read."""
+        """That the files of a model on the Hub were not read is said."""
         source = next(
             line.partition("source: ")[2]
             for line in (stacks / "Pulumi.dev.yaml").read_text().splitlines()
@@ -183,7 +183,7 @@ class TestNotLookedAt:
         assert other["what"].startswith("whether hf://HuggingFaceTB/SmolLM2-135M-Instruct fits")
 
     def test_the_stack_of_another_program(self, stacks: Path, type_in: TypeIn) -> None:
-        """A repository may have others."""
+        """The stack files and catalogs of other programs are no findings, and are named."""
         (stacks / "Pulumi.other.yaml").write_text("config:\n  aws:region: eu-west-1\n")
         Path("shop").mkdir()
         Path("shop/catalog.yaml").write_text("shoes: []\n")

@@ -1,4 +1,4 @@
-"""What tests of the command line share: a command that was typed, and what it did."""
+"""What tests of the command line share: a command that was typed, and what it did and wrote."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,3 +37,8 @@ class Typed:
 
 TypeIn = Callable[..., Typed]
 Captured = pytest.CaptureFixture[str]
+
+
+def stack_file(root: Path, stack: str) -> Path:
+    """The file of ``stack`` in the project below ``root``."""
+    return root / "stacks" / f"Pulumi.{stack}.yaml"

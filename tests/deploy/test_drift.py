@@ -34,7 +34,8 @@ def found(
 
 
 def test_it_stands_before_the_plan(stack: Stack, capsys: Captured) -> None:
-    """For people, for scripts, and in the comment, which names the command that runs the plan."""
+    """Drift is shown to people, to scripts, and in the comment, which names the command that runs
+    the plan."""
     preview = found(stack, step("create"), drift=(DELETED, CHANGED))
     show_plan(Output(json=False, verbose=False), preview.plan)
     comment = preview_markdown(preview)
@@ -56,7 +57,7 @@ def test_it_stands_before_the_plan(stack: Stack, capsys: Captured) -> None:
 
 
 def test_that_there_is_none_is_said_where_it_was_looked_for(stack: Stack, capsys: Captured) -> None:
-    """Without --refresh nothing is known of it."""
+    """With --refresh, that nothing has drifted is said; without it nothing is, as nobody looked."""
     said = "In the cloud, all is as the state has it.\n"
     for refreshed in (True, False):
         preview = found(stack, refreshed=refreshed)
@@ -87,7 +88,8 @@ def test_that_there_is_none_is_said_where_it_was_looked_for(stack: Stack, capsys
 def test_what_is_not_as_planned(
     stack: Stack, steps: tuple[Step, ...], drift: tuple[Drift, ...], message: str | None
 ) -> None:
-    """What `up` would change, and what somebody else has changed."""
+    """The error names what `up` would change and what somebody else has changed; without either
+    there is none."""
     said = None
     try:
         require_as_planned(found(stack, *steps, drift=drift))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,13 +19,17 @@ from tools.docs.policy_reference import policy_reference
 from tpuflex.cli.stack_plan import show_plan
 from tpuflex.deploy.plan import StackPlan
 from tpuflex.deploy.policy import planned_resources, require_allowed
+from tpuflex.deploy.stack_preview import preview
+from tpuflex.deploy.stack_up import up
 from tpuflex.engine.events import EnginePlan, Step
-from tpuflex.errors import PolicyError
+from tpuflex.errors import PolicyError, SettingsError
 from tpuflex.planning.cost import RunCost
 from tpuflex.policy.evaluate import evaluate
 from tpuflex.policy.rows import RULES
 from tpuflex.policy.stack import StackFacts
 from tpuflex.settings.load import parse
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.progress import agree
 from tpuflex.stack.stack import Stack
 from tpuflex.terminal.output import Output
 
@@ -111,21 +118,20 @@ def test_what_goes_is_not_judged() -> None:
     assert judged == ["create", "same", "update", "replace"]
 
 
-@pytest.mark.parametrize("command", ["preview", "up"])
-def test_an_expired_waiver_is_an_error(type_in: TypeIn, project: Path, command: str) -> None:
-    """A waiver whose last day is over ends `preview` and `up` before the engine starts, by key."""
-    file = project / "stacks" / "Pulumi.dev.yaml"
-    waiver = '    - {rule: run-duration, reason: a test, until: "2020-01-31"}\n'
-    file.write_text(f"{file.read_text()}  tpuflex:waivers:\n{waiver}")
+@pytest.mark.parametrize("begin", [preview, partial(up, consent=agree)], ids=["preview", "up"])
+def test_an_expired_waiver_is_an_error(stack: Stack, begin: Callable[[Connection], object]) -> None:
+    """A waiver whose last day is over ends `preview` and `up` by its key, before the cloud or the
+    engine is asked anything."""
+    waiver = {"rule": "run-duration", "reason": "a test", "until": "2020-01-31"}
+    settings = parse(embedded({"waivers": [waiver]}), "test")
 
-    typed = type_in(command, "--yes") if command == "up" else type_in(command)
+    with pytest.raises(SettingsError) as refused:
+        begin(Connection(replace(stack, settings=settings), {}, now=lambda: NOW))
 
-    assert typed.code == 5
-    assert typed.err == (
-        "Error: Pulumi.dev.yaml has 1 problem:\n"
-        "  tpuflex:waivers[0].until: the waiver of run-duration has expired: its last day was "
-        "2020-01-31. Mend what it waives and remove it, or write a new reason and a later date.\n"
-    )
+    (finding,) = refused.value.findings
+    assert str(refused.value).startswith("Pulumi.dev.yaml has 1 problem:")
+    assert finding.key == "tpuflex:waivers[0].until"
+    assert "its last day was 2020-01-31" in finding.problem
 
 
 def test_the_rules_are_listed(type_in: TypeIn) -> None:

@@ -96,7 +96,8 @@ _SERVES = (booted(_AT + 30), serving())
 
 
 def test_a_restart_is_told_before_and_ends_when_a_completion_was_served(stack: Stack) -> None:
-    """What is done, kept, away and paid; then the drain and the phases; the old READY is none."""
+    """Before the question it is said what happens and for how long; then the drain is shown. READY
+    of the boot before does not end it."""
     host, told, asked = Host(_DRAINS, _AGAIN, _SERVES), list[str](), list[str]()
 
     def consent(question: Question) -> bool:
@@ -118,7 +119,7 @@ def test_a_restart_is_told_before_and_ends_when_a_completion_was_served(stack: S
 
 
 def test_now_gives_requests_in_flight_no_time(stack: Stack) -> None:
-    """And says how many are cut off."""
+    """With --now they are cut off at once, and how many these are is said."""
     host, told = Host(_AGAIN, _SERVES), list[str]()
     cloud = reached(stack, host)
     restart(cloud, lambda told_: told.append(str(told_)), consent=agree, drains=False)
@@ -127,7 +128,7 @@ def test_now_gives_requests_in_flight_no_time(stack: Stack) -> None:
 
 
 def test_a_host_that_does_not_react_is_not_asked_any_more(stack: Stack) -> None:
-    """One whose watch is older, or hangs: the key is taken back, and what helps is named."""
+    """Where the watch is older, or hangs, the metadata key is taken back; what helps is named."""
     host = Host((booted(_AT - 900), serving()))
     with pytest.raises(BootError, match="does not react, 2 min after it was asked") as caught:
         restart(reached(stack, host), consent=agree)
@@ -182,7 +183,7 @@ def _says(report: dict[str, str], said: str = "") -> Callable[[], Host]:
 def test_what_cannot_be_asked_is_refused_with_what_helps(
     stack: Stack, made: Callable[[], Host], kind: type[Exception], message: str, hint: str
 ) -> None:
-    """Before a question, and before anything is asked of the host."""
+    """Each is refused before a question, and before anything is asked of the host."""
     host = made()
     with pytest.raises(kind, match=message) as caught:
         restart(reached(stack, host), consent=lambda _: pytest.fail("asked"))
@@ -191,8 +192,8 @@ def test_what_cannot_be_asked_is_refused_with_what_helps(
 
 
 def test_a_reboot_ends_when_the_next_boot_has_served(stack: Stack) -> None:
-    """What the last boot has said counts no more, an error neither; a host that says nothing can be
-    rebooted, too."""
+    """What the boot before has said does not count, not even its error; a host whose watch says
+    nothing can be rebooted, too."""
     host = Host((booted(_AT - 900), serving()), _AGAIN, _SERVES)
     host.first = (booted(_AT - 900, "health", error="container-died: it died"), "")
     found = reboot(reached(stack, host), consent=agree)

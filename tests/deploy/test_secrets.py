@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from tests.cli.typing import NOON
 from tests.doctor.examined import Doctor
 from tests.unit.stack_sections import sections
 from tpuflex.deploy.secrets import (
@@ -16,7 +15,6 @@ from tpuflex.deploy.secrets import (
     put_secret,
     require_containers,
     require_own_secret,
-    require_value,
 )
 from tpuflex.errors import NotFoundError, SettingsError, UsageError
 from tpuflex.google.secrets import SecretVersion
@@ -114,10 +112,10 @@ def test_what_is_told_in_documents() -> None:
     }
 
 
-@pytest.mark.parametrize("value", ["", "\n", "sk-canary\n\nsk-other", "sk canary", "sk-canäry"])
-def test_no_key_is_stored_that_no_client_can_send(value: str) -> None:
-    """It is refused for a program as for the command, without being repeated."""
+def test_a_key_that_no_client_can_send_is_not_stored(stack: Stack) -> None:
+    """A program that stores one is refused before the cloud is asked, and the value is not
+    repeated."""
     with pytest.raises(UsageError) as caught:
-        require_value("api-key", value, NOON)
+        put_secret(Connection(stack, {}), API_KEY, "sk-canäry", consent=agree)
 
-    assert "canary" not in str(caught.value)
+    assert "canäry" not in str(caught.value)

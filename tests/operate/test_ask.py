@@ -74,7 +74,7 @@ def answer_of(status: int, body: bytes) -> tuple[Answer, list[str], list[dict[st
 
 
 def test_a_key_that_is_sent_back_is_not_shown() -> None:
-    """What answers may echo the request's headers."""
+    """In the error about an answer that echoes the request's headers, the key is left out."""
     body = b"Not found. Authorization: Bearer sk-canary " + b"x" * 400
     with endpoint(404, body) as (url, _), pytest.raises(ApiError) as caught:
         stream_answer(Question(url, "m", "?"), "sk-canary", show=print, now=lambda: 0.0)

@@ -156,14 +156,14 @@ def test_a_host_that_says_that_it_is_later() -> None:
     ],
 )
 def test_a_change(change: dict[str, str], event: tuple[str, str, str, str]) -> None:
-    """What was done to what by whom, in words of one API for all."""
+    """It says what was done to what and by whom, in the same words for every API."""
     (found,) = change_events([replace(CHANGE, **change)])  # type: ignore[arg-type]
     assert (found.what, found.who, found.detail, *found.resources) == event
 
 
 def test_changes_that_came_together() -> None:
-    """Are one event, by kind and account: an `up` makes twenty resources. The end of an operation
-    is no event of its own, unless it failed."""
+    """Changes of one kind by one account that came together are one event: an `up` makes twenty
+    resources. The end of an operation is no event of its own, unless it failed."""
 
     def after(seconds: int, name: str, **other: object) -> Change:
         time = (NOON + timedelta(seconds=seconds)).isoformat()

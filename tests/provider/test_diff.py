@@ -351,8 +351,9 @@ def test_protected_and_active_is_not_deleted() -> None:
     [("active", True), ("ended", True), ("waiting", False), ("provisioning", False)],
 )
 def test_a_new_host_replaces_what_runs_or_has_run(lifecycle: str, replaces: bool) -> None:
-    """Asked for by the command line alone, so that the next `up` keeps it; a request that waits has
-    no host. It is said which one goes, and `replace: delete_first` holds."""
+    """A new host is asked for by the command line alone, so that the next `up` keeps what there is;
+    a request that waits has no host to replace. It is said which slice goes, and
+    `replace: delete_first` holds."""
     first = inputs(replace="delete_first")
     found = resource_diff(first, first, state(lifecycle), END - 14400, new_host=True)
     assert (found.diff.replaces, found.diff.delete_before_replace) == (replaces, True)
@@ -362,7 +363,7 @@ def test_a_new_host_replaces_what_runs_or_has_run(lifecycle: str, replaces: bool
 
 
 def test_a_new_host_is_refused_where_the_old_one_is_protected() -> None:
-    """As any other replacement of a slice that serves."""
+    """Deletion protection refuses it as it refuses any other replacement of a slice."""
     guarded = inputs(deletionProtection=True)
     with pytest.raises(ConflictError, match="deletion_protection is on"):
         resource_diff(guarded, guarded, state(), END - 14400, new_host=True)

@@ -76,7 +76,7 @@ def test_whose_program_it_is(
 
 
 def test_several_endpoints_and_kept_names() -> None:
-    """Each has its own settings; one that keeps names of before has those."""
+    """Each endpoint has its own settings; one that keeps earlier names has those."""
     kept = Names("old", "prod", "talk", bucket_suffix="abcdef")
     first = endpoint("chat", embedded(), project="shop")
     named = {"project": "old", "stack": "prod", "name": "talk", "bucket_suffix": "abcdef"}
@@ -91,19 +91,21 @@ def test_several_endpoints_and_kept_names() -> None:
 
 
 def test_weights_that_were_not_known_yet_pin_nothing() -> None:
-    """A state that `secrets ensure` made is none of a stack with a hash of zeros."""
+    """A state that `secrets ensure` made has zeros in place of the hash, which pin no weights."""
     entry = endpoint("vllm", embedded({"model.weights.manifest_sha256": NO_MANIFEST}))
 
     assert only(state(entry)).settings.model.weights.manifest_sha256 is None
 
 
 def test_a_state_that_cannot_be_read() -> None:
-    """One of another version says what of it is not understood, and where it stands."""
+    """One of another version of tpuflex is an error that names what of it is not understood."""
     entry = endpoint("vllm", embedded())
     entry["inputs"]["slice"]["chips"] = 4
 
-    with pytest.raises(SettingsError, match="the state of stack dev has 1 problem"):
+    with pytest.raises(SettingsError, match="the state of stack dev has 1 problem") as refused:
         recorded_endpoints(state(entry), "dev")
+
+    assert [finding.key for finding in refused.value.findings] == ["tpuflex:slice.chips"]
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,7 @@ def test_a_secret_is_removed_also_where_controls_split_it(control: str, tmp_path
 
 
 def test_the_routes_that_a_server_lists_are_no_cause_of_its_end(tmp_path: Path) -> None:
-    """They are the last that one has written which is killed while nobody asks it anything."""
+    """A server that is killed while idle wrote its routes last: they are left out of the reason."""
     place = "(APIServer pid=7) INFO 11-28 10:00:00 [launcher.py:195]"
     log = f"loaded\n{place} Available routes are:\n{place} Route: /health, Methods: GET\n"
 

@@ -45,7 +45,7 @@ def test_the_stack_shown_is_a_stack() -> None:
 
 
 def test_the_readme_is_read_to_its_end() -> None:
-    """What takes more than 1,500 words has a page of its own below docs/."""
+    """README has at most 1,500 words: what takes more has a page of its own below docs/."""
     assert len(README.split()) <= 1500
 
 

@@ -281,7 +281,7 @@ def test_clients_write_no_reason(tmp_path: Path) -> None:
 
 
 def test_a_restart_runs_the_script_of_this_boot(tmp_path: Path) -> None:
-    """It is the file that the boot has left; the metadata server is not asked for another."""
+    """A restart runs the file that the boot has left, and does not ask the metadata server."""
     (tmp_path / "startup-script").write_text(f'echo "$TPUFLEX_RESTART" >{tmp_path}/ran')
     boot_again(tmp_path)
     assert (tmp_path / "ran").read_text() == "1\n"

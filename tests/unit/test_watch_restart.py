@@ -41,7 +41,7 @@ def test_what_runs_ends_before_the_server_is_started_again() -> None:
 
 @pytest.mark.parametrize(("key", "at"), [(_IN_TIME, 65), (_NOW, 5), ("no number", 605)])
 def test_what_does_not_end_in_time_is_cut_off(key: str, at: int) -> None:
-    """In the time that the key gives, by default the stack's own."""
+    """Requests get the time that the key gives, or the stack's own where that is no number."""
     looks = [asks(each, replace(BUSY, steps=each), key) for each in range(5, at + 1, 5)]
     state, done = after(look(0), *looks)
     assert done == [CLOSE, STOP]
