@@ -21,6 +21,10 @@ MODELS = {
     "Gemma 3 12B": "google/gemma-3-12b-it",
     "Gemma 3 27B": "google/gemma-3-27b-it",
     "Llama": "meta-llama/Llama-3.1-8B-Instruct",
+    "Llama 70B": "meta-llama/Llama-3.3-70B-Instruct",
+    "Qwen2.5 7B": "Qwen/Qwen2.5-7B-Instruct",
+    "Qwen2.5 32B": "Qwen/Qwen2.5-32B-Instruct",
+    "Qwen2.5 72B": "Qwen/Qwen2.5-72B-Instruct",
     "Qwen3 8B": "Qwen/Qwen3-8B",
     "Qwen3 32B": "Qwen/Qwen3-32B",
     "Qwen3 30B": "Qwen/Qwen3-30B-A3B",
@@ -44,7 +48,7 @@ def request(short: str = "31B", accelerator: str = "v6e-4", **changes: Any) -> M
     fields: dict[str, Any] = {
         "model": model(short),
         "accelerator": row,
-        "tensor_parallel_size": row.chips,
+        "tensor_parallel_size": row.devices,
         "max_model_len": 16384,
         "max_num_seqs": 1,
     }

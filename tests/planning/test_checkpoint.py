@@ -168,6 +168,17 @@ _OTHERS: Mapping[str, dict[str, Any]] = {
         "num_key_value_heads": 8,
         "vocab_size": 128256,
     },
+    "Qwen/Qwen2.5-7B-Instruct": {
+        "architectures": ["Qwen2ForCausalLM"],
+        "hidden_size": 3584,
+        "intermediate_size": 18944,
+        "max_window_layers": 28,
+        "num_attention_heads": 28,
+        "num_hidden_layers": 28,
+        "num_key_value_heads": 4,
+        "use_sliding_window": False,
+        "vocab_size": 152064,
+    },
     "Qwen/Qwen3-8B": {
         "architectures": ["Qwen3ForCausalLM"],
         "hidden_size": 4096,

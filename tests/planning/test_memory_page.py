@@ -19,8 +19,10 @@ _MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "Gemma 4 12B, PyTorch": ("12B", {}),
     "Gemma 4 26B-A4B": ("26B", {}),
     "Gemma 4 26B-A4B, FP8 file": ("26B", {"weight_bytes": 30054033654}),
+    "Gemma 4 26B-A4B, W4A16 file": ("26B", {"weight_bytes": 18715319992}),
     "Gemma 4 31B": ("31B", {}),
     "Llama 3.1 8B": ("Llama", {}),
+    "Llama 3.3 70B": ("Llama 70B", {}),
     "SmolLM2 135M": ("SmolLM2", {}),
 }
 
@@ -37,7 +39,8 @@ def test_the_page_shows_what_is_planned(row: list[str]) -> None:
     name, accelerator, utilization, lengths, dtype, weights, *figures = row[:-1]
     length, sequences = (int(part) for part in lengths.split(" \N{MULTIPLICATION SIGN} "))
     short, changes = _MODELS[name]
-    block: dict[str, Any] = {"block_size": 256} if figures[0] == "256" else {}
+    size, _, chosen = figures[0].partition(" ")
+    block: dict[str, Any] = {"block_size": int(size)} if chosen == "set" else {}
 
     plan = planned(
         request(
@@ -53,4 +56,8 @@ def test_the_page_shows_what_is_planned(row: list[str]) -> None:
     )
 
     assert weights.removesuffix(" given") == f"{plan.weight_bytes / _GIB:.2f}"
-    assert figures == [str(plan.block_size), f"{plan.blocks:,}", f"{plan.cached_tokens:,}"]
+    assert [size, *figures[1:]] == [
+        str(plan.block_size),
+        f"{plan.blocks:,}",
+        f"{plan.cached_tokens:,}",
+    ]

@@ -200,7 +200,7 @@ _COUNTS_OR_NONE = st.one_of(st.none(), _COUNTS)
 def rows(draw: st.DrawFn) -> Model:
     """A row that a user may write: any numbers that the catalog takes."""
     fields = {
-        "family": st.sampled_from(["gemma4", "gemma3", "llama", "qwen3", "qwen3_moe"]),
+        "family": st.sampled_from(["gemma4", "gemma3", "llama", "qwen2", "qwen3", "qwen3_moe"]),
         "implementation": st.sampled_from(["flax_nnx", "torchax"]),
         "tied_embeddings": st.booleans(),
         **dict.fromkeys(

@@ -103,11 +103,13 @@ def test_chips_of_one_generation_are_alike() -> None:
     assert len(per_chip) == len({row.generation for row in CATALOG.accelerators.values()})
 
 
-def test_the_usable_memory_is_less_than_the_nominal() -> None:
-    """What the runtime reports leaves out a part of each chip's memory."""
+def test_the_usable_memory_is_near_the_nominal() -> None:
+    """What the runtime reports leaves out a part of each chip's memory; of v5p Google's page gives
+    whole GiB, rounded down."""
     for row in CATALOG.accelerators.values():
         nominal = row.hbm_gb_per_chip * 2**30
-        assert row.hbm_bytes_per_chip is None or 0.9 * nominal < row.hbm_bytes_per_chip < nominal
+        most = nominal + (2**30 if row.generation == "v5p" else 0)
+        assert row.hbm_bytes_per_chip is None or 0.9 * nominal < row.hbm_bytes_per_chip < most
 
 
 @pytest.mark.parametrize("row", CATALOG.models.values(), ids=lambda row: row.name)

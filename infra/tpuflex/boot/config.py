@@ -92,7 +92,7 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
             max_num_batched_tokens=serving.flags.max_num_batched_tokens or MOST_TOKENS,
             max_num_seqs=serving.flags.max_num_seqs or MOST_SEQUENCES,
             args=(
-                *serving_args(serving.flags, row.chips if row else 1),
+                *serving_args(serving.flags, row.devices if row else 1),
                 *serving.extra_args,
                 *("--allowed-media-domains", *(serving.media_domains or NO_MEDIA_DOMAIN)),
             ),

@@ -29,7 +29,7 @@ Release = Annotated[str, Field(pattern=r"^[0-9]{1,6}(\.[0-9]{1,6}){0,3}$")]
 #: not tried.
 FlexStart: TypeAlias = Literal["documented", "observed", "refused", "hardware"]
 PriceKind: TypeAlias = Literal["flex_start", "on_demand", "spot"]
-Family: TypeAlias = Literal["gemma4", "gemma3", "llama", "qwen3", "qwen3_moe"]
+Family: TypeAlias = Literal["gemma4", "gemma3", "llama", "qwen2", "qwen3", "qwen3_moe"]
 Implementation: TypeAlias = Literal["flax_nnx", "torchax"]
 Modality: TypeAlias = Literal["text", "image", "audio", "video"]
 
@@ -87,11 +87,15 @@ class Accelerator(Sourced):
     """One accelerator type as the Cloud TPU API spells it."""
 
     name: Name
-    """Accelerator type, such as v6e-8. v6e and v5e count chips, v5p counts cores (two a chip)."""
+    """Accelerator type, such as v6e-8. v6e and v5e count chips, v5p and tpu7x cores (two a
+    chip)."""
     generation: Name
     """TPU generation, such as v6e; prices and zones are per generation."""
     chips: Machines
     """Chips in the slice."""
+    devices_per_chip: Machines = 1
+    """Devices that JAX sees in a chip, among which its memory is divided and which tensor
+    parallelism counts: two in TPU7x, whose cores are devices of their own."""
     hosts: Machines
     """Virtual machines of the slice; more than one needs multi-host serving."""
     topology: str = Field(pattern=r"^[0-9]+x[0-9]+(x[0-9]+)?$")
@@ -116,6 +120,16 @@ class Accelerator(Sourced):
     """Peak of a chip in fp8, TFLOP/s; absent where it is not native."""
     hbm_gbps: Positive | None = None
     """Bandwidth of a chip's high-bandwidth memory, GB/s."""
+
+    @property
+    def devices(self) -> int:
+        """Devices of the slice, which is the largest tensor parallel size."""
+        return self.chips * self.devices_per_chip
+
+    @property
+    def device(self) -> str:
+        """What one of them is called."""
+        return "chip" if self.devices_per_chip == 1 else "core"
 
 
 class Zone(Sourced):

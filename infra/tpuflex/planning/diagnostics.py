@@ -56,25 +56,26 @@ def problems(request: MemoryRequest, layout: Layout) -> Iterator[Diagnostic]:
         yield from _loading(request, layout)
         return
     budget = int(layout.hbm_bytes * request.gpu_memory_utilization)
+    device = request.accelerator.device
     if layout.pool_bytes <= 0:
         yield Diagnostic(
             "slice.accelerator_type",
-            f"the weights of {request.model.name} take {gib(layout.weight_bytes)} of each chip of "
-            f"{request.accelerator.name}, and gpu_memory_utilization "
+            f"the weights of {request.model.name} take {gib(layout.weight_bytes)} of each {device}"
+            f" of {request.accelerator.name}, and gpu_memory_utilization "
             f"{request.gpu_memory_utilization:g} gives weights and cache {gib(budget)}",
         )
     elif layout.weight_bytes + layout.kv_bytes > layout.hbm_bytes:
         yield Diagnostic(
             "serving.extra_args",
-            f"{layout.blocks:,} blocks take {gib(layout.kv_bytes)} of each chip, and beside the "
-            f"weights there are {gib(layout.hbm_bytes - layout.weight_bytes)}",
+            f"{layout.blocks:,} blocks take {gib(layout.kv_bytes)} of each {device}, and beside"
+            f" the weights there are {gib(layout.hbm_bytes - layout.weight_bytes)}",
         )
     elif layout.blocks < layout.blocks_per_sequence:
         needed = layout.blocks_per_sequence * layout.block_bytes
         yield Diagnostic(
             "serving.flags.max_model_len",
             f"one sequence of {request.max_model_len:,} tokens needs {gib(needed)} of KV cache on "
-            f"each chip, and {gib(layout.pool_bytes)} are left beside the weights "
+            f"each {device}, and {gib(layout.pool_bytes)} are left beside the weights "
             f"({layout.cached_tokens:,} tokens)",
         )
 
@@ -122,22 +123,24 @@ def _loading(request: MemoryRequest, layout: Layout) -> Iterator[Diagnostic]:
         yield Diagnostic(
             "slice.accelerator_type",
             f"the weights of {request.model.name} are quantised after loading, and to load them "
-            f"takes {gib(layout.weight_bytes)} of each chip, which has {gib(layout.hbm_bytes)}",
+            f"takes {gib(layout.weight_bytes)} of each {request.accelerator.device}, which has "
+            f"{gib(layout.hbm_bytes)}",
         )
 
 
 def _parallelism(request: MemoryRequest) -> Iterator[Diagnostic]:
     key = "serving.flags.tensor_parallel_size"
     tp, model = request.tensor_parallel_size, request.model
-    if tp > request.accelerator.chips:
-        yield Diagnostic(key, f"{tp} chips are more than {request.accelerator.name} has")
+    device = request.accelerator.device
+    if tp > request.accelerator.devices:
+        yield Diagnostic(key, f"{tp} {device}s are more than {request.accelerator.name} has")
     heads = [f"{model.attention_heads} query heads"] if model.attention_heads % tp else []
     for number in sorted({layer.kv_heads for layer in cache_layers(model)}):
         if not can_be_split(number, tp):
             heads.append(f"{number} key-value heads")
     if heads:
         yield Diagnostic(
-            key, f"{model.name} has {' and '.join(heads)}, which {tp} chips cannot share evenly"
+            key, f"{model.name} has {' and '.join(heads)}, which {tp} {device}s cannot share evenly"
         )
 
 
@@ -183,12 +186,18 @@ def concerns(request: MemoryRequest, layout: Layout) -> Iterator[Diagnostic]:
             "chip's scalar memory, and the back-end checks that only when it chooses the size",
             f"Leave it out, or write {lay_out(replace(request, block_size=None)).block_size}.",
         )
-    if (idle := request.accelerator.chips - request.tensor_parallel_size) > 0:
+    row = request.accelerator
+    if (idle := row.devices - request.tensor_parallel_size) > 0:
         yield Diagnostic(
             "serving.flags.tensor_parallel_size",
-            f"{idle} of the {request.accelerator.chips} chips of {request.accelerator.name} hold "
-            "nothing",
-            f"Write {request.accelerator.chips}, or a smaller accelerator type.",
+            f"{idle} of the {row.devices} {row.device}s of {row.name} hold nothing",
+            f"Write {row.devices}, or a smaller accelerator type.",
+        )
+    if not row.flex_start_api:
+        yield Diagnostic(
+            "slice.accelerator_type",
+            f"the Cloud TPU API, which tpuflex asks for capacity, does not have {row.name}: this is"
+            " a plan only",
         )
     yield from _reports(request)
     yield from _unproven(request)
@@ -241,14 +250,15 @@ def _longest_of_all(request: MemoryRequest, layout: Layout) -> int:
 
 def _workspace(request: MemoryRequest, layout: Layout) -> Iterator[Diagnostic]:
     free = layout.hbm_bytes - int(layout.hbm_bytes * request.gpu_memory_utilization)
+    device = request.accelerator.device
     thin = _THIN[request.path]
     if free >= thin.free:
         return
     share = int(100 * (1 - thin.free / layout.hbm_bytes)) / 100
     yield Diagnostic(
         "serving.flags.gpu_memory_utilization",
-        f"{request.gpu_memory_utilization:g} leaves {gib(free)} of each chip for programs and "
-        f"activations, which may be too little: {thin.evidence}",
+        f"{request.gpu_memory_utilization:g} leaves {gib(free)} of each {device} for programs"
+        f" and activations, which may be too little: {thin.evidence}",
         f"Write {share:g} or less if it runs out of memory." if share > 0 else "",
     )
 

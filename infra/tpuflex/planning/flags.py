@@ -102,7 +102,7 @@ def request_from_flags(
     return MemoryRequest(
         model=model,
         accelerator=accelerator,
-        tensor_parallel_size=_whole(given, "tensor_parallel_size", accelerator.chips),
+        tensor_parallel_size=_whole(given, "tensor_parallel_size", accelerator.devices),
         max_model_len=length,
         kv_cache_dtype="fp8" if given.get("kv_cache_dtype") in _FP8 else "bfloat16",
         gpu_memory_utilization=_share(given, "gpu_memory_utilization", DEFAULT_UTILIZATION),

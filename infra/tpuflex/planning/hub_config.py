@@ -39,6 +39,7 @@ _GEMMA3 = {
     "tie_word_embeddings": True,
     "max_position_embeddings": 131072,
 }
+_QWEN2 = {"num_key_value_heads": 32, "max_position_embeddings": 32768}
 _QWEN3 = {"head_dim": 128, "max_position_embeddings": 32768}
 _QWEN3_MOE = {
     "num_key_value_heads": 4,
@@ -76,6 +77,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     row.name: row
     for row in (
         Architecture("LlamaForCausalLM", "llama", "flax_nnx"),
+        Architecture("Qwen2ForCausalLM", "qwen2", "flax_nnx", "", _QWEN2),
         Architecture("Qwen3ForCausalLM", "qwen3", "flax_nnx", "", _QWEN3),
         Architecture("Qwen3MoeForCausalLM", "qwen3_moe", "torchax", "", _QWEN3_MOE),
         Architecture("Gemma3ForCausalLM", "gemma3", "torchax", "", _GEMMA3),

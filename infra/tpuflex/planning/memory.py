@@ -104,7 +104,7 @@ def _other_parallel_size(request: MemoryRequest) -> Iterator[MemoryRequest]:
     """Other numbers of the same chips, powers of two, the largest first."""
     if request.weight_bytes is not None:
         return  # measured for this one
-    for exponent in reversed(range(request.accelerator.chips.bit_length())):
+    for exponent in reversed(range(request.accelerator.devices.bit_length())):
         if request.tensor_parallel_size != 1 << exponent:
             yield replace(request, tensor_parallel_size=1 << exponent)
 
@@ -138,7 +138,7 @@ def _larger_types(
     for new in sorted(accelerators, key=lambda row: row.chips):
         usable = new.hosts == 1 and new.hbm_bytes_per_chip is not None
         if new.generation == old.generation and new.chips > old.chips and usable:
-            yield replace(request, accelerator=new, tensor_parallel_size=new.chips)
+            yield replace(request, accelerator=new, tensor_parallel_size=new.devices)
 
 
 def _longest_context(request: MemoryRequest) -> MemoryRequest | None:

@@ -286,7 +286,7 @@ def _option(
     request = MemoryRequest(
         model=model,
         accelerator=accelerator,
-        tensor_parallel_size=accelerator.chips,
+        tensor_parallel_size=accelerator.devices,
         max_model_len=requirements.load.context,
         kv_cache_dtype=cache,
         max_num_seqs=requirements.load.concurrency,

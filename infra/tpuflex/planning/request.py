@@ -38,7 +38,7 @@ class MemoryRequest:
         model: shape of the model.
         accelerator: chips; one host, with a known ``hbm_bytes_per_chip``
             (:func:`tpuflex.planning.memory.not_covered` says why not).
-        tensor_parallel_size: chips that share each layer.
+        tensor_parallel_size: chips, or other devices of JAX, that share each layer.
         max_model_len: longest sequence, in tokens.
         kv_cache_dtype: data type of the cache.
         gpu_memory_utilization: share of the chip's memory for weights and cache together.
@@ -109,14 +109,14 @@ class MemoryRequest:
 
     @property
     def hbm_bytes(self) -> int:
-        """Memory of one chip that the runtime reports as usable.
+        """Memory of one chip, or other device of JAX, that the runtime reports as usable.
 
         Raises:
             ValueError: it is not known for the accelerator; such a request cannot be planned.
         """
         if self.accelerator.hbm_bytes_per_chip is None:
             raise ValueError(f"usable memory of {self.accelerator.name} is not known")
-        return self.accelerator.hbm_bytes_per_chip
+        return self.accelerator.hbm_bytes_per_chip // self.accelerator.devices_per_chip
 
     def to_json(self) -> dict[str, object]:
         """The request in a JSON document."""

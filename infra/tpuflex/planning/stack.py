@@ -104,7 +104,7 @@ def memory_request(settings: StackSettings) -> MemoryRequest | CpuMemoryRequest 
     if accelerator is None:
         return NotPlannable(f"{settings.slice.accelerator_type} is not in the catalog")
     flags = {
-        "tensor_parallel_size": accelerator.chips,
+        "tensor_parallel_size": accelerator.devices,
         **settings.serving.given_flags,
     }
     chips = None if settings.cloud == "embedded" else accelerator

@@ -126,10 +126,11 @@ def decode_ceiling(
     compute = arithmetic_ceiling(model, accelerator)
     if compute is None or accelerator.hbm_gbps is None:
         return None
-    chips = accelerator.chips
-    weights = PARAMETER_BYTES * active_params(model) / chips
-    cache = sequences * kv_bytes_read(model, chips, context, kv_itemsize)
-    return min(compute, sequences * accelerator.hbm_gbps * 1e9 / (weights + cache))
+    devices = accelerator.devices
+    weights = PARAMETER_BYTES * active_params(model) / devices
+    cache = sequences * kv_bytes_read(model, devices, context, kv_itemsize)
+    bandwidth = accelerator.hbm_gbps * 1e9 / accelerator.devices_per_chip
+    return min(compute, sequences * bandwidth / (weights + cache))
 
 
 def bandwidth_ceiling(request: MemoryRequest, held: float) -> Figure:

@@ -3,9 +3,9 @@
 On a chip lies its share of what tensor parallelism splits (embeddings, projections, feed-forward
 blocks, experts), and the whole of what it repeats (norms, routers, small projections, the vision
 tower's table of positions). Read from tpu-inference 0.32.0 (``models/jax/gemma4.py``,
-``gemma4_mm.py``, ``qwen3.py``, ``layers/common/process_weights/moe_weights.py``) on 2026-11-21;
-agrees to 0.01 GiB with every boot log of a bfloat16 model on the JAX path that is known
-(docs/memory.md).
+``gemma4_mm.py``, ``qwen2.py``, ``qwen3.py``,
+``layers/common/process_weights/moe_weights.py``) on 2026-11-21; agrees to 0.01 GiB with every boot
+log of a bfloat16 model on the JAX path that is known (docs/memory.md).
 """
 
 from __future__ import annotations
@@ -62,9 +62,12 @@ _NORMS: dict[Family, _Norms] = {
     "gemma4": _Norms(4, query_and_key=True, layer_scalar=True),
     "gemma3": _Norms(4, query_and_key=True),
     "llama": _Norms(2, query_and_key=False),
+    "qwen2": _Norms(2, query_and_key=False),
     "qwen3": _Norms(2, query_and_key=True),
     "qwen3_moe": _Norms(2, query_and_key=True),
 }
+#: Families whose projections to Q, K and V have a bias, which is split as they are.
+_BIASED: frozenset[Family] = frozenset({"qwen2"})
 
 
 def text_parameters(model: Model) -> int:
@@ -139,15 +142,23 @@ def _kinds(model: Model) -> tuple[_Attention, _Attention]:
 
 
 def _attention(model: Model, width: Callable[[int], int]) -> Parameters:
+    rows = _projection_rows(model)
     return Parameters(
         sum(
             kind.layers
-            * model.hidden_size
             * width(kind.head_dim)
-            * (2 * model.attention_heads + kind.key_value * kind.kv_heads)
+            * (
+                rows * (model.attention_heads + kind.key_value * kind.kv_heads)
+                + model.hidden_size * model.attention_heads  # back from the heads
+            )
             for kind in _kinds(model)
         )
     )
+
+
+def _projection_rows(model: Model) -> int:
+    """Parameters of one column of the projections to Q, K and V."""
+    return model.hidden_size + (1 if model.family in _BIASED else 0)
 
 
 def _feed_forward(model: Model) -> Parameters:
@@ -191,7 +202,7 @@ def _padding(request: MemoryRequest) -> Parameters:
     # Gemma 4 on JAX cuts a head into parts; the others repeat it.
     if not (model.family == "gemma4" and request.path == "flax_nnx"):
         for kind in _kinds(model):
-            width = model.hidden_size * padded_head_dim(kind.head_dim)
+            width = _projection_rows(model) * padded_head_dim(kind.head_dim)
             padding += kind.layers * kind.key_value * width * max(tp - kind.kv_heads, 0)
     if request.path == "torchax":
         # A tied head is a copy there.

@@ -365,9 +365,9 @@ def choices(settings: StackSettings) -> Iterator[Choice]:
     catalog, chosen = settings.catalog, wanted.accelerator
     rows = [row for name in _PROPOSED if (row := catalog.accelerator(name)) is not None]
     for row in dict.fromkeys((*rows, chosen)):
-        all_chips = wanted.tensor_parallel_size == chosen.chips
-        chips = row.chips if all_chips else wanted.tensor_parallel_size
-        request = replace(wanted, accelerator=row, tensor_parallel_size=chips)
+        all_devices = wanted.tensor_parallel_size == chosen.devices
+        devices = row.devices if all_devices else wanted.tensor_parallel_size
+        request = replace(wanted, accelerator=row, tensor_parallel_size=devices)
         price = cheapest_region(row, catalog)[1].value
         yield Choice(
             row.name,

@@ -123,17 +123,17 @@ def _parallelism(draft: Draft, flags: ServingFlags) -> Iterator[Finding]:
     chosen = draft.slice.accelerator_type if draft.slice is not None else ""
     row = draft.catalog.accelerator(chosen)
     parallel = flags.tensor_parallel_size
-    if row is not None and parallel is not None and parallel > row.chips:
+    if row is not None and parallel is not None and parallel > row.devices:
         yield Finding(
             key,
-            f"{parallel} is more than the {row.chips} chips of {row.name}",
-            f"Write {row.chips}, or remove it.",
+            f"{parallel} is more than the {row.devices} {row.device}s of {row.name}",
+            f"Write {row.devices}, or remove it.",
         )
-    elif draft.cloud == "embedded" and row is not None and (parallel or row.chips) > 1:
-        what = "" if parallel else f" (the chip count of {row.name})"
+    elif draft.cloud == "embedded" and row is not None and (parallel or row.devices) > 1:
+        what = "" if parallel else f" (the {row.device} count of {row.name})"
         yield Finding(
             key,
-            f"{parallel or row.chips}{what}, but the embedded cloud serves with one CPU worker",
+            f"{parallel or row.devices}{what}, but the embedded cloud serves with one CPU worker",
             "Write 1, or use v6e-1.",
         )
     if draft.cloud == "embedded" and (flags.kv_cache_dtype or "").startswith("fp8"):

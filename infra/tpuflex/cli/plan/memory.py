@@ -80,15 +80,17 @@ def _place(request: MemoryRequest | CpuMemoryRequest) -> str:
     if isinstance(request, CpuMemoryRequest):
         return "the CPU of this machine"
     row = request.accelerator
-    return f"{row.name} ({row.chips} {'chip' if row.chips == 1 else 'chips'})"
+    cores = "" if row.devices == row.chips else f", {row.devices} {row.device}s"
+    return f"{row.name} ({row.chips} {'chip' if row.chips == 1 else 'chips'}{cores})"
 
 
 def _figures(plan: MemoryPlan) -> Iterator[tuple[str, str, str]]:
     """Each figure of ``plan``, its value, and what it means."""
     request = plan.request
-    each = ", on each chip" if plan.chips > 1 else ""
+    device = request.accelerator.device if isinstance(request, MemoryRequest) else "chip"
+    each = f", on each {device}" if plan.chips > 1 else ""
     if isinstance(request, MemoryRequest):
-        usable = f"what a server can use of a {request.accelerator.generation} chip"
+        usable = f"what a server can use of a {request.accelerator.generation} {device}"
         cache = f"{request.gpu_memory_utilization:g} of the memory, less the weights"
         dtype: str = request.kv_cache_dtype
     else:
@@ -165,7 +167,8 @@ def _slots(plan: MemoryPlan) -> list[tuple[str, bool]]:
     request = plan.request
     if isinstance(request, CpuMemoryRequest):
         return [("CPU", True)]
-    return [(f"chip {chip}", chip < plan.chips) for chip in range(request.accelerator.chips)]
+    row = request.accelerator
+    return [(f"{row.device} {slot}", slot < plan.chips) for slot in range(row.devices)]
 
 
 def memory_bars(plan: MemoryPlan, *, width: int, plain: bool = False) -> list[Text]:
