@@ -117,7 +117,8 @@ class Offer:
 
 
 def zone_offer(tpu: Api, project: str, zone: str, accelerator: str, runtime: str) -> Offer:
-    """Whether ``zone`` has ``accelerator`` and ``runtime``. That there is capacity it does not say.
+    """Whether ``zone`` has ``accelerator`` and ``runtime``, where one is given. That there is
+    capacity it does not say.
 
     https://cloud.google.com/tpu/docs/reference/rest/v2alpha1/projects.locations.acceleratorTypes
 
@@ -129,7 +130,7 @@ def zone_offer(tpu: Api, project: str, zone: str, accelerator: str, runtime: str
     place = f"/v2alpha1/projects/{project}/locations/{zone}"
     return Offer(
         accelerator=_exists(tpu, f"{place}/acceleratorTypes/{accelerator}"),
-        runtime=_exists(tpu, f"{place}/runtimeVersions/{runtime}"),
+        runtime=not runtime or _exists(tpu, f"{place}/runtimeVersions/{runtime}"),
     )
 
 
@@ -302,7 +303,7 @@ def quota_checks(wanted: Wanted, quota: TpuQuota | Unread) -> tuple[Check, ...]:
     if isinstance(quota, Unread):
         return tuple(_quota_subject(zone).unknown(quota) for zone in wanted.zones)
     limits = {zone: _limits(wanted, quota, zone) for zone in wanted.zones}
-    possible = any(_enough(limits[zone], wanted.units) is not False for zone in wanted.zones)
+    possible = any(is_enough(limits[zone], wanted.units) is not False for zone in wanted.zones)
     return tuple(_quota_check(wanted, zone, limits[zone], possible) for zone in wanted.zones)
 
 
@@ -321,7 +322,7 @@ def _short_beside(wanted: Wanted, quota: TpuQuota, accelerator: Accelerator, zon
         limits = _limits(wanted, quota, each)
         shares = each == zone and accelerator.generation == wanted.generation
         used = units_of(accelerator.generation, accelerator.chips) if shares else 0
-        if _enough(limits, wanted.units + used) is not False:
+        if is_enough(limits, wanted.units + used) is not False:
             return ""
         beside = f" beside the {used} of what serves" if used else ""
         found.append(f"{each}: {wanted.units} wanted{beside}; {_amounts(limits)}")
@@ -339,7 +340,7 @@ def _offer_check(wanted: Wanted, zone: str, offer: Offer | Unread, possible: boo
     if not offer.accelerator:
         remedy = (
             f"{show_accelerators(wanted.project, zone)}\n"
-            "and write another zone to tpuflex:slice.zones (`tpuflex catalog zones`)"
+            "and write another zone to tpuflex:slice.zones (`tpuflex zones` compares them)"
         )
         text = "not offered there"
     elif not offer.runtime:
@@ -359,11 +360,16 @@ def _quota_subject(zone: str) -> Subject:
 Limits = Mapping[Pool, QuotaLimit | None]
 
 
+def pool_limits(quota: TpuQuota, generation: str, chips: int, zone: str) -> Limits:
+    """The limit of each pool that holds for a slice in ``zone``; None for what is not listed."""
+    return {pool: quota.limit(generation, chips, zone, pool) for pool in POOLS}
+
+
 def _limits(wanted: Wanted, quota: TpuQuota, zone: str) -> Limits:
-    return {pool: quota.limit(wanted.generation, wanted.chips, zone, pool) for pool in POOLS}
+    return pool_limits(quota, wanted.generation, wanted.chips, zone)
 
 
-def _enough(limits: Limits, units: int) -> bool | None:
+def is_enough(limits: Limits, units: int) -> bool | None:
     """Whether one pool is enough for so many ``units``; None if no pool is known."""
     known = [limit for limit in limits.values() if limit is not None]
     if not known:
@@ -377,7 +383,7 @@ def _quota_check(wanted: Wanted, zone: str, limits: Limits, possible: bool) -> C
         "https://console.cloud.google.com/iam-admin/quotas"
         f"?service=tpu.googleapis.com&project={wanted.project}"
     )
-    enough = _enough(limits, wanted.units)
+    enough = is_enough(limits, wanted.units)
     text = f"{wanted.units} wanted; {_amounts(limits)}"
     if enough is None:
         return subject.unknown(Unread(f"no quota of {wanted.generation} is listed", page))
@@ -387,12 +393,12 @@ def _quota_check(wanted: Wanted, zone: str, limits: Limits, possible: bool) -> C
             subject.warning(text, remedy) if possible else subject.failed(QuotaError, text, remedy)
         )
     preemptible = limits["preemptible"]
-    if preemptible is not None and _enough({"preemptible": preemptible}, wanted.units) is False:
+    if preemptible is not None and is_enough({"preemptible": preemptible}, wanted.units) is False:
         return subject.warning(
             f"{text}: by Google's page, Flex-start draws from the preemptible one",
             f"{page}\n(ask for preemptible quota if the request is refused)",
         )
-    if wanted.hands_over and _enough(limits, 2 * wanted.units) is False:
+    if wanted.hands_over and is_enough(limits, 2 * wanted.units) is False:
         return subject.warning(
             f"{text}: enough for one slice, but a change or a renewal needs two until the new one"
             " serves",

@@ -7,10 +7,13 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tpuflex.doctor.check import Check, Group, Subject
+from tpuflex.errors import ApiError
 from tpuflex.google.reading import Unread, attempt
 
+T = TypeVar("T")
 #: Seconds of this machine's time for all examinations together.
 PATIENCE = 20.0
 #: Names of the examinations that `up` asks for before anything is created: what is wrong there is
@@ -43,41 +46,52 @@ def examine_all(
 ) -> tuple[tuple[Check, ...], ...]:
     """The checks of each of ``examinations``.
 
-    Each has a thread of its own that dies with the process: an endpoint that does not answer, or
-    a gcloud that hangs, must keep nobody waiting.
-
     Args:
         examinations: what to examine.
         patience: seconds for all of them together.
     """
+    found = read_all([(each.name, each.examine) for each in examinations], patience=patience)
+    return tuple(
+        (Subject(each.group, each.name).unknown(checks),)
+        if isinstance(checks, Unread)
+        else tuple(checks)
+        for each, checks in zip(examinations, found, strict=True)
+    )
+
+
+def read_all(
+    reads: Sequence[tuple[str, Callable[[], T]]], *, patience: float = PATIENCE
+) -> tuple[T | Unread, ...]:
+    """What each of ``reads`` returns, or why it could not be read.
+
+    Each has a thread of its own that dies with the process: an endpoint that does not answer, or
+    a gcloud that hangs, must keep nobody waiting.
+
+    Args:
+        reads: names, and what does the reading.
+        patience: seconds for all of them together.
+    """
     give_up = time.monotonic() + patience
-    begun = [(each, _begin(each)) for each in examinations]
-    checks: list[tuple[Check, ...]] = []
-    for each, outcome in begun:
+    outcomes = [_begin(name, read) for name, read in reads]
+    for outcome in outcomes:
         wait([outcome], timeout=max(0.0, give_up - time.monotonic()))
-        found = outcome.result() if outcome.done() else [_endless(each, patience)]
-        checks.append(tuple(found))
-    return tuple(checks)
+    return tuple(outcome.result() if outcome.done() else _endless(patience) for outcome in outcomes)
 
 
-def _begin(examination: Examination) -> Future[Sequence[Check]]:
-    outcome: Future[Sequence[Check]] = Future()
+def _begin(name: str, read: Callable[[], T]) -> Future[T | Unread]:
+    outcome: Future[T | Unread] = Future()
 
     def run() -> None:
         try:
-            found = attempt(examination.examine)
+            outcome.set_result(attempt(read))
         except BaseException as error:  # a bug: raised where the result is taken
             outcome.set_exception(error)
-            return
-        subject = Subject(examination.group, examination.name)
-        outcome.set_result([subject.unknown(found)] if isinstance(found, Unread) else found)
 
-    threading.Thread(target=run, daemon=True, name=f"doctor: {examination.name}").start()
+    threading.Thread(target=run, daemon=True, name=f"doctor: {name}").start()
     return outcome
 
 
-def _endless(examination: Examination, patience: float) -> Check:
+def _endless(patience: float) -> Unread:
     why = f"no answer within {patience:g} s"
-    return Subject(examination.group, examination.name).unknown(
-        Unread(why, "Run it again; if it stays so, look at the network and its proxy.")
-    )
+    remedy = "Run it again; if it stays so, look at the network and its proxy."
+    return Unread(why, remedy, error=ApiError(why, hint=remedy))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tpuflex.advice import Advice
-from tpuflex.errors import NotFoundError, ServiceDisabledError, TpuflexError
+from tpuflex.errors import ApiError, NotFoundError, ServiceDisabledError, TpuflexError
 from tpuflex.gcloud_commands import enable_services
 
 T = TypeVar("T")
@@ -35,11 +35,13 @@ class Unread:
         why: why not, in a line.
         remedy: what to do about that.
         disabled: the API that is off, where that is why.
+        error: the failure itself, where a call has failed.
     """
 
     why: str
     remedy: Advice | str = _AGAIN
     disabled: DisabledApi | None = None
+    error: TpuflexError | None = field(default=None, compare=False, repr=False)
 
 
 def attempt(
@@ -57,14 +59,15 @@ def attempt(
         return read()
     except ServiceDisabledError as error:
         if not service:
-            return Unread(_line(error.brief), remedy or error.hint or _AGAIN)
+            return Unread(_line(error.brief), remedy or error.hint or _AGAIN, error=error)
         enable = enable_services(project, service)
         why = f"{service} is not enabled in {project}, or not yet"
-        return Unread(why, str(enable), DisabledApi(service, project))
+        return Unread(why, str(enable), DisabledApi(service, project), error)
     except TpuflexError as error:
-        return Unread(_line(error.brief), remedy or error.hint or _AGAIN)
+        return Unread(_line(error.brief), remedy or error.hint or _AGAIN, error=error)
     except OSError as error:
-        return Unread(_line(str(error)), remedy or _AGAIN)
+        why = _line(str(error))
+        return Unread(why, remedy or _AGAIN, error=ApiError(why, hint=remedy or _AGAIN))
 
 
 def attempt_if_there(read: Callable[[], T]) -> T | Unread | None:
