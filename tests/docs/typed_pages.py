@@ -35,6 +35,7 @@ PACK = "installs the pack's environment; AREA=policy of `make acceptance` does"
 OWN_PROGRAM = (
     "works on a program of one's own; tests/acceptance/engine/test_own_program.py does the same"
 )
+ZONES = "asks a project on Google; tests/cli/test_zones.py types it at an embedded cloud"
 HOSTS = "needs Pulumi's host of a language, which is no Go module; test_package.py"
 
 _INIT = "tpuflex init --template first-proof --stack first-proof --project my-project-id"
@@ -98,6 +99,7 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex catalog prices",
             "tpuflex catalog models google/gemma-4-31B-it",
         ),
+        ZONES: ("tpuflex zones v6e-4 --project my-project-id",),
     },
     "docs/ci.md": {
         HOW_TO: ("tpuflex ci init --source OWNER/tpuflex@COMMIT",),

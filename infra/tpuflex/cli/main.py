@@ -56,6 +56,10 @@ COMMANDS = {
         "plan.command",
         "Show what is known of accelerators, zones, prices, models and images.",
     ),
+    "zones": (
+        "plan.command",
+        "Compare the zones for an accelerator: offer, quota, price, what was seen.",
+    ),
     "cost": (
         "plan.command",
         "Show what the stack costs per hour, run, day and million tokens.",

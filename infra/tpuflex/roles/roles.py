@@ -28,6 +28,7 @@ class Command(StrEnum):
     PREVIEW = "preview"
     PREVIEW_REFRESH = "preview --refresh"  #: it reads all that the state has, and `preview` first
     DOCTOR = "doctor"
+    ZONES = "zones"
     UP = "up"
     STATUS = "status"
     ASK = "ask"

@@ -1,5 +1,5 @@
 """`tpuflex validate`, `recommend`, `memory`, `catalog`, `cost`, `policy`, `render`: plans without a
-cloud."""
+cloud; and `zones`, which asks one."""
 
 from __future__ import annotations
 
@@ -351,6 +351,57 @@ def catalog(invocation: Invocation, kind: str | None, name: str | None) -> None:
     else:
         known = invocation.catalog
     show_catalog(invocation.output, listing(known, kind, name), kind, name)
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex zones  # for the accelerator of the dev stack",
+        "tpuflex --stack prod zones v6e-8",
+        "tpuflex zones v6e-4 --project my-project-id  # before there is a stack",
+    ),
+)
+@click.argument("accelerator", required=False, shell_complete=rows("accelerators"))
+@click.option(
+    "--project",
+    metavar="ID",
+    help="Google Cloud project to ask about, where there is no stack for it.",
+)
+@stack_name
+@as_json
+@pass_invocation
+def zones(invocation: Invocation, accelerator: str | None, project: str | None) -> int:
+    """Compare the zones for an accelerator: offer, quota, price, what was seen.
+
+    Asks about every zone that the catalog has for ACCELERATOR, by default the stack's: whether it
+    is offered there, how much quota of both pools the project has, what it costs with Flex-start,
+    and what was last seen of Flex-start there, in this project or by the catalog. The best zones
+    come first. A zone that does not answer is shown with the reason. It changes nothing and costs
+    nothing.
+
+    \b
+    OFFERED      "no runtime": it has the chips, and not the runtime version
+    FLEX-START   "active here", "failed here", …: of this project's newest
+                 request; else the catalog's word: documented, observed, refused,
+                 or hardware (there are such chips, nobody has tried)
+
+    A quota is a limit on what may be asked for. Whether there are chips to be had, no API tells.
+
+    Exit code 0 if a zone offers it and has quota, or may; 6 if the quota is too small in all that
+    offer it, 5 if none does, 4 if the catalog does not have it. If no zone answers, for one reason,
+    that of the reason.
+    """
+    from tpuflex.cli.plan.zones import is_project, show_zones, zones_of_project, zones_of_stack
+
+    if project is None:
+        return show_zones(invocation.output, zones_of_stack(invocation, accelerator))
+    if invocation.chosen_stack:
+        raise click.UsageError("Write --project or --stack: a stack has a project.")
+    if accelerator is None:
+        raise click.UsageError("With --project, write an accelerator type, such as v6e-4.")
+    if not is_project(project):
+        raise click.BadParameter("write the id of a project.", param_hint="'--project'")
+    return show_zones(invocation.output, zones_of_project(invocation, accelerator, project))
 
 
 @click.command(
