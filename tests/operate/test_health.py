@@ -8,15 +8,21 @@ from collections.abc import Callable
 import pytest
 import requests
 from requests.adapters import BaseAdapter
+from urllib3 import HTTPResponse
 
 from tpuflex.errors import AccessError, NotFoundError, TpuflexError
-from tpuflex.operate.health import Health, Probe
+from tpuflex.operate.health import Completion, Health, Probe, read_body
 
 ENDPOINT = "http://127.0.0.9:8000/v1"
 HEALTH, COMPLETIONS, METRICS = "/health", "/v1/completions", "/metrics"
-#: What a server answers, by path: a status, what is raised instead, or its metrics, one after the
-#: other.
+#: What a server answers, by path: a status, what is raised instead, or texts, one after the other.
 Answers = dict[str, int | Exception | list[bytes]]
+#: What vLLM 0.32 answers.
+COMPLETED = (
+    b'{"id":"cmpl-1","object":"text_completion","choices":[{"index":0,"text":" I","logprobs":null,'
+    b'"finish_reason":"length","stop_reason":null}],'
+    b'"usage":{"prompt_tokens":1,"total_tokens":2,"completion_tokens":1}}'
+)
 
 
 class Server(BaseAdapter):
@@ -36,7 +42,8 @@ class Server(BaseAdapter):
             raise answer
         response = requests.Response()
         response.status_code = answer if isinstance(answer, int) else 200
-        response.raw = io.BytesIO(answer.pop(0) if isinstance(answer, list) else b"")
+        body = answer.pop(0) if isinstance(answer, list) else b""
+        response.raw = HTTPResponse(io.BytesIO(body), preload_content=False)
         return response
 
     def close(self) -> None:
@@ -58,9 +65,10 @@ def steps(count: int) -> bytes:
 
 def test_one_that_completes() -> None:
     """The proof is a completion, by a server that is asked for nothing else."""
-    found, asked = ask({HEALTH: 200, COMPLETIONS: 200})
+    found, asked = ask({HEALTH: 200, COMPLETIONS: [COMPLETED]})
 
-    assert found == Health(True, "direct", seconds=0.25)
+    completion = Completion(" I", "length", 1)
+    assert found == Health(True, "direct", seconds=0.25, completion=completion)
     assert str(found) == "yes, in 250 ms"
     assert asked == [HEALTH, COMPLETIONS]
 
@@ -73,6 +81,16 @@ def test_one_that_completes() -> None:
         ({HEALTH: 503}, "/health answered 503"),
         ({HEALTH: 200, COMPLETIONS: 500}, "a completion was answered with 500"),
         ({HEALTH: 200, COMPLETIONS: requests.ConnectionError()}, "it broke off a completion"),
+        *(
+            ({HEALTH: 200, COMPLETIONS: [body]}, "a completion was answered without a token")
+            for body in (
+                b"",
+                b"<html></html>",
+                b'{"choices": []}',
+                COMPLETED.replace(b'"completion_tokens":1', b'"completion_tokens":0'),
+                COMPLETED.replace(b'"length"', b"null"),
+            )
+        ),
         # Its engine is frozen: it counts on nothing.
         (
             {HEALTH: 200, COMPLETIONS: requests.Timeout(), METRICS: [steps(7), steps(7)]},
@@ -122,3 +140,17 @@ def test_one_whose_key_cannot_be_read(error: TpuflexError, is_problem: bool) -> 
     assert found.answers is None
     assert (found.problem is error) is is_problem
     assert asked == [HEALTH]
+
+
+def test_a_body_is_read_up_to_a_bound() -> None:
+    """Of what a server sends there is no end to wait for: neither in bytes nor in seconds."""
+
+    def response(body: bytes) -> requests.Response:
+        answer = requests.Response()
+        answer.raw = HTTPResponse(io.BytesIO(body), preload_content=False)
+        return answer
+
+    assert read_body(response(b"x" * 100_000), 200_000) == b"x" * 100_000
+    assert read_body(response(b"x" * 300_000), 200_000) == b"x" * 200_000
+    with pytest.raises(requests.Timeout):
+        read_body(response(b"x" * 300_000), 200_000, seconds=-1.0)

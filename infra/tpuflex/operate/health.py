@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import requests
+from pydantic import BaseModel, Field, ValidationError
 from urllib3.exceptions import HTTPError
 
 from tpuflex.advice import Advice
@@ -21,8 +23,11 @@ _TIMEOUT = (3.0, 5.0)
 _COMPLETION_TIMEOUT = (3.0, 10.0)
 #: Seconds between two looks at what the engine counts.
 _BETWEEN_LOOKS_S = 1.0
-#: Bytes of a server's metrics that are read.
+#: Bytes of a server's metrics that are read, and of a completion; and seconds in which they come.
 _METRICS_BYTES = 4 * 1024 * 1024
+_COMPLETION_BYTES = 1024 * 1024
+_ANSWER_S = 15.0
+_PIECE = 64 * 1024
 #: What the engine counts: the steps that made tokens.
 _STEPS = re.compile(rb"^vllm:iteration_tokens_total_count(?:\{[^\n]*\})? (\S{1,30})$", re.MULTILINE)
 
@@ -39,6 +44,50 @@ KEY_REFUSED = Advice(
 )
 
 
+class _Choice(BaseModel):
+    text: str
+    finish_reason: str = Field(max_length=40)
+
+
+class _Usage(BaseModel):
+    completion_tokens: int = Field(ge=1, le=1_000_000_000)
+
+
+class _Completion(BaseModel):
+    """What a server answers that has completed text.
+
+    https://platform.openai.com/docs/api-reference/completions/object
+    """
+
+    choices: tuple[_Choice, ...] = Field(min_length=1)
+    usage: _Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What a server has completed.
+
+    Attributes:
+        text: how it goes on.
+        finish_reason: why it ends there: ``length`` or ``stop``.
+        tokens: how many tokens that is, at least one.
+    """
+
+    text: str
+    finish_reason: str
+    tokens: int
+
+    @classmethod
+    def read(cls, document: bytes) -> Completion | None:
+        """The completion in an answer of the completions API; None if there is no token in it."""
+        try:
+            found = _Completion.model_validate_json(document)
+        except ValidationError:
+            return None
+        first = found.choices[0]
+        return cls(first.text, first.finish_reason, found.usage.completion_tokens)
+
+
 @dataclass(frozen=True, slots=True)
 class Health:
     """What came of asking.
@@ -50,6 +99,7 @@ class Health:
             answer soon, that; else empty.
         seconds: how long the answer took.
         problem: what somebody has to do something about, with its remedy.
+        completion: what it answered.
     """
 
     answers: bool | None
@@ -57,6 +107,7 @@ class Health:
     why: str = ""
     seconds: float | None = None
     problem: TpuflexError | None = None
+    completion: Completion | None = None
 
     @classmethod
     def no(cls, through: str, why: str) -> Health:
@@ -104,11 +155,13 @@ class Probe:
     now: Callable[[], float]
     pause: Callable[[float], None]
 
-    def ask(self, key: Callable[[], str]) -> Health:
-        """Ask it for one token.
+    def ask(self, key: Callable[[], str], prompt: str = "Hello", tokens: int = 1) -> Health:
+        """Ask it to go on with ``prompt``, for one token.
 
         Args:
             key: reads the API key, which is not sent to what does not answer at all.
+            prompt: the beginning.
+            tokens: the most tokens that it goes on for.
         """
         try:
             with self._get("/health") as response:
@@ -122,7 +175,7 @@ class Probe:
         if code != requests.codes.ok:
             return Health.no(self.through, f"/health answered {code}")
         try:
-            return self._complete(key())
+            return self._complete(key(), prompt, tokens)
         except (NotFoundError, ConflictError) as gone:
             return Health(None, self.through, gone.message, problem=gone)
         except TpuflexError as error:
@@ -135,10 +188,15 @@ class Probe:
             url, headers=headers, timeout=_TIMEOUT, stream=True, allow_redirects=False
         )
 
-    def _complete(self, key: str) -> Health:
+    def _complete(self, key: str, prompt: str, tokens: int) -> Health:
         headers = {"Authorization": f"Bearer {key}"}
         # Every model that serves completes text; not every one has a chat template.
-        body = {"model": self.model, "prompt": "Hello", "max_tokens": 1, "temperature": 0}
+        body = {
+            "model": self.model,
+            "prompt": prompt,
+            "max_tokens": tokens,
+            "temperature": 0,
+        }
         began = self.now()
         try:
             with self.session.post(
@@ -149,8 +207,9 @@ class Probe:
                 stream=True,
                 allow_redirects=False,
             ) as response:
-                # The answer comes as a whole, when the token is there.
+                # The answer comes as a whole, when the tokens are there.
                 code = response.status_code
+                answer = read_body(response, _COMPLETION_BYTES)
         except requests.Timeout:
             return self._busy_or_frozen(headers)
         except (requests.RequestException, HTTPError):
@@ -159,7 +218,11 @@ class Probe:
             return self._refused()
         if code != requests.codes.ok:
             return Health.no(self.through, f"a completion was answered with {code}")
-        return Health(True, self.through, seconds=self.now() - began)
+        completion = Completion.read(answer)
+        if completion is None:
+            return Health.no(self.through, "a completion was answered without a token")
+        seconds = self.now() - began
+        return Health(True, self.through, seconds=seconds, completion=completion)
 
     def _busy_or_frozen(self, headers: dict[str, str]) -> Health:
         """What a server is that answered no completion in time: behind a long queue none is, and
@@ -175,7 +238,7 @@ class Probe:
         """The engine's count of steps; None where it does not say."""
         try:
             with self._get("/metrics", headers) as response:
-                text = next(response.iter_content(_METRICS_BYTES), b"")
+                text = read_body(response, _METRICS_BYTES)
         except (requests.RequestException, HTTPError):
             return None
         return b" ".join(_STEPS.findall(text)) or None
@@ -185,3 +248,23 @@ class Probe:
             "The host is READY, and refuses the stack's API key.", hint=KEY_REFUSED.sentence()
         )
         return Health(False, self.through, "it refuses the stack's API key", problem=error)
+
+
+def read_body(response: requests.Response, most: int, seconds: float = _ANSWER_S) -> bytes:
+    """The body of ``response``, up to so many bytes, and as long as it goes on coming.
+
+    A connection's own limit begins again with every byte.
+
+    Raises:
+        requests.Timeout: it was not whole after so many seconds.
+        HTTPError: the connection broke.
+    """
+    until = time.monotonic() + seconds
+    body = bytearray()
+    while piece := response.raw.read1(_PIECE, decode_content=True):
+        body += piece
+        if len(body) > most:
+            return bytes(body[:most])
+        if time.monotonic() > until:
+            raise requests.Timeout
+    return bytes(body)

@@ -27,12 +27,18 @@ from embedded_cloud.machines.hosts.spec import HostSpec
 #: Where the startup script reports.
 _NAMESPACE, _KEY = "tpuflex", "report"
 _DETAIL = "stub host: nothing was run"
-#: Its answer to every question, as a stream of one event.
-_SENTENCE = (
-    b'data: {"choices": [{"index": 0, "finish_reason": "stop",'
-    b' "delta": {"content": "The capital of France is Paris."}}],'
-    b' "usage": {"completion_tokens": 8}}\n\ndata: [DONE]\n\n'
-)
+#: Its answers: to every question, as a stream of one event, and to every beginning of a text.
+_ANSWERS = {
+    b"/v1/chat/completions": (
+        b'data: {"choices": [{"index": 0, "finish_reason": "stop",'
+        b' "delta": {"content": "The capital of France is Paris."}}],'
+        b' "usage": {"completion_tokens": 8}}\n\ndata: [DONE]\n\n'
+    ),
+    b"/v1/completions": (
+        b'{"choices": [{"index": 0, "finish_reason": "length", "text": " Paris"}],'
+        b' "usage": {"completion_tokens": 1}}'
+    ),
+}
 #: The metadata key that names the port of the server.
 _CONFIG = "tpuflex-config"
 
@@ -104,7 +110,7 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
         head = await reader.readuntil(b"\r\n\r\n")
         if length := re.search(rb"(?i)^content-length: *(\d{1,6})\r$", head, re.MULTILINE):
             await reader.readexactly(int(length[1]))
-        body = _SENTENCE if b"/chat/completions " in head.partition(b"\r\n")[0] else b""
+        body = _ANSWERS.get(head.partition(b" ")[2].partition(b" ")[0], b"")
         length_of_it = b"Content-Length: %d\r\n" % len(body)
         writer.write(b"HTTP/1.1 200 OK\r\n" + length_of_it + b"Connection: close\r\n\r\n" + body)
         await writer.drain()

@@ -1,0 +1,191 @@
+"""A running server, asked what it says of itself.
+
+What answers may not be the server that was started: its answers are bounded, and checked.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import requests
+from pydantic import BaseModel, Field, ValidationError
+from urllib3.exceptions import HTTPError
+
+from tpuflex.advice import Advice
+from tpuflex.errors import AccessError, ApiError
+from tpuflex.measure.metrics import MOST_BYTES, EngineMetrics
+from tpuflex.operate.endpoint_connection import (
+    api_key,
+    connected,
+    serving_slice,
+    session,
+    unreachable_hint,
+)
+from tpuflex.operate.health import KEY_REFUSED, Probe, read_body
+from tpuflex.stack.progress import Report, silent
+
+if TYPE_CHECKING:
+    from tpuflex.operate.slice import SliceStatus
+    from tpuflex.stack.connection import Connection
+
+#: Seconds to get a connection, and between two pieces of an answer.
+_TIMEOUT = (3.0, 5.0)
+#: Bytes of a document that are read.
+_DOCUMENT_BYTES = 1024 * 1024
+
+_Name = Annotated[str, Field(max_length=1000)]
+
+
+class ServedModel(BaseModel):
+    """A model that a server serves, as its ``/v1/models`` says.
+
+    Attributes:
+        id: name under which it is served.
+        root: where its weights are, as the server sees it.
+        max_model_len: tokens of the longest sequence.
+    """
+
+    id: _Name
+    root: _Name | None = None
+    max_model_len: Annotated[int, Field(ge=1, le=10**12)] | None = None
+
+
+class _Models(BaseModel):
+    data: tuple[ServedModel, ...] = Field(max_length=1000)
+
+
+class _Version(BaseModel):
+    version: str = Field(pattern=r"^[!-~]{1,100}$")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server within reach.
+
+    Attributes:
+        endpoint: its base URL from here, which ends in ``/v1``.
+        through: ``direct`` or ``iap``.
+        model: name under which the stack serves its model.
+        key: the API key.
+        session: connections to it.
+        reach: what to do where it cannot be reached.
+        now: the time, as the server has it: the clock of an embedded cloud may be a faster one.
+        pause: waits that many seconds.
+    """
+
+    endpoint: str
+    through: str
+    model: str
+    key: str = field(repr=False)
+    session: requests.Session
+    reach: Advice | str = ""
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    pause: Callable[[float], None] = time.sleep
+
+    def metrics(self) -> EngineMetrics:
+        """What it counts.
+
+        Raises:
+            AccessError: it refuses the key.
+            ApiError: it does not answer, or with something else.
+        """
+        text = self._read("/metrics", MOST_BYTES + 1).decode("utf-8", "replace")
+        return EngineMetrics.parse(text, self.now(), endpoint=self.endpoint)
+
+    def models(self) -> tuple[ServedModel, ...]:
+        """What it serves.
+
+        Raises:
+            AccessError, ApiError: as :meth:`metrics`.
+        """
+        try:
+            return _Models.model_validate_json(self._read("/v1/models")).data
+        except ValidationError as error:
+            raise ApiError(f"{self.endpoint}/models answered with no list of models.") from error
+
+    def version(self) -> str:
+        """Its version of vLLM.
+
+        Raises:
+            AccessError, ApiError: as :meth:`metrics`.
+        """
+        try:
+            return _Version.model_validate_json(self._read("/version")).version
+        except ValidationError as error:
+            raise ApiError(f"{self.endpoint} does not say which vLLM it is.") from error
+
+    def code(self, path: str, headers: Mapping[str, str] | None = None) -> int:
+        """The status that it answers ``GET path`` with; without the key.
+
+        Raises:
+            ApiError: it does not answer.
+        """
+        return self._get(path, headers or {}, 0)[0]
+
+    def probe(self) -> Probe:
+        """What asks it for tokens."""
+        return Probe(
+            self.endpoint, self.model, self.session, self.through, time.monotonic, self.pause
+        )
+
+    def _read(self, path: str, most: int = _DOCUMENT_BYTES) -> bytes:
+        code, body = self._get(path, {"Authorization": f"Bearer {self.key}"}, most)
+        if code in (requests.codes.unauthorized, requests.codes.forbidden):
+            raise AccessError("The endpoint refused the API key.", hint=KEY_REFUSED.sentence())
+        if code != requests.codes.ok:
+            raise ApiError(f"{path} of {self.endpoint} answered {code}.", status=code)
+        return body
+
+    def _get(self, path: str, headers: Mapping[str, str], most: int) -> tuple[int, bytes]:
+        url = f"{self.endpoint.removesuffix('/v1')}{path}"
+        try:
+            with self.session.get(
+                url, headers=headers, timeout=_TIMEOUT, stream=True, allow_redirects=False
+            ) as response:
+                return response.status_code, read_body(response, most) if most else b""
+        except requests.Timeout as error:
+            message = f"{path} of {self.endpoint} did not answer in time."
+            raise ApiError(message, url=url, hint=self.reach) from error
+        except (requests.RequestException, HTTPError) as error:
+            message = f"{path} of {self.endpoint} cannot be reached from here."
+            raise ApiError(message, url=url, hint=self.reach) from error
+
+
+@contextmanager
+def open_server(
+    cloud: Connection,
+    report: Report = silent,
+    *,
+    tunnel: bool = True,
+    status: SliceStatus | None = None,
+) -> Iterator[Server]:
+    """The server of the stack of ``cloud``, while the block runs; through a tunnel where its
+    address is a private one.
+
+    Args:
+        cloud: the stack's cloud.
+        report: receives why a tunnel is opened.
+        tunnel: whether one may be opened.
+        status: the stack's slice, where that has been read; it has an address.
+
+    Raises:
+        NotFoundError: the stack is not up, its host has no address yet, or there is no API key.
+        AccessError: the key may not be read.
+        TpuflexError: there is no way to the endpoint.
+    """
+    status = serving_slice(cloud) if status is None else status
+    key = api_key(cloud)
+    with connected(cloud, status, report, tunnel=tunnel) as found:
+        yield Server(
+            endpoint=found.url,
+            through=found.through,
+            model=cloud.stack.settings.model.name,
+            key=key,
+            session=session(cloud, found.url),
+            reach=unreachable_hint(cloud, status, through=found.through),
+        )
