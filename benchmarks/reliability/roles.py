@@ -202,7 +202,7 @@ SITUATIONS: Mapping[str, Situation] = {
         only=When.NAT,
     ),
     "doctor": Situation(_DOCTOR, ("doctor",), client=True, tells=True),
-    "zones": Situation((Command.ZONES,), ("zones",), client=True, tells=True),
+    "zones": Situation((Command.ZONES,), ("zones",), Start.NEW, client=True, tells=True),
     "doctor of what up needs": Situation(
         (Command.UP, *_DOCTOR), ("doctor",), client=True, examined=True
     ),

@@ -134,9 +134,10 @@ class ZoneFacts:
         return self.price.usd_per_chip_hour * self.chips
 
     @property
-    def unread(self) -> tuple[Unread, ...]:
-        """What could not be read of the zone itself."""
-        return tuple(each for each in (self.offer, self.request) if isinstance(each, Unread))
+    def unread(self) -> Unread | None:
+        """What could not be read of the zone itself: its offer, or else the requests there."""
+        unread = (each for each in (self.offer, self.request) if isinstance(each, Unread))
+        return next(unread, None)
 
     def to_json(self) -> dict[str, object]:
         """The zone in a JSON document; what is not known is null."""
@@ -155,7 +156,7 @@ class ZoneFacts:
             "last_request": self.request.to_json()
             if isinstance(self.request, LastRequest)
             else None,
-            "not_known": list(dict.fromkeys(each.why for each in self.unread)),
+            "not_known": None if self.unread is None else self.unread.why,
         }
 
 

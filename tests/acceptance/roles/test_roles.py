@@ -56,6 +56,8 @@ def test_the_roles_of_the_identities_are_enough(rig: RoleRig) -> None:
         ("recover --take-over of a lost state", "compute.networks.get"),
         ("status", "tpu.nodes.get"),
         ("doctor", "serviceusage.quotas.get"),
+        ("zones", "tpu.acceleratortypes.get"),
+        ("zones", "tpu.nodes.list"),
         ("secrets put of a stack that is up", "secretmanager.versions.add"),
         ("sweep", "tpu.nodes.list"),
         ("weights rm", ""),

@@ -90,7 +90,8 @@ def show_zones(output: Output, found: ZoneComparison) -> int:
         output.result("* a zone of the stack")
     output.result(
         f"PREEMPTIBLE and ON-DEMAND are the project's quota, of which it takes {found.units}."
-        " By Google's page, Flex-start draws from the preemptible one."
+        " By Google's page, Flex-start draws from the preemptible one; a user saw it draw from the"
+        " other, so either counts."
     )
     _show_requests(output, found)
     _show_notes(output, found)
@@ -178,15 +179,14 @@ def _show_unread(output: Output, found: ZoneComparison) -> None:
     if found.quota is not None:
         reasons[found.quota.why, str(found.quota.remedy)] = ["quota"]
     for each in found.zones:
-        for unread in each.unread:
-            why = unread.why.replace(each.zone, "ZONE")  # what differs in the same refusal
-            named = reasons.setdefault((why, str(unread.remedy)), [])
-            if each.zone not in named:
-                named.append(each.zone)
+        if each.unread is not None:
+            why = each.unread.why.replace(each.zone, "ZONE")  # what differs in the same refusal
+            reasons.setdefault((why, str(each.unread.remedy)), []).append(each.zone)
     if reasons:
         output.result("\nNot known:")
     for (why, remedy), named in reasons.items():
-        output.result(f"  {', '.join(named)}: {why}", hanging="    ")
+        where = "every zone" if len(named) == len(found.zones) else ", ".join(named)
+        output.result(f"  {where}: {why}", hanging="    ")
         output.result("    -> " + remedy.replace("\n", "\n       "))
 
 
