@@ -163,6 +163,7 @@ def open_server(
     *,
     tunnel: bool = True,
     status: SliceStatus | None = None,
+    key: str = "",
 ) -> Iterator[Server]:
     """The server of the stack of ``cloud``, while the block runs; through a tunnel where its
     address is a private one.
@@ -172,6 +173,7 @@ def open_server(
         report: receives why a tunnel is opened.
         tunnel: whether one may be opened.
         status: the stack's slice, where that has been read; it has an address.
+        key: the API key, where that has been read.
 
     Raises:
         NotFoundError: the stack is not up, its host has no address yet, or there is no API key.
@@ -179,7 +181,7 @@ def open_server(
         TpuflexError: there is no way to the endpoint.
     """
     status = serving_slice(cloud) if status is None else status
-    key = api_key(cloud)
+    key = key or api_key(cloud)
     with connected(cloud, status, report, tunnel=tunnel) as found:
         yield Server(
             endpoint=found.url,

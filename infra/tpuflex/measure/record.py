@@ -1,0 +1,211 @@
+"""Recording: a snapshot of a running server every minute, into an archive, until Ctrl-C."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
+from tpuflex.measure.archive import INTERVAL, Origin, Snapshot, writing
+from tpuflex.measure.server import Server, open_server
+from tpuflex.naming import digest
+from tpuflex.operate.endpoint_connection import serving_slice
+from tpuflex.planning.request import NotPlannable
+from tpuflex.planning.stack import memory_request
+from tpuflex.stack.progress import Report, silent
+
+if TYPE_CHECKING:
+    from tpuflex.google.timing import Timing
+    from tpuflex.stack.connection import Connection
+
+#: Seconds between two snapshots, at least and at most.
+SHORTEST, LONGEST = 10, 3600
+#: Seconds after which what was taken is written.
+_WRITTEN_AFTER = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What was recorded.
+
+    Attributes:
+        stack: the stack.
+        directory: the archive.
+        snapshots: looks that were answered.
+        unanswered: looks that were not.
+    """
+
+    stack: str
+    directory: Path
+    snapshots: int = 0
+    unanswered: int = 0
+
+    def with_look(self, look: Snapshot) -> Recorded:
+        """This and one more look."""
+        if look.metrics is None:
+            return replace(self, unanswered=self.unanswered + 1)
+        return replace(self, snapshots=self.snapshots + 1)
+
+    def to_json(self) -> dict[str, object]:
+        """The document of ``tpuflex metrics record --json``."""
+        return {
+            "stack": self.stack,
+            "directory": str(self.directory),
+            "snapshots": self.snapshots,
+            "unanswered": self.unanswered,
+        }
+
+
+def record(
+    cloud: Connection,
+    directory: Path,
+    report: Report = silent,
+    *,
+    interval: int = INTERVAL,
+    tunnel: bool = True,
+) -> Recorded:
+    """Keep snapshots of the server of the stack of ``cloud``, until Ctrl-C.
+
+    A server that does not answer is no end: its snapshot says so. All that was taken is written in
+    the end; what ends the process otherwise loses the last minute.
+
+    Args:
+        cloud: the stack's cloud.
+        directory: the archive; made if it is not there.
+        report: is told when the server stops answering, and when it answers again.
+        interval: seconds between two snapshots.
+        tunnel: whether a tunnel may be opened.
+
+    Raises:
+        ConflictError: another process records the stack there.
+        TpuflexError: there is no pyarrow; or at the first look, no right to the endpoint or no way
+            to it.
+    """
+    name, timing = cloud.stack.name, cloud.timing
+    recorded = Recorded(name, directory)
+    with writing(directory, name) as writer, _Observer(cloud, report, interval, tunnel) as observer:
+        written = timing.monotonic()
+        try:
+            for _ in _ticks(timing, interval):
+                look = observer.look()
+                writer.add(look)
+                recorded = recorded.with_look(look)
+                if timing.monotonic() - written >= _WRITTEN_AFTER:
+                    writer.flush()
+                    written = timing.monotonic()
+        except KeyboardInterrupt:
+            pass
+    return recorded
+
+
+def _ticks(timing: Timing, interval: int) -> Iterator[None]:
+    """Now, and after each interval; those that pass meanwhile are left out."""
+    began = timing.monotonic()
+    number = 0
+    while True:
+        yield
+        number = max(number + 1, math.ceil((timing.monotonic() - began) / interval))
+        if timing.pause(max(0.0, began + number * interval - timing.monotonic())):
+            return
+
+
+class _Observer:
+    """Looks at the server of a stack, and opens the way to it again when that has closed."""
+
+    def __init__(self, cloud: Connection, report: Report, interval: int, tunnel: bool) -> None:
+        self._cloud, self._report, self._tunnel = cloud, report, tunnel
+        settings = cloud.stack.settings
+        request = memory_request(settings)
+        self._of_stack = Origin(
+            stack=cloud.stack.name,
+            cloud=settings.cloud,
+            accelerator=settings.slice.accelerator_type,
+            model=settings.model.name,
+            settings_hash=digest(settings.model_dump_json(include={"slice", "model", "serving"})),
+            max_num_seqs=None if isinstance(request, NotPlannable) else request.max_num_seqs,
+            interval=interval,
+        )
+        self._origin = self._of_stack
+        self._way = ExitStack()
+        self._server: Server | None = None
+        self._key = ""
+        self._silent_since: datetime | None = None
+        self._looked = False
+
+    def __enter__(self) -> _Observer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._way.close()
+
+    def look(self) -> Snapshot:
+        """What the server counts now, or why it does not say."""
+        at = self._cloud.now()
+        try:
+            found = self._ask()
+        except TpuflexError as error:
+            if not self._looked and not isinstance(error, NotFoundError | ApiError):
+                raise
+            found = self._unanswered(at, error)
+        else:
+            self._answered(at)
+        self._looked = True
+        return found
+
+    def _ask(self) -> Snapshot:
+        if self._server is not None:
+            try:
+                return self._snapshot(self._server)
+            except TpuflexError as error:
+                self._close(error)  # a tunnel that broke, or another slice: once more
+        try:
+            return self._snapshot(self._open())
+        except TpuflexError as error:
+            self._close(error)
+            raise
+
+    def _snapshot(self, server: Server) -> Snapshot:
+        at = self._cloud.now()
+        return Snapshot(at=at, origin=self._origin, metrics=replace(server.metrics(), at=at))
+
+    def _open(self) -> Server:
+        try:
+            status = serving_slice(self._cloud)
+        except NotFoundError:
+            self._origin = self._of_stack
+            raise
+        self._origin = replace(self._of_stack, slice=status.node, zone=status.zone)
+        way = open_server(
+            self._cloud, self._report, tunnel=self._tunnel, status=status, key=self._key
+        )
+        server = self._way.enter_context(way)
+        self._key = server.key
+        served = {model.id: model.max_model_len for model in server.models()}
+        self._origin = replace(
+            self._origin, vllm=server.version(), max_model_len=served.get(server.model)
+        )
+        self._server = server
+        return server
+
+    def _close(self, error: TpuflexError) -> None:
+        self._server = None
+        if isinstance(error, AccessError):
+            self._key = ""  # it may have been changed
+        self._way.close()
+
+    def _unanswered(self, at: datetime, error: TpuflexError) -> Snapshot:
+        if self._silent_since is None:
+            self._silent_since = at
+            self._report(f"No snapshot at {at:%H:%M} UTC: {error.message} It is asked again.")
+        return Snapshot(at=at, origin=self._origin, gap=error.message)
+
+    def _answered(self, at: datetime) -> None:
+        if self._silent_since is not None:
+            minutes = (at - self._silent_since).total_seconds() / 60
+            self._report(f"The endpoint answers again, after {minutes:.0f} min.")
+        self._silent_since = None
