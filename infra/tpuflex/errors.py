@@ -21,6 +21,8 @@
       PolicyError                exit 11  a rule of policy is broken: mend it, or waive it
       PlanChangedError           exit 12  the plan is not the one that was approved
       NotAsPlannedError          exit 13  a schedule looked, and something is not as planned
+      GateError                  exit 14  a gate of `bench ramp` fails: the server is too slow
+      ImplausibleError           exit 15  figures contradict themselves or the chips: believe none
       InterruptedByUser          exit 130 Ctrl-C
 
 The branches are split by who must act next. Exit code 2 is click's (wrong usage), and
@@ -343,6 +345,18 @@ class NotAsPlannedError(TpuflexError):
     """Something is not as planned, and `preview --exit-code` asked whether it is."""
 
     exit_code = 13
+
+
+class GateError(TpuflexError):
+    """What was measured does not keep a limit that was set for it."""
+
+    exit_code = 14
+
+
+class ImplausibleError(TpuflexError):
+    """Figures contradict themselves, or what the chips can do, so they say nothing."""
+
+    exit_code = 15
 
 
 class InterruptedByUser(TpuflexError):  # noqa: N818 - the user's wish, not an error

@@ -106,6 +106,10 @@ COMMANDS = {
         "endpoint.command",
         "Show how programs call the endpoint, or run a command with what it needs.",
     ),
+    "bench": (
+        "bench.command",
+        "What a server does under load, and what figures are worth.",
+    ),
     "restart": (
         "endpoint.restart",
         "Start the server again, on the same host, and wait until it has served a completion.",

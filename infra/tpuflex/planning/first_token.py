@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from tpuflex.planning.anchors import Anchor, Load, anchors_of
+from tpuflex.planning.anchors import Load
 from tpuflex.planning.figure import Figure, sources_json
+from tpuflex.planning.published import PublishedPoint, points_of
 from tpuflex.planning.throughput import first_token_bound, judge
 
 if TYPE_CHECKING:
@@ -67,9 +68,9 @@ def judge_first_token(
     return FirstToken(verdict=verdict, text=text, sources=sources, alone=alone, burst=burst)
 
 
-def is_credible(anchor: Anchor, model: Model, accelerator: Accelerator) -> bool:
-    """Whether the chips can have computed the prompts that ``anchor`` counts."""
-    rate = anchor.prompt_tokens_per_second
+def is_credible(point: PublishedPoint, model: Model, accelerator: Accelerator) -> bool:
+    """Whether the chips can have computed the prompts that ``point`` counts."""
+    rate = point.prompt_tokens_per_second
     return rate is None or judge(model, accelerator, rate).verdict == "possible"
 
 
@@ -102,7 +103,7 @@ def _verdict(
             f" {accelerator.name} in bfloat16"
         )
         return "impossible", text, alone.sources
-    rows = [row for row in anchors_of(model.name, accelerator.name) if row.ttft_seconds is not None]
+    rows = [row for row in points_of(model.name, accelerator.name) if row.ttft_s is not None]
     credible = [row for row in rows if is_credible(row, model, accelerator)]
     met = _first(row for row in credible if _as_hard(row, load) and _ttft(row) <= target)
     if met is not None:
@@ -119,48 +120,48 @@ def _verdict(
     return "not_known", "nothing was published, and arithmetic does not forbid it", alone.sources
 
 
-def _doubt(anchor: Anchor, model: Model, accelerator: Accelerator) -> str:
-    rate = anchor.prompt_tokens_per_second
-    if rate is None or is_credible(anchor, model, accelerator):
+def _doubt(point: PublishedPoint, model: Model, accelerator: Accelerator) -> str:
+    rate = point.prompt_tokens_per_second
+    if rate is None or is_credible(point, model, accelerator):
         return ""
     return f"; but its {judge(model, accelerator, rate).text}, so its prompts were not all computed"
 
 
-def describe(anchor: Anchor) -> str:
+def describe(point: PublishedPoint) -> str:
     """A published time to the first token, with what it was measured under."""
-    requests = "1 request" if anchor.concurrency == 1 else f"{anchor.concurrency or 0:,} requests"
-    prompt = "" if anchor.context is None else f" of {anchor.context:,} tokens"
-    return f"{_ttft(anchor):.3g} s with {requests}{prompt} at once ({anchor.setup})"
+    requests = "1 request" if point.concurrency == 1 else f"{point.concurrency or 0:,} requests"
+    prompt = "" if point.context is None else f" of {point.context:,} tokens"
+    return f"{_ttft(point):.3g} s with {requests}{prompt} at once ({point.setup})"
 
 
-def _ttft(anchor: Anchor) -> float:
-    if anchor.ttft_seconds is None:
-        raise ValueError("the anchor has no time to the first token")
-    return anchor.ttft_seconds
+def _ttft(point: PublishedPoint) -> float:
+    if point.ttft_s is None:
+        raise ValueError("the point has no time to the first token")
+    return point.ttft_s
 
 
-def _as_hard(anchor: Anchor, load: Load) -> bool:
-    """Whether the anchor's load is at least ``load``."""
-    if anchor.concurrency is None or anchor.context is None:
+def _as_hard(point: PublishedPoint, load: Load) -> bool:
+    """Whether the point's load is at least ``load``."""
+    if point.concurrency is None or point.context is None:
         return False
-    return anchor.concurrency >= load.concurrency and anchor.context >= load.context
+    return point.concurrency >= load.concurrency and point.context >= load.context
 
 
-def _as_easy(anchor: Anchor, load: Load) -> bool:
-    """Whether the anchor's load is at most ``load``."""
-    if anchor.concurrency is None or anchor.context is None:
+def _as_easy(point: PublishedPoint, load: Load) -> bool:
+    """Whether the point's load is at most ``load``."""
+    if point.concurrency is None or point.context is None:
         return False
-    return anchor.concurrency <= load.concurrency and anchor.context <= load.context
+    return point.concurrency <= load.concurrency and point.context <= load.context
 
 
-def _first(anchors: Iterable[Anchor]) -> Anchor | None:
-    return next(iter(anchors), None)
+def _first(points: Iterable[PublishedPoint]) -> PublishedPoint | None:
+    return next(iter(points), None)
 
 
-def _nearest(anchors: Iterable[Anchor], load: Load) -> Anchor | None:
-    """The anchor with the least concurrency that is at least ``load``'s, or the highest one."""
+def _nearest(points: Iterable[PublishedPoint], load: Load) -> PublishedPoint | None:
+    """The point with the least concurrency that is at least ``load``'s, or the highest one."""
     rows = sorted(
-        (row for row in anchors if row.concurrency is not None),
+        (row for row in points if row.concurrency is not None),
         key=lambda row: (row.concurrency or 0, abs((row.context or load.context) - load.context)),
     )
     above = (row for row in rows if (row.concurrency or 0) >= load.concurrency)
