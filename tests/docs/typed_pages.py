@@ -36,6 +36,7 @@ OWN_PROGRAM = (
     "works on a program of one's own; tests/acceptance/engine/test_own_program.py does the same"
 )
 ZONES = "asks a project on Google; tests/cli/test_zones.py types it at an embedded cloud"
+TABLE = "needs the table above it; tests/cli/test_bench_import.py types it"
 HOSTS = "needs Pulumi's host of a language, which is no Go module; test_package.py"
 
 _INIT = "tpuflex init --template first-proof --stack first-proof --project my-project-id"
@@ -193,6 +194,9 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex --stack chat up --renewal-only --yes",
             "tpuflex ci stacks --renewing --json",
         ),
+    },
+    "docs/how-to/measure.md": {
+        TABLE: ("tpuflex bench import table.csv",),
     },
     "docs/how-to/teardown.md": {
         HOW_TO: (
