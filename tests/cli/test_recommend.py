@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,49 @@ def test_the_answer_in_a_sentence(
 
     assert typed.code == code
     assert said in typed.out
+
+
+def test_nothing_fits(type_in: TypeIn) -> None:
+    """It is said in plain words, with what comes nearest and what helps, for people and scripts."""
+    words = ("recommend", "--model", "Qwen/Qwen3-Coder-480B-A35B-Instruct")
+    typed, document = type_in(*words), type_in("--json", *words).document
+
+    assert typed.code == 5
+    assert "Nothing fits: no accelerator type of one host" in typed.out
+    assert "Nearest is v5p-8: the weights" in typed.out
+    assert "What helps is a smaller model" in typed.out
+    assert "PER HOUR" not in typed.out
+    assert document["fits"] is False
+    assert document["nearest"]["shorter_context"] is None
+    assert document["nearest"]["roomiest"]["accelerator_type"] == "v5p-8"
+
+
+def test_a_shorter_context_fits(project: Path, type_in: TypeIn) -> None:
+    """The context that fits is a word to type; chips that no stack can be on are named as such."""
+    listed = type_in("--json", "catalog", "models", "meta-llama/Llama-3.3-70B-Instruct").document
+    tall = {**listed["models"][0], "name": "own/tall", "layers": 200}
+    (project / "catalog.yaml").write_text(json.dumps({"models": [tall]}))
+    typed = type_in("recommend", "--model", "own/tall", "--context", "131072")
+
+    assert typed.code == 5
+    longest = re.search(
+        r"The longest context that fits is .* tokens, on own/tall on v5p-8, fp8 cache, price not"
+        r" known: --context (\d+)\.",
+        typed.out,
+    )
+    assert longest is not None
+    assert "Held by tpu7x-8, which only Compute Engine and GKE have" in typed.out
+    assert type_in("recommend", "--model", "own/tall", "--context", longest[1]).code == 0
+
+
+def test_the_price_of_generated_tokens(type_in: TypeIn) -> None:
+    """Dollars per million generated tokens stand in the table and in the document, as a bound."""
+    words = ("recommend", "--model", "google/gemma-4-31B-it")
+    typed, document = type_in(*words), type_in("--json", *words).document
+
+    bound = document["options"][0]["limits"]["least_usd_per_million_generated"]["value"]
+    assert "PER MILLION OUT" in typed.out
+    assert f"from ${bound:.2f}" in typed.out
 
 
 @pytest.mark.parametrize(

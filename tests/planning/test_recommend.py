@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tpuflex.catalog.catalog import builtin
-from tpuflex.catalog.rows import CatalogRows, Price
+from tpuflex.catalog.rows import CatalogRows, Model, Price
 from tpuflex.planning.anchors import Load
 from tpuflex.planning.compatibility import Level, compatibility
 from tpuflex.planning.first_token import judge_first_token
@@ -106,6 +106,45 @@ def test_many_users_take_many_stacks() -> None:
     assert best.limits.usd_per_million_generated.value == pytest.approx(
         Decimal(1_350_000) / (Decimal(best.limits.decode.value) * 3600), abs=Decimal("0.0001")
     )
+
+
+def taller(layers: int) -> Model:
+    """Llama 70B with so many layers."""
+    return CATALOG.models["meta-llama/Llama-3.3-70B-Instruct"].model_copy(
+        update={"name": "own/tall", "layers": layers}
+    )
+
+
+@pytest.mark.parametrize(
+    ("layers", "chips", "cache"),
+    [
+        (160, "", ""),  # its weights leave v5p-8 room for an fp8 cache
+        (200, "v5p-8", "fp8"),  # for a shorter one
+        (300, "", ""),  # for none
+    ],
+)
+def test_what_comes_nearest(layers: int, chips: str, cache: str) -> None:
+    """Where nothing fits, the longest context that does is found, with its price; where the weights
+    alone are too large, the chips that lack least; and chips that tpuflex cannot ask for are
+    named where they hold the model."""
+    load = Load(context=131_072, concurrency=2)
+    found = recommend([taller(layers)], Requirements(load=load), CATALOG)
+
+    assert (found.nearest is None) == (layers == 160) == (found.options[0].fit == "fits")
+    if found.nearest is None:
+        return
+    assert found.nearest.elsewhere == ("tpu7x-8",)
+    if chips:
+        shorter = found.nearest.shorter
+        assert shorter is not None
+        assert shorter.fit == "fits"
+        assert (shorter.request.accelerator.name, shorter.request.kv_cache_dtype) == (chips, cache)
+        assert 65_536 < shorter.request.max_model_len < load.context
+        assert found.nearest.roomiest is None
+    else:
+        assert found.nearest.shorter is None
+        assert found.nearest.roomiest is not None
+        assert found.nearest.roomiest.request.accelerator.name == "v5p-8"
 
 
 def test_evidence_does_not_outweigh_a_price() -> None:

@@ -10,7 +10,7 @@ line.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from math import floor
@@ -23,7 +23,7 @@ from tpuflex.planning.compatibility import Compatibility, compatibility
 from tpuflex.planning.cost import usd
 from tpuflex.planning.figure import Figure, ceiling, with_source_table
 from tpuflex.planning.first_token import FirstToken, judge_first_token
-from tpuflex.planning.memory import MemoryPlan, plan_memory
+from tpuflex.planning.memory import MemoryPlan, nearest_that_fit, plan_memory
 from tpuflex.planning.request import CacheType, MemoryRequest, NotPlannable
 from tpuflex.planning.stack_cost import hourly
 from tpuflex.planning.throughput import bandwidth_ceiling
@@ -157,6 +157,15 @@ class Option:
         return f"{request.model.name} on {request.accelerator.name}{cache}"
 
     @property
+    def place(self) -> dict[str, object]:
+        """What would be served on which chips, in a JSON document."""
+        return {
+            "model": self.request.model.name,
+            "accelerator_type": self.request.accelerator.name,
+            "kv_cache_dtype": self.request.kv_cache_dtype,
+        }
+
+    @property
     def rank(self) -> tuple[float, ...]:
         """Place in the order, lowest first: see :data:`ORDER`."""
         return (
@@ -171,18 +180,16 @@ class Option:
 
     @property
     def obstacle(self) -> str:
-        """Why it cannot be served, with what could be; empty where it can."""
+        """Why it cannot be served; empty where it can."""
         if isinstance(self.plan, NotPlannable):
             return self.plan.reason
-        return " ".join(f"{one.what}. {one.nearest}".strip() for one in self.plan.problems)
+        return "; ".join(one.what for one in self.plan.problems)
 
     def to_json(self) -> dict[str, object]:
         """The option in a JSON document."""
         return {
-            "model": self.request.model.name,
-            "accelerator_type": self.request.accelerator.name,
+            **self.place,
             "chips": self.request.accelerator.chips,
-            "kv_cache_dtype": self.request.kv_cache_dtype,
             "zones": list(self.zones),
             "fit": self.fit,
             "obstacle": self.obstacle,
@@ -198,6 +205,38 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Nearest:
+    """What comes nearest where nothing fits.
+
+    Attributes:
+        shorter: the option with the longest context that fits; None where no context does.
+        roomiest: the option that lacks least memory for its weights; None where they fit.
+        elsewhere: accelerator types that hold a model, and that the Cloud TPU API does not have.
+    """
+
+    shorter: Option | None = None
+    roomiest: Option | None = None
+    elsewhere: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """What comes nearest, in a JSON document."""
+        shorter, roomiest = self.shorter, self.roomiest
+        return {
+            "shorter_context": None
+            if shorter is None
+            else {
+                **shorter.place,
+                "context": shorter.request.max_model_len,
+                "total_usd_per_hour": shorter.total.to_json(),
+            },
+            "roomiest": None
+            if roomiest is None
+            else {**roomiest.place, "obstacle": roomiest.obstacle},
+            "elsewhere": list(self.elsewhere),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
     """Which chips to take, or what to take instead of them.
 
@@ -205,12 +244,14 @@ class Recommendation:
         scenario: what the requirements were taken from, if anything.
         requirements: what the options are for; None where the scenario is not for this tool.
         options: all options, best first; none where the scenario is not for this tool.
+        nearest: what comes nearest; None where something fits, or nothing can be judged.
         published: what was published of the first option, not measured by this project.
     """
 
     scenario: Scenario | None = None
     requirements: Requirements | None = None
     options: tuple[Option, ...] = ()
+    nearest: Nearest | None = None
     published: tuple[Published, ...] = ()
 
     def to_json(self) -> dict[str, object]:
@@ -223,6 +264,8 @@ class Recommendation:
             document["request"] = {"models": list(models), **self.requirements.to_json()}
         document["options"] = [option.to_json() for option in self.options]
         if self.requirements is not None:
+            document["fits"] = any(option.fit == "fits" for option in self.options)
+            document["nearest"] = None if self.nearest is None else self.nearest.to_json()
             document["published"] = [one.to_json() for one in self.published]
         return with_source_table(document)
 
@@ -245,21 +288,79 @@ def recommend(
         catalog: chips, zones and prices.
         scenario: what the requirements were taken from, if anything.
     """
-    options = [
-        option
-        for model in models
-        for accelerator in catalog.accelerators.values()
-        if accelerator.flex_start_api and accelerator.hosts == 1
-        for option in _of(model, accelerator, requirements, catalog)
-    ]
-    options.sort(key=lambda option: option.rank)  # equals keep their order
+    models = tuple(models)
+    options = _options(models, requirements, catalog, flex_start=True)
     best = options[0].request
     return Recommendation(
         scenario=scenario,
         requirements=requirements,
-        options=tuple(options),
+        options=options,
+        nearest=_nearest(models, options, requirements, catalog),
         published=tuple(published(best.model, best.accelerator, requirements.load)),
     )
+
+
+def _options(
+    models: tuple[Model, ...], requirements: Requirements, catalog: Catalog, *, flex_start: bool
+) -> tuple[Option, ...]:
+    """The options on what the Cloud TPU API has on Flex-start, or on what it has not; best first,
+    equals in their order."""
+    found = [
+        option
+        for model in models
+        for accelerator in catalog.accelerators.values()
+        if accelerator.flex_start_api == flex_start and accelerator.hosts == 1
+        for option in _of(model, accelerator, requirements, catalog)
+    ]
+    return tuple(sorted(found, key=lambda option: option.rank))
+
+
+def _nearest(
+    models: tuple[Model, ...],
+    options: tuple[Option, ...],
+    requirements: Requirements,
+    catalog: Catalog,
+) -> Nearest | None:
+    if options[0].fit != "does_not_fit":
+        return None
+    elsewhere = _options(models, requirements, catalog, flex_start=False)
+    names = dict.fromkeys(
+        option.request.accelerator.name for option in elsewhere if option.fit == "fits"
+    )
+    shorter = [
+        _with_context(option, fitting.max_model_len, requirements, catalog)
+        for option in options
+        if option.fit == "does_not_fit"
+        for fitting in nearest_that_fit(option.request)
+        if fitting.tensor_parallel_size == option.request.tensor_parallel_size
+        and fitting.kv_cache_dtype == option.request.kv_cache_dtype
+    ]
+    shorter.sort(key=lambda option: (-option.request.max_model_len, option.rank))
+    return Nearest(
+        shorter=shorter[0] if shorter else None,
+        roomiest=None if shorter else max(options, key=_room),
+        elsewhere=tuple(names),
+    )
+
+
+def _with_context(
+    option: Option, context: int, requirements: Requirements, catalog: Catalog
+) -> Option:
+    request = option.request
+    load = replace(requirements.load, context=context)
+    return _option(
+        request.model,
+        request.accelerator,
+        request.kv_cache_dtype,
+        replace(requirements, load=load),
+        catalog,
+    )
+
+
+def _room(option: Option) -> float:
+    """The memory of a chip as a share of the weights that would be on it."""
+    plan = option.plan
+    return plan.hbm_bytes / plan.weight_bytes if isinstance(plan, MemoryPlan) else 0.0
 
 
 def _of(

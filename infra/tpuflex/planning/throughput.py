@@ -149,9 +149,10 @@ def bandwidth_ceiling(request: MemoryRequest, held: float) -> Figure:
     rate = decode_ceiling(
         model, accelerator, running, request.max_model_len, CACHE_BYTES[request.kv_cache_dtype]
     )
+    sequences = "1 sequence" if running == 1 else f"{running:,} sequences"
     words = (
-        f"bandwidth ceiling: {running:,} sequences of {request.max_model_len:,} tokens at once;"
-        " shorter ones allow more"
+        f"bandwidth ceiling: {sequences} of {request.max_model_len:,} tokens at once; shorter ones"
+        " allow more"
     )
     if request.speculative:
         words += ", and so does each token that speculation guesses right"

@@ -151,7 +151,7 @@ def recommend(
     other options override it; for some scenarios tpuflex is not the answer, and it says what is.
 
     A stack is one slice of one host: where it holds fewer sequences than are wanted, the price is
-    that of as many stacks as hold all of them.
+    that of as many stacks as hold all of them. Where nothing fits, it says what comes nearest.
 
     Exit code 5 if nothing fits, or nothing within the budget; 4 if that is not known, or a model or
     scenario is not.

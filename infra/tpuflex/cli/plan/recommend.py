@@ -14,7 +14,7 @@ from tpuflex.terminal.money import dollars, show_sources
 if TYPE_CHECKING:
     from tpuflex.planning.anchors import Published
     from tpuflex.planning.figure import Figure
-    from tpuflex.planning.recommend import Option, Recommendation, Requirements
+    from tpuflex.planning.recommend import Nearest, Option, Recommendation, Requirements
     from tpuflex.planning.scenarios import Elsewhere, Given, Scenario
     from tpuflex.terminal.output import Output
 
@@ -29,7 +29,11 @@ _FIRST_TOKEN = {
 }
 _HEADER = (
     *("", "MODEL", "CHIPS", "KV CACHE", "HOLDS", "STACKS"),
-    *("PER HOUR", "BUDGET", "FIRST TOKEN", "SEEN"),
+    *("PER HOUR", "PER MILLION OUT", "BUDGET", "FIRST TOKEN", "SEEN"),
+)
+_LEAST = (
+    "PER MILLION OUT is the least that a million generated tokens cost under this load: sequences"
+    " of full length, chips at peak, busy all the time."
 )
 _BUDGET = {"within": "within", "over": "OVER", "not_known": "not known", "not_asked": "-"}
 
@@ -128,7 +132,7 @@ def _show_options(
     output.heading(_question(requirements))
     fitting = [option for option in options if option.fit == "fits"]
     shown = fitting if output.verbose else fitting[:_SHOWN]
-    for line in _summary(requirements, options, fitting):
+    for line in _summary(requirements, found, fitting):
         output.result(line)
     if shown:
         output.table(
@@ -136,6 +140,7 @@ def _show_options(
             [_row(place, option, sources) for place, option in enumerate(shown, 1)],
         )
         output.result(f"Ranked by {', then '.join(ORDER)}.")
+        output.result(_LEAST)
     if len(fitting) > len(shown):
         output.result(f"{len(fitting) - len(shown)} more fit and rank lower: --verbose lists them.")
     _show_rest(output, options)
@@ -155,12 +160,18 @@ def _question(requirements: Requirements) -> str:
 
 
 def _summary(
-    requirements: Requirements, options: tuple[Option, ...], fitting: list[Option]
+    requirements: Requirements, found: Recommendation, fitting: list[Option]
 ) -> Iterator[str]:
     """The answer in a sentence where the first row of the table is not all of it."""
+    if found.nearest is not None:
+        yield (
+            "Nothing fits: no accelerator type of one host that the Cloud TPU API has on Flex-start"
+            f" holds one sequence of {requirements.load.context:,} tokens."
+        )
+        yield from _near(found.nearest)
+        return
     if not fitting:
-        judged = any(option.fit == "does_not_fit" for option in options)
-        yield "Nothing fits. What each lacks:" if judged else "Nothing can be judged:"
+        yield "Nothing can be judged:"
         return
     best = fitting[0]
     request, limits = best.request, best.limits
@@ -184,7 +195,28 @@ def _summary(
         alone = [option for option in fitting if option.stacks.value == 1]
         if alone:
             one = min(alone, key=lambda option: _price(option.total))
-            yield f"One stack holds all of them: {one.name}, {dollars(one.total.value)} per hour."
+            yield f"One stack holds all of them: {one.name}, {_per_hour(one)}."
+
+
+def _near(nearest: Nearest) -> Iterator[str]:
+    """What comes nearest, and what helps, a sentence each."""
+    if (option := nearest.shorter) is not None:
+        context = option.request.max_model_len
+        yield (
+            f"The longest context that fits is {context:,} tokens, on {option.name},"
+            f" {_per_hour(option)}: --context {context}."
+        )
+    if (option := nearest.roomiest) is not None:
+        yield f"Nearest is {option.request.accelerator.name}: {option.obstacle}."
+        yield "What helps is a smaller model, or a checkpoint of it in fewer bits (--model-dir)."
+    if nearest.elsewhere:
+        names = ", ".join(nearest.elsewhere)
+        yield f"Held by {names}, which only Compute Engine and GKE have: no stack can be on it."
+
+
+def _per_hour(option: Option) -> str:
+    total = option.total.value
+    return "price not known" if total is None else f"{dollars(total)} per hour"
 
 
 def _price(figure: Figure) -> float:
@@ -213,6 +245,7 @@ def _row(place: int, option: Option, sources: SourceList) -> tuple[str, ...]:
         held,
         "-" if option.stacks.value is None else f"{option.stacks.value:,}",
         _with_sources(dollars(option.total.value), option.total, sources),
+        "-" if limits is None else _at_least(limits.usd_per_million_generated),
         _BUDGET[option.budget],
         f"{_FIRST_TOKEN[option.first_token.verdict]}"
         f" {sources.references(option.first_token.sources)}".strip(),
@@ -220,19 +253,32 @@ def _row(place: int, option: Option, sources: SourceList) -> tuple[str, ...]:
     )
 
 
+def _at_least(price: Figure) -> str:
+    return dollars(price.value) if price.value is None else f"from {dollars(price.value)}"
+
+
 def _with_sources(text: str, figure: Figure, sources: SourceList) -> str:
     return f"{text} {sources.references(figure.sources)}".strip()
 
 
 def _show_rest(output: Output, options: tuple[Option, ...]) -> None:
-    """The options that do not fit or cannot be judged, one line for each reason."""
-    reasons: dict[tuple[str, str], list[str]] = {}
+    """The options that do not fit, with reasons if they are wanted, and those that cannot be
+    judged, one line for each reason."""
+    reasons: dict[tuple[str, str], dict[str, None]] = {}
     for option in options:
-        if option.fit != "fits":
-            word = "Does not fit" if option.fit == "does_not_fit" else "Not judged"
-            reasons.setdefault((word, option.obstacle), []).append(option.name)
+        if option.fit == "does_not_fit":
+            why = option.obstacle if output.verbose else "--verbose says why"
+            reasons.setdefault(("Does not fit", why), {})[_chips(option, options)] = None
+        elif option.fit == "not_known":
+            reasons.setdefault(("Not judged", option.obstacle), {})[_chips(option, options)] = None
     for (word, reason), names in reasons.items():
-        output.result(f"{word}: {', '.join(names)}: {reason}")
+        output.result(f"{word}: {'; '.join(names)} ({reason}).")
+
+
+def _chips(option: Option, options: tuple[Option, ...]) -> str:
+    """The option in a few words, without the model where all are of one."""
+    models = {each.request.model.name for each in options}
+    return option.name if len(models) > 1 else option.name.rpartition(" on ")[2]
 
 
 def _show_best(output: Output, option: Option, sources: SourceList) -> None:
