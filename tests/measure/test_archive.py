@@ -12,7 +12,7 @@ import pytest
 
 from tests.measure.snapshots import BEGIN, ORIGIN, snapshot, unanswered
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
-from tpuflex.measure.archive import archived_stacks, read_archive, writing
+from tpuflex.measure.archive import archived_stack, read_archive, writing
 
 pyarrow = pytest.importorskip("pyarrow")
 
@@ -59,7 +59,6 @@ def test_a_day_is_a_file_and_a_stack_is_one(tmp_path: Path) -> None:
         "date=2026-11-29/prod.parquet",
         "date=2026-11-30/prod.parquet",
     ]
-    assert archived_stacks(tmp_path) == ("dev", "prod")
     since = BEGIN + timedelta(minutes=839)
     assert [each.at for each in read_archive(tmp_path, "prod", since)] == [
         since,
@@ -129,6 +128,16 @@ def test_a_file_that_is_no_table_is_named(tmp_path: Path, content: bytes) -> Non
     with pytest.raises(TpuflexError, match=r"prod\.parquet cannot be read") as raised:
         list(read_archive(tmp_path, "prod"))
     assert "other days" in str(raised.value.hint)
+
+
+def test_the_only_stack_of_an_archive_needs_no_name(tmp_path: Path) -> None:
+    """One that was chosen is that or none."""
+    with writing(tmp_path, "prod") as writer:
+        writer.add(snapshot(0))
+    assert archived_stack(tmp_path, "prod") == "prod"
+    assert archived_stack(tmp_path, "dev", chosen=False) == "prod"
+    with pytest.raises(NotFoundError, match="some of prod: name one by --stack"):
+        archived_stack(tmp_path, "dev")
 
 
 def test_an_archive_without_the_stack_says_how_to_record_it(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.catalog.zones import region_of
 from tpuflex.errors import NotFoundError
-from tpuflex.measure.usage import FULL, Gap, Moment, Peaks, Usage, Use, hours, steps, timeline
+from tpuflex.measure.served import FULL, Gap, Moment, Peaks, Served, Use, hours, steps, timeline
 from tpuflex.planning.anchors import Load
 from tpuflex.planning.figure import Figure, with_source_table
 from tpuflex.planning.memory import MemoryPlan
@@ -168,12 +168,12 @@ def capacity(snapshots: Iterable[Snapshot], catalog: Catalog) -> Capacity:
     Raises:
         NotFoundError: there is no snapshot with an answer.
     """
-    tallies: dict[tuple[str, str], Usage] = {}
+    tallies: dict[tuple[str, str], Served] = {}
     origin = None
     for step in steps(snapshots):
         now = step.snapshot
         key = (now.origin.model, now.origin.accelerator)
-        tallies.setdefault(key, Usage(now.at)).add(step)
+        tallies.setdefault(key, Served(now.at)).add(step)
         origin = now.origin if now.metrics is not None or origin is None else origin
     if origin is None or not any(tally.total.snapshots for tally in tallies.values()):
         raise NotFoundError(
@@ -189,7 +189,9 @@ def capacity(snapshots: Iterable[Snapshot], catalog: Catalog) -> Capacity:
     return _concluded(_described(origin, tally, others, catalog), catalog)
 
 
-def _described(origin: Origin, tally: Usage, others: tuple[str, ...], catalog: Catalog) -> Capacity:
+def _described(
+    origin: Origin, tally: Served, others: tuple[str, ...], catalog: Catalog
+) -> Capacity:
     accelerator, model = catalog.accelerator(origin.accelerator), catalog.model(origin.model)
     per_hour = _price(origin, accelerator, catalog)
     total = tally.total
@@ -366,16 +368,20 @@ def _more(found: Capacity) -> Iterator[str]:
             " enough."
         )
         return
-    size = peaks.cache_tokens or 0
+    now = next((option for option in found.options if option.current), None)
     for option in found.options:
-        if option.cache_tokens > size and not option.current:
+        if now is None or not option.more_per_day or option.more_per_day < 0:
+            continue
+        if option.cache_tokens > now.cache_tokens and (option.load or 0) < (now.load or 0):
+            times = (now.load or 0) / (option.load or 1)
             yield (
-                f"A {option.accelerator} has a cache of {option.cache_tokens:,} tokens instead of"
-                f" {size:,}{_difference(option)}."
+                f"A {option.accelerator} computes {times:.1f} times as much at peak, with a cache"
+                f" of {option.cache_tokens:,} tokens instead of {now.cache_tokens:,}"
+                f"{_difference(option)}."
             )
             return
     if found.options:
-        yield "No slice of one host has a larger cache: a second stack shares the load."
+        yield "No slice of one host is known to be larger: a second stack shares the load."
 
 
 def _less(found: Capacity) -> Iterator[str]:

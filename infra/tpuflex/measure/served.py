@@ -278,15 +278,38 @@ class Peaks:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A snapshot in the time line; all of it None in a gap."""
+    """A snapshot in the time line; all of it None in a gap.
+
+    Attributes:
+        at: when.
+        running: requests that run.
+        waiting: requests that wait.
+        kv_use: share of the KV cache in use.
+        computed: tokens of prompts computed in a second, since the snapshot before.
+        generated: tokens generated in a second.
+    """
 
     at: datetime
     running: float | None = None
     waiting: float | None = None
     kv_use: float | None = None
+    computed: float | None = None
+    generated: float | None = None
+
+    @classmethod
+    def of(cls, step: Step) -> Moment:
+        """The end of a step."""
+        now, counted = step.snapshot.metrics, step.counted
+        if now is None:
+            return cls(step.snapshot.at)
+        computed = generated = None
+        if counted is not None and step.watched:
+            computed = (counted.computed_tokens or 0) / step.watched
+            generated = (counted.generation_tokens or 0) / step.watched
+        return cls(now.at, now.running, now.waiting, now.kv_use, computed, generated)
 
 
-class Usage:
+class Served:
     """What was served on one slice, added up step by step."""
 
     def __init__(self, begin: datetime) -> None:
@@ -316,8 +339,7 @@ class Usage:
         if step.gap is not None:
             self._add_gap(step.gap)
         if now.metrics is not None:
-            seen = now.metrics
-            self.moments.append(Moment(now.at, seen.running, seen.waiting, seen.kv_use))
+            self.moments.append(Moment.of(step))
 
     def _add_gap(self, gap: Gap) -> None:
         self.moments.append(Moment(gap.begin))

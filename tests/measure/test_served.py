@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from tests.measure.snapshots import BEGIN, ORIGIN, Server, histogram, snapshot, unanswered
 from tpuflex.measure.archive import Snapshot
-from tpuflex.measure.usage import Gap, Usage, Use, quantiles, steps, timeline
+from tpuflex.measure.served import Gap, Served, Use, quantiles, steps, timeline
 
 
-def usage(snapshots: list[Snapshot]) -> Usage:
+def served(snapshots: list[Snapshot]) -> Served:
     """What ``snapshots`` show together."""
-    tally = Usage(snapshots[0].at)
+    tally = Served(snapshots[0].at)
     for step in steps(snapshots):
         tally.add(step)
     return tally
@@ -33,7 +33,7 @@ def test_quantiles_of_merged_buckets_are_those_of_prometheus() -> None:
     """
     counts = ((10, 20, 30, 30), (14, 40, 50, 52), (2, 10, 20, 20), (3, 12, 25, 26))
     starts = (1.0, 1.0, 2.0, 2.0)
-    found = usage(
+    found = served(
         [
             snapshot(minute, ttft=histogram(*each), started=started)
             for minute, (each, started) in enumerate(zip(counts, starts, strict=True))
@@ -50,7 +50,7 @@ def test_a_counter_begins_again_with_another_server() -> None:
     """After a restart, and on the slice that takes over, all that is counted is new; what was
     counted before the first snapshot is not."""
     other = replace(ORIGIN, slice="another")
-    found = usage(
+    found = served(
         [
             snapshot(0, generation_tokens=1000.0),
             snapshot(1, generation_tokens=1500.0),
@@ -64,7 +64,7 @@ def test_a_counter_begins_again_with_another_server() -> None:
 def test_a_gap_is_no_zero() -> None:
     """Nothing is known of the load in it; what was counted meanwhile is."""
     busy = Server(running=4.0)
-    found = usage(
+    found = served(
         [
             *busy.minutes(2),
             unanswered(2, "no connection"),
@@ -89,7 +89,7 @@ def test_a_gap_is_no_zero() -> None:
 def test_time_without_a_slice_is_not_paid() -> None:
     """A slice that boots is paid, and so is one that does not answer."""
     down = replace(ORIGIN, slice="")
-    found = usage(
+    found = served(
         [
             *Server().minutes(2),
             unanswered(2, "no slice", down),
@@ -107,7 +107,7 @@ def test_days_and_concurrency_are_counted_apart() -> None:
     snapshots = [snapshot(minute, running=1.0) for minute in range(839)]
     snapshots[7] = snapshot(7, running=8.0, waiting=3.0, kv_use=0.9)
     snapshots += [snapshot(minute, running=2.0) for minute in range(840, 860)]
-    found = usage(snapshots)
+    found = served(snapshots)
     assert list(found.days) == [date(2026, 11, 29), date(2026, 11, 30)]
     first, second = found.days.values()
     assert (first.peak, first.p95, first.peak_at) == (11, 1, BEGIN + timedelta(minutes=7))
@@ -119,7 +119,7 @@ def test_days_and_concurrency_are_counted_apart() -> None:
 def test_snapshots_that_do_not_come_later_are_left_out() -> None:
     """As after a clock was set back, or where files were put together."""
     snapshots = Server().minutes(4)
-    assert usage([*snapshots, *snapshots]).total.watched == 180.0
+    assert served([*snapshots, *snapshots]).total.watched == 180.0
 
 
 _INCREASES = st.lists(
@@ -155,7 +155,7 @@ def test_whatever_restarts_and_gaps_there_are_nothing_is_counted_twice(
         unseen = 0.0
         seen = histogram(quick, count, count, count)
         snapshots.append(snapshot(minute, ttft=seen, started=started, generation_tokens=count))
-    found = usage(snapshots)
+    found = served(snapshots)
     assert found.total.generated == expected
     assert (found.total.ttft.count if found.total.ttft else 0) == expected
     for parts in (list(found.days.values()), list(timeline(list(found.parts.values())))):
