@@ -186,8 +186,8 @@ def _failure(load: Load, error: str, tokens: int, gap: float, stall: float) -> s
 
 
 def _kind(error: str) -> str:
-    """What the generator's words about a failed request mean: the status line of an answer, or a
-    traceback."""
+    """What the generator's words about a failed request mean: the status line of an answer, or the
+    end of a traceback, which has several lines."""
     status = _REASONS_OF_HTTP.get(error.strip().lower())
     if status is not None:
         return f"HTTP {status}"
@@ -197,7 +197,7 @@ def _kind(error: str) -> str:
         return NOT_CONNECTED
     if "TimeoutError" in error:
         return TIMED_OUT
-    return BROKE_OFF if "Traceback" in error else f"HTTP: {error.strip()[:40]}"
+    return BROKE_OFF if "\n" in error.strip() else f"HTTP: {error.strip()[:40]}"
 
 
 def _count(found: Evidence, name: str) -> int:
