@@ -26,6 +26,7 @@ MADE = (
     gcloud_commands.install("alpha"),
     gcloud_commands.ssh(NODE),
     gcloud_commands.on_host(NODE, "sudo docker ps", terminal=True),
+    gcloud_commands.program_on_host(NODE, "sudo docker run --rm --interactive IMAGE"),
     gcloud_commands.tunnel(NODE, local_port=9000, address="10.0.0.2", port=8000),
     gcloud_commands.held_tunnel(NODE, local_port=9000, address="10.0.0.2", port=8000),
     gcloud_commands.log_in_gcloud(),

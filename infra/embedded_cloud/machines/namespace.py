@@ -34,6 +34,8 @@ _OLD_ROOT = ".old-root"
 #: A directory that every Linux has.
 SHARED_MEMORY = "/dev/shm"  # noqa: S108
 _CANNOT_START = 125
+#: Of nsenter(1).
+_FLAGS = {"user": "--user", "mnt": "--mount", "net": "--net"}
 #: By which a host tells its docker that containers have mounts of their own.
 OWN_MOUNTS_VARIABLE = "TPUFLEX_OWN_MOUNTS"
 
@@ -215,6 +217,22 @@ def _call(name: str, *arguments: object, named: str = "") -> None:
     if getattr(libc, name)(*arguments) != 0:
         error = ctypes.get_errno()
         raise OSError(error, f"{name} {named}: {os.strerror(error)}")
+
+
+def entering(pid: int, *kinds: str) -> tuple[str, ...]:
+    """What runs a command in the namespaces of the process ``pid``: those of ``kinds`` (``user``,
+    ``mnt``, ``net``) that are not this process's own.
+
+    Raises:
+        OSError: there is no such process.
+    """
+    flags = [
+        _FLAGS[kind]
+        for kind in kinds
+        if not Path(f"/proc/{pid}/ns/{kind}").samefile(f"/proc/self/ns/{kind}")
+    ]
+    keep = ["--preserve-credentials"] if _FLAGS["user"] in flags else []
+    return ("nsenter", f"--target={pid}", *flags, *keep) if flags else ()
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -111,10 +111,40 @@ def test_refuses_what_would_weaken_isolation(arguments: list[str], message: str)
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["--network", "host", IMAGE], ["-d", IMAGE], ["-d", "--network", "tpuflex", IMAGE]],
+    ("arguments", "message"),
+    [
+        (["--publish", "127.0.0.1:8000:8000"], "port publishing and the container type"),
+        (["--dns", "192.0.2.53"], "dns and the network mode"),
+        (["--restart", "always"], "cannot specify both --restart and --rm"),
+        (["--privileged"], "--network host only"),
+        (["--pull", "always"], "--pull always"),
+        (["-d"], "remove -i"),
+        (["--log-driver", "json-file"], "--log-driver none"),
+        (["--tty"], "--tty"),
+    ],
 )
-def test_needs_detached_and_a_network(arguments: list[str]) -> None:
-    """A container in the foreground, without a network, or on a bridge with rights is refused."""
+def test_refuses_what_an_attached_container_cannot_have(arguments: list[str], message: str) -> None:
+    """What one in the network of another, with the streams of its command, cannot have is named."""
+    attached = ["--rm", "-i", "--log-driver", "none", "--network", "container:vllm"]
+    rights = ["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
+    assert parse_run([*attached, *rights, IMAGE]).network == "container:vllm"
+    with pytest.raises(DockerError) as caught:
+        parse_run([*attached, *rights, *arguments, IMAGE])
+    assert message in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--network", "host", IMAGE],
+        ["-d", IMAGE],
+        ["-d", "--network", "tpuflex", IMAGE],
+        ["--rm", "-i", "--log-driver", "none", "--network", "container:vllm", IMAGE],
+        ["-d", "--log-driver", "none", "--network", "host", IMAGE],
+    ],
+)
+def test_needs_its_kind_and_a_network(arguments: list[str]) -> None:
+    """A container neither detached nor attached, without a network, without a log, or on a bridge
+    or beside another one with rights, is refused."""
     with pytest.raises(DockerError):
         parse_run(arguments)

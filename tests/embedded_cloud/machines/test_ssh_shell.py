@@ -100,6 +100,14 @@ async def test_commands_through_a_pipe(cloud: EmbeddedCloud) -> None:
     assert "This is an emulated host: a shell of this machine, as you." in done.stderr
 
 
+async def test_a_command(cloud: EmbeddedCloud) -> None:
+    """A command runs in such a shell, with the client's input, and nothing else is said."""
+    async with connected(cloud) as client:
+        done = await client.run("sudo cat; echo $HOME; exit 7", input="input\n")
+    home = directory_of(cloud) / "root" / "home"
+    assert (done.exit_status, done.stdout, done.stderr) == (7, f"input\n{home}\n", "")
+
+
 @pytest.fixture
 def interrupts_ignored() -> Iterator[None]:
     """This process as a script starts it with `&`: SIGINT is ignored, also in what it starts."""

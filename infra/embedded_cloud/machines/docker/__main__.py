@@ -21,11 +21,10 @@ def main() -> int:
     root = Path(os.environ.get("TPUFLEX_ROOT") or host / "root")
     docker = Docker(Containers(host, root), home, sys.stdout, sys.stderr)
     try:
-        docker.run(sys.argv[1:])
+        return docker.run(sys.argv[1:])
     except DockerError as error:
         sys.stderr.write(f"docker: {error.message}\n")
         return error.code
-    return 0
 
 
 if __name__ == "__main__":

@@ -88,6 +88,8 @@ _SHM_BYTES = 64 * 2**20
 _LOG_OPTIONS = ("max-size", "max-file")
 _PUBLISHED = re.compile(r"(?P<address>[0-9.]+):(?P<outside>\d+):(?P<inside>\d+)(/tcp)?")
 HOST_NETWORK = "host"
+#: Before the name of the container whose network another one shares.
+OF_CONTAINER = "container:"
 
 
 @dataclass(slots=True)
@@ -103,7 +105,13 @@ class RunRequest:
         environment: variables of the container, on top of the image's.
         labels: labels of the container.
         mounts: directories and files of the host.
-        network: ``host``, or the name of a bridge.
+        detached: whether `docker run` returns once it runs.
+        interactive: whether it has the standard input of `docker run`.
+        remove: whether it is removed when it ends.
+        pull: whether its image is pulled where it is ``missing``, or ``never``.
+        log_driver: what keeps its output.
+        network: ``host``, the name of a bridge, or ``container:NAME``.
+        name_servers: whether it asks for name servers of its own.
         ports: published ports, as ``ADDRESS:OUTSIDE:INSIDE``.
         privileged: whether it keeps all rights.
         given_up: the options with which it gives up rights.
@@ -120,7 +128,12 @@ class RunRequest:
     labels: dict[str, str] = field(default_factory=dict)
     mounts: list[Bind] = field(default_factory=list)
     detached: bool = False
+    interactive: bool = False
+    remove: bool = False
+    pull: str = "missing"
+    log_driver: str = "json-file"
     network: str = ""
+    name_servers: bool = False
     ports: list[str] = field(default_factory=list)
     privileged: bool = False
     given_up: set[str] = field(default_factory=set)
@@ -148,20 +161,19 @@ def parse_run(arguments: Sequence[str], *, own_mounts: bool = False) -> RunReque
             break
         flag, has_value, value = word.partition("=")
         if flag in _SWITCHES and not has_value:
-            request.detached = request.detached or flag in ("-d", "--detach")
-            request.privileged = request.privileged or flag == "--privileged"
+            setattr(request, _SWITCHES[flag], True)
             continue
         if flag in _RIGHTS:
             _RIGHTS[flag](value if has_value else _next(flag, rest))
             request.given_up |= {flag} & _ALL_GIVEN_UP
+            request.name_servers = request.name_servers or flag == "--dns"
             continue
         if flag not in _VALUES:
             raise DockerError(f"unknown flag: {flag} (this stand-in for docker refuses it)")
         _VALUES[flag](request, value if has_value else _next(flag, rest))
     if not request.image:
         raise DockerError("'docker run' requires at least 1 argument: the image")
-    if not request.detached:
-        raise DockerError("only detached containers are supported: give -d")
+    _check_attachment(request)
     _check_network(request)
     if not own_mounts:
         _check_paths(request)
@@ -178,7 +190,32 @@ def _check_paths(request: RunRequest) -> None:
             )
 
 
+def _check_attachment(request: RunRequest) -> None:
+    if request.remove and request.restart != "no":
+        raise DockerError("conflicting options: cannot specify both --restart and --rm")
+    if request.detached:
+        if request.interactive:
+            raise DockerError("a detached container has no standard input here: remove -i")
+        if request.log_driver == "none":
+            raise DockerError(
+                "the output of a detached container is kept here: remove --log-driver"
+            )
+        return
+    if not (request.interactive and request.remove and request.log_driver == "none"):
+        raise DockerError(
+            "a container is detached here (-d), or attached, with its output kept nowhere:"
+            " -i --rm --log-driver none"
+        )
+
+
 def _check_network(request: RunRequest) -> None:
+    if request.network.startswith(OF_CONTAINER):
+        if request.ports:
+            raise DockerError(
+                "conflicting options: port publishing and the container type network mode"
+            )
+        if request.name_servers:
+            raise DockerError("conflicting options: dns and the network mode")
     if request.network == HOST_NETWORK:
         if request.ports:
             raise DockerError("published ports are discarded with --network host: remove --publish")
@@ -194,7 +231,7 @@ def _check_network(request: RunRequest) -> None:
         raise DockerError("--privileged is possible with --network host only")
     if request.given_up != _ALL_GIVEN_UP:
         raise DockerError(
-            "a container on a bridge has no rights here: give"
+            "a container on a bridge, or in the network of another, has no rights here: give"
             " --cap-drop ALL --security-opt no-new-privileges"
         )
 
@@ -293,9 +330,16 @@ def _device(request: RunRequest, value: str) -> None:
     request.devices.append(value.partition(":")[0])
 
 
-def _log_driver(request: RunRequest, value: str) -> None:  # noqa: ARG001
-    if value != "json-file":
-        raise DockerError(f"log driver {value!r} is not supported: use json-file")
+def _log_driver(request: RunRequest, value: str) -> None:
+    if value not in ("json-file", "none"):
+        raise DockerError(f"log driver {value!r} is not supported: use json-file or none")
+    request.log_driver = value
+
+
+def _pull(request: RunRequest, value: str) -> None:
+    if value not in ("missing", "never"):
+        raise DockerError(f"--pull {value} is not supported: use missing or never")
+    request.pull = value
 
 
 def _log_option(request: RunRequest, value: str) -> None:  # noqa: ARG001
@@ -305,10 +349,19 @@ def _log_option(request: RunRequest, value: str) -> None:  # noqa: ARG001
 
 
 _ALL_GIVEN_UP = {"--cap-drop", "--security-opt"}
-_SWITCHES = ("-d", "--detach", "--privileged")
+#: Options without a value, and the attribute that each sets.
+_SWITCHES = {
+    "-d": "detached",
+    "--detach": "detached",
+    "-i": "interactive",
+    "--interactive": "interactive",
+    "--privileged": "privileged",
+    "--rm": "remove",
+}
 _VALUES = {
     "--name": _name,
     "--restart": _restart,
+    "--pull": _pull,
     "--network": _network,
     "--net": _network,
     "-e": _environment,

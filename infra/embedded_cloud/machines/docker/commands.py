@@ -19,7 +19,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
-from embedded_cloud.machines.docker.arguments import HOST_NETWORK, RunRequest, parse_run
+from embedded_cloud.machines.docker.arguments import (
+    HOST_NETWORK,
+    OF_CONTAINER,
+    RunRequest,
+    parse_run,
+)
 from embedded_cloud.machines.docker.containers import Container, Containers, DockerError, stop
 from embedded_cloud.machines.docker.networks import Networks, require_namespaces
 from embedded_cloud.machines.docker.pull import HostImages
@@ -59,10 +64,9 @@ def start(containers: Containers, container: Container) -> None:
     Raises:
         DockerError: it did not start. The error has the last line of what its supervisor said.
     """
-    where = [str(containers.host), str(containers.root), container.name]
     with containers.errors(container.name).open("wb") as errors:
         supervisor = subprocess.Popen(
-            [sys.executable, "-P", "-m", "embedded_cloud.machines.docker.supervisor", *where],
+            _supervisor(containers, container),
             start_new_session=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -80,12 +84,54 @@ def start(containers: Containers, container: Container) -> None:
     if supervisor.poll() is None:
         os.killpg(supervisor.pid, signal.SIGKILL)
         supervisor.wait()
-        why = f"its supervisor took more than {WITHIN:g} s"
-    else:
-        said = containers.errors(container.name).read_text(encoding="utf-8", errors="replace")
-        lines = [line for line in said.splitlines() if line.strip()]
-        why = lines[-1] if lines else f"its supervisor ended with {supervisor.returncode}"
-    raise DockerError(f"Error response from daemon: the container did not start: {why}", 125)
+        raise _not_started(f"its supervisor took more than {WITHIN:g} s")
+    raise _not_started(_last_error(containers, container, supervisor.returncode))
+
+
+def run_attached(containers: Containers, container: Container) -> int:
+    """Run ``container`` with the standard streams of this process, to its end; its exit code.
+
+    What tells this process to end tells the container. If this process is killed, the container
+    goes on until its standard input ends.
+
+    Raises:
+        DockerError: it did not start.
+    """
+    with containers.errors(container.name).open("wb") as errors:
+        said = os.dup(sys.stderr.fileno())
+        supervisor = subprocess.Popen(
+            [*_supervisor(containers, container), str(said)],
+            start_new_session=True,
+            stderr=errors,
+            pass_fds=[said],
+        )
+        os.close(said)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: supervisor.terminate())
+    code = supervisor.wait()
+    if (left := containers.get(container.name)) is not None and left.id == container.id:
+        # Its supervisor did not come to an end of its own.
+        why = _last_error(containers, container, code)
+        containers.remove(left)
+        raise _not_started(why)
+    return code
+
+
+def _supervisor(containers: Containers, container: Container) -> list[str]:
+    module = "embedded_cloud.machines.docker.supervisor"
+    where = [str(containers.host), str(containers.root), container.name]
+    return [sys.executable, "-P", "-m", module, *where]
+
+
+def _last_error(containers: Containers, container: Container, code: int) -> str:
+    """The last line of what the supervisor of ``container`` said, which has ended with ``code``."""
+    said = containers.errors(container.name).read_text(encoding="utf-8", errors="replace")
+    lines = [line for line in said.splitlines() if line.strip()]
+    return lines[-1] if lines else f"its supervisor ended with {code}"
+
+
+def _not_started(why: str) -> DockerError:
+    return DockerError(f"Error response from daemon: the container did not start: {why}")
 
 
 def _started(containers: Containers, container: Container) -> bool:
@@ -114,13 +160,13 @@ class Docker:
     out: TextIO
     err: TextIO
 
-    def run(self, arguments: Sequence[str]) -> None:
-        """`docker COMMAND …`.
+    def run(self, arguments: Sequence[str]) -> int:
+        """`docker COMMAND …`; its exit code, which is that of an attached container.
 
         Raises:
             DockerError: the command failed, or is none of those known here.
         """
-        table: dict[str, Callable[[Sequence[str]], None]] = {
+        table: dict[str, Callable[[Sequence[str]], int | None]] = {
             "info": self._info,
             "version": self._info,
             "--version": self._info,
@@ -142,7 +188,7 @@ class Docker:
                 1,
             )
         try:
-            table[command](arguments[1:])
+            return table[command](arguments[1:]) or 0
         except EmulatorError as error:
             raise DockerError(f"Error response from daemon: {error}", 1) from error
 
@@ -185,7 +231,7 @@ class Docker:
         digest = image.partition("@")[2]
         self._say(json.dumps([{"Id": digest, "RepoDigests": [installed.reference]}], indent=4))
 
-    def _run(self, arguments: Sequence[str]) -> None:
+    def _run(self, arguments: Sequence[str]) -> int:
         own_mounts = OWN_MOUNTS_VARIABLE in os.environ
         request = parse_run(arguments, own_mounts=own_mounts)
         container_id = os.urandom(32).hex()
@@ -196,7 +242,10 @@ class Docker:
                 f'Error response from daemon: Conflict. The container name "/{request.name}" is'
                 f' already in use by container "{taken.id}".'
             )
-        if not self._images.has(request.image):
+        there = self._images.has(request.image)
+        if request.pull == "never" and not (there and installed_image(request.image, self.home)):
+            raise DockerError(f"Error response from daemon: No such image: {request.image}")
+        if not there:
             self._images.pull(request.image)
         image = self._pulled(request.image)
         container = self._container(request, container_id, image)
@@ -208,12 +257,17 @@ class Docker:
                 image=image.directory,
                 files=self.containers.files(request.name),
             ).command([])
-        if request.network != HOST_NETWORK:
+        if request.network.startswith(OF_CONTAINER):
+            self.containers.require_running(request.network.removeprefix(OF_CONTAINER))
+        elif request.network != HOST_NETWORK:
             Networks(self.containers.host, self.out).require(request.network)
             require_namespaces()
         self.containers.save(container)
+        if not request.detached:
+            return run_attached(self.containers, container)
         start(self.containers, container)
         self._say(container_id)
+        return 0
 
     def _container(
         self, request: RunRequest, container_id: str, image: InstalledImage
@@ -249,6 +303,7 @@ class Docker:
             labels=request.labels,
             mounts=request.mounts,
             restart=request.restart,
+            remove=request.remove,
             network=request.network,
             ports=request.ports,
         )

@@ -48,7 +48,8 @@ class Container:
         mounts: what it was given of the host.
         within: what its command is run by: the namespace of its mounts, if it has one.
         restart: restart policy.
-        network: ``host``, or a bridge: then it has a network of its own.
+        remove: whether it is removed when it ends.
+        network: ``host``, a bridge: then it has a network of its own, or ``container:NAME``.
         ports: published ports of one with a network of its own, as ``ADDRESS:OUTSIDE:INSIDE``.
         status: created, running, restarting, exited.
         exit_code: of the last exit.
@@ -67,6 +68,7 @@ class Container:
     mounts: list[Bind] = field(default_factory=list)
     within: list[str] = field(default_factory=list)
     restart: str = "no"
+    remove: bool = False
     network: str = "host"
     ports: list[str] = field(default_factory=list)
     status: str = "created"
@@ -135,6 +137,20 @@ class Containers:
             raise DockerError(f"Error response from daemon: No such container: {name}", 1)
         return container
 
+    def require_running(self, name: str) -> Container:
+        """The container called ``name``, whose network another one is to share.
+
+        Raises:
+            DockerError: there is none, or it does not run.
+        """
+        container = self.require(name)
+        if container.status != "running":
+            raise DockerError(
+                "Error response from daemon: cannot join network of a non running container:"
+                f" {container.id}"
+            )
+        return container
+
     def all(self) -> list[Container]:
         """Every container, by name; one whose processes are gone has exited."""
         containers = []
@@ -160,6 +176,10 @@ class Containers:
     def remove(self, container: Container) -> None:
         """End ``container`` at once and forget it."""
         kill(container)
+        self.forget(container)
+
+    def forget(self, container: Container) -> None:
+        """Remove what is kept of ``container``."""
         shutil.rmtree(self.files(container.name), ignore_errors=True)
         self.record(container.name).unlink(missing_ok=True)
         self.log(container.name).unlink(missing_ok=True)

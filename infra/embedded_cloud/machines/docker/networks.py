@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 from embedded_cloud.machines.docker.containers import Container, DockerError
+from embedded_cloud.machines.namespace import entering
 
 #: Not imported, as only its process needs what it does.
 _SHIM = (sys.executable, "-I", "-S", str(Path(__file__).with_name("shim.py")))
@@ -123,4 +124,20 @@ def in_own_network(container: Container, doors: Sequence[tuple[socket.socket, in
             inside.
     """
     given = [f"--door={listener.fileno()}:{inside}" for listener, inside in doors]
-    return [*_SHIM, *given, *container.command]
+    return [*container.within, *_SHIM, *given, *container.command]
+
+
+def in_network_of(other: Container, container: Container) -> list[str]:
+    """The command that runs ``container``'s command in the network of ``other``, which runs.
+
+    That is entered before the mounts of ``container`` are: from within its user namespace, another
+    one's network could not be.
+    """
+    import psutil
+
+    # The first child is what has entered the network of `other`, where it has one.
+    first = next(iter(psutil.Process(other.pid).children()), None)
+    entered: tuple[str, ...] = ()
+    if first is not None and entering(first.pid, "net"):
+        entered = entering(first.pid, "user", "net")
+    return [*entered, *container.within, *_SHIM, "--entered", *container.command]

@@ -3,7 +3,8 @@
 It enters a new network namespace (network_namespaces(7)), in which there is a loopback device and
 nothing else: no route leads to another machine, to the host, or to its metadata server. It inherits
 the listener of each published port, opened on the host; what arrives there is passed on to the
-container's port inside, as docker's userland proxy does.
+container's port inside, as docker's userland proxy does. With ``--entered`` it is in the network of
+another container already.
 
 A user who is not root enters a user namespace too, which some systems forbid. What the container
 sees of files is decided before (:mod:`embedded_cloud.machines.namespace`).
@@ -128,12 +129,14 @@ def main(arguments: Sequence[str]) -> int:
     """Run a command in a network of its own; 125 where that cannot be done."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--door", action="append", default=[], metavar="DESCRIPTOR:PORT-INSIDE")
+    parser.add_argument("--entered", action="store_true")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args(arguments)
     given = [map(int, door.split(":")) for door in options.door]
     doors = [(socket.socket(fileno=descriptor), inside) for descriptor, inside in given]
     try:
-        enter_network()
+        if not options.entered:
+            enter_network()
     except OSError as error:
         sys.stderr.write(f"no network namespace: {error.strerror}\n")
         return _CANNOT_START

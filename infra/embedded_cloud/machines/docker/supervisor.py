@@ -1,7 +1,8 @@
 """Keep one container running: start its command, wait, start it again if its policy says so.
 
-Runs detached as ``python -m embedded_cloud.machines.docker.supervisor HOST ROOT NAME``, leader of
-the container's session, as the shim of a container engine does.
+Runs as ``python -m embedded_cloud.machines.docker.supervisor HOST ROOT NAME``, leader of the
+container's session, as the shim of a container engine does. With the descriptor of an error output
+as a fourth argument, the container is attached: it has that, and this process's input and output.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ import threading
 import time
 from pathlib import Path
 from types import FrameType
+from typing import IO
 
 import psutil
 
-from embedded_cloud.machines.docker.arguments import HOST_NETWORK
+from embedded_cloud.machines.docker.arguments import HOST_NETWORK, OF_CONTAINER
 from embedded_cloud.machines.docker.containers import Container, Containers
-from embedded_cloud.machines.docker.networks import in_own_network
+from embedded_cloud.machines.docker.networks import in_network_of, in_own_network
 from embedded_cloud.machines.docker.shim import open_door
 
 #: As docker's: the delay doubles from 100 ms to a minute, and is reset after 10 s of life.
@@ -31,11 +33,20 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Supervisor:
-    """Runs one container until it ends for good or is stopped."""
+    """Runs one container until it ends for good or is stopped.
 
-    def __init__(self, containers: Containers, container: Container) -> None:
+    Args:
+        containers: the host's containers.
+        container: it.
+        attached: descriptor of the error output of an attached one; None for one that has a log.
+    """
+
+    def __init__(
+        self, containers: Containers, container: Container, attached: int | None = None
+    ) -> None:
         self._containers = containers
         self._container = container
+        self._attached = attached
         self._stopped = threading.Event()
         self._child: subprocess.Popen[bytes] | None = None
 
@@ -64,28 +75,34 @@ class Supervisor:
             if self._stopped.wait(delay):
                 break
             delay = min(2 * delay, LONGEST_DELAY)
+        if container.remove:
+            self._containers.forget(container)
+            return
         container.status = "exited"
         self._containers.save(container)
 
     def _run_once(self) -> int:
         container = self._container
         with contextlib.ExitStack() as opened:
-            log = opened.enter_context(self._containers.log(container.name).open("ab"))
+            log = opened.enter_context(self._log())
             doors = _doors(container)
             for listener, _ in doors:
                 opened.enter_context(listener)
-            command = container.command
-            if container.network != HOST_NETWORK:
+            command = [*container.within, *container.command]
+            if container.network.startswith(OF_CONTAINER):
+                name = container.network.removeprefix(OF_CONTAINER)
+                command = in_network_of(self._containers.require_running(name), container)
+            elif container.network != HOST_NETWORK:
                 command = in_own_network(container, doors)
             try:
                 self._child = subprocess.Popen(
-                    [*container.within, *command],
+                    command,
                     pass_fds=[listener.fileno() for listener, _ in doors],
                     cwd=self._containers.files(container.name),
                     env=container.environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
+                    stdin=subprocess.DEVNULL if self._attached is None else None,
+                    stdout=log if self._attached is None else None,
+                    stderr=log,
                 )
             except OSError as error:
                 log.write(f"exec {container.command[0]}: {error.strerror}\n".encode())
@@ -98,6 +115,11 @@ class Supervisor:
         _end_orphans()
         # Death by a signal, as a shell and docker encode it.
         return code if code >= 0 else 128 - code
+
+    def _log(self) -> IO[bytes]:
+        if self._attached is not None:
+            return os.fdopen(os.dup(self._attached), "wb", buffering=0)
+        return self._containers.log(self._container.name).open("ab")
 
 
 def _doors(container: Container) -> list[tuple[socket.socket, int]]:
@@ -123,16 +145,19 @@ def _end_orphans() -> None:
     psutil.wait_procs(orphans, timeout=10)
 
 
-def main(host: Path, root: Path, name: str) -> None:
-    """Supervise the container ``name`` of ``host``."""
+def main(host: Path, root: Path, name: str, attached: int | None = None) -> int:
+    """Supervise the container ``name`` of ``host``; its exit code."""
     # Orphaned processes become our children instead of init's, so that none is lost.
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     containers = Containers(host, root)
-    supervisor = Supervisor(containers, containers.require(name))
+    container = containers.require(name)
+    supervisor = Supervisor(containers, container, attached)
     signal.signal(signal.SIGTERM, supervisor.stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     supervisor.run()
+    return container.exit_code
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
+    given = [int(number) for number in sys.argv[4:]]
+    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], *given))

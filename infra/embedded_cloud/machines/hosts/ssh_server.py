@@ -1,11 +1,10 @@
-"""The SSH server of an emulated host: keys of OS Login, forwarding, a shell, and two commands.
+"""The SSH server of an emulated host: keys of OS Login, forwarding, a shell, and commands.
 
 It stands for the host's sshd, as far as tpuflex and its user need it. OS Login's second factors and
 certificates are not emulated: they are a conversation between Google's PAM module, its servers and
 the user's telephone or security key, of which nothing passes through tpuflex but the terminal.
 
-It has the environment of the host's first process, and its mounts. It is a shell of the machine's
-user all the same: the banner says so.
+`cat`, and `sudo tail` of the startup script's log, need no host that runs; all else does.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ import socket
 import struct
 import termios
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +27,7 @@ import asyncssh
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from embedded_cloud.machines.hosts.shell import HostShell
 from embedded_cloud.machines.hosts.spec import HostSpec
 from pulumi_plugin.peer import require_owner
 
@@ -52,70 +51,28 @@ def public_text(key: Ed25519PrivateKey) -> str:
 
 
 _PIECE = 16 * 1024
-_BASH = ("bash", "--noprofile", "--norc")
 #: What a shell answers for what it cannot run.
 _NOT_RUN = 126
 _END_OF_INPUT = b"\x04"
 _GONE_WITHIN_S = 5.0
-#: Set for one who may not use `sudo`: see the command of that name of a host.
-NO_SUDO_VARIABLE = "TPUFLEX_NO_SUDO"
 
 
-@dataclass(frozen=True, slots=True)
-class HostShell:
-    """How a shell of a host is started.
+class ShellSession:
+    """A shell, or a command that it runs, for a client.
 
-    Attributes:
-        words: the command, in the host's namespaces.
-        environment: its environment.
+    Args:
+        shell: how it is started.
+        command: what it runs; empty for a shell that reads commands.
     """
 
-    words: tuple[str, ...]
-    environment: Mapping[str, str]
-
-    @classmethod
-    def of(cls, directory: Path, name: str, *, sudo: bool) -> HostShell | None:
-        """The shell of the host of ``directory``, called ``name``; None where nothing runs on it.
-
-        Args:
-            directory: the host's directory.
-            name: what the prompt shows.
-            sudo: whether the one who has logged in may use it.
-        """
-        import psutil  # not needed, and slow to import, without a shell
-
-        from embedded_cloud.machines.hosts.processes import read_record, same_process
-
-        record = read_record(directory / "host.json")
-        first = None if record is None else same_process(*record)
-        if first is None:
-            return None
-        try:
-            environment = first.environ()
-            words = _within(first.pid)
-        except (psutil.Error, OSError):
-            return None
-        environment["PS1"] = f"{name}:\\w\\$ "
-        if not sudo:
-            environment[NO_SUDO_VARIABLE] = "1"
-        # Within: another mount namespace is entered at its root. Signals: a script's `… &` starts
-        # the emulator with SIGINT ignored, which a shell and its commands would inherit (POSIX,
-        # Shell Command Language, 2.11), and Ctrl-C would do nothing.
-        home = ("env", "--default-signal", f"--chdir={environment['HOME']}")
-        return cls((*words, *home, *_BASH), environment)
-
-    @property
-    def banner(self) -> bytes:
-        """What is said first."""
-        root = self.environment["TPUFLEX_ROOT"]
-        return (
-            "This is an emulated host: a shell of this machine, as you. The host's files are below"
-            f" {root}.\r\n"
-        ).encode()
+    def __init__(self, shell: HostShell, command: str = "") -> None:
+        self._shell = shell
+        self._command = command
 
     async def run(self, process: Any) -> None:
         """Run it for the client of ``process``, to its end."""
-        process.stderr.write(self.banner)
+        if not self._command:
+            process.stderr.write(self._shell.banner)
         if process.term_type:
             await self._in_terminal(process)
         else:
@@ -123,7 +80,8 @@ class HostShell:
 
     async def _on_pipes(self, process: Any) -> None:
         pipe = asyncio.subprocess.PIPE
-        child = await self._start(self.words, stdin=pipe, stdout=pipe, stderr=pipe)
+        words = self._shell.words_of(self._command)
+        child = await self._start(words, stdin=pipe, stdout=pipe, stderr=pipe)
         copies = [
             asyncio.create_task(_to_pipe(process.stdin, child.stdin)),
             asyncio.create_task(_from_pipe(child.stdout, process.stdout)),
@@ -136,8 +94,8 @@ class HostShell:
         try:
             width, height, *_ = process.term_size
             _resize(ours, width, height)
-            environment = {**self.environment, "TERM": process.term_type}
-            words = ("setsid", "--ctty", *self.words, "-i")
+            environment = {**self._shell.environment, "TERM": process.term_type}
+            words = ("setsid", "--ctty", *self._shell.words_of(self._command, terminal=True))
             child = await self._start(
                 words, environment, stdin=theirs, stdout=theirs, stderr=theirs
             )
@@ -156,7 +114,7 @@ class HostShell:
         self, words: tuple[str, ...], environment: Mapping[str, str] | None = None, **ends: Any
     ) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
-            *words, env=environment or self.environment, **ends
+            *words, env=environment or self._shell.environment, **ends
         )
 
     @staticmethod
@@ -188,17 +146,6 @@ def refuse(process: Any) -> None:
     """There is no shell: nothing runs on the host."""
     process.stderr.write(b"nothing runs on this emulated host: it has no shell\r\n")
     process.exit(_NOT_RUN)
-
-
-def _within(pid: int) -> tuple[str, ...]:
-    """What runs a command with the mounts of the process ``pid``."""
-    flags = [
-        flag
-        for kind, flag in (("user", "--user"), ("mnt", "--mount"))
-        if not Path(f"/proc/{pid}/ns/{kind}").samefile(f"/proc/self/ns/{kind}")
-    ]
-    keep = ["--preserve-credentials"] if "--user" in flags else []
-    return ("nsenter", f"--target={pid}", *flags, *keep) if flags else ()
 
 
 def _resize(terminal: int, width: int, height: int) -> None:
@@ -258,9 +205,6 @@ async def _from_pipe(pipe: Any, writer: Any) -> None:
 
 _LOCAL = frozenset({"127.0.0.1", "localhost"})
 _ACCEPTED_WITHIN_S = 5.0
-_NO_COMMAND = (
-    b"this emulated host runs a shell, `cat`, and `sudo tail` of the startup script's log\n"
-)
 #: What OS Login asks of a user who logs in, and of one who uses `sudo`
 #: (https://cloud.google.com/compute/docs/oslogin/set-up-oslogin#configure_users).
 _LOG_IN = "compute.instances.osLogin"
@@ -376,8 +320,6 @@ class HostSsh(asyncssh.SSHServer):  # type: ignore[misc]  # treated as untyped, 
         except ValueError:
             words = []
         match words:
-            case [] if not process.command:
-                await self._shell(process)
             case ["cat"]:
                 await _copy(process.stdin, process.stdout)
                 process.exit(0)
@@ -389,8 +331,7 @@ class HostSsh(asyncssh.SSHServer):  # type: ignore[misc]  # treated as untyped, 
             ):
                 await self._tail(process, ("-n", lines, *follow))
             case _:
-                process.stderr.write(_NO_COMMAND)
-                process.exit(_NOT_RUN)
+                await self._shell(process)
 
     async def _shell(self, process: Any) -> None:
         shell = HostShell.of(
@@ -401,7 +342,7 @@ class HostSsh(asyncssh.SSHServer):  # type: ignore[misc]  # treated as untyped, 
         if shell is None:
             refuse(process)
         else:
-            await shell.run(process)
+            await ShellSession(shell, process.command or "").run(process)
 
     async def _tail(self, process: Any, options: tuple[str, ...]) -> None:
         log = self._root / _LOG.removeprefix("/")
