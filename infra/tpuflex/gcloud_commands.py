@@ -140,6 +140,12 @@ def on_host(node: str, command: str, *, terminal: bool = False) -> GcloudCommand
     return GcloudCommand((*ssh(node).words, "--command", command, *options))
 
 
+def program_on_host(node: str, command: str) -> GcloudCommand:
+    """As :func:`on_host`, for a program that is talked to for hours: it notices a connection
+    that no longer answers."""
+    return GcloudCommand((*on_host(node, command).words, "--", *_NOTICES_A_DROP))
+
+
 def tunnel(node: str, *, local_port: int, address: str, port: int) -> GcloudCommand:
     """Forward ``local_port`` of this machine to ``port`` of the host of ``node`` at ``address``."""
     forward = f"127.0.0.1:{local_port}:{address}:{port}"

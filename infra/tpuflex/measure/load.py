@@ -1,18 +1,38 @@
 """The load of a benchmark: ``vllm bench serve``, kept running for all points of a run.
 
-It runs beside the server (:func:`on_host`) or here (:func:`here`).
+It runs beside the server (:func:`on_host`), where no network is measured with it, or here
+(:func:`here`). :mod:`tpuflex.measure.load_program` is what runs there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import ipaddress
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from pydantic import ValidationError
+
+from tpuflex.advice import Advice
+from tpuflex.boot.config import CONTAINER_NAME
+from tpuflex.both_ends import both_ends
+from tpuflex.errors import ConflictError, NotFoundError, TpuflexError, UsageError
+from tpuflex.files.trusted import child_environment
+from tpuflex.measure import load_program
 from tpuflex.measure.run import Load
 from tpuflex.measure.vllm_result import VllmResult
+from tpuflex.operate.endpoint_connection import api_key
+from tpuflex.operate.host_access import HostCommand, host_command
 from tpuflex.stack.progress import Report, silent
 
 if TYPE_CHECKING:
@@ -27,6 +47,31 @@ COMMAND = (
     *("--ready-check-timeout-sec", "0", "--percentile-metrics", "ttft,tpot,itl,e2el"),
     *("--save-detailed", "--disable-tqdm"),
 )
+#: The words of :data:`COMMAND` that are a program, not its options.
+_PROGRAM_WORDS = 3
+#: The generator's container: a name that only one can have.
+CONTAINER = "tpuflex-bench"
+_NAME_IN_USE = f'The container name "/{CONTAINER}" is already in use'
+#: Reads the program from standard input, which it leaves where the program goes on to read.
+_BOOTSTRAP = "import sys; exec(sys.stdin.buffer.read(int(sys.stdin.buffer.readline())))"
+#: What the container is started with. Nothing of it may look for chips, which the server has, or
+#: for anything on the internet.
+_ENVIRONMENT = {
+    "HF_HUB_OFFLINE": "1",
+    "DO_NOT_TRACK": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "JAX_PLATFORMS": "cpu",
+    "TPU_SKIP_MDS_QUERY": "true",
+}
+#: Seconds for the generator to end with its standard input, before it is killed.
+_END_WITHIN_S = 5.0
+#: Seconds for the host to say how its server runs: gcloud registers a key, and tries again.
+_SAID_WITHIN_S = 90.0
+#: Bytes of an answer that are read: 100,000 requests of 1,000 tokens.
+_MOST_BYTES = 1024 * 1024 * 1024
+#: Bytes of what vLLM and gcloud print that are read, and letters that are shown.
+_MOST_SAID = 64 * 1024
+_SHOWN = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +80,8 @@ class Drive:
 
     Attributes:
         result: what the generator has measured.
-        before, after: the server's ``/metrics`` right before and right after.
+        before, after: the server's ``/metrics`` right before and right after; empty where it has
+            none.
         lag: longest time in seconds that the generator stood still while requests were open.
         busy: processor seconds that the generator took per second meanwhile. It has one thread for
             all requests: near 1, it measures itself.
@@ -90,14 +136,34 @@ def on_host(cloud: Connection, status: SliceStatus, report: Report = silent) -> 
     Args:
         cloud: the stack's cloud.
         status: its slice, which has an address.
-        report: receives gcloud's command.
+        report: receives what is run on the host.
 
     Raises:
         TpuflexError: it cannot be started: there is no gcloud, no server, or another generator
             runs there.
     """
-    raise NotImplementedError(cloud, status, report)
-    yield
+    inspect = host_command(cloud, status, f"sudo docker inspect {CONTAINER_NAME}")
+    server = HostServer.of(_said(inspect))
+    run = host_command(cloud, status, shlex.join(server.container_words()))
+    report("starting vllm bench serve on the host, beside the server")
+
+    def failure(said: str) -> TpuflexError:
+        if _NAME_IN_USE not in said:
+            return run.failure(said)
+        return ConflictError(
+            f"Another benchmark runs on the host: its docker has a container {CONTAINER}.",
+            hint=Advice(
+                "Wait until it has ended. One whose command is gone ends by itself within"
+                f" {load_program.IDLE_S / 60:.0f} minutes, or at once on the host:"
+                f" sudo docker rm --force {CONTAINER}"
+            ),
+        )
+
+    # In the network of the server's container nobody but the server answers at its address.
+    target = replace(server.target, insecure=server.url.startswith("https:"))
+    with _running(run.words, run.environ, failure, target, api_key(cloud)) as generator:
+        report(f"vllm bench serve {generator.version} is ready")
+        yield generator
 
 
 @contextmanager
@@ -119,11 +185,308 @@ def here(
         key: API key; empty where the server wants none.
         tokenizer: directory or name in the Hub of the model's tokenizer; ``model`` by default.
         python: a Python that has vLLM; by default the one that runs this, or the first on PATH.
-        ca: certificates that are trusted, beside the system's, in PEM.
+        ca: certificates that are trusted instead of the system's, in PEM.
         report: receives what is started.
 
     Raises:
         TpuflexError: no Python here has vLLM.
     """
-    raise NotImplementedError(url, model, key, tokenizer, python, ca, report)
-    yield
+    if not url.startswith(("http://", "https://")):
+        raise UsageError(f"{url!r} is no URL: it begins with http:// or https://.", option="url")
+    found = _python_with_vllm(python)
+    report(f"starting vllm bench serve of {found}")
+    environ = child_environment(os.environ)
+    if ca is not None:
+        environ["SSL_CERT_FILE"] = str(ca)
+
+    def failure(said: str) -> TpuflexError:
+        return TpuflexError(
+            "The load generator has ended.", hint=f"It said: {both_ends(said, _SHOWN)}"
+        )
+
+    target = Target(url.rstrip("/").removesuffix("/v1"), model, tokenizer or model)
+    with _running((found, "-c", _BOOTSTRAP), environ, failure, target, key) as generator:
+        report(f"vllm bench serve {generator.version} is ready")
+        yield generator
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a generator is pointed at.
+
+    Attributes:
+        url: base URL of the server, without ``/v1``.
+        model: name of the served model.
+        tokenizer: directory or name in the Hub of the model's tokenizer.
+        insecure: whether its certificate is taken as it is.
+    """
+
+    url: str
+    model: str
+    tokenizer: str
+    insecure: bool = False
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options of ``vllm bench serve`` for it, but for the URL."""
+        return ("--model", self.model, "--tokenizer", self.tokenizer)
+
+
+@dataclass(frozen=True, slots=True)
+class HostServer:
+    """The server of a host, as its docker has started it.
+
+    Attributes:
+        image: its image.
+        weights: directory of its weights, in the container and on the host.
+        url: its base URL, from within its own network.
+        model: the first name that it serves them by.
+    """
+
+    image: str
+    weights: str
+    url: str
+    model: str
+
+    @classmethod
+    def of(cls, inspected: str) -> HostServer:
+        """The server that ``docker inspect`` shows.
+
+        Raises:
+            NotFoundError: it does not run.
+            TpuflexError: that is nothing that docker says.
+        """
+        try:
+            (container,) = json.loads(inspected)
+            running = container["State"]["Running"]
+            image, words = container["Config"]["Image"], container["Config"]["Cmd"]
+
+            def option(name: str) -> str:
+                return str(words[words.index(name) + 1])
+
+            address, port = option("--host"), option("--port")
+            scheme = "https" if "--ssl-certfile" in words else "http"
+            # Its container listens everywhere where it has a network of its own.
+            address = "127.0.0.1" if ipaddress.ip_address(address).is_unspecified else address
+            url = f"{scheme}://{address}:{port}"
+            server = cls(str(image), option("--model"), url, option("--served-model-name"))
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
+            raise TpuflexError(
+                f"The host's docker says of the container {CONTAINER_NAME} what cannot be read.",
+                hint=Advice("`{status}` says what the host does."),
+            ) from None
+        if not running:
+            raise NotFoundError(
+                f"The container {CONTAINER_NAME} of the host does not run.",
+                hint=Advice("`{logs}` says why."),
+            )
+        return server
+
+    @property
+    def target(self) -> Target:
+        """What a generator beside it is pointed at."""
+        return Target(self.url, self.model, self.weights)
+
+    def container_words(self) -> tuple[str, ...]:
+        """The command that starts a generator beside the server: in its network, with nothing of
+        its devices and rights, and with its weights for their tokenizer."""
+        mount = f"type=bind,source={self.weights},target={self.weights},readonly"
+        environment = [f"--env={name}={value}" for name, value in _ENVIRONMENT.items()]
+        return (
+            *("sudo", "docker", "run", "--rm", "--interactive", "--pull", "never"),
+            *("--name", CONTAINER, "--network", f"container:{CONTAINER_NAME}"),
+            *("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--pids-limit", "4096"),
+            # What it says goes to this machine, and would fill the host's disk.
+            *("--log-driver", "none", "--mount", mount, *environment),
+            *("--entrypoint", "python3", self.image, "-c", _BOOTSTRAP),
+        )
+
+
+def _said(command: HostCommand) -> str:
+    """What ``command`` prints.
+
+    Raises:
+        TpuflexError: it fails.
+    """
+    try:
+        asked = subprocess.run(
+            command.words,
+            env=command.environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=_SAID_WITHIN_S,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TpuflexError(
+            f"The host does not answer within {_SAID_WITHIN_S:.0f} s.",
+            hint=Advice("`{ssh}` shows more of what happens."),
+        ) from error
+    if asked.returncode:
+        raise command.failure(asked.stderr)
+    return asked.stdout
+
+
+def _python_with_vllm(asked: str) -> str:
+    """The first Python that has vLLM: of the one ``asked`` for, or of those at hand.
+
+    Raises:
+        NotFoundError: none has it.
+    """
+    look = "import importlib.util, sys; sys.exit(importlib.util.find_spec('vllm') is None)"
+    candidates = [asked] if asked else [sys.executable, shutil.which("python3") or ""]
+    for python in filter(None, candidates):
+        with suppress(OSError):
+            tried = subprocess.run(
+                [python, "-c", look],
+                env=child_environment(os.environ),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+            )
+            if tried.returncode == 0:
+                return python
+    raise NotFoundError(
+        f"There is no vLLM in {' or '.join(filter(None, candidates))}.",
+        hint="Give a Python that has it, or measure beside the stack's server, where it is there.",
+    )
+
+
+@contextmanager
+def _running(
+    words: Sequence[str],
+    environ: Mapping[str, str],
+    failure: Callable[[str], TpuflexError],
+    target: Target,
+    key: str,
+) -> Iterator[Generator]:
+    """The generator that a command starts, while the block runs.
+
+    It is in a process group of its own, so that Ctrl-C reaches us first. It ends with its standard
+    input, which ends with this process however that ends.
+
+    Args:
+        words: those of the command.
+        environ: its environment.
+        failure: the error for its end, by what it has said.
+        target: what it is pointed at.
+        key: the server's API key.
+    """
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            words,
+            env=environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            start_new_session=True,
+        )
+
+        def gone() -> TpuflexError:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_END_WITHIN_S)
+            said.seek(0, os.SEEK_END)
+            said.seek(max(0, said.tell() - _MOST_SAID))
+            text = said.read().decode(errors="replace")
+            return failure(text.replace(key, "…") if key else text)
+
+        try:
+            yield _RunningGenerator(process, gone, target, key)
+        finally:
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        if process.stdin is not None:
+            with suppress(OSError):
+                process.stdin.close()
+        process.wait(_END_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        # What is left of the group, whether the leader lives or not; also on a second Ctrl-C.
+        with suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+class _RunningGenerator:
+    """The program at the other end of a process's standard input and output.
+
+    Args:
+        process: it.
+        gone: the error for its end.
+        target: what it is pointed at.
+        key: the server's API key.
+
+    Raises:
+        TpuflexError: it does not start.
+    """
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        gone: Callable[[], TpuflexError],
+        target: Target,
+        key: str,
+    ) -> None:
+        if process.stdin is None or process.stdout is None:
+            raise ValueError("a generator is asked, and answers, through pipes")
+        self._input, self._output = process.stdin, process.stdout
+        self._gone, self._target = gone, target
+        program = Path(load_program.__file__).read_bytes()
+        first = {"url": target.url, "key": key, "insecure": target.insecure}
+        answer = self._ask(first, before=f"{len(program)}\n".encode() + program)
+        self._version = str(answer.get("vllm", ""))
+
+    @property
+    def version(self) -> str:
+        return self._version
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        return (*COMMAND, "--base-url", self._target.url, *self._target.options)
+
+    def drive(self, load: Load) -> Drive:
+        words = (*COMMAND[_PROGRAM_WORDS:], *self._target.options, *options(load))
+        answer = self._ask({"options": words})
+        try:
+            return Drive(
+                VllmResult.model_validate(answer["result"]),
+                before=str(answer["before"]),
+                after=str(answer["after"]),
+                lag=float(answer["lag"]),
+                busy=float(answer["busy"]),
+            )
+        except (ValidationError, KeyError, TypeError, ValueError) as error:
+            raise TpuflexError(
+                f"The result of vllm bench serve {self._version} cannot be read:"
+                f" {both_ends(str(error), _SHOWN)}"
+            ) from error
+
+    def _ask(self, document: Mapping[str, object], before: bytes = b"") -> dict[str, Any]:
+        """The answer to ``document``.
+
+        Raises:
+            TpuflexError: there is none, or it says what went wrong.
+        """
+        with suppress(BrokenPipeError):  # then there is no answer either
+            self._input.write(before + json.dumps(document).encode() + b"\n")
+            self._input.flush()
+        line = self._output.readline(_MOST_BYTES)
+        if not line.endswith(b"\n"):
+            raise self._gone()
+        try:
+            answer = json.loads(line)
+        except (ValueError, RecursionError):
+            answer = None
+        if not isinstance(answer, dict):
+            raise TpuflexError(
+                f"The load generator answers what cannot be read: {both_ends(repr(line), 200)}"
+            )
+        if "error" in answer:
+            raise TpuflexError(f"The load generator has failed: {answer['error']}")
+        return answer

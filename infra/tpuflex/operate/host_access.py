@@ -6,12 +6,14 @@ import ipaddress
 import shlex
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
 from tpuflex.errors import ConflictError, TpuflexError
-from tpuflex.gcloud_commands import held_tunnel, on_host
+from tpuflex.gcloud_commands import held_tunnel, on_host, program_on_host
 from tpuflex.gcloud_commands import ssh as ssh_command
 from tpuflex.operate.endpoint_connection import (
     host_status,
@@ -20,10 +22,13 @@ from tpuflex.operate.endpoint_connection import (
     require_gcloud,
     tunnel_environment,
 )
+from tpuflex.operate.host_log import emulated_host
 from tpuflex.operate.iap_tunnel import await_own_port
+from tpuflex.operate.tunnel_failure import command_failure
 from tpuflex.stack.progress import Report, silent
 
 if TYPE_CHECKING:
+    from tpuflex.operate.slice import SliceStatus
     from tpuflex.stack.connection import Connection
 
 
@@ -68,6 +73,56 @@ def ssh(
     found = require_gcloud(command, cloud.environ)
     report(f"$ {command}")
     return subprocess.run(found, env=tunnel_environment(cloud), check=False).returncode
+
+
+@dataclass(frozen=True)
+class HostCommand:
+    """A command that runs on a host, as it is started here.
+
+    Attributes:
+        words: its words here.
+        environ: its whole environment here.
+        project: the project's id.
+    """
+
+    words: tuple[str, ...]
+    environ: Mapping[str, str] = field(repr=False)
+    project: str
+
+    def failure(self, said: str) -> TpuflexError:
+        """The error where it, or the way to the host, has failed.
+
+        Args:
+            said: what was written on its error output.
+        """
+        return command_failure(said, self.project)
+
+
+def host_command(cloud: Connection, status: SliceStatus, line: str) -> HostCommand:
+    """What runs ``line`` in the shell of the host of ``status``, with standard input and output.
+
+    Args:
+        cloud: the stack's cloud.
+        status: its slice, which has an address.
+        line: the command.
+
+    Raises:
+        TpuflexError: there is no gcloud; or the host is emulated, and nothing runs on it.
+    """
+    project = cloud.stack.settings.project
+    if not ipaddress.ip_address(status.address).is_loopback:
+        command = program_on_host(status.node, line)
+        words = require_gcloud(command, cloud.environ)
+        return HostCommand(words, tunnel_environment(cloud), project)
+    # It is processes of this machine, and nothing has to be logged in to.
+    from embedded_cloud.machines.hosts.shell import HostShell
+
+    host = emulated_host(cloud, status.node)
+    directory = Path(host["root"]).parent if host is not None else None
+    shell = directory and HostShell.of(directory, status.node.rpartition("/")[2], sudo=True)
+    if not shell:
+        raise not_there(cloud, status, "no host that runs")
+    return HostCommand(shell.words_of(line), shell.environment, project)
 
 
 def tunnel(cloud: Connection, local_port: int | None = None, report: Report = silent) -> int:

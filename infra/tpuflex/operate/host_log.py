@@ -264,7 +264,7 @@ def _file(cloud: Connection, path: Path, part: Part, show: Show, *, follow: bool
 def emulated_log(cloud: Connection, node: str) -> Path | None:
     """The log of the first emulated host of ``node`` (full name): its file :data:`HOST_LOG`, or its
     serial log before that is there. None if no host runs, or one that writes no log."""
-    first = _emulated_host(cloud, node)
+    first = emulated_host(cloud, node)
     if first is None:
         return None
     # The watch, which outlives the startup script, writes to the first one alone.
@@ -273,11 +273,12 @@ def emulated_log(cloud: Connection, node: str) -> Path | None:
 
 
 def _emulated_server_log(cloud: Connection, node: str) -> Path | None:
-    host = _emulated_host(cloud, node)
+    host = emulated_host(cloud, node)
     return None if host is None else Path(host["container_logs"]) / f"{CONTAINER_NAME}.log"
 
 
-def _emulated_host(cloud: Connection, node: str) -> dict[str, Any] | None:
+def emulated_host(cloud: Connection, node: str) -> dict[str, Any] | None:
+    """The first emulated host of ``node`` (full name); None if none runs."""
     hosts = Daemon(cloud.stack.project.home).call("GET", "hosts")["hosts"]
     logged = [host for host in hosts if host["node"] == node and "serial_log" in host]
     return min(logged, key=lambda host: int(host["worker"]), default=None)

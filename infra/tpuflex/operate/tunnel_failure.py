@@ -133,17 +133,32 @@ def tunnel_failure(said: str, project: str, *, after: str = "") -> TpuflexError:
         project: the project's id.
         after: how long it was waited for, if it has not ended; otherwise empty.
     """
-    words = " ".join(said.split())[-_SHOWN:]
-    ended = f"It was not open after {after}" if after else "gcloud ended"
+    ended = f"It was not open after {after}." if after else "gcloud ended before it was open."
+    return _known_failure(said, project) or ApiError(
+        f"No tunnel: {ended}", hint=_hint(Advice("`{ssh}` shows more of what happens."), said)
+    )
+
+
+def command_failure(said: str, project: str) -> TpuflexError:
+    """The error for a command that gcloud should run on a host, and that failed.
+
+    Args:
+        said: what gcloud and the command wrote.
+        project: the project's id.
+    """
+    return _known_failure(said, project) or ApiError(
+        "A command on the host failed.",
+        hint=_hint(Advice("`{ssh}` shows more of what happens."), said),
+    )
+
+
+def _known_failure(said: str, project: str) -> TpuflexError | None:
     for cause in _CAUSES:
         if cause.said.search(said):
             return cause.kind(
-                f"No tunnel: {cause.meaning}.", hint=_hint(cause.remedy(project), words)
+                f"No tunnel: {cause.meaning}.", hint=_hint(cause.remedy(project), said)
             )
-    return ApiError(
-        f"No tunnel: {ended}{'.' if after else ' before it was open.'}",
-        hint=_hint(Advice("`{ssh}` shows more of what happens."), words),
-    )
+    return None
 
 
 def is_final(said: str) -> bool:
@@ -153,5 +168,6 @@ def is_final(said: str) -> bool:
     )
 
 
-def _hint(remedy: Advice | str, words: str) -> Advice:
+def _hint(remedy: Advice | str, said: str) -> Advice:
+    words = " ".join(said.split())[-_SHOWN:]
     return Advice.lines(remedy, f"gcloud said: {words}" if words else "")
