@@ -22,6 +22,7 @@ COMMANDS: Mapping[str, str] = {
         *("weights hash", "weights ls", "weights push", "weights rm", "weights verify"),
         *("secrets ensure", "secrets ls", "secrets put"),
         *("library up", "library status", "library down"),
+        "bench run",
     )
 }
 #: What does the same to a stack that a program of the user's own deploys.

@@ -36,6 +36,7 @@ OWN_PROGRAM = (
     "works on a program of one's own; tests/acceptance/engine/test_own_program.py does the same"
 )
 ZONES = "asks a project on Google; tests/cli/test_zones.py types it at an embedded cloud"
+LOAD = "needs an endpoint that serves; tests/acceptance/vllm/test_bench.py types both"
 TABLE = "needs the table above it; tests/cli/test_bench_import.py types it"
 HOSTS = "needs Pulumi's host of a language, which is no Go module; test_package.py"
 
@@ -197,6 +198,10 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "docs/how-to/measure.md": {
         TABLE: ("tpuflex bench import table.csv",),
+        LOAD: (
+            "tpuflex --stack prod bench run --concurrency 1,8,64,256 --context 128,2K,8K",
+            "tpuflex --stack prod bench run --resume bench/prod-20261129-031500.jsonl",
+        ),
     },
     "docs/how-to/teardown.md": {
         HOW_TO: (

@@ -10,52 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.measure.drives import served
 from tpuflex.catalog.catalog import builtin
 from tpuflex.measure.judgement import Chips, Evidence, failures, in_flight, judged
 from tpuflex.measure.metrics import Counters
 from tpuflex.measure.run import Load, Point
-from tpuflex.measure.vllm_result import VllmResult
 
 LOAD = Load(concurrency=4, context=128, output=8, requests=32)
-
-
-def served(
-    load: Load,
-    *,
-    ttft: float = 0.2,
-    gap: float = 0.05,
-    pause: float = 0.0,
-    **changed: Any,
-) -> VllmResult:
-    """What a generator measures of a server that gives each request the same time.
-
-    Args:
-        load: what it is asked for.
-        ttft: seconds to the first token.
-        gap: seconds between two tokens.
-        pause: seconds that the generator takes after each request, which are in no latency.
-        changed: other values of the result.
-    """
-    latency = ttft + (load.output - 1) * gap
-    count = load.requests
-    starts = [1000 + (index // load.concurrency) * (latency + pause) for index in range(count)]
-    seconds = starts[-1] + latency - 1000
-    columns = {
-        "duration": seconds,
-        "completed": count,
-        "total_input_tokens": count * load.context,
-        "total_output_tokens": count * load.output,
-        "request_throughput": count / seconds,
-        "output_throughput": count * load.output / seconds,
-        "input_lens": [load.context] * count,
-        "output_lens": [load.output] * count,
-        "ttfts": [ttft] * count,
-        "itls": [[gap] * (load.output - 1)] * count,
-        "latencies": [latency] * count,
-        "start_times": starts,
-        "errors": [""] * count,
-    }
-    return VllmResult.model_validate({**columns, **changed})
 
 
 def counts(load: Load, **changed: float) -> Counters:

@@ -94,16 +94,59 @@ class Grid:
     def _load(self, concurrency: int, context: int, shared: int, seed: int) -> Load:
         wanted = max(LEAST_REQUESTS, self.requests_per_user * concurrency)
         requests = min(wanted, max(MOST_REQUESTS, 2 * concurrency))
-        point = f"{seed} {shared} {context} {concurrency} {self.output}"
-        return Load(
+        load = Load(
             concurrency=concurrency,
             context=context,
             output=self.output,
             requests=requests,
             shared=shared,
-            # What numpy takes as a seed has 32 bits.
-            seed=int.from_bytes(hashlib.sha256(point.encode()).digest()[:4]),
         )
+        return seeded(load, seed)
+
+
+def seeded(load: Load, seed: int) -> Load:
+    """``load`` with the seed of its prompts in a run with ``seed``."""
+    point = f"{seed} {load.key}"
+    # What numpy takes as a seed has 32 bits.
+    own = int.from_bytes(hashlib.sha256(point.encode()).digest()[:4])
+    return load.model_copy(update={"seed": own})
+
+
+def grid_of(
+    *,
+    concurrency: str | None = None,
+    context: str | None = None,
+    points: str | None = None,
+    output: int | None = None,
+    requests_per_user: int | None = None,
+    shared: int | None = None,
+) -> Grid:
+    """The grid that options describe; None is an option that was not given.
+
+    Args:
+        concurrency: such as ``1,8,64``.
+        context: such as ``128,2K``.
+        points: such as ``8x128,64x2K``, in place of the two.
+        output, requests_per_user, shared: as of :class:`Grid`.
+
+    Raises:
+        UsageError: one of them cannot be read, or two exclude each other.
+    """
+    if points is not None and (concurrency, context) != (None, None):
+        raise UsageError("--points stands in place of --concurrency and --context.")
+    users, tokens = CONCURRENCY, CONTEXT
+    if concurrency is not None:
+        users = parse_counts(concurrency, "--concurrency")
+    if context is not None:
+        tokens = parse_counts(context, "--context")
+    return Grid(
+        concurrency=users,
+        context=tokens,
+        points=() if points is None else parse_points(points),
+        output=output or OUTPUT,
+        requests_per_user=requests_per_user or REQUESTS_PER_USER,
+        shared=shared or 0,
+    )
 
 
 def parse_points(text: str) -> tuple[tuple[int, int], ...]:

@@ -16,6 +16,7 @@ from typing import IO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from tpuflex.advice import Advice
 from tpuflex.errors import TpuflexError
 from tpuflex.measure.run import Load, Point, Run
 
@@ -149,7 +150,9 @@ def create(path: Path, run: Run) -> Iterator[RunFile]:
     except FileExistsError as error:
         raise TpuflexError(
             f"{path} is there already.",
-            hint=f"Name another file, or go on with it: tpuflex bench run --resume {path}",
+            hint=Advice(
+                "Name another file, or go on with it: {bench_run} --resume {path}", path=path
+            ),
         ) from error
     except OSError as error:
         raise TpuflexError(f"{path} cannot be made: {error.strerror}.") from error
@@ -185,7 +188,7 @@ def _lock(file: IO[bytes], path: Path) -> None:
     except BlockingIOError as error:
         raise TpuflexError(
             f"Another process adds points to {path}.",
-            hint="Wait for it, or write another file: tpuflex bench run --output-file FILE",
+            hint=Advice("Wait for it, or write another file: {bench_run} --output-file FILE"),
         ) from error
 
 

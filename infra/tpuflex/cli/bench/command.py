@@ -7,18 +7,168 @@ from pathlib import Path
 import click
 
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.options import Commands, as_json, pass_invocation
+from tpuflex.cli.options import (
+    Commands,
+    Tokens,
+    as_json,
+    assume_yes,
+    endpoint_name,
+    pass_invocation,
+    stack_name,
+)
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.group(
     cls=Commands,
-    examples=("tpuflex bench import table.csv", "tpuflex bench import --published"),
+    examples=(
+        "tpuflex bench run --concurrency 1,8,64 --context 128,2K",
+        "tpuflex bench import table.csv",
+        "tpuflex bench import --published",
+    ),
 )
 def bench() -> None:
     """What a server does under load, and what figures are worth.
 
     The load comes from `vllm bench serve`, of the serving image.
     """
+
+
+@bench.command(
+    examples=(
+        "tpuflex bench run --concurrency 1,8,64 --context 128,2K",
+        "tpuflex --stack prod bench run --yes  # 144 points",
+        "tpuflex bench run --points 8x128,64x2K --shared 64",
+        "tpuflex bench run --resume bench/dev-20261129-031500.jsonl",
+        "tpuflex bench run --here http://127.0.0.1:8000  # with the vLLM of this machine",
+    ),
+)
+@click.option("--concurrency", metavar="N,…", help="Requests in flight.  [default: 1,2,4,…,2048]")
+@click.option(
+    "--context",
+    metavar="TOKENS,…",
+    help="Tokens of a prompt; 2K is 2,048.  [default: 8,16,32,…,16384]",
+)
+@click.option(
+    "--points",
+    metavar="NxTOKENS,…",
+    help="These points, such as 8x128,64x2K, instead of each with each.",
+)
+@click.option(
+    "--output", type=Tokens(1), metavar="TOKENS", help="Tokens of an answer.  [default: 64]"
+)
+@click.option(
+    "--requests-per-user",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    help="Requests of a point for each in flight; at least 32 in all.  [default: 8]",
+)
+@click.option(
+    "--shared",
+    type=Tokens(1),
+    metavar="TOKENS",
+    help="Add a second series, in which all prompts of a point begin with the same TOKENS.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Seed of the prompts.  [default: another one each time]",
+)
+@click.option(
+    "--name", metavar="NAME", default="", help="What reports call the run.  [default: its file]"
+)
+@click.option(
+    "-o",
+    "--output-file",
+    type=_FILE,
+    metavar="FILE",
+    help="Where points are kept.  [default: bench/STACK-DATE-TIME.jsonl in the project]",
+)
+@click.option(
+    "--resume",
+    "resumed",
+    type=_FILE,
+    metavar="FILE",
+    help="Measure the points that FILE lacks, on the same server.",
+)
+@click.option(
+    "--here",
+    "url",
+    metavar="URL",
+    default="",
+    help="Measure the server at URL with the vLLM of this machine; its key is $OPENAI_API_KEY.",
+)
+@click.option(
+    "--model",
+    metavar="NAME",
+    default="",
+    help="With --here: the served model, if there are several.",
+)
+@stack_name
+@endpoint_name
+@as_json
+@assume_yes
+@pass_invocation
+def run(
+    invocation: Invocation,
+    concurrency: str | None,
+    context: str | None,
+    points: str | None,
+    output: int | None,
+    requests_per_user: int | None,
+    shared: int | None,
+    seed: int | None,
+    name: str,
+    output_file: Path | None,
+    resumed: Path | None,
+    url: str,
+    model: str,
+) -> None:
+    """Measure the endpoint under load: so many requests in flight, with prompts of such a length.
+
+    `vllm bench serve` makes the load, on the host beside the server, in a container of its own
+    without chips. Prompts are random, and none begins as another one does; answers have all tokens
+    that are asked for. A point is kept in FILE as soon as it is measured: Ctrl-C or a kill loses
+    the one under way, and --resume goes on.
+
+    A point is a result if it agrees with itself: throughput x latency is the concurrency (within
+    5 %), the client has the tokens that the server has counted (1 %), the prefix cache had none of
+    its prompts, every request was answered in full, and the load generator had processor to spare
+    and never stood still. Else it is "not a result", and says why. What the KV cache or the context
+    cannot hold is "not feasible", and is not tried. Figures above what the chips can do are
+    flagged.
+
+    Says what it does, and asks: others who use the endpoint wait longer meanwhile. Exit code 15: a
+    point is not a result; 4: there is no endpoint.
+    """
+    from tpuflex.cli.bench.run import run_bench
+    from tpuflex.measure.grid import grid_of
+
+    chosen = (concurrency, context, points, output, requests_per_user, shared, output_file)
+    if resumed is not None and any(each is not None for each in chosen):
+        raise click.UsageError("--resume takes points and file as they are: name no others.")
+    if model and not url:
+        raise click.UsageError("--model goes with --here.")
+    grid = grid_of(
+        concurrency=concurrency,
+        context=context,
+        points=points,
+        output=output,
+        requests_per_user=requests_per_user,
+        shared=shared,
+    )
+    run_bench(
+        invocation,
+        grid,
+        file=output_file,
+        resumed=resumed,
+        name=name,
+        seed=seed,
+        url=url,
+        model=model,
+    )
 
 
 @bench.command(
