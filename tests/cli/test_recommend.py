@@ -130,7 +130,7 @@ def test_a_shorter_context_fits(project: Path, type_in: TypeIn) -> None:
         typed.out,
     )
     assert longest is not None
-    assert "Held by tpu7x-8, which only Compute Engine and GKE have" in typed.out
+    assert "Held by tpu7x-8, which the Cloud TPU API does not have" in typed.out
     assert type_in("recommend", "--model", "own/tall", "--context", longest[1]).code == 0
 
 

@@ -213,6 +213,21 @@ def test_a_published_size_of_cache() -> None:
     assert 131_072 * 4 * kv_bytes_per_token(model("Llama"), 4, "bfloat16") == 16 * _GIB
 
 
+def test_a_window_is_kept_whole_on_the_jax_path() -> None:
+    """Gemma 3 1B by KerasHub's class, which is a JAX one, has one group of 26 layers: the 15,912
+    blocks of its guide (2026-08-16), to one. The image's own path for it is PyTorch."""
+    plan = planned(
+        request(
+            "Gemma 3 1B", "v5litepod-1", max_model_len=512, max_num_seqs=256,
+            implementation="flax_nnx",
+        )
+    )  # fmt: skip
+
+    assert plan.block_size == 32
+    assert plan.blocks == pytest.approx(15_912, abs=1)
+    assert plan.cached_tokens == pytest.approx(509_184, abs=32)
+
+
 @pytest.mark.parametrize("short", MODELS)
 def test_the_shape_gives_the_parameters(short: str) -> None:
     """The parameters counted from the shape are the published number, to the last one."""

@@ -211,7 +211,7 @@ def _near(nearest: Nearest) -> Iterator[str]:
         yield "What helps is a smaller model, or a checkpoint of it in fewer bits (--model-dir)."
     if nearest.elsewhere:
         names = ", ".join(nearest.elsewhere)
-        yield f"Held by {names}, which only Compute Engine and GKE have: no stack can be on it."
+        yield f"Held by {names}, which the Cloud TPU API does not have: no stack can be on it."
 
 
 def _per_hour(option: Option) -> str:
