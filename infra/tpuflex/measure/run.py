@@ -19,8 +19,11 @@ Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 #: ``result``: it agrees with itself. ``not_a_result``: it was measured, and contradicts itself.
-#: ``not_feasible``: the server cannot hold it at once, so it was not tried.
-Verdict = Literal["result", "not_a_result", "not_feasible"]
+#: ``not_feasible``: the server cannot hold it at once, so it was not tried. ``not_verified``:
+#: another tool measured it, whose file does not say what would have to agree.
+Verdict = Literal["result", "not_a_result", "not_feasible", "not_verified"]
+#: Verdicts of points whose figures are shown.
+FIGURES: frozenset[Verdict] = frozenset({"result", "not_verified"})
 
 
 class Document(BaseModel):
@@ -184,7 +187,7 @@ class Point(Document):
     Attributes:
         load: what was asked.
         verdict: whether it is a result.
-        reasons: why it is none.
+        reasons: why it is none, or why that is not known.
         flags: figures that the chips cannot reach, each in a sentence.
         measured: the figures; None of a point that was not tried.
         ceilings: what the chips allow.
@@ -246,7 +249,7 @@ class Run(Document):
         format: version of these documents.
         id: tells it from other runs.
         name: what reports call it.
-        started: when it began.
+        started: when it began; None where it is not known.
         stack: the stack; empty for an endpoint by its URL.
         stack_hash: SHA-256 of the stack's settings; a run goes on with the same ones only.
         server: what it was measured on.
@@ -259,7 +262,7 @@ class Run(Document):
     format: Literal[1] = 1
     id: str
     name: str
-    started: datetime
+    started: datetime | None = None
     stack: str = ""
     stack_hash: str = ""
     server: Server

@@ -1,0 +1,220 @@
+"""Benchmarks read from files: those of `bench run`, and those of other tools, told apart by what is
+in them.
+
+A directory stands for one run, too: of other tools' files each has one point.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import ValidationError
+
+from tpuflex.errors import NotFoundError, TpuflexError
+from tpuflex.measure.benchmark_report import VERSIONS, point_of_report
+from tpuflex.measure.judgement import LITTLE_LIMIT, in_flight
+from tpuflex.measure.run import Load, Measured, Point, Quantiles, Run, Server, Verdict
+from tpuflex.measure.run_file import read_run
+from tpuflex.measure.vllm_result import VllmResult
+
+T = TypeVar("T")
+
+_READ = (
+    "What can be read: the file of `tpuflex bench run`, the JSON of `vllm bench serve --save-result"
+    " --save-detailed`, and llm-d's Benchmark Report 0.2; a directory of the last two is one run."
+)
+_SUFFIXES = (".json", ".yaml", ".yml")
+#: Bytes of another tool's file, which has one point.
+_LARGEST = 256 * 1024 * 1024
+_UNSEEN = (
+    "the file does not say what the server has counted, nor what the load generator's processor"
+    " did: prompts may have been cached, and the generator may have measured itself"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """A run with its points.
+
+    Attributes:
+        run: the run.
+        points: those that were measured or ruled out.
+    """
+
+    run: Run
+    points: tuple[Point, ...]
+
+
+def read_benchmark(path: Path) -> Benchmark:
+    """The benchmark in the file or directory ``path``.
+
+    Raises:
+        NotFoundError: there is no such file, or none in the directory.
+        TpuflexError: it is not one that can be read.
+    """
+    if path.is_dir():
+        files = sorted(each for each in path.iterdir() if each.suffix in _SUFFIXES)
+        if not files:
+            raise NotFoundError(f"{path} has no file that could be a benchmark.", hint=_READ)
+        return _joined(path, [(each, _read(each)) for each in files])
+    if not path.exists():
+        raise NotFoundError(f"There is no file {path}.", hint=_READ)
+    return _read(path)
+
+
+def _read(path: Path) -> Benchmark:
+    if _is_run(path):
+        recorded = read_run(path)
+        return Benchmark(recorded.run, recorded.points)
+    document = _document(path)
+    try:
+        if {"request_throughput", "total_output_tokens"} <= document.keys():
+            return _of_vllm(VllmResult.model_validate(document), path)
+        if document.get("version") in VERSIONS and "results" in document:
+            run, point = point_of_report(document, path.name, _UNSEEN)
+            return Benchmark(run, (point,))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise TpuflexError(f"{path} cannot be used: {where}: {first['msg']}.") from error
+    except ValueError as error:
+        raise TpuflexError(f"{path} cannot be used: {error}.") from error
+    raise TpuflexError(f"{path} is not a benchmark that can be read.", hint=_READ)
+
+
+def _is_run(path: Path) -> bool:
+    """Whether the first line is the beginning of a run of ours."""
+    try:
+        with path.open("rb") as file:
+            first = json.loads(file.readline(_LARGEST))
+    except OSError as error:
+        raise TpuflexError(f"{path} cannot be read: {error.strerror}.") from error
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(first, dict) and {"format", "server"} <= first.keys()
+
+
+def _document(path: Path) -> Mapping[str, Any]:
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise TpuflexError(f"{path} is larger than 256 MiB.", hint=_READ)
+        text = path.read_text("utf-8")
+        document = json.loads(text) if text.lstrip()[:1] == "{" else yaml.safe_load(text)
+    except OSError as error:
+        raise TpuflexError(f"{path} cannot be read: {error.strerror}.") from error
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        raise TpuflexError(f"{path} is not a benchmark that can be read.", hint=_READ) from error
+    return document if isinstance(document, dict) else {}
+
+
+def _joined(path: Path, found: list[tuple[Path, Benchmark]]) -> Benchmark:
+    """One run of the points of all files.
+
+    Raises:
+        TpuflexError: they are of different servers or tools, or two have the same point.
+    """
+    first_file, first = found[0]
+    points: dict[tuple[int, int, int, int], tuple[Path, Point]] = {}
+    for file, each in found:
+        for what in ("server", "generator"):
+            if getattr(each.run, what) != getattr(first.run, what):
+                raise TpuflexError(
+                    f"{path} is no one run: {first_file.name} and {file.name} do not name the same"
+                    f" {what}.",
+                    hint="Give the files themselves, or a directory for each run.",
+                )
+        for point in each.points:
+            other, _ = points.setdefault(point.load.key, (file, point))
+            if other != file:
+                raise TpuflexError(
+                    f"{path} is no one run: {other.name} and {file.name} have the same load.",
+                    hint="Give the files themselves, or a directory for each run.",
+                )
+    measured = tuple(point for _, point in points.values())
+    run = first.run.model_copy(
+        update={"name": path.resolve().name, "loads": tuple(each.load for each in measured)}
+    )
+    return Benchmark(run, measured)
+
+
+# -- vllm bench serve --------------------------------------------------------------------------
+
+
+def _of_vllm(result: VllmResult, path: Path) -> Benchmark:
+    """The one point of ``result``.
+
+    Raises:
+        ValueError: it has no concurrency, or no request.
+    """
+    requests = result.num_prompts or result.completed + result.failed
+    if result.max_concurrency is None:
+        raise ValueError("it has no max_concurrency: it was measured at a rate of requests")
+    if not result.completed or not result.total_input_tokens or not result.total_output_tokens:
+        raise ValueError("no request was answered")
+    load = Load(
+        concurrency=result.max_concurrency,
+        context=max(1, round(result.total_input_tokens / result.completed)),
+        output=max(1, round(result.total_output_tokens / result.completed)),
+        requests=requests,
+    )
+    answered = [index for index, error in enumerate(result.errors) if not error]
+
+    def of(column: tuple[T, ...]) -> list[T]:
+        return [column[index] for index in answered if index < len(column)]
+
+    little = in_flight(load, result.start_times, result.latencies)
+    point = Point(
+        load=load,
+        verdict="not_verified",
+        measured=Measured(
+            seconds=result.duration,
+            completed=result.completed,
+            failures={"failed": result.failed} if result.failed else {},
+            requests_per_second=result.request_throughput,
+            output_per_second=result.output_throughput,
+            prompt_per_second=result.total_input_tokens / max(result.duration, 1e-9),
+            ttft=Quantiles.of(of(result.ttfts)),
+            inter_token=Quantiles.of([gap for each in of(result.itls) for gap in each]),
+            latency=Quantiles.of(of(result.latencies)),
+            little=little,
+        ),
+    )
+    verdict, reasons = _worth(result, little, load)
+    run = Run(
+        id=path.name,
+        name=path.stem,
+        started=_date(result.date),
+        server=Server(model=result.model_id or "not known"),
+        generator="vllm bench serve",
+        loads=(load,),
+    )
+    return Benchmark(run, (point.model_copy(update={"verdict": verdict, "reasons": reasons}),))
+
+
+def _worth(result: VllmResult, little: float | None, load: Load) -> tuple[Verdict, tuple[str, ...]]:
+    reasons = []
+    if result.failed:
+        reasons.append(f"{result.failed:,} of {load.requests:,} requests failed")
+    if little is not None and abs(little - 1) > LITTLE_LIMIT:
+        reasons.append(
+            f"throughput x latency is {little * load.concurrency:.3g} requests in flight, and"
+            f" {load.concurrency:,} were asked for"
+        )
+    if reasons:
+        return "not_a_result", tuple(reasons)
+    details = () if result.ttfts else ("it was saved without --save-detailed: it has no latencies",)
+    return "not_verified", (_UNSEEN, *details)
+
+
+def _date(text: str) -> datetime | None:
+    """When it was written, as the generator says: ``20261128-120000``, in no time zone."""
+    try:
+        return datetime.strptime(text, "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
+    except ValueError:
+        return None

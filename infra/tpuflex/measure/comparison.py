@@ -1,0 +1,396 @@
+"""Runs compared with the first of them, at the points that all of them have.
+
+A factor is a run's figure divided by the first run's. Where a point is no result in a run, its
+verdict stands in place of a figure, and there is no factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from tpuflex.errors import TpuflexError, UsageError
+from tpuflex.measure.benchmark_files import Benchmark
+from tpuflex.measure.quantities import COMPARED, Quantity
+from tpuflex.measure.report import MARKS, WORDS, kind_of, price_text, report_of
+from tpuflex.measure.run import FIGURES, Load, Point
+
+#: Facts that the header has even where all runs agree.
+_ALWAYS = ("model", "chips", "server", "price")
+#: Facts that tell runs apart and are no difference between them.
+_OF_ONE_RUN = ("run", "begun", "stack")
+#: Letters of a run's name in the head of a column.
+_LONGEST_NAME = 24
+_NONE = "-"
+_RESULTS = "results"
+
+Key = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as text.
+
+    Attributes:
+        title: what it shows.
+        header: heads of the columns.
+        rows: the cells.
+    """
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The best point of each run at the loads that all of them have results for.
+
+    Attributes:
+        quantity: of which.
+        values: of each run, the value with its point; None where there is none.
+    """
+
+    quantity: Quantity
+    values: tuple[tuple[float, Load] | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """The best value of each model on each accelerator.
+
+    Attributes:
+        accelerators: the columns, from fewest to most chips.
+        rows: model and its values, one for each accelerator; None where it was not measured.
+    """
+
+    accelerators: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[float | None, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What is said of several runs.
+
+    Attributes:
+        names: of the runs, each another one.
+        facts: name of a fact, and its value in each run.
+        quantity: what is compared point by point.
+        points: those that all runs have, a point for each run.
+        left_out: how many loads some of the runs do not have.
+        bests: the best of each quantity, over the points that are results in all runs.
+        peaks: models on accelerators, where the runs are such; else None.
+    """
+
+    names: tuple[str, ...]
+    facts: tuple[tuple[str, tuple[str, ...]], ...]
+    quantity: Quantity
+    points: tuple[tuple[Point, ...], ...]
+    left_out: int
+    bests: tuple[Best, ...]
+    peaks: Peaks | None
+
+    @property
+    def different(self) -> tuple[str, ...]:
+        """The facts in which the runs differ; that of their results is none."""
+        return tuple(
+            name for name, values in self.facts if name != _RESULTS and len(set(values)) > 1
+        )
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader has to know of the tables, in sentences of ours."""
+        differ = ", ".join(self.different)
+        left_out = f"Points that not all runs have are left out: {self.left_out}."
+        return (
+            f"The runs differ in: {differ}." if differ else "Nothing is known to differ.",
+            *((left_out,) if self.left_out else ()),
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """The document of `bench compare`."""
+        return {
+            "runs": self.names,
+            "facts": dict(self.facts),
+            "different": self.different,
+            "quantity": self.quantity.name,
+            "left_out": self.left_out,
+            "best": {best.quantity.name: list(map(_best_json, best.values)) for best in self.bests},
+            "points": [
+                {
+                    "concurrency": row[0].load.concurrency,
+                    "context": row[0].load.context,
+                    "output": row[0].load.output,
+                    "shared": row[0].load.shared,
+                    "runs": [
+                        {
+                            "verdict": point.verdict,
+                            "flagged": bool(point.flags),
+                            "value": _value(self.quantity, point),
+                        }
+                        for point in row
+                    ],
+                    "factors": factors([_value(self.quantity, point) for point in row]),
+                }
+                for row in self.points
+            ],
+            "peaks": None
+            if self.peaks is None
+            else {
+                model: dict(zip(self.peaks.accelerators, values, strict=True))
+                for model, values in self.peaks.rows
+            },
+        }
+
+    def tables(self, foreign: Callable[[str], str] = str) -> Iterator[Table]:
+        """It as tables, what is most general first; ``foreign`` makes a text of a file harmless."""
+        names = tuple(map(foreign, self.names))
+        yield Table(
+            "What was compared",
+            ("", *names),
+            tuple((name, *_compared(values, foreign)) for name, values in self.facts),
+        )
+        yield Table(
+            "The best of each run, among the points that have figures in all of them",
+            ("Metric", *_with_factors(names)),
+            tuple(_best_row(best) for best in self.bests),
+        )
+        if self.peaks is not None:
+            yield Table(
+                f"{self.quantity.title}: the best of each model on each accelerator",
+                ("Model", *_with_factors(tuple(map(foreign, self.peaks.accelerators)))),
+                tuple(
+                    (foreign(model), *_figures_and_factors(self.quantity, values))
+                    for model, values in self.peaks.rows
+                ),
+            )
+        for (shared, context, output), rows in groupby(self.points, _series):
+            same = f", the first {shared:,} of them shared" if shared else ""
+            yield Table(
+                f"{self.quantity.title}: context {context:,}{same}, {output:,} tokens generated",
+                ("Concurrency", *_with_factors(names)),
+                tuple(self._point_row(row) for row in rows),
+            )
+
+    def _point_row(self, row: tuple[Point, ...]) -> tuple[str, ...]:
+        texts = [_text(self.quantity, point) for point in row]
+        values = [_value(self.quantity, point) for point in row]
+        return (f"{row[0].load.concurrency:,}", *_interleaved(texts, values))
+
+
+def compare(
+    benchmarks: Sequence[Benchmark], quantity: Quantity, context: int | None = None
+) -> Comparison:
+    """Compare ``benchmarks`` with the first of them.
+
+    Args:
+        benchmarks: two or more.
+        quantity: what is compared point by point.
+        context: compare only points with prompts of so many tokens.
+
+    Raises:
+        UsageError: there is one benchmark only.
+        TpuflexError: there is no load that all of them have.
+    """
+    if len(benchmarks) < 2:
+        raise UsageError("Name two files or more: one run has nothing to be compared with.")
+    by_key = [
+        {point.load.key: point for point in each.points if context in (None, point.load.context)}
+        for each in benchmarks
+    ]
+    common = sorted(set.intersection(*(set(points) for points in by_key)))
+    if not common:
+        raise _nothing_in_common(benchmarks, context)
+    rows = tuple(tuple(points[key] for points in by_key) for key in common)
+    return Comparison(
+        names=_names(benchmarks),
+        facts=tuple(_facts(benchmarks)),
+        quantity=quantity,
+        points=rows,
+        left_out=len(set().union(*by_key)) - len(common),
+        bests=tuple(_bests(rows)),
+        peaks=_peaks(benchmarks, quantity, context),
+    )
+
+
+def factors(values: Sequence[float | None]) -> list[float | None]:
+    """Each value but the first, divided by the first."""
+    first, *others = values
+    return [each / first if each is not None and first else None for each in others]
+
+
+def factor_text(factor: float | None) -> str:
+    """A factor as tables show it."""
+    if factor is None:
+        return _NONE
+    return f"{factor:,.0f}x" if factor >= 100 else f"{factor:.2f}x"
+
+
+def _nothing_in_common(benchmarks: Sequence[Benchmark], context: int | None) -> TpuflexError:
+    def loads(benchmark: Benchmark) -> str:
+        found = [
+            f"{load.concurrency}x{load.context} (generates {load.output})"
+            for load in (point.load for point in benchmark.points)
+            if context in (None, load.context)
+        ]
+        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+        return f"{benchmark.run.name} has {', '.join(found[:3]) or 'none'}{more}"
+
+    return TpuflexError(
+        f"The runs have no point in common: {'; '.join(map(loads, benchmarks))}.",
+        hint="A point is concurrency x context with the tokens that are generated, and all three"
+        " have to be the same: tpuflex bench run --points and --output-len choose them.",
+    )
+
+
+def _names(benchmarks: Sequence[Benchmark]) -> tuple[str, ...]:
+    """The runs' names; numbered where two have the same."""
+    names = [each.run.name[:_LONGEST_NAME] or "run" for each in benchmarks]
+    if len(set(names)) == len(names):
+        return tuple(names)
+    return tuple(f"{name} ({number})" for number, name in enumerate(names, 1))
+
+
+def _facts(benchmarks: Sequence[Benchmark]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What the runs were measured on, as far as it differs or always matters."""
+    found = [
+        {
+            **dict(report_of(each.run, each.points).facts),
+            "model": each.run.server.model,
+            "price": price_text(each.run, source=False),
+        }
+        for each in benchmarks
+    ]
+    for name in found[0]:
+        values = tuple(facts[name] for facts in found)
+        if name in _ALWAYS or (name not in _OF_ONE_RUN and len(set(values)) > 1):
+            yield name, values
+    results = [sum(point.verdict == "result" for point in each.points) for each in benchmarks]
+    yield (
+        _RESULTS,
+        tuple(
+            f"{count} of {max(len(each.run.loads), len(each.points))} points"
+            for count, each in zip(results, benchmarks, strict=True)
+        ),
+    )
+
+
+def _compared(values: Sequence[str], foreign: Callable[[str], str]) -> Iterator[str]:
+    """The value of each run; once where it is the same in all."""
+    same = len(set(values)) == 1
+    for number, value in enumerate(values):
+        yield "same" if same and number else foreign(value) if value else _NONE
+
+
+def _series(row: tuple[Point, ...]) -> tuple[int, int, int]:
+    load = row[0].load
+    return load.shared, load.context, load.output
+
+
+def _bests(rows: Sequence[tuple[Point, ...]]) -> Iterator[Best]:
+    whole = [row for row in rows if all(point.verdict in FIGURES for point in row)]
+    for quantity in COMPARED:
+        columns = [[row[run] for row in whole] for run in range(len(rows[0]))]
+        bests = tuple(_best(quantity, column) for column in columns)
+        if any(bests):
+            yield Best(quantity, bests)
+
+
+def _best(quantity: Quantity, points: list[Point]) -> tuple[float, Load] | None:
+    point = quantity.best(points)
+    value = None if point is None else quantity.of(point)
+    return None if point is None or value is None else (value, point.load)
+
+
+def _best_json(best: tuple[float, Load] | None) -> dict[str, object] | None:
+    if best is None:
+        return None
+    value, load = best
+    return {"value": value, "concurrency": load.concurrency, "context": load.context}
+
+
+def _best_row(best: Best) -> tuple[str, ...]:
+    texts = [
+        _NONE
+        if each is None
+        else f"{best.quantity.text(each[0])} at {each[1].concurrency}x{each[1].context}"
+        for each in best.values
+    ]
+    values = [None if each is None else each[0] for each in best.values]
+    return (best.quantity.title, *_interleaved(texts, values))
+
+
+def _peaks(
+    benchmarks: Sequence[Benchmark], quantity: Quantity, context: int | None
+) -> Peaks | None:
+    """Models on accelerators; None unless there are two accelerators, with one run for each."""
+    found: dict[tuple[str, tuple[int, str]], Benchmark] = {}
+    for each in benchmarks:
+        server = each.run.server
+        if not server.accelerator:
+            return None
+        if found.setdefault((server.model, (server.chips, server.accelerator)), each) is not each:
+            return None
+    accelerators = sorted({accelerator for _, accelerator in found})
+    if len(accelerators) < 2:
+        return None
+    models = dict.fromkeys(model for model, _ in found)
+    rows = []
+    for model in models:
+        runs = [found.get((model, accelerator)) for accelerator in accelerators]
+        rows.append((model, _peaks_of_model(runs, quantity, context)))
+    return Peaks(tuple(name for _, name in accelerators), tuple(rows))
+
+
+def _peaks_of_model(
+    runs: Sequence[Benchmark | None], quantity: Quantity, context: int | None
+) -> tuple[float | None, ...]:
+    figures = [
+        {
+            point.load.key: point
+            for point in run.points
+            if point.verdict in FIGURES and context in (None, point.load.context)
+        }
+        for run in runs
+        if run is not None
+    ]
+    common: set[Key] = set.intersection(*(set(points) for points in figures))
+    remaining = iter(figures)
+    bests = [
+        None if run is None else _best(quantity, [points[key] for key in common])
+        for run in runs
+        for points in ([{}] if run is None else [next(remaining)])
+    ]
+    return tuple(None if best is None else best[0] for best in bests)
+
+
+def _value(quantity: Quantity, point: Point) -> float | None:
+    return quantity.of(point) if point.verdict in FIGURES else None
+
+
+def _text(quantity: Quantity, point: Point) -> str:
+    kind, value = kind_of(point), _value(quantity, point)
+    if kind in WORDS:
+        return WORDS[kind]
+    return "not known" if value is None else f"{quantity.text(value)}{MARKS.get(kind, '')}"
+
+
+def _with_factors(names: Sequence[str]) -> Iterator[str]:
+    for number, name in enumerate(names):
+        yield name
+        if number:
+            yield "factor"
+
+
+def _figures_and_factors(quantity: Quantity, values: Sequence[float | None]) -> Iterator[str]:
+    texts = [_NONE if value is None else quantity.text(value) for value in values]
+    return _interleaved(texts, values)
+
+
+def _interleaved(texts: Sequence[str], values: Sequence[float | None]) -> Iterator[str]:
+    """Texts, each but the first followed by the factor of its value."""
+    yield texts[0]
+    for text, factor in zip(texts[1:], factors(values), strict=True):
+        yield text
+        yield factor_text(factor)
