@@ -38,6 +38,7 @@ OWN_PROGRAM = (
 ZONES = "asks a project on Google; tests/cli/test_zones.py types it at an embedded cloud"
 LOAD = "needs an endpoint that serves; tests/acceptance/vllm/test_bench.py types both"
 TABLE = "needs the table above it; tests/cli/test_bench_import.py types it"
+RUNS = "needs files of runs; tests/cli/test_bench_files.py types it on such"
 HOSTS = "needs Pulumi's host of a language, which is no Go module; test_package.py"
 
 _INIT = "tpuflex init --template first-proof --stack first-proof --project my-project-id"
@@ -201,6 +202,11 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
         LOAD: (
             "tpuflex --stack prod bench run --concurrency 1,8,64,256 --context 128,2K,8K",
             "tpuflex --stack prod bench run --resume bench/prod-20261129-031500.jsonl",
+        ),
+        RUNS: (
+            "tpuflex bench report before.jsonl",
+            "tpuflex bench compare before.jsonl after.jsonl",
+            "tpuflex bench export before.jsonl --format llm-d -o reports",
         ),
     },
     "docs/how-to/teardown.md": {

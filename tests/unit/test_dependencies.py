@@ -29,6 +29,7 @@ DISTRIBUTIONS = {
     "grpc": "grpcio",
     "grpc_status": "grpcio-status",
     "huggingface_hub": "huggingface-hub",
+    "prometheus_client": "prometheus-client",
     "pulumi_gcp": "pulumi-gcp",
     "pydantic_core": "pydantic-core",
     "yaml": "pyyaml",
@@ -53,6 +54,7 @@ def asked(requirements: list[str]) -> set[str]:
 
 BASE = asked(PROJECT["dependencies"])
 EMBEDDED = asked(PROJECT["optional-dependencies"]["embedded"])
+MEASURE = asked(PROJECT["optional-dependencies"]["measure"])
 
 
 def distribution_of(module: str) -> str:
@@ -96,8 +98,9 @@ IMPORTED = {package: imported(package) for package in PACKAGES}
 @pytest.mark.parametrize("package", PACKAGES)
 def test_what_is_imported_is_asked_for(package: str) -> None:
     """Nothing comes along by accident, as what another distribution needs; what the embedded
-    cloud alone needs is its extra's."""
-    allowed = BASE | EMBEDDED if package == "embedded_cloud" else BASE
+    cloud alone needs is its extra's, and so is what draws and archives."""
+    extra = {"embedded_cloud": EMBEDDED, "tpuflex": MEASURE}.get(package, set())
+    allowed = BASE | extra
 
     assert IMPORTED[package] - allowed - ELSEWHERE.keys() == set()
 
@@ -109,7 +112,7 @@ def test_what_is_asked_for_is_imported() -> None:
         file.read_text() for file in (ROOT / "infra" / "embedded_cloud").rglob("*.py")
     )
 
-    assert (BASE | EMBEDDED) - everywhere == DATA.keys()
+    assert (BASE | EMBEDDED | MEASURE) - everywhere == DATA.keys()
     assert BASE & DATA.keys() == set()
     assert ELSEWHERE.keys() - everywhere == set()
     for module in DATA.values():

@@ -153,13 +153,13 @@ class Comparison:
         )
         yield Table(
             "The best of each run, among the points that have figures in all of them",
-            ("Metric", *_with_factors(names)),
+            ("METRIC", *_with_factors(names)),
             tuple(_best_row(best) for best in self.bests),
         )
         if self.peaks is not None:
             yield Table(
                 f"{self.quantity.title}: the best of each model on each accelerator",
-                ("Model", *_with_factors(tuple(map(foreign, self.peaks.accelerators)))),
+                ("MODEL", *_with_factors(tuple(map(foreign, self.peaks.accelerators)))),
                 tuple(
                     (foreign(model), *_figures_and_factors(self.quantity, values))
                     for model, values in self.peaks.rows
@@ -169,7 +169,7 @@ class Comparison:
             same = f", the first {shared:,} of them shared" if shared else ""
             yield Table(
                 f"{self.quantity.title}: context {context:,}{same}, {output:,} tokens generated",
-                ("Concurrency", *_with_factors(names)),
+                ("CONCURRENCY", *_with_factors(names)),
                 tuple(self._point_row(row) for row in rows),
             )
 
@@ -380,7 +380,7 @@ def _with_factors(names: Sequence[str]) -> Iterator[str]:
     for number, name in enumerate(names):
         yield name
         if number:
-            yield "factor"
+            yield "FACTOR"
 
 
 def _figures_and_factors(quantity: Quantity, values: Sequence[float | None]) -> Iterator[str]:

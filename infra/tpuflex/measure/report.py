@@ -140,6 +140,11 @@ class Report:
     counts: tuple[tuple[str, int], ...]
     series: tuple[Series, ...]
 
+    @property
+    def summary(self) -> str:
+        """How many points of which kind, in words."""
+        return ", ".join(f"{count} {word}" for word, count in self.counts)
+
     def to_json(self) -> dict[str, object]:
         """It in the document of `bench report`."""
         return {"name": self.run.name, "id": self.run.id, "points": dict(self.counts)}

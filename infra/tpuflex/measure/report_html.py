@@ -81,8 +81,7 @@ def _shown(text: str) -> str:
 
 
 def _run(report: Report) -> Iterator[str]:
-    counts = ", ".join(f"{count} {word}" for word, count in report.counts)
-    yield f"<h2>{_shown(report.run.name)}</h2><p>{counts}.</p><table>"
+    yield f"<h2>{_shown(report.run.name)}</h2><p>{report.summary}.</p><table>"
     for name, text in report.facts:
         if text:
             yield f"<tr><th>{name}</th><td><code>{_shown(text)}</code></td></tr>"

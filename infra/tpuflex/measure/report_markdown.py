@@ -28,7 +28,7 @@ def report_markdown(reports: Sequence[Report], plots: str) -> str:
 
 def _run(report: Report) -> Iterator[str]:
     yield f"## {code(report.run.name)}"
-    yield ", ".join(f"{count} {word}" for word, count in report.counts) + "."
+    yield f"{report.summary}."
     yield table(
         ("measured on", ""),
         [(name, code(text, longest=_LONGEST)) for name, text in report.facts if text],

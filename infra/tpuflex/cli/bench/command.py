@@ -24,7 +24,8 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     cls=Commands,
     examples=(
         "tpuflex bench run --concurrency 1,8,64 --context 128,2K",
-        "tpuflex bench import table.csv",
+        "tpuflex bench report bench-prod.jsonl",
+        "tpuflex bench compare before.jsonl after.jsonl",
         "tpuflex bench import --published",
     ),
 )
@@ -221,3 +222,142 @@ def import_(invocation: Invocation, file: Path | None, published: bool, markdown
         show_published(invocation.output, judged)
     if file is not None:
         judged.require_possible()
+
+
+_benchmarks = click.argument(
+    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+
+
+@bench.command(
+    examples=(
+        "tpuflex bench report bench-prod.jsonl  # writes bench-prod-report.md and .html",
+        "tpuflex bench report v6e-1.jsonl v6e-4.jsonl -o chips",
+    ),
+)
+@_benchmarks
+@click.option(
+    "-o",
+    "--output",
+    "name",
+    metavar="NAME",
+    type=click.Path(path_type=Path),
+    help="Write NAME.md and NAME.html.  [default: the first file's name and -report, beside it]",
+)
+@as_json
+@pass_invocation
+def report(invocation: Invocation, files: tuple[Path, ...], name: Path | None) -> None:
+    """Write a report on benchmarks, in Markdown and as one page of HTML with plots.
+
+    FILE is what `tpuflex bench run` has written, the JSON of `vllm bench serve --save-result
+    --save-detailed`, or a Benchmark Report 0.2 of llm-d; a directory of the last two is one run.
+    What other tools have measured is marked as not verified: their files do not say what the
+    server has counted.
+
+    The report says what was measured on what, shows each figure by concurrency and context, with
+    points that are no results or not feasible told apart, and lists why they are. The page needs no
+    network. Plots need `pip install 'tpuflex[measure]'`.
+
+    Exit codes: 4 if there is no such file, 1 if it cannot be read.
+    """
+    from tpuflex.cli.bench.files import show_written
+    from tpuflex.measure.report_files import write_report
+
+    show_written(invocation.output, write_report(files, name))
+
+
+@bench.command(
+    examples=(
+        "tpuflex bench compare before.jsonl after.jsonl",
+        "tpuflex bench compare v6e-1.jsonl v6e-4.jsonl --of ttft --context 2048",
+        "tpuflex bench compare before.jsonl after.jsonl -o comparison.md",
+    ),
+)
+@_benchmarks
+@click.option(
+    "--of",
+    type=click.Choice(["output", "prompt", "requests", "ttft", "itl", "latency", "usd"]),
+    default="output",
+    show_default=True,
+    help="What is compared point by point: tokens or requests per second, p95 of times, or dollars"
+    " per million generated tokens.",
+)
+@click.option(
+    "--context", type=click.IntRange(min=1), help="Compare only points with such prompts."
+)
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    metavar="FILE.md",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the tables in Markdown, too.",
+)
+@as_json
+@pass_invocation
+def compare(
+    invocation: Invocation,
+    files: tuple[Path, ...],
+    of: str,
+    context: int | None,
+    file: Path | None,
+) -> None:
+    """Compare benchmarks with the first one, point by point.
+
+    FILE is what `tpuflex bench report` takes. Only points that all runs have are compared: the same
+    concurrency, context and generated tokens. A point that is no result in one of them has no
+    figure and no factor. The tables say in what the runs differ, the best of each run, the best of
+    each model on each accelerator if that is what the runs are, and every point.
+
+    Exit codes: 4 if there is no such file, 1 if it cannot be read or no point is in all runs.
+    """
+    from tpuflex.cli.bench.files import show_comparison
+    from tpuflex.measure.benchmark_files import read_benchmark
+    from tpuflex.measure.comparison import compare as compared
+    from tpuflex.measure.quantities import COMPARED
+    from tpuflex.measure.report_files import write_comparison
+
+    (quantity,) = (each for each in COMPARED if each.name == of)
+    comparison = compared([read_benchmark(each) for each in files], quantity, context)
+    if file is not None:
+        write_comparison(comparison, file)
+    show_comparison(invocation.output, comparison)
+
+
+@bench.command(
+    examples=("tpuflex bench export bench-prod.jsonl --format llm-d -o reports",),
+)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["llm-d"]),
+    default="llm-d",
+    show_default=True,
+    help="llm-d: Benchmark Report 0.2.1 in YAML, one for each point.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "directory",
+    metavar="DIRECTORY",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the reports are written.",
+)
+@as_json
+@pass_invocation
+def export(invocation: Invocation, file: Path, form: str, directory: Path) -> None:
+    """Write a benchmark in the format of another tool.
+
+    FILE is what `tpuflex bench report` takes. Points that are no results are left out and listed:
+    the format has no place for why they are none.
+
+    Exit codes: 4 if there is no such file, 1 if it cannot be read or has no result.
+    """
+    from tpuflex.cli.bench.files import show_exported
+    from tpuflex.measure.benchmark_files import read_benchmark
+    from tpuflex.measure.report_files import export as exported
+
+    del form
+    show_exported(invocation.output, exported(read_benchmark(file), directory))
