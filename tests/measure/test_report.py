@@ -74,7 +74,7 @@ def test_a_cell_is_never_blank_and_a_figure_only_where_there_is_one(report: Repo
         (1, 128): "48.9",
         (2, 128): "not measured",
         (8, 128): "not a result",
-        (64, 128): "2,659 !",
+        (64, 128): "2,659 *",
         (1, 8192): "47.8 ?",
         (2, 8192): "not asked",
         (8, 8192): "not measured",

@@ -28,7 +28,7 @@ WORDS: dict[Kind, str] = {
     "not_asked": "not asked",
 }
 #: Kind -> what follows a figure.
-MARKS: dict[Kind, str] = {"flagged": " !", "not_verified": " ?"}
+MARKS: dict[Kind, str] = {"flagged": " *", "not_verified": " ?"}
 
 HOW_TO_READ = (
     "A cell is one point: so many requests kept in flight (concurrency), each with a prompt of so"
@@ -40,8 +40,9 @@ HOW_TO_READ = (
     '"Not feasible" means that the KV cache cannot hold so many prompts at once: that was not'
     " tried, and has neither passed nor failed.",
     "Throughput grows with concurrency up to a bend, beyond which requests only wait longer; dashed"
-    " lines are what the chips allow, and a point with a figure beyond them is marked ! and listed:"
-    " these chips have not computed that, most often because the prompts were cached.",
+    " lines are what the chips allow, and a point with a figure beyond them is marked with an"
+    " asterisk and listed: these chips have not computed that, most often because the prompts were"
+    " cached.",
 )
 
 

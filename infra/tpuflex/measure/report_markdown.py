@@ -13,8 +13,9 @@ _LONGEST = 1_000
 #: What the tables of a comparison need to be read.
 HOW_TO_READ_COMPARISON = (
     "A factor is a run's figure divided by the first run's. Only points with the same concurrency,"
-    " context and generated tokens are compared. ! marks a flagged point, ? one that another tool"
-    " measured and nothing verified; best figures say at which concurrency x context."
+    " context and generated tokens are compared. An asterisk marks a flagged point, ?"
+    " one that another tool measured and nothing verified; best figures say at which concurrency x"
+    " context."
 )
 
 
