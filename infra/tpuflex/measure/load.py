@@ -374,15 +374,17 @@ def _running(
         target: what it is pointed at.
         key: the server's API key.
     """
-    with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(
+    with (
+        tempfile.TemporaryFile() as said,
+        subprocess.Popen(
             words,
             env=environ,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=said,
             start_new_session=True,
-        )
+        ) as process,
+    ):
 
         def gone() -> TpuflexError:
             with suppress(subprocess.TimeoutExpired):

@@ -59,15 +59,19 @@ class Ticker:
         self._times = array("d")
         self._processor = array("d")
 
-    def tick(self) -> None:
+    def tick(self, now: float, processor: float) -> None:
+        """Keep a look: the time of the clock, and the processor seconds until then."""
+        self._times.append(now)
+        self._processor.append(processor)
+
+    def look(self) -> None:
         """Look now."""
-        self._times.append(time.perf_counter())
-        self._processor.append(time.process_time())
+        self.tick(time.perf_counter(), time.process_time())
 
     async def run(self) -> None:
         """Look until it is cancelled."""
         while True:
-            self.tick()
+            self.look()
             await asyncio.sleep(TICK_S)
 
     def between(self, first: float, last: float) -> tuple[float, float]:
@@ -156,7 +160,7 @@ async def drive(bench: Any, server: Server, options: Sequence[str]) -> dict[str,
         result = await bench.main_async(arguments)
     finally:
         ticking.cancel()
-    ticker.tick()
+    ticker.look()
     after = server.metrics()
     begins, took = result.get("start_times") or [0.0], result.get("latencies") or []
     ends = [begin + seconds for begin, seconds in zip(begins, took, strict=False)]
