@@ -75,6 +75,7 @@ class Server:
         kv_use: share of its cache in use.
         origin: whose it is.
         computed: tokens of prompts that it computes in a minute; it generates as many.
+        every: minutes between two snapshots.
     """
 
     running: float = 0.0
@@ -82,13 +83,15 @@ class Server:
     kv_use: float = 0.0
     origin: Origin = ORIGIN
     computed: float = 6000.0
+    every: int = 1
 
     def minutes(self, count: int, first: int = 0) -> list[Snapshot]:
-        """Its snapshots, a minute apart."""
+        """Its snapshots of so many minutes."""
+        origin = replace(self.origin, interval=60 * self.every)
         return [
             snapshot(
                 minute,
-                self.origin,
+                origin,
                 running=self.running,
                 waiting=self.waiting,
                 kv_use=self.kv_use,
@@ -97,5 +100,5 @@ class Server:
                 success={"stop": float(minute)},
                 ttft=histogram(0, minute, minute, minute),
             )
-            for minute in range(first, first + count)
+            for minute in range(first, first + count, self.every)
         ]

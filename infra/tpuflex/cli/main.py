@@ -110,6 +110,10 @@ COMMANDS = {
         "bench.command",
         "What a server does under load, and what figures are worth.",
     ),
+    "capacity": (
+        "capacity.command",
+        "Show what the stack has served, what that cost, and whether another slice pays.",
+    ),
     "restart": (
         "endpoint.restart",
         "Start the server again, on the same host, and wait until it has served a completion.",

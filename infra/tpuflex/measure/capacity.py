@@ -368,6 +368,8 @@ def _more(found: Capacity) -> Iterator[str]:
             " enough."
         )
         return
+    if (peaks.kv_use or 0) <= FULL:
+        yield "They waited for the chips: neither the KV cache nor max_num_seqs was at its end."
     now = next((option for option in found.options if option.current), None)
     for option in found.options:
         if now is None or not option.more_per_day or option.more_per_day < 0:
@@ -381,7 +383,7 @@ def _more(found: Capacity) -> Iterator[str]:
             )
             return
     if found.options:
-        yield "No slice of one host is known to be larger: a second stack shares the load."
+        yield "No slice of one host with a known price is larger: a second stack shares the load."
 
 
 def _less(found: Capacity) -> Iterator[str]:
