@@ -59,7 +59,7 @@ def test_figures_stand_beside_the_ceilings_of_the_chips() -> None:
 @pytest.mark.parametrize(
     ("server", "minutes", "said"),
     [
-        (Server(), 30, ["Too little to say: 29 minutes are watched"]),
+        (Server(), 30, ["Too little to say: 29 min are watched"]),
         (Server(running=9.0, kv_use=0.8), 120, ["A first impression: 1.98 hours", "fits its load"]),
         (Server(running=9.0, kv_use=0.8), DAY, ["The slice fits its load"]),
         (

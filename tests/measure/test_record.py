@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -63,6 +63,9 @@ class World:
 
     def timing(self) -> Timing:
         return Timing(lambda: self.seconds, lambda: self.seconds, self.pause, random.random)
+
+    def now(self) -> datetime:
+        return BEGIN + timedelta(seconds=self.seconds)
 
     def read_key(self) -> str:
         self.keys_read += 1
@@ -135,7 +138,6 @@ def cloud(project: Path, world: World, monkeypatch: pytest.MonkeyPatch) -> Itera
         yield _Connection(
             Stack(dev.project, "dev", dev.file, settings),
             {},
-            now=lambda: BEGIN + timedelta(seconds=world.seconds),
             clock=world.timing(),
         )
 
@@ -155,10 +157,12 @@ def changed(**values: object) -> Callable[[World], None]:
     return event
 
 
-def recorded(cloud: Connection, directory: Path) -> tuple[Recorded, list[Snapshot], list[str]]:
+def recorded(
+    cloud: Connection, directory: Path, world: World
+) -> tuple[Recorded, list[Snapshot], list[str]]:
     """What was recorded, as it is read again, and the lines that were reported."""
     lines = list[str]()
-    found = record(cloud, directory, lines_to(lines))
+    found = record(cloud, directory, lines_to(lines), now=world.now)
     return found, list(read_archive(directory, "dev")), lines
 
 
@@ -167,7 +171,7 @@ def test_ctrl_c_ends_a_recording_with_all_that_was_taken(
 ) -> None:
     """A snapshot a minute, each with whose it is; the key is read once."""
     world.events = {3: interrupted}
-    found, read, lines = recorded(cloud, tmp_path)
+    found, read, lines = recorded(cloud, tmp_path, world)
     assert found.to_json() == {
         "stack": "dev",
         "directory": str(tmp_path),
@@ -193,7 +197,7 @@ def test_a_server_that_does_not_answer_is_a_row_that_says_so(
         4: changed(node="nodes/two", code=200, started=BEGIN.timestamp() + 200),
         5: interrupted,
     }
-    found, read, lines = recorded(cloud, tmp_path)
+    found, read, lines = recorded(cloud, tmp_path, world)
     assert (found.snapshots, found.unanswered) == (2, 3)
     assert [each.origin.slice for each in read] == [
         *("nodes/one", "nodes/one", "nodes/one", "", "nodes/two")
@@ -211,7 +215,7 @@ def test_a_key_is_read_again_when_it_is_refused(
 ) -> None:
     """Then it may have been changed: no snapshot is lost."""
     world.events = {1: changed(key="second", known_key="second"), 3: interrupted}
-    found, _, _ = recorded(cloud, tmp_path)
+    found, _, _ = recorded(cloud, tmp_path, world)
     assert (found.snapshots, found.unanswered, world.keys_read) == (3, 0, 2)
 
 
@@ -233,5 +237,5 @@ def test_looks_that_are_missed_are_left_out(
         world.seconds += 150
 
     world.events = {1: sleep, 5: interrupted}
-    _, read, _ = recorded(cloud, tmp_path)
+    _, read, _ = recorded(cloud, tmp_path, world)
     assert [(each.at - BEGIN).total_seconds() / 60 for each in read] == [0, 3.5, 4]

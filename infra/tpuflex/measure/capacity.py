@@ -324,10 +324,9 @@ def _option(found: Capacity, model: Model, option: Option) -> SliceOption:
 def _advised(found: Capacity) -> Capacity:
     watched = found.total.watched
     if watched < _LEAST_S:
-        minutes = int(watched // 60)
         words = (
-            f"Too little to say: {minutes} minutes are watched, and advice takes an hour at least;"
-            " a week shows how days differ."
+            f"Too little to say: {watched / 60:.0f} min are watched, and advice takes an hour at"
+            " least; a week shows how days differ."
         )
         return replace(found, advice=(words,))
     return replace(found, advice=tuple(_advice(found)))

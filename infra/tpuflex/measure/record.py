@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,6 +68,7 @@ def record(
     *,
     interval: int = INTERVAL,
     tunnel: bool = True,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> Recorded:
     """Keep snapshots of the server of the stack of ``cloud``, until Ctrl-C.
 
@@ -80,6 +81,7 @@ def record(
         report: is told when the server stops answering, and when it answers again.
         interval: seconds between two snapshots.
         tunnel: whether a tunnel may be opened.
+        now: the time. That of an embedded cloud ends with it.
 
     Raises:
         ConflictError: another process records the stack there.
@@ -88,7 +90,10 @@ def record(
     """
     name, timing = cloud.stack.name, cloud.timing
     recorded = Recorded(name, directory)
-    with writing(directory, name) as writer, _Observer(cloud, report, interval, tunnel) as observer:
+    with (
+        writing(directory, name) as writer,
+        _Observer(cloud, report, interval, tunnel, now) as observer,
+    ):
         written = timing.monotonic()
         try:
             for _ in _ticks(timing, interval):
@@ -117,8 +122,15 @@ def _ticks(timing: Timing, interval: int) -> Iterator[None]:
 class _Observer:
     """Looks at the server of a stack, and opens the way to it again when that has closed."""
 
-    def __init__(self, cloud: Connection, report: Report, interval: int, tunnel: bool) -> None:
-        self._cloud, self._report, self._tunnel = cloud, report, tunnel
+    def __init__(
+        self,
+        cloud: Connection,
+        report: Report,
+        interval: int,
+        tunnel: bool,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._cloud, self._report, self._tunnel, self._now = cloud, report, tunnel, now
         settings = cloud.stack.settings
         request = memory_request(settings)
         self._of_stack = Origin(
@@ -145,7 +157,7 @@ class _Observer:
 
     def look(self) -> Snapshot:
         """What the server counts now, or why it does not say."""
-        at = self._cloud.now()
+        at = self._now()
         try:
             found = self._ask()
         except TpuflexError as error:
@@ -170,7 +182,7 @@ class _Observer:
             raise
 
     def _snapshot(self, server: Server) -> Snapshot:
-        at = self._cloud.now()
+        at = self._now()
         return Snapshot(at=at, origin=self._origin, metrics=replace(server.metrics(), at=at))
 
     def _open(self) -> Server:

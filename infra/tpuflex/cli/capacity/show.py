@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from tpuflex.measure.served import FULL, hours, quantiles
+from tpuflex.measure.served import FULL, quantiles
 from tpuflex.planning.figure import SourceList
 from tpuflex.terminal.money import dollars, money, show_sources
 
@@ -34,8 +34,8 @@ def show_capacity(output: Output, found: Capacity) -> None:
     output.heading(f"Stack {origin.stack}: {origin.model} on {on}")
     span = (found.end - found.begin).total_seconds()
     output.result(
-        f"{_moment(found.begin)} to {_moment(found.end)} UTC,"
-        f" {hours(total.watched):,g} of {hours(span):,g} hours watched"
+        f"{_moment(found.begin)} to {_moment(found.end)} UTC, watched {_length(total.watched)} of"
+        f" {_length(span)}"
     )
     for other in found.other_slices:
         output.result(f"Not in these figures: {other}")
@@ -62,16 +62,16 @@ def show_capacity(output: Output, found: Capacity) -> None:
 def _day_row(name: str, use: Use) -> tuple[str, ...]:
     return (
         name,
-        f"{hours(use.watched):.1f} h",
-        *map(count, (use.computed, use.cached, use.generated)),
+        _length(use.watched),
+        *map(_count, (use.computed, use.cached, use.generated)),
         f"{use.requests:,.0f}",
         "-" if use.peak is None else str(use.peak),
         "-" if use.p95 is None else str(use.p95),
-        f"{hours(use.waited):.1f} h",
+        _length(use.waited),
     )
 
 
-def count(tokens: float) -> str:
+def _count(tokens: float) -> str:
     """A number of tokens, to three digits or so."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if tokens >= size:
@@ -84,16 +84,16 @@ def _facts(found: Capacity, sources: SourceList) -> Iterator[tuple[str, str]]:
     yield "first token", _quantiles(total.ttft)
     yield "inter-token", _quantiles(total.inter_token)
     most = "" if total.peak_at is None else f" at {_moment(total.peak_at)}"
-    yield "at once", f"at most {total.peak} requests{most}, running and waiting"
+    yield "at once", f"at most {_requests(total.peak or 0)}{most}, running and waiting"
     limit = "" if origin.max_num_seqs is None else f" of {origin.max_num_seqs:,} (max_num_seqs)"
     yield "running", f"at most {peaks.running:,}{limit}"
-    yield "waited", f"{hours(total.waited):g} h; {total.preemptions:,.0f} requests were put back"
+    yield "waited", f"{_length(total.waited)}; {_requests(total.preemptions)} put back"
     if peaks.kv_use is not None and peaks.kv_at is not None:
         tokens = ""
         if peaks.kv_tokens is not None:
             tokens = f", {peaks.kv_tokens:,} of {peaks.cache_tokens:,} tokens"
         yield "KV cache", f"at most {peaks.kv_use:.1%}{tokens}, at {_moment(peaks.kv_at)}"
-        yield f"above {FULL:.0%}", f"{hours(total.full):g} h"
+        yield f"above {FULL:.0%}", _length(total.full)
     yield "computed", f"at most {_rate(peaks.computed, found.arithmetic, sources)}"
     yield "generated", f"at most {_rate(peaks.generated, found.decode, sources)}"
     if origin.cloud == "embedded":
@@ -143,10 +143,18 @@ def _show_gaps(output: Output, found: Capacity) -> None:
     if not found.gaps:
         return
     seconds = sum((gap.end - gap.begin).total_seconds() for gap in found.gaps)
-    output.result(f"\nGaps: {len(found.gaps)}, {hours(seconds):,g} h together; the newest:")
+    output.result(f"\nGaps: {len(found.gaps)}, {_length(seconds)} together; the newest:")
     for gap in islice(reversed(found.gaps), _GAPS):
         words = f"  {_moment(gap.begin)} to {_moment(gap.end)}  {gap.why}"
         output.result(words, hanging="    ")
+
+
+def _length(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds < 3600 else f"{seconds / 3600:,.1f} h"
+
+
+def _requests(number: float) -> str:
+    return f"{number:,.0f} request{'' if number == 1 else 's'}"
 
 
 def _moment(at: datetime) -> str:
