@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tpuflex.duration import format_roughly
 from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
 from tpuflex.measure.archive import INTERVAL, Origin, Snapshot, writing
 from tpuflex.measure.server import Server, open_server
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 SHORTEST, LONGEST = 10, 3600
 #: Seconds after which what was taken is written.
 _WRITTEN_AFTER = 60.0
+_URL = re.compile(r"https?://\S+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,10 +217,12 @@ class _Observer:
         if self._silent_since is None:
             self._silent_since = at
             self._report(f"No snapshot at {at:%H:%M} UTC: {error.message} It is asked again.")
-        return Snapshot(at=at, origin=self._origin, gap=error.message)
+        # The port of a tunnel is another each time, and the reason the same.
+        why = _URL.sub("the endpoint", error.message)
+        return Snapshot(at=at, origin=self._origin, gap=why)
 
     def _answered(self, at: datetime) -> None:
         if self._silent_since is not None:
-            minutes = (at - self._silent_since).total_seconds() / 60
-            self._report(f"The endpoint answers again, after {minutes:.0f} min.")
+            length = format_roughly(at - self._silent_since)
+            self._report(f"The endpoint answers again, after {length}.")
         self._silent_since = None
