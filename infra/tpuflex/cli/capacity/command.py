@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     "directory",
     metavar="[DIR]",
     required=False,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=click.Path(file_okay=False, path_type=Path),
 )
 @click.option(
     "--since",
