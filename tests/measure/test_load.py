@@ -278,7 +278,7 @@ def inspected(*, host: str, tls: bool = False, running: bool = True) -> str:
             "Cmd": [*words, "--host", host, "--port", "8000", *certificate],
         },
     }
-    return json.dumps([container])
+    return f"Generating public/private rsa key pair.\n{json.dumps([container], indent=4)}\n"
 
 
 @pytest.mark.parametrize(

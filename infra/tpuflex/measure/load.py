@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -252,12 +253,15 @@ class HostServer:
     def of(cls, inspected: str) -> HostServer:
         """The server that ``docker inspect`` shows.
 
+        Args:
+            inspected: what it prints, behind what gcloud does when it makes an SSH key.
+
         Raises:
             NotFoundError: it does not run.
             TpuflexError: that is nothing that docker says.
         """
         try:
-            (container,) = json.loads(inspected)
+            (container,) = json.loads(re.split(r"^(?=\[$)", inspected, flags=re.MULTILINE)[-1])
             running = container["State"]["Running"]
             image, words = container["Config"]["Image"], container["Config"]["Cmd"]
 
@@ -478,7 +482,10 @@ class _RunningGenerator:
         with suppress(BrokenPipeError):  # then there is no answer either
             self._input.write(before + json.dumps(document).encode() + b"\n")
             self._input.flush()
-        line = self._output.readline(_MOST_BYTES)
+        # What does not begin so is of gcloud, which says on its output that it makes an SSH key.
+        while not (line := self._output.readline(_MOST_BYTES)).startswith(b"{"):
+            if not line:
+                raise self._gone()
         if not line.endswith(b"\n"):
             raise self._gone()
         try:

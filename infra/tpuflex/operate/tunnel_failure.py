@@ -140,15 +140,14 @@ def tunnel_failure(said: str, project: str, *, after: str = "") -> TpuflexError:
 
 
 def command_failure(said: str, project: str) -> TpuflexError:
-    """The error for a command that gcloud should run on a host, and that failed.
+    """The error for a command that should run on a host, and failed.
 
     Args:
-        said: what gcloud and the command wrote.
+        said: what it, and gcloud on the way there, wrote.
         project: the project's id.
     """
     return _known_failure(said, project) or ApiError(
-        "A command on the host failed.",
-        hint=_hint(Advice("`{ssh}` shows more of what happens."), said),
+        "A command on the host failed.", hint=f"It said: {_words(said) or 'nothing'}"
     )
 
 
@@ -168,6 +167,10 @@ def is_final(said: str) -> bool:
     )
 
 
+def _words(said: str) -> str:
+    return " ".join(said.split())[-_SHOWN:]
+
+
 def _hint(remedy: Advice | str, said: str) -> Advice:
-    words = " ".join(said.split())[-_SHOWN:]
+    words = _words(said)
     return Advice.lines(remedy, f"gcloud said: {words}" if words else "")
