@@ -22,7 +22,7 @@ COMMANDS: Mapping[str, str] = {
         *("weights hash", "weights ls", "weights push", "weights rm", "weights verify"),
         *("secrets ensure", "secrets ls", "secrets put"),
         *("library up", "library status", "library down"),
-        "bench run",
+        *("bench run", "bench ramp"),
     )
 }
 #: What does the same to a stack that a program of the user's own deploys.

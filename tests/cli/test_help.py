@@ -60,7 +60,8 @@ EVERY = dict(_all(tpuflex, ("tpuflex",)))
 
 def _typed(example: str) -> list[list[str]]:
     """The words of each `tpuflex …` in a line for a shell."""
-    lines = re.findall(r"\btpuflex [^|&<>()]*", example.partition("  # ")[0])
+    # What is in single quotes is one word, whatever it has.
+    lines = re.findall(r"\btpuflex (?:'[^']*'|[^|&<>()'])*", example.partition("  # ")[0])
     return [shlex.split(line.rstrip('"') if '"$(' in example else line)[1:] for line in lines]
 
 

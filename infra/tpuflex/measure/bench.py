@@ -36,6 +36,13 @@ if TYPE_CHECKING:
 #: What is asked for first, and is not recorded: the first requests of a connection, and of a
 #: server that has done nothing for a while, take longer.
 _WARMUP_CONCURRENCY, _WARMUP_REQUESTS, _WARMUP_OUTPUT = 4, 8, 8
+#: Says of a point whether no more of them are wanted.
+Enough = Callable[[Point], bool]
+
+
+def never(_: Point) -> bool:
+    """That all points are wanted."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,7 @@ class Order:
         name: what reports call it; empty for the file's name.
         seed: of the prompts; by default another one each time, since a server remembers prompts.
         options: what has to be typed, beside the stack, to go on with it.
+        command: by which command, as :class:`~tpuflex.advice.Advice` names it.
     """
 
     path: Path
@@ -55,12 +63,14 @@ class Order:
     name: str = ""
     seed: int | None = None
     options: str = ""
+    command: str = "bench_run"
 
     @property
     def goes_on(self) -> Advice:
         """The command that goes on with the run."""
         options = f"{self.options} " if self.options else ""
-        return Advice("{bench_run} {options}--resume {path}", options=options, path=self.path)
+        words = f"{{{self.command}}} {{options}}--resume {{path}}"
+        return Advice(words, options=options, path=self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +118,12 @@ class Benchmark:
 
 
 def bench(
-    cloud: Connection, order: Order, report: Report = silent, *, consent: Consent
+    cloud: Connection,
+    order: Order,
+    report: Report = silent,
+    *,
+    consent: Consent,
+    enough: Enough = never,
 ) -> Benchmark:
     """Measure the endpoint of the stack of ``cloud``, with a load generator beside its server.
 
@@ -117,6 +132,7 @@ def bench(
         order: what, and where it is kept.
         report: receives a line for each point, and how long the rest takes.
         consent: is asked before the load begins.
+        enough: says whether a point is the last one that is wanted; the others stay missing.
 
     Raises:
         NotFoundError: there is no endpoint.
@@ -126,7 +142,7 @@ def bench(
     """
     status = serving_slice(cloud)
     subject = subject_of(cloud, status)
-    return measure(subject, lambda: on_host(cloud, status, report), order, report, consent)
+    return measure(subject, lambda: on_host(cloud, status, report), order, report, consent, enough)
 
 
 def bench_here(
@@ -138,6 +154,7 @@ def bench_here(
     model: str = "",
     key: str = "",
     ca: Path | None = None,
+    enough: Enough = never,
 ) -> Benchmark:
     """Measure the server at ``url`` with a load generator on this machine.
 
@@ -149,6 +166,7 @@ def bench_here(
         model: name of the served model; by default the only one that it serves.
         key: the API key; empty for none.
         ca: certificates that are trusted.
+        enough: as for :func:`bench`.
 
     Raises:
         AccessError, ApiError: the server refuses the key, or does not answer.
@@ -159,7 +177,7 @@ def bench_here(
     def generator() -> AbstractContextManager[Generator]:
         return here(url, subject.server.model, key=key, ca=ca, report=report)
 
-    return measure(subject, generator, order, report, consent)
+    return measure(subject, generator, order, report, consent, enough)
 
 
 def measure(
@@ -168,6 +186,7 @@ def measure(
     order: Order,
     report: Report,
     consent: Consent,
+    enough: Enough = never,
 ) -> Benchmark:
     """Measure ``subject`` with the load of ``generator``, which is started once there is consent;
     as :func:`bench`."""
@@ -181,6 +200,8 @@ def measure(
         else:
             loads = order.grid.loads(seed)
             _require_new(order)
+        if file is not None and any(map(enough, file.points)):
+            return _benchmark(file)
         if file is not None and not loads:
             report(f"{order.path} has all its points.")
             return _benchmark(file)
@@ -195,7 +216,7 @@ def measure(
                     if why := why_not_feasible(load, subject.server):
                         file.append(_not_feasible(subject, load, why))
                 if load_generator is not None:
-                    _Points(subject, load_generator, file, report).measure(feasible)
+                    _Points(subject, load_generator, file, report).measure(feasible, enough)
             except KeyboardInterrupt:
                 raise _stopped(order, file) from None
             except TpuflexError:
@@ -325,8 +346,8 @@ class _Points:
         self._report = report
         self._clock = clock
 
-    def measure(self, loads: Sequence[Load]) -> None:
-        """Measure ``loads``.
+    def measure(self, loads: Sequence[Load], enough: Enough) -> None:
+        """Measure ``loads``, up to one that is ``enough``.
 
         Raises:
             ApiError: the server does not answer.
@@ -347,6 +368,8 @@ class _Points:
             taken.append((load, seconds))
             self._file.append(point)
             self._report(f"{number}  {point_text(load)}: {_outcome(point)} ({seconds:.0f} s)")
+            if enough(point):
+                return
             if left := _left(loads[index + 1 :], taken):
                 self._report(f"  {left.removeprefix('; ')}") if index in (0, 9) else None
 
@@ -398,8 +421,12 @@ def evidence(drive: Drive) -> Evidence:
 def point_text(load: Load) -> str:
     """A point in a few words."""
     shared = f", {load.shared:,} shared" if load.shared else ""
-    users = "1 user" if load.concurrency == 1 else f"{load.concurrency:,} users"
-    return f"{users} x {load.context:,} tokens{shared}"
+    return f"{users_text(load)} x {load.context:,} tokens{shared}"
+
+
+def users_text(load: Load) -> str:
+    """Its concurrency in words."""
+    return "1 user" if load.concurrency == 1 else f"{load.concurrency:,} users"
 
 
 def _outcome(point: Point) -> str:

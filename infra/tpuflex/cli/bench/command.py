@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
@@ -17,13 +19,76 @@ from tpuflex.cli.options import (
     stack_name,
 )
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 _FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+#: Options of the commands that measure.
+_MEASURING = (
+    click.option(
+        "--output", type=Tokens(1), metavar="TOKENS", help="Tokens of an answer.  [default: 64]"
+    ),
+    click.option(
+        "--requests-per-user",
+        type=click.IntRange(1, 10_000),
+        metavar="N",
+        help="Requests of a point for each in flight; at least 32 in all.  [default: 8]",
+    ),
+    click.option(
+        "--seed",
+        type=click.IntRange(0),
+        metavar="N",
+        help="Seed of the prompts.  [default: another one each time]",
+    ),
+    click.option(
+        "--name", metavar="NAME", default="", help="What reports call the run.  [default: its file]"
+    ),
+    click.option(
+        "-o",
+        "--output-file",
+        type=_FILE,
+        metavar="FILE",
+        help="Where points are kept.  [default: bench/STACK-DATE-TIME.jsonl in the project]",
+    ),
+    click.option(
+        "--resume",
+        "resumed",
+        type=_FILE,
+        metavar="FILE",
+        help="Measure the points that FILE lacks, on the same server.",
+    ),
+    click.option(
+        "--here",
+        "url",
+        metavar="URL",
+        default="",
+        help="Measure the server at URL with the vLLM of this machine; its key is $OPENAI_API_KEY.",
+    ),
+    click.option(
+        "--model",
+        metavar="NAME",
+        default="",
+        help="With --here: the served model, if there are several.",
+    ),
+    stack_name,
+    endpoint_name,
+    as_json,
+    assume_yes,
+)
+
+
+def _measuring(command: F) -> F:
+    for option in reversed(_MEASURING):
+        command = option(command)
+    return command
 
 
 @click.group(
     cls=Commands,
     examples=(
         "tpuflex bench run --concurrency 1,8,64 --context 128,2K",
+        "tpuflex bench ramp --gate 'ttft_p95<1.5s@128'",
         "tpuflex bench report bench-prod.jsonl",
         "tpuflex bench compare before.jsonl after.jsonl",
         "tpuflex bench import --published",
@@ -57,60 +122,12 @@ def bench() -> None:
     help="These points, such as 8x128,64x2K, instead of each with each.",
 )
 @click.option(
-    "--output", type=Tokens(1), metavar="TOKENS", help="Tokens of an answer.  [default: 64]"
-)
-@click.option(
-    "--requests-per-user",
-    type=click.IntRange(1, 10_000),
-    metavar="N",
-    help="Requests of a point for each in flight; at least 32 in all.  [default: 8]",
-)
-@click.option(
     "--shared",
     type=Tokens(1),
     metavar="TOKENS",
     help="Add a second series, in which all prompts of a point begin with the same TOKENS.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    metavar="N",
-    help="Seed of the prompts.  [default: another one each time]",
-)
-@click.option(
-    "--name", metavar="NAME", default="", help="What reports call the run.  [default: its file]"
-)
-@click.option(
-    "-o",
-    "--output-file",
-    type=_FILE,
-    metavar="FILE",
-    help="Where points are kept.  [default: bench/STACK-DATE-TIME.jsonl in the project]",
-)
-@click.option(
-    "--resume",
-    "resumed",
-    type=_FILE,
-    metavar="FILE",
-    help="Measure the points that FILE lacks, on the same server.",
-)
-@click.option(
-    "--here",
-    "url",
-    metavar="URL",
-    default="",
-    help="Measure the server at URL with the vLLM of this machine; its key is $OPENAI_API_KEY.",
-)
-@click.option(
-    "--model",
-    metavar="NAME",
-    default="",
-    help="With --here: the served model, if there are several.",
-)
-@stack_name
-@endpoint_name
-@as_json
-@assume_yes
+@_measuring
 @pass_invocation
 def run(
     invocation: Invocation,
@@ -144,14 +161,11 @@ def run(
     Says what it does, and asks: others who use the endpoint wait longer meanwhile. Exit code 15: a
     point is not a result; 4: there is no endpoint.
     """
-    from tpuflex.cli.bench.run import run_bench
+    from tpuflex.cli.bench.run import Asked, run_bench
     from tpuflex.measure.grid import grid_of
 
     chosen = (concurrency, context, points, output, requests_per_user, shared, output_file)
-    if resumed is not None and any(each is not None for each in chosen):
-        raise click.UsageError("--resume takes points and file as they are: name no others.")
-    if model and not url:
-        raise click.UsageError("--model goes with --here.")
+    _check(chosen, resumed, model, url)
     grid = grid_of(
         concurrency=concurrency,
         context=context,
@@ -160,16 +174,86 @@ def run(
         requests_per_user=requests_per_user,
         shared=shared,
     )
-    run_bench(
-        invocation,
-        grid,
-        file=output_file,
-        resumed=resumed,
-        name=name,
-        seed=seed,
-        url=url,
-        model=model,
-    )
+    asked = Asked(grid if resumed is None else None, output_file, resumed, name, seed, url, model)
+    run_bench(invocation, asked)
+
+
+def _check(chosen: Iterable[object], resumed: Path | None, model: str, url: str) -> None:
+    if resumed is not None and any(each is not None for each in chosen):
+        raise click.UsageError("--resume takes points and file as they are: name no others.")
+    if model and not url:
+        raise click.UsageError("--model goes with --here.")
+
+
+@bench.command(
+    examples=(
+        "tpuflex bench ramp --gate 'ttft_p95<1.5s@128' --gate 'itl_p95<50ms@128'",
+        "tpuflex --stack prod bench ramp --context 2K --gate 'output_tokens_per_s>1000@64' --yes",
+        "tpuflex bench ramp --concurrency 1,2,4 --context 64 --gate 'ttft_p95<5s' --to-end",
+    ),
+)
+@click.option("--concurrency", metavar="N,…", help="The steps.  [default: 1,2,4,…,256]")
+@click.option(
+    "--context",
+    type=Tokens(1),
+    metavar="TOKENS",
+    help="Tokens of a prompt; 2K is 2,048.  [default: 1K]",
+)
+@click.option(
+    "--gate",
+    "gates",
+    metavar="GATE",
+    multiple=True,
+    help="What a figure has to keep, such as ttft_p95<1.5s@128; may be repeated.",
+)
+@click.option("--to-end", is_flag=True, help="Measure all steps, also after a gate has failed.")
+@_measuring
+@pass_invocation
+def ramp(
+    invocation: Invocation,
+    concurrency: str | None,
+    context: int | None,
+    gates: tuple[str, ...],
+    to_end: bool,
+    output: int | None,
+    requests_per_user: int | None,
+    seed: int | None,
+    name: str,
+    output_file: Path | None,
+    resumed: Path | None,
+    url: str,
+    model: str,
+) -> None:
+    """Raise the requests in flight step by step, and see whether figures keep their gates.
+
+    A GATE is METRIC, one of < <= > >=, a limit, and @CONCURRENCY for one step; without that it is
+    of every step. METRIC is ttft, itl or e2e (time to the first token, between two tokens, to the
+    last one) with _mean, _p50, _p90, _p95, _p99 or _max, and a limit in s or ms; or
+    output_tokens_per_s, prompt_tokens_per_s, requests_per_s or usd_per_million, and a number.
+
+    Ends at the first gate that fails. Shows the steps, what has become of each gate, the peak, and
+    the highest step that keeps all gates. A step that is not a result, or not feasible, passes no
+    gate and fails none: the gate is undecided. All requests of a step have to be answered, so no
+    gate is needed for failures. Load, points and FILE are as of `tpuflex bench run`.
+
+    Exit codes: 0 if all gates hold, 14 if one fails, 15 if one is undecided, 4 if there is no
+    endpoint.
+    """
+    from tpuflex.cli.bench.run import Asked, run_ramp
+    from tpuflex.measure.gates import parse_gates
+    from tpuflex.measure.ramp import ramp_grid
+    from tpuflex.measure.run_file import read_run
+
+    chosen = (concurrency, context, output, requests_per_user, output_file)
+    _check(chosen, resumed, model, url)
+    if resumed is None:
+        grid = ramp_grid(concurrency, context, output, requests_per_user)
+        steps = [users for users, _ in grid.points]
+    else:
+        grid = None
+        steps = [load.concurrency for load in read_run(resumed).run.loads]
+    asked = Asked(grid, output_file, resumed, name, seed, url, model)
+    run_ramp(invocation, asked, parse_gates(gates, steps), to_end=to_end)
 
 
 @bench.command(

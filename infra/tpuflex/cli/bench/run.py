@@ -1,16 +1,21 @@
-"""What `tpuflex bench run` does, and what it shows."""
+"""What `tpuflex bench run` and `bench ramp` do, and what they show."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuflex.measure.bench import Benchmark, Order, bench, bench_here, point_text
+from tpuflex.measure.bench import Benchmark, Order, bench, bench_here, never, point_text, users_text
+from tpuflex.measure.ramp import Measure, Ramp, ramp
 from tpuflex.terminal.money import dollars
 
 if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
+    from tpuflex.measure.gates import Gate
     from tpuflex.measure.grid import Grid
     from tpuflex.measure.run import Point, Quantiles
     from tpuflex.terminal.output import Output
@@ -23,43 +28,85 @@ _HEADER = ("USERS", "TOKENS", "VERDICT", "REQ/S", "OUT/S", "OF MAX", "TTFT 50/95
 _MOST_REASONS = 20
 
 
-def run_bench(
-    invocation: Invocation,
-    grid: Grid,
-    *,
-    file: Path | None,
-    resumed: Path | None,
-    name: str,
-    seed: int | None,
-    url: str,
-    model: str,
-) -> None:
-    """Measure the stack's endpoint, or the server at ``url``, show its points, and end with the
-    exit code of what they are worth."""
-    wanted = None if resumed is not None else grid
-    stamp = invocation.now().astimezone().strftime("%Y%m%d-%H%M%S")
-    if url:
-        options = f"--here {shlex.quote(url)}{f' --model {shlex.quote(model)}' if model else ''}"
-        path = resumed or file or Path(_DIRECTORY, f"here-{stamp}.jsonl")
-        order = Order(path, wanted, name, seed, options)
-        key = invocation.environ.get("OPENAI_API_KEY", "")
-        trusted = invocation.environ.get("SSL_CERT_FILE")
-        found = bench_here(
-            url,
-            order,
-            invocation.report,
-            consent=invocation.consent,
-            model=model,
-            key=key,
-            ca=None if not trusted else Path(trusted),
-        )
-    else:
-        cloud = invocation.connect(invocation.open_deployed(), start=False)
-        path = resumed or file or _default(cloud.stack.project.root, cloud.stack.name, stamp)
-        order = Order(path, wanted, name, seed)
-        found = bench(cloud, order, invocation.report, consent=invocation.consent)
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a command that measures is asked for.
+
+    Attributes:
+        grid: the points; None to go on with ``resumed``.
+        file: where they are kept; None for a new file in the project.
+        resumed: the file that is gone on with.
+        name: what reports call the run; empty for the file's name.
+        seed: of the prompts; None for another one each time.
+        url: the server; empty for the stack's endpoint.
+        model: its served model; empty for the only one.
+    """
+
+    grid: Grid | None
+    file: Path | None = None
+    resumed: Path | None = None
+    name: str = ""
+    seed: int | None = None
+    url: str = ""
+    model: str = ""
+
+    def order(self, default: Path, command: str, options: str) -> Order:
+        """The order that goes on with ``command`` and ``options``."""
+        path = self.resumed or self.file or default
+        return Order(path, self.grid, self.name, self.seed, options, command)
+
+
+def run_bench(invocation: Invocation, asked: Asked) -> None:
+    """Measure the stack's endpoint, or the server at a URL, show its points, and end with the exit
+    code of what they are worth."""
+    found = measurement(invocation, asked)(enough=never)
     show_benchmark(invocation.output, found)
     found.require_results()
+
+
+def run_ramp(invocation: Invocation, asked: Asked, gates: Sequence[Gate], *, to_end: bool) -> None:
+    """Measure step by step until one of ``gates`` fails, show the steps, and end with the exit code
+    of what has become of the gates."""
+    typed = [f"--gate {shlex.quote(gate.text)}" for gate in gates] + ["--to-end"] * to_end
+    measure = measurement(invocation, asked, "bench_ramp", " ".join(typed))
+    found = ramp(measure, gates, invocation.report, to_end=to_end)
+    output = invocation.output
+    output.document(found.to_json())
+    show_benchmark(output, found.benchmark)
+    _show_gates(output, found)
+    found.require_kept()
+
+
+def measurement(
+    invocation: Invocation, asked: Asked, command: str = "bench_run", options: str = ""
+) -> Measure:
+    """What measures the stack's endpoint, or the server at a URL.
+
+    Args:
+        invocation: the run of the command line.
+        asked: what is to be measured.
+        command: goes on with it, as :class:`~tpuflex.advice.Advice` names it.
+        options: what has to be typed for that, beside the server.
+    """
+    stamp = invocation.now().astimezone().strftime("%Y%m%d-%H%M%S")
+    if asked.url:
+        model = f" --model {shlex.quote(asked.model)}" if asked.model else ""
+        options = f"--here {shlex.quote(asked.url)}{model} {options}".rstrip()
+        trusted = invocation.environ.get("SSL_CERT_FILE")
+        return partial(
+            bench_here,
+            asked.url,
+            asked.order(Path(_DIRECTORY, f"here-{stamp}.jsonl"), command, options),
+            invocation.report,
+            consent=invocation.consent,
+            model=asked.model,
+            key=invocation.environ.get("OPENAI_API_KEY", ""),
+            ca=None if not trusted else Path(trusted),
+        )
+    cloud = invocation.connect(invocation.open_deployed(), start=False)
+    default = _default(cloud.stack.project.root, cloud.stack.name, stamp)
+    order = asked.order(default, command, options)
+    return partial(bench, cloud, order, invocation.report, consent=invocation.consent)
 
 
 def _default(root: Path, stack: str, stamp: str) -> Path:
@@ -146,4 +193,22 @@ def _show_remarks(output: Output, found: Benchmark) -> None:
         more = "" if len(infeasible) == 1 else "such as "
         output.result(
             f"not feasible: {more}{point_text(point.load)}: {point.reasons[0]}.", hanging="  "
+        )
+
+
+def _show_gates(output: Output, found: Ramp) -> None:
+    """What has become of the gates, and how far the server goes."""
+    if found.gates:
+        output.result()
+        output.facts((each.gate.text, each.text) for each in found.decisions)
+    output.result()
+    if (peak := found.peak) is not None and peak.measured is not None:
+        rate = _short(peak.measured.output_per_second)
+        output.result(f"Peak: {rate} tokens/s of answers, with {users_text(peak.load)}.")
+    if found.gates:
+        highest = found.highest
+        output.result(
+            "No step keeps all gates."
+            if highest is None
+            else f"All gates are kept with {users_text(highest.load)}: the highest such step."
         )
