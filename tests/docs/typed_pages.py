@@ -202,6 +202,7 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
         LOAD: (
             "tpuflex --stack prod bench run --concurrency 1,8,64,256 --context 128,2K,8K",
             "tpuflex --stack prod bench run --resume bench/prod-20261129-031500.jsonl",
+            "tpuflex --stack prod bench ramp --context 1K --gate 'ttft_p95<1.5s@128'",
         ),
         RUNS: (
             "tpuflex bench report before.jsonl",

@@ -121,10 +121,10 @@ def test_a_gate_of_one_step_says_nothing_of_the_others(path: Path) -> None:
 @pytest.mark.parametrize(
     ("gate", "text"),
     [
-        ("ttft_p95<1s@4", "4 users: not a result: 32 of 32 requests were not answered with"),
-        ("ttft_p95<1s", "4 users: not a result"),
-        ("ttft_p95<1s@64", "64 users: not feasible: 64 sequences of 136 tokens take"),
-        ("usd_per_million<1000@64", "64 users: not feasible"),
+        ("ttft_p95<1s@4", "undecided: 4 users: not a result"),
+        ("ttft_p95<1s", "undecided: 4 users: not a result"),
+        ("ttft_p95<1s@64", "undecided: 64 users: not feasible"),
+        ("prompt_tokens_per_s>1", "undecided: 4 users: not a result"),
     ],
 )
 def test_a_step_that_is_no_result_decides_nothing(path: Path, gate: str, text: str) -> None:
@@ -133,7 +133,7 @@ def test_a_step_that_is_no_result_decides_nothing(path: Path, gate: str, text: s
 
     assert users(found.benchmark) == [1, 2, 8]
     assert found.decisions[0].verdict == "undecided"
-    assert text in found.decisions[0].text
+    assert found.decisions[0].text == text
     with pytest.raises(ImplausibleError, match="1 of 1 gates are undecided"):
         found.require_kept()
 

@@ -23,6 +23,7 @@ from tpuflex.stack.progress import Report, silent
 CONCURRENCY = tuple(2**power for power in range(9))
 #: Tokens of its prompts, where they are not named.
 CONTEXT = 1024
+_VERDICTS = {"not_a_result": "not a result", "not_feasible": "not feasible"}
 
 
 class Measure(Protocol):
@@ -57,9 +58,8 @@ class Decision:
         value = self.gate.value(point)
         if value is not None:
             return f"{self.verdict}: {self.gate.shown(value)} with {users}"
-        why = f": {'; '.join(point.reasons)}" if point.reasons else ": the figure is not known"
-        verdict = point.verdict.replace("_", " ")
-        return f"{self.verdict}: {users}: {verdict}{why}"
+        why = "the figure is not known" if point.verdict == "result" else _VERDICTS[point.verdict]
+        return f"{self.verdict}: {users}: {why}"
 
     def to_json(self) -> dict[str, object]:
         """The decision in a JSON document."""

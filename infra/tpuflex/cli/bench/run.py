@@ -70,10 +70,7 @@ def run_ramp(invocation: Invocation, asked: Asked, gates: Sequence[Gate], *, to_
     typed = [f"--gate {shlex.quote(gate.text)}" for gate in gates] + ["--to-end"] * to_end
     measure = measurement(invocation, asked, "bench_ramp", " ".join(typed))
     found = ramp(measure, gates, invocation.report, to_end=to_end)
-    output = invocation.output
-    output.document(found.to_json())
-    show_benchmark(output, found.benchmark)
-    _show_gates(output, found)
+    show_ramp(invocation.output, found)
     found.require_kept()
 
 
@@ -196,8 +193,10 @@ def _show_remarks(output: Output, found: Benchmark) -> None:
         )
 
 
-def _show_gates(output: Output, found: Ramp) -> None:
-    """What has become of the gates, and how far the server goes."""
+def show_ramp(output: Output, found: Ramp) -> None:
+    """Print the steps, what has become of the gates, and how far the server goes."""
+    output.document(found.to_json())
+    show_benchmark(output, found.benchmark)
     if found.gates:
         output.result()
         output.facts((each.gate.text, each.text) for each in found.decisions)
