@@ -58,6 +58,10 @@ class Host(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path == "/v1/completions":
+            choice = {{"text": " Paris", "finish_reason": "length"}}
+            said = {{"choices": [choice], "usage": {{"completion_tokens": 1}}}}
+            return self.answer(json.dumps(said).encode())
         piece = {{"choices": [{{"delta": {{"content": "Paris"}}, "finish_reason": "stop"}}]}}
         self.answer(b"data: " + json.dumps(piece).encode() + b"\\n\\ndata: [DONE]\\n\\n")
 

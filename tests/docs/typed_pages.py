@@ -39,6 +39,7 @@ ZONES = "asks a project on Google; tests/cli/test_zones.py types it at an embedd
 LOAD = "needs an endpoint that serves; tests/acceptance/vllm/test_bench.py types both"
 TABLE = "needs the table above it; tests/cli/test_bench_import.py types it"
 RUNS = "needs files of runs; tests/cli/test_bench_files.py types it on such"
+MEASURED = "asks a vLLM that serves; tests/engine/test_end_to_end.py types the commands"
 HOSTS = "needs Pulumi's host of a language, which is no Go module; test_package.py"
 
 _INIT = "tpuflex init --template first-proof --stack first-proof --project my-project-id"
@@ -198,6 +199,12 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "docs/how-to/measure.md": {
+        MEASURED: (
+            "tpuflex --stack chat verify",
+            "tpuflex --stack chat details",
+            "tpuflex --stack chat metrics",
+            "tpuflex --stack chat metrics --watch",
+        ),
         TABLE: ("tpuflex bench import table.csv",),
         LOAD: (
             "tpuflex --stack prod bench run --concurrency 1,8,64,256 --context 128,2K,8K",

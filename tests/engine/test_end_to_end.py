@@ -100,6 +100,25 @@ def test_up_serves_and_ask_gets_the_answer(shell: Shell, running: dict[str, obje
     assert "tokens/s" in answer.stderr
 
 
+def test_the_server_says_what_it_is(shell: Shell, running: dict[str, object]) -> None:
+    """Its tokens verify it, its KV cache is the one of `memory`, and it counts what it has done:
+    each command by a tunnel of its own where the address is private."""
+    del running
+    verified = shell.json("verify")
+    details = shell.json("details")
+    metrics = shell.json("metrics")
+
+    assert verified["ok"] is True, verified["checks"]
+    assert [each["standing"] for each in verified["checks"]] == ["ok"] * 6
+    assert details["missing"] == []
+    assert details["kv_cache"]["tokens"] == 46_592
+    assert not any(fact["planned"] for fact in details["facts"])
+    assert metrics["since_start"]["generation_tokens"] >= 16
+    assert metrics["since_start"]["ttft"]["count"] == sum(
+        metrics["since_start"]["success"].values()
+    )
+
+
 def test_a_second_up_changes_nothing(shell: Shell, running: dict[str, object]) -> None:
     """`up` on a stack that is up makes no mutating call and says so, as `preview` does before."""
     del running

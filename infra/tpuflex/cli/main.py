@@ -106,6 +106,18 @@ COMMANDS = {
         "endpoint.command",
         "Show how programs call the endpoint, or run a command with what it needs.",
     ),
+    "verify": (
+        "endpoint.measurement",
+        "Check that the endpoint does what it is there for, token by token.",
+    ),
+    "details": (
+        "endpoint.measurement",
+        "Show what the endpoint serves, and how, as its server says.",
+    ),
+    "metrics": (
+        "endpoint.measurement",
+        "Show how the endpoint is used: requests, KV cache, latencies, tokens, cost so far.",
+    ),
     "bench": (
         "bench.command",
         "What a server does under load, and what figures are worth.",

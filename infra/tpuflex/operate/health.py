@@ -32,7 +32,7 @@ _PIECE = 64 * 1024
 _STEPS = re.compile(rb"^vllm:iteration_tokens_total_count(?:\{[^\n]*\})? (\S{1,30})$", re.MULTILINE)
 
 #: What to do about a server that does not answer.
-_NO_ANSWER = Advice(
+NO_ANSWER = Advice(
     "its host notices that within some minutes and starts the server again, which `{logs}` shows;"
     " `{restart}` does it now. If that does not help, `{reboot}` boots the machine again"
 )
@@ -113,7 +113,7 @@ class Health:
     def no(cls, through: str, why: str) -> Health:
         """A server that does not answer."""
         message = f"The host was READY, and its server does not answer: {why}."
-        return cls(False, through, why, problem=BootError(message, hint=_NO_ANSWER.sentence()))
+        return cls(False, through, why, problem=BootError(message, hint=NO_ANSWER.sentence()))
 
     def __str__(self) -> str:
         way = " (through IAP)" if self.through == "iap" else ""

@@ -131,6 +131,11 @@ class Output:
                 value = {"rehearsal": True, **value}
             _line(json.dumps(value, indent=2, sort_keys=True, default=str))
 
+    def record(self, value: object) -> None:
+        """Print one of several results as a line of JSON; nothing without ``--json``."""
+        if self.json:
+            _line(json.dumps(value, sort_keys=True, default=str))
+
     def progress(self, text: str) -> None:
         """Print a line about what is going on, wrapped for the terminal."""
         lines = wrapped(printable(text, lines=True), _columns(sys.stderr, self._environ))

@@ -1,0 +1,229 @@
+"""How an endpoint is used now: what its server counts, and what that has cost so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from tpuflex.errors import ApiError
+from tpuflex.measure.metrics import Counters, EngineMetrics, Histogram, Interval
+from tpuflex.measure.server import Server, open_server
+from tpuflex.operate.endpoint_connection import serving_slice
+from tpuflex.planning.cost import cost_in, usd
+from tpuflex.stack.progress import Report, silent
+
+if TYPE_CHECKING:
+    from tpuflex.stack.connection import Connection
+
+_MILLION, _SECONDS_PER_HOUR = 1_000_000, 3600
+#: No server began later, in seconds since 1970.
+_LATEST = 4e9
+#: Intervals without an answer after which the last values are stale.
+_STALE_AFTER = 2
+QUANTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
+#: Histogram of :class:`Counters` -> what it is called.
+LATENCIES = {
+    "ttft": "first token",
+    "inter_token": "between tokens",
+    "e2e": "whole answer",
+    "queue": "in the queue",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What an endpoint has cost so far.
+
+    Attributes:
+        per_hour: US dollars an hour of its slice; None where the price is not known.
+        spent: US dollars of its run so far, those of a slice beside it included; None as above.
+        since: when the server was started, from which on it counts; None where it does not say.
+        since_start: US dollars of the slice since then.
+    """
+
+    per_hour: Decimal | None
+    spent: Decimal | None
+    since: datetime | None
+    since_start: Decimal | None
+
+    def per_million(self, tokens: float | None) -> Decimal | None:
+        """US dollars for a million of ``tokens``, which were counted since the server's start, if
+        they alone had to pay for all of it."""
+        if self.since_start is None or not tokens:
+            return None
+        return self.since_start * _MILLION / Decimal(str(tokens))
+
+    @classmethod
+    def of(cls, per_hour: Decimal | None, spent: Decimal | None, metrics: EngineMetrics) -> Cost:
+        """The cost of a slice at ``per_hour``, whose server says ``metrics``."""
+        started = metrics.started
+        if started is None or not 0 < started < min(_LATEST, metrics.at.timestamp()):
+            return cls(per_hour, spent, None, None)
+        since = datetime.fromtimestamp(started, UTC)
+        seconds = Decimal(str((metrics.at - since).total_seconds()))
+        paid = None if per_hour is None else per_hour * seconds / _SECONDS_PER_HOUR
+        return cls(per_hour, spent, since, paid)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """One look at an endpoint.
+
+    Attributes:
+        stack: its stack.
+        endpoint: its base URL, as it was asked.
+        metrics: what the server said when it last answered.
+        cost: what it has cost by then.
+        interval: what was counted since the look before; None for the first one.
+        age: seconds since it last answered; 0 where it has just answered.
+        stale: whether it has not answered for so long that its values may be others by now.
+        why: why it did not answer; empty where it did.
+    """
+
+    stack: str
+    endpoint: str
+    metrics: EngineMetrics
+    cost: Cost
+    interval: Interval | None = None
+    age: float = 0.0
+    stale: bool = False
+    why: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        """The document that ``tpuflex metrics --json`` prints."""
+        now, cost = self.metrics, self.cost
+        counted = {
+            "generated": now.generation_tokens,
+            "prompt": now.prompt_tokens,
+            "prompt_computed": now.computed_tokens,
+            "prompt_cached": now.cached_tokens,
+        }
+        return {
+            "stack": self.stack,
+            "endpoint": self.endpoint,
+            "at": now.at.isoformat(),
+            "age_seconds": round(self.age, 1),
+            "stale": self.stale,
+            "why": self.why or None,
+            "running": now.running,
+            "waiting": now.waiting,
+            "kv_use": now.kv_use,
+            "kv_tokens": None if now.kv_cache is None else now.kv_cache.tokens,
+            "since_start": _counted(now),
+            "interval": None if self.interval is None else _interval(self.interval),
+            "cost": {
+                "usd_per_hour": usd(cost.per_hour),
+                "usd_so_far": usd(cost.spent),
+                "since": None if cost.since is None else cost.since.isoformat(),
+                "usd_since": usd(cost.since_start),
+                "usd_per_million": {
+                    name: usd(cost.per_million(tokens)) for name, tokens in counted.items()
+                },
+            },
+        }
+
+
+def _counted(counted: Counters) -> dict[str, object]:
+    return {
+        "prompt_tokens": counted.prompt_tokens,
+        "computed_tokens": counted.computed_tokens,
+        "cached_tokens": counted.cached_tokens,
+        "generation_tokens": counted.generation_tokens,
+        "prefix_cache_hit_rate": counted.hit_rate,
+        "preemptions": counted.preemptions,
+        "success": dict(counted.success),
+        **{name: _latency(getattr(counted, name)) for name in LATENCIES},
+    }
+
+
+def _interval(interval: Interval) -> dict[str, object]:
+    return {
+        "seconds": round(interval.seconds, 3),
+        "restarted": interval.restarted,
+        "generation_tokens_per_second": interval.rate(interval.generation_tokens),
+        "prompt_tokens_per_second": interval.rate(interval.prompt_tokens),
+        **_counted(interval),
+    }
+
+
+def _latency(histogram: Histogram | None) -> dict[str, object] | None:
+    if histogram is None:
+        return None
+    return {
+        "mean": histogram.mean,
+        **{name: histogram.quantile(q) for name, q in QUANTILES},
+        **histogram.to_json(),
+    }
+
+
+def read_usage(cloud: Connection, report: Report = silent, *, tunnel: bool = True) -> Usage:
+    """How the endpoint of the stack of ``cloud`` is used now.
+
+    Args:
+        cloud: the stack's cloud.
+        report: receives why a tunnel is opened.
+        tunnel: whether one may be opened.
+
+    Raises:
+        ApiError: it does not say.
+        NotFoundError, AccessError, TpuflexError: as
+            :func:`tpuflex.measure.server.open_server`, and where the key is refused.
+    """
+    with closing(watch_usage(cloud, 0.0, report, tunnel=tunnel)) as found:
+        return next(found)
+
+
+def watch_usage(
+    cloud: Connection, seconds: float, report: Report = silent, *, tunnel: bool = True
+) -> Generator[Usage]:
+    """A look every so many seconds, without an end; one that gets no answer has the last values.
+
+    Args:
+        cloud: the stack's cloud.
+        seconds: from one look to the next.
+        report: receives why a tunnel is opened.
+        tunnel: whether one may be opened.
+
+    Raises:
+        ApiError: there is no answer to the first look.
+        NotFoundError, AccessError, TpuflexError: as :func:`read_usage`.
+    """
+    stack, status = cloud.stack, serving_slice(cloud)
+    per_hour = cost_in(stack.settings, status.zone).per_hour
+
+    def cost(metrics: EngineMetrics) -> Cost:
+        return Cost.of(per_hour, status.cost(per_hour, cloud.now()), metrics)
+
+    with open_server(cloud, report, tunnel=tunnel, status=status) as server:
+        yield from looks(server, stack.name, seconds, cost)
+
+
+def looks(
+    server: Server, stack: str, seconds: float, cost: Callable[[EngineMetrics], Cost]
+) -> Generator[Usage]:
+    """Looks at ``server``, as :func:`watch_usage`.
+
+    Args:
+        server: the server.
+        stack: its stack.
+        seconds: from one look to the next.
+        cost: what was spent by one.
+    """
+    metrics = server.metrics()
+    found = Usage(stack, server.endpoint, metrics, cost(metrics))
+    while True:
+        yield found
+        server.pause(seconds)
+        try:
+            metrics = server.metrics()
+        except ApiError as error:
+            age = (server.now() - found.metrics.at).total_seconds()
+            stale = age > _STALE_AFTER * seconds
+            found = replace(found, age=age, stale=stale, why=error.message)
+            continue
+        interval = metrics.since(found.metrics)
+        found = Usage(stack, server.endpoint, metrics, cost(metrics), interval)
