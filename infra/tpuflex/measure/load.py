@@ -206,7 +206,7 @@ def here(
         )
 
     target = Target(url.rstrip("/").removesuffix("/v1"), model, tokenizer or model)
-    with _running((found, "-c", _BOOTSTRAP), environ, failure, target, key) as generator:
+    with _running((found, "-P", "-c", _BOOTSTRAP), environ, failure, target, key) as generator:
         report(f"vllm bench serve {generator.version} is ready")
         yield generator
 
@@ -344,7 +344,7 @@ def _python_with_vllm(asked: str) -> str:
     for python in filter(None, candidates):
         with suppress(OSError):
             tried = subprocess.run(
-                [python, "-c", look],
+                [python, "-P", "-c", look],
                 env=child_environment(os.environ),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
