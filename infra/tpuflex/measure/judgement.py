@@ -5,6 +5,7 @@ A point is a result only if nothing speaks against it. What does is said in sent
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -55,6 +56,7 @@ STALL_S, STALL_TIMES = 5.0, 20.0
 _REASONS_OF_HTTP = {status.phrase.lower(): status.value for status in HTTPStatus}
 #: What the generator says of an answer without a token.
 _NO_TOKEN = "Never received a valid chunk"  # noqa: S105 - no password
+_EXCEPTION = re.compile(r"(Error|Exception)\b")
 NO_TOKENS, CUT_SHORT, BROKE_OFF, STALLED = "no tokens", "cut short", "broke off", "stalled"
 TIMED_OUT, NOT_CONNECTED, TOO_MANY = "timed out", "not connected", "more tokens than asked for"
 
