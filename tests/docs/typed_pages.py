@@ -36,7 +36,7 @@ OWN_PROGRAM = (
     "works on a program of one's own; tests/acceptance/engine/test_own_program.py does the same"
 )
 ZONES = "asks a project on Google; tests/cli/test_zones.py types it at an embedded cloud"
-LOAD = "needs an endpoint that serves; tests/acceptance/vllm/test_bench.py types both"
+LOAD = "needs an endpoint on chips; tests/acceptance/vllm/test_bench.py measures the dev stack so"
 TABLE = "needs the table above it; tests/cli/test_bench_import.py types it"
 RUNS = "needs files of runs; tests/cli/test_bench_files.py types it on such"
 MEASURED = "asks a vLLM that serves; tests/engine/test_end_to_end.py types the commands"

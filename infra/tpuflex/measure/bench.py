@@ -367,11 +367,11 @@ class _Points:
             seconds = self._clock() - began
             taken.append((load, seconds))
             self._file.append(point)
-            self._report(f"{number}  {point_text(load)}: {_outcome(point)} ({seconds:.0f} s)")
+            left = _left(loads[index + 1 :], taken)
+            outcome = _outcome(point)
+            self._report(f"{number}  {point_text(load)}: {outcome} ({seconds:.0f} s{left})")
             if enough(point):
                 return
-            if left := _left(loads[index + 1 :], taken):
-                self._report(f"  {left.removeprefix('; ')}") if index in (0, 9) else None
 
     def _warm_up(self, loads: Sequence[Load]) -> None:
         smallest = min(loads, key=lambda load: (load.context, load.concurrency))
@@ -442,7 +442,7 @@ def _left(loads: Sequence[Load], taken: Sequence[tuple[Load, float]]) -> str:
     if not taken or not loads:
         return ""
     seconds = sum(expected_seconds(load, taken) for load in loads)
-    return f"; about {format_roughly(timedelta(seconds=seconds))} left"
+    return f"; {format_roughly(timedelta(seconds=seconds))} left"
 
 
 def expected_seconds(load: Load, taken: Iterable[tuple[Load, float]]) -> float:

@@ -117,7 +117,9 @@ class Generator(Protocol):
 def options(load: Load) -> tuple[str, ...]:
     """The words of ``vllm bench serve`` that make ``load``.
 
-    The part of a prompt that is shared stands before the random one.
+    The part of a prompt that is shared stands before the random one. The salt keeps the server from
+    finding a prompt among those of other points: the random ones are runs of the vocabulary, so one
+    in some thousand begins as another one does.
     """
     return (
         *("--random-input-len", str(load.context - load.shared)),
@@ -126,6 +128,7 @@ def options(load: Load) -> tuple[str, ...]:
         *("--num-prompts", str(load.requests)),
         *("--max-concurrency", str(load.concurrency)),
         *("--seed", str(load.seed)),
+        *("--extra-body", json.dumps({"cache_salt": str(load.seed)})),
     )
 
 

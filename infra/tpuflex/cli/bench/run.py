@@ -129,10 +129,9 @@ def show_benchmark(output: Output, found: Benchmark) -> None:
     )
     output.result(f"\n{_legend(found)}")
     _show_remarks(output, found)
-    output.result(
-        f"\n{found.count('result'):,} results, {found.count('not_a_result'):,} not a result,"
-        f" {found.count('not_feasible'):,} not feasible, in {found.path}"
-    )
+    counts = ((found.count(verdict), words) for verdict, words in _VERDICTS.items())
+    said = ", ".join(f"{count:,} {words}" for count, words in counts if count)
+    output.result(f"\nPoints: {said}. They are in {found.path}")
 
 
 def _legend(found: Benchmark) -> str:

@@ -1,0 +1,111 @@
+"""A benchmark of the real server, killed in the middle and gone on with."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.vllm.test_load import Running, under_load
+from tests.embedded_cloud.api import eventually
+from tests.engine.embedded import ROOT
+from tests.security.vllm_host import image_is_installed
+from tpuflex.measure.run_file import Recorded, read_run
+
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.timeout(1800),
+    pytest.mark.skipif(
+        not image_is_installed(), reason="vLLM for CPU is not installed: `tpuflex emulator image`"
+    ),
+]
+
+#: Nine points, of which three are longer than the server's context; with short answers.
+GRID = ("--concurrency", "1,2,4", "--context", "16,64,600", "--output", "4")
+TPUFLEX = (sys.executable, "-P", "-m", "tpuflex")
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """The dev stack of a new project; what is large is this checkout's."""
+    root = tmp_path_factory.mktemp("bench") / "project"
+    (home := root / ".tpuflex").mkdir(parents=True, mode=0o700)
+    for cache in ("engine", "vllm", "models"):
+        (home / cache).symlink_to(ROOT / ".tpuflex" / cache)
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(root.parent), "LANG": "C.UTF-8"}
+
+    def tpuflex(*words: str) -> None:
+        subprocess.run([*TPUFLEX, *words], cwd=root, env=environ, check=True)
+
+    tpuflex("init", "--cloud", "embedded")
+    tpuflex("emulator", "start", "--port", "0")
+    try:
+        tpuflex("up", "--yes")
+        yield Running(root, environ)
+    finally:
+        tpuflex("emulator", "stop")
+
+
+@contextmanager
+def typed(running: Running, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """``tpuflex bench run`` with these words, while it runs."""
+    with subprocess.Popen(
+        [*TPUFLEX, "bench", "run", *words, "--yes"],
+        cwd=running.root,
+        env=running.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        yield process
+
+
+def test_a_killed_run_goes_on_to_the_same_points(running: Running) -> None:
+    """SIGKILL at a random moment of a random point leaves those before; the rest is measured by
+    --resume, none twice. A generator that is stopped for a second meanwhile makes its point no
+    result, which is said, and decides the exit code."""
+    path = running.root / "bench" / "run.jsonl"
+    kept = 3 + secrets.randbelow(4)
+    with typed(running, *GRID, "--output-file", str(path)) as first:
+        eventually(lambda: path.is_file() and path.read_bytes().count(b"\n") > kept, within=600)
+        time.sleep(secrets.randbelow(1000) / 1000)
+        first.kill()
+    before = read_run(path)
+
+    with typed(running, "--resume", str(path)) as second:
+        _stop_for_a_second(running, path, before)
+        said, _ = second.communicate()
+    found = read_run(path)
+
+    assert kept <= len(before.points) < 9
+    assert found.points[: len(before.points)] == before.points
+    assert [point.load.key for point in found.points] == [
+        *(point.load.key for point in before.points),
+        *(load.key for load in found.run.loads if load not in [p.load for p in before.points]),
+    ]
+    assert len({point.load.seed for point in found.points}) == 9
+    assert sum(point.verdict == "not_feasible" for point in found.points) == 3
+    assert "the load generator stood still for" in said
+    assert second.returncode == 15
+    for point in found.points:
+        if point.measured is not None:
+            assert point.measured.completed == point.load.requests
+            assert point.measured.counted is not None
+            assert point.measured.counted.output_tokens == 4 * point.load.requests
+
+
+def _stop_for_a_second(running: Running, path: Path, before: Recorded) -> None:
+    """Stop the generator within the first point that is recorded."""
+    process = under_load(running)
+    while len(read_run(path).points) == len(before.points):
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(1.1)
+        process.send_signal(signal.SIGCONT)
+        time.sleep(1)
