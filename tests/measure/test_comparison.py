@@ -80,11 +80,14 @@ def test_only_points_of_all_runs_are_compared() -> None:
 
 
 def test_the_header_says_in_what_the_runs_differ() -> None:
-    """Version, chips and price among it."""
+    """Version, chips and price among it; what is not known of a run is no difference."""
     newer = ONE_CHIP.model_copy(update={"vllm": "0.33.0"})
     comparison = compare([benchmark("a"), benchmark("b", server=newer)], OUTPUT)
 
+    unknown = compare([benchmark("a"), benchmark("b", server=Server(model=SERVER.model))], OUTPUT)
+
     assert comparison.different == ("chips", "server", "price")
+    assert unknown.different == ()
     assert compare([benchmark("a"), benchmark("a")], OUTPUT).names == ("a (1)", "a (2)")
 
 

@@ -33,6 +33,8 @@ VERSION = "0.2.1"
 VERSIONS = ("0.2", VERSION)
 #: What the components are called within a report.
 _LABEL = "vllm"
+#: In place of what the format wants and is not known.
+_UNKNOWN = "not known"
 
 
 # -- written -----------------------------------------------------------------------------------
@@ -85,12 +87,12 @@ def _engine(run: Run) -> dict[str, Any]:
         "standardized": {
             "kind": "inference_engine",
             "tool": "vllm",
-            "tool_version": server.image or server.vllm or "not known",
+            "tool_version": server.image or server.vllm or _UNKNOWN,
             "role": "replica",
             "replicas": 1,
             "model": {"name": server.model},
             "accelerator": {
-                "model": server.accelerator or "not known",
+                "model": server.accelerator or _UNKNOWN,
                 "count": server.chips,
                 "parallelism": {"tp": int(tensor) if tensor.isdecimal() else 1},
             },
@@ -193,7 +195,7 @@ def _tool(generator: str) -> tuple[str, str]:
     name, _, version = generator.rpartition(" ")
     if not re.match(r"v?\d", version):
         name, version = generator, ""
-    return name or "not known", version or "not known"
+    return name or _UNKNOWN, version or _UNKNOWN
 
 
 def _arguments(words: Sequence[str]) -> dict[str, Any]:
@@ -414,10 +416,14 @@ def _server(stack: Sequence[_Component]) -> Server:
     engines = [each.standardized for each in stack if each.standardized.kind == "inference_engine"]
     named = [each for each in engines if each.model is not None]
     if not named or named[0].model is None:
-        return Server(model="not known")
+        return Server(model=_UNKNOWN)
+    engine, model = named[0], named[0].model.name
+    # By convention the version is the image.
+    is_image = "/" in engine.tool_version or "@" in engine.tool_version
     return Server(
-        model=named[0].model.name,
-        vllm=named[0].tool_version,
-        accelerator=named[0].accelerator.model,
+        model=model,
+        vllm="" if is_image else engine.tool_version.replace(_UNKNOWN, ""),
+        image=engine.tool_version if is_image else "",
+        accelerator=engine.accelerator.model.replace(_UNKNOWN, ""),
         chips=sum(each.accelerator.count for each in engines),
     )

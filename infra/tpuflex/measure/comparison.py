@@ -18,8 +18,8 @@ from tpuflex.measure.run import FIGURES, Load, Point
 
 #: Facts that the header has even where all runs agree.
 _ALWAYS = ("model", "chips", "server", "price")
-#: Facts that tell runs apart and are no difference between them.
-_OF_ONE_RUN = ("run", "begun", "stack")
+#: Facts that tell runs apart and are no difference between them: a command has paths and addresses.
+_OF_ONE_RUN = ("run", "begun", "stack", "its command")
 #: Letters of a run's name in the head of a column.
 _LONGEST_NAME = 24
 _NONE = "-"
@@ -93,9 +93,11 @@ class Comparison:
 
     @property
     def different(self) -> tuple[str, ...]:
-        """The facts in which the runs differ; that of their results is none."""
+        """The facts in which the runs differ, as far as these are known."""
         return tuple(
-            name for name, values in self.facts if name != _RESULTS and len(set(values)) > 1
+            name
+            for name, values in self.facts
+            if name != _RESULTS and len(set(filter(None, values))) > 1
         )
 
     @property

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from io import StringIO
-from math import nan
+from math import ceil, floor, log2, nan
 from typing import TYPE_CHECKING
 
 from tpuflex.measure.quantities import INTER_TOKEN, OUTPUT, PROMPT, TTFT, USD, Quantity
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 HOW_TO_GET = "There are no plots: `pip install 'tpuflex[measure]'` adds what draws them."
 
 _SIZE = (8.2, 4.4)
+#: Room on either side of an axis, as a factor.
+_MARGIN = 1.1
 _MARKERS = "osD^vP*Xhp<>"
 #: Colours that stand for others until the SVG is written: texts and axes, the grid, then a line
 #: each (see _LINE).
@@ -201,7 +203,11 @@ def _frame(axes: Axes, points: Sequence[Point], quantity: Quantity) -> None:
     concurrencies = sorted({point.load.concurrency for point in points})
     axes.set_xscale("log", base=2)
     axes.set_xticks(concurrencies if len(concurrencies) <= 12 else concurrencies[::2])
+    axes.set_xlim(concurrencies[0] / _MARGIN, concurrencies[-1] * _MARGIN)
+    # From a power of two to another one: a tick stands at either end.
+    least, most = axes.dataLim.intervaly
     axes.set_yscale("log", base=2)
+    axes.set_ylim(2 ** floor(log2(least)) / _MARGIN, 2 ** ceil(log2(most)) * _MARGIN)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))

@@ -37,8 +37,8 @@ HOW_TO_READ = (
     " latency, the client's tokens are the server's, and the load generator had processor to spare;"
     ' otherwise it says "not a result", and "?" marks what another tool measured and nothing'
     " verified: the reasons are below.",
-    '"Not feasible" means that the KV cache cannot hold so many prompts at once: that was not'
-    " tried, and has neither passed nor failed.",
+    '"Not feasible" means that the server cannot hold so many tokens at once: that was not tried,'
+    " and has neither passed nor failed.",
     "Throughput grows with concurrency up to a bend, beyond which requests only wait longer; dashed"
     " lines are what the chips allow, and a point with a figure beyond them is marked with an"
     " asterisk and listed: these chips have not computed that, most often because the prompts were"
@@ -186,7 +186,8 @@ def _counts(points: Sequence[Point], loads: int) -> Iterator[tuple[str, int]]:
 
 def _facts(run: Run) -> Iterator[tuple[str, str]]:
     server = run.server
-    catalog = f" ({server.catalog_model} in the catalog)" if server.catalog_model else ""
+    known = server.catalog_model
+    catalog = f" ({known} in the catalog)" if known not in ("", server.model) else ""
     yield "model", f"{server.model}{catalog}"
     yield "chips", _chips(run)
     yield "zone", server.zone
@@ -203,7 +204,7 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
         limits.append(f"{server.max_num_seqs:,} sequences at once")
     yield "limits", ", ".join(limits)
     yield "arguments", shlex.join(server.args)
-    yield "price", price_text(run)
+    yield "price", price_text(run) or "not known"
     yield "stack", run.stack
     yield "stack hash", run.stack_hash
     yield "load generator", run.generator
@@ -220,9 +221,9 @@ def _chips(run: Run) -> str:
 
 
 def price_text(run: Run, *, source: bool = True) -> str:
-    """The price of the slice, with its source if that is wanted."""
+    """The price of the slice, with its source if that is wanted; empty if it is not known."""
     if run.server.usd_per_hour is None:
-        return "not known"
+        return ""
     read = f" ({run.server.price_source})" if source and run.server.price_source else ""
     return f"{dollars(run.server.usd_per_hour)} per hour{read}"
 

@@ -16,7 +16,7 @@ from tpuflex.measure.plots import HOW_TO_GET, can_draw, plots
 from tpuflex.measure.report import Report, report_of
 from tpuflex.measure.report_html import report_html
 from tpuflex.measure.report_markdown import comparison_markdown, report_markdown
-from tpuflex.measure.run import Point
+from tpuflex.measure.run import FIGURES, Point
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def export(benchmark: Benchmark, directory: Path) -> Exported:
     Raises:
         TpuflexError: they cannot be written, or there is no result.
     """
-    kept = [point for point in benchmark.points if point.verdict in ("result", "not_verified")]
+    kept = [point for point in benchmark.points if point.verdict in FIGURES]
     if not kept:
         raise TpuflexError(f"{benchmark.run.name} has no point with figures to export.")
     for point in kept:
@@ -131,7 +131,7 @@ def export(benchmark: Benchmark, directory: Path) -> Exported:
     return Exported(
         directory,
         tuple(file_name(point.load) for point in kept),
-        tuple(point for point in benchmark.points if point not in kept),
+        tuple(point for point in benchmark.points if point.verdict not in FIGURES),
     )
 
 

@@ -29,14 +29,16 @@ h1, h2, h3 { line-height: 1.25 } h2 { margin-top: 2.5rem; overflow-wrap: anywher
 .scroll { overflow-x: auto }
 table { border-collapse: collapse; margin: .5rem 0 1rem; font-variant-numeric: tabular-nums }
 th, td { border: 1px solid var(--line); padding: .25rem .6rem; text-align: left }
-td { overflow-wrap: anywhere } caption { text-align: left; padding: .3rem 0; font-weight: 600 }
+td { overflow-wrap: anywhere } caption { text-align: left; padding: .3rem 0;
+  font-weight: 600; white-space: nowrap }
 .map td, .map th { text-align: right; white-space: nowrap }
 .map td.flagged { outline: 2px solid #d55e00; outline-offset: -2px; font-weight: 700 }
 .map td.not_verified { font-style: italic }
 .map td.not_a_result, .map td.not_feasible, .map td.not_measured, .map td.not_asked {
   text-align: center; font-size: .85em }
-.map td.not_a_result { background: repeating-linear-gradient(45deg, #d55e0055 0 6px,
-  transparent 6px 12px); font-weight: 600 }
+.map td.not_a_result { font-weight: 600; background-color: #d55e0022;
+  background-image: repeating-linear-gradient(45deg, #d55e0055 0 6px, transparent 6px 12px) }
+td.word { white-space: nowrap }
 .map td.not_feasible { background: #8885; color: var(--ink) }
 .map td.not_measured { border-style: dashed; color: var(--dim) }
 .map td.not_asked { color: var(--dim); font-style: italic }
@@ -104,7 +106,7 @@ def _series(series: Series, drawn: Sequence[Plot]) -> Iterator[str]:
             because = "<br>".join(_shown(text) for text in remark.texts) or "not said"
             yield (
                 f"<tr><td>{remark.load.concurrency:,}<td>{remark.load.context:,}"
-                f"<td>{remark.word}<td>{because}</tr>"
+                f"<td class=word>{remark.word}<td>{because}</tr>"
             )
         yield "</table></div>"
 

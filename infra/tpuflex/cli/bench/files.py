@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from tpuflex.measure.report_markdown import HOW_TO_READ_COMPARISON
@@ -46,9 +47,9 @@ def _short(text: str) -> str:
 def show_exported(output: Output, exported: Exported) -> None:
     """Show what was exported, and what was not."""
     output.document(exported.to_json())
-    for name in exported.files:
-        output.result(str(exported.directory / name))
-    for point in exported.left_out:
-        load = point.load
-        word = point.verdict.replace("_", " ")
-        output.result(f"Left out: {load.concurrency}x{load.context}, {word}")
+    reports = "1 report" if len(exported.files) == 1 else f"{len(exported.files)} reports"
+    output.result(f"Written: {reports} in {exported.directory}")
+    counts = Counter(point.verdict.replace("_", " ") for point in exported.left_out)
+    if counts:
+        words = ", ".join(f"{count} {word}" for word, count in counts.items())
+        output.result(f"Left out: {words}")
