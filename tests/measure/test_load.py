@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from tpuflex.measure.run import Load
 LOAD = Load(concurrency=3, context=64, output=16, requests=12, shared=24, seed=7)
 #: `vllm.benchmarks.serve` as far as the program asks: the model's name says how it fares.
 BENCH = '''
-import asyncio, json, os, sys, time
+import asyncio, json, os, resource, sys, time
 from pathlib import Path
 
 print("vLLM prints what it likes")
@@ -44,7 +45,8 @@ async def main_async(args):
     print("also to the standard output")
     key = os.environ.get("OPENAI_API_KEY")
     words = Path("/proc/self/cmdline").read_text()
-    seen = {"arguments": vars(args), "key": key, "pid": os.getpid(), "words": words}
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    seen = dict(arguments=vars(args), key=key, pid=os.getpid(), words=words, files=files)
     Path(os.environ["SEEN"]).write_text(json.dumps(seen))
     if args.model == "fails":
         raise ValueError(f"no load with {key}: " + 1000 * "x")
@@ -106,6 +108,18 @@ def test_a_load_is_driven_and_what_it_measured_comes_back(
     assert first["arguments"]["base_url"] == server.endpoint.removesuffix("/v1")
     assert not first["arguments"]["insecure"]
     eventually(lambda: not psutil.pid_exists(first["pid"]))
+
+
+def test_a_connection_per_request_can_be_open(seen: Callable[[], dict[str, Any]]) -> None:
+    """The generator may have as many files open as the system allows, whatever it begins with."""
+    before = _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most // 2, most))
+    try:
+        with FakeServer().running() as server, here(server.endpoint, "m", key=KEY) as generator:
+            generator.drive(LOAD)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert seen()["files"] == [most, most]
 
 
 def test_a_generator_that_stood_still_says_so(seen: Callable[[], dict[str, Any]]) -> None:

@@ -23,6 +23,7 @@ import json
 import math
 import os
 import queue
+import resource
 import ssl
 import sys
 import threading
@@ -242,6 +243,9 @@ def main() -> None:
     """Answer standard input to its end."""
     # No module is taken from the directory in which it happens to start.
     sys.path[:] = [place for place in sys.path if place]
+    # There is a connection per open request, and many systems let a process have 1,024 at first.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     # What vLLM prints must not come between the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
