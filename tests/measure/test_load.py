@@ -224,6 +224,21 @@ def test_a_server_that_is_not_there(seen: Callable[[], dict[str, Any]]) -> None:
         pass
 
 
+def test_a_vllm_without_a_benchmark_is_named(
+    seen: Callable[[], dict[str, Any]], tmp_path: Path
+) -> None:
+    """What is called vLLM may lack it, or what it needs itself."""
+    del seen
+    (tmp_path / "modules" / "vllm" / "benchmarks" / "serve.py").write_text("import no_such_module")
+    why = "vllm bench serve cannot be loaded: No module named 'no_such_module'"
+    with (
+        FakeServer().running() as server,
+        pytest.raises(TpuflexError, match=why),
+        here(server.endpoint, "m", key=KEY),
+    ):
+        pass
+
+
 def test_a_server_without_counters_is_driven_all_the_same(
     seen: Callable[[], dict[str, Any]],
 ) -> None:

@@ -222,7 +222,10 @@ def serve(lines: Callable[[], bytes], say: Callable[[dict[str, Any]], None]) -> 
 
     def load() -> dict[str, Any]:
         server.require()
-        loaded.append(importlib.import_module("vllm.benchmarks.serve"))
+        try:
+            loaded.append(importlib.import_module("vllm.benchmarks.serve"))
+        except ImportError as error:
+            raise LoadError(f"vllm bench serve cannot be loaded: {error}") from error
         version = getattr(importlib.import_module("vllm"), "__version__", "")
         return {"vllm": str(version)}
 

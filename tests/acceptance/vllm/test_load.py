@@ -28,6 +28,7 @@ from tpuflex.stack.connection import Connection, connect
 from tpuflex.stack.opening import open_stack
 
 pytestmark = [
+    pytest.mark.engine,
     pytest.mark.vllm,
     pytest.mark.timeout(900),
     pytest.mark.skipif(
@@ -37,7 +38,7 @@ pytestmark = [
 
 LOAD = Load(concurrency=3, context=64, output=16, requests=12, shared=16, seed=3)
 #: Goes on for a while.
-LONG = Load(concurrency=3, context=64, output=128, requests=30, seed=4)
+LONG = Load(concurrency=3, context=64, output=64, requests=15, seed=4)
 #: In /proc/net/tcp: a connection to port 8000 that is open.
 OPEN = re.compile(r"^ *\d+: \S+ \S+:1F40 01 ", re.MULTILINE)
 #: What a user types, who then goes away.
@@ -88,7 +89,9 @@ class Running:
         return sorted(path.stem for path in hosts.glob("*/containers/*.json"))
 
 
-@pytest.fixture(scope="module", params=["loopback", "private"])
+@pytest.fixture(
+    scope="module", params=["loopback", pytest.param("private", marks=pytest.mark.gcloud)]
+)
 def running(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Running]:
