@@ -26,6 +26,8 @@ from tpuflex.cli.up.run import show_endpoint
 from tpuflex.deploy import UpResult, boot
 from tpuflex.deploy.boot import wait_ready
 from tpuflex.errors import AccessError, ApiError, BootError, TpuflexError
+from tpuflex.measure import server as server_module
+from tpuflex.measure.server import open_server
 from tpuflex.operate import endpoint_connection, endpoint_status, openai_client
 from tpuflex.operate import question as question_module
 from tpuflex.operate.endpoint_connection import tunnel_environment
@@ -95,7 +97,7 @@ def google(project: Path, monkeypatch: pytest.MonkeyPatch) -> Stack:
     found = status(address="10.0.0.2")
     monkeypatch.setattr(endpoint_connection, "slice_status", lambda *_, **__: found)
     monkeypatch.setattr(endpoint_status, "slice_status", lambda *_, **__: found)
-    for module in (question_module, endpoint_status, openai_client):
+    for module in (question_module, endpoint_status, openai_client, server_module):
         monkeypatch.setattr(module, "api_key", lambda _cloud: "key")
     monkeypatch.setenv("TZ", "UTC")
     settings = dev.settings.model_copy(update={"cloud": "google"})
@@ -162,6 +164,20 @@ def test_ask_goes_through_a_tunnel_of_its_own(tmp_path: Path, google: Stack) -> 
 
     assert answer == "Paris"
     assert without_port(told) == f"{WHY}: opening a tunnel through IAP.\n{COMMAND}"
+    assert nothing_runs(tmp_path)
+
+
+def test_measuring_goes_through_a_tunnel_of_its_own(tmp_path: Path, google: Stack) -> None:
+    """What `verify`, `details` and `metrics` ask, they ask through it; it ends with them."""
+    lines = list[str]()
+    with open_server(cloud_with(google, tmp_path), lines_to(lines)) as server:
+        assert server.through == "iap"
+        assert server.code("/health") == 200
+        completion = server.probe().ask(lambda: server.key).completion
+
+    assert completion is not None
+    assert completion.text == " Paris"
+    assert without_port("".join(f"{line}\n" for line in lines)).endswith(COMMAND)
     assert nothing_runs(tmp_path)
 
 
