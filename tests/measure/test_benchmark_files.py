@@ -81,6 +81,23 @@ def test_a_result_of_vllm_that_contradicts_itself_is_none(
     assert only.reasons[0].startswith(reason)
 
 
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"output_lens": [16] * 7 + [8]}, "answers have 8 to 16 tokens"),
+        ({"ttfts": [], "itls": [], "latencies": []}, "it was saved without --save-detailed"),
+    ],
+)
+def test_what_a_result_of_vllm_leaves_open_is_said(
+    tmp_path: Path, change: dict[str, Any], reason: str
+) -> None:
+    """An answer that was cut short counts as answered there, and latencies may be missing."""
+    (only,) = read_benchmark(written(tmp_path, VLLM | change)).points
+
+    assert only.verdict == "not_verified"
+    assert only.reasons[1].startswith(reason)
+
+
 def test_an_export_is_what_the_format_has(tmp_path: Path) -> None:
     """llm-d's own package, which refuses fields that it does not know, reads each report."""
     exported = export(OURS, tmp_path)

@@ -168,7 +168,8 @@ def _of_vllm(result: VllmResult, path: Path) -> Benchmark:
     def of(column: tuple[T, ...]) -> list[T]:
         return [column[index] for index in answered if index < len(column)]
 
-    little = in_flight(load, result.start_times, result.latencies)
+    detailed = len(result.start_times) == len(result.latencies)
+    little = in_flight(load, result.start_times, result.latencies) if detailed else None
     point = Point(
         load=load,
         verdict="not_verified",
@@ -208,8 +209,16 @@ def _worth(result: VllmResult, little: float | None, load: Load) -> tuple[Verdic
         )
     if reasons:
         return "not_a_result", tuple(reasons)
-    details = () if result.ttfts else ("it was saved without --save-detailed: it has no latencies",)
-    return "not_verified", (_UNSEEN, *details)
+    reasons = [_UNSEEN]
+    answers = {tokens for tokens in result.output_lens if tokens}
+    if len(answers) > 1:
+        reasons.append(
+            f"answers have {min(answers):,} to {max(answers):,} tokens: whether they ended so or"
+            " were cut short, the file does not say"
+        )
+    if not result.ttfts:
+        reasons.append("it was saved without --save-detailed: it has no latencies")
+    return "not_verified", tuple(reasons)
 
 
 def _date(text: str) -> datetime | None:

@@ -25,6 +25,8 @@ HOW_TO_GET = "There are no plots: `pip install 'tpuflex[measure]'` adds what dra
 _SIZE = (8.2, 4.4)
 #: Room on either side of an axis, as a factor.
 _MARGIN = 1.1
+#: A bound that is farther from every figure would leave no room for these.
+_FARTHEST = 16
 _MARKERS = "osD^vP*Xhp<>"
 #: Colours that stand for others until the SVG is written: texts and axes, the grid, then a line
 #: each (see _LINE).
@@ -205,7 +207,9 @@ def _frame(axes: Axes, points: Sequence[Point], quantity: Quantity) -> None:
     axes.set_xticks(concurrencies if len(concurrencies) <= 12 else concurrencies[::2])
     axes.set_xlim(concurrencies[0] / _MARGIN, concurrencies[-1] * _MARGIN)
     # From a power of two to another one: a tick stands at either end.
+    values = [value for point in points if (value := _value(quantity, point))]
     least, most = axes.dataLim.intervaly
+    least, most = max(least, min(values) / _FARTHEST), min(most, max(values) * _FARTHEST)
     axes.set_yscale("log", base=2)
     axes.set_ylim(2 ** floor(log2(least)) / _MARGIN, 2 ** ceil(log2(most)) * _MARGIN)
     axes.xaxis.set_minor_locator(NullLocator())
