@@ -129,9 +129,12 @@ def show_benchmark(output: Output, found: Benchmark) -> None:
     )
     output.result(f"\n{_legend(found)}")
     _show_remarks(output, found)
-    counts = ((found.count(verdict), words) for verdict, words in _VERDICTS.items())
-    said = ", ".join(f"{count:,} {words}" for count, words in counts if count)
-    output.result(f"\nPoints: {said}. They are in {found.path}")
+    counts = [
+        f"{count:,} {'results' if words == 'result' and count > 1 else words}"
+        for verdict, words in _VERDICTS.items()
+        if (count := found.count(verdict))
+    ]
+    output.result(f"\n{', '.join(counts)}: {found.path}")
 
 
 def _legend(found: Benchmark) -> str:
