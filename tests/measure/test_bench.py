@@ -132,7 +132,8 @@ def _never(question: Question) -> bool:
 
 
 def test_without_consent_nothing_begins(path: Path) -> None:
-    """The question says what it is: points, requests, price."""
+    """Before the question stands what it is about: points, requests, price."""
+    said: list[str] = []
     asked: list[str] = []
 
     def refuse(question: Question) -> bool:
@@ -141,14 +142,15 @@ def test_without_consent_nothing_begins(path: Path) -> None:
 
     generator = ScriptedGenerator()
     with pytest.raises(InterruptedByUser):
-        run(path, generator, consent=refuse)
+        run(path, generator, consent=refuse, said=said)
 
     assert generator.driven == []
     assert not path.exists()
-    assert "6 points of 9: the others are more than its KV cache or context holds" in asked[0]
-    assert "up to 32 at a time" in asked[0]
-    assert "at the very least" in asked[0]
-    assert "$1.35 per hour" in asked[0]
+    assert "6 points of 9: the others are more than its KV cache or context holds" in said[0]
+    assert "up to 32 at a time" in said[0]
+    assert "at the very least" in said[0]
+    assert "$1.35 per hour" in said[0]
+    assert asked == ["Put this load on google/gemma-4-E2B-it?"]
 
 
 def test_a_file_that_is_there_is_refused_before_the_question(path: Path) -> None:

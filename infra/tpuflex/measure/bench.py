@@ -164,6 +164,7 @@ def bench_here(
         report: as for :func:`bench`.
         consent: as for :func:`bench`.
         model: name of the served model; by default the only one that it serves.
+        tokenizer: directory or name in the Hub of its tokenizer; by default the model's name.
         key: the API key; empty for none.
         ca: certificates that are trusted.
         enough: as for :func:`bench`.
@@ -175,7 +176,9 @@ def bench_here(
     subject = subject_at(url, model=model, key=key, ca=ca)
 
     def generator() -> AbstractContextManager[Generator]:
-        return here(url, subject.server.model, key=key, ca=ca, report=report)
+        return here(
+            url, subject.server.model, key=key, tokenizer=tokenizer, ca=ca, report=report
+        )
 
     return measure(subject, generator, order, report, consent, enough)
 
@@ -207,7 +210,8 @@ def measure(
             return _benchmark(file)
         feasible = [load for load in loads if not why_not_feasible(load, subject.server)]
         if feasible:
-            require_consent(consent, _question(subject, loads, feasible))
+            report(_announcement(subject, loads, feasible))
+            require_consent(consent, f"Put this load on {subject.server.model}?")
         with ExitStack() as running:
             try:
                 load_generator = running.enter_context(generator()) if feasible else None
@@ -267,7 +271,7 @@ def _run(
     )
 
 
-def _question(subject: Subject, loads: Sequence[Load], feasible: Sequence[Load]) -> str:
+def _announcement(subject: Subject, loads: Sequence[Load], feasible: Sequence[Load]) -> str:
     server = subject.server
     count = "1 point" if len(feasible) == 1 else f"{len(feasible):,} points"
     if len(feasible) < len(loads):
@@ -287,9 +291,8 @@ def _question(subject: Subject, loads: Sequence[Load], feasible: Sequence[Load])
         else f" The chips cost ${server.usd_per_hour:,.2f} per hour, with or without it."
     )
     return (
-        f"This puts load on {server.model}: {count}, {requests:,} requests, up to {most:,} at a"
-        f" time. Whoever uses the endpoint meanwhile waits longer, and spoils the points. {lasting}"
-        f"{price}\nGo ahead?"
+        f"{count}, {requests:,} requests, up to {most:,} at a time. Whoever uses the endpoint"
+        f" meanwhile waits longer, and spoils the points. {lasting}{price}"
     )
 
 
