@@ -152,6 +152,7 @@ def bench_here(
     *,
     consent: Consent,
     model: str = "",
+    tokenizer: str = "",
     key: str = "",
     ca: Path | None = None,
     enough: Enough = never,
@@ -176,9 +177,7 @@ def bench_here(
     subject = subject_at(url, model=model, key=key, ca=ca)
 
     def generator() -> AbstractContextManager[Generator]:
-        return here(
-            url, subject.server.model, key=key, tokenizer=tokenizer, ca=ca, report=report
-        )
+        return here(url, subject.server.model, key=key, tokenizer=tokenizer, ca=ca, report=report)
 
     return measure(subject, generator, order, report, consent, enough)
 

@@ -71,6 +71,12 @@ _MEASURING = (
         default="",
         help="With --here: the served model, if there are several.",
     ),
+    click.option(
+        "--tokenizer",
+        metavar="NAME",
+        default="",
+        help="With --here: directory, or name in the Hub, of its tokenizer.  [default: the model]",
+    ),
     stack_name,
     endpoint_name,
     as_json,
@@ -143,6 +149,7 @@ def run(
     resumed: Path | None,
     url: str,
     model: str,
+    tokenizer: str,
 ) -> None:
     """Measure the endpoint under load: so many requests in flight, with prompts of such a length.
 
@@ -165,7 +172,7 @@ def run(
     from tpuflex.measure.grid import grid_of
 
     chosen = (concurrency, context, points, output, requests_per_user, shared, output_file)
-    _check(chosen, resumed, model, url)
+    _check(chosen, resumed, model or tokenizer, url)
     grid = grid_of(
         concurrency=concurrency,
         context=context,
@@ -174,15 +181,16 @@ def run(
         requests_per_user=requests_per_user,
         shared=shared,
     )
-    asked = Asked(grid if resumed is None else None, output_file, resumed, name, seed, url, model)
+    wanted = grid if resumed is None else None
+    asked = Asked(wanted, output_file, resumed, name, seed, url, model, tokenizer)
     run_bench(invocation, asked)
 
 
-def _check(chosen: Iterable[object], resumed: Path | None, model: str, url: str) -> None:
+def _check(chosen: Iterable[object], resumed: Path | None, of_here: str, url: str) -> None:
     if resumed is not None and any(each is not None for each in chosen):
         raise click.UsageError("--resume takes points and file as they are: name no others.")
-    if model and not url:
-        raise click.UsageError("--model goes with --here.")
+    if of_here and not url:
+        raise click.UsageError("--model and --tokenizer go with --here.")
 
 
 @bench.command(
@@ -223,6 +231,7 @@ def ramp(
     resumed: Path | None,
     url: str,
     model: str,
+    tokenizer: str,
 ) -> None:
     """Raise the requests in flight step by step, and see whether figures keep their gates.
 
@@ -245,14 +254,14 @@ def ramp(
     from tpuflex.measure.run_file import read_run
 
     chosen = (concurrency, context, output, requests_per_user, output_file)
-    _check(chosen, resumed, model, url)
+    _check(chosen, resumed, model or tokenizer, url)
     if resumed is None:
         grid = ramp_grid(concurrency, context, output, requests_per_user)
         steps = [users for users, _ in grid.points]
     else:
         grid = None
         steps = [load.concurrency for load in read_run(resumed).run.loads]
-    asked = Asked(grid, output_file, resumed, name, seed, url, model)
+    asked = Asked(grid, output_file, resumed, name, seed, url, model, tokenizer)
     run_ramp(invocation, asked, parse_gates(gates, steps), to_end=to_end)
 
 

@@ -40,6 +40,7 @@ class Asked:
         seed: of the prompts; None for another one each time.
         url: the server; empty for the stack's endpoint.
         model: its served model; empty for the only one.
+        tokenizer: directory or name in the Hub of its tokenizer; empty for the model's name.
     """
 
     grid: Grid | None
@@ -49,6 +50,13 @@ class Asked:
     seed: int | None = None
     url: str = ""
     model: str = ""
+    tokenizer: str = ""
+
+    @property
+    def server(self) -> str:
+        """The options that name the server at a URL."""
+        named = {"--here": self.url, "--model": self.model, "--tokenizer": self.tokenizer}
+        return " ".join(f"{option} {shlex.quote(text)}" for option, text in named.items() if text)
 
     def order(self, default: Path, command: str, options: str) -> Order:
         """The order that goes on with ``command`` and ``options``."""
@@ -87,8 +95,7 @@ def measurement(
     """
     stamp = invocation.now().astimezone().strftime("%Y%m%d-%H%M%S")
     if asked.url:
-        model = f" --model {shlex.quote(asked.model)}" if asked.model else ""
-        options = f"--here {shlex.quote(asked.url)}{model} {options}".rstrip()
+        options = f"{asked.server} {options}".rstrip()
         trusted = invocation.environ.get("SSL_CERT_FILE")
         return partial(
             bench_here,
@@ -97,6 +104,7 @@ def measurement(
             invocation.report,
             consent=invocation.consent,
             model=asked.model,
+            tokenizer=asked.tokenizer,
             key=invocation.environ.get("OPENAI_API_KEY", ""),
             ca=None if not trusted else Path(trusted),
         )
