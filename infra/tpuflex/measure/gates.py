@@ -65,6 +65,11 @@ class Gate:
     at: int | None
     text: str
 
+    @property
+    def is_upper(self) -> bool:
+        """Whether the figure has to stay below the limit."""
+        return self.comparison.startswith("<")
+
     def value(self, point: Point) -> float | None:
         """The figure at ``point``; None where that is not a result, or lacks it."""
         measured = point.measured

@@ -41,7 +41,8 @@ class Decision:
         gate: the gate.
         verdict: ``fails`` if it does at one of its steps, ``undecided`` if one of them decides
             nothing, else ``holds``.
-        point: the first step that fails or decides nothing; of a gate that holds, the last one.
+        point: the first step that fails or decides nothing; of a gate that holds, the step that is
+            nearest to its limit.
     """
 
     gate: Gate
@@ -211,7 +212,10 @@ def decided(gate: Gate, points: Sequence[Point]) -> Decision:
         for point in concerned:
             if gate.verdict(point) == verdict:
                 return Decision(gate, verdict, point)
-    return Decision(gate, "holds", concerned[-1]) if concerned else Decision(gate, "undecided")
+    if not concerned:
+        return Decision(gate, "undecided")
+    worst = max if gate.is_upper else min
+    return Decision(gate, "holds", worst(concerned, key=lambda point: gate.value(point) or 0.0))
 
 
 def _output(point: Point) -> float:

@@ -8,12 +8,18 @@ import pytest
 
 from tests.measure.faulty_server import MODEL, Fault, FaultyServer, faulty_server
 from tests.measure.test_faults import KINDS, LOAD
-from tests.security.vllm_host import smollm2_directory, vllm_python
+from tests.security.vllm_host import image_is_installed, smollm2_directory, vllm_python
 from tpuflex.measure.bench import evidence
 from tpuflex.measure.judgement import Chips, judged
 from tpuflex.measure.load import Generator, here
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(
+        not image_is_installed(), reason="vLLM for CPU is not installed: `tpuflex emulator image`"
+    ),
+]
 
 
 @pytest.fixture(scope="module")
