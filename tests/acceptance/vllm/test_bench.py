@@ -1,7 +1,8 @@
-"""A benchmark of the real server, killed in the middle and gone on with."""
+"""A benchmark of the real server: killed in the middle and gone on with, and as a ramp."""
 
 from __future__ import annotations
 
+import re
 import secrets
 import signal
 import subprocess
@@ -55,9 +56,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @contextmanager
 def typed(running: Running, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """``tpuflex bench run`` with these words, while it runs."""
+    """``tpuflex bench`` with these words, while it runs."""
     with subprocess.Popen(
-        [*TPUFLEX, "bench", "run", *words, "--yes"],
+        [*TPUFLEX, "bench", *words, "--yes"],
         cwd=running.root,
         env=running.environ,
         stdout=subprocess.PIPE,
@@ -73,13 +74,13 @@ def test_a_killed_run_goes_on_to_the_same_points(running: Running) -> None:
     result, which is said, and decides the exit code."""
     path = running.root / "bench" / "run.jsonl"
     kept = 3 + secrets.randbelow(4)
-    with typed(running, *GRID, "--output-file", str(path)) as first:
+    with typed(running, "run", *GRID, "--output-file", str(path)) as first:
         eventually(lambda: path.is_file() and path.read_bytes().count(b"\n") > kept, within=600)
         time.sleep(secrets.randbelow(1000) / 1000)
         first.kill()
     before = read_run(path)
 
-    with typed(running, "--resume", str(path)) as second:
+    with typed(running, "run", "--resume", str(path)) as second:
         _stop_for_a_second(running, path, before)
         said, _ = second.communicate()
     found = read_run(path)
@@ -99,6 +100,23 @@ def test_a_killed_run_goes_on_to_the_same_points(running: Running) -> None:
             assert point.measured.completed == point.load.requests
             assert point.measured.counted is not None
             assert point.measured.counted.output_tokens == 4 * point.load.requests
+
+
+def test_a_ramp_passes_or_ends_at_the_gate_that_fails(running: Running) -> None:
+    """With a limit that the server keeps all steps are measured, and the exit code is 0; with one
+    that it cannot keep, the first step is the last, the code another one, and the figure stands
+    beside the gate."""
+    steps = ("ramp", "--concurrency", "1,2", "--context", "16", "--output", "4")
+    ended = {}
+    for limit in ("60s", "1ms"):
+        path = running.root / "bench" / f"ramp-{limit}.jsonl"
+        gate = f"ttft_p95<{limit}"
+        with typed(running, *steps, "--gate", gate, "--output-file", str(path)) as process:
+            said, _ = process.communicate()
+        ended[limit] = (process.returncode, len(read_run(path).points))
+        assert re.search(rf"^  {gate}  (holds|fails): .* with \d users?$", said, re.MULTILINE)
+
+    assert ended == {"60s": (0, 2), "1ms": (14, 1)}
 
 
 def _stop_for_a_second(running: Running, path: Path, before: Recorded) -> None:
