@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -83,13 +84,19 @@ def test_the_endpoint_through_gcloud(private: EmbeddedCloud, environ: dict[str, 
 
     class Host(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            self.answer(b"")
 
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
-            self.do_GET()
+            choice = {"text": " I", "finish_reason": "length"}
+            usage = {"completion_tokens": 1}
+            self.answer(json.dumps({"choices": [choice], "usage": usage}).encode())
+
+        def answer(self, body: bytes) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
