@@ -130,6 +130,17 @@ def test_a_file_that_is_no_table_is_named(tmp_path: Path, content: bytes) -> Non
     assert "other days" in str(raised.value.hint)
 
 
+def test_a_table_of_something_else_is_named(tmp_path: Path) -> None:
+    """It has none of the columns."""
+    import pyarrow.parquet
+
+    file = tmp_path / "date=2026-11-29" / "prod.parquet"
+    file.parent.mkdir()
+    pyarrow.parquet.write_table(pyarrow.table({"at": [1], "x": ["y"]}), file)
+    with pytest.raises(TpuflexError, match=r"prod\.parquet cannot be read"):
+        list(read_archive(tmp_path, "prod"))
+
+
 def test_the_only_stack_of_an_archive_needs_no_name(tmp_path: Path) -> None:
     """One that was chosen is that or none."""
     with writing(tmp_path, "prod") as writer:

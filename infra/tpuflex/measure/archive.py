@@ -206,12 +206,15 @@ def _read(file: Path) -> pyarrow.Table:
     import pyarrow
 
     try:
-        return _pyarrow_parquet().read_table(file, schema=_schema(), partitioning=None)
+        table = _pyarrow_parquet().read_table(file, schema=_schema(), partitioning=None)
+        if any(table.column(name).null_count for name in ("at", *_texts(), "interval", "gap")):
+            raise pyarrow.ArrowInvalid("a column of every snapshot is missing, or empty")
     except (pyarrow.ArrowException, OSError) as error:
         raise TpuflexError(
             f"{file} cannot be read as snapshots of metrics: {str(error).splitlines()[0][:200]}",
             hint="Move it out of the archive; the other days can be read without it.",
         ) from error
+    return table
 
 
 def _schema() -> pyarrow.Schema:

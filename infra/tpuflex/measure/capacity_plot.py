@@ -56,7 +56,8 @@ def draw(found: Capacity, file: Path) -> None:
 
     with rc_context({"svg.hashsalt": "tpuflex", "font.size": 10}):
         figure = Figure(figsize=_SIZE, layout="constrained")
-        figure.suptitle(f"{found.origin.stack}: {found.origin.model} on {found.origin.accelerator}")
+        title = f"{found.origin.stack}: {found.origin.model} on {found.origin.accelerator}"
+        figure.suptitle(title, parse_math=False)
         requests, cache, tokens, first = figure.subplots(4, 1, sharex=True)
         for value, label, colour in (
             (lambda moment: moment.running, "requests running", _BLUE),
