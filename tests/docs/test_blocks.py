@@ -57,6 +57,8 @@ def context_of(words: list[str]) -> click.Context:
     command: click.Command = tpuflex
     while isinstance(command, click.Group):
         rest = [*context._protected_args, *context.args]
+        if not rest and command.invoke_without_command:
+            break
         name, found, rest = command.resolve_command(context, rest)
         assert found is not None
         command, context = found, found.make_context(name, rest, parent=context)

@@ -37,6 +37,8 @@ OWN_PROGRAM = (
 )
 ZONES = "asks a project on Google; tests/cli/test_zones.py types it at an embedded cloud"
 LOAD = "needs an endpoint on chips; tests/acceptance/vllm/test_bench.py measures the dev stack so"
+RECORDED = "records until Ctrl-C; tests/measure/test_record.py ends it so"
+ARCHIVE = "reads what was recorded; tests/cli/test_capacity_command.py types it"
 TABLE = "needs the table above it; tests/cli/test_bench_import.py types it"
 RUNS = "needs files of runs; tests/cli/test_bench_files.py types it on such"
 MEASURED = "asks a vLLM that serves; tests/engine/test_end_to_end.py types the commands"
@@ -215,6 +217,15 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex bench report before.jsonl",
             "tpuflex bench compare before.jsonl after.jsonl",
             "tpuflex bench export before.jsonl --format llm-d -o reports",
+        ),
+        INSTALLING: ("pip install '/path/to/tpuflex[measure]'",),
+        RECORDED: ("tpuflex --stack chat metrics record",),
+        ARCHIVE: (
+            "tpuflex --stack chat capacity",
+            "tpuflex --stack chat capacity --since 7d --plot week.svg",
+        ),
+        "writes to a bucket on Google": (
+            "gcloud storage rsync --recursive metrics gs://my-bucket/metrics",
         ),
     },
     "docs/how-to/teardown.md": {

@@ -13,6 +13,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.catalog.zones import region_of
 from tpuflex.errors import NotFoundError
 from tpuflex.measure.served import FULL, Gap, Moment, Peaks, Served, Use, hours, steps, timeline
@@ -178,7 +179,7 @@ def capacity(snapshots: Iterable[Snapshot], catalog: Catalog) -> Capacity:
     if origin is None or not any(tally.total.snapshots for tally in tallies.values()):
         raise NotFoundError(
             "The archive has no snapshot with an answer of the server.",
-            hint="`tpuflex status` says whether it serves.",
+            hint=Advice("`{status}` says whether it serves."),
         )
     tally = tallies[origin.model, origin.accelerator]
     others = tuple(
@@ -344,8 +345,8 @@ def _advice(found: Capacity) -> Iterator[str]:
     if found.idle.value and total.busy / watched < 0.5:
         yield (
             f"No request ran in {1 - total.busy / watched:.0%} of the time, for which"
-            f" ${found.idle.value:,.2f} of ${found.paid.value:,.2f} were paid: `tpuflex down`"
-            " between the hours of work saves that."
+            f" ${found.idle.value:,.2f} of ${found.paid.value:,.2f} were paid:"
+            f" `tpuflex down --stack {found.origin.stack}` between the hours of work saves that."
         )
     if found.unknown:
         yield f"Other slices are not compared: {found.unknown}."

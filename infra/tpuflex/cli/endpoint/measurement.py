@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import (
+    Commands,
     FiniteRange,
     as_json,
     endpoint_name,
@@ -88,12 +91,15 @@ def details(invocation: Invocation, no_tunnel: bool) -> None:
     show_details(invocation, found)
 
 
-@click.command(
-    cls=ExampleCommand,
+@click.group(
+    cls=Commands,
+    invoke_without_command=True,
+    subcommand_metavar="[record ...]",
     examples=(
         "tpuflex metrics",
         "tpuflex metrics --watch  # every 5 seconds, until Ctrl-C",
         "tpuflex --stack prod metrics --watch 60 --json >> metrics.jsonl",
+        "tpuflex --stack prod metrics record  # every minute, for `tpuflex capacity`",
     ),
 )
 @click.option(
@@ -110,7 +116,10 @@ def details(invocation: Invocation, no_tunnel: bool) -> None:
 @endpoint_name
 @as_json
 @pass_invocation
-def metrics(invocation: Invocation, seconds: float | None, no_tunnel: bool) -> None:
+@click.pass_context
+def metrics(
+    ctx: click.Context, invocation: Invocation, seconds: float | None, no_tunnel: bool
+) -> None:
     """Show how the endpoint is used: requests, KV cache, latencies, tokens, cost so far.
 
     All of it is what vLLM counts itself, since its start. Quantiles come from its histograms, as
@@ -129,6 +138,10 @@ def metrics(invocation: Invocation, seconds: float | None, no_tunnel: bool) -> N
     A private endpoint is reached through IAP, as by `tpuflex ask`. Exit code 4: there is no
     endpoint; 6: it refuses the stack's key, or a role is missing.
     """
+    if ctx.invoked_subcommand is not None:
+        if seconds is not None or no_tunnel:
+            raise click.UsageError("Write options of `metrics record` after its name.")
+        return
     from tpuflex.cli.endpoint.measured import show_usage, watch
     from tpuflex.measure.usage import read_usage, watch_usage
     from tpuflex.stack.progress import working
@@ -141,3 +154,52 @@ def metrics(invocation: Invocation, seconds: float | None, no_tunnel: bool) -> N
         show_usage(invocation.output, found)
         return
     watch(invocation.output, watch_usage(cloud, seconds, invocation.report, tunnel=not no_tunnel))
+
+
+@metrics.command(
+    examples=(
+        "tpuflex --stack prod metrics record  # in metrics/ of the project, until Ctrl-C",
+        "tpuflex --stack prod metrics record ./archive --interval 30",
+    ),
+)
+@click.argument(
+    "directory", metavar="[DIR]", required=False, type=click.Path(file_okay=False, path_type=Path)
+)
+@click.option(
+    "--interval",
+    type=click.IntRange(10, 3600),
+    default=60,
+    show_default=True,
+    metavar="SECONDS",
+    help="Seconds between two snapshots.",
+)
+@no_tunnel
+@stack_name
+@endpoint_name
+@as_json
+@pass_invocation
+def record(invocation: Invocation, directory: Path | None, interval: int, no_tunnel: bool) -> None:
+    """Keep a snapshot of the metrics every minute, for `tpuflex capacity`, until Ctrl-C.
+
+    Writes Parquet, a file per stack and day (UTC) in DIR, by default metrics/ of the project: the
+    counters as they stand and the buckets of the histograms, with stack, slice, zone, model and
+    version. A day is some 150 kB. Needs pyarrow: `pip install 'tpuflex[measure]'`.
+
+    A server that does not answer, or a slice that is gone, is a row that says so; the recording
+    goes on with what comes next, through a new tunnel where the old one broke. Ctrl-C ends it with
+    exit code 0 and all that was taken; what ends it otherwise loses the last minute. A stack is
+    recorded once at a time in a directory. Exit code 6: a role is missing, or the key is refused.
+    """
+    from tpuflex.measure.record import record as record_metrics
+
+    cloud = invocation.connect(invocation.open_deployed(), start=False)
+    archive = directory or invocation.project.root / "metrics"
+    invocation.output.progress(
+        f"Recording stack {cloud.stack.name} in {archive}, every {interval} s, until Ctrl-C."
+    )
+    found = record_metrics(
+        cloud, archive, invocation.report, interval=interval, tunnel=not no_tunnel
+    )
+    invocation.output.document(found.to_json())
+    missing = f"; {found.unanswered:,} more were not answered" if found.unanswered else ""
+    invocation.output.result(f"Recorded {found.snapshots:,} snapshots{missing}.")
