@@ -65,3 +65,11 @@ def test_a_plot_beside_it(type_in: TypeIn, archive: Path, tmp_path: Path) -> Non
     assert type_in("capacity", str(archive), "--plot", str(file)).code == 0
     assert file.read_bytes().startswith(b"<?xml")
     assert type_in("capacity", str(archive), "--plot", "load.pdf").code == 2
+
+
+def test_options_before_the_name_of_record_are_refused(type_in: TypeIn) -> None:
+    """They are those of `metrics`, and would be ignored."""
+    typed = type_in("metrics", "--no-tunnel", "record")
+
+    assert typed.code == 2
+    assert "after its name" in typed.err

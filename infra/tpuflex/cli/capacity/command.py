@@ -69,13 +69,16 @@ def capacity(
     from tpuflex.measure.archive import archived_stack, read_archive
     from tpuflex.measure.capacity import capacity as capacity_of
     from tpuflex.measure.capacity_plot import draw, require_form
+    from tpuflex.stack.progress import working
 
     if plot is not None:
         require_form(plot)
     archive = directory or invocation.project.root / "metrics"
     stack = archived_stack(archive, invocation.stack, chosen=bool(invocation.chosen_stack))
     snapshots = read_archive(archive, stack, begin(since, invocation.now()))
-    found = capacity_of(snapshots, _catalog(invocation, stack))
+    catalog = _catalog(invocation, stack)
+    with working(invocation.report, "Reading the archive"):
+        found = capacity_of(snapshots, catalog)
     show_capacity(invocation.output, found)
     if plot is not None:
         draw(found, plot)

@@ -47,7 +47,7 @@ def show_capacity(output: Output, found: Capacity) -> None:
     output.facts(_facts(found, sources))
     if found.options:
         output.result()
-        output.table(_SLICE_HEADER, [_slice_row(option) for option in found.options])
+        output.table(_SLICE_HEADER, [_slice_row(option, sources) for option in found.options])
         output.result(
             "AT PEAK: of its KV cache. BUSIEST: of what its chips compute at peak. HOLDS: up to"
             f" {FULL:.0%} of the cache. *: the one that was seen."
@@ -126,11 +126,11 @@ def _rate(rate: float, ceiling: Figure, sources: SourceList) -> str:
     return f"{words}, {share:.1%} of {ceiling.value:,} {references} ({ceiling.basis})"
 
 
-def _slice_row(option: SliceOption) -> tuple[str, ...]:
-    more = option.more_per_day
+def _slice_row(option: SliceOption, sources: SourceList) -> tuple[str, ...]:
+    more, price = option.more_per_day, option.per_day
     return (
         option.accelerator + ("*" if option.current else ""),
-        dollars(option.per_day.value),
+        f"{dollars(price.value)} {sources.references(price.sources)}".rstrip(),
         "-" if option.current else "not known" if more is None else f"{more:+,.2f}",
         f"{option.cache_tokens:,}",
         "not known" if option.cache_share is None else f"{option.cache_share:.0%}",
