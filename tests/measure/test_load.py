@@ -31,7 +31,7 @@ from pathlib import Path
 print("vLLM prints what it likes")
 ARGUMENTS = """backend endpoint dataset-name random-input-len random-prefix-len random-output-len
     num-prompts max-concurrency seed model tokenizer base-url temperature ready-check-timeout-sec
-    percentile-metrics"""
+    percentile-metrics extra-body"""
 
 
 def add_cli_args(parser):
@@ -103,7 +103,7 @@ def test_a_load_is_driven_and_what_it_measured_comes_back(
     assert first["key"] == KEY
     assert KEY not in first["words"]
     assert (first["pid"], first["arguments"]["seed"]) == (seen()["pid"], "7")
-    expected = {"random_input_len": "40", "random_prefix_len": "24", "max_concurrency": "3"}
+    expected = {"random_input_len": "40", "max_concurrency": "3", "model": "m", "tokenizer": "m"}
     assert {name: first["arguments"][name] for name in expected} == expected
     assert first["arguments"]["base_url"] == server.endpoint.removesuffix("/v1")
     assert not first["arguments"]["insecure"]

@@ -357,7 +357,8 @@ def _python_with_vllm(asked: str) -> str:
                 return python
     raise NotFoundError(
         f"There is no vLLM in {' or '.join(filter(None, candidates))}.",
-        hint="Give a Python that has it, or measure beside the stack's server, where it is there.",
+        hint="Activate an environment that has it, whose python3 is then the first on PATH. Beside"
+        " the server of a stack it is there: measure that without a URL.",
     )
 
 
