@@ -1,7 +1,9 @@
-"""A benchmark of the real server: killed in the middle and gone on with, and as a ramp."""
+"""A benchmark of the real server: killed in the middle and gone on with, and as a ramp; and what
+the server counts, recorded."""
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 import signal
@@ -18,6 +20,7 @@ from tests.acceptance.vllm.test_load import Running, under_load
 from tests.embedded_cloud.api import eventually
 from tests.engine.embedded import ROOT
 from tests.security.vllm_host import image_is_installed
+from tpuflex.measure.archive import read_archive
 from tpuflex.measure.run_file import Recorded, read_run
 
 pytestmark = [
@@ -117,6 +120,48 @@ def test_a_ramp_passes_or_ends_at_the_gate_that_fails(running: Running) -> None:
         assert re.search(rf"^  {gate}  (holds|fails): .* with \d users?$", said, re.MULTILINE)
 
     assert ended == {"60s": (0, 2), "1ms": (14, 1)}
+
+
+def test_what_a_server_counts_is_recorded_and_read(running: Running) -> None:
+    """Until Ctrl-C, which is no failure; the tokens of an answer meanwhile are in the archive."""
+    archive = running.root / "metrics"
+
+    def tpuflex(*words: str) -> str:
+        done = subprocess.run(
+            [*TPUFLEX, *words],
+            cwd=running.root,
+            env=running.environ,
+            check=True,
+            text=True,
+            stdout=subprocess.PIPE,
+        )
+        return done.stdout
+
+    def generated() -> float:
+        answers = [each.metrics for each in read_archive(archive, "dev") if each.metrics]
+        return (answers[-1].generation_tokens or 0) - (answers[0].generation_tokens or 0)
+
+    with subprocess.Popen(
+        [*TPUFLEX, "metrics", "record", "--interval", "10", "--json"],
+        cwd=running.root,
+        env=running.environ,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        eventually(lambda: any(archive.glob("date=*/dev.parquet")), within=180)
+        tpuflex("ask", "Hello", "--max-tokens", "8")
+        eventually(lambda: generated() >= 8, within=180)
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate()
+    found = json.loads(tpuflex("capacity", "--json"))
+
+    assert process.returncode == 0
+    assert json.loads(said)["snapshots"] == found["total"]["snapshots"]
+    assert json.loads(said)["unanswered"] == 0
+    assert found["total"]["generated_tokens"] == generated()
+    assert found["total"]["requests"] >= 1
+    assert found["total"]["ttft_seconds"]["p50"] > 0
+    assert found["peaks"]["cache_tokens"] == 46_592
 
 
 def _stop_for_a_second(running: Running, path: Path, before: Recorded) -> None:
