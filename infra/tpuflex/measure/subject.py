@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tpuflex.boot.config import serving_args
 from tpuflex.catalog.catalog import builtin
 from tpuflex.catalog.zones import region_of
-from tpuflex.errors import ApiError, NotFoundError, UsageError
+from tpuflex.errors import AccessError, ApiError, NotFoundError, UsageError
 from tpuflex.measure.judgement import Chips
 from tpuflex.measure.run import Load, Server
 from tpuflex.measure.server import Server as RunningServer
@@ -149,7 +149,10 @@ def subject_at(url: str, *, model: str, key: str, ca: Path | None) -> Subject:
         now=lambda: datetime.now(UTC),
         pause=time.sleep,
     )
-    served = {each.id: each for each in running.models()}
+    try:
+        served = {each.id: each for each in running.models()}
+    except AccessError as error:
+        raise AccessError(f"{url} refused the API key.", hint="Set OPENAI_API_KEY.") from error
     if model not in served and (model or len(served) != 1):
         names = ", ".join(served) or "none"
         why = f"serves no {model}" if model else "serves more than one model"
