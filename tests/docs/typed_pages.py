@@ -42,6 +42,7 @@ ARCHIVE = "reads what was recorded; tests/cli/test_capacity_command.py types it"
 TABLE = "needs the table above it; tests/cli/test_bench_import.py types it"
 RUNS = "needs files of runs; tests/cli/test_bench_files.py types it on such"
 MEASURED = "asks a vLLM that serves; tests/engine/test_end_to_end.py types the commands"
+BENCHED = "puts load on a vLLM; tests/acceptance/vllm/test_bench.py measures the dev stack so"
 HOSTS = "needs Pulumi's host of a language, which is no Go module; test_package.py"
 
 _INIT = "tpuflex init --template first-proof --stack first-proof --project my-project-id"
@@ -89,6 +90,8 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             _INIT,
         ),
         MAKE: ("make demo", "make test"),
+        MEASURED: ("tpuflex verify", "tpuflex metrics"),
+        BENCHED: ("tpuflex bench run --points 1x64,4x64 --output 16",),
         LOGIN: (
             "gcloud auth login",
             "gcloud config set project my-project-id",
