@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 #: What is asked for first, and is not recorded: the first requests of a connection, and of a
 #: server that has done nothing for a while, take longer.
 _WARMUP_CONCURRENCY, _WARMUP_REQUESTS, _WARMUP_OUTPUT = 4, 8, 8
+#: The commands that measure.
+BENCH_RUN, BENCH_RAMP = Advice("{bench_run}"), Advice("{bench_ramp}")
 #: Says of a point whether no more of them are wanted.
 Enough = Callable[[Point], bool]
 
@@ -55,7 +57,7 @@ class Order:
         name: what reports call it; empty for the file's name.
         seed: of the prompts; by default another one each time, since a server remembers prompts.
         options: what has to be typed, beside the stack, to go on with it.
-        command: by which command, as :class:`~tpuflex.advice.Advice` names it.
+        command: by which command.
     """
 
     path: Path
@@ -63,14 +65,18 @@ class Order:
     name: str = ""
     seed: int | None = None
     options: str = ""
-    command: str = "bench_run"
+    command: Advice = BENCH_RUN
 
     @property
     def goes_on(self) -> Advice:
         """The command that goes on with the run."""
         options = f"{self.options} " if self.options else ""
-        words = f"{{{self.command}}} {{options}}--resume {{path}}"
-        return Advice(words, options=options, path=self.path)
+        return Advice(
+            "{command} {options}--resume {path}",
+            command=self.command,
+            options=options,
+            path=self.path,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,9 @@ from tpuflex.measure.vllm_result import VllmResult
 T = TypeVar("T")
 
 _READ = (
-    "What can be read: the file of `tpuflex bench run`, the JSON of `vllm bench serve --save-result"
-    " --save-detailed`, and llm-d's Benchmark Report 0.2; a directory of the last two is one run."
+    "What can be read: a file of `bench run` or `bench ramp`, the JSON of"
+    " `vllm bench serve --save-result --save-detailed`, and llm-d's Benchmark Report 0.2;"
+    " a directory of the last two is one run."
 )
 _SUFFIXES = (".json", ".yaml", ".yml")
 #: Bytes of another tool's file, which has one point.

@@ -242,7 +242,7 @@ def _nothing_in_common(benchmarks: Sequence[Benchmark], context: int | None) -> 
     return TpuflexError(
         f"The runs have no point in common: {'; '.join(map(loads, benchmarks))}.",
         hint="A point is concurrency x context with the tokens that are generated, and all three"
-        " have to be the same: tpuflex bench run --points and --output choose them.",
+        " have to be the same: `bench run` has --points and --output for them.",
     )
 
 

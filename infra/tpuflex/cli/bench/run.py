@@ -9,11 +9,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuflex.measure.bench import Benchmark, Order, bench, bench_here, never, point_text, users_text
+from tpuflex.measure.bench import (
+    BENCH_RAMP,
+    BENCH_RUN,
+    Benchmark,
+    Order,
+    bench,
+    bench_here,
+    never,
+    point_text,
+    users_text,
+)
 from tpuflex.measure.ramp import Measure, Ramp, ramp
 from tpuflex.terminal.money import dollars
 
 if TYPE_CHECKING:
+    from tpuflex.advice import Advice
     from tpuflex.cli.invocation import Invocation
     from tpuflex.measure.gates import Gate
     from tpuflex.measure.grid import Grid
@@ -58,7 +69,7 @@ class Asked:
         named = {"--here": self.url, "--model": self.model, "--tokenizer": self.tokenizer}
         return " ".join(f"{option} {shlex.quote(text)}" for option, text in named.items() if text)
 
-    def order(self, default: Path, command: str, options: str) -> Order:
+    def order(self, default: Path, command: Advice, options: str) -> Order:
         """The order that goes on with ``command`` and ``options``."""
         path = self.resumed or self.file or default
         return Order(path, self.grid, self.name, self.seed, options, command)
@@ -76,21 +87,21 @@ def run_ramp(invocation: Invocation, asked: Asked, gates: Sequence[Gate], *, to_
     """Measure step by step until one of ``gates`` fails, show the steps, and end with the exit code
     of what has become of the gates."""
     typed = [f"--gate {shlex.quote(gate.text)}" for gate in gates] + ["--to-end"] * to_end
-    measure = measurement(invocation, asked, "bench_ramp", " ".join(typed))
+    measure = measurement(invocation, asked, BENCH_RAMP, " ".join(typed))
     found = ramp(measure, gates, invocation.report, to_end=to_end)
     show_ramp(invocation.output, found)
     found.require_kept()
 
 
 def measurement(
-    invocation: Invocation, asked: Asked, command: str = "bench_run", options: str = ""
+    invocation: Invocation, asked: Asked, command: Advice = BENCH_RUN, options: str = ""
 ) -> Measure:
     """What measures the stack's endpoint, or the server at a URL.
 
     Args:
         invocation: the run of the command line.
         asked: what is to be measured.
-        command: goes on with it, as :class:`~tpuflex.advice.Advice` names it.
+        command: goes on with it.
         options: what has to be typed for that, beside the server.
     """
     stamp = invocation.now().astimezone().strftime("%Y%m%d-%H%M%S")
