@@ -12,7 +12,7 @@ from pathlib import Path
 import requests
 
 from tests.loopback import serving
-from tpuflex.measure.server import Server
+from tpuflex.measure.server import ServerClient
 
 KEY, MODEL = "sk-canary", "org/model"
 BEFORE, AFTER = (
@@ -59,7 +59,7 @@ class FakeServer:
         return (text, b"") if isinstance(text, int) else (200, text.encode())
 
     @contextmanager
-    def running(self) -> Iterator[Server]:
+    def running(self) -> Iterator[ServerClient]:
         """It, as it is asked."""
         fake = self
 
@@ -79,6 +79,6 @@ class FakeServer:
                 """Say nothing."""
 
         with serving(Handler) as url:
-            yield Server(
+            yield ServerClient(
                 f"{url}/v1", "direct", MODEL, KEY, requests.Session(), pause=lambda _seconds: None
             )

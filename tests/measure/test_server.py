@@ -9,7 +9,7 @@ import pytest
 
 from tests.measure.fake_server import KEY, MODEL, FakeServer
 from tpuflex.errors import AccessError, ApiError
-from tpuflex.measure.server import ServedModel, Server
+from tpuflex.measure.server import ServedModel, ServerClient
 
 
 def test_what_it_says() -> None:
@@ -24,10 +24,10 @@ def test_what_it_says() -> None:
     assert KEY not in repr(server)
 
 
-READS: dict[str, Callable[[Server], object]] = {
-    "/v1/models": Server.models,
-    "/version": Server.version,
-    "/metrics": Server.metrics,
+READS: dict[str, Callable[[ServerClient], object]] = {
+    "/v1/models": ServerClient.models,
+    "/version": ServerClient.version,
+    "/metrics": ServerClient.metrics,
 }
 
 

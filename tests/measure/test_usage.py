@@ -12,17 +12,17 @@ import pytest
 from tests.measure.fake_server import AFTER, BEFORE, FakeServer
 from tpuflex.errors import AccessError, ApiError
 from tpuflex.measure.metrics import EngineMetrics
-from tpuflex.measure.server import Server
+from tpuflex.measure.server import ServerClient
 from tpuflex.measure.usage import Cost, looks
 
 FREE = Cost(Decimal(0), Decimal(0), None, None)
 AT = datetime(2026, 11, 29, 12, tzinfo=UTC)
 
 
-def server(found: Server) -> Server:
+def server(found: ServerClient) -> ServerClient:
     """It, with a clock that goes on by five seconds at each look at it."""
     ticks = count()
-    return Server(
+    return ServerClient(
         found.endpoint,
         found.through,
         found.model,

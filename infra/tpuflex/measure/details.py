@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tpuflex.errors import ApiError
 from tpuflex.measure.metrics import EngineMetrics, KvCache
-from tpuflex.measure.server import ServedModel, Server, open_server
+from tpuflex.measure.server import ServedModel, ServerClient, open_server
 from tpuflex.planning.figure import gib
 from tpuflex.planning.memory import MemoryPlan
 from tpuflex.planning.request import MemoryRequest
@@ -132,7 +132,7 @@ def details(cloud: Connection, report: Report = silent, *, tunnel: bool = True) 
         return details_of(server, cloud.stack.name, cloud.stack.settings)
 
 
-def details_of(server: Server, stack: str, settings: StackSettings) -> Details:
+def details_of(server: ServerClient, stack: str, settings: StackSettings) -> Details:
     """What ``server`` serves.
 
     Args:

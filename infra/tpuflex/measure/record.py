@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tpuflex.duration import format_roughly
 from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
 from tpuflex.measure.archive import INTERVAL, Origin, Snapshot, writing
-from tpuflex.measure.server import Server, open_server
+from tpuflex.measure.server import ServerClient, open_server
 from tpuflex.naming import digest
 from tpuflex.operate.endpoint_connection import serving_slice
 from tpuflex.planning.request import NotPlannable
@@ -147,7 +147,7 @@ class _Observer:
         )
         self._origin = self._of_stack
         self._way = ExitStack()
-        self._server: Server | None = None
+        self._server: ServerClient | None = None
         self._key = ""
         self._silent_since: datetime | None = None
         self._looked = False
@@ -184,11 +184,11 @@ class _Observer:
             self._close(error)
             raise
 
-    def _snapshot(self, server: Server) -> Snapshot:
+    def _snapshot(self, server: ServerClient) -> Snapshot:
         at = self._now()
         return Snapshot(at=at, origin=self._origin, metrics=replace(server.metrics(), at=at))
 
-    def _open(self) -> Server:
+    def _open(self) -> ServerClient:
         try:
             status = serving_slice(self._cloud)
         except NotFoundError:

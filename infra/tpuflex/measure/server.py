@@ -64,7 +64,7 @@ class _Version(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerClient:
     """A server within reach.
 
     Attributes:
@@ -164,7 +164,7 @@ def open_server(
     tunnel: bool = True,
     status: SliceStatus | None = None,
     key: str = "",
-) -> Iterator[Server]:
+) -> Iterator[ServerClient]:
     """The server of the stack of ``cloud``, while the block runs; through a tunnel where its
     address is a private one.
 
@@ -183,7 +183,7 @@ def open_server(
     status = serving_slice(cloud) if status is None else status
     key = key or api_key(cloud)
     with connected(cloud, status, report, tunnel=tunnel) as found:
-        yield Server(
+        yield ServerClient(
             endpoint=found.url,
             through=found.through,
             model=cloud.stack.settings.model.name,

@@ -18,7 +18,7 @@ from tpuflex.catalog.zones import region_of
 from tpuflex.errors import AccessError, ApiError, NotFoundError, UsageError
 from tpuflex.measure.judgement import Chips
 from tpuflex.measure.run import Load, Server
-from tpuflex.measure.server import Server as RunningServer
+from tpuflex.measure.server import ServerClient
 from tpuflex.operate.endpoint_connection import direct_session
 from tpuflex.planning.kv_cache import CACHE_BYTES
 from tpuflex.planning.request import CpuMemoryRequest, MemoryRequest
@@ -140,7 +140,7 @@ def subject_at(url: str, *, model: str, key: str, ca: Path | None) -> Subject:
     session = direct_session()
     if ca is not None:
         session.verify = str(ca)
-    running = RunningServer(
+    running = ServerClient(
         endpoint=f"{url.rstrip('/').removesuffix('/v1')}/v1",
         through="direct",
         model=model,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.errors import ApiError
 from tpuflex.measure.metrics import Counters, EngineMetrics, Histogram, Interval
-from tpuflex.measure.server import Server, open_server
+from tpuflex.measure.server import ServerClient, open_server
 from tpuflex.operate.endpoint_connection import serving_slice
 from tpuflex.planning.cost import cost_in, usd
 from tpuflex.stack.progress import Report, silent
@@ -203,7 +203,7 @@ def watch_usage(
 
 
 def looks(
-    server: Server, stack: str, seconds: float, cost: Callable[[EngineMetrics], Cost]
+    server: ServerClient, stack: str, seconds: float, cost: Callable[[EngineMetrics], Cost]
 ) -> Generator[Usage]:
     """Looks at ``server``, as :func:`watch_usage`.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
 from tpuflex.errors import AccessError, ApiError, BootError, TpuflexError
-from tpuflex.measure.server import Server, open_server
+from tpuflex.measure.server import ServerClient, open_server
 from tpuflex.operate.endpoint_status import too_old
 from tpuflex.operate.health import NO_ANSWER
 from tpuflex.stack.progress import Report, silent
@@ -150,7 +150,7 @@ def verify(cloud: Connection, report: Report = silent, *, tunnel: bool = True) -
         return examine(server, cloud.stack.name, lambda version: too_old(version, cloud.stack))
 
 
-def examine(server: Server, stack: str, too_old: Callable[[str], str]) -> Verification:
+def examine(server: ServerClient, stack: str, too_old: Callable[[str], str]) -> Verification:
     """Make all checks of ``server``.
 
     Args:
@@ -169,7 +169,7 @@ def examine(server: Server, stack: str, too_old: Callable[[str], str]) -> Verifi
     )
 
 
-def _healthy(server: Server) -> Check:
+def _healthy(server: ServerClient) -> Check:
     name = "health"
     try:
         code = server.code("/health")
@@ -180,7 +180,7 @@ def _healthy(server: Server) -> Check:
     return Check(name, Standing.OK, "/health answers 200")
 
 
-def _model(server: Server) -> Check:
+def _model(server: ServerClient) -> Check:
     name = "model"
     try:
         models = server.models()
@@ -197,7 +197,7 @@ def _model(server: Server) -> Check:
     return Check(name, Standing.OK, f"{served.id}{upto}")
 
 
-def _version(server: Server, too_old: Callable[[str], str]) -> Check:
+def _version(server: ServerClient, too_old: Callable[[str], str]) -> Check:
     name = "version"
     try:
         version = server.version()
@@ -210,7 +210,7 @@ def _version(server: Server, too_old: Callable[[str], str]) -> Check:
     return Check(name, Standing.OK, f"vLLM {version}, not below the security floor")
 
 
-def _key(server: Server) -> Check:
+def _key(server: ServerClient) -> Check:
     """Models are listed for nobody without the key."""
     name = "key required"
     try:
@@ -239,7 +239,7 @@ def _completion(health: Health, healthy: Check) -> Check:
     return Check(name, Standing.FAILED, f"{green}{health.why}", health.problem)
 
 
-def _metrics(server: Server) -> EngineMetrics | TpuflexError:
+def _metrics(server: ServerClient) -> EngineMetrics | TpuflexError:
     try:
         return server.metrics()
     except (AccessError, ApiError) as error:
@@ -247,7 +247,7 @@ def _metrics(server: Server) -> EngineMetrics | TpuflexError:
 
 
 def _tokens(
-    server: Server, before: EngineMetrics | TpuflexError, completion: Completion | None
+    server: ServerClient, before: EngineMetrics | TpuflexError, completion: Completion | None
 ) -> Check:
     """Whether the engine has counted what was answered: what answers may not be the engine."""
     name, answered = "tokens move", completion.tokens if completion is not None else 1

@@ -12,7 +12,7 @@ import requests
 
 from tests.security.vllm_host import VllmHost, boot, image_is_installed
 from tests.startup.cloud import API_KEY
-from tpuflex.measure.server import Server
+from tpuflex.measure.server import ServerClient
 from tpuflex.measure.verify import Verification, examine
 
 pytestmark = [
@@ -49,7 +49,7 @@ def frozen(host: VllmHost) -> Iterator[int]:
 def test_a_frozen_engine_is_not_verified(host: VllmHost) -> None:
     """Its /health answers 200 and no token comes: `verify` fails, in bounded time, by its tokens
     alone; and holds again once the engine goes on."""
-    server = Server(
+    server = ServerClient(
         f"http://127.0.0.1:{host.port}/v1", "direct", "tiny", API_KEY, requests.Session()
     )
 
