@@ -10,11 +10,13 @@ import llmd_benchmark_report
 import pytest
 import yaml
 
-from tests.measure.benchmarks import load, point, run
+from tests.measure.benchmarks import NOON, load, point, run
 from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.measure.benchmark_files import Benchmark, read_benchmark
 from tpuflex.measure.benchmark_report import report_of_point
 from tpuflex.measure.report_files import export
+from tpuflex.measure.run import Load, Measured, Point, Quantiles, Requests
+from tpuflex.measure.run_file import create
 
 LOADS = [load(1, 128), load(8, 128), load(8, 2048, shared=1024)]
 OURS = Benchmark(run(*LOADS), tuple(map(point, LOADS)))
@@ -40,6 +42,31 @@ VLLM: dict[str, Any] = {
     "start_times": [100.0 + number // 2 for number in range(8)],
     "errors": [""] * 8,
 }
+
+#: The same as `bench run` has it.
+DETAILED = Point(
+    load=Load(concurrency=2, context=100, output=20, requests=8),
+    verdict="result",
+    measured=Measured(
+        seconds=4.0,
+        completed=8,
+        requests_per_second=2.0,
+        output_per_second=32.0,
+        prompt_per_second=188.0,
+        ttft=Quantiles.of([0.25] * 8),
+        latency=Quantiles.of([1.0] * 8),
+        little=1.0,
+        requests=Requests(
+            start=tuple(float(number // 2) for number in range(8)),
+            ttft=(0.25,) * 8,
+            latency=(1.0,) * 8,
+            prompt_tokens=(94,) * 8,
+            output_tokens=(16,) * 8,
+            error=("",) * 8,
+        ),
+    ),
+    at=NOON,
+)
 
 
 def written(directory: Path, document: object, name: str = "one.json") -> Path:
@@ -110,6 +137,50 @@ def test_an_export_is_what_the_format_has(tmp_path: Path) -> None:
     for name in exported.files:
         read = llmd_benchmark_report.import_benchmark_report(str(tmp_path / name))
         assert read.model_dump()["version"] == "0.2.1"
+
+
+def test_an_export_has_what_was_measured_not_what_was_asked_for(tmp_path: Path) -> None:
+    """Lengths and rates are of the answered requests; it ends so long after its beginning."""
+    report = report_of_point(OURS.run, DETAILED)
+    aggregate = report["results"]["request_performance"]["aggregate"]
+
+    assert aggregate["requests"]["input_length"]["mean"] == 94
+    assert aggregate["requests"]["output_length"]["mean"] == 16
+    assert aggregate["throughput"]["input_token_rate"]["mean"] == pytest.approx(2 * 94)
+    assert report["run"]["time"]["start"] == "2026-11-28T12:00:00+00:00"
+    assert report["run"]["time"]["end"] == "2026-11-28T12:00:04+00:00"
+    export(Benchmark(OURS.run, (DETAILED,)), tmp_path)
+    (file,) = tmp_path.iterdir()
+    llmd_benchmark_report.import_benchmark_report(str(file))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({}, ""),
+        ({"output_per_second": 320.0}, "output tokens/s is 320, and its requests give 32"),
+        ({"requests_per_second": 2.001}, ""),
+        ({"failures": {"cut short": 2}}, "it is a result, and requests failed"),
+        ({"completed": 6}, "completed is 6, and its requests give 8"),
+        ({"little": 0.1}, "little is 0.1, and its requests give 1"),
+        ({"ttft": Quantiles.of([0.1] * 8)}, "time to first token mean is 0.1"),
+        ({"latency": None}, "latency mean is not known, and its requests give 1"),
+    ],
+)
+def test_a_run_whose_figures_are_not_those_of_its_requests_is_no_result(
+    tmp_path: Path, change: dict[str, Any], reason: str
+) -> None:
+    """Somebody has written in the file; what differs by rounding has not."""
+    assert DETAILED.measured is not None
+    edited = DETAILED.model_copy(update={"measured": DETAILED.measured.model_copy(update=change)})
+    with create(tmp_path / "a.jsonl", OURS.run) as file:
+        file.append(edited)
+
+    (found,) = read_benchmark(tmp_path / "a.jsonl").points
+
+    assert found.verdict == ("not_a_result" if reason else "result")
+    assert "".join(found.reasons).startswith("the file contradicts itself: " if reason else "")
+    assert reason in "".join(found.reasons)
 
 
 def test_a_report_of_llm_d_has_the_figures_but_proves_none(tmp_path: Path) -> None:

@@ -31,6 +31,9 @@ def benchmark(
     )
 
 
+OURS = benchmark("a")
+
+
 def with_verdict(of: Benchmark, number: int, verdict: str) -> Benchmark:
     """``of`` with another verdict at one of its points."""
     points = list(of.points)
@@ -63,11 +66,11 @@ def test_what_is_no_result_has_no_figure_and_no_factor() -> None:
     """In neither of the runs, in no table, and the point is not among the best."""
     fast = with_verdict(benchmark("b", 2), 2, "not_a_result")
     comparison = compare([benchmark("a"), fast], OUTPUT)
-    best = comparison.bests[0].values
+    best = comparison.bests[0].points
 
     assert values(comparison)[2] == [True, False, None]
     assert values(comparison)[1] == [True, True, pytest.approx(2)]
-    assert [each[1].context for each in best if each] == [2048, 2048]
+    assert [each.load.context for each in best if each] == [2048, 2048]
 
 
 def test_only_points_of_all_runs_are_compared() -> None:
@@ -89,6 +92,35 @@ def test_the_header_says_in_what_the_runs_differ() -> None:
     assert comparison.different == ("chips", "server", "price")
     assert unknown.different == ()
     assert compare([benchmark("a"), benchmark("a")], OUTPUT).names == ("a (1)", "a (2)")
+
+
+def test_where_the_load_came_from_is_always_said() -> None:
+    """A network is in the figures of one that came by it; other options are a difference, too."""
+
+    def driven(url: str, *options: str) -> Benchmark:
+        words = ("vllm", "bench", "serve", *options, "--base-url", url)
+        return Benchmark(OURS.run.model_copy(update={"command": words}), OURS.points)
+
+    here = driven("http://127.0.0.1:8000", "--temperature", "0")
+    away = driven("https://user@example.com:8443/v1", "--temperature=1", "--burstiness")
+    other = Benchmark(OURS.run.model_copy(update={"command": ()}), OURS.points)
+    facts = dict(compare([here, away, other], OUTPUT).facts)
+
+    assert facts["load from"] == ("beside the server", "elsewhere, to example.com", "")
+    assert facts["load options"] == ("--temperature 0", "--temperature 1 --burstiness", "")
+    assert dict(compare([here, here], OUTPUT).facts)["load from"] == ("beside the server",) * 2
+    assert "load options" not in dict(compare([here, here], OUTPUT).facts)
+
+
+def test_the_best_points_have_no_mark_where_others_have_none() -> None:
+    """Those of all runs are of the same loads; where all are marked, the marks show."""
+    marked = [each.model_copy(update={"flags": ("too fast",)}) for each in OURS.points]
+    one = compare([OURS, Benchmark(OURS.run, (*marked[:3], *OURS.points[3:]))], OUTPUT)
+    all_ = compare([OURS, Benchmark(OURS.run, tuple(marked))], OUTPUT)
+
+    assert [each.load.context for each in one.bests[0].points if each] == [2048, 2048]
+    assert " * at " not in list(one.tables())[1].rows[0][2]
+    assert " * at " in list(all_.tables())[1].rows[0][2]
 
 
 def test_what_cannot_be_compared_is_refused() -> None:

@@ -7,9 +7,11 @@ A directory stands for one run, too: of other tools' files each has one point.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import isclose
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,6 +35,8 @@ _READ = (
 _SUFFIXES = (".json", ".yaml", ".yml")
 #: Bytes of another tool's file, which has one point.
 _LARGEST = 256 * 1024 * 1024
+#: By how much a figure may differ from that of its requests, whose times are rounded.
+_ROUNDING = 1e-3
 _UNSEEN = (
     "the file does not say what the server has counted, nor what the load generator's processor"
     " did: prompts may have been cached, and the generator may have measured itself"
@@ -72,7 +76,7 @@ def read_benchmark(path: Path) -> Benchmark:
 def _read(path: Path) -> Benchmark:
     if _is_run(path):
         recorded = read_run(path)
-        return Benchmark(recorded.run, recorded.points)
+        return Benchmark(recorded.run, tuple(map(_believed, recorded.points)))
     document = _document(path)
     try:
         if {"request_throughput", "total_output_tokens"} <= document.keys():
@@ -87,6 +91,68 @@ def _read(path: Path) -> Benchmark:
     except ValueError as error:
         raise TpuflexError(f"{path} cannot be used: {error}.") from error
     raise TpuflexError(f"{path} is not a benchmark that can be read.", hint=_READ)
+
+
+def _believed(point: Point) -> Point:
+    """``point``; no result if it contradicts itself."""
+    if point.measured is None:
+        return point
+    wrong = "; ".join(_contradictions(point, point.measured))
+    if not wrong:
+        return point
+    reason = f"the file contradicts itself: {wrong}"
+    return point.model_copy(update={"verdict": "not_a_result", "reasons": (reason, *point.reasons)})
+
+
+def _contradictions(point: Point, measured: Measured) -> Iterator[str]:
+    """Where figures of ``point`` are not those that its requests give."""
+    if measured.failures and point.verdict == "result":
+        yield "it is a result, and requests failed"
+    requests = measured.requests
+    if not requests.start:
+        return
+    kinds = Counter(filter(None, requests.error))
+    answered = [index for index, error in enumerate(requests.error) if not error]
+
+    def of(column: tuple[T, ...]) -> list[T]:
+        return [column[index] for index in answered if index < len(column)]
+
+    if kinds != Counter(measured.failures):
+        yield f"it has {_failed(measured.failures)}, and its requests have {_failed(kinds)}"
+    ttft, latency = Quantiles.of(of(requests.ttft)), Quantiles.of(of(requests.latency))
+    seconds = max(measured.seconds, 1e-9)
+    figures: list[tuple[str, float | None, float | None]] = [
+        ("completed", measured.completed, len(answered)),
+        ("requests/s", measured.requests_per_second, len(answered) / seconds),
+        ("output tokens/s", measured.output_per_second, sum(of(requests.output_tokens)) / seconds),
+        ("little", measured.little, in_flight(point.load, requests.start, requests.latency)),
+    ]
+    for title, said, found in (
+        ("time to first token", measured.ttft, ttft),
+        ("latency", measured.latency, latency),
+    ):
+        for name in Quantiles.model_fields:
+            figures.append(
+                (f"{title} {name}", getattr(said, name, None), getattr(found, name, None))
+            )
+    for title, value, computed in figures:
+        if not _same(value, computed):
+            yield f"{title} is {_shown(value)}, and its requests give {_shown(computed)}"
+
+
+def _same(one: float | None, other: float | None) -> bool:
+    """Whether two figures differ by no more than columns are rounded."""
+    if one is None or other is None:
+        return one is other
+    return isclose(one, other, rel_tol=_ROUNDING, abs_tol=1e-5)
+
+
+def _shown(value: float | None) -> str:
+    return "not known" if value is None else f"{value:.4g}"
+
+
+def _failed(kinds: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items())) or "no failures"
 
 
 def _is_run(path: Path) -> bool:

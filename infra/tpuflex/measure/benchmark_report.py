@@ -12,7 +12,7 @@ import json
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -69,6 +69,7 @@ def _run(run: Run, point: Point, measured: Measured) -> dict[str, Any]:
     time = {"duration": f"PT{measured.seconds}S"}
     if point.at is not None:
         time["start"] = point.at.isoformat()
+        time["end"] = (point.at + timedelta(seconds=measured.seconds)).isoformat()
     key = "-".join(map(str, point.load.key))
     return {
         "uid": str(uuid.uuid5(uuid.NAMESPACE_URL, f"{run.id} {key}")),
@@ -142,7 +143,8 @@ def _load(run: Run, point: Point) -> dict[str, Any]:
 
 def _aggregate(load: Load, measured: Measured) -> dict[str, Any]:
     failed = sum(measured.failures.values())
-    prompt = measured.requests_per_second * load.context
+    prompt_length, output_length = _lengths(load, measured)
+    prompt = measured.requests_per_second * prompt_length
     times = {
         "time_to_first_token": ("s", measured.ttft),
         "inter_token_latency": ("s/token", measured.inter_token),
@@ -158,8 +160,8 @@ def _aggregate(load: Load, measured: Measured) -> dict[str, Any]:
         "requests": {
             "total": measured.completed + failed,
             "failures": failed,
-            "input_length": {"units": "count", "mean": load.context},
-            "output_length": {"units": "count", "mean": load.output},
+            "input_length": {"units": "count", "mean": prompt_length},
+            "output_length": {"units": "count", "mean": output_length},
         },
         "latency": {
             name: {"units": units, **quantiles.model_dump()}
@@ -170,6 +172,17 @@ def _aggregate(load: Load, measured: Measured) -> dict[str, Any]:
             name: {"units": units, "mean": mean} for name, (units, mean) in rates.items()
         },
     }
+
+
+def _lengths(load: Load, measured: Measured) -> tuple[float, float]:
+    """Mean tokens of a prompt and of an answer: of the answered requests where each is known."""
+    requests = measured.requests
+    columns = zip(requests.prompt_tokens, requests.output_tokens, requests.error, strict=False)
+    answered = [(prompt, output) for prompt, output, error in columns if not error]
+    if not answered:
+        return load.context, load.output
+    prompts, outputs = zip(*answered, strict=True)
+    return sum(prompts) / len(answered), sum(outputs) / len(answered)
 
 
 def _observed(measured: Measured) -> dict[str, Any]:

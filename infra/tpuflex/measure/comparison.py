@@ -8,20 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, zip_longest
+from urllib.parse import urlsplit
 
 from tpuflex.errors import TpuflexError, UsageError
 from tpuflex.measure.benchmark_files import Benchmark
 from tpuflex.measure.quantities import COMPARED, Quantity
 from tpuflex.measure.report import MARKS, WORDS, kind_of, price_text, report_of
-from tpuflex.measure.run import FIGURES, Load, Point
+from tpuflex.measure.run import FIGURES, Point, Run
 
 #: Facts that the header has even where all runs agree.
-_ALWAYS = ("model", "chips", "server", "price")
+_ALWAYS = ("model", "chips", "server", "price", "load from")
 #: Facts that tell runs apart and are no difference between them: a command has paths and addresses.
 _OF_ONE_RUN = ("run", "begun", "stack", "its command")
 #: Letters of a run's name in the head of a column.
 _LONGEST_NAME = 24
+#: Options of the load generator that say which server it measures, and how to reach it.
+_ADDRESSES = frozenset({"--base-url", "--model", "--served-model-name", "--tokenizer"})
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _NONE = "-"
 _RESULTS = "results"
 
@@ -49,11 +53,11 @@ class Best:
 
     Attributes:
         quantity: of which.
-        values: of each run, the value with its point; None where there is none.
+        points: of each run; None where none has a value.
     """
 
     quantity: Quantity
-    values: tuple[tuple[float, Load] | None, ...]
+    points: tuple[Point | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +66,11 @@ class Peaks:
 
     Attributes:
         accelerators: the columns, from fewest to most chips.
-        rows: model and its values, one for each accelerator; None where it was not measured.
+        rows: model and its best points, one for each accelerator; None where it was not measured.
     """
 
     accelerators: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[float | None, ...]], ...]
+    rows: tuple[tuple[str, tuple[Point | None, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,7 @@ class Comparison:
         quantity: what is compared point by point.
         points: those that all runs have, a point for each run.
         left_out: how many loads some of the runs do not have.
-        bests: the best of each quantity, over the points that are results in all runs.
+        bests: the best of each quantity, over the loads at which all runs have figures.
         peaks: models on accelerators, where the runs are such; else None.
     """
 
@@ -105,8 +109,10 @@ class Comparison:
         """What a reader has to know of the tables, in sentences of ours."""
         differ = ", ".join(self.different)
         left_out = f"Points that not all runs have are left out: {self.left_out}."
+        models = "The runs are of different models, whose tokens are not the same amount of text."
         return (
             f"The runs differ in: {differ}." if differ else "Nothing is known to differ.",
+            *((models,) if "model" in self.different else ()),
             *((left_out,) if self.left_out else ()),
         )
 
@@ -118,7 +124,10 @@ class Comparison:
             "different": self.different,
             "quantity": self.quantity.name,
             "left_out": self.left_out,
-            "best": {best.quantity.name: list(map(_best_json, best.values)) for best in self.bests},
+            "best": {
+                best.quantity.name: [_best_json(best.quantity, point) for point in best.points]
+                for best in self.bests
+            },
             "points": [
                 {
                     "concurrency": row[0].load.concurrency,
@@ -140,8 +149,11 @@ class Comparison:
             "peaks": None
             if self.peaks is None
             else {
-                model: dict(zip(self.peaks.accelerators, values, strict=True))
-                for model, values in self.peaks.rows
+                model: {
+                    accelerator: None if point is None else self.quantity.of(point)
+                    for accelerator, point in zip(self.peaks.accelerators, points, strict=True)
+                }
+                for model, points in self.peaks.rows
             },
         }
 
@@ -154,7 +166,7 @@ class Comparison:
             tuple((name, *_compared(values, foreign)) for name, values in self.facts),
         )
         yield Table(
-            "The best of each run, among the points that have figures in all of them",
+            "The best of each run, among the loads with figures in all of them",
             ("METRIC", *_with_factors(names)),
             tuple(_best_row(best) for best in self.bests),
         )
@@ -163,8 +175,8 @@ class Comparison:
                 f"{self.quantity.title}: the best of each model on each accelerator",
                 ("MODEL", *_with_factors(tuple(map(foreign, self.peaks.accelerators)))),
                 tuple(
-                    (foreign(model), *_figures_and_factors(self.quantity, values))
-                    for model, values in self.peaks.rows
+                    (foreign(model), *_figures_and_factors(self.quantity, points))
+                    for model, points in self.peaks.rows
                 ),
             )
         for (shared, context, output), rows in groupby(self.points, _series):
@@ -176,9 +188,7 @@ class Comparison:
             )
 
     def _point_row(self, row: tuple[Point, ...]) -> tuple[str, ...]:
-        texts = [_text(self.quantity, point) for point in row]
-        values = [_value(self.quantity, point) for point in row]
-        return (f"{row[0].load.concurrency:,}", *_interleaved(texts, values))
+        return (f"{row[0].load.concurrency:,}", *_figures_and_factors(self.quantity, row))
 
 
 def compare(
@@ -261,8 +271,10 @@ def _facts(benchmarks: Sequence[Benchmark]) -> Iterator[tuple[str, tuple[str, ..
             **dict(report_of(each.run, each.points).facts),
             "model": each.run.server.model,
             "price": price_text(each.run, source=False),
+            "load from": _load_from(each.run),
+            "load options": options,
         }
-        for each in benchmarks
+        for each, options in zip(benchmarks, _own_options(benchmarks), strict=True)
     ]
     for name in found[0]:
         values = tuple(facts[name] for facts in found)
@@ -278,6 +290,36 @@ def _facts(benchmarks: Sequence[Benchmark]) -> Iterator[tuple[str, tuple[str, ..
     )
 
 
+def _load_from(run: Run) -> str:
+    """Where the load generator was, seen from the server; empty if that is not known."""
+    host = urlsplit(dict(_options(run)).get("--base-url", "")).hostname
+    if host is None:
+        return ""
+    return "beside the server" if host in _LOOPBACK else f"elsewhere, to {host}"
+
+
+def _own_options(benchmarks: Sequence[Benchmark]) -> Iterator[str]:
+    """Options of each run's load generator that not all runs have."""
+    found = [
+        tuple(option for option in _options(each.run) if option[0] not in _ADDRESSES)
+        for each in benchmarks
+    ]
+    known = [set(options) for options in found if options]
+    common = set.intersection(*known) if known else set()
+    for options in found:
+        yield " ".join(
+            f"{name} {value}".strip() for name, value in options if (name, value) not in common
+        )
+
+
+def _options(run: Run) -> Iterator[tuple[str, str]]:
+    """The options of the load generator's command, each with its value."""
+    for word, after in zip_longest(run.command, run.command[1:], fillvalue="--"):
+        if word.startswith("--"):
+            name, _, value = word.partition("=")
+            yield name, value or ("" if after.startswith("--") else after)
+
+
 def _compared(values: Sequence[str], foreign: Callable[[str], str]) -> Iterator[str]:
     """The value of each run; once where it is the same in all."""
     same = len(set(values)) == 1
@@ -291,36 +333,39 @@ def _series(row: tuple[Point, ...]) -> tuple[int, int, int]:
 
 
 def _bests(rows: Sequence[tuple[Point, ...]]) -> Iterator[Best]:
-    whole = [row for row in rows if all(point.verdict in FIGURES for point in row)]
+    whole = _comparable(rows)
     for quantity in COMPARED:
-        columns = [[row[run] for row in whole] for run in range(len(rows[0]))]
-        bests = tuple(_best(quantity, column) for column in columns)
+        bests = tuple(quantity.best([row[run] for row in whole]) for run in range(len(rows[0])))
         if any(bests):
             yield Best(quantity, bests)
 
 
-def _best(quantity: Quantity, points: list[Point]) -> tuple[float, Load] | None:
-    point = quantity.best(points)
-    value = None if point is None else quantity.of(point)
-    return None if point is None or value is None else (value, point.load)
+def _comparable(rows: Sequence[tuple[Point, ...]]) -> Sequence[tuple[Point, ...]]:
+    """The rows in which no point has a mark; where there is none, those with figures."""
+    whole = [row for row in rows if all(point.verdict in FIGURES for point in row)]
+    return [row for row in whole if all(kind_of(point) == "result" for point in row)] or whole
 
 
-def _best_json(best: tuple[float, Load] | None) -> dict[str, object] | None:
-    if best is None:
+def _best_json(quantity: Quantity, point: Point | None) -> dict[str, object] | None:
+    if point is None:
         return None
-    value, load = best
-    return {"value": value, "concurrency": load.concurrency, "context": load.context}
+    return {
+        "value": quantity.of(point),
+        "verdict": point.verdict,
+        "flagged": bool(point.flags),
+        "concurrency": point.load.concurrency,
+        "context": point.load.context,
+    }
 
 
 def _best_row(best: Best) -> tuple[str, ...]:
     texts = [
         _NONE
-        if each is None
-        else f"{best.quantity.text(each[0])} at {each[1].concurrency}x{each[1].context}"
-        for each in best.values
+        if point is None
+        else f"{_text(best.quantity, point)} at {point.load.concurrency}x{point.load.context}"
+        for point in best.points
     ]
-    values = [None if each is None else each[0] for each in best.values]
-    return (best.quantity.title, *_interleaved(texts, values))
+    return (best.quantity.title, *_interleaved(texts, _values(best.quantity, best.points)))
 
 
 def _peaks(
@@ -347,24 +392,16 @@ def _peaks(
 
 def _peaks_of_model(
     runs: Sequence[Benchmark | None], quantity: Quantity, context: int | None
-) -> tuple[float | None, ...]:
-    figures = [
-        {
-            point.load.key: point
-            for point in run.points
-            if point.verdict in FIGURES and context in (None, point.load.context)
-        }
+) -> tuple[Point | None, ...]:
+    by_key = [
+        {point.load.key: point for point in run.points if context in (None, point.load.context)}
         for run in runs
         if run is not None
     ]
-    common: set[Key] = set.intersection(*(set(points) for points in figures))
-    remaining = iter(figures)
-    bests = [
-        None if run is None else _best(quantity, [points[key] for key in common])
-        for run in runs
-        for points in ([{}] if run is None else [next(remaining)])
-    ]
-    return tuple(None if best is None else best[0] for best in bests)
+    common: set[Key] = set.intersection(*(set(points) for points in by_key))
+    rows = _comparable([tuple(points[key] for points in by_key) for key in sorted(common)])
+    bests = iter(quantity.best([row[column] for row in rows]) for column in range(len(by_key)))
+    return tuple(None if run is None else next(bests) for run in runs)
 
 
 def _value(quantity: Quantity, point: Point) -> float | None:
@@ -385,9 +422,13 @@ def _with_factors(names: Sequence[str]) -> Iterator[str]:
             yield "FACTOR"
 
 
-def _figures_and_factors(quantity: Quantity, values: Sequence[float | None]) -> Iterator[str]:
-    texts = [_NONE if value is None else quantity.text(value) for value in values]
-    return _interleaved(texts, values)
+def _figures_and_factors(quantity: Quantity, points: Sequence[Point | None]) -> Iterator[str]:
+    texts = [_NONE if point is None else _text(quantity, point) for point in points]
+    return _interleaved(texts, _values(quantity, points))
+
+
+def _values(quantity: Quantity, points: Sequence[Point | None]) -> list[float | None]:
+    return [None if point is None else _value(quantity, point) for point in points]
 
 
 def _interleaved(texts: Sequence[str], values: Sequence[float | None]) -> Iterator[str]:
