@@ -26,7 +26,7 @@ from embedded_cloud.machines.hosts.processes import read_record, same_process
 from embedded_cloud.server import serving
 from embedded_cloud.services.tpu.capacity import Capacity
 from tpuflex.errors import EmulatorError
-from tpuflex.files.trusted import own_directory, write_private
+from tpuflex.files.trusted import open_lock, own_directory, write_private
 
 _log = logging.getLogger(__name__)
 
@@ -214,7 +214,7 @@ def _capacity(document: str) -> Capacity:
 def _only_one(state_dir: Path) -> Iterator[None]:
     """Lock the state directory; the kernel releases it however this process ends."""
     own_directory(state_dir)
-    with (state_dir / "lock").open("a") as lock:
+    with open_lock(state_dir / "lock") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -241,7 +241,7 @@ def rated() -> dict[str, Any]:
     [
         ("hello", "not a benchmark that can be read"),
         ("{}", "not a benchmark that can be read"),
-        ("[" * 100_000, "not a benchmark that can be read"),
+        ("[" * 100_000, "nested too deeply"),
         ("a: &a [x]\nb: *c\n", "not a benchmark that can be read"),
         (
             "version: 0.2.1\nresults: {}\nrun: {uid: x}\n",

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 
 import pytest
 
 from tests.cli.samples import status
 from tests.engine.embedded import ROOT
-from tpuflex.errors import NotFoundError
+from tests.measure.fake_server import KEY, FakeServer
+from tpuflex.errors import NotFoundError, UsageError
 from tpuflex.host.report import HostReport, KvCacheReport
 from tpuflex.measure.grid import Grid
-from tpuflex.measure.subject import Subject, subject_of
+from tpuflex.measure.subject import Subject, subject_at, subject_of
 from tpuflex.project import open_project
 from tpuflex.queued_resource.states import Lifecycle
 from tpuflex.stack.connection import Connection
@@ -67,3 +69,16 @@ def test_a_stack_that_does_not_serve_is_not_measured() -> None:
     """What to do about it is said."""
     with pytest.raises(NotFoundError, match="serves nothing"):
         subject("dev", lifecycle=Lifecycle.WAITING, state="WAITING_FOR_RESOURCES")
+
+
+def test_a_server_of_many_models_fits_into_an_error() -> None:
+    """Each name is one line, cut short, and there are five of them."""
+    fake = FakeServer()
+    names = [f"{number}\n{'x' * 900}" for number in range(100)]
+    fake.documents["/v1/models"] = [json.dumps({"data": [{"id": name} for name in names]})]
+    with fake.running() as server, pytest.raises(UsageError) as refused:
+        subject_at(server.endpoint, model="", key=KEY, ca=None)
+
+    assert "and 95 more" in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 1000

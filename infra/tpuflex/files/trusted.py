@@ -15,15 +15,17 @@ patches).
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import secrets
 import shlex
 import stat
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import BinaryIO
 
 from pulumi_plugin.user_namespace import stands_for_many
 from tpuflex.errors import AccessError
@@ -85,14 +87,66 @@ def own_directory(path: Path) -> None:
 def write_private(path: Path, content: str | bytes) -> None:
     """Put a file with ``content``, mode 0600, at ``path`` in one step; what was there is
     replaced."""
-    descriptor, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    _replace(path, content, 0o600)
+
+
+def write_shared(path: Path, content: str | bytes) -> None:
+    """Put a file with ``content`` that others may read, as the umask has it, at ``path`` in one
+    step; a regular file that was there is replaced.
+
+    Raises:
+        OSError: it cannot be written, or a link or a device is there.
+    """
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise OSError(errno.EINVAL, "there is a link or no regular file in its place", str(path))
+    _replace(path, content, 0o666)
+
+
+def _replace(path: Path, content: str | bytes, mode: int) -> None:
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
-        Path(partial).replace(path)
+        partial.replace(path)
     except BaseException:
-        Path(partial).unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
         raise
+
+
+def open_regular(path: Path, flags: int = os.O_RDONLY) -> BinaryIO:
+    """Open a regular file. A pipe that nobody writes to is not waited for, and a device that never
+    ends is not read.
+
+    Args:
+        path: the file.
+        flags: as those of :func:`os.open`; O_RDWR opens it for writing, too.
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file.
+    """
+    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return os.fdopen(descriptor, "r+b" if flags & os.O_RDWR else "rb")
+
+
+def open_lock(path: Path) -> BinaryIO:
+    """Open the file at ``path`` to lock it; made if it is not there, and left as it is if it is.
+
+    Raises:
+        AccessError: a link is there, or something else that is no regular file.
+        OSError: it cannot be opened.
+    """
+    try:
+        return open_regular(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EINVAL, errno.EISDIR, errno.ENXIO):
+            raise
+        raise AccessError(
+            f"Refused to lock {path}: it is a link, or not a regular file.", hint="Remove it."
+        ) from error
 
 
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -173,7 +227,7 @@ def creation_lock(place: Path, waits: Callable[[], None] = lambda: None) -> Iter
         waits: called before it waits for another run; may raise, and does not wait then.
     """
     own_directory(place.parent)
-    with lock_of(place).open("w") as handle:
+    with open_lock(lock_of(place)) as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

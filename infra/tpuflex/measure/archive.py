@@ -11,18 +11,20 @@ whatever ends the recording. A busy day of snapshots a minute apart is about 160
 
 from __future__ import annotations
 
-import fcntl
+import glob
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pulumi_plugin.printable import is_printable, printable
+from tpuflex.both_ends import both_ends
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
-from tpuflex.files.trusted import own_directory, write_private
-from tpuflex.measure.metrics import EngineMetrics, Histogram, KvCache
+from tpuflex.files.trusted import creation_lock, open_regular, own_directory, write_private
+from tpuflex.measure.metrics import MOST, EngineMetrics, Histogram, KvCache
 
 if TYPE_CHECKING:
     import pyarrow
@@ -37,6 +39,15 @@ _NUMBERS = (
     "cpu_seconds",
 )
 _HISTOGRAMS = ("ttft", "inter_token", "e2e", "queue")
+_FILES = "date=*/{}.parquet"
+#: What a file of somebody else's may hold: a day of snapshots, 10 s apart, has 8,640.
+_MOST_ROWS, _MOST_BYTES = 20_000, 256 * 1024 * 1024
+#: Rows that are made snapshots at once.
+_BATCH = 1024
+#: Years of snapshots.
+_BEGIN, _END = 2000, 3000
+#: Other stacks that an error names.
+_MOST_NAMES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,15 +148,14 @@ def writing(directory: Path, stack: str) -> Iterator[Writer]:
         TpuflexError: there is no pyarrow, or the day's file cannot be read.
     """
     writer = Writer(directory, stack)
-    own_directory(directory)
-    with (directory / f".{stack}.lock").open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConflictError(
-                f"Stack {stack} is being recorded in {directory} already.",
-                hint="Name another directory, or end the other recording.",
-            ) from None
+
+    def taken() -> None:
+        raise ConflictError(
+            f"Stack {stack} is being recorded in {directory} already.",
+            hint="Name another directory, or end the other recording.",
+        )
+
+    with creation_lock(directory / f".{stack}", waits=taken):
         try:
             yield writer
         finally:
@@ -164,12 +174,13 @@ def archived_stack(directory: Path, stack: str, *, chosen: bool = True) -> str:
     Raises:
         NotFoundError: it has none of ``stack``.
     """
-    there = sorted({file.stem for file in directory.glob("date=*/*.parquet")})
+    there = sorted(filter(is_printable, {file.stem for file in directory.glob(_FILES.format("*"))}))
     if stack in there:
         return stack
     if len(there) == 1 and not chosen:
         return there[0]
-    others = f" It has some of {', '.join(there)}: name one by --stack." if there else ""
+    few = ", ".join((*there[:_MOST_NAMES], *("…" for _ in there[_MOST_NAMES : _MOST_NAMES + 1])))
+    others = f" It has some of {few}: name one by --stack." if there else ""
     raise NotFoundError(
         f"There is no snapshot of stack {stack} in {directory}.{others}",
         hint=f"`tpuflex --stack {stack} metrics record {directory}` makes them, until Ctrl-C.",
@@ -184,12 +195,17 @@ def read_archive(directory: Path, stack: str, since: datetime | None = None) -> 
         TpuflexError: there is no pyarrow, or a file cannot be read.
     """
     _pyarrow_parquet()
-    files = sorted(directory.glob(f"date=*/{archived_stack(directory, stack)}.parquet"))
+    name = glob.escape(archived_stack(directory, stack))
+    files = sorted(directory.glob(_FILES.format(name)))
     first = day_file(directory, stack, since) if since is not None else files[0]
     for file in files:
         if file >= first:
-            for batch in _read(file).combine_chunks().to_batches():
-                yield from (one for one in _snapshots(batch) if since is None or one.at >= since)
+            for batch in _read(file).to_batches(max_chunksize=_BATCH):
+                try:
+                    snapshots = list(_snapshots(batch))
+                except (ValueError, OverflowError) as error:  # Arrow's are ValueErrors, too
+                    raise _unreadable(file, error) from error
+                yield from (one for one in snapshots if since is None or one.at >= since)
 
 
 def _pyarrow_parquet() -> Any:
@@ -205,16 +221,31 @@ def _pyarrow_parquet() -> Any:
 def _read(file: Path) -> pyarrow.Table:
     import pyarrow
 
+    parquet = _pyarrow_parquet()
     try:
-        table = _pyarrow_parquet().read_table(file, schema=_schema(), partitioning=None)
+        with open_regular(file) as opened:
+            found = parquet.read_metadata(opened)
+        groups = map(found.row_group, range(found.num_row_groups))
+        if (
+            found.num_rows > _MOST_ROWS
+            or sum(each.total_byte_size for each in groups) > _MOST_BYTES
+        ):
+            raise pyarrow.ArrowInvalid("it holds more than a day has")
+        table = parquet.read_table(file, schema=_schema(), partitioning=None)
         if any(table.column(name).null_count for name in ("at", *_texts(), "interval", "gap")):
             raise pyarrow.ArrowInvalid("a column of every snapshot is missing, or empty")
     except (pyarrow.ArrowException, OSError) as error:
-        raise TpuflexError(
-            f"{file} cannot be read as snapshots of metrics: {str(error).splitlines()[0][:200]}",
-            hint="Move it out of the archive; the other days can be read without it.",
-        ) from error
+        raise _unreadable(file, error) from error
     return table
+
+
+def _unreadable(file: Path, error: Exception) -> TpuflexError:
+    said = str(getattr(error, "strerror", None) or error)
+    said = both_ends(printable(" ".join(said.split())), 200)
+    return TpuflexError(
+        f"{file} cannot be read as snapshots of metrics: {said}",
+        hint="Move it out of the archive; the other days can be read without it.",
+    )
 
 
 def _schema() -> pyarrow.Schema:
@@ -271,30 +302,46 @@ def _snapshots(batch: pyarrow.RecordBatch) -> Iterator[Snapshot]:
     names = [each.name for each in fields(Origin)]
     histograms = {name: _histograms(batch.column(name)) for name in _HISTOGRAMS}
     for number, row in enumerate(batch.drop_columns(list(_HISTOGRAMS)).to_pylist()):
+        if not _BEGIN <= row["at"].year < _END:
+            raise ValueError(f"a snapshot of the year {row['at'].year}")
         origin = Origin(**{name: row[name] for name in names})
+        _require_counts((origin.max_model_len, origin.max_num_seqs, origin.interval))
         metrics = None
         if not row["gap"]:
             metrics = _metrics(row, {name: histograms[name][number] for name in _HISTOGRAMS})
         yield Snapshot(at=row["at"], origin=origin, metrics=metrics, gap=row["gap"])
 
 
+def _require_counts(numbers: Iterable[float | None]) -> None:
+    if not all(each is None or 0 <= each <= MOST for each in numbers):
+        raise ValueError("a number that nothing can have counted")
+
+
 def _metrics(row: Mapping[str, Any], histograms: Mapping[str, Histogram | None]) -> EngineMetrics:
     cache = KvCache(row["block_size"], row["kv_blocks"], row["kv_tokens"], row["kv_dtype"] or "")
     counted: dict[str, Any] = {name: row[name] for name in _NUMBERS} | dict(histograms)
-    success = dict(row["success"] or ())
+    success = {key: count for key, count in row["success"] or () if count is not None}
+    names = (*_NUMBERS, "block_size", "kv_blocks", "kv_tokens")
+    _require_counts((*(row[name] for name in names), *success.values()))
     return EngineMetrics(at=row["at"], kv_cache=cache, success=success, **counted)
 
 
 def _histograms(column: pyarrow.StructArray) -> list[Histogram | None]:
     """A column of histograms. Value by value, Arrow takes ten times as long."""
     lists = column.field("buckets")
-    bounds = lists.values.field("le").to_pylist()
-    counts = lists.values.field("count").to_pylist()
-    buckets = list(zip(bounds, counts, strict=True))
     ends, sums = lists.offsets.to_pylist(), column.field("sum").to_pylist()
-    return [
-        Histogram(tuple(buckets[begin:end]), total) if known else None
+    first = ends[0]
+    values = lists.values.slice(first, ends[-1] - first)
+    if values.null_count or any(each.null_count for each in values.flatten()):
+        raise ValueError("a histogram with an empty bucket")
+    bounds, counts = (values.field(name).to_pylist() for name in ("le", "count"))
+    buckets = list(zip(bounds, counts, strict=True))
+    histograms = [
+        Histogram(tuple(buckets[begin - first : end - first]), total) if known else None
         for begin, end, total, known in zip(
             ends, ends[1:], sums, column.is_valid().to_pylist(), strict=False
         )
     ]
+    if not all(each is None or each.sound for each in histograms):
+        raise ValueError("a histogram of what nobody can have observed")
+    return histograms

@@ -19,11 +19,13 @@ import yaml
 from pydantic import ValidationError
 
 from tpuflex.errors import NotFoundError, TpuflexError
+from tpuflex.files.trusted import open_regular
 from tpuflex.measure.benchmark_report import VERSIONS, point_of_report
 from tpuflex.measure.judgement import LITTLE_LIMIT, in_flight
 from tpuflex.measure.run import Load, Measured, Point, Quantiles, Run, Server, Verdict
 from tpuflex.measure.run_file import read_run
 from tpuflex.measure.vllm_result import VllmResult
+from tpuflex.settings.stack_yaml import RefusedYamlError, read_yaml
 
 T = TypeVar("T")
 
@@ -64,13 +66,20 @@ def read_benchmark(path: Path) -> Benchmark:
         TpuflexError: it is not one that can be read.
     """
     if path.is_dir():
-        files = sorted(each for each in path.iterdir() if each.suffix in _SUFFIXES)
+        files = files_of(path)
         if not files:
             raise NotFoundError(f"{path} has no file that could be a benchmark.", hint=_READ)
         return _joined(path, [(each, _read(each)) for each in files])
     if not path.exists():
         raise NotFoundError(f"There is no file {path}.", hint=_READ)
     return _read(path)
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files that a benchmark at ``path`` is read from."""
+    if not path.is_dir():
+        return [path]
+    return sorted(each for each in path.iterdir() if each.suffix in _SUFFIXES)
 
 
 def _read(path: Path) -> Benchmark:
@@ -88,7 +97,7 @@ def _read(path: Path) -> Benchmark:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise TpuflexError(f"{path} cannot be used: {where}: {first['msg']}.") from error
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise TpuflexError(f"{path} cannot be used: {error}.") from error
     raise TpuflexError(f"{path} is not a benchmark that can be read.", hint=_READ)
 
@@ -158,7 +167,7 @@ def _failed(kinds: Mapping[str, int]) -> str:
 def _is_run(path: Path) -> bool:
     """Whether the first line is the beginning of a run of ours."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             first = json.loads(file.readline(_LARGEST))
     except OSError as error:
         raise TpuflexError(f"{path} cannot be read: {error.strerror}.") from error
@@ -169,10 +178,14 @@ def _is_run(path: Path) -> bool:
 
 def _document(path: Path) -> Mapping[str, Any]:
     try:
-        if path.stat().st_size > _LARGEST:
+        with open_regular(path) as file:
+            content = file.read(_LARGEST + 1)
+        if len(content) > _LARGEST:
             raise TpuflexError(f"{path} is larger than 256 MiB.", hint=_READ)
-        text = path.read_text("utf-8")
-        document = json.loads(text) if text.lstrip()[:1] == "{" else yaml.safe_load(text)
+        text = content.decode()
+        document = json.loads(text) if text.lstrip()[:1] == "{" else read_yaml(text).value
+    except RefusedYamlError as error:
+        raise TpuflexError(f"{path} {error.problem}.", hint=error.remedy) from error
     except OSError as error:
         raise TpuflexError(f"{path} cannot be read: {error.strerror}.") from error
     except (ValueError, yaml.YAMLError, RecursionError) as error:
@@ -204,9 +217,8 @@ def _joined(path: Path, found: list[tuple[Path, Benchmark]]) -> Benchmark:
                     hint="Give the files themselves, or a directory for each run.",
                 )
     measured = tuple(point for _, point in points.values())
-    run = first.run.model_copy(
-        update={"name": path.resolve().name, "loads": tuple(each.load for each in measured)}
-    )
+    loads = tuple(each.load for each in measured)
+    run = Run(**{**dict(first.run), "name": path.resolve().name, "loads": loads})
     return Benchmark(run, measured)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tpuflex.errors import TpuflexError, UsageError
-from tpuflex.files.trusted import write_private
+from tpuflex.files.trusted import write_shared
 from tpuflex.measure.served import FULL, Moment
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def draw(found: Capacity, file: Path) -> None:
     """Draw ``found`` in ``file``, as SVG or PNG by its name.
 
     Raises:
-        UsageError, TpuflexError: as :func:`require_form`.
+        UsageError, TpuflexError: as :func:`require_form`, or it cannot be written.
     """
     require_form(file)
     from io import BytesIO
@@ -82,7 +82,10 @@ def draw(found: Capacity, file: Path) -> None:
         first.set_xlabel("time, UTC (grey: nothing is known)")
         content = BytesIO()
         figure.savefig(content, format=file.suffix[1:].lower(), metadata=_metadata(file))
-    write_private(file, content.getvalue())
+    try:
+        write_shared(file, content.getvalue())
+    except OSError as error:
+        raise TpuflexError(f"{file} cannot be written: {error.strerror}.") from error
 
 
 def _draw(

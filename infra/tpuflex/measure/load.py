@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from tpuflex.advice import Advice
 from tpuflex.boot.config import CONTAINER_NAME
@@ -30,7 +30,7 @@ from tpuflex.both_ends import both_ends
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError, UsageError
 from tpuflex.files.trusted import child_environment
 from tpuflex.measure import load_program
-from tpuflex.measure.run import Load
+from tpuflex.measure.run import Load, Seconds
 from tpuflex.measure.vllm_result import VllmResult
 from tpuflex.operate.endpoint_connection import api_key
 from tpuflex.operate.host_access import HostCommand, host_command
@@ -73,6 +73,7 @@ _MOST_BYTES = 1024 * 1024 * 1024
 #: Bytes of what vLLM and gcloud print that are read, and letters that are shown.
 _MOST_SAID = 64 * 1024
 _SHOWN = 600
+_SECONDS = TypeAdapter[float](Seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,8 +467,8 @@ class _RunningGenerator:
                 VllmResult.model_validate(answer["result"]),
                 before=str(answer["before"]),
                 after=str(answer["after"]),
-                lag=float(answer["lag"]),
-                busy=float(answer["busy"]),
+                lag=_SECONDS.validate_python(answer["lag"]),
+                busy=_SECONDS.validate_python(answer["busy"]),
             )
         except (ValidationError, KeyError, TypeError, ValueError) as error:
             raise TpuflexError(

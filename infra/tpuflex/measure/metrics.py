@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import reduce
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Self
 
 from tpuflex.errors import ApiError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 4 * 1024 * 1024
 _LONGEST_LINE = 16 * 1024
 #: No count is larger.
-_MOST = 2.0**63
+MOST = 2.0**63
 #: Labels whose values become keys: how many are kept.
 _MOST_KEYS = 32
 
@@ -52,6 +52,19 @@ class Histogram:
 
     buckets: tuple[tuple[float, float], ...]
     sum: float
+
+    @property
+    def sound(self) -> bool:
+        """Whether it can have come from observations: it has a bucket below the infinite one, and
+        no bound or count that nothing has."""
+        *below, last = (bound for bound, _ in self.buckets) if self.buckets else (math.nan,)
+        return (
+            len(below) > 0
+            and last == math.inf
+            and all(0 <= bound <= MOST for bound in below)
+            and all(lower < upper for lower, upper in pairwise(below))
+            and all(0 <= each <= MOST for each in (self.sum, *(count for _, count in self.buckets)))
+        )
 
     @property
     def count(self) -> float:
@@ -368,7 +381,8 @@ class _Samples:
         if total is None or not engines or any(math.inf not in each for each in engines.values()):
             return None
         parts = (Histogram(tuple(sorted(counts.items())), 0.0) for counts in engines.values())
-        return Histogram(reduce(Histogram.plus, parts).buckets, total)
+        whole = Histogram(reduce(Histogram.plus, parts).buckets, total)
+        return whole if whole.sound else None
 
     def kv_cache(self) -> KvCache | None:
         """The KV cache of all engines."""
@@ -396,7 +410,7 @@ class _Samples:
 
 def _number(value: float) -> float | None:
     """A sample's value; None if nothing can have counted it, which no comparison with NaN says."""
-    return float(value) if 0 <= value <= _MOST else None
+    return float(value) if 0 <= value <= MOST else None
 
 
 def _bound(text: str) -> float | None:
@@ -404,7 +418,7 @@ def _bound(text: str) -> float | None:
         bound = float(text)
     except ValueError:
         return None
-    return None if math.isnan(bound) else bound
+    return bound if _number(bound) is not None or bound == math.inf else None
 
 
 def _whole(labels: Mapping[str, str], name: str) -> int | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.catalog.rows import Source
 from tpuflex.errors import Finding, ImplausibleError, NotFoundError, SettingsError
+from tpuflex.files.trusted import open_regular
 from tpuflex.planning.plausibility import Plausibility, PointVerdict, judge_point
 from tpuflex.planning.published import BUILTIN_FILE, LARGEST_TABLE, builtin_points, read_table
 
@@ -86,7 +87,7 @@ def import_table(path: Path, catalog: Catalog, today: dt.date) -> JudgedTable:
         SettingsError: something in it is wrong, by line and column.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             content = file.read(LARGEST_TABLE + 1)
     except FileNotFoundError as error:
         raise NotFoundError(f"There is no file {path}.") from error

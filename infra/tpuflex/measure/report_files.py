@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
 from tpuflex.errors import TpuflexError
-from tpuflex.measure.benchmark_files import Benchmark, read_benchmark
+from tpuflex.files.trusted import write_shared
+from tpuflex.measure.benchmark_files import Benchmark, files_of, read_benchmark
 from tpuflex.measure.benchmark_report import file_name, report_of_point
 from tpuflex.measure.comparison import Comparison
 from tpuflex.measure.plots import HOW_TO_GET, can_draw, plots
@@ -99,24 +100,34 @@ def write_report(files: Sequence[Path], name: Path | None = None) -> WrittenRepo
         else {}
     )
     without = "" if can_draw() else HOW_TO_GET
-    _write(markdown, report_markdown(reports, without or f"Plots are in `{html.name}`."))
-    _write(html, report_html(reports, drawn, without))
+    text = report_markdown(reports, without or f"Plots are in `{html.name}`.")
+    _write({markdown: text, html: report_html(reports, drawn, without)}, files)
     return WrittenReport(reports, markdown, html, sum(map(len, drawn.values())), without)
 
 
-def write_comparison(comparison: Comparison, file: Path) -> None:
+def write_comparison(comparison: Comparison, file: Path, read: Sequence[Path] = ()) -> None:
     """Write ``comparison`` in Markdown.
+
+    Args:
+        comparison: what is written.
+        file: where.
+        read: the benchmarks that are compared, which are not overwritten.
 
     Raises:
         TpuflexError: it cannot be written.
     """
-    _write(file, comparison_markdown(comparison))
+    _write({file: comparison_markdown(comparison)}, read)
 
 
-def export(benchmark: Benchmark, directory: Path) -> Exported:
+def export(benchmark: Benchmark, directory: Path, read: Sequence[Path] = ()) -> Exported:
     """Write llm-d's Benchmark Reports on the points of ``benchmark``, a file for each.
 
     Points that are no results are left out: a report has no place for why they are none.
+
+    Args:
+        benchmark: what is written.
+        directory: where.
+        read: where the benchmark comes from, which is not overwritten.
 
     Raises:
         TpuflexError: they cannot be written, or there is no result.
@@ -124,10 +135,13 @@ def export(benchmark: Benchmark, directory: Path) -> Exported:
     kept = [point for point in benchmark.points if point.verdict in FIGURES]
     if not kept:
         raise TpuflexError(f"{benchmark.run.name} has no point with figures to export.")
-    for point in kept:
-        report = report_of_point(benchmark.run, point)
-        text = yaml.safe_dump(report, sort_keys=False, allow_unicode=True)
-        _write(directory / file_name(point.load), text)
+    texts = {
+        directory / file_name(point.load): yaml.safe_dump(
+            report_of_point(benchmark.run, point), sort_keys=False, allow_unicode=True
+        )
+        for point in kept
+    }
+    _write(texts, read)
     return Exported(
         directory,
         tuple(file_name(point.load) for point in kept),
@@ -135,9 +149,22 @@ def export(benchmark: Benchmark, directory: Path) -> Exported:
     )
 
 
-def _write(file: Path, text: str) -> None:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, "utf-8")
-    except OSError as error:
-        raise TpuflexError(f"{file} cannot be written: {error.strerror}.") from error
+def _write(texts: Mapping[Path, str], read: Sequence[Path]) -> None:
+    """Write all of ``texts``; nothing if one of their files belongs to a benchmark that was read.
+
+    Raises:
+        TpuflexError: one does, or cannot be written.
+    """
+    sources = {source.resolve() for each in read for source in files_of(each)}
+    for file in texts:
+        if file.resolve() in sources:
+            raise TpuflexError(
+                f"{file} is one of the benchmarks that were read: it is not overwritten.",
+                hint="Name another file by -o.",
+            )
+    for file, text in texts.items():
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_shared(file, text)
+        except OSError as error:
+            raise TpuflexError(f"{file} cannot be written: {error.strerror}.") from error

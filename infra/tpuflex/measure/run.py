@@ -11,12 +11,27 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from pulumi_plugin.printable import printable
+from tpuflex.both_ends import both_ends
+
+# Files come from others, too: what they hold is bounded, so that it can be computed with and shown.
 Count = Annotated[int, Field(ge=0, le=10**15)]
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0, le=1e30, allow_inf_nan=False)]
+Rate = Annotated[float, Field(ge=0, le=1e30, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1e30, allow_inf_nan=False)]
+Usd = Annotated[Decimal, Field(ge=0, le=10**15, max_digits=100)]
+#: Letters of a text that are kept.
+_LONGEST_TEXT = 2000
+
+
+def _line(text: str) -> str:
+    return both_ends(printable(text), _LONGEST_TEXT)
+
+
+#: A text of one line, in which nothing acts on a terminal.
+Line = Annotated[str, AfterValidator(_line)]
 
 #: ``result``: it agrees with itself. ``not_a_result``: it was measured, and contradicts itself.
 #: ``not_feasible``: the server cannot hold it at once, so it was not tried. ``not_verified``:
@@ -153,7 +168,7 @@ class Measured(Document):
 
     seconds: Seconds
     completed: Count
-    failures: dict[str, Count] = Field(default_factory=dict)
+    failures: dict[Line, Count] = Field(default_factory=dict)
     requests_per_second: Rate
     output_per_second: Rate
     prompt_per_second: Rate
@@ -198,11 +213,11 @@ class Point(Document):
 
     load: Load
     verdict: Verdict
-    reasons: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
+    reasons: tuple[Line, ...] = ()
+    flags: tuple[Line, ...] = ()
     measured: Measured | None = None
     ceilings: Ceilings = Ceilings()
-    usd_per_million: Decimal | None = None
+    usd_per_million: Usd | None = None
     at: datetime | None = None
 
 
@@ -226,20 +241,20 @@ class Server(Document):
         price_source: where the price comes from.
     """
 
-    model: str
-    catalog_model: str = ""
-    vllm: str = ""
-    image: str = ""
-    accelerator: str = ""
+    model: Line
+    catalog_model: Line = ""
+    vllm: Line = ""
+    image: Line = ""
+    accelerator: Line = ""
     chips: Count = 0
-    zone: str = ""
-    kv_tokens: int | None = None
-    block_size: int | None = None
-    max_model_len: int | None = None
-    max_num_seqs: int | None = None
-    args: tuple[str, ...] = ()
-    usd_per_hour: Decimal | None = None
-    price_source: str = ""
+    zone: Line = ""
+    kv_tokens: Count | None = None
+    block_size: Count | None = None
+    max_model_len: Count | None = None
+    max_num_seqs: Count | None = None
+    args: tuple[Line, ...] = ()
+    usd_per_hour: Usd | None = None
+    price_source: Line = ""
 
 
 class Run(Document):
@@ -260,13 +275,13 @@ class Run(Document):
     """
 
     format: Literal[1] = 1
-    id: str
-    name: str
+    id: Line
+    name: Line
     started: datetime | None = None
-    stack: str = ""
-    stack_hash: str = ""
+    stack: Line = ""
+    stack_hash: Line = ""
     server: Server
-    generator: str = ""
-    command: tuple[str, ...] = ()
-    tpuflex: str = ""
+    generator: Line = ""
+    command: tuple[Line, ...] = ()
+    tpuflex: Line = ""
     loads: tuple[Load, ...] = ()

@@ -18,12 +18,16 @@ from pydantic import BaseModel, ValidationError
 
 from tpuflex.advice import Advice
 from tpuflex.errors import TpuflexError
+from tpuflex.files.trusted import open_regular
 from tpuflex.measure.run import Load, Point, Run
+from tpuflex.terminal.markdown import shortened
 
 Line = TypeVar("Line", bound=BaseModel)
 
 #: Bytes of a line that are read: a point of 100,000 requests has some 10 MB.
 _LONGEST_LINE = 256 * 1024 * 1024
+#: Letters of a value that an error shows.
+_LONGEST_VALUE = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ def read_run(path: Path) -> Recorded:
         TpuflexError: there is no such file, or a line of it is not what it should be.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return _read(file, path)
     except OSError as error:
         raise TpuflexError(f"{path} cannot be read: {error.strerror}.") from error
@@ -170,7 +174,7 @@ def resume(path: Path) -> Iterator[RunFile]:
         TpuflexError: it cannot be read or written, or another process adds points to it.
     """
     try:
-        file = path.open("r+b")
+        file = open_regular(path, os.O_RDWR)
     except OSError as error:
         raise TpuflexError(f"{path} cannot be opened: {error.strerror}.") from error
     with file:
@@ -203,9 +207,12 @@ def differences(recorded: Run, now: Run) -> tuple[str, ...]:
     }
     for name in type(now.server).model_fields:
         pairs[name] = (getattr(recorded.server, name), getattr(now.server, name))
+
+    def shown(value: object) -> str:
+        return "none" if value in ("", ()) else shortened(str(value), _LONGEST_VALUE)
+
     return tuple(
-        f"{name}: {before if before not in ('', ()) else 'none'} then,"
-        f" {after if after not in ('', ()) else 'none'} now"
+        f"{name}: {shown(before)} then, {shown(after)} now"
         for name, (before, after) in pairs.items()
         if before != after
     )

@@ -12,6 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pulumi_plugin.printable import printable
 from tpuflex.boot.config import serving_args
 from tpuflex.catalog.catalog import builtin
 from tpuflex.catalog.zones import region_of
@@ -24,6 +25,10 @@ from tpuflex.planning.kv_cache import CACHE_BYTES
 from tpuflex.planning.request import CpuMemoryRequest, MemoryRequest
 from tpuflex.planning.stack import memory_request
 from tpuflex.planning.stack_cost import hourly
+from tpuflex.terminal.markdown import shortened
+
+#: Models of a server that an error names, and letters of a name.
+_MOST_NAMES, _LONGEST_NAME = 5, 100
 
 if TYPE_CHECKING:
     from tpuflex.operate.slice import SliceStatus
@@ -154,7 +159,9 @@ def subject_at(url: str, *, model: str, key: str, ca: Path | None) -> Subject:
     except AccessError as error:
         raise AccessError(f"{url} refused the API key.", hint="Set OPENAI_API_KEY.") from error
     if model not in served and (model or len(served) != 1):
-        names = ", ".join(served) or "none"
+        named = [shortened(printable(name), _LONGEST_NAME) for name in served][:_MOST_NAMES]
+        more = f" and {len(served) - _MOST_NAMES} more" if len(served) > _MOST_NAMES else ""
+        names = f"{', '.join(named) or 'none'}{more}"
         why = f"serves no {model}" if model else "serves more than one model"
         raise UsageError(f"{url} {why}: it has {names}.", option="--model")
     found = served[model or next(iter(served))]

@@ -5,7 +5,7 @@ https://docs.vllm.ai/en/latest/cli/bench/serve/ (fields read in vLLM 0.32, vllm/
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from tpuflex.measure.run import Count, Rate, Seconds
 
@@ -49,5 +49,5 @@ class VllmResult(BaseModel):
     ttfts: tuple[Seconds, ...] = ()
     itls: tuple[tuple[Seconds, ...], ...] = ()
     latencies: tuple[Seconds, ...] = ()
-    start_times: tuple[float, ...] = Field(default=())
+    start_times: tuple[Seconds, ...] = ()
     errors: tuple[str, ...] = ()

@@ -31,6 +31,7 @@ from tpuflex.engine.state import (
     with_pending,
 )
 from tpuflex.errors import AccessError, ApiError, EngineError, TpuflexError
+from tpuflex.files.trusted import open_lock
 from tpuflex.inventory.kinds import of_type
 from tpuflex.queued_resource.outputs import recorded_lifecycle
 from tpuflex.queued_resource.states import Lifecycle
@@ -230,18 +231,17 @@ def recovery_lock(
     """
     folder = directory / ".pulumi"
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"tpuflex-recover.{project}.{stack}.lock").open("a+") as file:
+    with open_lock(folder / f"tpuflex-recover.{project}.{stack}.lock") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            file.seek(0)
-            holder = file.read().strip()
+            holder = file.read(20).decode("ascii", "replace").strip()
             who = f" (process {holder})" if holder else ""
             raise EngineError(
                 f"Another `{command}` is running on stack {stack}{who}.",
                 hint="Wait for it to end, or press Ctrl-C there.",
             ) from error
         file.truncate(0)
-        file.write(f"{os.getpid()}\n")
+        file.write(f"{os.getpid()}\n".encode())
         file.flush()
         yield

@@ -129,12 +129,12 @@ class Output:
             self._documented = True
             if self._rehearsing and isinstance(value, dict):
                 value = {"rehearsal": True, **value}
-            _line(json.dumps(value, indent=2, sort_keys=True, default=str))
+            _line(json.dumps(value, indent=2, sort_keys=True, default=str, allow_nan=False))
 
     def record(self, value: object) -> None:
         """Print one of several results as a line of JSON; nothing without ``--json``."""
         if self.json:
-            _line(json.dumps(value, sort_keys=True, default=str))
+            _line(json.dumps(value, sort_keys=True, default=str, allow_nan=False))
 
     def progress(self, text: str) -> None:
         """Print a line about what is going on, wrapped for the terminal."""

@@ -413,7 +413,7 @@ def compare(
     (quantity,) = (each for each in COMPARED if each.name == of)
     comparison = compared([read_benchmark(each) for each in files], quantity, context)
     if file is not None:
-        write_comparison(comparison, file)
+        write_comparison(comparison, file, files)
     show_comparison(invocation.output, comparison)
 
 
@@ -453,4 +453,4 @@ def export(invocation: Invocation, file: Path, form: str, directory: Path) -> No
     from tpuflex.measure.report_files import export as exported
 
     del form
-    show_exported(invocation.output, exported(read_benchmark(file), directory))
+    show_exported(invocation.output, exported(read_benchmark(file), directory, (file,)))

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tpuflex.measure.report_markdown import HOW_TO_READ_COMPARISON
-from tpuflex.terminal.markdown import shortened
+from tpuflex.terminal.markdown import LONGEST_CODE, shortened
 
 if TYPE_CHECKING:
     from tpuflex.measure.comparison import Comparison
@@ -21,7 +21,7 @@ def show_written(output: Output, written: WrittenReport) -> None:
     """Show what was written, and what it says in short."""
     output.document(written.to_json())
     for report in written.reports:
-        output.result(f"{report.run.name}: {report.summary}.")
+        output.result(f"{shortened(report.run.name, LONGEST_CODE)}: {report.summary}.")
     plots = "1 plot" if written.plots == 1 else f"{written.plots} plots"
     output.result(f"Written: {written.markdown}")
     output.result(f"         {written.html} ({plots})")
