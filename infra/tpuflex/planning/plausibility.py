@@ -2,11 +2,13 @@
 
 A figure is impossible where it is above what the chips do at their peak in the narrowest type, and
 not credible where it is above their peak in bfloat16, or so near to it that nothing is left for
-what the ceilings do not count. All others are possible, which does not mean that they were reached.
+what the ceilings do not count. Decoding is held against the narrowest type with speculation, unless
+the point rules that out. All others are possible, which does not mean that they were reached.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -34,8 +36,17 @@ _ORDER: tuple[PointVerdict, ...] = ("impossible", "not_feasible", "not_credible"
 #: Weights in 4 bits are read four times as fast as in bfloat16; nothing is served in fewer, and no
 #: chip computes more than twice as fast in another type.
 _NARROWEST = 4
-#: By how much throughput x latency may be above the concurrency: figures are rounded.
-_LITTLE = 1.05
+#: Tokens that a decoding step with speculation may yield for a request: no published draft has more
+#: guessed right on average.
+_GUESSED = 8
+#: Words of a setup that rule speculation out.
+_NO_SPECULATION = re.compile(
+    r"\b(no|without|not) specul|specul\w*( decoding)?:? (off|disabled|none)\b", re.IGNORECASE
+)
+#: By how much figures of a row may disagree: they are rounded.
+_ROUNDED = 1.05
+#: Share below which what a row does is too little for what it says: a ramp and its end take some.
+_TOO_LITTLE = 0.5
 #: Share of a chip's memory for weights and cache: the highest that a recipe of Google has.
 _UTILIZATION = 0.98
 #: Bytes of a value in the narrowest cache that the TPU back-end allocates.
@@ -122,6 +133,7 @@ class _Judgement:
             yield from self._first_token()
             yield from self._inter_token()
             yield from self._price()
+        yield from self._rates()
         yield from self._little()
         yield from self._cache()
 
@@ -154,11 +166,27 @@ class _Judgement:
         if bound is not None and answers > bound:
             requests = "1 request" if concurrency == 1 else f"{concurrency:,} requests"
             yield (
-                _verdict(answers / bound),
+                self._decoded(answers / bound),
                 f"{answers:,.0f} output tokens/s is {_times(answers / bound)} the {bound:,.0f} that"
                 f" memory and arithmetic of {self._accelerator.name} allow {requests} at once in"
-                f" bfloat16, without speculation{_even(answers / bound)}",
+                f" bfloat16, without speculation{self._anyway(answers / bound)}",
             )
+
+    @property
+    def _fastest(self) -> int:
+        """How many times as fast as plainly in bfloat16 the point may have been decoded."""
+        excluded = _NO_SPECULATION.search(self._point.setup or "")
+        return _NARROWEST * (1 if excluded else _GUESSED)
+
+    def _decoded(self, factor: float) -> PointVerdict:
+        return "impossible" if factor > self._fastest else "not_credible"
+
+    def _anyway(self, factor: float) -> str:
+        if factor <= self._fastest:
+            return ""
+        if self._fastest == _NARROWEST:
+            return _even(factor)
+        return f", and both 4 bits and speculation are {self._fastest} times as fast at most"
 
     def _decode_ceiling(self, concurrency: int) -> float | None:
         context = self._point.context or 1
@@ -186,10 +214,10 @@ class _Judgement:
         self.judged = True
         if seconds < 1 / bound:
             yield (
-                _verdict(1 / bound / seconds),
+                self._decoded(1 / bound / seconds),
                 f"{seconds * 1000:.3g} ms between two tokens: reading the weights once takes"
                 f" {1000 / bound:.3g} ms on {self._accelerator.name} in bfloat16, without"
-                f" speculation{_even(1 / bound / seconds)}",
+                f" speculation{self._anyway(1 / bound / seconds)}",
             )
 
     def _price(self) -> Iterator[tuple[PointVerdict, str]]:
@@ -220,6 +248,26 @@ class _Judgement:
                 " catalog",
             )
 
+    def _rates(self) -> Iterator[tuple[PointVerdict, str]]:
+        """Requests/s x tokens of a request is tokens/s; of prompts, those that were computed."""
+        point, rate = self._point, self._point.requests_per_second
+        for what, claimed, tokens in (
+            ("prompt", point.prompt_tokens_per_second, point.context),
+            ("output", point.output_tokens_per_second, point.output),
+        ):
+            follows = _product(rate, tokens)
+            if claimed is None or not follows:
+                continue
+            self.judged = True
+            text = (
+                f"{rate:,.3g} requests/s of {tokens:,} {what} tokens each are {follows:,.0f}"
+                f" tokens/s, not {claimed:,.0f}: the figures contradict each other"
+            )
+            if claimed > _ROUNDED * follows:
+                yield "impossible", text
+            elif what == "output" and claimed < _TOO_LITTLE * follows:
+                yield "not_credible", text
+
     def _little(self) -> Iterator[tuple[PointVerdict, str]]:
         """Throughput x latency is the number of requests in flight (Little's law)."""
         point = self._point
@@ -233,11 +281,18 @@ class _Judgement:
         if rate is None or point.concurrency is None or not latency:
             return
         self.judged = True
-        if (flying := rate * latency) > _LITTLE * point.concurrency:
+        if (flying := rate * latency) > _ROUNDED * point.concurrency:
             yield (
                 "impossible",
                 f"{rate:,.3g} requests/s that take {latency:.3g} s each are {flying:,.0f} at once,"
                 f" not {point.concurrency:,}: the figures contradict each other",
+            )
+        elif point.ttft_s and decoding is not None and flying < _TOO_LITTLE * point.concurrency:
+            yield (
+                "not_credible",
+                f"{rate:,.3g} requests/s that take {latency:.3g} s each are {flying:,.3g} at once:"
+                f" most of the {point.concurrency:,} were not in flight, or waited before the time"
+                " was taken",
             )
 
     def _cache(self) -> Iterator[tuple[PointVerdict, str]]:
