@@ -18,7 +18,7 @@ COMMANDS: Mapping[str, str] = {
     words.replace(" ", "_"): f"tpuflex {words}"
     for words in (
         *("up", "down", "preview", "recover", "sweep", "doctor"),
-        *("status", "logs", "ask", "client", "ssh", "tunnel", "restart", "reboot"),
+        *("status", "logs", "ask", "client", "verify", "ssh", "tunnel", "restart", "reboot"),
         *("weights hash", "weights ls", "weights push", "weights rm", "weights verify"),
         *("secrets ensure", "secrets ls", "secrets put"),
         *("library up", "library status", "library down"),

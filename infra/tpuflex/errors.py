@@ -11,6 +11,7 @@
       ApiError                   exit 1   the API answered with an error
         AlreadyExistsError       exit 1   the name is taken by something that is not ours
         ConflictError            exit 1   not possible in the resource's current state
+        ServerDownError          exit 7   the model server does not answer where it serves
       BootError                  exit 7   the host came up but serving did not
         FailedBootError          exit 7   and will not, however long one waits
       WeightsError               exit 7   weights are missing or damaged
@@ -245,6 +246,12 @@ class ApiError(TpuflexError):
         """Whether the same call may succeed later with nothing changed: there was no usable answer,
         the server failed, or it asked to slow down."""
         return self.status in (0, 408, 429) or self.status >= 500
+
+
+class ServerDownError(ApiError):
+    """The model server does not answer where it serves."""
+
+    exit_code = 7
 
 
 class AlreadyExistsError(ApiError):

@@ -114,5 +114,5 @@ def test_no_server_at_a_url_is_an_error(type_in: TypeIn) -> None:
     """Port 9 (discard) has none."""
     typed = type_in("bench", "run", "--here", "http://127.0.0.1:9", "--yes")
 
-    assert typed.code == 1
-    assert "cannot be reached from here" in " ".join(typed.err.split())
+    assert typed.code == 7
+    assert "The server does not answer" in " ".join(typed.err.split())

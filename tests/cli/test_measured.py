@@ -47,7 +47,7 @@ def usage(**changes: object) -> Usage:
 
 def test_metrics(invocation: Invocation, capsys: Captured) -> None:
     """Requests, cache, cost, counts with their rates and prices, latencies with their quantiles."""
-    show_usage(invocation.output, usage())
+    show_usage(invocation, usage())
 
     assert capsys.readouterr().out == (
         "Endpoint of stack dev, 2026-11-29 12:00:00 UTC\n"
@@ -65,23 +65,37 @@ def test_metrics(invocation: Invocation, capsys: Captured) -> None:
         "preemptions        0            0         0.0\n"
         "prefix-cache hits  63.1 %       83.4 %\n"
         "\n"
-        "SECONDS         P50    P95     P99     MEAN   OF\n"
-        "first token     1.214  3.850   4.770   1.298  46\n"
-        "  last 5 s      0.917  2.275   2.455   0.921  12\n"
-        "between tokens  0.112  0.334   0.494   0.136  1,062\n"
-        "  last 5 s      0.116  0.274   0.380   0.124  344\n"
-        "whole answer    3.864  12.125  14.425  4.434  46\n"
-        "  last 5 s      3.750  9.250   9.850   4.489  12\n"
-        "in the queue    0.203  3.562   4.712   0.508  46\n"
-        "  last 5 s      0.225  1.200   1.440   0.320  12\n"
+        "SECONDS         P50     P95     P99     MEAN   OF\n"
+        "first token     1.214   3.850   4.770   1.298  46\n"
+        "  last 5 s      0.75-1  1-2.5   1-2.5   0.921  12\n"
+        "between tokens  0.112   0.334   0.494   0.136  1,062\n"
+        "  last 5 s      0.116   0.274   0.380   0.124  344\n"
+        "whole answer    3.864   12.125  14.425  4.434  46\n"
+        "  last 5 s      2.5-5   5-10    5-10    4.489  12\n"
+        "in the queue    <0.3    3.562   4.712   0.508  46\n"
+        "  last 5 s      <0.3    1-1.5   1-1.5   0.320  12\n"
     )
+
+
+def test_metrics_of_an_engine_that_stands_still(invocation: Invocation, capsys: Captured) -> None:
+    """Its last words say that nothing runs; the requests in flight and the step that is missing say
+    otherwise, and what tells more."""
+    metrics = EngineMetrics.parse(BEFORE, AT)
+    show_usage(invocation, usage(metrics=metrics, in_flight=1, stalled=True))
+
+    shown = capsys.readouterr().out
+    assert "  requests     0 running, 0 waiting; 1 in flight\n" in shown
+    assert (
+        "1 request in flight, and the engine has made no step since the last look:\n"
+        "`tpuflex verify` says whether it is frozen.\n"
+    ) in shown
 
 
 def test_metrics_of_a_server_that_says_little(invocation: Invocation, capsys: Captured) -> None:
     """What is not known is a question mark, and no failure."""
     metrics = EngineMetrics.parse("vllm:num_requests_running 1\n", AT)
     show_usage(
-        invocation.output,
+        invocation,
         usage(metrics=metrics, interval=None, cost=Cost(None, None, None, None)),
     )
 
@@ -103,7 +117,7 @@ def test_metrics_that_are_old(
 ) -> None:
     """Their age stands above them, with the reason."""
     why = "/metrics of http://host/v1 answered 503."
-    show_usage(invocation.output, usage(age=9.2, stale=stale, why=why))
+    show_usage(invocation, usage(age=9.2, stale=stale, why=why))
 
     assert capsys.readouterr().out.splitlines()[1] == line
 
@@ -116,14 +130,25 @@ def looks() -> Generator[Usage]:
 
 def test_a_watch_that_is_written_to_a_file(invocation: Invocation, capsys: Captured) -> None:
     """Block after block, until Ctrl-C, which is its regular end."""
-    watch(invocation.output, looks())
+    watch(invocation, looks())
 
     assert capsys.readouterr().out.count("Endpoint of stack dev, ") == 2
 
 
+def test_a_watch_that_is_stopped_before_its_first_look(invocation: Invocation) -> None:
+    """It is an interruption like any other: nothing was shown."""
+
+    def none() -> Generator[Usage]:
+        raise KeyboardInterrupt
+        yield usage()
+
+    with pytest.raises(KeyboardInterrupt):
+        watch(invocation, none())
+
+
 def test_a_watch_for_scripts(capsys: Captured) -> None:
     """A document on a line each."""
-    watch(Invocation(environ={}, json=True).output, looks())
+    watch(Invocation(environ={}, json=True), looks())
 
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
     assert (first["interval"], second["interval"]["generation_tokens"]) == (None, 356)

@@ -184,9 +184,10 @@ def test_a_server_that_is_gone_ends_the_run(path: Path) -> None:
     said: list[str] = []
     error = "Traceback …\nClientConnectorError: Cannot connect to host"
 
-    with pytest.raises(ApiError, match="answered none of 32 requests: 32 not connected"):
+    with pytest.raises(ApiError, match="answered none of 32 requests: 32 not connected") as caught:
         run(path, ScriptedGenerator({3: error}), said=said)
 
+    assert caught.value.exit_code == 7
     assert said[-1].startswith(f"5 of 9 points are in {path}. To go on: tpuflex bench run")
     assert len(read_run(path).points) == 5
 

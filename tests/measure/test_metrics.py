@@ -259,6 +259,24 @@ def test_a_quantile_of_merged_histograms(parts: str, q: float, expected: float) 
     assert first.quantile(q) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("of", "q", "expected"),
+    [
+        # Nothing is known but that they are below the first bound.
+        (histogram((0.3, 100), (0.5, 100), (math.inf, 100)), 0.5, "<0.3"),
+        (histogram((20.0, 0), (40.0, 1), (math.inf, 1)), 0.95, "20-40"),
+        (histogram((1.0, 0), (2.5, 100), (math.inf, 100)), 0.95, "1-2.5"),
+        (histogram((1.0, 10), (2.5, 18), (math.inf, 19)), 0.5, "<1"),
+        (histogram((1.0, 10), (2.5, 18), (math.inf, 19)), 0.99, ">2.5"),
+        (histogram((1.0, 10), (2.0, 20), (math.inf, 20)), 0.75, "1.500"),
+        (histogram((1.0, 0), (math.inf, 0)), 0.5, "-"),
+    ],
+)
+def test_a_quantile_for_people(of: Histogram, q: float, expected: str) -> None:
+    """No figure is invented where a bucket's bounds are all that is known."""
+    assert of.quantile_text(q, "{:.3f}".format, "{:g}".format) == expected
+
+
 def test_without_observations_there_is_no_quantile() -> None:
     """Nor a mean; nor of a histogram that has but the infinite bucket."""
     empty = histogram((1.0, 0), (math.inf, 0))

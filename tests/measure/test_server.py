@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.measure.fake_server import KEY, MODEL, FakeServer
-from tpuflex.errors import AccessError, ApiError
+from tpuflex.errors import AccessError, ApiError, ServerDownError
 from tpuflex.measure.server import ServedModel, ServerClient
 
 
@@ -66,9 +66,25 @@ def test_a_key_that_it_refuses(path: str) -> None:
 
 
 def test_one_that_is_not_there() -> None:
-    """The error names the endpoint."""
+    """The error names the endpoint, and has the exit code of one that does not serve."""
     with FakeServer().running() as server:
         pass
 
-    with pytest.raises(ApiError, match=r"/metrics of http://127\.0\.0\.1"):
+    with pytest.raises(ServerDownError, match=r"no connection to http://127\.0\.0\.1") as caught:
         server.metrics()
+    assert caught.value.exit_code == 7
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ('{"in_flight": 2, "closed": false}', 2),
+        ('{"in_flight": -1}', None),
+        ("x", None),
+        (404, None),
+    ],
+)
+def test_requests_in_flight(said: str | int, expected: int | None) -> None:
+    """They are known where the guard says so."""
+    with FakeServer(documents={"/tpuflex/requests": [said]}).running() as server:
+        assert server.in_flight() == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import count
@@ -13,7 +14,7 @@ from tests.measure.fake_server import AFTER, BEFORE, FakeServer
 from tpuflex.errors import AccessError, ApiError
 from tpuflex.measure.metrics import EngineMetrics
 from tpuflex.measure.server import ServerClient
-from tpuflex.measure.usage import Cost, looks
+from tpuflex.measure.usage import Cost, looks, settled
 
 FREE = Cost(Decimal(0), Decimal(0), None, None)
 AT = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -49,6 +50,50 @@ def test_one_look_after_the_other() -> None:
     assert document["interval"]["generation_tokens_per_second"] == 71.2
     assert document["since_start"]["ttft"]["count"] == 46
     assert document["since_start"]["ttft"]["p95"] > document["since_start"]["ttft"]["p50"]
+
+
+RUNNING = re.sub(r"(?m)^(vllm:num_requests_running\{.*\}) .*$", r"\1 2.0", BEFORE)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "in_flight", "stalled"),
+    [
+        # Frozen before it said that the request had come, and after.
+        ([BEFORE, BEFORE], (1, 1), True),
+        ([RUNNING, RUNNING], (0, 0), True),
+        ([BEFORE, AFTER], (1, 1), False),
+        # One that idles; and a request that has only come.
+        ([BEFORE, BEFORE], (0, 0), False),
+        ([BEFORE, BEFORE], (0, 1), False),
+    ],
+)
+def test_an_engine_that_makes_no_step(
+    metrics: list[str | int], in_flight: tuple[int, int], stalled: bool
+) -> None:
+    """It is stalled where requests are in flight at both looks, and idle without them."""
+    fake = FakeServer()
+    said: list[str | int] = [json.dumps({"in_flight": number}) for number in in_flight]
+    fake.documents |= {"/metrics": metrics, "/tpuflex/requests": said}
+
+    with fake.running() as found:
+        watched = looks(server(found), "dev", 5.0, lambda _metrics: FREE)
+        first, second = next(watched), next(watched)
+
+    assert (first.stalled, second.stalled) == (False, stalled)
+    document = second.to_json()
+    assert (document["in_flight"], document["stalled"]) == (in_flight[1], stalled)
+
+
+@pytest.mark.parametrize(("in_flight", "asked"), [(0, 1), (1, 2)])
+def test_a_second_look(in_flight: int, asked: int) -> None:
+    """It is taken only where requests are in flight of which the engine says nothing."""
+    fake = FakeServer()
+    fake.documents |= {"/tpuflex/requests": [json.dumps({"in_flight": in_flight})]}
+
+    with fake.running() as found:
+        settled(looks(server(found), "dev", 1.0, lambda _metrics: FREE))
+
+    assert fake.asked.count("/metrics") == asked
 
 
 def test_while_there_is_no_answer_the_last_values_stand() -> None:

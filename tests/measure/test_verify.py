@@ -68,6 +68,17 @@ def test_one_that_does_not(path: str, texts: list[str | int], failed: set[str]) 
     assert all(problem.hint for problem in found.problems)
 
 
+def test_one_that_is_gone() -> None:
+    """Its host starts it again by itself: no other remedy comes before waiting for that."""
+    with FakeServer().running() as server:
+        pass
+    found = examine(server, "dev", lambda _version: "")
+
+    assert found.exit_code == 7
+    (hint,) = {str(problem.hint) for problem in found.problems}
+    assert hint.startswith("If `tpuflex status` says that it is being started again, wait")
+
+
 def test_a_health_that_is_green_without_a_token() -> None:
     """It is said of a completion that has failed, since the one hides the other."""
     fake = FakeServer()

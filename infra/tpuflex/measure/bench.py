@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING
 from tpuflex import __version__
 from tpuflex.advice import Advice
 from tpuflex.duration import format_roughly
-from tpuflex.errors import ApiError, ImplausibleError, InterruptedByUser, TpuflexError
+from tpuflex.errors import (
+    ApiError,
+    ImplausibleError,
+    InterruptedByUser,
+    ServerDownError,
+    TpuflexError,
+)
 from tpuflex.measure.grid import Grid, seeded, why_not_feasible
 from tpuflex.measure.judgement import NOT_CONNECTED, Evidence, judged
 from tpuflex.measure.load import Drive, Generator, here, on_host
@@ -407,7 +413,8 @@ class _Points:
         if measured is None or measured.completed:
             return
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in measured.failures.items())
-        raise ApiError(
+        error = ServerDownError if NOT_CONNECTED in measured.failures else ApiError
+        raise error(
             f"The endpoint answered none of {point.load.requests:,} requests: {kinds}.",
             hint=Advice("`{status}` says whether it serves.") if self._subject.stack else "",
         )

@@ -12,7 +12,7 @@ import math
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import reduce
@@ -38,6 +38,8 @@ _PREFIX_HITS = ("vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_tota
 _PREFIX_QUERIES = ("vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total")
 _INTER_TOKEN = ("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds")
 _CACHE_CONFIG = "vllm:cache_config_info"
+#: Observations from which on a quantile may be interpolated within a bucket.
+_ENOUGH = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,33 @@ class Histogram:
         within = counts[at] - below
         return lower + (upper - lower) * (rank - below) / within if within > 0 else None
 
+    def quantile_text(
+        self, q: float, written: Callable[[float], str], bound: Callable[[float], str]
+    ) -> str:
+        """The quantile for people: the bounds of its bucket, where a value between them would be
+        invented: of few observations, where all are in that bucket, and in the first and the last
+        one; ``-`` without observations.
+
+        Args:
+            q: the quantile.
+            written: how a value is written.
+            bound: how a bound is written.
+        """
+        value = self.quantile(q)
+        if value is None:
+            return "-"
+        counts = list(accumulate((count for _, count in self.buckets), max))
+        at = bisect_left(counts, q * counts[-1], hi=len(counts) - 1)
+        if at == len(counts) - 1:
+            return f">{bound(value)}"
+        lower, below = (self.buckets[at - 1][0], counts[at - 1]) if at else (0.0, 0.0)
+        upper = bound(self.buckets[at][0])
+        if lower <= 0:
+            return f"<{upper}"
+        if counts[-1] < _ENOUGH or counts[at] - below == counts[-1]:
+            return f"{bound(lower)}-{upper}"
+        return written(value)
+
     def plus(self, other: Histogram) -> Histogram:
         """Both together, as of two engines; bounds that only one has are left out."""
         return self._combined(other, 1.0)
@@ -119,9 +148,9 @@ class Histogram:
     def to_json(self) -> dict[str, object]:
         """The document of a histogram: a JSON number is finite, so its last bucket is ``count``."""
         return {
-            "count": self.count,
+            "count": exact(self.count),
             "sum": self.sum,
-            "buckets": [[bound, count] for bound, count in self.buckets[:-1]],
+            "buckets": [[bound, exact(count)] for bound, count in self.buckets[:-1]],
         }
 
 
@@ -406,6 +435,11 @@ class _Samples:
                 values = (_number(sample.value) for sample in samples)
                 return [value for value in values if value is not None]
         return []
+
+
+def exact(count: float | None) -> float | None:
+    """``count`` as a JSON document has it: Prometheus has no integers, and this is one."""
+    return int(count) if count is not None and count == int(count) else count
 
 
 def _number(value: float) -> float | None:

@@ -28,7 +28,7 @@ _FINEST = 600
 _WIDTHS = (600, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86_400, 7 * 86_400)
 #: Parts of the time line, at most.
 _MOST_PARTS = 200
-_QUANTILES = (0.5, 0.9, 0.95, 0.99)
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class Use:
 def quantiles(histogram: Histogram | None) -> dict[str, float | None]:
     """The quantiles of ``histogram``, as Prometheus computes them; None for none."""
     return {
-        f"p{q * 100:.0f}": None if histogram is None else histogram.quantile(q) for q in _QUANTILES
+        name: None if histogram is None else histogram.quantile(q) for name, q in QUANTILES.items()
     }
 
 

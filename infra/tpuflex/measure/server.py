@@ -17,9 +17,10 @@ from pydantic import BaseModel, Field, ValidationError
 from urllib3.exceptions import HTTPError
 
 from tpuflex.advice import Advice
-from tpuflex.errors import AccessError, ApiError
+from tpuflex.errors import AccessError, ApiError, ServerDownError
 from tpuflex.measure.metrics import MOST_BYTES, EngineMetrics
 from tpuflex.operate.endpoint_connection import (
+    Route,
     api_key,
     connected,
     serving_slice,
@@ -37,6 +38,11 @@ if TYPE_CHECKING:
 _TIMEOUT = (3.0, 5.0)
 #: Bytes of a document that are read.
 _DOCUMENT_BYTES = 1024 * 1024
+
+#: What to do about a server that does not answer at an address that leads to its host.
+_DOWN = Advice(
+    "`{status}` says whether its host starts it again, and `{verify}` whether it serves then."
+)
 
 _Name = Annotated[str, Field(max_length=1000)]
 
@@ -57,6 +63,10 @@ class ServedModel(BaseModel):
 
 class _Models(BaseModel):
     data: tuple[ServedModel, ...] = Field(max_length=1000)
+
+
+class _Requests(BaseModel):
+    in_flight: Annotated[int, Field(ge=0, le=10**9)]
 
 
 class _Version(BaseModel):
@@ -119,6 +129,18 @@ class ServerClient:
         except ValidationError as error:
             raise ApiError(f"{self.endpoint} does not say which vLLM it is.") from error
 
+    def in_flight(self) -> int | None:
+        """Requests that its guard has let through and that have not ended; None where it does not
+        say. An engine that is frozen is not asked for it.
+
+        Raises:
+            AccessError: it refuses the key.
+        """
+        try:
+            return _Requests.model_validate_json(self._read("/tpuflex/requests")).in_flight
+        except (ApiError, ValidationError):
+            return None
+
     def code(self, path: str, headers: Mapping[str, str] | None = None) -> int:
         """The status that it answers ``GET path`` with; without the key.
 
@@ -152,6 +174,11 @@ class ServerClient:
             message = f"{path} of {self.endpoint} did not answer in time."
             raise ApiError(message, url=url, hint=self.reach) from error
         except (requests.RequestException, HTTPError) as error:
+            certificate = isinstance(error, requests.exceptions.SSLError)
+            refused = isinstance(error, requests.ConnectionError) and not certificate
+            if refused and self.through == Route.DIRECT:
+                message = f"The server does not answer: no connection to {self.endpoint}."
+                raise ServerDownError(message, url=url, hint=self.reach) from error
             message = f"{path} of {self.endpoint} cannot be reached from here."
             raise ApiError(message, url=url, hint=self.reach) from error
 
@@ -189,5 +216,7 @@ def open_server(
             model=cloud.stack.settings.model.name,
             key=key,
             session=session(cloud, found.url),
-            reach=unreachable_hint(cloud, status, through=found.through),
+            reach=_DOWN
+            if found.through == Route.DIRECT
+            else unreachable_hint(cloud, status, through=found.through),
         )

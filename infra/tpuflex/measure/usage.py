@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from tpuflex.errors import ApiError
-from tpuflex.measure.metrics import Counters, EngineMetrics, Histogram, Interval
+from tpuflex.measure.metrics import Counters, EngineMetrics, Histogram, Interval, exact
 from tpuflex.measure.server import ServerClient, open_server
 from tpuflex.operate.endpoint_connection import serving_slice
 from tpuflex.planning.cost import cost_in, usd
@@ -24,6 +24,8 @@ _MILLION, _SECONDS_PER_HOUR = 1_000_000, 3600
 _LATEST = 4e9
 #: Intervals without an answer after which the last values are stale.
 _STALE_AFTER = 2
+#: Seconds to a second look, where one look cannot tell whether the engine is frozen.
+_SOON_S = 1.0
 QUANTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
 #: Histogram of :class:`Counters` -> what it is called.
 LATENCIES = {
@@ -82,6 +84,11 @@ class Usage:
         age: seconds since it last answered; 0 where it has just answered.
         stale: whether it has not answered for so long that its values may be others by now.
         why: why it did not answer; empty where it did.
+        in_flight: requests that the server has let in and that have not ended, by its guard; None
+            where that does not say. Running and waiting are the engine's last words: one that is
+            frozen says nothing new.
+        stalled: whether there were requests at this look and at the one before, and the engine has
+            made no step between them.
     """
 
     stack: str
@@ -92,6 +99,26 @@ class Usage:
     age: float = 0.0
     stale: bool = False
     why: str = ""
+    in_flight: int | None = None
+    stalled: bool = False
+
+    @property
+    def open_requests(self) -> int:
+        """Requests that have not ended, by whoever knows of more."""
+        known = (self.metrics.running or 0.0) + (self.metrics.waiting or 0.0)
+        return max(self.in_flight or 0, int(known))
+
+    @property
+    def unknown_requests(self) -> bool:
+        """Whether requests are in flight that the engine does not speak of."""
+        return self.open_requests > (self.metrics.running or 0.0) + (self.metrics.waiting or 0.0)
+
+    def next(self, metrics: EngineMetrics, cost: Cost, in_flight: int | None) -> Usage:
+        """The look after this one."""
+        interval = metrics.since(self.metrics)
+        found = Usage(self.stack, self.endpoint, metrics, cost, interval, in_flight=in_flight)
+        busy = min(self.open_requests, found.open_requests) > 0
+        return replace(found, stalled=busy and not interval.restarted and interval.steps == 0)
 
     def to_json(self) -> dict[str, object]:
         """The document that ``tpuflex metrics --json`` prints."""
@@ -109,8 +136,10 @@ class Usage:
             "age_seconds": round(self.age, 1),
             "stale": self.stale,
             "why": self.why or None,
-            "running": now.running,
-            "waiting": now.waiting,
+            "running": exact(now.running),
+            "waiting": exact(now.waiting),
+            "in_flight": self.in_flight,
+            "stalled": self.stalled,
             "kv_use": now.kv_use,
             "kv_tokens": None if now.kv_cache is None else now.kv_cache.tokens,
             "since_start": _counted(now),
@@ -129,13 +158,13 @@ class Usage:
 
 def _counted(counted: Counters) -> dict[str, object]:
     return {
-        "prompt_tokens": counted.prompt_tokens,
-        "computed_tokens": counted.computed_tokens,
-        "cached_tokens": counted.cached_tokens,
-        "generation_tokens": counted.generation_tokens,
+        "prompt_tokens": exact(counted.prompt_tokens),
+        "computed_tokens": exact(counted.computed_tokens),
+        "cached_tokens": exact(counted.cached_tokens),
+        "generation_tokens": exact(counted.generation_tokens),
         "prefix_cache_hit_rate": counted.hit_rate,
-        "preemptions": counted.preemptions,
-        "success": dict(counted.success),
+        "preemptions": exact(counted.preemptions),
+        "success": {reason: exact(count) for reason, count in counted.success.items()},
         **{name: _latency(getattr(counted, name)) for name in LATENCIES},
     }
 
@@ -161,7 +190,8 @@ def _latency(histogram: Histogram | None) -> dict[str, object] | None:
 
 
 def read_usage(cloud: Connection, report: Report = silent, *, tunnel: bool = True) -> Usage:
-    """How the endpoint of the stack of ``cloud`` is used now.
+    """How the endpoint of the stack of ``cloud`` is used now; by a second look after a second,
+    where requests are in flight of which the engine says nothing.
 
     Args:
         cloud: the stack's cloud.
@@ -173,8 +203,15 @@ def read_usage(cloud: Connection, report: Report = silent, *, tunnel: bool = Tru
         NotFoundError, AccessError, TpuflexError: as
             :func:`tpuflex.measure.server.open_server`, and where the key is refused.
     """
-    with closing(watch_usage(cloud, 0.0, report, tunnel=tunnel)) as found:
-        return next(found)
+    with closing(watch_usage(cloud, _SOON_S, report, tunnel=tunnel)) as found:
+        return settled(found)
+
+
+def settled(found: Iterator[Usage]) -> Usage:
+    """The first of the looks ``found``; the second where the first leaves open whether the engine
+    is frozen."""
+    first = next(found)
+    return next(found) if first.unknown_requests else first
 
 
 def watch_usage(
@@ -214,7 +251,8 @@ def looks(
         cost: what was spent by one.
     """
     metrics = server.metrics()
-    found = Usage(stack, server.endpoint, metrics, cost(metrics))
+    in_flight = server.in_flight()
+    found = Usage(stack, server.endpoint, metrics, cost(metrics), in_flight=in_flight)
     while True:
         yield found
         server.pause(seconds)
@@ -225,5 +263,4 @@ def looks(
             stale = age > _STALE_AFTER * seconds
             found = replace(found, age=age, stale=stale, why=error.message)
             continue
-        interval = metrics.since(found.metrics)
-        found = Usage(stack, server.endpoint, metrics, cost(metrics), interval)
+        found = found.next(metrics, cost(metrics), server.in_flight())

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
-from tpuflex.errors import AccessError, ApiError, BootError, TpuflexError
+from tpuflex.errors import AccessError, ApiError, BootError, ServerDownError, TpuflexError
 from tpuflex.measure.server import ServerClient, open_server
 from tpuflex.operate.endpoint_status import too_old
 from tpuflex.operate.health import NO_ANSWER
@@ -29,6 +29,12 @@ _PROMPT, _TOKENS = "The capital of France is", 16
 _COUNTED_WITHIN_S = 1.0
 _REFUSED = (401, 403)
 
+#: What to do about a server that takes no connection.
+_DOWN = Advice(
+    "if `{status}` says that it is being started again, wait: a host starts a server that has died"
+    " within a minute. Otherwise, {otherwise}",
+    otherwise=NO_ANSWER,
+)
 _ANOTHER_MODEL = Advice("`{up}` has the host serve what the stack file names")
 _OPEN = Advice(
     "The host has checked that before it was READY: something else answers there, or the server was"
@@ -174,7 +180,8 @@ def _healthy(server: ServerClient) -> Check:
     try:
         code = server.code("/health")
     except ApiError as error:
-        return Check.failed(name, error.message, NO_ANSWER)
+        down = isinstance(error, ServerDownError)
+        return Check.failed(name, error.message, _DOWN if down else NO_ANSWER)
     if code != 200:
         return Check.failed(name, f"/health answers {code}", NO_ANSWER)
     return Check(name, Standing.OK, "/health answers 200")
@@ -187,7 +194,8 @@ def _model(server: ServerClient) -> Check:
     except AccessError as error:
         return Check.of(name, error)
     except ApiError as error:
-        return Check.failed(name, error.message, NO_ANSWER)
+        down = isinstance(error, ServerDownError)
+        return Check.failed(name, error.message, _DOWN if down else NO_ANSWER)
     served = next((model for model in models if model.id == server.model), None)
     if served is None:
         others = ", ".join(model.id for model in models[:5]) or "nothing"
@@ -235,8 +243,9 @@ def _completion(health: Health, healthy: Check) -> Check:
         return Check(name, Standing.UNKNOWN, health.why)
     if isinstance(health.problem, AccessError):
         return Check.of(name, health.problem)
-    green = "/health answers 200, and " if healthy.standing is Standing.OK else ""
-    return Check(name, Standing.FAILED, f"{green}{health.why}", health.problem)
+    if healthy.problem is not None:  # it is the reason of this one, too
+        return Check(name, Standing.FAILED, health.why, healthy.problem)
+    return Check(name, Standing.FAILED, f"/health answers 200, and {health.why}", health.problem)
 
 
 def _metrics(server: ServerClient) -> EngineMetrics | TpuflexError:

@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from tpuflex.measure.served import FULL, quantiles
+from tpuflex.measure.served import FULL, QUANTILES
 from tpuflex.planning.figure import SourceList
 from tpuflex.terminal.money import dollars, money, show_sources
 
@@ -107,14 +107,11 @@ def _facts(found: Capacity, sources: SourceList) -> Iterator[tuple[str, str]]:
 def _quantiles(histogram: Histogram | None) -> str:
     if histogram is None or not histogram.count:
         return "not known: nothing was counted"
-    shown = (f"{name} {_time(seconds)}" for name, seconds in quantiles(histogram).items())
-    return f"{', '.join(shown)} (of {histogram.count:,.0f})"
-
-
-def _time(seconds: float | None) -> str:
-    if seconds is None:
-        return "-"
-    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"
+    shown = (
+        f"{name} {histogram.quantile_text(q, '{:.3g}'.format, '{:g}'.format)}"
+        for name, q in QUANTILES.items()
+    )
+    return f"{', '.join(shown)} s (of {histogram.count:,.0f})"
 
 
 def _rate(rate: float, ceiling: Figure, sources: SourceList) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tpuflex.advice import Advice
 from tpuflex.measure.details import Source
 from tpuflex.measure.usage import LATENCIES, QUANTILES
 from tpuflex.terminal.money import dollars
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
     from tpuflex.measure.metrics import Histogram
     from tpuflex.measure.usage import Usage
     from tpuflex.measure.verify import Verification
-    from tpuflex.terminal.output import Output
 
 _UNKNOWN = "?"
+_STALLED = Advice(
+    "the engine has made no step since the last look: `{verify}` says whether it is frozen."
+)
 #: Columns of the text of a check: a completion may have any length.
 _TEXT = 200
 
@@ -73,9 +76,13 @@ def show_details(invocation: Invocation, found: Details) -> None:
         output.result(f"not known: {why}")
 
 
-def watch(output: Output, looks: Generator[Usage]) -> None:
-    """Show each of ``looks``, until Ctrl-C."""
-    drawn = False
+def watch(invocation: Invocation, looks: Generator[Usage]) -> None:
+    """Show each of ``looks``, until Ctrl-C.
+
+    Raises:
+        KeyboardInterrupt: before the first one.
+    """
+    output, drawn = invocation.output, False
     try:
         with closing(looks) as found:
             for look in found:
@@ -85,26 +92,30 @@ def watch(output: Output, looks: Generator[Usage]) -> None:
                     click.clear()
                 elif drawn:
                     output.result()
-                show_usage(output, look)
+                show_usage(invocation, look)
                 drawn = True
     except KeyboardInterrupt:
-        return
+        if not drawn:
+            raise
 
 
-def show_usage(output: Output, found: Usage) -> None:
+def show_usage(invocation: Invocation, found: Usage) -> None:
     """Print ``found``."""
-    now, interval = found.metrics, found.interval
+    output, now, interval = invocation.output, found.metrics, found.interval
     output.heading(f"Endpoint of stack {found.stack}, {now.at.astimezone():%Y-%m-%d %H:%M:%S %Z}")
     if found.why:
         age = f"{found.age:.0f} s old: {found.why}"
         output.result(f"STALE, {age}" if found.stale else f"No answer; {age}")
     if interval is not None and interval.restarted:
         output.result("The server was started again since the last look.")
+    if found.stalled:
+        advice = _STALLED.for_stack(found.stack, invocation.environ)
+        output.result(f"{_requests(found.open_requests)} in flight, and {advice}")
     cache = now.kv_cache
     tokens = "" if cache is None or cache.tokens is None else f" of {cache.tokens:,} tokens"
     output.facts(
         (
-            ("requests", f"{_count(now.running)} running, {_count(now.waiting)} waiting"),
+            ("requests", _in_flight(found)),
             ("KV cache", f"{_share(now.kv_use)}{tokens} in use"),
             ("ended", _ended(found)),
             ("cost so far", _cost(found)),
@@ -167,8 +178,19 @@ def _latency_rows(found: Usage) -> Iterator[tuple[str, ...]]:
 def _latency(histogram: Histogram | None) -> tuple[str, ...]:
     if histogram is None:
         return (_UNKNOWN,) * (len(QUANTILES) + 2)
-    quantiles = (histogram.quantile(q) for _, q in QUANTILES)
-    return (*map(_seconds, quantiles), _seconds(histogram.mean), _count(histogram.count))
+    quantiles = (histogram.quantile_text(q, _seconds, "{:g}".format) for _, q in QUANTILES)
+    return (*quantiles, _seconds(histogram.mean), _count(histogram.count))
+
+
+def _in_flight(found: Usage) -> str:
+    """Requests, as the engine counts them and as the server does."""
+    now = found.metrics
+    words = f"{_count(now.running)} running, {_count(now.waiting)} waiting"
+    return words if found.in_flight is None else f"{words}; {found.in_flight:,} in flight"
+
+
+def _requests(number: int) -> str:
+    return "1 request" if number == 1 else f"{number:,} requests"
 
 
 def _ended(found: Usage) -> str:

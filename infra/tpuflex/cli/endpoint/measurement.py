@@ -79,7 +79,7 @@ def details(invocation: Invocation, no_tunnel: bool) -> None:
     has the planned one beside it.
 
     A private endpoint is reached through IAP, as by `tpuflex ask`. Exit code 4: there is no
-    endpoint; 6: it refuses the stack's key, or a role is missing.
+    endpoint; 6: it refuses the stack's key, or a role is missing; 7: it does not answer.
     """
     from tpuflex.cli.endpoint.measured import show_details
     from tpuflex.measure.details import details as read_details
@@ -122,10 +122,14 @@ def metrics(
 ) -> None:
     """Show how the endpoint is used: requests, KV cache, latencies, tokens, cost so far.
 
-    All of it is what vLLM counts itself, since its start. Quantiles come from its histograms, as
-    Prometheus computes them: within a bucket they are interpolated. Its time to the first token
+    All of it is what vLLM counts itself, since its start. Quantiles come from its histograms:
+    where little more than a bucket is known, its bounds are shown, such as <0.3 or 20-40; --json
+    has the value that Prometheus interpolates, with count and buckets. Its time to the first token
     begins when a request has arrived at the server. Tokens of a prompt that the prefix cache had
     are counted apart from those that were computed.
+
+    Running and waiting are the engine's last words. In flight is what the server has let in and
+    not yet answered: where the engine makes no step meanwhile, that is said, and it may be frozen.
 
     The cost per million tokens is that of the slice since the server's start, over one kind of
     tokens alone: idle time is in it.
@@ -133,10 +137,10 @@ def metrics(
     With --watch, what was counted between two looks stands beside it; a terminal is drawn again,
     elsewhere a block follows the other, with --json a document on a line. While there is no answer,
     the last values stand with their age, and after two intervals they are called stale. Ctrl-C
-    ends it with exit code 0.
+    ends it with exit code 0; before the first look, with 130.
 
     A private endpoint is reached through IAP, as by `tpuflex ask`. Exit code 4: there is no
-    endpoint; 6: it refuses the stack's key, or a role is missing.
+    endpoint; 6: it refuses the stack's key, or a role is missing; 7: it does not answer.
     """
     if ctx.invoked_subcommand is not None:
         if seconds is not None or no_tunnel:
@@ -151,9 +155,9 @@ def metrics(
         with working(invocation.report, "Asking the endpoint"):
             found = read_usage(cloud, invocation.report, tunnel=not no_tunnel)
         invocation.output.document(found.to_json())
-        show_usage(invocation.output, found)
+        show_usage(invocation, found)
         return
-    watch(invocation.output, watch_usage(cloud, seconds, invocation.report, tunnel=not no_tunnel))
+    watch(invocation, watch_usage(cloud, seconds, invocation.report, tunnel=not no_tunnel))
 
 
 @metrics.command(
