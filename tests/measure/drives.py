@@ -53,6 +53,8 @@ _METRICS = """\
 vllm:prompt_tokens_total{{engine="0"}} {prompts}
 # TYPE vllm:generation_tokens_total counter
 vllm:generation_tokens_total{{engine="0"}} {generated}
+# TYPE vllm:prompt_tokens_cached_total counter
+vllm:prompt_tokens_cached_total{{engine="0"}} 0
 """
 
 

@@ -21,6 +21,8 @@ from tpuflex.measure.vllm_result import VllmResult
 RECORDED = json.loads((Path(__file__).parent / "recorded" / "faults.json").read_text())
 #: What was asked for: every sixteenth of the requests was answered wrongly.
 LOAD = Load(concurrency=4, context=32, output=16, requests=32, seed=7)
+#: What the server counts as the tokens of such a prompt: its words.
+WORDS = 20
 KINDS: dict[Fault, str] = {
     "stall": "stalled",
     "silent": "no tokens",
@@ -36,7 +38,8 @@ def recorded(fault: Fault) -> Point:
     before = EngineMetrics.parse(drive["before"], at)
     counted = EngineMetrics.parse(drive["after"], at).since(before)
     result = VllmResult.model_validate(drive["result"])
-    return judged(LOAD, Evidence(result, counted, False, drive["lag"], drive["busy"]), Chips())
+    load = LOAD.model_copy(update={"context": WORDS})
+    return judged(load, Evidence(result, counted, False, drive["lag"], drive["busy"]), Chips())
 
 
 @pytest.mark.parametrize(("fault", "kind"), KINDS.items())

@@ -61,7 +61,10 @@ def test_gates(text: str, gate: tuple[object, ...]) -> None:
         ("<1s", "it names no metric"),
         ("ttft_p96<1s", "'ttft_p96' is not measured: did you mean ttft_p9"),
         ("ttft<1s", "'ttft' is not measured"),
-        ("colour<1", "ttft, itl, e2e with mean, p50, p90, p95, p99, max; output_tokens_per_s"),
+        (
+            "colour<1",
+            "ttft, tpot, itl, e2e with mean, p50, p90, p95, p99, max; output_tokens_per_s",
+        ),
         ("ttft_p95<", "'' is no limit, such as 1.5s or 1500ms"),
         ("ttft_p95<-1s", "'-1s' is no limit"),
         ("ttft_p95<1e3s", "'1e3s' is no limit"),

@@ -62,13 +62,13 @@ def test_a_point_has_requests_enough_and_not_too_many(
         (
             Load(concurrency=512, context=1024, output=64, requests=32),
             "512 sequences of 1,088 tokens take 512 x 68 = 34,816 blocks of 16 tokens, and the KV"
-            " cache has 18,523",
+            " cache has 18,522 for them",
         ),
         (Load(concurrency=512, context=1024, output=64, requests=32, shared=1000), ""),
         (
             Load(concurrency=512, context=16_320, output=64, requests=32, shared=8000),
             "512 sequences of 16,384 tokens take 500 shared + 512 x 524 = 268,788 blocks of 16"
-            " tokens, and the KV cache has 18,523",
+            " tokens, and the KV cache has 18,522 for them",
         ),
         (Load(concurrency=1, context=16_320, output=64, requests=32), ""),
         (

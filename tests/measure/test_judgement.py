@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.measure.drives import served
 from tpuflex.catalog.catalog import builtin
+from tpuflex.measure.gates import parse_gate
 from tpuflex.measure.judgement import Chips, Evidence, failures, in_flight, judged
 from tpuflex.measure.metrics import Counters
 from tpuflex.measure.run import Load, Point
@@ -56,6 +57,8 @@ def test_a_point_without_a_fault_is_a_result() -> None:
     assert measured.ttft.p95 == 0.2
     assert measured.inter_token is not None
     assert measured.inter_token.p50 == 0.05
+    assert measured.tpot is not None
+    assert measured.tpot.p50 == pytest.approx(0.05)
     assert measured.little == pytest.approx(1)
     assert measured.requests.start[:5] == (0, 0, 0, 0, 0.55)
 
@@ -96,6 +99,49 @@ REASONS: dict[str, tuple[dict[str, Any], str]] = {
         {"busy": 0.97},
         "the load generator took 97% of its processor (at most 75%): it has measured itself",
     ),
+    "a generator that is stopped again and again": (
+        {"lag": 0.15, "stalled": 2.2},
+        "the load generator stood still for 2.20 s of 4.4 s in all (at most 10%): that is in the"
+        " times of the requests",
+    ),
+    "prompts of another length": (
+        {
+            "result": served(LOAD, input_lens=[100] * 32, total_input_tokens=3200),
+            "counted": counts(LOAD, prompt_tokens=3200.0),
+        },
+        "its prompts have 100 tokens on average, and 128 were asked for (-22%; at most 2%)",
+    ),
+    "answers that a proxy has kept to their end": (
+        {"result": served(LOAD, ttft=0.55, gap=0.00002)},
+        "most answers came in one burst at their end: the stream was buffered on its way, and the"
+        " time to the first token is that to the last one",
+    ),
+    "answers of one chunk": (
+        {"result": served(LOAD, ttft=0.55, gap=0.0, itls=[[]] * 32)},
+        "most answers came in one burst at their end: the stream was buffered on its way, and the"
+        " time to the first token is that to the last one",
+    ),
+    "a last request that takes ten times as long": (
+        {
+            "result": served(
+                LOAD, duration=8.8, latencies=[0.55] * 31 + [4.95], itls=[[0.05] * 6 + [4.45]] * 32
+            )
+        },
+        "37% of its time passed with places empty, since its last requests took longer than the"
+        " others (at most 25%): its rates are too low",
+    ),
+    "a server that does not say what it had cached": (
+        {"counted": replace(counts(LOAD), cached_tokens=None)},
+        "the server does not say how many tokens it has had in its prefix cache",
+    ),
+    "requests of others before it began": (
+        {"open_before": 2.0},
+        "2 requests were running or waiting at the server before the point began: others use it",
+    ),
+    "requests of others that they gave up": (
+        {"counted": replace(counts(LOAD), success={"length": 32.0, "abort": 5.0})},
+        "37 requests have ended at the server, and 32 were sent: others have used it meanwhile",
+    ),
     "a server that was started again": (
         {"restarted": True, "counted": counts(LOAD, prompt_tokens=12.0)},
         "the server was started again meanwhile",
@@ -120,7 +166,10 @@ def test_what_speaks_against_a_point_is_said(name: str) -> None:
         ({"counted": counts(LOAD, generation_tokens=258.0)}, "0.8 % more tokens"),
         ({"result": served(LOAD, pause=0.02)}, "3.5 % fewer in flight"),
         ({"counted": counts(LOAD, cached_tokens=80.0)}, "2 % in the cache, by chance"),
-        ({"lag": 0.2, "busy": 0.7}, "a busy generator"),
+        ({"lag": 0.2, "busy": 0.7, "stalled": 0.4}, "a busy generator"),
+        ({"result": served(LOAD, gap=0.5), "lag": 0.27}, "one hiccup in requests that take long"),
+        ({"counted": replace(counts(LOAD), success={"length": 32.0})}, "its own requests"),
+        ({"result": served(LOAD, input_lens=[129] * 32)}, "a special token"),
     ],
 )
 def test_small_differences_are_no_contradiction(changed: dict[str, Any], what: str) -> None:
@@ -245,17 +294,80 @@ CHIPS = Chips(
 )
 
 
-def test_figures_above_a_ceiling_are_flagged() -> None:
+def test_figures_above_a_ceiling_are_no_results() -> None:
     """463k tokens/s for 31B on v6e-4, as published: the chips cannot compute that many; and its
     prompts were read in less time than they take."""
     load = Load(concurrency=16, context=4096, output=8, requests=128)
     found = point(evidence(load, result=served(load, ttft=0.05, gap=0.001)), load, CHIPS)
 
-    assert found.verdict == "result"
-    together, decoded, first = found.flags
-    assert "the chips cannot compute that many in any type" in together
-    assert "are above the" in decoded
+    assert found.verdict == "not_a_result"
+    assert found.flags == ()
+    together, decoded, first = found.reasons
+    assert "tokens/s of prompts and answers are above the 62,688 that" in together
+    assert "tokens/s of answers are above the" in decoded
     assert "takes 0.0" in first
+
+
+def test_a_figure_near_the_peak_is_doubtful() -> None:
+    """Nothing forbids it, and nobody reaches it: it is flagged, and no gate is decided by it."""
+    load = Load(concurrency=16, context=4096, output=8, requests=128)
+    found = point(evidence(load, result=served(load, ttft=1.0, gap=0.02)), load, CHIPS)
+
+    assert (found.verdict, found.doubtful) == ("result", True)
+    assert "not credible in bfloat16" in found.flags[0]
+    assert parse_gate("ttft_p95<9s").verdict(found) == "undecided"
+
+
+def test_chunks_of_several_tokens_have_no_time_between_tokens() -> None:
+    """As of a server that speculates: what is known is the mean of each request."""
+    chunked = served(LOAD, itls=[[0.1] * 3] * 32)
+    found = point(evidence(result=chunked))
+
+    assert (found.verdict, found.doubtful) == ("result", False)
+    assert found.measured is not None
+    assert found.measured.inter_token is None
+    assert found.measured.tpot is not None
+    assert found.measured.tpot.p50 == pytest.approx(0.05)
+    assert "fewer chunks than tokens" in found.flags[0]
+
+
+def test_requests_that_always_wait_are_said() -> None:
+    """The server computes fewer at once than are in flight."""
+    found = point(evidence(), chips=Chips(max_num_seqs=3))
+
+    assert (found.verdict, found.doubtful) == ("result", False)
+    assert found.flags == (
+        "1 of 4 requests always wait in the server's queue: it computes 3 at once (max_num_seqs)",
+    )
+
+
+def test_as_many_requests_as_users_say_nothing() -> None:
+    """None of them took the place of another one."""
+    load = LOAD.model_copy(update={"concurrency": 32})
+    found = point(evidence(load), load)
+
+    assert found.reasons == (
+        "all 32 requests were sent at once: none began as another one ended, so nothing says that"
+        " 32 were in flight",
+    )
+
+
+@pytest.mark.parametrize(
+    ("cached", "says"),
+    [
+        (96, ""),
+        (72, ""),
+        (0, "0.0% of the prompts' tokens were in the server's prefix cache, and 75.0% are in"),
+        (120, "93.8% of the prompts' tokens were in the server's prefix cache (at most 77%)"),
+    ],
+)
+def test_what_prompts_share_is_in_the_cache_and_nothing_else(cached: int, says: str) -> None:
+    """In whole blocks; the first request of each user may have come too early."""
+    load = LOAD.model_copy(update={"shared": 100})
+    counted = counts(load, cached_tokens=cached * 32.0)
+    found = point(evidence(load, counted=counted), load, Chips(block_size=16))
+
+    assert [reason[: len(says)] for reason in found.reasons] == ([says] if says else [])
 
 
 def test_a_figure_that_chips_can_reach_has_no_flag() -> None:

@@ -62,7 +62,7 @@ def test_gates_that_hold(path: Path) -> None:
     """All steps that fit are measured in their order; the peak is the last of them, and all gates
     are kept there."""
     generator = SlowingGenerator()
-    found = climb(path, "ttft_p95<0.5s@8", "output_tokens_per_s>1", generator=generator)
+    found = climb(path, "ttft_p95<0.5s@8", "output_tokens_per_s>1@1", generator=generator)
 
     assert [load.concurrency for load in generator.driven[1:]] == [1, 2, 4, 8]
     assert users(found.benchmark, "not_feasible") == [64]
@@ -76,7 +76,7 @@ def test_gates_that_hold(path: Path) -> None:
     assert document["gates"] == [
         {"gate": "ttft_p95<0.5s@8", "verdict": "holds", "concurrency": 8, "value": 0.4},
         {
-            "gate": "output_tokens_per_s>1",
+            "gate": "output_tokens_per_s>1@1",
             "verdict": "holds",
             "concurrency": 1,
             "value": pytest.approx(8 / 0.4),
@@ -136,6 +136,14 @@ def test_a_step_that_is_no_result_decides_nothing(path: Path, gate: str, text: s
     assert found.decisions[0].text == text
     with pytest.raises(ImplausibleError, match="1 of 1 gates are undecided"):
         found.require_kept()
+
+
+def test_a_gate_of_every_step_is_of_those_that_do_not_fit_too(path: Path) -> None:
+    """It is undecided, although all steps that were measured keep it."""
+    found = climb(path, "ttft_p95<1s")
+
+    assert users(found.benchmark) == [1, 2, 4, 8]
+    assert found.decisions[0].text == "undecided: 64 users: not feasible"
 
 
 def test_other_steps_may_be_no_results(path: Path) -> None:

@@ -25,6 +25,7 @@ from tpuflex.errors import (
     InterruptedByUser,
     ServerDownError,
     TpuflexError,
+    UsageError,
 )
 from tpuflex.measure.grid import Grid, seeded, why_not_feasible
 from tpuflex.measure.judgement import NOT_CONNECTED, Evidence, judged
@@ -213,6 +214,7 @@ def measure(
             loads = tuple(seeded(load, seed) for load in file.missing)
         else:
             loads = order.grid.loads(seed)
+            _require_blocks(order.grid, subject)
             _require_new(order)
         if file is not None and any(map(enough, file.points)):
             return _benchmark(file)
@@ -246,6 +248,17 @@ def _require_new(order: Order) -> None:
         raise TpuflexError(
             f"{order.path} is there already.",
             hint=Advice("Name another file, or go on with it: {again}", again=order.goes_on),
+        )
+
+
+def _require_blocks(grid: Grid, subject: Subject) -> None:
+    """Refuse prompts that share too little for the server to have it in its cache."""
+    block = subject.server.block_size
+    if block is not None and 0 < grid.shared < block:
+        raise UsageError(
+            f"{grid.shared:,} tokens are less than a block of the KV cache, which has {block:,}:"
+            " the server would find nothing of them in its prefix cache.",
+            option="--shared",
         )
 
 
@@ -403,7 +416,9 @@ class _Points:
         )
 
     def _point(self, load: Load) -> Point:
-        point = judged(load, evidence(self._generator.drive(load)), self._subject.chips)
+        began = datetime.now(UTC)
+        found = evidence(self._generator.drive(load))
+        point = judged(load, found, self._subject.chips, began)
         if NOT_CONNECTED in (point.measured.failures if point.measured else ()):
             self._require_answers(point)
         return point
@@ -422,15 +437,18 @@ class _Points:
 
 def evidence(drive: Drive) -> Evidence:
     """What is known of ``drive``, with what the server has counted meanwhile."""
-    counted, restarted = None, False
+    counted, restarted, open_before = None, False, 0.0
     at = datetime.now(UTC)
     try:
         before = EngineMetrics.parse(drive.before, at)
         interval = EngineMetrics.parse(drive.after, at).since(before)
         counted, restarted = interval, interval.restarted
+        open_before = (before.running or 0.0) + (before.waiting or 0.0)
     except ApiError:
         pass  # no metrics of vLLM: the judgement says so
-    return Evidence(drive.result, counted, restarted, drive.lag, drive.busy)
+    return Evidence(
+        drive.result, counted, restarted, drive.lag, drive.busy, drive.stalled, open_before
+    )
 
 
 def point_text(load: Load) -> str:

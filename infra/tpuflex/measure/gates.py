@@ -13,7 +13,7 @@ from typing import Literal
 from tpuflex.errors import UsageError
 from tpuflex.measure.run import Measured, Point, Quantiles
 
-#: ``undecided``: the step is not a result, was not feasible, or lacks the figure.
+#: ``undecided``: the step is not a result, was not feasible, is doubtful, or lacks the figure.
 GateVerdict = Literal["holds", "fails", "undecided"]
 
 _OPTION = "--gate"
@@ -30,6 +30,7 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
 #: Latencies, by their names in `vllm bench serve --percentile-metrics`, e2el without its l.
 _LATENCIES: dict[str, Callable[[Measured], Quantiles | None]] = {
     "ttft": lambda measured: measured.ttft,
+    "tpot": lambda measured: measured.tpot,
     "itl": lambda measured: measured.inter_token,
     "e2e": lambda measured: measured.latency,
 }
@@ -71,9 +72,9 @@ class Gate:
         return self.comparison.startswith("<")
 
     def value(self, point: Point) -> float | None:
-        """The figure at ``point``; None where that is not a result, or lacks it."""
+        """The figure at ``point``; None where that is not a result, is doubtful, or lacks it."""
         measured = point.measured
-        if point.verdict != "result" or measured is None:
+        if point.verdict != "result" or point.doubtful or measured is None:
             return None
         if self.metric in _RATES:
             return _RATES[self.metric](point, measured)

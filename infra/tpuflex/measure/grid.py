@@ -213,7 +213,8 @@ def why_not_feasible(load: Load, server: Server) -> str:
     if server.kv_tokens is None or not server.block_size:
         return ""
     size = server.block_size
-    there = server.kv_tokens // size
+    # One block is a placeholder that holds no tokens.
+    there = server.kv_tokens // size - 1
     each, common = -(-tokens // size), load.shared // size
     blocks = common + load.concurrency * (each - common)
     if blocks <= there:
@@ -224,5 +225,5 @@ def why_not_feasible(load: Load, server: Server) -> str:
         sum_ = f"{load.concurrency:,} x {each:,}"
     return (
         f"{load.concurrency:,} sequences of {tokens:,} tokens take {sum_} = {blocks:,} blocks of"
-        f" {size:,} tokens, and the KV cache has {there:,}"
+        f" {size:,} tokens, and the KV cache has {there:,} for them"
     )

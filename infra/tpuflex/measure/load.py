@@ -85,6 +85,7 @@ class Drive:
         before, after: the server's ``/metrics`` right before and right after; empty where it has
             none.
         lag: longest time in seconds that the generator stood still while requests were open.
+        stalled: seconds that it stood still, all times together, without computing.
         busy: processor seconds that the generator took per second meanwhile. It has one thread for
             all requests: near 1, it measures itself.
     """
@@ -94,6 +95,7 @@ class Drive:
     after: str
     lag: float
     busy: float
+    stalled: float = 0.0
 
 
 class Generator(Protocol):
@@ -469,6 +471,7 @@ class _RunningGenerator:
                 after=str(answer["after"]),
                 lag=_SECONDS.validate_python(answer["lag"]),
                 busy=_SECONDS.validate_python(answer["busy"]),
+                stalled=_SECONDS.validate_python(answer["stalled"]),
             )
         except (ValidationError, KeyError, TypeError, ValueError) as error:
             raise TpuflexError(

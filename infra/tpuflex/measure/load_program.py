@@ -7,7 +7,7 @@ output:
 - first ``{"url", "key", "insecure"}``, answered by ``{"vllm": VERSION}`` once vLLM is loaded, which
   takes 12 s on two cores and happens once;
 - then ``{"options": […]}``, those of ``vllm bench serve``, answered by ``{"result", "before",
-  "after", "lag", "busy"}`` (:class:`tpuflex.measure.load.Drive`).
+  "after", "lag", "busy", "stalled"}`` (:class:`tpuflex.measure.load.Drive`).
 
 What cannot be done is answered by ``{"error"}``. The program ends with its standard input, in the
 middle of a load too: when the one who asked is gone, so is the load.
@@ -75,22 +75,27 @@ class Ticker:
             self.look()
             await asyncio.sleep(TICK_S)
 
-    def between(self, first: float, last: float) -> tuple[float, float]:
-        """The longest time that the event loop stood still between two times of the clock, and the
-        processor seconds per second meanwhile."""
+    def between(self, first: float, last: float) -> tuple[float, float, float]:
+        """The longest time that the event loop stood still between two times of the clock, the
+        processor seconds per second meanwhile, and all the seconds that it came later than a tick
+        although it did not compute."""
         times = self._times
-        lag = 0.0
+        lag = stalled = 0.0
         begin, end = 0, len(times) - 1
         for index in range(1, len(times)):
             due, came = times[index - 1] + TICK_S, times[index]
-            lag = max(lag, min(came, last) - max(due, first))
+            late = min(came, last) - max(due, first)
+            lag = max(lag, late)
+            idle = late - (self._processor[index] - self._processor[index - 1])
+            stalled += idle if idle > TICK_S else 0.0
             if came <= first:
                 begin = index
             elif came >= last:
                 end = index
                 break
         seconds = times[end] - times[begin]
-        return lag, (self._processor[end] - self._processor[begin]) / seconds if seconds else 0.0
+        processor = self._processor[end] - self._processor[begin]
+        return lag, processor / seconds if seconds else 0.0, stalled
 
 
 class Server:
@@ -165,13 +170,14 @@ async def drive(bench: Any, server: Server, options: Sequence[str]) -> dict[str,
     after = server.metrics()
     begins, took = result.get("start_times") or [0.0], result.get("latencies") or []
     ends = [begin + seconds for begin, seconds in zip(begins, took, strict=False)]
-    lag, busy = ticker.between(min(begins), max(ends, default=math.inf))
+    lag, busy, stalled = ticker.between(min(begins), max(ends, default=math.inf))
     return {
         "result": _brief(result),
         "before": before,
         "after": after,
         "lag": round(lag, 6),
         "busy": round(busy, 4),
+        "stalled": round(stalled, 6),
     }
 
 

@@ -16,7 +16,7 @@ from tpuflex.measure.grid import (
     Grid,
     parse_counts,
 )
-from tpuflex.measure.run import Point
+from tpuflex.measure.run import Load, Point
 from tpuflex.stack.progress import Report, silent
 
 #: Steps of a ramp, where none are named.
@@ -54,12 +54,16 @@ class Decision:
         """The decision in a sentence without a full stop."""
         point = self.point
         if point is None:
-            return f"{self.verdict}: its step was not reached"
+            which = "one of its steps" if self.gate.at is None else "its step"
+            return f"{self.verdict}: {which} was not reached"
         users = users_text(point.load)
         value = self.gate.value(point)
         if value is not None:
             return f"{self.verdict}: {self.gate.shown(value)} with {users}"
-        why = "the figure is not known" if point.verdict == "result" else _VERDICTS[point.verdict]
+        if point.verdict == "result":
+            why = "not credible" if point.doubtful else "the figure is not known"
+        else:
+            why = _VERDICTS[point.verdict]
         return f"{self.verdict}: {users}: {why}"
 
     def to_json(self) -> dict[str, object]:
@@ -88,7 +92,8 @@ class Ramp:
     @property
     def decisions(self) -> tuple[Decision, ...]:
         """What has become of each gate."""
-        return tuple(decided(gate, self.benchmark.points) for gate in self.gates)
+        found = self.benchmark
+        return tuple(decided(gate, found.run.loads, found.points) for gate in self.gates)
 
     @property
     def peak(self) -> Point | None:
@@ -107,7 +112,11 @@ class Ramp:
         return max(kept, key=lambda point: point.load.concurrency, default=None)
 
     def _results(self) -> Iterator[Point]:
-        return (point for point in self.benchmark.points if point.verdict == "result")
+        return (
+            point
+            for point in self.benchmark.points
+            if point.verdict == "result" and not point.doubtful
+        )
 
     def to_json(self) -> dict[str, object]:
         """The document of ``tpuflex bench ramp --json``."""
@@ -197,22 +206,21 @@ def ramp(
     return Ramp(measure(enough=enough), tuple(gates))
 
 
-def decided(gate: Gate, points: Sequence[Point]) -> Decision:
-    """What has become of ``gate`` at ``points``.
+def decided(gate: Gate, loads: Sequence[Load], points: Sequence[Point]) -> Decision:
+    """What has become of ``gate``: it holds if all its steps were measured, and keep it.
 
-    A gate of every step says nothing of steps that the server cannot hold; one of such a step is
-    undecided.
+    Args:
+        gate: the gate.
+        loads: the steps of the ramp.
+        points: those that were reached.
     """
-    concerned = [
-        point
-        for point in points
-        if gate.decides(point) and (gate.at is not None or point.verdict != "not_feasible")
-    ]
+    concerned = [point for point in points if gate.decides(point)]
     for verdict in ("fails", "undecided"):
         for point in concerned:
             if gate.verdict(point) == verdict:
                 return Decision(gate, verdict, point)
-    if not concerned:
+    steps = [load for load in loads if gate.at in (None, load.concurrency)]
+    if len(concerned) < len(steps):
         return Decision(gate, "undecided")
     worst = max if gate.is_upper else min
     return Decision(gate, "holds", worst(concerned, key=lambda point: gate.value(point) or 0.0))

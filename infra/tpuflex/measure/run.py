@@ -156,7 +156,10 @@ class Measured(Document):
         output_per_second: tokens of answers.
         prompt_per_second: tokens of prompts that were computed, not read from the prefix cache.
         ttft: seconds to the first token.
-        inter_token: seconds between two tokens of a request.
+        tpot: a request's seconds between its first token and its last one, divided by how many
+            follow the first; however many tokens a chunk of its stream has.
+        inter_token: seconds between two tokens of a request; None where chunks of the stream are
+            not single tokens.
         latency: seconds to the last token.
         little: throughput x latency as a share of the concurrency, in the steady part of the point;
             None where that has no request.
@@ -173,6 +176,7 @@ class Measured(Document):
     output_per_second: Rate
     prompt_per_second: Rate
     ttft: Quantiles | None = None
+    tpot: Quantiles | None = None
     inter_token: Quantiles | None = None
     latency: Quantiles | None = None
     little: Share | None = None
@@ -203,18 +207,20 @@ class Point(Document):
         load: what was asked.
         verdict: whether it is a result.
         reasons: why it is none, or why that is not known.
-        flags: figures that the chips cannot reach, each in a sentence.
+        flags: what else a reader should know of its figures, each in a sentence.
+        doubtful: whether a flag says that a figure is not credible: it decides no gate.
         measured: the figures; None of a point that was not tried.
         ceilings: what the chips allow.
         usd_per_million: dollars for a million generated tokens at this rate; None where the price
             is not known.
-        at: when it was measured.
+        at: when its measurement began.
     """
 
     load: Load
     verdict: Verdict
     reasons: tuple[Line, ...] = ()
     flags: tuple[Line, ...] = ()
+    doubtful: bool = False
     measured: Measured | None = None
     ceilings: Ceilings = Ceilings()
     usd_per_million: Usd | None = None

@@ -112,6 +112,7 @@ def subject_of(cloud: Connection, status: SliceStatus) -> Subject:
         accelerator=row,
         usd_per_hour=usd,
         max_num_seqs=server.max_num_seqs,
+        block_size=server.block_size,
         kv_itemsize=2 if on_chips is None else CACHE_BYTES[on_chips.kv_cache_dtype],
         decodes_plainly=plain,
     )
@@ -177,4 +178,4 @@ def subject_at(url: str, *, model: str, key: str, ca: Path | None) -> Subject:
         block_size=None if cache is None else cache.block_size,
         max_model_len=found.max_model_len,
     )
-    return Subject(server, Chips(model=row))
+    return Subject(server, Chips(model=row, block_size=server.block_size))

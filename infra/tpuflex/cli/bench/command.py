@@ -31,7 +31,7 @@ _MEASURING = (
     ),
     click.option(
         "--requests-per-user",
-        type=click.IntRange(1, 10_000),
+        type=click.IntRange(2, 10_000),
         metavar="N",
         help="Requests of a point for each in flight; at least 32 in all.  [default: 8]",
     ),
@@ -236,9 +236,10 @@ def ramp(
     """Raise the requests in flight step by step, and see whether figures keep their gates.
 
     A GATE is METRIC, one of < <= > >=, a limit, and @CONCURRENCY for one step; without that it is
-    of every step. METRIC is ttft, itl or e2e (time to the first token, between two tokens, to the
-    last one) with _mean, _p50, _p90, _p95, _p99 or _max, and a limit in s or ms; or
-    output_tokens_per_s, prompt_tokens_per_s, requests_per_s or usd_per_million, and a number.
+    of every step. METRIC is ttft, tpot, itl or e2e (time to the first token, for each one after it,
+    between two tokens, to the last one) with _mean, _p50, _p90, _p95, _p99 or _max, and a limit in
+    s or ms; or output_tokens_per_s, prompt_tokens_per_s, requests_per_s or usd_per_million, and a
+    number.
 
     Ends at the first gate that fails. Shows the steps, what has become of each gate, the peak, and
     the highest step that keeps all gates. A step that is not a result, or not feasible, passes no

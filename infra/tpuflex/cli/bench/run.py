@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 #: Where runs are kept, in the project.
 _DIRECTORY = "bench"
 _VERDICTS = {"result": "result", "not_a_result": "not a result", "not_feasible": "not feasible"}
-_HEADER = ("USERS", "TOKENS", "VERDICT", "REQ/S", "OUT/S", "OF MAX", "TTFT 50/95", "ITL", "$/M")
+_HEADER = ("USERS", "TOKENS", "VERDICT", "REQ/S", "OUT/S", "OF MAX", "TTFT 50/95", "TPOT", "$/M")
 #: Lines about points that are no results.
 _MOST_REASONS = 20
 
@@ -158,7 +158,7 @@ def show_benchmark(output: Output, found: Benchmark) -> None:
 
 def _legend(found: Benchmark) -> str:
     shared = {point.load.shared for point in found.points} - {0}
-    prefix = "TOKENS of a prompt; OUT/S: tokens of answers a second; TTFT, ITL: seconds"
+    prefix = "TOKENS of a prompt; OUT/S: tokens of answers a second; TTFT, TPOT: seconds"
     if shared:
         prefix = f"{prefix}; +: {', '.join(f'{each:,}' for each in shared)} tokens are shared"
     return prefix
@@ -182,7 +182,7 @@ def _row(point: Point) -> tuple[str, ...]:
         _short(measured.output_per_second),
         share,
         _pair(measured.ttft),
-        "-" if measured.inter_token is None else _short(measured.inter_token.p50),
+        "-" if measured.tpot is None else _short(measured.tpot.p50),
         "-" if price is None else dollars(price),
     )
 
