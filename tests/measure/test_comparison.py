@@ -10,7 +10,7 @@ from tests.goldens.golden_texts import assert_golden
 from tests.measure.benchmarks import SERVER, load, point, run
 from tpuflex.errors import TpuflexError, UsageError
 from tpuflex.measure.benchmark_files import Benchmark
-from tpuflex.measure.comparison import Comparison, compare
+from tpuflex.measure.comparison import Comparison, compare, factor_text
 from tpuflex.measure.quantities import OUTPUT, TTFT
 from tpuflex.measure.report_markdown import comparison_markdown
 from tpuflex.measure.run import Point, Server
@@ -121,6 +121,23 @@ def test_the_best_points_have_no_mark_where_others_have_none() -> None:
     assert [each.load.context for each in one.bests[0].points if each] == [2048, 2048]
     assert " * at " not in list(one.tables())[1].rows[0][2]
     assert " * at " in list(all_.tables())[1].rows[0][2]
+
+
+@pytest.mark.parametrize(
+    ("factor", "text"),
+    [
+        (0.79, "0.79x"),
+        (0.8, "0.80x ~"),
+        (1.0, "1.00x ~"),
+        (1.25, "1.25x ~"),
+        (1.26, "1.26x"),
+        (150.0, "150x"),
+        (None, "-"),
+    ],
+)
+def test_a_factor_as_small_as_chance_is_marked(factor: float | None, text: str) -> None:
+    """Points are measured once: what two runs of one server differ by proves nothing."""
+    assert factor_text(factor) == text
 
 
 def test_what_cannot_be_compared_is_refused() -> None:

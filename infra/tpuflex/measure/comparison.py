@@ -23,6 +23,9 @@ _ALWAYS = ("model", "chips", "server", "price", "load from")
 _OF_ONE_RUN = ("run", "begun", "stack", "its command")
 #: Letters of a run's name in the head of a column.
 _LONGEST_NAME = 24
+#: Factors that prove no difference. A point is measured once, so how far repetitions are from each
+#: other is not known: a fifth is a margin that was assumed, not measured.
+UNSURE = (0.8, 1.25)
 #: Options of the load generator that say which server it measures, and how to reach it.
 _ADDRESSES = frozenset({"--base-url", "--model", "--served-model-name", "--tokenizer"})
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -236,7 +239,9 @@ def factor_text(factor: float | None) -> str:
     """A factor as tables show it."""
     if factor is None:
         return _NONE
-    return f"{factor:,.0f}x" if factor >= 100 else f"{factor:.2f}x"
+    if factor >= 100:
+        return f"{factor:,.0f}x"
+    return f"{factor:.2f}x{' ~' if UNSURE[0] <= factor <= UNSURE[1] else ''}"
 
 
 def _nothing_in_common(benchmarks: Sequence[Benchmark], context: int | None) -> TpuflexError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tpuflex.measure.comparison import Comparison
+from tpuflex.measure.comparison import UNSURE, Comparison
 from tpuflex.measure.report import HOW_TO_READ, HeatMap, Report, Series
 from tpuflex.terminal.markdown import code, table
 
@@ -15,7 +15,9 @@ HOW_TO_READ_COMPARISON = (
     "A factor is a run's figure divided by the first run's. Only points with the same concurrency,"
     " context and generated tokens are compared. An asterisk marks a flagged point, ?"
     " one that another tool measured and nothing verified; best figures say at which concurrency x"
-    " context."
+    " context. Each point was measured once:"
+    f" ~ marks factors from {UNSURE[0]} to {UNSURE[1]}, by which two runs of one server may differ,"
+    " too; measure again before you believe them."
 )
 
 
