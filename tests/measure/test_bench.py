@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -12,11 +14,25 @@ import pytest
 from tests.measure.drives import ScriptedGenerator
 from tests.reports import lines_to
 from tpuflex.catalog.catalog import builtin
-from tpuflex.errors import ApiError, ImplausibleError, InterruptedByUser, TpuflexError
-from tpuflex.measure.bench import Benchmark, Enough, Order, expected_seconds, measure, never
+from tpuflex.errors import (
+    ApiError,
+    ImplausibleError,
+    InterruptedByUser,
+    TpuflexError,
+    UsageError,
+)
+from tpuflex.measure.bench import (
+    Benchmark,
+    Enough,
+    Order,
+    evidence,
+    expected_seconds,
+    measure,
+    never,
+)
 from tpuflex.measure.grid import Grid
 from tpuflex.measure.judgement import Chips
-from tpuflex.measure.load import Generator
+from tpuflex.measure.load import Drive, Generator
 from tpuflex.measure.run import Load, Server
 from tpuflex.measure.run_file import read_run
 from tpuflex.measure.subject import Subject
@@ -125,6 +141,41 @@ def test_a_complete_run_has_nothing_to_go_on_with(path: Path) -> None:
 
     assert run(path, idle, grid=None, consent=_never) == whole
     assert idle.driven == []
+
+
+def test_too_little_to_share_is_refused(path: Path) -> None:
+    """Less than a block is in no prefix cache: nothing is asked, and no file is made."""
+    with pytest.raises(
+        UsageError, match="15 tokens are less than a block of the KV cache"
+    ) as caught:
+        run(path, ScriptedGenerator(), grid=Grid(shared=15), consent=_never)
+
+    assert caught.value.option == "--shared"
+    assert not path.exists()
+
+
+def test_a_drive_is_evidence_of_what_was_there_before() -> None:
+    """Requests that run or wait in the first look at the server are of others."""
+    drive = ScriptedGenerator().drive(Load(concurrency=1, context=8, output=8, requests=2))
+    waiting = "vllm:num_requests_running 2\nvllm:num_requests_waiting 1\n"
+
+    assert evidence(drive).open_before == 0
+    assert evidence(replace(drive, before=waiting + drive.before)).open_before == 3
+
+
+def test_a_point_has_the_time_of_its_beginning(path: Path) -> None:
+    """Not that of its end, which follows from its seconds."""
+    asked: list[datetime] = []
+
+    class Noting(ScriptedGenerator):
+        def drive(self, load: Load) -> Drive:
+            asked.append(datetime.now(UTC))
+            return super().drive(load)
+
+    found = run(path, Noting(), grid=Grid(points=((1, 16),)))
+
+    assert found.points[0].at is not None
+    assert asked[0] <= found.points[0].at <= asked[1]
 
 
 def _never(question: Question) -> bool:
