@@ -54,6 +54,7 @@ DETAILED = Point(
         output_per_second=32.0,
         prompt_per_second=188.0,
         ttft=Quantiles.of([0.25] * 8),
+        tpot=Quantiles.of([0.05] * 8),
         latency=Quantiles.of([1.0] * 8),
         little=1.0,
         requests=Requests(
@@ -88,6 +89,8 @@ def test_a_result_of_vllm_is_a_point_that_nothing_has_verified(tmp_path: Path) -
     assert only.measured.output_per_second == 32
     assert only.measured.ttft is not None
     assert only.measured.ttft.p95 == 0.25
+    assert only.measured.tpot is not None
+    assert only.measured.tpot.p95 == pytest.approx(0.05)
     assert only.measured.little == pytest.approx(1)
 
 
@@ -148,6 +151,7 @@ def test_an_export_has_what_was_measured_not_what_was_asked_for(tmp_path: Path) 
     assert aggregate["requests"]["output_length"]["mean"] == 16
     assert aggregate["throughput"]["input_token_rate"]["mean"] == pytest.approx(2 * 94)
     assert report["run"]["time"]["start"] == "2026-11-28T12:00:00+00:00"
+    assert aggregate["latency"]["time_per_output_token"]["p95"] == 0.05
     assert report["run"]["time"]["end"] == "2026-11-28T12:00:04+00:00"
     export(Benchmark(OURS.run, (DETAILED,)), tmp_path)
     (file,) = tmp_path.iterdir()

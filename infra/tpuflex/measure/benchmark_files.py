@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.files.trusted import open_regular
 from tpuflex.measure.benchmark_report import VERSIONS, point_of_report
-from tpuflex.measure.judgement import LITTLE_LIMIT, in_flight
+from tpuflex.measure.judgement import LITTLE_LIMIT, in_flight, per_token
 from tpuflex.measure.run import Load, Measured, Point, Quantiles, Run, Server, Verdict
 from tpuflex.measure.run_file import read_run
 from tpuflex.measure.vllm_result import VllmResult
@@ -260,6 +260,9 @@ def _of_vllm(result: VllmResult, path: Path) -> Benchmark:
             output_per_second=result.output_throughput,
             prompt_per_second=result.total_input_tokens / max(result.duration, 1e-9),
             ttft=Quantiles.of(of(result.ttfts)),
+            tpot=Quantiles.of(
+                per_token(of(result.ttfts), of(result.latencies), of(result.output_lens))
+            ),
             inter_token=Quantiles.of([gap for each in of(result.itls) for gap in each]),
             latency=Quantiles.of(of(result.latencies)),
             little=little,

@@ -147,6 +147,7 @@ def _aggregate(load: Load, measured: Measured) -> dict[str, Any]:
     prompt = measured.requests_per_second * prompt_length
     times = {
         "time_to_first_token": ("s", measured.ttft),
+        "time_per_output_token": ("s/token", measured.tpot),
         "inter_token_latency": ("s/token", measured.inter_token),
         "request_latency": ("s", measured.latency),
     }
@@ -265,6 +266,7 @@ class _Requests(_Part):
 
 class _Latency(_Part):
     time_to_first_token: _Statistics | None = None
+    time_per_output_token: _Statistics | None = None
     inter_token_latency: _Statistics | None = None
     request_latency: _Statistics | None = None
 
@@ -380,6 +382,7 @@ def point_of_report(document: Mapping[str, Any], name: str, unseen: str) -> tupl
         loads=(load,),
     )
     latency, throughput = aggregate.latency, aggregate.throughput
+    per_token = latency.time_per_output_token
     prompts = throughput.input_token_rate
     rate = throughput.request_rate.mean
     completed = max(0, aggregate.requests.total - failed)
@@ -400,6 +403,7 @@ def point_of_report(document: Mapping[str, Any], name: str, unseen: str) -> tupl
             output_per_second=throughput.output_token_rate.mean,
             prompt_per_second=prompts.mean if prompts is not None else rate * load.context,
             ttft=ttft,
+            tpot=per_token.seconds if per_token is not None else None,
             inter_token=inter_token,
             latency=whole,
         ),

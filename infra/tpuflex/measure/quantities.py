@@ -66,6 +66,11 @@ def _ttft(point: Point) -> float | None:
     return _p95(point.measured.ttft) if point.measured else None
 
 
+def _tpot(point: Point) -> float | None:
+    seconds = _p95(point.measured.tpot) if point.measured else None
+    return None if seconds is None else seconds * 1000
+
+
 def _inter_token(point: Point) -> float | None:
     seconds = _p95(point.measured.inter_token) if point.measured else None
     return None if seconds is None else seconds * 1000
@@ -83,6 +88,9 @@ OUTPUT = Quantity("output", "Output tokens/s", _output)
 PROMPT = Quantity("prompt", "Computed prompt tokens/s", _prompt)
 REQUESTS = Quantity("requests", "Requests/s", _requests)
 TTFT = Quantity("ttft", "Time to first token, p95, s", _ttft, lower_is_better=True)
+TPOT = Quantity(
+    "tpot", "Time per token after the first (TPOT), p95, ms", _tpot, lower_is_better=True
+)
 INTER_TOKEN = Quantity(
     "itl", "Time between tokens (ITL), p95, ms", _inter_token, lower_is_better=True
 )
@@ -91,4 +99,4 @@ USD = Quantity("usd", "USD per million generated tokens", _usd, dollars, lower_i
 CACHED = Quantity("cached", "Prompt tokens read from the prefix cache, %", _cached)
 
 #: Those by which runs are compared.
-COMPARED = (OUTPUT, PROMPT, REQUESTS, TTFT, INTER_TOKEN, LATENCY, USD)
+COMPARED = (OUTPUT, PROMPT, REQUESTS, TTFT, TPOT, INTER_TOKEN, LATENCY, USD)

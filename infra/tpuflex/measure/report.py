@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from math import log
 from typing import Literal
 
-from tpuflex.measure.quantities import CACHED, INTER_TOKEN, OUTPUT, PROMPT, TTFT, USD, Quantity
+from tpuflex.measure.quantities import (
+    CACHED,
+    INTER_TOKEN,
+    OUTPUT,
+    PROMPT,
+    TPOT,
+    TTFT,
+    USD,
+    Quantity,
+)
 from tpuflex.measure.run import FIGURES, Load, Point, Run, Verdict
 from tpuflex.terminal.money import dollars
 
@@ -236,7 +245,8 @@ def _series(
 ) -> Series:
     found = {point.load.key: point for point in points if point.load.key in loads}
     ordered = tuple(found[key] for key in sorted(found))
-    quantities = (OUTPUT, TTFT, INTER_TOKEN, USD, PROMPT, *((CACHED,) if shared else ()))
+    tokens = TPOT if any(TPOT.of(point) is not None for point in ordered) else INTER_TOKEN
+    quantities = (OUTPUT, TTFT, tokens, USD, PROMPT, *((CACHED,) if shared else ()))
     return Series(
         shared,
         output,

@@ -370,7 +370,7 @@ def report(invocation: Invocation, files: tuple[Path, ...], name: Path | None) -
 @_benchmarks
 @click.option(
     "--of",
-    type=click.Choice(["output", "prompt", "requests", "ttft", "itl", "latency", "usd"]),
+    type=click.Choice(["output", "prompt", "requests", "ttft", "tpot", "itl", "latency", "usd"]),
     default="output",
     show_default=True,
     help="What is compared point by point: tokens or requests per second, p95 of times, or dollars"
