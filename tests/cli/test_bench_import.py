@@ -91,7 +91,7 @@ def test_a_row_of_the_project_is_judged_by(type_in: TypeIn, project: Path, table
         (("table.csv", "--published"), 2, "Name a table, or write --published."),
         (("--published", "--markdown", "--json"), 2, "both write to standard output"),
         (("elsewhere.csv",), 4, "There is no file elsewhere.csv"),
-        (("stacks",), 5, "stacks: cannot be read (Is a directory)"),
+        (("stacks",), 5, "stacks: cannot be read (not a regular file)"),
         (("Pulumi.yaml",), 5, "is not a column (Pulumi.yaml, line 1)"),
     ],
 )
