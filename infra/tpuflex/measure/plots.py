@@ -13,7 +13,7 @@ from io import StringIO
 from math import ceil, floor, log2, nan
 from typing import TYPE_CHECKING
 
-from tpuflex.measure.quantities import INTER_TOKEN, OUTPUT, PROMPT, TTFT, USD, Quantity
+from tpuflex.measure.quantities import INTER_TOKEN, OUTPUT, PROMPT, TPOT, TTFT, USD, Quantity
 from tpuflex.measure.run import FIGURES, Point
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class _Bound:
 _DRAWN: tuple[tuple[Quantity, _Bound | None], ...] = (
     (OUTPUT, _Bound(lambda point: point.ceilings.output_per_second, "ceiling of the chips")),
     (TTFT, _Bound(lambda point: point.ceilings.first_token, "least, for a request alone")),
+    (TPOT, None),
     (INTER_TOKEN, None),
     (PROMPT, _Bound(lambda point: point.ceilings.prompt_per_second, "ceiling of the chips")),
     (USD, None),
