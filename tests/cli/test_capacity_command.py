@@ -58,6 +58,18 @@ def test_an_archive_that_is_not_there(type_in: TypeIn) -> None:
     assert "metrics record" in typed.err
 
 
+@pytest.mark.usefixtures("archive")
+def test_a_stack_that_there_is_nowhere(type_in: TypeIn) -> None:
+    """It cannot be recorded, so that is no remedy: the stacks of the archive are named."""
+    typed = type_in("--stack", "nope", "capacity")
+
+    assert typed.code == 4
+    said = " ".join(typed.err.split())
+    assert "no snapshot of stack nope" in said
+    assert "It has some of prod: name one by --stack." in said
+    assert "metrics record" not in said
+
+
 def test_a_plot_beside_it(type_in: TypeIn, archive: Path, tmp_path: Path) -> None:
     """One file, whose name says the form."""
     pytest.importorskip("matplotlib")
@@ -65,6 +77,9 @@ def test_a_plot_beside_it(type_in: TypeIn, archive: Path, tmp_path: Path) -> Non
     assert type_in("capacity", str(archive), "--plot", str(file)).code == 0
     assert file.read_bytes().startswith(b"<?xml")
     assert type_in("capacity", str(archive), "--plot", "load.pdf").code == 2
+    nowhere = type_in("capacity", str(archive), "--plot", str(tmp_path / "no" / "load.svg"))
+    assert nowhere.code == 2
+    assert f"there is no directory {tmp_path / 'no'}" in " ".join(nowhere.err.split())
 
 
 def test_options_before_the_name_of_record_are_refused(type_in: TypeIn) -> None:

@@ -153,7 +153,7 @@ def test_the_only_stack_of_an_archive_needs_no_name(tmp_path: Path) -> None:
 
 def test_an_archive_without_the_stack_says_how_to_record_it(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="no snapshot of stack prod") as raised:
-        list(read_archive(tmp_path, "prod"))
+        archived_stack(tmp_path, "prod", stacks=("dev", "prod"))
     assert "metrics record" in str(raised.value.hint)
 
 

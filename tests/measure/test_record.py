@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -19,10 +20,10 @@ from tests.cli.samples import status
 from tests.loopback import serving
 from tests.measure.snapshots import BEGIN
 from tests.reports import lines_to
-from tpuflex.errors import AccessError
+from tpuflex.errors import AccessError, ConflictError, InterruptedByUser, UsageError
 from tpuflex.google.timing import Timing
 from tpuflex.measure import server as server_module
-from tpuflex.measure.archive import Snapshot, read_archive
+from tpuflex.measure.archive import Snapshot, read_archive, writing
 from tpuflex.measure.record import Recorded, record
 from tpuflex.operate import endpoint_connection
 from tpuflex.project import open_project
@@ -184,6 +185,34 @@ def test_ctrl_c_ends_a_recording_with_all_that_was_taken(
     assert (origin.model, origin.max_model_len, origin.cloud) == ("m", 512, "embedded")
     assert [each.metrics.generation_tokens for each in read if each.metrics] == [0, 6000, 12_000]
     assert world.keys_read == 1
+    assert lines == [f"Recording stack dev in {tmp_path}, every 60 s, until Ctrl-C."]
+
+
+def test_one_that_is_stopped_before_its_first_snapshot(tmp_path: Path, cloud: Connection) -> None:
+    """It says that there is nothing, and no recording that ended well."""
+
+    def stopped() -> datetime:
+        raise KeyboardInterrupt
+
+    with pytest.raises(InterruptedByUser, match="nothing was recorded in"):
+        record(cloud, tmp_path, now=stopped)
+
+
+@pytest.mark.parametrize("in_the_way", ["a file", "another recording"])
+def test_one_that_cannot_begin_announces_nothing(
+    tmp_path: Path, cloud: Connection, in_the_way: str
+) -> None:
+    """It is refused before it says that it records."""
+    lines = list[str]()
+    archive = tmp_path / "archive"
+    with ExitStack() as opened:
+        if in_the_way == "a file":
+            archive.write_text("mine", "utf-8")
+        else:
+            opened.enter_context(writing(archive, "dev"))
+        with pytest.raises((UsageError, ConflictError)):
+            record(cloud, archive, lines_to(lines))
+
     assert lines == []
 
 
@@ -204,8 +233,8 @@ def test_a_server_that_does_not_answer_is_a_row_that_says_so(
     ]
     assert "answered 503" in read[1].gap
     assert "has no endpoint" in read[3].gap
-    assert lines[0].startswith("No snapshot at 10:01 UTC: /v1/models of http://127.0.0.1:")
-    assert lines[1:] == ["The endpoint answers again, after 3 min."]
+    assert lines[1].startswith("No snapshot at 10:01 UTC: /v1/models of http://127.0.0.1:")
+    assert lines[2:] == ["The endpoint answers again, after 3 min."]
 
 
 def test_a_key_is_read_again_when_it_is_refused(

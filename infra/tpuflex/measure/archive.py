@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import glob
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -167,9 +167,17 @@ def day_file(directory: Path, stack: str, at: datetime) -> Path:
     return directory / f"date={at.astimezone(UTC):%Y-%m-%d}" / f"{stack}.parquet"
 
 
-def archived_stack(directory: Path, stack: str, *, chosen: bool = True) -> str:
+def archived_stack(
+    directory: Path, stack: str, *, chosen: bool = True, stacks: Collection[str] = ()
+) -> str:
     """The stack whose snapshots are read: ``stack``; where nobody has chosen it and the archive in
     ``directory`` has only another, that one.
+
+    Args:
+        directory: the archive.
+        stack: the stack.
+        chosen: whether somebody has chosen it.
+        stacks: those that could be recorded.
 
     Raises:
         NotFoundError: it has none of ``stack``.
@@ -181,9 +189,10 @@ def archived_stack(directory: Path, stack: str, *, chosen: bool = True) -> str:
         return there[0]
     few = ", ".join((*there[:_MOST_NAMES], *("…" for _ in there[_MOST_NAMES : _MOST_NAMES + 1])))
     others = f" It has some of {few}: name one by --stack." if there else ""
+    recording = f"`tpuflex --stack {stack} metrics record {directory}` makes them, until Ctrl-C."
     raise NotFoundError(
         f"There is no snapshot of stack {stack} in {directory}.{others}",
-        hint=f"`tpuflex --stack {stack} metrics record {directory}` makes them, until Ctrl-C.",
+        hint=recording if stack in stacks else "",
     )
 
 

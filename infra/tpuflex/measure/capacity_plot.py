@@ -29,11 +29,16 @@ def require_form(file: Path) -> None:
     """Refuse a file that cannot be drawn.
 
     Raises:
-        UsageError: its name says no form.
+        UsageError: its name says no form, or its directory is not there.
         TpuflexError: there is no matplotlib.
     """
     if file.suffix.lower() not in _FORMS:
         raise UsageError(f"{file}: write a name that ends in .svg or .png.", option="--plot")
+    if not file.parent.is_dir():
+        raise UsageError(
+            f"{file}: there is no directory {file.parent}. Make it, or name another file.",
+            option="--plot",
+        )
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
@@ -78,7 +83,8 @@ def draw(found: Capacity, file: Path) -> None:
                 axes.axvspan(gap.begin, gap.end, color=_GREY, alpha=0.35, linewidth=0)
             axes.grid(color=_GREY, linewidth=0.5, alpha=0.6)
             axes.spines[["top", "right"]].set_visible(False)
-            axes.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False, ncols=4)
+            if axes.get_legend_handles_labels()[0]:
+                axes.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False, ncols=4)
         first.set_xlabel("time, UTC (grey: nothing is known)")
         content = BytesIO()
         figure.savefig(content, format=file.suffix[1:].lower(), metadata=_metadata(file))

@@ -159,9 +159,9 @@ def on_host(cloud: Connection, status: SliceStatus, report: Report = silent) -> 
             return run.failure(said)
         return ConflictError(
             f"Another benchmark runs on the host: its docker has a container {CONTAINER}.",
-            hint="Wait until it has ended. One whose command is gone ends by itself within"
-            f" {load_program.IDLE_S / 60:.0f} minutes, or at once on the host:"
-            f" sudo docker rm --force {CONTAINER}",
+            hint="Wait until it has ended: it may be a colleague's. One whose command is gone ends"
+            f" by itself within {load_program.IDLE_S / 60:.0f} minutes. If it is yours, this ends"
+            f" it at once, on the host: sudo docker rm --force {CONTAINER}",
         )
 
     # In the network of the server's container nobody but the server answers at its address.

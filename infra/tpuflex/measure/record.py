@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.duration import format_roughly
-from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
+from tpuflex.errors import (
+    AccessError,
+    ApiError,
+    InterruptedByUser,
+    NotFoundError,
+    TpuflexError,
+    UsageError,
+)
 from tpuflex.measure.archive import INTERVAL, Origin, Snapshot, writing
 from tpuflex.measure.server import ServerClient, open_server
 from tpuflex.naming import digest
@@ -81,22 +88,27 @@ def record(
     Args:
         cloud: the stack's cloud.
         directory: the archive; made if it is not there.
-        report: is told when the server stops answering, and when it answers again.
+        report: is told that it begins, when the server stops answering, and when it answers again.
         interval: seconds between two snapshots.
         tunnel: whether a tunnel may be opened.
         now: the time. That of an embedded cloud ends with it.
 
     Raises:
+        UsageError: ``directory`` is a file.
         ConflictError: another process records the stack there.
+        InterruptedByUser: Ctrl-C before the first snapshot.
         TpuflexError: there is no pyarrow; or at the first look, no right to the endpoint or no way
             to it.
     """
+    if directory.exists() and not directory.is_dir():
+        raise UsageError(f"{directory} is a file: name a directory for the archive.", option="DIR")
     name, timing = cloud.stack.name, cloud.timing
     recorded = Recorded(name, directory)
     with (
         writing(directory, name) as writer,
         _Observer(cloud, report, interval, tunnel, now) as observer,
     ):
+        report(f"Recording stack {name} in {directory}, every {interval} s, until Ctrl-C.")
         written = timing.monotonic()
         try:
             for _ in _ticks(timing, interval):
@@ -107,7 +119,9 @@ def record(
                     writer.flush()
                     written = timing.monotonic()
         except KeyboardInterrupt:
-            pass
+            if recorded == Recorded(name, directory):
+                words = f"Stopped before the first snapshot: nothing was recorded in {directory}."
+                raise InterruptedByUser(words) from None
     return recorded
 
 

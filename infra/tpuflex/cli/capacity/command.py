@@ -74,7 +74,12 @@ def capacity(
     if plot is not None:
         require_form(plot)
     archive = directory or invocation.project.root / "metrics"
-    stack = archived_stack(archive, invocation.stack, chosen=bool(invocation.chosen_stack))
+    stack = archived_stack(
+        archive,
+        invocation.stack,
+        chosen=bool(invocation.chosen_stack),
+        stacks=_stacks(invocation),
+    )
     snapshots = read_archive(archive, stack, begin(since, invocation.now()))
     catalog = _catalog(invocation, stack)
     with working(invocation.report, "Reading the archive"):
@@ -83,6 +88,16 @@ def capacity(
     if plot is not None:
         draw(found, plot)
         invocation.output.progress(f"Drawn in {plot}.")
+
+
+def _stacks(invocation: Invocation) -> tuple[str, ...]:
+    """The stacks of the project, if there is one."""
+    from tpuflex.errors import NotFoundError
+
+    try:
+        return invocation.project.stack_names()
+    except NotFoundError:
+        return ()
 
 
 def _catalog(invocation: Invocation, stack: str) -> Catalog:

@@ -166,9 +166,7 @@ def metrics(
         "tpuflex --stack prod metrics record ./archive --interval 30",
     ),
 )
-@click.argument(
-    "directory", metavar="[DIR]", required=False, type=click.Path(file_okay=False, path_type=Path)
-)
+@click.argument("directory", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--interval",
     type=click.IntRange(10, 3600),
@@ -191,16 +189,14 @@ def record(invocation: Invocation, directory: Path | None, interval: int, no_tun
 
     A server that does not answer, or a slice that is gone, is a row that says so; the recording
     goes on with what comes next, through a new tunnel where the old one broke. Ctrl-C ends it with
-    exit code 0 and all that was taken; what ends it otherwise loses the last minute. A stack is
-    recorded once at a time in a directory. Exit code 6: a role is missing, or the key is refused.
+    exit code 0 and all that was taken, before the first look with 130; what ends it otherwise loses
+    the last minute. A stack is recorded once at a time in a directory. Exit code 6: a role is
+    missing, or the key is refused.
     """
     from tpuflex.measure.record import record as record_metrics
 
     cloud = invocation.connect(invocation.open_deployed(), start=False)
     archive = directory or invocation.project.root / "metrics"
-    invocation.output.progress(
-        f"Recording stack {cloud.stack.name} in {archive}, every {interval} s, until Ctrl-C."
-    )
     found = record_metrics(
         cloud, archive, invocation.report, interval=interval, tunnel=not no_tunnel
     )
