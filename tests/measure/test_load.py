@@ -47,6 +47,7 @@ async def main_async(args):
     words = Path("/proc/self/cmdline").read_text()
     files = resource.getrlimit(resource.RLIMIT_NOFILE)
     seen = dict(arguments=vars(args), key=key, pid=os.getpid(), words=words, files=files)
+    seen["environment"] = [*os.environ]
     Path(os.environ["SEEN"]).write_text(json.dumps(seen))
     if args.model == "fails":
         raise ValueError(f"no load with {key}: " + 1000 * "x")
@@ -266,6 +267,25 @@ def test_a_python_without_vllm_is_named(tmp_path: Path) -> None:
         pass
     with pytest.raises(UsageError, match="begins with http"), here("file:///etc/passwd", "m"):
         pass
+
+
+@pytest.mark.parametrize("url", ["http://u:sk-1@h", "http://h/?key=sk-1", "http://h/#sk-1"])
+def test_a_url_with_a_secret_is_refused(url: str) -> None:
+    """Files and errors would repeat it; the error does not."""
+    with pytest.raises(UsageError, match="no user, password") as refused, here(url, "m"):
+        pass
+    assert "sk-1" not in str(refused.value)
+
+
+def test_no_proxy_of_the_shell_gets_the_key(
+    seen: Callable[[], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither our own requests nor vLLM's find one."""
+    for name in ("http_proxy", "HTTPS_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    with FakeServer().running() as server, here(server.endpoint, "m", key=KEY) as generator:
+        generator.drive(LOAD)
+    assert not [name for name in seen()["environment"] if name.lower().endswith("_proxy")]
 
 
 #: Drives a load that does not end.

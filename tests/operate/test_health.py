@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -11,7 +12,7 @@ from requests.adapters import BaseAdapter
 from urllib3 import HTTPResponse
 
 from tpuflex.errors import AccessError, NotFoundError, TpuflexError
-from tpuflex.operate.health import Completion, Health, Probe, read_body
+from tpuflex.operate.health import Completion, Health, Probe, read_body, response_within
 
 ENDPOINT = "http://127.0.0.9:8000/v1"
 HEALTH, COMPLETIONS, METRICS = "/health", "/v1/completions", "/metrics"
@@ -154,3 +155,16 @@ def test_a_body_is_read_up_to_a_bound() -> None:
     assert read_body(response(b"x" * 300_000), 200_000) == b"x" * 200_000
     with pytest.raises(requests.Timeout):
         read_body(response(b"x" * 300_000), 200_000, seconds=-1.0)
+
+
+def test_headers_without_end_are_not_waited_for() -> None:
+    """A server that goes on sending them holds nobody longer than the deadline."""
+    ends = threading.Event()
+
+    def ask() -> requests.Response:
+        ends.wait(30)
+        return requests.Response()
+
+    with pytest.raises(requests.Timeout):
+        response_within(ask, 0.01)
+    ends.set()

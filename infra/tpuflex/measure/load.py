@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -68,12 +69,13 @@ _ENVIRONMENT = {
 _END_WITHIN_S = 5.0
 #: Seconds for the host to say how its server runs: gcloud registers a key, and tries again.
 _SAID_WITHIN_S = 90.0
-#: Bytes of an answer that are read: 100,000 requests of 1,000 tokens.
-_MOST_BYTES = 1024 * 1024 * 1024
+#: Bytes of an answer that are read: seven million tokens, of which each has its time.
+_MOST_BYTES = 64 * 1024 * 1024
 #: Bytes of what vLLM and gcloud print that are read, and letters that are shown.
 _MOST_SAID = 64 * 1024
 _SHOWN = 600
 _SECONDS = TypeAdapter[float](Seconds)
+_VERSION = re.compile(r"[!-~]{1,100}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +200,15 @@ def here(
     """
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"{url!r} is no URL: it begins with http:// or https://.", option="url")
+    _require_plain(url)
     found = _python_with_vllm(python)
     report(f"starting vllm bench serve of {found}")
-    environ = child_environment(os.environ)
+    # The generator sends the key, and its client takes a proxy that the shell names.
+    environ = {
+        name: text
+        for name, text in child_environment(os.environ).items()
+        if not name.lower().endswith("_proxy")
+    }
     if ca is not None:
         environ["SSL_CERT_FILE"] = str(ca)
 
@@ -213,6 +221,20 @@ def here(
     with _running((found, "-P", "-c", _BOOTSTRAP), environ, failure, target, key) as generator:
         report(f"vllm bench serve {generator.version} is ready")
         yield generator
+
+
+def _require_plain(url: str) -> None:
+    """Check that there is nothing in ``url`` that may be a secret: files and errors repeat it.
+
+    Raises:
+        UsageError: it has a user, a query or a fragment.
+    """
+    if any(sign in url for sign in "@?#") or not urlsplit(url).hostname:
+        raise UsageError(
+            "The URL of a server has a host, a port and a path alone: no user, password, query or"
+            " fragment.",
+            option="url",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -452,6 +474,8 @@ class _RunningGenerator:
         first = {"url": target.url, "key": key, "insecure": target.insecure}
         answer = self._ask(first, before=f"{len(program)}\n".encode() + program)
         self._version = str(answer.get("vllm", ""))
+        if not _VERSION.fullmatch(self._version):
+            raise TpuflexError("The load generator does not say which vLLM it is of.")
 
     @property
     def version(self) -> str:
@@ -489,8 +513,10 @@ class _RunningGenerator:
             self._input.write(before + json.dumps(document).encode() + b"\n")
             self._input.flush()
         # What does not begin so is of gcloud, which says on its output that it makes an SSH key.
+        left = _MOST_SAID
         while not (line := self._output.readline(_MOST_BYTES)).startswith(b"{"):
-            if not line:
+            left -= len(line)
+            if not line or left < 0:
                 raise self._gone()
         if not line.endswith(b"\n"):
             raise self._gone()
@@ -503,5 +529,6 @@ class _RunningGenerator:
                 f"The load generator answers what cannot be read: {both_ends(repr(line), 200)}"
             )
         if "error" in answer:
-            raise TpuflexError(f"The load generator has failed: {answer['error']}")
+            why = both_ends(" ".join(str(answer["error"]).split()), _SHOWN)
+            raise TpuflexError(f"The load generator has failed: {why}")
         return answer

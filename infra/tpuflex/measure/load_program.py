@@ -43,7 +43,7 @@ IDLE_S = 900.0
 ANSWER_WITHIN_S = 30.0
 #: Letters of an error that are passed on, and bytes of an answer that are read.
 LONGEST_ERROR = 400
-MOST_BYTES = 64 * 1024 * 1024
+MOST_BYTES = 4 * 1024 * 1024
 #: The variable from which vLLM takes the key: it is in no argument.
 KEY_VARIABLE = "OPENAI_API_KEY"
 
@@ -108,14 +108,32 @@ class Server:
         if insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        self._opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context))
+        # No proxy that the shell names gets the key.
+        self._opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+        )
 
     def _get(self, path: str) -> str:
         request = urllib.request.Request(f"{self.url}{path}")  # noqa: S310 - checked by the client
         if self._key:
             request.add_unredirected_header("Authorization", f"Bearer {self._key}")
-        with self._opener.open(request, timeout=ANSWER_WITHIN_S) as answer:
-            text: bytes = answer.read(MOST_BYTES)
+        came: queue.SimpleQueue[bytes | Exception] = queue.SimpleQueue()
+
+        def ask() -> None:
+            try:
+                with self._opener.open(request, timeout=ANSWER_WITHIN_S) as answer:
+                    came.put(answer.read(MOST_BYTES))
+            except Exception as error:  # raised again below
+                came.put(error)
+
+        # A connection's own limit begins again with every byte.
+        threading.Thread(target=ask, daemon=True).start()
+        try:
+            text = came.get(timeout=ANSWER_WITHIN_S)
+        except queue.Empty:
+            raise TimeoutError(f"no whole answer within {ANSWER_WITHIN_S:.0f} s") from None
+        if isinstance(text, Exception):
+            raise text
         return text.decode("utf-8", "replace")
 
     def require(self) -> None:

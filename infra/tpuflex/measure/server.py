@@ -27,7 +27,7 @@ from tpuflex.operate.endpoint_connection import (
     session,
     unreachable_hint,
 )
-from tpuflex.operate.health import KEY_REFUSED, Probe, read_body
+from tpuflex.operate.health import KEY_REFUSED, Probe, read_body, response_within
 from tpuflex.stack.progress import Report, silent
 
 if TYPE_CHECKING:
@@ -166,8 +166,10 @@ class ServerClient:
     def _get(self, path: str, headers: Mapping[str, str], most: int) -> tuple[int, bytes]:
         url = f"{self.endpoint.removesuffix('/v1')}{path}"
         try:
-            with self.session.get(
-                url, headers=headers, timeout=_TIMEOUT, stream=True, allow_redirects=False
+            with response_within(
+                lambda: self.session.get(
+                    url, headers=headers, timeout=_TIMEOUT, stream=True, allow_redirects=False
+                )
             ) as response:
                 return response.status_code, read_body(response, most) if most else b""
         except requests.Timeout as error:

@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import queue
 import re
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -184,8 +186,10 @@ class Probe:
 
     def _get(self, path: str, headers: Mapping[str, str] | None = None) -> requests.Response:
         url = f"{self.endpoint.removesuffix('/v1')}{path}"
-        return self.session.get(
-            url, headers=headers, timeout=_TIMEOUT, stream=True, allow_redirects=False
+        return response_within(
+            lambda: self.session.get(
+                url, headers=headers, timeout=_TIMEOUT, stream=True, allow_redirects=False
+            )
         )
 
     def _complete(self, key: str, prompt: str, tokens: int) -> Health:
@@ -199,13 +203,15 @@ class Probe:
         }
         began = self.now()
         try:
-            with self.session.post(
-                f"{self.endpoint}/completions",
-                json=body,
-                headers=headers,
-                timeout=_COMPLETION_TIMEOUT,
-                stream=True,
-                allow_redirects=False,
+            with response_within(
+                lambda: self.session.post(
+                    f"{self.endpoint}/completions",
+                    json=body,
+                    headers=headers,
+                    timeout=_COMPLETION_TIMEOUT,
+                    stream=True,
+                    allow_redirects=False,
+                )
             ) as response:
                 # The answer comes as a whole, when the tokens are there.
                 code = response.status_code
@@ -248,6 +254,35 @@ class Probe:
             "The host is READY, and refuses the stack's API key.", hint=KEY_REFUSED.sentence()
         )
         return Health(False, self.through, "it refuses the stack's API key", problem=error)
+
+
+def response_within(
+    ask: Callable[[], requests.Response], seconds: float = _ANSWER_S
+) -> requests.Response:
+    """The response that ``ask`` gets, with its headers, within so many seconds.
+
+    A server can send headers, or ``100 Continue``, without end: a connection's own limit begins
+    again with every byte. The thread that still reads then ends with its connection, or with us.
+
+    Raises:
+        requests.Timeout: it was not there after so many seconds.
+    """
+    came: queue.SimpleQueue[requests.Response | Exception] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            came.put(ask())
+        except Exception as error:  # raised again below
+            came.put(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        response = came.get(timeout=seconds)
+    except queue.Empty:
+        raise requests.Timeout from None
+    if isinstance(response, Exception):
+        raise response
+    return response
 
 
 def read_body(response: requests.Response, most: int, seconds: float = _ANSWER_S) -> bytes:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from embedded_cloud.machines.docker.arguments import HOST_NETWORK
 from embedded_cloud.machines.docker.containers import Container, DockerError
 from embedded_cloud.machines.namespace import entering
 
@@ -130,6 +131,9 @@ def in_own_network(container: Container, doors: Sequence[tuple[socket.socket, in
 def in_network_of(other: Container, container: Container) -> list[str]:
     """The command that runs ``container``'s command in the network of ``other``, which runs.
 
+    Raises:
+        DockerError: it has a network of its own, which is not there yet, or no more.
+
     That is entered before the mounts of ``container`` are: from within its user namespace, another
     one's network could not be.
     """
@@ -140,4 +144,9 @@ def in_network_of(other: Container, container: Container) -> list[str]:
     entered: tuple[str, ...] = ()
     if first is not None and entering(first.pid, "net"):
         entered = entering(first.pid, "user", "net")
+    elif other.network != HOST_NETWORK:
+        # Without this the command would be on the machine's network.
+        raise DockerError(
+            f"Error response from daemon: the network of container {other.name} is not there yet"
+        )
     return [*entered, *container.within, *_SHIM, "--entered", *container.command]
